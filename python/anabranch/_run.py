@@ -410,8 +410,9 @@ def finished(
 ) -> Run:
     """Return a run of a scenario whose trace is there, with its metrics, whatever world it comes from."""
     value, tables = loaded.scenario, trace["tables"]
-    clients = metrics.by_client(tables)
-    qoe, qos = metrics.qoe(tables, clients), metrics.qos(tables, clients)
+    paths = [path["name"] for path in plan["paths"]]
+    clients = metrics.by_client(tables, paths=paths)
+    qoe, qos = metrics.qoe(tables, clients), metrics.qos(tables, clients, paths=paths)
     summary = {**trace["summary"]}
     if loaded.warnings:
         warnings = (warning.sentence() for warning in loaded.warnings)

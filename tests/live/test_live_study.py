@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from anabranch.live.viewers import VIEWERS, origin
-from anabranch.results import store
+from anabranch.results.read import rows as rows_of
 from anabranch.study.stored import open_run
 
 STUDY = """
@@ -82,7 +82,7 @@ def test_both_worlds_are_run_compared_and_kept(study, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert "2 runs, 0 were there already" in done.stderr
-    rows = list(store.stored(tmp_path / "results", "runs"))
+    rows = rows_of(tmp_path / "results").to_dicts()
     assert {row["arm"]: row["scenario"] for row in rows} == {"ours": "two", "kernel": "two"}
     live = next(row for row in rows if row["arm"] == "ours")
     assert min(live["bytes_wifi"], live["bytes_lte"]) > 100_000, "both paths carry"
@@ -122,4 +122,4 @@ def test_an_interrupt_leaves_nothing_and_keeps_what_is_done(study, tmp_path):
     assert process.returncode == 130
     assert "repeat the command to go on" in said
     assert left_behind(running) == []
-    assert [row["run"] for row in store.stored(tmp_path / "results", "runs")] == [0], "what was done is kept"
+    assert [row["run"] for row in rows_of(tmp_path / "results").to_dicts()] == [0], "what was done is kept"

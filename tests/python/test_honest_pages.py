@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from functools import cache
 
 import pytest
 from typer.testing import CliRunner
@@ -13,7 +14,8 @@ import anabranch
 from anabranch import report
 from anabranch.cli._app import app
 from anabranch.errors import InputError
-from anabranch.results import store
+from anabranch.results import identity, store
+from anabranch.results.read import LeftOutWarning
 
 WIFI = {"name": "wifi", "rtt": "20 ms", "rate": "10 Mbit/s"}
 FILM = {"name": "film", "application": {"film": "leo24-film"}, "paths": [WIFI]}
@@ -211,28 +213,50 @@ def test_whatever_asks_is_answered(results, sql):
     assert json.loads(result.stdout)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [{"code": "0.0.9+000000000000"}, {"format": 1}],
-    ids=["build", "older form"],
-)
-def test_results_of_another_build_can_be_looked_at_and_not_added_to(results, change):
+def test_results_of_another_build_are_left_out_and_added_to(results, monkeypatch):
+    again = (
+        "sweep",
+        "small.toml",
+        "--grid",
+        "transport.scheduler=min-rtt,linux",
+        "--trials",
+        3,
+        "--workers",
+        1,
+    )
+    before = json.loads(call("results", results, "--json", "--by", "scheduler").stdout)
+    code = identity.code
+    monkeypatch.setattr(identity, "code", cache(lambda: "9.9+later"))
+    shown = call("results", results, "--json")
+    assert (shown.exit_code, json.loads(shown.stdout)) == (0, [])
+    assert "4 runs of earlier sources left out (--earlier shows them)" in shown.stderr
+    assert "the last sweep was of another build of this program" in shown.stderr
+    with pytest.warns(LeftOutWarning, match="4 runs of earlier sources left out"):
+        assert len(anabranch.load(results)) == 0
+    earlier = json.loads(call("results", results, "--json", "--by", "scheduler", "--earlier").stdout)
+    assert earlier == before
+    assert "6 runs, 0 were there already" in call(*again).stderr
+    assert [row["runs"] for row in json.loads(call("results", results, "--json").stdout)] == [3, 3]
+    monkeypatch.setattr(identity, "code", code)
+    assert "2 runs, 4 were there already" in call(*again).stderr
+
+
+def test_results_of_an_older_form_can_be_looked_at_and_not_added_to(results):
     before = json.loads(call("results", results, "--json", "--by", "scheduler").stdout)
     manifest = results / store.MANIFEST
     said = json.loads(manifest.read_text(encoding="utf-8"))
-    manifest.write_text(json.dumps({**said, **change}), encoding="utf-8")
-    shown = call("results", results, "--json", "--by", "scheduler")
+    manifest.write_text(json.dumps({**said, "format": 1}), encoding="utf-8")
+    shown = call("results", results, "--json", "--by", "scheduler", "--earlier")
     assert (shown.exit_code, json.loads(shown.stdout)) == (0, before)
-    assert len(anabranch.load(results)) == 4
-    assert anabranch.query(results, "SELECT count(*) AS n FROM subflows")["n"].to_list() == [4]
-    if "code" in change:
-        assert "made by another build of this program: 0.0.9+000000000000" in shown.stderr
-    kept = {path.name: path.read_bytes() for path in results.iterdir()}
+    assert len(anabranch.load(results, earlier=True)) == 4
+    count = anabranch.query(results, "SELECT count(*) AS n FROM subflows", earlier=True)
+    assert count["n"].to_list() == [4]
+    kept = {path.name: path.read_bytes() for path in results.iterdir() if path.is_file()}
     again = call("sweep", "small.toml", "--grid", "transport.scheduler=min-rtt,linux", "--trials", 3)
     assert again.exit_code == 2
-    assert f"`anabranch results {results.relative_to(results.parents[1])}`" in again.stderr
+    assert f"`anabranch results {results.relative_to(results.parents[1])} --earlier`" in again.stderr
     assert call("verify", results).exit_code == 2
-    assert {path.name: path.read_bytes() for path in results.iterdir()} == kept
+    assert {path.name: path.read_bytes() for path in results.iterdir() if path.is_file()} == kept
 
 
 def test_a_folder_that_holds_no_results_is_told(results, tmp_path):
@@ -258,7 +282,7 @@ def test_a_table_of_the_results_can_be_kept_in_the_terminal_s_width(results, mon
 
 def test_faults_of_reading_are_input_errors(results):
     (results / "runs.parquet").write_bytes(b"x")
-    with pytest.raises(InputError, match="not a Parquet file"):
+    with pytest.raises(InputError, match="a damaged table"):
         anabranch.load(results)
 
 

@@ -70,7 +70,11 @@ def test_what_the_viewer_saw():
 
 
 def test_what_the_network_did():
-    assert metrics.qos(one_client()) == {
+    found = metrics.qos(one_client(), paths=["lte", "wifi", "none"])
+    # 3 MB and 2.5 MB of 5.5 MB.
+    shares = {one["path"]: one["bytes_share"] for one in found.pop("paths")}
+    assert list(shares.items()) == [("lte", 0.454545), ("wifi", 0.545455), ("none", 0.0)]
+    assert found == {
         "goodput_mbps": 4.0,
         "rtt_diff_ms": 50.0,
         "reinjected_bytes": 1400,
@@ -323,6 +327,11 @@ def test_each_client_is_its_own():
         "frames": {"total": 2, "displayed": 1, "discarded": 0, "flushed": 1}, "finished": True,
     }  # fmt: skip
     # A smoothed RTT of 0 is none yet.
+    assert [one["path"] for one in first["qos"].pop("paths") + second["qos"].pop("paths")] == [
+        "wifi",
+        "wifi",
+        "lte",
+    ]
     assert first["qos"] == {
         "goodput_mbps": 1.0, "rtt_diff_ms": 0.0, "reinjected_bytes": 100, "max_read_gap_s": 1.0,
         "subflows": [
@@ -361,7 +370,9 @@ def test_means_are_over_the_clients_that_have_a_number():
         "max_read_gap_s",
         "queue_drops",
         "subflows",
+        "paths",
     ]
+    assert [one["bytes"] for one in qos["paths"]] == [1_750_000, 5_000_000]
     assert (qos["goodput_mbps"], qos["rtt_diff_ms"], qos["queue_drops"]) == (1.5, 20.0, 3)
     wifi, lte = qos["subflows"]
     assert (wifi["srtt_ms_mean"], wifi["bytes"], wifi["path"]) == (45.0, 1_750_000, "wifi")
@@ -470,3 +481,25 @@ def test_a_trace_without_samples_or_links_has_no_means_and_no_drops():
     del tables["samples"], tables["links"]
     qos = metrics.qos(tables)
     assert (qos["rtt_diff_ms"], qos["queue_drops"], qos["goodput_mbps"]) == (None, 0, 4.0)
+
+
+def test_paths_are_in_the_scenario_s_order_and_sums_of_their_subflows():
+    """By hand: b has 300 + 100 B of 500 and (300·20 + 100·40)/400 = 25 ms; c had no subflow."""
+    from anabranch.metrics._paths import by_path
+
+    def flow(path, count, again, rtt):
+        rate = {"throughput_mbps": count / 100, "srtt_ms_mean": rtt, "cwnd_segments_mean": None}
+        return {"path": path, "bytes": count, "retransmissions": again, **rate}
+
+    subflows = [flow("b", 300, 1, 20.0), flow("a", 100, 0, None), flow("b", 100, 4, 40.0)]
+    found = by_path(subflows, ["a", "b", "c"])
+    none = {"srtt_ms_mean": None, "cwnd_segments_mean": None}
+    assert found == [
+        {"path": "a", "subflows": 1, "bytes": 100, "bytes_share": 0.2, "throughput_mbps": 1.0,
+         "retransmissions": 0, **none},
+        {"path": "b", "subflows": 2, "bytes": 400, "bytes_share": 0.8, "throughput_mbps": 4.0,
+         "retransmissions": 5, **none, "srtt_ms_mean": 25.0},
+        {"path": "c", "subflows": 0, "bytes": 0, "bytes_share": 0.0, "throughput_mbps": 0.0,
+         "retransmissions": 0, **none},
+    ]  # fmt: skip
+    assert [one["path"] for one in by_path(subflows, ())] == ["b", "a"]

@@ -122,9 +122,8 @@ def test_the_runs_of_a_sweep_are_those_of_single_runs(write, tmp_path):
     )
     cells = sweep.cells([sweep.Point(path=tmp_path / "x.toml", settings=(), labels=())])
     text = cells[0].text()
-    shared = [run_loaded(sweep.ready(text)[0], run=run).digest for run in (0, 1, 0)]
-    sweep.ready.cache_clear()
-    assert shared == [run_loaded(sweep.ready(text)[0], run=run).digest for run in (0, 1, 0)]
+    shared = [run_loaded(sweep.afresh(text)[0], run=run).digest for run in (0, 1, 0)]
+    assert shared == [run_loaded(sweep.afresh(text)[0], run=run).digest for run in (0, 1, 0)]
     assert shared[0] == shared[2] == anabranch.run(tmp_path / "x.toml").digest
 
 

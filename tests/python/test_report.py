@@ -414,7 +414,7 @@ def results(monkeypatch):
         made, frame = folder_of(rows, keys)
         monkeypatch.setattr(_folder.store, "made", lambda _: made)
         monkeypatch.setattr(_folder.store, "manifest", lambda _: {"name": "<script>x</script>"})
-        monkeypatch.setattr(_folder, "load", lambda _: frame)
+        monkeypatch.setattr(_folder, "some", lambda _: frame)
 
     return given
 

@@ -38,34 +38,32 @@ def folder(tmp_path, monkeypatch):
 
 def test_a_broken_manifest_is_told(folder):
     manifest = folder / "manifest.json"
-    sound = json.loads(manifest.read_text())
-    for text, said in (
-        ("{", "cannot read the manifest: no JSON: expecting property name"),
-        ("[]", "cannot read the manifest: it says no `format`"),
-        (
-            json.dumps({**sound, "format": 9}),
-            "a later version of this program: format 9, this one reads up to",
-        ),
+    whole = manifest.read_text()
+    sound = json.loads(whole)
+    for text, said, is_mended in (
+        ("{", "cannot read the manifest: no JSON: expecting property name", True),
+        ("[]", "cannot read the manifest: it says no `format`", True),
+        (json.dumps({**sound, "name": "x"}, indent=1), "cannot read the manifest: its checksum is", True),
+        (json.dumps({**sound, "format": 9}), "format 9, this one reads up to", False),
     ):
         manifest.write_text(text)
-        for command in (
-            ("results", "out"),
-            ("verify", "out"),
-            ("sweep", "small.toml", "--trials", 2, "--out", "out"),
-        ):
+        for command in (("results", "out"), ("verify", "out")):
             result = call(*command)
-            assert (result.exit_code, said in result.stderr, "manifest.json" in result.stderr) == (
-                2,
-                True,
-                True,
-            )
+            told = (result.exit_code, said in result.stderr, "manifest.json" in result.stderr)
+            assert told == (2, True, True)
+        again = call("sweep", "small.toml", "--trials", 2, "--workers", 1, "--out", "out")
+        assert (again.exit_code, said in again.stderr) == (0 if is_mended else 2, True)
+        if is_mended:
+            # `SHA256SUMS` has the checksums of the tables too: no run is made again.
+            assert "0 runs, 2 were there already" in again.stderr
+            assert manifest.read_text() == whole
     manifest.unlink()
     assert "no folder of results: `out`" in call("results", "out").stderr
 
 
 def test_a_missing_table_is_told(folder):
     (folder / "runs.parquet").unlink()
-    for more in ((), ("--sql", "SELECT * FROM subflows")):
+    for more in ((), ("--sql", "SELECT * FROM runs")):
         result = call("results", "out", *more)
         assert (result.exit_code, "the table is missing: `runs.parquet` (out)" in result.stderr) == (2, True)
 

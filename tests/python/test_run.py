@@ -37,7 +37,7 @@ def test_the_json_has_the_promised_form():
     ]  # fmt: skip
     assert list(result["qoe"]["frames"]) == ["total", "displayed", "discarded", "flushed"]
     assert list(result["qos"]) == [
-        "goodput_mbps", "rtt_diff_ms", "reinjected_bytes", "max_read_gap_s", "queue_drops", "subflows",
+        "goodput_mbps", "rtt_diff_ms", "reinjected_bytes", "max_read_gap_s", "queue_drops", "subflows", "paths",
     ]  # fmt: skip
     assert list(result["qos"]["subflows"][0]) == [
         "path", "bytes", "throughput_mbps", "retransmissions", "srtt_ms_mean", "cwnd_segments_mean",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache
 
 import polars
@@ -11,8 +10,8 @@ from typer.testing import CliRunner
 
 import anabranch
 from anabranch.cli._app import app
-from anabranch.results import identity
-from anabranch.study.measure import RUN, TRACE
+from anabranch.results import identity, manifest
+from anabranch.study.measure import TRACE
 
 SCENARIO = """\
 name = "small"
@@ -92,17 +91,16 @@ def test_a_name_means_one_run(name, said):
 
 
 def test_what_does_not_come_out_as_it_did_is_refused(here):
-    swept()
-    manifest = here / "out" / "manifest.json"
-    found = json.loads(manifest.read_text())
-    found["scenarios"]["small"]["application"]["bytes"] = "201 kB"
-    manifest.write_text(json.dumps(found))
+    row = swept()[0]
+    found = manifest.read(here / "out")
+    next(iter(found["scenarios"].values()))["application"]["bytes"] = "201 kB"
+    (here / "out" / "manifest.json").write_bytes(manifest.text(found))
     with pytest.raises(anabranch.InputError, match="does not come out as it did") as raised:
         anabranch.Run.open("out")
     assert "has changed" in str(raised.value)
-    manifest.write_text(json.dumps({**found, "code": "0.0.1+other"}))
+    (here / "out" / "manifest.json").write_bytes(manifest.text({**found, "code": "0.0.1+other"}))
     with pytest.raises(anabranch.InputError, match=r"made by another build: 0\.0\.1"):
-        anabranch.Run.open("out")
+        anabranch.Run.open("out", row["identity"])
 
 
 def test_another_builds_run_is_opened_where_its_digest_is_the_same(monkeypatch):
@@ -126,7 +124,8 @@ def test_a_kept_trace_is_read_and_not_run(monkeypatch):
 def test_a_trace_of_another_run_is_refused(here):
     first, second, *_ = swept("--keep-trace")
     folders = [next((here / "out" / "traces").glob(f"{row['identity']}-*")) for row in (first, second)]
-    (folders[1] / f"{RUN}.parquet").replace(folders[0] / f"{RUN}.parquet")
+    for file in folders[1].iterdir():
+        file.replace(folders[0] / file.name)
     with pytest.raises(anabranch.InputError, match="belongs to another run"):
         anabranch.Run.open("out", first["identity"])
 

@@ -304,6 +304,6 @@ def test_what_is_said_to_draw_nothing_comes_out_the_same_in_every_run(name):
                 seen[plan.alike] = cell
     assert bool(seen) == (name in ("HO20", "PC16")), len(seen)
     for cell in [*seen.values()][:: max(1, len(seen) // 24)]:
-        loaded, film = sweep.ready(cell.text())
+        loaded, film = sweep.afresh(cell.text())
         one, other = (run_loaded(loaded, run=run, film=film) for run in (0, 5))
         assert (one.qoe, one.qos) == (other.qoe, other.qos), cell.labels

@@ -30,7 +30,14 @@ def folder(tmp_path):
         ("lpc", False): 5,
     }
     cells = [
-        {"cell": f"c{place}", "scenario": "s", "settings": {}, "labels": dict(zip(KEYS, labels, strict=True))}
+        {
+            "cell": f"c{place}",
+            "scenario": "s",
+            "text": "t",
+            "folder": ".",
+            "settings": {},
+            "labels": dict(zip(KEYS, labels, strict=True)),
+        }
         for place, labels in enumerate(effects)
     ]
     manifest = {
@@ -39,8 +46,7 @@ def folder(tmp_path):
         "trials": 12,
         "keep": [],
         "notes": {},
-        "folders": {"s": "."},
-        "scenarios": {"s": {}},
+        "scenarios": {"t": {}},
         "cells": cells,
     }
     store = Store(tmp_path / "out", manifest)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-import json
 
 import pytest
 
 from anabranch.errors import InputError
 from anabranch.media import films, ladders
+from anabranch.results.store import Store
 from anabranch.study import study as studies
 from anabranch.viewed import compare, make, page, read
 from anabranch.viewed._one import Made
@@ -169,8 +169,26 @@ def row(run, **more):
 
 def compared(folder, live, simulated):
     """Compare rows of the two worlds, those over real packets from a folder of results."""
-    lines = [json.dumps({"runs": [row(run, **one)], "subflows": []}) for run, one in enumerate(live)]
-    (folder / "journal-all.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    cell = {
+        "cell": "c",
+        "scenario": "2p-d",
+        "text": "t",
+        "folder": "",
+        "settings": {},
+        "labels": {"arm": "a"},
+    }
+    made = {
+        "name": "n",
+        "code": "",
+        "trials": 3,
+        "keep": [],
+        "notes": {},
+        "scenarios": {"t": {}},
+        "cells": [cell],
+    }
+    with Store(folder, made).writing() as journal:
+        for run, one in enumerate(live):
+            journal.add({"runs": [row(run, **one)], "subflows": []}, {})
     return compare.compare(folder, FOUND, [{"arm": "a", **one} for one in simulated])
 
 

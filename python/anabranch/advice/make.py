@@ -220,7 +220,7 @@ def run(
         When the disk is full, or a worker is gone.
     """
     from anabranch.results import identity
-    from anabranch.results.store import Store, stored
+    from anabranch.results.store import Store
     from anabranch.study import execute, sweep
 
     planned = sweep.planned(what.sweep)
@@ -233,14 +233,12 @@ def run(
             keep=(),
             identity=identity.of_run(planned[place].hash, run),
             alike=planned[place].alike,
+            hash=planned[place].hash,
         )
         for place, cell in enumerate(what.sweep.cells)
         for run in range(what.sweep.trials)
     }
-    there = {(row["cell"], row["identity"]): row for row in stored(folder, "runs")}
-    known = {
-        key: there[job.name, job.identity] for key, job in jobs.items() if (job.name, job.identity) in there
-    }
+    known = _known(folder, jobs)
     evidence = Evidence(score=what.score, exact=tuple(one.exact for one in planned))
     queue = _Queue(steps(what, evidence), jobs, known, evidence)
 
@@ -253,11 +251,21 @@ def run(
         if expected is not None:
             _timed(queue, journal, heard, expected, what.budget, workers)
         with closing(execute.execute(queue, workers=workers)) as outcomes:
-            for job, (rows, traces) in outcomes:
-                journal.add(rows, traces)
-                heard(job, rows)
+            for job, (made, traces) in outcomes:
+                journal.add(made, traces)
+                heard(job, made)
     _settle(store)
     return judged(what.sweep, what.candidates, evidence)
+
+
+def _known(folder: Path, jobs: Mapping[tuple[int, int], Job]) -> dict[tuple[int, int], Row]:
+    """Return the rows of the runs that are there already."""
+    from anabranch.results.read import rows
+    from anabranch.results.store import key
+
+    there = {key(row): row for row in rows(folder).iter_rows(named=True)}
+    names = {place: (job.name, job.identity) for place, job in jobs.items()}
+    return {place: there[name] for place, name in names.items() if name in there}
 
 
 def _settle(store: Store) -> None:
@@ -276,7 +284,6 @@ def _timed(
     """Make two runs here, and tell from the second how long the others will take."""
     from anabranch.results import identity
     from anabranch.study import execute
-    from anabranch.study.sweep import ready
 
     took = 0.0
     # The first one loads what runs need.
@@ -285,7 +292,7 @@ def _timed(
         job = queue.take_middle()
         if job is None:
             return
-        ready(job.cell.text())
+        job.ready()
         began = time.monotonic()
         rows, traces = execute.work(job, identity.code())
         took = time.monotonic() - began

@@ -28,7 +28,7 @@ def study_of(results: Path) -> Path | None:
     The folder that it was run from counts, else the study whose name that of the results begins with.
     """
     found = store.manifest(results)
-    for folder in dict.fromkeys(found["folders"].values()):
+    for folder in dict.fromkeys(cell["folder"] for cell in found["cells"]):
         if (Path(folder) / values.FILE).exists():
             return Path(folder)
     if any("row" not in cell["labels"] for cell in found["cells"]):

@@ -61,6 +61,7 @@ def claims(
     """Judge the claims of one study or of all that state some."""
     from anabranch.claims import amend, gather, statement
     from anabranch.claims.around import worlds
+    from anabranch.cli import _sweep
     from anabranch.study import study as studies
 
     _refuse(runs=runs, trials=trials, around=around, how=how, docs=docs, only=only)
@@ -95,6 +96,7 @@ def claims(
         if name == ALL and not (places[key] / "manifest.json").exists():
             _console.note(f"{key}: no results in {places[key]}: `anabranch study run {key}` makes them")
         else:
+            _sweep.left_out(places[key], shown_by=f"anabranch results {places[key]} --earlier")
             with _console.progress(f"judging {key}", unit="claims"):
                 papers.append(gather.paper(key, folders[key], found[key], claimed, places[key]))
     if not papers:

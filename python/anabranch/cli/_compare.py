@@ -35,6 +35,7 @@ def compare(
         raise InputError(faults)
     if not _sweep.make(what, how):
         return
+    _sweep.left_out(how.folder(what), shown_by=f"anabranch results {how.folder(what)} --earlier")
     found = comparison.read(how.folder(what))
     if as_json:
         _console.out(json.dumps(found.to_json(), indent=2))

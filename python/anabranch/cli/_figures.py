@@ -28,8 +28,10 @@ def figures(results: Path, out: Path, *, first: bool, budget: int | None, worker
     workers
         Processes for the runs of the budget; None is one a core.
     """
+    from anabranch.cli import _sweep
     from anabranch.experiments import drawn
 
+    _sweep.left_out(results, shown_by=f"anabranch results {results} --earlier")
     made = drawn.every(results)
     if first:
         with _console.progress("opening first trials", unit="runs") as progress:
@@ -116,8 +118,10 @@ def _budget(results: Path, *, trials: int, workers: int | None) -> Picture:
 def causes(results: Path, *, trials: int) -> None:
     """Find and print the causes of freezes, discards and steps down."""
     from anabranch.claims.page import shares
+    from anabranch.cli import _sweep
     from anabranch.why import stored
 
+    _sweep.left_out(results, shown_by=f"anabranch results {results} --earlier")
     with _console.progress("running again", unit="runs") as progress:
         stored.make(results, trials=trials, progress=progress)
     lines = [

@@ -92,21 +92,21 @@ def _check(found: LiveStudy, what: Sweep) -> None:
     """Make sure that this host has all that the runs need."""
     from anabranch.live import viewers
     from anabranch.live.testbed import needed
-    from anabranch.study.sweep import ready
+    from anabranch.study.sweep import afresh
 
     needed()
     for cell in what.cells:
-        viewers.check(found.viewer, ready(cell.text())[0])
+        viewers.check(found.viewer, afresh(cell.text())[0])
 
 
 def _announce(what: Sweep, workers: int) -> None:
     """Say how long it takes."""
     from anabranch.scenario import plan as plans
-    from anabranch.study.sweep import ready
+    from anabranch.study.sweep import afresh
 
     whole = 0.0
     for cell in what.cells:
-        loaded, film = ready(cell.text())
+        loaded, film = afresh(cell.text())
         plan = plans.build(loaded.scenario, film)
         whole += (plans.expected_duration_s(plan, film) + _AROUND_S) * what.trials
     _console.note(
@@ -118,7 +118,7 @@ def _announce(what: Sweep, workers: int) -> None:
 def _write(docs: Path, name: str, found: LiveStudy, compared: Compared, at: Path) -> None:
     """Write the page of a study, and the report of each arm's first trial beside it."""
     from anabranch import _files, report
-    from anabranch.results import store
+    from anabranch.results.read import rows
     from anabranch.study.stored import open_run
     from anabranch.viewed.page import page
 
@@ -128,7 +128,7 @@ def _write(docs: Path, name: str, found: LiveStudy, compared: Compared, at: Path
     except OSError as error:
         raise _files.unwritable(what, docs, error) from None
     reports = {}
-    first = {row["arm"]: row for row in store.stored(at, "runs") if row["run"] == 0 and not row["void"]}
+    first = {row["arm"]: row for row in rows(at).iter_rows(named=True) if row["run"] == 0 and not row["void"]}
     for place, arm in enumerate(found.arms):
         if arm.name in first:
             file = f"{name}-{place + 1}.html"

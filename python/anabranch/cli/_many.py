@@ -9,6 +9,7 @@ import typer
 
 from anabranch.cli._console import guarded
 from anabranch.cli._options import Congestion, Json, JsonArray, Scenario, Scheduler, Seed, Set
+from anabranch.errors import Fault, InputError
 
 Workers = Annotated[int | None, typer.Option(min=1, help="Processes (default: one a core).")]
 Dask = Annotated[str | None, typer.Option(metavar="ADDRESS", help="Run on a Dask cluster instead.")]
@@ -104,8 +105,8 @@ def sweep(
 ) -> None:
     """Run a scenario with every combination of some keys' values, many times each.
 
-    Finished runs are kept. After an interrupt, repeat the command to go on; with more --trials it runs only
-    the missing ones. For example:
+    Finished runs are kept. After an interrupt, repeat the command to go on; with more --trials, more values
+    or other axes of the grid, or an edited scenario or plug-in it runs only what is missing. For example:
 
       anabranch sweep two-paths --grid transport.scheduler=min-rtt,linux --grid paths.wifi.rtt=50ms,100ms
       anabranch sweep bulk-two-paths --grid transport.congestion=cubic,reno --trials 100 --out results/mine
@@ -144,6 +145,13 @@ def results(
             metavar="VALUE", help="Differences to the cells with this value of a key of the grid, e.g. linux."
         ),
     ] = None,
+    earlier: Annotated[
+        bool,
+        typer.Option(
+            "--earlier",
+            help="Also runs of earlier sources, builds and cells, told apart by column `sources`.",
+        ),
+    ] = False,
     figure: Annotated[
         Path | None,
         typer.Option(
@@ -159,6 +167,9 @@ def results(
 ) -> None:
     """Print the means of a folder's cells, their differences, or the answer to a query; draw and report them.
 
+    Only runs of the present inputs count: the cells of the last sweep, its scenario, plug-ins, films and
+    recordings as they are now, and this build. What is left out is said, and shown with --earlier.
+
     For example:
 
       anabranch sweep bulk-two-paths --grid transport.scheduler=min-rtt,linux --trials 2
@@ -170,10 +181,14 @@ def results(
     from anabranch.cli import _figures, _sweep
 
     _figures.check_files(figure, report)
+    if earlier and (versus is not None or figure is not None or report is not None):
+        beside = "--versus" if versus is not None else "--figure" if figure is not None else "--report"
+        message = f"`{beside}` is of the present inputs alone"
+        raise InputError([Fault(message=message, where="--earlier", hint="leave one of them out")])
     if versus is not None:
         _sweep.versus(folder, versus, by=by, metrics=metric or (), sql=sql, as_json=as_json)
     else:
-        _sweep.results(folder, by=by, metrics=metric or (), sql=sql, as_json=as_json)
+        _sweep.results(folder, by=by, metrics=metric or (), sql=sql, as_json=as_json, earlier=earlier)
     _figures.write(folder, figure, report, metrics=metric or ())
 
 

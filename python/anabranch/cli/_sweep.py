@@ -139,6 +139,8 @@ def make(what: Sweep, how: How, *, told: bool = True) -> bool:
 
 def _told(done: Done, folder: Path) -> None:
     """Say what was done and what is left."""
+    for note in done.notes:
+        _console.note(f"damaged, and made again: {note}")
     left = done.total - done.before - done.now
     text = f"{done.now} runs, {done.before} were there already; results in {folder}"
     _console.note(text if left == 0 else f"{text}; {left} of {done.total} are left to other shards")
@@ -154,6 +156,7 @@ def report(folder: Path, run: str | None, *, out: Path) -> None:
     if fault is not None:
         raise InputError([fault])
     row, count = stored.find(folder, run)
+    left_out(folder, shown_by=f"anabranch results {folder} --earlier")
     if run is None and count > 1:
         _console.note(f"run {row['identity']}, the first of {count}: --run ID names another")
     with _console.progress("running again") as progress:
@@ -169,6 +172,7 @@ def why(folder: Path, run: str | None, *, as_json: bool) -> None:
     from anabranch.why import why as attribute
 
     row, count = stored.find(folder, run)
+    left_out(folder, shown_by=f"anabranch results {folder} --earlier")
     if run is None and count > 1:
         _console.note(f"run {row['identity']}, the first of {count}: --run ID names another")
     with _console.progress("running again") as progress:
@@ -224,23 +228,27 @@ def decision(folder: Path, run: str | None, *, number: int | None, at_s: float |
 
 
 def results(
-    folder: Path, *, by: Sequence[str] | None, metrics: Sequence[str], sql: str | None, as_json: bool
+    folder: Path,
+    *,
+    by: Sequence[str] | None,
+    metrics: Sequence[str],
+    sql: str | None,
+    as_json: bool,
+    earlier: bool = False,
 ) -> None:
     """Print the means of a folder's cells, or the answer to a query."""
-    from anabranch.results import identity, query, store, summary
+    from anabranch.results import read, store, summary
 
     given = [option for option, value in (("--by", by), ("--metric", metrics)) if value]
     if sql is not None and given:
         message = f"{' and '.join(given)} beside a query of your own"
         raise InputError([Fault(message=message, where="--sql", hint="say it in the query")])
-    found = store.made(folder)
-    if found.code and found.code != identity.code():
-        _console.note(f"made by another build of this program: {found.code}; it can be read, not added to")
+    found = store.made(folder, earlier=earlier)
     if sql is not None:
-        answer = query(folder, sql)
+        answer = read.asked(read.Reader(folder), sql, earlier=earlier)
         rows, headers = answer.to_dicts(), answer.columns
     else:
-        rows = summary.means(folder, list(found.labels) if not by else list(by), metrics)
+        rows = summary.means(folder, list(found.labels) if not by else list(by), metrics, earlier=earlier)
         headers = list(dict.fromkeys(key for row in rows for key in row))
         headers = [name for name in headers if not name.endswith(summary.INTERVAL)]
         short, whole = summary.unfinished(folder)
@@ -251,6 +259,7 @@ def results(
             _console.note(f"warning: {unreached}")
         for name, note in found.notes.items():
             _console.note(f"assumption: {name}: {note}")
+    left_out(folder, earlier=earlier)
     if found.exact:
         _console.note(
             f"{len(found.exact)} cells draw nothing: all of their runs are the same, so each has one"
@@ -268,6 +277,15 @@ def results(
     _console.table(tuple(headers), lines, left=left)
     if not rows:
         _console.note("no rows")
+
+
+def left_out(folder: Path, *, earlier: bool = False, shown_by: str = "--earlier") -> None:
+    """Say which runs of a folder a summary leaves out, and what is damaged in it."""
+    from anabranch.results import read
+
+    for sentence in read.told(folder, shown_by):
+        if not (earlier and f"({shown_by} shows" in sentence):
+            _console.note(sentence)
 
 
 def versus(
@@ -288,6 +306,7 @@ def versus(
         message = f"{' and '.join(beside)} beside `--versus`"
         raise InputError([Fault(message=message, where=f"--versus {value}", hint="leave one of them out")])
     rows = compared.differences(folder, value, metrics)
+    left_out(folder)
     _console.note(
         "cell less its counterpart, runs of the same number in pairs; in brackets the 95 % interval"
     )

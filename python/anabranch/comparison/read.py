@@ -9,6 +9,7 @@ from anabranch.comparison import measures, paths, verdict
 from anabranch.comparison.used import Used, Values
 from anabranch.results import paired, store
 from anabranch.results import read as results
+from anabranch.results.manifest import tables_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -117,9 +118,9 @@ def read(folder: Path) -> Comparison:
     InputError
         When the folder holds no such results.
     """
-    made = store.made(folder)
-    scenarios = store.manifest(folder)["scenarios"]
-    frame = results.load(folder)
+    made, found = store.made(folder), store.manifest(folder)
+    scenarios = {cell["scenario"]: tables_of(found, cell) for cell in found["cells"]}
+    frame = results.some(folder)
     chosen = measures.of(frame.columns)
     used = []
     for (label,), rows in frame.group_by(paths.COLUMN, maintain_order=True):

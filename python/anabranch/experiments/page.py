@@ -9,7 +9,8 @@ from anabranch.comparison import paths
 from anabranch.experiments import drawn
 from anabranch.experiments.table import table
 from anabranch.figures import study
-from anabranch.results import load, store, summary
+from anabranch.results import store, summary
+from anabranch.results.read import some, told
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,7 +62,7 @@ def build(results: Path) -> str:
         title=_name(results) if paper is None else paper.study.title,
         source="" if paper is None else paper.study.source,
         folder=str(results),
-        seeds=sorted(set(load(results)["seed"].to_list())),
+        seeds=sorted(set(some(results)["seed"].to_list())),
         runs=whole,
         warnings=_warnings(results, paper, short, whole),
         verdicts=[f"{sentence}." for sentence in said],
@@ -82,7 +83,7 @@ def build(results: Path) -> str:
 def _name(results: Path) -> str:
     """Return what a folder of results is called; of a comparison what it asks."""
     if store.made(results).labels == (paths.COLUMN,):
-        return f"{load(results)['scenario'][0]}: which paths"
+        return f"{some(results)['scenario'][0]}: which paths"
     return str(store.manifest(results)["name"])
 
 
@@ -94,7 +95,10 @@ def _heading(name: str) -> str:
 
 def _warnings(results: Path, paper: Paper | None, short: int, whole: int) -> list[str]:
     """Return what is not as it should be with the runs."""
-    found = []
+    found = [
+        f"{sentence[:1].upper()}{sentence[1:]}."
+        for sentence in told(results, f"anabranch results {results} --earlier")
+    ]
     if count := len(store.journals(results)):
         found.append(f"Not finished: {count} journals are open in this folder.")
     if short:

@@ -12,6 +12,7 @@ from typing import Any
 
 from anabranch.metrics._cross import crossing
 from anabranch.metrics._network import network
+from anabranch.metrics._paths import by_path
 from anabranch.metrics._rows import Tables, of_each
 from anabranch.metrics._viewer import viewer
 
@@ -118,7 +119,19 @@ def qoe(tables: Tables, each: Clients | None = None) -> dict[str, Any] | None:
     return _mean(seen) if seen else None
 
 
-def qos(tables: Tables, each: Clients | None = None) -> dict[str, Any]:
+#: The numbers of each path and what they mean; means over the subflows are weighted by their bytes.
+PATH_METRICS: Mapping[str, str] = {
+    "subflows": "subflows that the path had",
+    "bytes": "payload acknowledged on the path",
+    "bytes_share": "share of the payload of all paths; null if there was none",
+    "throughput_mbps": "payload acknowledged over the time from the connect",
+    "retransmissions": "segments sent again on the same subflow, of all subflows of the path",
+    "srtt_ms_mean": "mean smoothed RTT over samples 200 ms apart",
+    "cwnd_segments_mean": "mean congestion window of a subflow over the same samples",
+}
+
+
+def qos(tables: Tables, each: Clients | None = None, *, paths: Sequence[str] = ()) -> dict[str, Any]:
     """Return what the network did.
 
     Parameters
@@ -127,31 +140,40 @@ def qos(tables: Tables, each: Clients | None = None) -> dict[str, Any]:
         The trace.
     each
         The result of `by_client`, if it was computed already.
+    paths
+        The scenario's paths in its order.
 
     Returns
     -------
     dict
-        The metrics of `METRICS` that concern the network, means over the clients, and `subflows`, a list of
-        dicts with those of `SUBFLOW_METRICS`; with cross traffic also what that did.
+        The metrics of `METRICS` that concern the network, means over the clients; `subflows`, a list of dicts
+        with those of `SUBFLOW_METRICS` in the order of establishment, and `paths`, one with those of
+        `PATH_METRICS` in the scenario's order; with cross traffic also what that did.
     """
     if each is None:
-        found = [network(own) for _, own in of_each(tables)]
+        found = [client["qos"] for client in by_client(tables, paths=paths)]
     else:
         found = [client["qos"] for client in each]
     result = _mean(found)
     links = tables.get("links", {})
     result["queue_drops"] = sum(links.get("dropped_queue", ()))
-    order = ("goodput_mbps", "rtt_diff_ms", "reinjected_bytes", "max_read_gap_s", "queue_drops", "subflows")
+    first = ("goodput_mbps", "rtt_diff_ms", "reinjected_bytes", "max_read_gap_s", "queue_drops")
+    order = (*first, "subflows", "paths")
     inside = {"receiver": result["receiver"]} if "receiver" in result else {}
     return {key: result[key] for key in order} | inside | crossing(tables)
 
 
-def by_client(tables: Tables) -> list[dict[str, Any]]:
+def by_client(tables: Tables, *, paths: Sequence[str] = ()) -> list[dict[str, Any]]:
     """Return each client's own `qoe` and `qos` (without `queue_drops`, which belong to the links).
 
     Every table is read once, so that the cost of a client does not depend on the number of clients.
     """
-    return [{"client": client, "qoe": viewer(own), "qos": network(own)} for client, own in of_each(tables)]
+    result = []
+    for client, own in of_each(tables):
+        found = network(own)
+        found["paths"] = by_path(found["subflows"], paths)
+        result.append({"client": client, "qoe": viewer(own), "qos": found})
+    return result
 
 
 def duration_s(tables: Tables) -> float | None:

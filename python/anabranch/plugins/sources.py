@@ -29,10 +29,13 @@ class Sources:
         The folder from which local modules are imported.
     files
         Contents by path from the root, the plug-in's own first.
+    below
+        The only package or module of the root that is local; None when all are.
     """
 
     root: Path
     files: Mapping[str, bytes]
+    below: str | None = None
 
     @property
     def first(self) -> str:
@@ -83,7 +86,7 @@ def read(root: Path, first: Path, *, below: str | None = None) -> Sources:
         for module in _imports(ast.parse(files[name], filename=str(root / name)), _package(name)):
             if below is None or module[0] == below:
                 todo += _places(root, module)
-    return Sources(root=root, files=files)
+    return Sources(root=root, files=files, below=below)
 
 
 def _package(name: str) -> Module:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch import plugins
 from anabranch.comparison import measures, paths
-from anabranch.results import load, paired, store
+from anabranch.results import paired, store
+from anabranch.results.read import some
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -97,7 +98,7 @@ def _verdicts(folder: Path, found: Sequence[Cell], shown: Sequence[Measure]) -> 
 
 def cells(folder: Path) -> tuple[list[Cell], tuple[Measure, ...]]:
     """Return the cells of a folder as the study stands, in order, and what they are measured by."""
-    made, frame = store.made(folder), load(folder)
+    made, frame = store.made(folder), some(folder)
     shown = measures.of(frame.columns)
     labels = [name for name in made.labels if name in frame.columns and frame[name].n_unique() > 1]
     chosen = [name for name in labels if name.startswith(_CHOSEN)] or [

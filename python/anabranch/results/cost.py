@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import resource
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from anabranch.errors import InputError
+from anabranch.results import sealed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +21,7 @@ FILE = "cost.json"
 def read(folder: Path) -> float | None:
     """Return the seconds of processor time that a folder's runs took; None when nobody counted."""
     try:
-        found = json.loads((folder / FILE).read_text(encoding="utf-8"))["cpu_s"]
+        found = json.loads(sealed.opened((folder / FILE).read_bytes()) or b"")["cpu_s"]
     except (OSError, ValueError, LookupError, TypeError):
         return None
     return float(found) if isinstance(found, int | float) else None
@@ -43,10 +43,9 @@ def counting(folder: Path) -> Iterator[None]:
 
 def _add(folder: Path, spent_s: float) -> None:
     """Add to what a folder's runs took; that a disk is full has been told already."""
-    part = folder / f"{FILE}.{os.getpid()}.part"
+    content = json.dumps({"cpu_s": round((read(folder) or 0.0) + spent_s, 1)})
     with suppress(OSError):
-        part.write_text(json.dumps({"cpu_s": round((read(folder) or 0.0) + spent_s, 1)}) + "\n")
-        part.replace(folder / FILE)
+        sealed.whole(folder / FILE, sealed.line(content.encode()))
 
 
 def _spent() -> float:

@@ -97,7 +97,7 @@ def of_cell(plan: Mapping[str, Any], plugins: Mapping[str, str]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def of_run(cell: str, run: int) -> str:
+def of_run(cell: str, run: int, build: str | None = None) -> str:
     """Return a run's identity.
 
     Parameters
@@ -106,5 +106,8 @@ def of_run(cell: str, run: int) -> str:
         What `of_cell` returned.
     run
         Number of the run under its seed.
+    build
+        The build that it is of; None is this one. Of runs over real packets, what stands for their world.
     """
-    return hashlib.sha256(f"{cell} {run} {code()}".encode()).hexdigest()[:_LENGTH]
+    text = f"{cell} {run} {code() if build is None else build}"
+    return hashlib.sha256(text.encode()).hexdigest()[:_LENGTH]

@@ -1,28 +1,300 @@
-"""Reading results: frames of polars, and SQL over all tables through DuckDB."""
+"""Reading results: frames of polars, and SQL over all tables through DuckDB.
+
+Runs of earlier sources and of other cells are left out, unless they are asked for.
+"""
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import Fault, InputError, did_you_mean
-from anabranch.results import store
+from anabranch.results import manifest as manifests
+from anabranch.results import selection as selecting
+from anabranch.results import traces
+from anabranch.results.selection import CURRENT, SOURCES, Selection
+from anabranch.results.tables import EARLIER, TABLES, Tables, arranged, journals, without_strangers
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import duckdb
     import polars
 
+    from anabranch.results.manifest import Table
 
-def load(folder: str | Path, table: str = "runs") -> polars.DataFrame:
+
+class LeftOutWarning(UserWarning):
+    """Runs of earlier sources or of other cells are left out of what was read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Made:
+    """The part of a manifest that readers of results need, whatever build wrote it.
+
+    Attributes
+    ----------
+    code
+        The build that made them; empty when it does not say.
+    labels
+        The columns that distinguish cells.
+    notes
+        Assumptions that they rest on.
+    exact
+        The cells that draw nothing: each has one run, whatever the number of trials.
+    """
+
+    code: str
+    labels: tuple[str, ...]
+    notes: Mapping[str, str]
+    exact: tuple[str, ...] = ()
+
+
+class Reader:
+    """A folder of results, each of whose files is read once.
+
+    Parameters
+    ----------
+    folder
+        The results.
+
+    Raises
+    ------
+    InputError
+        When it is no folder of results, one of a later version, or its manifest is damaged.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.found = _found(folder)
+        self.files = Tables(folder, self.found)
+
+    @cached_property
+    def selection(self) -> Selection:
+        """The cells as their inputs are now."""
+        return selecting.select(self.found)
+
+    @cached_property
+    def _all(self) -> dict[str, polars.DataFrame]:
+        """The tables with the rows of all runs, as far as they were read."""
+        return {}
+
+    def all(self, table: str, *, earlier: bool = True) -> polars.DataFrame:
+        """Return a table with the rows of all runs, whatever they are of.
+
+        Raises
+        ------
+        InputError
+            When it is damaged; for a damaged table of earlier runs only if those are wanted.
+        """
+        import polars
+
+        if table not in self._all:
+            self.files.journal()
+            own = self.files.frame(f"{table}.parquet")
+            if own is None and table == TABLES[0] and not journals(self.folder) and self._has_runs():
+                hint = "repeat the command that made the folder: it makes the table again"
+                message = f"the table is missing: `{table}.parquet`"
+                raise InputError([Fault(message=message, where=str(self.folder), hint=hint)])
+            try:
+                before = self.files.frame(f"{EARLIER}/{table}.parquet")
+            except InputError:
+                if earlier:
+                    raise
+                before = None
+            self._all[table] = self.files.joined(table, [own, before])
+        return self._all[table] if self._all[table].width else polars.DataFrame()
+
+    def own(self) -> polars.DataFrame:
+        """Return the runs in the folder's own table and journals, whatever they are of."""
+        try:
+            frame = self.files.frame(f"{TABLES[0]}.parquet")
+        except InputError:
+            frame = None
+        return self.files.joined(TABLES[0], [frame])
+
+    def _has_runs(self) -> bool:
+        """Tell whether the folder should have a table of runs."""
+        return self.found["format"] != manifests.FORMAT or (self.folder / f"{TABLES[1]}.parquet").exists()
+
+    def current(self, table: str, *, earlier: bool = False) -> polars.DataFrame:
+        """Return the rows of a table of runs that are of the present inputs.
+
+        Parameters
+        ----------
+        table
+            `runs` or `subflows`.
+        earlier
+            All rows, with a column that tells what they are of.
+        """
+        import polars
+
+        whole = self.all(table, earlier=earlier)
+        if not whole.width:
+            return whole
+        of = polars.Series(SOURCES, self.selection.column(whole), dtype=polars.String)
+        if earlier:
+            named = arranged(whole, table, self.selection.cells).drop(SOURCES, strict=False)
+            of = polars.Series(SOURCES, self.selection.column(named), dtype=polars.String)
+            return named.insert_column(2, of)
+        if (of == CURRENT).all():
+            return arranged(whole, table, self.selection.cells)
+        found = whole.filter(of == CURRENT)
+        return arranged(without_strangers(found) if found.height else found, table, self.selection.cells)
+
+    def told(self, shown_by: str = "--earlier") -> list[str]:
+        """Return what is left out, and what is damaged, in sentences.
+
+        Parameters
+        ----------
+        shown_by
+            The option or command that shows what is left out.
+        """
+        runs = self.all(TABLES[0], earlier=False)
+        lines = list(selecting.sentences(self.selection, runs, shown_by)) if runs.width else []
+        for fault in self.files.damage():
+            place = fault.where if fault.line is None else f"{fault.where}, line {fault.line}"
+            lines.append(f"{place}: {fault.message}: {fault.hint}")
+        return lines
+
+    def trace(self, table: str, *, earlier: bool = False) -> polars.DataFrame:
+        """Return a table of the traces that were kept, of the runs that count."""
+        import polars
+
+        parts = sorted((self.folder / traces.FOLDER).glob(f"*/{table}.parquet"))
+        if not parts:
+            known = {*TABLES, *(path.stem for path in (self.folder / traces.FOLDER).glob("*/*.parquet"))}
+            hint = did_you_mean(table, known, otherwise="--keep TABLE keeps a table of the trace")
+            raise InputError([Fault(message=f"no such table: `{table}`", where=str(self.folder), hint=hint)])
+        runs = self.current(TABLES[0], earlier=earlier)
+        names = ["identity", "cell", *([SOURCES] if earlier else [])]
+        known_runs = (
+            {f"{row[0]}-{row[1]}": row for row in runs.select(names).iter_rows()} if runs.width else {}
+        )
+        is_sealed = self.found["format"] == manifests.FORMAT
+        frames = [
+            traces.table(path, is_sealed=is_sealed).select(
+                *(polars.lit(one).alias(name) for name, one in zip(names, row, strict=True)), polars.all()
+            )
+            for path in parts
+            if (row := known_runs.get(path.parent.name)) is not None
+        ]
+        return polars.concat(frames, how="diagonal_relaxed") if frames else polars.DataFrame()
+
+
+def _found(folder: Path) -> Table:
+    """Return a manifest in the present form, of whatever version it is."""
+    found = manifests.said(folder)
+    if found["format"] in (manifests.FORMAT, 2):
+        return manifests.read(folder)
+    said = found.get("cells")
+    cells = [
+        {
+            "cell": str(cell.get("cell")),
+            "scenario": "",
+            "settings": {},
+            "folder": "",
+            "hash": "",
+            "labels": own,
+        }
+        for cell in (said if isinstance(said, list) else [])
+        if isinstance(cell, dict) and isinstance(own := cell.get("labels"), dict)
+    ]
+    notes = found.get("notes")
+    return {
+        "format": found["format"],
+        "code": str(found.get("code", "")) or "unknown",
+        "notes": notes if isinstance(notes, dict) else {},
+        "cells": cells,
+        "earlier": [],
+    }
+
+
+def made(folder: Path, *, earlier: bool = False) -> Made:
+    """Return how the results in a folder were made, also for those of other builds and earlier versions.
+
+    Parameters
+    ----------
+    folder
+        The results.
+    earlier
+        With the labels of cells that the folder had before, and that of the sources.
+
+    Raises
+    ------
+    InputError
+        When it is no folder of results, one of a later version, or its manifest is damaged.
+    """
+    found = _found(folder)
+    notes: Mapping[str, Any] = found["notes"]
+    cells = [*manifests.entries(found)] if earlier else found["cells"]
+    return Made(
+        code=found["code"],
+        labels=(*manifests.labels(cells), *([SOURCES] if earlier else [])),
+        notes={str(name): str(note) for name, note in notes.items()},
+        exact=tuple(cell["cell"] for cell in manifests.entries(found) if cell.get("exact") is True),
+    )
+
+
+def rows(folder: Path, table: str = "runs", *, earlier: bool = False) -> polars.DataFrame:
+    """Return what `load` does, and warn of nothing."""
+    reader = Reader(folder)
+    return reader.current(table, earlier=earlier) if table in TABLES else reader.trace(table, earlier=earlier)
+
+
+def some(folder: Path, table: str = "runs") -> polars.DataFrame:
+    """Return what `rows` does, for those who need at least one run.
+
+    Raises
+    ------
+    InputError
+        When the folder has runs, and none is of the present inputs.
+    """
+    reader = Reader(folder)
+    found = reader.current(TABLES[0])
+    if not found.height and (count := reader.all(TABLES[0]).height):
+        shown = f"`anabranch results {folder} --earlier` shows what is there"
+        message = f"no run of the present inputs, but {count} of earlier sources or other cells"
+        hint = f"repeat the command that made the folder; {shown}"
+        raise InputError([Fault(message=message, where=str(folder), hint=hint)])
+    return found if table == TABLES[0] else reader.current(table)
+
+
+def all_runs(folder: Path) -> polars.DataFrame:
+    """Return the runs of a folder, whatever they are of: those of the present inputs first."""
+    import polars
+
+    reader = Reader(folder)
+    whole = reader.current(TABLES[0], earlier=True)
+    if not whole.width:
+        return whole
+    return whole.sort(polars.col(SOURCES) != CURRENT, maintain_order=True).drop(SOURCES)
+
+
+def told(folder: Path, shown_by: str = "--earlier") -> list[str]:
+    """Return what a summary of a folder leaves out, and what is damaged in it, in sentences."""
+    return Reader(folder).told(shown_by)
+
+
+def load(folder: str | Path, table: str = "runs", *, earlier: bool = False) -> polars.DataFrame:
     """Return a table of a folder of results, finished or not.
+
+    Runs of earlier sources, of another build and of other cells than those of the last sweep are left out,
+    with a `LeftOutWarning`.
 
     Parameters
     ----------
     folder
         What `anabranch sweep` or `anabranch study run` wrote.
     table
-        `runs` (a row a run), `subflows` (a row a subflow), or a table of the trace that was kept
-        (`--keep samples`), with the run's `identity` in front.
+        `runs` (a row a run), `subflows` (a row a subflow, in the order of establishment), or a table of the
+        trace that was kept (`--keep samples`), with the run's `identity` in front.
+    earlier
+        All runs that the folder has, with the column `sources`: `current`, or a few digits for each earlier
+        state of a cell's inputs.
 
     Returns
     -------
@@ -32,44 +304,23 @@ def load(folder: str | Path, table: str = "runs") -> polars.DataFrame:
     Raises
     ------
     InputError
-        When the folder holds no results, or does not have this table.
+        When the folder holds no results, does not have this table, or it is damaged.
 
     Examples
     --------
     >>> import anabranch
     >>> anabranch.load("results/SD18").group_by("scheduler").mean()  # doctest: +SKIP
     """
-    import polars
-
-    folder = Path(folder)
-    store.made(folder)
-    if table in store.TABLES:
-        if not store.journals(folder) and (folder / f"{table}.parquet").exists():
-            return store.parquet(folder / f"{table}.parquet")
-        if not store.journals(folder) and table == store.TABLES[0]:
-            hint = "put it back, or repeat the command, which runs everything again"
-            raise InputError(
-                [Fault(message=f"the table is missing: `{table}.parquet`", where=str(folder), hint=hint)]
-            )
-        rows = list(store.stored(folder, table))
-        return polars.from_dicts(rows, infer_schema_length=None) if rows else polars.DataFrame()
-    parts = sorted((folder / "traces").glob(f"*/{table}.parquet"))
-    if not parts:
-        known = {*store.TABLES, *(path.stem for path in (folder / "traces").glob("*/*.parquet"))}
-        hint = did_you_mean(table, known, otherwise="--keep TABLE keeps a table of the trace")
-        raise InputError([Fault(message=f"no such table: `{table}`", where=str(folder), hint=hint)])
-    frames = [
-        store.parquet(path).select(
-            polars.lit(path.parent.name.partition("-")[0]).alias("identity"),
-            polars.lit(path.parent.name.partition("-")[2]).alias("cell"),
-            polars.all(),
-        )
-        for path in parts
-    ]
-    return polars.concat(frames, how="diagonal_relaxed")
+    reader = Reader(Path(folder))
+    found = (
+        reader.current(table, earlier=earlier) if table in TABLES else reader.trace(table, earlier=earlier)
+    )
+    if not earlier and (sentences := reader.told("earlier=True")):
+        warnings.warn("\n".join(sentences), LeftOutWarning, stacklevel=2)
+    return found
 
 
-def query(folder: str | Path, sql: str) -> polars.DataFrame:
+def query(folder: str | Path, sql: str, *, earlier: bool = False) -> polars.DataFrame:
     """Return the answer to an SQL query over the tables of a folder of results (DuckDB's SQL).
 
     Parameters
@@ -79,6 +330,8 @@ def query(folder: str | Path, sql: str) -> polars.DataFrame:
     sql
         One query that reads: `SELECT`, `FROM`, `WITH`, `DESCRIBE` or `SUMMARIZE`, over the tables `runs`,
         `subflows` and those of the traces that were kept.
+    earlier
+        As of `load`.
 
     Returns
     -------
@@ -96,17 +349,24 @@ def query(folder: str | Path, sql: str) -> polars.DataFrame:
     >>> sql = "SELECT scheduler, avg(goodput_mbps) FROM runs GROUP BY scheduler"
     >>> anabranch.query("results/SD18", sql)  # doctest: +SKIP
     """
+    reader = Reader(Path(folder))
+    if not earlier and (sentences := reader.told("earlier=True")):
+        warnings.warn("\n".join(sentences), LeftOutWarning, stacklevel=2)
+    return asked(reader, sql, earlier=earlier)
+
+
+def asked(reader: Reader, sql: str, *, earlier: bool = False) -> polars.DataFrame:
+    """Return the answer to an SQL query, and warn of nothing; see `query`."""
     import tempfile
 
     import duckdb
     import polars
 
-    folder = Path(folder)
-    kept = {path.stem for path in (folder / "traces").glob("*/*.parquet")} - {*store.TABLES}
+    kept = {path.stem for path in (reader.folder / traces.FOLDER).glob("*/*.parquet")} - {*TABLES}
     with duckdb.connect() as connection, tempfile.TemporaryDirectory() as space:
-        for table in (*store.TABLES, *sorted(kept)):
-            frame = load(folder, table)
-            if frame.width:
+        for table in (*TABLES, *sorted(kept)):
+            frame = _wanted(reader, table, sql, earlier=earlier)
+            if frame is not None and frame.width:
                 file = Path(space) / f"{table}.parquet"
                 frame.write_parquet(file)
                 connection.read_parquet(str(file)).create(table)
@@ -122,6 +382,18 @@ def query(folder: str | Path, sql: str) -> polars.DataFrame:
             message = str(error).splitlines()[0]
             raise InputError([Fault(message=f"DuckDB: {message}", where=sql)]) from None
     raise _not_a_question(sql, "the query returns nothing")
+
+
+def _wanted(reader: Reader, table: str, sql: str, *, earlier: bool) -> polars.DataFrame | None:
+    """Return a table for a query; None when it is damaged and the query does not name it."""
+    try:
+        if table in TABLES:
+            return reader.current(table, earlier=earlier)
+        return reader.trace(table, earlier=earlier)
+    except InputError:
+        if table.lower() in sql.lower():
+            raise
+        return None
 
 
 def _plain(answer: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:

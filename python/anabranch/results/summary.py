@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch import _intervals
 from anabranch.errors import Fault, InputError, did_you_mean
-from anabranch.results.read import load, query
-from anabranch.results.store import HEAD
+from anabranch.results.read import Reader, asked
+from anabranch.results.tables import HEAD, TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +37,9 @@ SHORT = ("unfinished_sessions", "unstarted_sessions", "unreached_sessions")
 INTERVAL = "_ci95"
 
 
-def means(folder: Path, by: Sequence[str], metrics: Sequence[str] = ()) -> list[dict[str, Any]]:
+def means(
+    folder: Path, by: Sequence[str], metrics: Sequence[str] = (), *, earlier: bool = False
+) -> list[dict[str, Any]]:
     """Return a row a cell: its labels, how many runs, and the mean of each metric with its interval.
 
     Parameters
@@ -48,6 +50,8 @@ def means(folder: Path, by: Sequence[str], metrics: Sequence[str] = ()) -> list[
         The columns that make a cell.
     metrics
         Columns to take the mean of; if empty, those of `SHOWN` that the runs have.
+    earlier
+        Also runs of earlier sources and other cells; `by` then has the column that tells them apart.
 
     Returns
     -------
@@ -60,13 +64,18 @@ def means(folder: Path, by: Sequence[str], metrics: Sequence[str] = ()) -> list[
     InputError
         When a column does not exist or is not numeric.
     """
-    frame = load(folder)
+    reader = Reader(folder)
+    frame = reader.current(TABLES[0], earlier=earlier)
+    if not frame.width:
+        return []
     numbers = [name for name, kind in frame.schema.items() if kind.is_numeric() or str(kind) == "Boolean"]
     faults = [_unknown(name, "--by", frame.columns) for name in by if name not in frame.columns]
     measured = [name for name in numbers if name not in HEAD]
     faults += [_unknown(name, "--metric", measured) for name in metrics if name not in numbers]
     if faults:
         raise InputError(faults)
+    if not frame.height:
+        return []
     chosen = metrics or [name for name in SHOWN if name in numbers]
     if not metrics:
         # Means over the runs that started say nothing of those that did not.
@@ -76,19 +85,19 @@ def means(folder: Path, by: Sequence[str], metrics: Sequence[str] = ()) -> list[
         value = f"{_quoted(name)}::DOUBLE"
         columns += [f"avg({value})", f"stddev_samp({value})", f"count({value})"]
     group = f" GROUP BY {', '.join(columns[: len(by)])} ORDER BY min(rowid)" if by else ""
-    found = query(folder, f"SELECT {', '.join(['count(*)', *columns])} FROM runs{group}")
+    found = asked(reader, f"SELECT {', '.join(['count(*)', *columns])} FROM runs{group}", earlier=earlier)
     return [_row(row, by, chosen) for row in found.iter_rows()]
 
 
 def unfinished(folder: Path) -> tuple[int, int]:
     """Return how many runs the end of the simulation cut off, and how many runs there are."""
-    frame = load(folder)
+    frame = Reader(folder).current(TABLES[0])
     return _count(frame, "unfinished_sessions"), frame.height
 
 
 def unreached(folder: Path) -> str | None:
     """Return a sentence about the runs in which a player did not reach the end; None if there are none."""
-    frame = load(folder)
+    frame = Reader(folder).current(TABLES[0])
     short, never = _count(frame, "unreached_sessions"), _count(frame, "unstarted_sessions")
     if not short:
         return None

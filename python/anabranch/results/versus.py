@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import Fault, InputError, did_you_mean
 from anabranch.results import paired, store
-from anabranch.results.read import load
+from anabranch.results.read import some
 from anabranch.results.store import HEAD
 from anabranch.results.summary import SHOWN
 
@@ -50,7 +50,7 @@ def differences(folder: Path, value: str, metrics: Sequence[str] = ()) -> list[d
         When nothing in the grid has this value, or a column does not exist or is not numeric.
     """
     made = store.made(folder)
-    frame = load(folder)
+    frame = some(folder)
     labels = [name for name in made.labels if name in frame.columns]
     key, wanted = _found(frame, labels, value)
     chosen = _metrics(frame, metrics)

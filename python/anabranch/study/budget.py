@@ -8,7 +8,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import Fault, InputError
-from anabranch.study.sweep import Cell, Sweep, ready, stored_cell
+from anabranch.study.sweep import Cell, Sweep, afresh, stored_cell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,16 +70,17 @@ def taken(results: Path) -> dict[str, dict[str, float]]:
 
 def _streamed(results: Path) -> Iterator[tuple[Cell, Loaded, Film | None, float]]:
     """Yield the cells of the study as it stands that stream: scenario, film, seconds a session lasted."""
-    from anabranch.results import load, store
+    from anabranch.results import store
+    from anabranch.results.read import some
 
     found = store.manifest(results)
     lasted: dict[str, float] = {}
-    for row in load(results).iter_rows(named=True):
+    for row in some(results).iter_rows(named=True):
         lasted[row["cell"]] = max(row["duration_s"], lasted.get(row["cell"], 0.0))
     for one in found["cells"]:
         if one["labels"].get("varied") is None and one["cell"] in lasted:
             cell = stored_cell(found, one)
-            loaded, film = ready(cell.text())
+            loaded, film = afresh(cell.text())
             if loaded.scenario.application.kind in ("progressive", "adaptive"):
                 yield cell, loaded, film, lasted[one["cell"]]
 
@@ -92,7 +93,7 @@ def _bulk(cell: Cell, lasted_s: float) -> Cell:
     raw["application"] = {"kind": "bulk"}
     others = tuple(one for one in cell.settings if one[0].partition(".")[0] not in ("application", "expect"))
     length = ("application.duration", f"{max(math.ceil(lasted_s), 1)} s", _ORIGIN)
-    return dataclasses.replace(cell, raw=json.dumps(raw), settings=(*others, length))
+    return dataclasses.replace(cell, raw=json.dumps(raw), file="", settings=(*others, length))
 
 
 def _rungs(plan: dict[str, Any]) -> dict[str, float]:

@@ -13,7 +13,6 @@ from anabranch._pool import processes, undisturbed
 from anabranch.errors import MissingError
 from anabranch.results import identity
 from anabranch.study import measure
-from anabranch.study.sweep import ready
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
@@ -48,7 +47,7 @@ def work(job: Job, code: str) -> Outcome:
     if identity.code() != code:
         message = f"a worker runs another build of this program: {identity.code()}, not {code}"
         raise MissingError(message, hint="install the same build everywhere")
-    loaded, film = ready(job.cell.text())
+    loaded, film = job.ready()
     run = run_loaded(loaded, run=job.run, film=film)
     prices = {path.name: path.price_per_gb for path in loaded.scenario.paths if path.price_per_gb is not None}
     return measure.rows(job, run, prices), measure.traces(job, run)

@@ -7,7 +7,6 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import Fault, did_you_mean
-from anabranch.study.sweep import ready
 
 #: The tables of a trace.
 TRACE = (
@@ -34,7 +33,7 @@ TRACE = (
 RUN = "run"
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from anabranch._run import Run
     from anabranch.results.store import Row, Rows
@@ -86,21 +85,21 @@ def rows(job: Job, run: Run, prices: Mapping[str, float]) -> Rows:
     }
 
 
-def renamed(found: Rows, job: Job, other: Job) -> Rows:
+def renamed(found: Rows, labels: Iterable[str], other: Job) -> Rows:
     """Return the rows of a run as those of another one that differs in nothing but its name.
 
     Parameters
     ----------
     found
         The rows.
-    job
-        What was run.
+    labels
+        The labels of the cell that was run.
     other
         What would have given the same.
     """
-    loaded, _ = ready(other.cell.text())
+    loaded, _ = other.ready()
     head = {"identity": other.identity, "cell": other.name, "scenario": loaded.scenario.name}
-    own = {*head, *dict(job.cell.labels)}
+    own = {*head, *labels}
     return {
         table: [
             {**dict(other.cell.labels), **head, **{key: row[key] for key in row if key not in own}}

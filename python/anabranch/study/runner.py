@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from anabranch.errors import Fault, InputError
+from anabranch.results import traces
+from anabranch.results.alike import alike
 from anabranch.results.store import Store
 from anabranch.study import execute, measure, sweep
 
@@ -64,11 +66,14 @@ class Done:
         Those that were there already.
     now
         Those that were run.
+    notes
+        What was damaged in the folder, in sentences.
     """
 
     total: int
     before: int
     now: int
+    notes: tuple[str, ...] = ()
 
     @property
     def complete(self) -> bool:
@@ -114,7 +119,8 @@ def run(
     planned = sweep.planned(what)
     part = "all" if shard is None else f"{shard.number}of{shard.of}"
     store = Store(folder, sweep.manifest(what, planned), part=part)
-    done = store.done()
+    done = store.done(what.keep)
+    done |= _renamed(store, _left(what, planned, shard, done), what.keep)
     total = before = mine = there = 0
     for place, job in enumerate(what.jobs(planned)):
         is_done, is_mine = (job.name, job.identity) in done, _is_mine(place, shard)
@@ -134,16 +140,40 @@ def run(
                 journal.add(rows, traces)
                 others = alike.others(job)
                 for other in others:
-                    journal.add(measure.renamed(rows, job, other), traces)
+                    journal.add(measure.renamed(rows, dict(job.cell.labels), other), traces)
                 count += 1 + len(others)
                 if progress is not None:
                     progress(count, mine)
-        done = store.done()
+        done = store.done(what.keep)
     # Others may have run theirs meanwhile.
     left = sum((job.name, job.identity) not in done for job in what.jobs(planned))
     if left == 0:
         store.finish()
-    return Done(total=total, before=total - left - (mine - there), now=mine - there)
+    now = mine - there
+    return Done(total=total, before=total - left - now, now=now, notes=store.notes)
+
+
+def _renamed(store: Store, jobs: Iterator[Job], keep: Sequence[str]) -> set[Key]:
+    """Give stored runs that are those of other cells the names of these; return the runs that they are."""
+    files = store.tables()
+    if files.whole("runs") is None:
+        return set()
+    wanted: dict[tuple[str, int], list[Job]] = {}
+    for job in jobs:
+        wanted.setdefault((job.alike, job.run), []).append(job)
+    found = list(alike(files, wanted, keep)) if wanted else []
+    done: set[Key] = set()
+    if not found:
+        return done
+    with store.writing() as journal:
+        for place, rows, source in found:
+            tables = (traces.contents(store.folder, source, keep) if keep else None) or {}
+            for job in wanted[place]:
+                # A kept run says its scenario's name.
+                if measure.RUN not in keep or job.identity == source[1]:
+                    journal.add(measure.renamed(rows, (), job), tables)
+                    done.add((job.name, job.identity))
+    return done
 
 
 def _left(what: Sweep, planned: Sequence[Planned], shard: Shard | None, done: set[Key]) -> Iterator[Job]:

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import Fault, InputError
-from anabranch.results import identity, store
+from anabranch.results import identity, sealed, store, traces
+from anabranch.results.manifest import entries
+from anabranch.results.read import all_runs, some
 from anabranch.study.measure import RUN, TRACE
-from anabranch.study.sweep import ready, stored_cell
+from anabranch.study.sweep import afresh, stored_cell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,11 +40,11 @@ def find(folder: Path, run: str | None = None) -> tuple[store.Row, int]:
     InputError
         When the folder holds no results, or none or several runs with such an identity.
     """
-    found = store.manifest(folder)
-    places = {cell["cell"]: place for place, cell in enumerate(found["cells"])}
+    # One that is named may be of earlier sources.
+    frame = some(folder) if run is None else all_runs(folder)
+    places = {entry["cell"] for entry in entries(store.manifest(folder))}
     # A row of a cell that is not in the manifest cannot be run again: it counts as none.
-    rows = [row for row in store.stored(folder, "runs") if row["cell"] in places]
-    rows.sort(key=lambda row: (places[row["cell"]], row["run"]))
+    rows = [row for row in frame.iter_rows(named=True) if row["cell"] in places]
     if not rows:
         raise _none(folder, "the folder holds no runs")
     named = [row for row in rows if row["identity"].startswith(run or "")]
@@ -77,7 +79,7 @@ def open_run(
     """
     folder = Path(folder)
     row, _ = find(folder, run)
-    kept = store.trace_folder(folder, row)
+    kept = traces.of_row(folder, row)
     if (kept / f"{RUN}.parquet").exists():
         return _read(kept, row)
     return _again(folder, row, progress)
@@ -96,8 +98,8 @@ def _again(folder: Path, row: store.Row, progress: Callable[[float, float], None
 def scenario_of(folder: Path, row: store.Row) -> tuple[Loaded, Film | None]:
     """Return the scenario of a stored run, and its film."""
     found = store.manifest(folder)
-    cell = next(cell for cell in found["cells"] if cell["cell"] == row["cell"])
-    return ready(stored_cell(found, cell).text())
+    cell = next(cell for cell in entries(found) if cell["cell"] == row["cell"])
+    return afresh(stored_cell(found, cell).text())
 
 
 def prove(folder: Path, row: store.Row, run: Run) -> None:
@@ -112,7 +114,7 @@ def prove(folder: Path, row: store.Row, run: Run) -> None:
         return
     message = f"run {row['identity']} does not come out as it did: {_apart(run.digest, row)}"
     hint = "a film, a recording or a plug-in of its scenario has changed"
-    made_by = store.manifest(folder)["code"]
+    made_by = next(one["code"] for one in entries(store.manifest(folder)) if one["cell"] == row["cell"])
     if made_by != identity.code():
         hint = f"it was made by another build: {made_by}, this is {identity.code()}"
     raise InputError([Fault(message=message, where=str(folder), hint=hint)])
@@ -129,22 +131,25 @@ def _read(kept: Path, row: store.Row) -> Run:
     from anabranch._expected import Broken
     from anabranch._run import Run
 
-    # Another build may have had other tables.
-    files = {path.stem: path for path in sorted(kept.glob("*.parquet")) if path.stem != RUN}
+    # Another build may have had other tables. One that is missing is told when it is read.
+    names = sorted({*sealed.sums(kept), *(path.name for path in kept.glob("*.parquet"))})
+    files = {Path(name).stem: kept / name for name in names if name != f"{RUN}.parquet"}
     tables = {table: _table(files[table]) for table in dict.fromkeys((*TRACE, *files)) if table in files}
-    (said,) = store.parquet(kept / f"{RUN}.parquet").to_dicts()
+    (said,) = traces.table(kept / f"{RUN}.parquet", is_sealed=_is_sealed(kept)).to_dicts()
     summary = json.loads(said["summary"])
     if summary["digest"] != row["digest"]:
         message = f"the kept trace belongs to another run: {_apart(summary['digest'], row)}"
         raise InputError([Fault(message=message, where=str(kept), hint="remove it: the run is made again")])
-    clients = metrics.by_client(tables)
+    plan = json.loads(said["plan"])
+    paths = [path["name"] for path in plan["paths"]]
+    clients = metrics.by_client(tables, paths=paths)
     return Run(
         **{name: row[name] for name in ("scenario", "seed", "run", "scheduler", "congestion", "identity")},
-        plan=json.loads(said["plan"]),
+        plan=plan,
         tables=tables,
         summary=summary,
         qoe=metrics.qoe(tables, clients),
-        qos=metrics.qos(tables, clients),
+        qos=metrics.qos(tables, clients, paths=paths),
         clients=clients,
         plugins=json.loads(said["plugins"]),
         broken=tuple(Broken(**one) for one in json.loads(said["broken"])),
@@ -155,7 +160,7 @@ def _table(path: Path) -> Any:  # noqa: ANN401 - the Rust module's own
     """Return a table as the simulator would have given it."""
     from anabranch import plugins
 
-    rust, frame = plugins.module(), store.parquet(path)
+    rust, frame = plugins.module(), traces.table(path, is_sealed=_is_sealed(path.parent))
     wrong = [name for name, kind in frame.schema.items() if str(kind) not in _KINDS]
     if wrong:
         message = f"not a kind of column that a trace has: `{wrong[0]}`"
@@ -164,6 +169,11 @@ def _table(path: Path) -> Any:  # noqa: ANN401 - the Rust module's own
         (name, rust.Column(_KINDS[str(kind)], frame[name].to_list())) for name, kind in frame.schema.items()
     ]
     return rust.Table(columns)
+
+
+def _is_sealed(kept: Path) -> bool:
+    """Tell whether the folder of results that a kept trace is in has checksums."""
+    return bool(store.manifest(kept.parent.parent)["format"] == store.FORMAT)
 
 
 def _none(folder: Path, message: str) -> InputError:

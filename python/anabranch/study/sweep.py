@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import OrderedDict
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anabranch.errors import ScenarioError
+from anabranch.errors import MissingError, ScenarioError
 from anabranch.results import identity
+from anabranch.results.manifest import tables_of
 from anabranch.scenario._overrides import Override
 
 if TYPE_CHECKING:
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
 
     from anabranch.errors import Fault
     from anabranch.media.films import Film
+    from anabranch.results.inputs import Input
     from anabranch.scenario.load import Loaded
     from anabranch.study.grid import Label
 
@@ -38,6 +42,8 @@ class Cell:
         What is set over it: dotted key, raw value, and how it was given.
     labels
         What the results call it: column and value.
+    file
+        The scenario's file, if its tables are those of a file.
     """
 
     scenario: str
@@ -45,6 +51,7 @@ class Cell:
     folder: str
     settings: tuple[tuple[str, Any, str], ...]
     labels: tuple[tuple[str, Label], ...]
+    file: str = ""
 
     @property
     def name(self) -> str:
@@ -103,6 +110,7 @@ class Sweep:
                         keep=self.keep,
                         identity=identity.of_run(planned[place].hash, run),
                         alike=planned[place].alike,
+                        hash=planned[place].hash,
                     )
 
 
@@ -118,11 +126,14 @@ class Planned:
         It draws nothing: all runs are the same.
     alike
         The same text for cells that differ in nothing but their name: their runs of a number are the same.
+    inputs
+        The files that its runs depend on.
     """
 
     hash: str
     exact: bool
     alike: str
+    inputs: tuple[Input, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,6 +152,8 @@ class Job:
         What the run is called.
     alike
         The same text for cells that differ in nothing but their name.
+    hash
+        The hash of the cell's plan.
     """
 
     cell: Cell
@@ -149,6 +162,11 @@ class Job:
     keep: tuple[str, ...]
     identity: str
     alike: str
+    hash: str = ""
+
+    def ready(self) -> tuple[Loaded, Film | None]:
+        """Return its scenario and film; see `ready`."""
+        return ready(self.cell.text(), self.hash)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,6 +218,9 @@ def cells(points: Iterable[Point]) -> tuple[Cell, ...]:
                 folder=folder,
                 settings=point.settings,
                 labels=point.labels,
+                file=""
+                if point.tables is not None or point.path == shipped.STDIN
+                else str(point.path.resolve()),
             )
         )
     if faults:
@@ -209,7 +230,7 @@ def cells(points: Iterable[Point]) -> tuple[Cell, ...]:
 
 @lru_cache(maxsize=1024)
 def _loaded(text: str) -> Loaded:
-    """Return a cell's scenario."""
+    """Return a cell's scenario, whose plug-ins may have changed since."""
     from anabranch.scenario.load import load
 
     raw, folder, settings = json.loads(text)
@@ -217,9 +238,50 @@ def _loaded(text: str) -> Loaded:
     return load(raw, overrides, folder=Path(folder))
 
 
-@lru_cache(maxsize=1024)
-def ready(text: str) -> tuple[Loaded, Film | None]:
+#: Scenarios and films of cells by text and hash of the plan: a changed file makes another hash.
+_READY: OrderedDict[tuple[str, str], tuple[Loaded, Film | None]] = OrderedDict()
+_MOST_READY = 1024
+
+
+def ready(text: str, hash: str) -> tuple[Loaded, Film | None]:  # noqa: A002 - as a cell's plan has it
     """Return a cell's scenario and film, which its trials share.
+
+    Parameters
+    ----------
+    text
+        What `Cell.text` gives.
+    hash
+        The hash of its plan; empty when it is not known, and nothing is compared.
+
+    Raises
+    ------
+    MissingError
+        When its files are not those of the plan: they were edited meanwhile, or are others on this machine.
+    """
+    found = _READY.get((text, hash))
+    if found is None:
+        from anabranch._run import cell_of
+
+        found = afresh(text)
+        if hash and cell_of(*found) != hash:
+            message = "a plug-in, film or recording is not what it was when the sweep began"
+            hint = (
+                "was it edited meanwhile? finished runs are kept: repeat the command to run what is missing"
+            )
+            raise MissingError(message, hint=hint)
+        _remember(text, hash, found)
+    return found
+
+
+def _remember(text: str, hash: str, found: tuple[Loaded, Film | None]) -> None:  # noqa: A002
+    """Keep a cell's scenario and film for its trials."""
+    _READY[text, hash] = found
+    while len(_READY) > _MOST_READY:
+        _READY.popitem(last=False)
+
+
+def afresh(text: str) -> tuple[Loaded, Film | None]:
+    """Return a cell's scenario and film as their files are now.
 
     Parameters
     ----------
@@ -227,8 +289,11 @@ def ready(text: str) -> tuple[Loaded, Film | None]:
         What `Cell.text` gives.
     """
     from anabranch._run import film_of
+    from anabranch.scenario.load import load
 
-    loaded = _loaded(text)
+    raw, folder, settings = json.loads(text)
+    overrides = [Override(key=key, value=value, origin=origin) for key, value, origin in settings]
+    loaded = load(raw, overrides, folder=Path(folder))
     return loaded, film_of(loaded)
 
 
@@ -240,17 +305,20 @@ def planned(sweep: Sweep) -> list[Planned]:
 def _planned(cell: Cell) -> Planned:
     """Return what is known of a cell's plan."""
     from anabranch.scenario import plan as plans
-    from anabranch.study import deterministic
+    from anabranch.study import deterministic, inputs
 
-    loaded, film = ready(cell.text())
+    loaded, film = afresh(cell.text())
     plan, again = (plans.build(loaded.scenario, film, run=run) for run in (0, 1))
     sources = loaded.sources()
     prices = {path.name: path.price_per_gb for path in loaded.scenario.paths}
     unnamed = {**plan, "scenario": None, "prices": prices}
+    shared = identity.of_cell(plan, sources)
+    _remember(cell.text(), shared, (loaded, film))
     return Planned(
-        hash=identity.of_cell(plan, sources),
+        hash=shared,
         exact=deterministic.draws_nothing(plan, again, sources),
         alike=identity.of_cell(unnamed, sources),
+        inputs=tuple(inputs.of(loaded, cell.file)),
     )
 
 
@@ -284,36 +352,48 @@ def manifest(sweep: Sweep, planned: Sequence[Planned] | None = None) -> dict[str
     planned
         What is known of each cell's plan; None when no cell is to be marked as drawing nothing.
     """
-    exact = [one.exact and sweep.once for one in planned or ()] or [False] * len(sweep.cells)
     return {
         "name": sweep.name,
         "code": identity.code(),
         "trials": sweep.trials,
         "keep": list(sweep.keep),
         "notes": dict(sweep.notes),
-        "folders": {one.scenario: one.folder for one in sweep.cells},
-        "scenarios": {one.scenario: json.loads(one.raw) for one in sweep.cells},
+        "scenarios": {_text_of(one): json.loads(one.raw) for one in sweep.cells},
         "cells": [
             {
                 "cell": one.name,
                 "scenario": one.scenario,
+                "text": _text_of(one),
+                "folder": one.folder,
+                "file": one.file,
                 "settings": {key: value for key, value, _ in one.settings},
                 "labels": dict(one.labels),
-                **({"exact": True} if is_exact else {}),
+                **({} if plan is None else _known(plan, once=sweep.once)),
             }
-            for one, is_exact in zip(sweep.cells, exact, strict=True)
+            for one, plan in zip_longest(sweep.cells, planned or ())
         ],
     }
+
+
+def _text_of(cell: Cell) -> str:
+    """Return what the manifest calls the tables of a cell's scenario."""
+    return hashlib.sha256(cell.raw.encode()).hexdigest()[:12]
+
+
+def _known(plan: Planned, *, once: bool) -> dict[str, Any]:
+    """Return what the manifest says of a cell's plan."""
+    exact = {"exact": True} if once and plan.exact else {}
+    return {**exact, "hash": plan.hash, "alike": plan.alike, "inputs": list(plan.inputs)}
 
 
 def stored_cell(found: Mapping[str, Any], cell: Mapping[str, Any]) -> Cell:
     """Return a cell of the manifest."""
     settings = tuple((key, value, "the manifest") for key, value in cell["settings"].items())
-    name = cell["scenario"]
     return Cell(
-        scenario=name,
-        raw=json.dumps(found["scenarios"][name]),
-        folder=found["folders"][name],
+        scenario=cell["scenario"],
+        raw=json.dumps(tables_of(found, cell)),
+        folder=cell["folder"],
         settings=settings,
         labels=tuple(cell["labels"].items()),
+        file=cell.get("file", ""),
     )

@@ -6,7 +6,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import Fault, InputError
-from anabranch.results import identity, store
+from anabranch.results import identity, sealed, store, traces
+from anabranch.results.manifest import entries
+from anabranch.results.read import Reader
 from anabranch.study import execute
 from anabranch.study.sweep import Sweep, planned, stored_cell
 
@@ -38,13 +40,15 @@ def verify(
     Raises
     ------
     InputError
-        When the folder holds no results, those of another build, or not such a run.
+        When the folder holds no results, those over real packets, or not such a run.
     """
     found = store.manifest(folder)
-    if found["code"] != identity.code():
-        message = f"the results are of another build of this program: {found['code']}, not {identity.code()}"
+    if not found["code"]:
+        message = "runs over real packets cannot be repeated"
         raise InputError([Fault(message=message, where=str(folder))])
-    kept = _rows(folder)
+    reader = Reader(folder)
+    differences: dict[str, list[str]] = _damaged(reader)
+    kept = _rows(reader)
     cells = [stored_cell(found, cell) for cell in found["cells"]]
     sweep = Sweep(
         name=found["name"],
@@ -53,23 +57,23 @@ def verify(
         keep=tuple(found["keep"]),
         once=any(cell.get("exact") for cell in found["cells"]),
     )
-    expected = {(job.name, job.identity): job for job in sweep.jobs(planned(sweep))}
-    differences: dict[str, list[str]] = {}
-    for cell, name in kept.keys() - expected.keys():
-        differences[name] = [f"no run of cell {cell} has this identity: its inputs have changed, or its name"]
-    if not store.journals(folder):
+    trials = {cell["cell"]: cell.get("trials", found["trials"]) for cell in found["cells"]}
+    jobs = [job for job in sweep.jobs(planned(sweep)) if job.run < trials[job.name]]
+    expected = {(job.name, job.identity): job for job in jobs}
+    differences |= _foreign(reader, set(expected))
+    if not store.journals(folder) and found["code"] == identity.code():
         for cell, name in expected.keys() - kept.keys():
             differences[name] = [f"the run of cell {cell} is missing"]
     chosen = _chosen([key for key in expected if key in kept], [*kept], identities, folder)
     if sample is not None and sample < len(chosen):
         chosen = [chosen[place * len(chosen) // sample] for place in range(sample)]
     for count, key in enumerate(chosen, start=1):
-        rows, traces = execute.work(expected[key], found["code"])
+        rows, made = execute.work(expected[key], identity.code())
         what = [
             f"{table}: {line}" for table in store.TABLES for line in _differ(kept[key][table], rows[table])
         ]
-        place = store.trace_folder(folder, rows["runs"][0])
-        for table, content in traces.items():
+        place = traces.of_row(folder, rows["runs"][0])
+        for table, content in made.items():
             file = place / f"{table}.parquet"
             if not file.exists() or file.read_bytes() != content:
                 what.append(f"{table}: the kept trace differs from the one that the run makes now")
@@ -80,11 +84,57 @@ def verify(
     return differences, len(chosen)
 
 
-def _rows(folder: Path) -> dict[store.Key, dict[str, list[Any]]]:
+def _damaged(reader: Reader) -> dict[str, list[str]]:
+    """Return what is damaged among tables, journals and kept traces, by file."""
+    found: dict[str, list[str]] = {}
+    for fault in reader.files.damage():
+        found.setdefault(fault.where, []).append(fault.message)
+    if reader.found["format"] == store.FORMAT:
+        for place in sorted((reader.folder / traces.FOLDER).glob("*/")):
+            for file in sorted({*sealed.sums(place), *(path.name for path in place.glob("*.parquet"))}):
+                try:
+                    traces.table(place / file)
+                except InputError as error:
+                    found[str(place / file)] = [fault.message for fault in error.faults]
+    return found
+
+
+def _foreign(reader: Reader, expected: set[store.Key]) -> dict[str, list[str]]:
+    """Return the runs among those of the last sweep that are not its own, and those of which it has two.
+
+    The tables of earlier runs are not looked at: no summary uses them.
+    """
+    found: dict[str, list[str]] = {}
+    names: dict[tuple[str, int], set[str]] = {}
+    own = reader.own()
+    for cell, name, run in own.select("cell", "identity", "run").iter_rows() if own.width else ():
+        names.setdefault((cell, run), set()).add(name)
+        if (cell, name) not in expected:
+            found[name] = [f"foreign: no run of cell {cell} has this identity: {_why(reader, cell)}"]
+    for (cell, run), several in names.items():
+        for name in several if len(several) > 1 else ():
+            found.setdefault(name, []).append(
+                f"pooled: cell {cell} has {len(several)} runs with number {run}"
+            )
+    return found
+
+
+def _why(reader: Reader, cell: str) -> str:
+    """Return why a run is not one of the present inputs."""
+    code = next((one["code"] for one in entries(reader.found) if one["cell"] == cell), "")
+    if code != identity.code():
+        return f"it is of another build, {code or 'unknown'}"
+    if reader.selection.changed:
+        return f"changed since: {', '.join(reader.selection.changed)}"
+    return "its inputs have changed, or its name"
+
+
+def _rows(reader: Reader) -> dict[store.Key, dict[str, list[Any]]]:
     """Return the rows of each run by table."""
     result: dict[store.Key, dict[str, list[Any]]] = {}
     for table in store.TABLES:
-        for row in store.stored(folder, table):
+        frame = reader.files.whole(table)
+        for row in frame.iter_rows(named=True) if frame is not None else ():
             result.setdefault(store.key(row), {one: [] for one in store.TABLES})[table].append(row)
     return result
 

@@ -61,10 +61,9 @@ def work(task: Task) -> Made:
     from anabranch.errors import InputError, MissingError
     from anabranch.live.run import run_live
     from anabranch.study import measure
-    from anabranch.study.sweep import ready
 
-    loaded, film = ready(task.job.cell.text())
     try:
+        loaded, film = task.job.ready()
         if task.live:
             number = task.job.run
             run = run_live(loaded, server=task.server, viewer=task.viewer, run=number, film=film)

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anabranch._intervals import half_width
-from anabranch.results import store
+from anabranch.results.read import rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from anabranch.results.store import Row
     from anabranch.viewed.read import LiveStudy
 
 
@@ -133,7 +134,7 @@ class Compared:
         ]
 
 
-def compare(folder: Path, found: LiveStudy, simulated: Sequence[store.Row]) -> Compared:
+def compare(folder: Path, found: LiveStudy, simulated: Sequence[Row]) -> Compared:
     """Compare the two worlds.
 
     Parameters
@@ -150,11 +151,11 @@ def compare(folder: Path, found: LiveStudy, simulated: Sequence[store.Row]) -> C
     InputError
         When a file is damaged.
     """
-    live = list(store.stored(folder, "runs"))
+    live = rows(folder).to_dicts()
     counting = [row for row in live if not row["void"]]
     arms = [arm.name for arm in found.arms if any(row["arm"] == arm.name for row in counting)]
 
-    def own(rows: Sequence[store.Row], arm: str) -> list[store.Row]:
+    def own(rows: Sequence[Row], arm: str) -> list[Row]:
         return [row for row in rows if row["arm"] == arm]
 
     return Compared(
@@ -168,7 +169,7 @@ def compare(folder: Path, found: LiveStudy, simulated: Sequence[store.Row]) -> C
 
 
 def _of(
-    arm: str, live: Sequence[store.Row], simulated: Sequence[store.Row], causes: Mapping[str, str]
+    arm: str, live: Sequence[Row], simulated: Sequence[Row], causes: Mapping[str, str]
 ) -> Iterator[Difference]:
     """Yield the differences of an arm."""
     times = {name for row in (*live, *simulated) for name in row if name.startswith(_TIME_AT)}

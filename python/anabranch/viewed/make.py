@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import pickle
 import signal
@@ -14,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from anabranch.errors import MissingError
+from anabranch.results import identity
 from anabranch.results.store import Store
 from anabranch.study import sweep as sweeps
 from anabranch.viewed._one import Made, Task
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from anabranch.results.store import Row
     from anabranch.study.sweep import Sweep
-    from anabranch.viewed.read import LiveStudy
+    from anabranch.viewed.read import Arm, LiveStudy
 
 #: The emulator's own lateness at the 99th percentile above which a run does not count, milliseconds.
 LATE_MS = 1.0
@@ -85,9 +85,13 @@ def make(
         When the disk is full.
     """
     # Real packets are of no build: whichever made some of the runs, another one goes on.
-    store = Store(folder, {**sweeps.manifest(what), "code": ""})
+    tasks, planned = _tasks(found, what, live=True), sweeps.planned(what)
+    manifest = sweeps.manifest(what, planned)
+    arms = {arm.name: arm for arm in found.arms}
+    for cell in manifest["cells"]:
+        cell["code"] = _world(arms[cell["labels"]["arm"]], found)
+    store = Store(folder, {**manifest, "code": ""})
     done = store.done()
-    tasks = _tasks(found, what, live=True)
     left = [task for task in tasks if (task.job.name, task.job.identity) not in done]
     count, failed = len(tasks) - len(left), []
     progress(count, len(tasks))
@@ -139,17 +143,20 @@ def _tasks(found: LiveStudy, what: Sweep, *, live: bool) -> list[Task]:
     """Return the runs by turns."""
     arms = {arm.name: arm for arm in found.arms}
     planned = sweeps.planned(what)
-    shared = {cell.name: one.hash for cell, one in zip(what.cells, planned, strict=True)}
     tasks = []
     for job in what.jobs(planned):
         arm = arms[str(dict(job.cell.labels)["arm"])]
         if live:
-            text = f"{shared[job.name]} {job.run} {arm.server} {found.viewer}"
-            named = replace(job, identity=hashlib.sha256(text.encode()).hexdigest()[: len(job.identity)])
+            named = replace(job, identity=identity.of_run(job.hash, job.run, _world(arm, found)))
         else:
             named = replace(job, keep=())
         tasks.append(Task(job=named, live=live, server=arm.server, viewer=found.viewer))
     return tasks
+
+
+def _world(arm: Arm, found: LiveStudy) -> str:
+    """Return what stands for the build in the identity of a run over real packets."""
+    return f"{arm.server} {found.viewer}"
 
 
 class _Runners:

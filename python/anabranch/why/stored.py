@@ -7,6 +7,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from anabranch.metrics._still import FREEZE_S
+from anabranch.results import sealed
 from anabranch.why.attribute import why
 
 if TYPE_CHECKING:
@@ -26,15 +27,14 @@ Group = tuple[str, str]
 
 
 def read(folder: Path) -> dict[str, dict[str, Any]]:
-    """Return what is known, by a run's identity; a line that was cut off counts as none."""
+    """Return what is known, by a run's identity; a line that was cut off or is damaged counts as none."""
     path = folder / FILE
     found: dict[str, dict[str, Any]] = {}
-    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
-        try:
-            one = json.loads(line)
+    for line in path.read_bytes().split(b"\n") if path.exists() else ():
+        content = sealed.opened(line + b"\n")
+        if content is not None:
+            one = json.loads(content)
             found[one["identity"]] = one
-        except (ValueError, LookupError, TypeError):
-            continue
     return found
 
 
@@ -61,7 +61,10 @@ def make(
 
     known = read(folder)
     wanted = [row for row in _rows(folder) if row["run"] < trials and row["identity"] not in known]
-    with (folder / FILE).open("a", encoding="utf-8") as out:
+    path = folder / FILE
+    is_cut_off = path.exists() and not path.read_bytes().endswith(b"\n")
+    with path.open("ab") as out:
+        out.write(b"\n" if is_cut_off else b"")
         for count, row in enumerate(wanted, start=1):
             # A run without a freeze, a discard or another rendition has no causes to look for.
             quiet = not any(row.get(name) for name in _TOLD)
@@ -70,7 +73,7 @@ def make(
             kept = {name: causes.get(name, {}) for name in KINDS}
             one = {"identity": row["identity"], **kept}
             known[row["identity"]] = one
-            out.write(json.dumps(one) + "\n")
+            out.write(sealed.line(json.dumps(one).encode()))
             out.flush()
             if progress is not None:
                 progress(count, len(wanted))
@@ -102,8 +105,8 @@ def _means(group: Mapping[str, Any]) -> dict[str, Any]:
 
 def _rows(folder: Path) -> Iterator[dict[str, Any]]:
     """Yield the runs of the study as it stands that have a player."""
-    from anabranch.results import load
+    from anabranch.results.read import rows
 
-    for row in load(folder).iter_rows(named=True):
+    for row in rows(folder).iter_rows(named=True):
         if row.get("varied") is None and row.get("buffer_underflows") is not None:
             yield row

@@ -1,0 +1,76 @@
+"""The files that runs depend on, and whether they still are what they were.
+
+An input is a kind, a path and a checksum. Of a scenario's file the tables count, not its comments; of a
+film and a ladder what the simulator sees of them: packets, chunks, sizes and times.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from anabranch.errors import InputError
+from anabranch.results import sealed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Kind = Literal["scenario", "plugin", "film", "ladder", "recording"]
+#: An input as the manifest has it: `kind`, `path`, `sha256`; of a plug-in also `root` and `below`.
+Input = dict[str, Any]
+
+#: The checksum of a file that is there and cannot be read.
+UNREADABLE = ""
+
+
+def taken(kind: Kind, path: Path, **more: str | None) -> Input:
+    """Return an input as it is now.
+
+    Parameters
+    ----------
+    kind, path
+        What it is, and its file.
+    more
+        Of a plug-in the folder from which local modules are imported (`root`), and the package that alone is
+        local (`below`).
+    """
+    found: Input = {"kind": kind, "path": str(path), **{name: one for name, one in more.items() if one}}
+    return {**found, "sha256": checksum(found)}
+
+
+def checksum(one: Mapping[str, Any]) -> str | None:
+    """Return the present checksum of an input: None if its file is gone, `UNREADABLE` if it is broken."""
+    path = Path(one["path"])
+    if not path.exists():
+        return None
+    try:
+        return _checksum(str(one["kind"]), path, one)
+    except (InputError, OSError, ValueError, SyntaxError):
+        return UNREADABLE
+
+
+def _checksum(kind: str, path: Path, one: Mapping[str, Any]) -> str:
+    """Return the checksum of an input that is there."""
+    if kind == "plugin":
+        from anabranch.plugins import sources
+
+        return sources.read(Path(one["root"]), path, below=one.get("below")).digest
+    if kind == "scenario":
+        from anabranch.scenario.load import tables
+
+        return of_tables(tables(path))
+    if kind == "film":
+        from anabranch.media.probe import probe
+
+        return of_tables(probe(path).plan())
+    if kind == "ladder":
+        from anabranch.media.playlists import read
+
+        return of_tables(read(path))
+    return sealed.digest(path.read_bytes())
+
+
+def of_tables(found: Any) -> str:  # noqa: ANN401 - whatever JSON can have
+    """Return the checksum of a value as JSON has it."""
+    return sealed.digest(json.dumps(found, default=str).encode())

@@ -1,0 +1,204 @@
+"""The manifest of a folder of results: which cells its last sweep had, all that came before, and checksums.
+
+A cell of the manifest is an *entry*: what results call it (`labels`), what is set over its scenario
+(`settings`), the files that its runs depend on (`inputs`), and the hash of its plan. `cells` has the
+entries of the last sweep, `earlier` those of former ones whose runs are kept. The file ends any doubt
+about itself by its own checksum.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from anabranch.errors import Fault, InputError
+from anabranch.results import sealed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
+
+#: The version of the folder's form. A folder of version 2 is read, and upgraded when runs are added.
+FORMAT = 3
+_UPGRADED = 2
+MANIFEST = "manifest.json"
+
+
+class DamagedError(InputError):
+    """A manifest is damaged: a sweep into the folder writes it again."""
+
+
+#: A manifest, or an entry of one.
+Table = dict[str, Any]
+
+_REPEAT = "repeat the command that made the folder: it writes the manifest again"
+
+
+def text(found: Mapping[str, Any]) -> bytes:
+    """Return a manifest as its file has it, with its checksum."""
+    rest = {name: value for name, value in found.items() if name not in ("format", "sha256")}
+    check = sealed.digest(_plain({"format": found["format"], "sha256": "", **rest}))
+    return _plain({"format": found["format"], "sha256": check, **rest})
+
+
+def _plain(found: Mapping[str, Any]) -> bytes:
+    """Return a manifest as JSON."""
+    return (json.dumps(found, indent=1) + "\n").encode()
+
+
+def said(folder: Path) -> Table:
+    """Return what a manifest says, of whatever version it is.
+
+    Raises
+    ------
+    InputError
+        When there is none, or it is damaged, or one of a later version.
+    """
+    file = folder / MANIFEST
+    try:
+        if not file.exists():
+            hint = "`anabranch sweep` and `anabranch study run` make them"
+            raise InputError([Fault(message=f"no folder of results: `{folder}`", hint=hint)])
+        content = file.read_bytes()
+        found = json.loads(content.decode("utf-8"))
+    except PermissionError as error:
+        message = f"cannot read the results: {error.strerror}"
+        raise InputError([Fault(message=message, where=str(file))]) from None
+    except (OSError, ValueError, RecursionError) as error:
+        reason = getattr(error, "strerror", None) or f"no JSON: {str(error)[:1].lower()}{str(error)[1:]}"
+        raise _unreadable(file, reason) from None
+    if not isinstance(found, dict) or "format" not in found:
+        raise _unreadable(file, "it says no `format`")
+    form = found["format"]
+    if isinstance(form, int) and form > FORMAT:
+        message = f"results of a later version of this program: format {form}, this one reads up to {FORMAT}"
+        raise InputError([Fault(message=message, where=str(file), hint="use that version")])
+    if form == FORMAT and content != text(found):
+        raise _unreadable(file, "its checksum is another")
+    return found
+
+
+def _unreadable(file: Path, reason: str) -> DamagedError:
+    """Return the error of a manifest that cannot be trusted."""
+    hint = f"put it back, or {_REPEAT}"
+    return DamagedError([Fault(message=f"cannot read the manifest: {reason}", where=str(file), hint=hint)])
+
+
+def read(folder: Path) -> Table:
+    """Return a folder's manifest in the present form, also one of version 2.
+
+    Raises
+    ------
+    InputError
+        When it is no folder of results, or one of another version.
+    """
+    found = said(folder)
+    form = found["format"]
+    if form not in (FORMAT, _UPGRADED):
+        message = f"results of another version: format {form!r}, this program adds to {FORMAT}"
+        hint = f"`anabranch results {folder} --earlier` shows them; run again into another folder"
+        raise InputError([Fault(message=message, where=str(folder), hint=hint)])
+    if form == _UPGRADED and _is_sound(found, {"folders": dict}):
+        found = _modern(found)
+    if not _is_sound(found, {}) or not all(map(_is_entry, entries(found))):
+        message = "a manifest with parts missing"
+        raise DamagedError([Fault(message=message, where=str(folder / MANIFEST), hint=_REPEAT)])
+    return found
+
+
+def _is_sound(found: Mapping[str, Any], more: Mapping[str, type]) -> bool:
+    """Tell whether a manifest has what is read of it."""
+    kinds = {
+        "code": str,
+        "trials": int,
+        "keep": list,
+        "notes": dict,
+        "scenarios": dict,
+        "cells": list,
+        **more,
+    }
+    return all(isinstance(found.get(name), kind) for name, kind in kinds.items())
+
+
+def _is_entry(cell: object) -> bool:
+    """Tell whether a cell has what is read of it."""
+    kinds = {"cell": str, "scenario": str, "labels": dict, "settings": dict, "text": str, "folder": str}
+    return isinstance(cell, dict) and all(isinstance(cell.get(name), kind) for name, kind in kinds.items())
+
+
+def _modern(found: Table) -> Table:
+    """Return a manifest of version 2 in the present form.
+
+    It has no hash of a plan: none of its runs is known to be of the present inputs.
+    """
+    folders = found["folders"]
+    # Runs over real packets are of no build: they count as before.
+    none: Table = {"hash": ""} if found["code"] else {}
+    cells = [
+        {**cell, "text": cell.get("scenario"), "folder": folders.get(cell.get("scenario")), **none}
+        for cell in found["cells"]
+        if isinstance(cell, dict)
+    ]
+    rest = {name: value for name, value in found.items() if name != "folders"}
+    return {**rest, "cells": cells, "earlier": []}
+
+
+def entries(found: Mapping[str, Any]) -> Iterator[Table]:
+    """Yield all entries, each with the build that it was run by: those of the last sweep first."""
+    for cell in found.get("cells", ()):
+        yield {"code": found["code"], **cell} if isinstance(cell, dict) else cell
+    yield from found.get("earlier", ())
+
+
+def tables_of(found: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the tables of an entry's scenario."""
+    tables: dict[str, Any] = found["scenarios"].get(entry["text"], {})
+    return tables
+
+
+def merged(before: Table | None, wanted: Mapping[str, Any]) -> Table:
+    """Return the manifest of a folder in which another sweep begins.
+
+    Parameters
+    ----------
+    before
+        The folder's manifest; None without a sound one.
+    wanted
+        That of the sweep.
+    """
+    now: Table = json.loads(json.dumps(wanted))
+    known = list(entries(before)) if before is not None else []
+    trials = {_name(one): int(one.get("trials", 0)) for one in known}
+    for cell in now["cells"]:
+        name = _name({"code": now["code"], **cell})
+        cell["trials"] = max(now["trials"], trials.get(name, 0))
+    own = {_name(one) for one in entries(now)}
+    earlier = [one for one in known if _name(one) not in own]
+    texts = {one["text"]: tables_of(before, one) for one in earlier if before is not None}
+    return {
+        "format": FORMAT,
+        "sha256": "",
+        "tables": dict(before.get("tables", {})) if before is not None else {},
+        "made_for": before.get("made_for", "") if before is not None else "",
+        **now,
+        "trials": max((cell["trials"] for cell in now["cells"]), default=now["trials"]),
+        "scenarios": {**texts, **now["scenarios"]},
+        "earlier": earlier,
+    }
+
+
+def _name(entry: Mapping[str, Any]) -> tuple[object, ...]:
+    """Return what tells an entry from others: the same cell may have been run from several sources."""
+    return entry["cell"], entry.get("hash"), entry["code"]
+
+
+def selection(found: Mapping[str, Any]) -> str:
+    """Return a hash of what belongs in the tables: the cells of the last sweep, in their order."""
+    names = [[entry["cell"], entry.get("hash")] for entry in found["cells"]]
+    return sealed.digest(json.dumps([found["code"], names]).encode())
+
+
+def labels(cells: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return the columns that distinguish cells."""
+    own = [cell.get("labels") for cell in cells if isinstance(cell, dict)]
+    return tuple(dict.fromkeys(str(key) for one in own if isinstance(one, dict) for key in one))

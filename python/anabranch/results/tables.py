@@ -1,0 +1,347 @@
+"""The files of a folder of results as rows: Parquet tables and journals, each checked before it is read.
+
+`runs.parquet` and `subflows.parquet` have the runs of the last sweep. The same tables in the folder
+`earlier` have the runs that a former sweep left and the last one has no use for. A journal has runs that
+are in no table yet.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import TYPE_CHECKING, Any
+
+from anabranch.errors import Fault, InputError
+from anabranch.results import manifest as manifests
+from anabranch.results import sealed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    import polars
+
+#: The tables that every run has rows in; the first one has a single row a run.
+TABLES = ("runs", "subflows")
+#: The columns that every row begins with; the labels of its cell follow the second one.
+HEAD = ("identity", "cell", "scenario", "scheduler", "congestion", "seed", "run")
+#: The folder with the tables of runs that the last sweep has no use for.
+EARLIER = "earlier"
+
+#: The number of rows that become a frame at a time, so that memory does not grow with the number of runs.
+_CHUNK = 5_000
+
+Row = dict[str, Any]
+#: What a run leaves: its rows by table.
+Rows = dict[str, list[Row]]
+#: A run of a cell.
+Key = tuple[str, str]
+
+
+def key(row: Row) -> Key:
+    """Return which run of which cell a row is of."""
+    return row["cell"], row["identity"]
+
+
+def places() -> Iterator[tuple[str, str, str]]:
+    """Yield each table's folder, name and file from the folder of results."""
+    for table in TABLES:
+        yield "", table, f"{table}.parquet"
+        yield EARLIER, table, f"{EARLIER}/{table}.parquet"
+
+
+def known_sums(folder: Path, found: Mapping[str, Any] | None) -> dict[str, set[str]]:
+    """Return by file the checksums that it may have; of a file that was never made, none.
+
+    The manifest has them, and `SHA256SUMS` again, so that either may be damaged.
+
+    Parameters
+    ----------
+    folder
+        The results.
+    found
+        The manifest; None when it is damaged or missing.
+    """
+    kept = sealed.sums(folder)
+    own = {} if found is None else found.get("tables", {})
+    return {file: {*own.get(file, ()), *([kept[file]] if file in kept else [])} for *_, file in places()}
+
+
+def _said(folder: Path) -> set[str]:
+    """Return everything that has the form of a checksum in a damaged manifest: no damaged table has one."""
+    try:
+        return sealed.checksums_in((folder / manifests.MANIFEST).read_bytes())
+    except OSError:
+        return set()
+
+
+class Tables:
+    """The files of a folder of results, each read once.
+
+    Parameters
+    ----------
+    folder
+        The results.
+    found
+        The manifest; None when it is damaged or missing.
+    """
+
+    def __init__(self, folder: Path, found: Mapping[str, Any] | None) -> None:
+        self.folder = folder
+        self._sums = known_sums(folder, found)
+        self._loose = _said(folder) if found is None else set()
+        #: Folders of before version 3 have no checksums.
+        self._has_sums = found is None or found.get("format") == manifests.FORMAT
+        self._frames: dict[str, polars.DataFrame | None] = {}
+        self._found_sums: dict[str, set[str]] = {}
+        self._faults: dict[str, InputError] = {}
+        self._lines: tuple[list[Rows], list[Fault]] | None = None
+
+    def frame(self, file: str) -> polars.DataFrame | None:
+        """Return a Parquet table; None when it is not there.
+
+        Raises
+        ------
+        InputError
+            When it is damaged.
+        """
+        if file in self._faults:
+            raise self._faults[file]
+        if file not in self._frames:
+            try:
+                self._frames[file] = self._read(file)
+            except InputError as error:
+                self._faults[file] = error
+                raise
+        return self._frames[file]
+
+    def _read(self, file: str) -> polars.DataFrame | None:
+        """Read a Parquet table."""
+        if not self._is_there(file):
+            return None
+        path = self.folder / file
+        sums = self._sums[file] | self._loose if self._has_sums else None
+        try:
+            frame = parquet(path, sums)
+        except InputError:
+            if sums is None:
+                raise
+            # Another process may have made new tables since the manifest was read.
+            try:
+                found = manifests.read(self.folder)
+            except InputError:
+                found = None
+            frame = parquet(path, sums | known_sums(self.folder, found)[file])
+        self._found_sums[file] = {sealed.digest(path.read_bytes())}
+        return frame
+
+    def sums(self) -> dict[str, set[str]]:
+        """Return the checksums that the sound tables may have, by file."""
+        self.damage()
+        return dict(self._found_sums)
+
+    def _is_there(self, file: str) -> bool:
+        """Tell whether a table is there, or should be: one that is missing is damaged."""
+        return (self.folder / file).exists() or bool(self._sums[file] and self._has_sums)
+
+    def damage(self) -> list[Fault]:
+        """Return what is damaged among tables and journals."""
+        for *_, file in places():
+            try:
+                self.frame(file)
+            except InputError:
+                continue
+        faults = [fault for error in self._faults.values() for fault in error.faults]
+        return [*faults, *self._journal()[1]]
+
+    def pair(self, folder: str) -> dict[str, polars.DataFrame]:
+        """Return the tables of the last sweep (`""`) or the earlier ones; empty when one is damaged.
+
+        A run counts as made only when its rows in every table are sound.
+        """
+        found = {}
+        for where, table, file in places():
+            if where == folder:
+                try:
+                    frame = self.frame(file)
+                except InputError:
+                    return {}
+                if frame is not None:
+                    found[table] = frame
+        return found if TABLES[0] in found else {}
+
+    def journal(self) -> list[Rows]:
+        """Return the sound records of the journals."""
+        return self._journal()[0]
+
+    def _journal(self) -> tuple[list[Rows], list[Fault]]:
+        """Return the records of the journals, and the faults of damaged ones."""
+        if self._lines is None:
+            self._lines = read_journals(self.folder, is_sealed=self._has_sums)
+        return self._lines
+
+    def whole(self, table: str) -> polars.DataFrame | None:
+        """Return the rows of a table from all sound files, each once; None when there are none."""
+        # Before the tables: another process may just make tables of them.
+        self.journal()
+        found = self.joined(table, [pair.get(table) for pair in map(self.pair, ("", EARLIER))])
+        return found if found.width else None
+
+    def joined(self, table: str, frames: Sequence[polars.DataFrame | None]) -> polars.DataFrame:
+        """Return some frames of a table and the rows of the journals, each row once."""
+        import polars
+
+        parts = [frame for frame in frames if frame is not None]
+        parts += _frames(row for rows in self.journal() for row in rows.get(table, ()))
+        return _distinct(polars.concat(parts, how="diagonal_relaxed"), table) if parts else polars.DataFrame()
+
+
+def _distinct(frame: polars.DataFrame, table: str) -> polars.DataFrame:
+    """Return a table with each row once."""
+    names = ["cell", "identity", *(["subflow"] if table != TABLES[0] else [])]
+    return frame.unique(subset=names, keep="first", maintain_order=True)
+
+
+def _frames(rows: Iterable[Row]) -> list[polars.DataFrame]:
+    """Return rows as frames."""
+    import polars
+
+    frames: list[polars.DataFrame] = []
+    chunk: list[Row] = []
+
+    def close() -> None:
+        if chunk:
+            frames.append(polars.from_dicts(chunk, infer_schema_length=None))
+            chunk.clear()
+
+    for row in rows:
+        chunk.append(row)
+        if len(chunk) == _CHUNK:
+            close()
+    close()
+    return frames
+
+
+def arranged(frame: polars.DataFrame, table: str, cells: Sequence[str]) -> polars.DataFrame:
+    """Return a table in the order of cells and runs, whoever ran what."""
+    import polars
+
+    place = {name: at for at, name in reversed(list(enumerate(cells)))}
+    at = polars.col("cell").replace_strict(place, default=len(place), return_dtype=polars.Int64)
+    more = ["subflow"] if table != TABLES[0] else []
+    order = [at, *map(polars.col, ("run", *more))]
+    return frame.sort(order, maintain_order=True).select(_columns(frame.columns)).rechunk()
+
+
+def without_strangers(frame: polars.DataFrame) -> polars.DataFrame:
+    """Return a selection of rows without the columns that only other rows have."""
+    import polars
+
+    strange = [
+        name
+        for name, kind in frame.schema.items()
+        if kind != polars.Null and name not in HEAD and frame[name].null_count() == frame.height
+    ]
+    return frame.drop(strange)
+
+
+def _columns(names: Sequence[str]) -> list[str]:
+    """Return columns in an order that does not depend on which row came first."""
+    first = [name for name in HEAD if name in names]
+    labels = sorted(name for name in names if "." in name or name in ("row", "varied"))
+    labels = [name for name in labels if not name.startswith("frames.")]
+    last = ["digest"] if "digest" in names else []
+    rest = sorted(set(names) - {*first, *labels, *last})
+    return [*first[:2], *labels, *first[2:], *rest, *last]
+
+
+def journals(folder: Path) -> list[Path]:
+    """Return the journals of a folder, in a fixed order."""
+    return sorted(folder.glob("journal-*.jsonl"))
+
+
+def read_journals(
+    folder: Path, *, is_sealed: bool, only: Path | None = None
+) -> tuple[list[Rows], list[Fault]]:
+    """Return the records of a folder's journals, and the faults of those that are damaged.
+
+    Parameters
+    ----------
+    folder
+        The results.
+    is_sealed
+        Each record has a checksum, as since version 3.
+    only
+        The only journal to read; None is all.
+    """
+    found: list[Rows] = []
+    faults: list[Fault] = []
+    for journal in journals(folder) if only is None else [only]:
+        try:
+            # The last line has no end if it was being written when the program ended.
+            *lines, _ = journal.read_bytes().split(b"\n")
+        except OSError:
+            # Another process has just made tables of it.
+            continue
+        for number, line in enumerate(lines, start=1):
+            rows = _record(sealed.opened(line + b"\n") if is_sealed else line)
+            if rows is None:
+                hint = "repeat the command that made the folder: it makes the record's run again"
+                message = "a damaged record in a journal"
+                faults.append(Fault(message=message, where=str(journal), line=number, hint=hint))
+            else:
+                found.append(rows)
+    return found, faults
+
+
+def _record(content: bytes | None) -> Rows | None:
+    """Return the rows of a journal's record; None when it is none."""
+    try:
+        rows: Rows = json.loads(content or b"")
+        runs, *_ = rows[TABLES[0]]
+        if all(name in runs for name in HEAD) and all(isinstance(rows[table], list) for table in TABLES):
+            return rows
+    except (ValueError, TypeError, LookupError, RecursionError):
+        pass
+    return None
+
+
+def parquet(path: Path, sums: set[str] | None) -> polars.DataFrame:
+    """Return a Parquet file of a folder of results.
+
+    Parameters
+    ----------
+    path
+        The file.
+    sums
+        The checksums that it may have; None when none is known.
+
+    Raises
+    ------
+    InputError
+        When it is damaged.
+    """
+    import polars
+
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise _broken(path.parent, f"the table is missing: `{path.name}`") from None
+    except OSError as error:
+        message = f"cannot read the results: {error.strerror or error}"
+        raise InputError([Fault(message=message, where=str(path))]) from None
+    if sums is not None and sealed.digest(content) not in sums:
+        raise _broken(path, "a damaged table: its checksum is another")
+    try:
+        return polars.read_parquet(io.BytesIO(content))
+    except (KeyboardInterrupt, SystemExit, MemoryError):
+        raise
+    except BaseException as error:  # noqa: BLE001 - polars panics with an exception of its own kind
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise _broken(path, f"not a Parquet file: {reason}") from None
+
+
+def _broken(place: Path, message: str) -> InputError:
+    """Return the error of a table that has to be made again."""
+    hint = "repeat the command that made the folder: it makes the table again"
+    return InputError([Fault(message=message, where=str(place), hint=hint)])

@@ -1,0 +1,169 @@
+"""A damaged byte in a folder of results: no other values without a word, and the next sweep repairs it."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import warnings
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import anabranch
+from anabranch.cli._app import app
+from anabranch.results import sealed, store
+from anabranch.results.read import LeftOutWarning
+
+SCENARIO = """\
+name = "small"
+[application]
+kind = "bulk"
+bytes = "30 kB"
+[[paths]]
+name = "wifi"
+rtt = "20 ms"
+rate = "8 Mbit/s"
+loss = "2 %"
+[[paths]]
+name = "lte"
+rtt = "60 ms"
+rate = "8 Mbit/s"
+"""
+
+pytestmark = pytest.mark.module
+
+
+def call(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def swept(*options):
+    grid = ("--grid", "transport.scheduler=linux,min-rtt", "--keep", "samples")
+    return call("sweep", "small.toml", *grid, "--trials", 2, "--workers", 1, "--out", "out", *options)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Return where a folder of results is, with earlier runs and traces."""
+    place = tmp_path_factory.mktemp("made")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        (place / "small.toml").write_text(SCENARIO, encoding="utf-8")
+        for size in ("30 kB", "40 kB"):
+            assert swept("--set", f"application.bytes={size}").exit_code == 0
+    return place
+
+
+@pytest.fixture
+def here(made, tmp_path, monkeypatch):
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "out"
+
+
+def files(folder):
+    names = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != ".lock")
+    return [path for path in names if path.stat().st_size]
+
+
+def flipped(path, at, bit):
+    content = bytearray(path.read_bytes())
+    content[at] ^= 1 << bit
+    path.write_bytes(content)
+
+
+def seen():
+    """Return everything that a reader of the folder gets; None when something is told."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        try:
+            frames = [anabranch.load("out", table) for table in (*store.TABLES, "samples")]
+            frames += [anabranch.load("out", table, earlier=True) for table in (*store.TABLES, "samples")]
+        except anabranch.InputError:
+            return None
+    words = {str(one.message) for one in told}
+    return None if words != {"4 runs of earlier sources left out (earlier=True shows them)"} else frames
+
+
+def test_no_flipped_bit_gives_other_values_without_a_word(here):
+    """Of the files that say nothing of runs, `SHA256SUMS` is a second copy and `cost.json` is the cost."""
+    whole = seen()
+    assert whole is not None
+    luck = random.Random(34)
+    every = files(here)
+    for path in [*every, *luck.choices(every, k=12)]:
+        before = path.read_bytes()
+        flipped(path, luck.randrange(len(before)), luck.randrange(8))
+        found = seen()
+        assert found is None or all(one.equals(two) for one, two in zip(found, whole, strict=True)), path
+        if path.name not in (sealed.SUMS, "cost.json"):
+            assert found is None, path
+        path.write_bytes(before)
+
+
+@pytest.mark.parametrize(
+    "name", ["runs.parquet", "subflows.parquet", "manifest.json", "SHA256SUMS", "traces"]
+)
+@pytest.mark.parametrize("how", ["flip", "cut", "gone"])
+def test_the_next_sweep_repairs_what_is_damaged(here, name, how):
+    before = seen()
+    path = here / name if name != "traces" else next((here / "traces").glob("*/samples.parquet"))
+    if how == "flip":
+        flipped(path, path.stat().st_size // 2, 3)
+    elif how == "cut":
+        path.write_bytes(path.read_bytes()[:400])
+    else:
+        path.unlink()
+    again = swept("--set", "application.bytes=40 kB")
+    assert again.exit_code == 0, again.stderr
+    now = seen()
+    assert now is not None
+    # Only the manifest knows of which sources earlier runs are.
+    same = slice(3) if name == "manifest.json" else slice(None)
+    assert all(one.equals(two) for one, two in zip(now[same], before[same], strict=True))
+    assert call("verify", "out").exit_code == 0
+
+
+def test_a_changed_digit_of_a_journal_is_run_again(here):
+    shutil.rmtree(here)
+    found = store.Store(
+        here, {"name": "n", "code": "", "trials": 1, "keep": [], "notes": {}, "scenarios": {}, "cells": []}
+    )
+    row = dict.fromkeys(store.HEAD, "x") | {"seed": 1, "run": 0, "goodput_mbps": 4.25}
+    with found.writing() as journal:
+        for run in range(3):
+            journal.add({"runs": [row | {"run": run, "identity": str(run)}], "subflows": []}, {})
+    (journal,) = store.journals(here)
+    text = journal.read_bytes()
+    assert len(found.done()) == 3
+    journal.write_bytes(text.replace(b"4.25", b"9.25", 1))
+    assert {name for _, name in found.done()} == {"1", "2"}
+    with pytest.warns(LeftOutWarning, match="line 1: a damaged record in a journal"):
+        anabranch.load(here)
+
+
+def test_a_folder_of_version_2_is_shown_and_upgraded(here):
+    """Its tables have no checksums and its runs are of another build: none counts, and none is lost."""
+    now = json.loads((here / "manifest.json").read_text())
+    cells = [
+        {name: cell[name] for name in ("cell", "scenario", "settings", "labels")} for cell in now["cells"]
+    ]
+    old = {"format": 2, "name": "small", "code": "0.0.1+x", "trials": 2, "keep": ["samples"], "notes": {},
+           "folders": {"small": str(Path.cwd())}, "scenarios": {"small": next(iter(now["scenarios"].values()))},
+           "cells": cells}  # fmt: skip
+    (here / "manifest.json").write_text(json.dumps(old))
+    for path in here.rglob(sealed.SUMS):
+        path.unlink()
+    shutil.rmtree(here / "earlier")
+    shown = call("results", "out", "--json")
+    assert (shown.exit_code, json.loads(shown.stdout)) == (0, [])
+    assert "4 runs of earlier sources left out (--earlier shows them)" in shown.stderr
+    assert [row["runs"] for row in json.loads(call("results", "out", "--json", "--earlier").stdout)] == [2, 2]
+    assert "4 runs, 4 were there already" not in swept("--set", "application.bytes=50 kB").stderr
+    assert sorted(
+        json.loads(call("results", "out", "--json", "--earlier", "--by", "sources").stdout)[1].items()
+    )
+    assert len(anabranch.load("out", earlier=True)) == 8
+    assert call("verify", "out").exit_code == 0

@@ -1,0 +1,212 @@
+"""A folder of results grows and never mixes programs: edits between sweeps, against folders made afresh.
+
+What a summary has to be after an edit is what the same command gives in an empty folder.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import anabranch
+from anabranch.cli._app import app
+from anabranch.results.read import LeftOutWarning
+
+SCENARIO = """\
+name = "small"
+[application]
+kind = "bulk"
+bytes = "300 kB"
+[[paths]]
+name = "wifi"
+rtt = "20 ms"
+trace = "wifi.csv"
+loss = "2 %"
+[[paths]]
+name = "lte"
+rtt = "60 ms"
+rate = "8 Mbit/s"
+"""
+RECORDING = "t_s,rate_mbps\n0,8\n1,4\n2,8\n"
+FIRST = "from helper import pick\nclass V:\n    def schedule(self, request, subflows):\n        return pick(subflows)\n"
+HELPER = "def pick(subflows):\n    free = [one for one in subflows if one.can_send]\n    return free[{}] if free else None\n"
+
+pytestmark = pytest.mark.module
+
+
+def call(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, text in {
+        "small.toml": SCENARIO,
+        "wifi.csv": RECORDING,
+        "v.py": FIRST,
+        "helper.py": HELPER.format(0),
+    }.items():
+        Path(name).write_text(text, encoding="utf-8")
+
+
+def swept(*options, out="out", trials=2, values="linux,v.py:V"):
+    grid = ("--grid", f"transport.scheduler={values}")
+    found = call("sweep", "small.toml", *grid, "--trials", trials, "--workers", 1, "--out", out, *options)
+    assert found.exit_code == 0, found.stderr
+    return found
+
+
+def counted(found):
+    """Return how many runs a sweep made, and how many were there."""
+    line = next(line for line in found.stderr.splitlines() if " were there already" in line)
+    words = line.replace(",", "").split()
+    return int(words[0]), int(words[2])
+
+
+def shown(out="out", *options):
+    found = call("results", out, "--json", *options)
+    assert found.exit_code == 0, found.stderr
+    return json.loads(found.stdout)
+
+
+def afresh(*options, **named):
+    """Return what the same sweep gives in an empty folder."""
+    Path("afresh").mkdir(exist_ok=True)
+    out = f"afresh/{len(list(Path('afresh').iterdir()))}"
+    swept(*options, out=out, **named)
+    return shown(out)
+
+
+def edit(file, before, after):
+    text = Path(file).read_text(encoding="utf-8")
+    assert before in text
+    Path(file).write_text(text.replace(before, after), encoding="utf-8")
+
+
+EDITS = {
+    "plug-in": ("v.py", "pick(subflows)\n", "pick(subflows[::-1])\n", 2),
+    "local import": ("helper.py", "free[0]", "free[-1]", 2),
+    "recording": ("wifi.csv", "0,8", "0,2", 4),
+    "scenario": ("small.toml", "300 kB", "200 kB", 4),
+}
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_an_edit_leaves_the_earlier_runs_out_and_going_back_finds_them(name):
+    file, before, after, runs = EDITS[name]
+    first = swept()
+    assert counted(first) == (4, 0)
+    old = shown()
+    edit(file, before, after)
+    # Without another sweep there are no runs of the present inputs.
+    told = call("results", "out")
+    assert f"{runs} runs of earlier sources left out (--earlier shows them)" in told.stderr
+    named = f"{Path('v.py').resolve()} or what it imports" if runs == 2 else Path(file).resolve()
+    assert f"changed since the last sweep: {named}: repeat" in told.stderr
+    with pytest.warns(LeftOutWarning, match=f"{runs} runs of earlier sources left out"):
+        assert len(anabranch.load("out")) == 4 - runs
+    assert counted(swept()) == (runs, 4 - runs)
+    assert shown() == afresh() != old
+    assert [row["runs"] for row in shown("out", "--earlier")] == [2] * (2 + runs // 2)
+    assert call("verify", "out").exit_code == 0
+    edit(file, after, before)
+    assert shown() == old
+    assert counted(swept()) == (0, 4)
+    assert shown() == old
+
+
+def test_more_values_and_another_axis_run_only_what_is_missing():
+    swept(values="linux")
+    assert counted(swept()) == (2, 2)
+    assert shown() == afresh()
+    # One value of the new axis is what the scenario has: those runs are there.
+    axis = ("--grid", "paths.lte.rtt=60 ms,90 ms")
+    assert counted(swept(*axis)) == (4, 4)
+    assert shown() == afresh(*axis)
+    assert "4 runs of other cells left out (--earlier shows them)" in call("results", "out").stderr
+    assert counted(swept(*axis, trials=3)) == (4, 8)
+    assert shown() == afresh(*axis, trials=3)
+    assert counted(swept(trials=3)) == (0, 6)
+    assert shown() == afresh(trials=3)
+    assert call("verify", "out").exit_code == 0
+
+
+def test_a_cell_that_is_called_otherwise_is_not_run_again():
+    swept("--grid", "paths.lte.rtt=60 ms")
+    assert counted(swept("--grid", "paths.lte.rtt=0.06 s")) == (0, 4)
+    assert [row["paths.lte.rtt"] for row in shown()] == ["0.06 s"] * 2
+    Path("small.toml").rename("other.toml")
+    grid = ("--grid", "transport.scheduler=linux,v.py:V", "--trials", 2, "--workers", 1, "--out", "out")
+    assert counted(call("sweep", "other.toml", *grid)) == (0, 4)
+    assert [row["runs"] for row in shown()] == [2, 2]
+
+
+def test_a_key_that_is_set_otherwise_makes_other_runs():
+    swept("--set", "application.bytes=50 kB")
+    assert counted(swept("--set", "application.bytes=70 kB")) == (4, 0)
+    assert shown() == afresh("--set", "application.bytes=70 kB")
+    assert counted(swept("--set", "application.bytes=50 kB")) == (0, 4)
+
+
+def test_tables_of_the_trace_that_are_wanted_later_are_made():
+    swept()
+    assert counted(swept("--keep", "samples")) == (4, 0)
+    assert anabranch.load("out", "samples")["identity"].n_unique() == 4
+    assert counted(swept()) == (0, 4)
+
+
+def test_a_source_that_is_gone_counts_as_unchanged():
+    swept()
+    before = shown()
+    Path("v.py").unlink()
+    told = call("results", "out", "--json")
+    assert json.loads(told.stdout) == before
+    assert f"gone since the last sweep, and taken as unchanged: {Path('v.py').resolve()}" in told.stderr
+
+
+def test_an_edit_in_the_same_process_is_seen():
+    """A notebook sweeps again without being started anew."""
+    grid = {"transport.scheduler": ["v.py:V"]}
+    first = anabranch.sweep("small.toml", grid=grid, trials=1, out="out", workers=1).frame()
+    edit("helper.py", "free[0]", "free[-1]")
+    with pytest.warns(LeftOutWarning):
+        second = anabranch.sweep("small.toml", grid=grid, trials=1, out="out", workers=1).frame()
+    assert len(second) == 1
+    assert second["digest"][0] != first["digest"][0]
+    assert second["digest"][0] == anabranch.run("small.toml", scheduler="v.py:V").digest
+
+
+def test_a_file_that_is_edited_during_a_sweep_ends_it():
+    from anabranch.errors import MissingError
+    from anabranch.experiments.make import _axes, _sweep_of
+    from anabranch.study import sweep
+
+    what = _sweep_of("small.toml", _axes({"transport.scheduler": ["v.py:V"]}, (), 1), (), trials=1, keep=())
+    (job,) = what.jobs(sweep.planned(what))
+    sweep._READY.clear()
+    edit("helper.py", "free[0]", "free[-1]")
+    with pytest.raises(MissingError, match="not what it was when the sweep began"):
+        job.ready()
+
+
+def test_verify_finds_pooled_and_foreign_runs():
+    from anabranch.results import store
+    from anabranch.results.tables import Tables
+
+    swept(values="linux")
+    with store.Store(
+        Path("out"), {**store.manifest(Path("out")), "code": "c"}, part="x"
+    ).writing() as journal:
+        rows = {
+            table: [
+                {**row, "identity": "f" * 20} for row in Tables(Path("out"), None).whole(table).to_dicts()[:1]
+            ]
+            for table in store.TABLES
+        }
+        journal.add(rows, {})
+    told = call("verify", "out").stdout
+    assert "foreign" in told
