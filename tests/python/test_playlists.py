@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from anabranch.errors import MediaError
-from anabranch.media import playlists
+from anabranch.media import _hls, playlists
 
 MASTER = """\
 #EXTM3U
@@ -18,7 +18,7 @@ MASTER = """\
 #EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID="snd",NAME="en",DEFAULT=YES,URI="audio.m3u8"
 #EXT-X-STREAM-INF:BANDWIDTH=900000,AVERAGE-BANDWIDTH=800000,RESOLUTION=640x360,CODECS="avc1.64001e,mp4a.40.2",FRAME-RATE=25.000,AUDIO="snd"
 high/index.m3u8
-#EXT-X-STREAM-INF:BANDWIDTH=300000,AUDIO="snd"
+#EXT-X-STREAM-INF:BANDWIDTH=300000,CODECS="avc1.42c01e,mp4a.40.2",AUDIO="snd"
 low/index.m3u8
 """
 HIGH = """\
@@ -95,7 +95,7 @@ def test_a_ladder_is_read_whole(folder):
         "width": 0,
         "height": 0,
         "frame_rate": None,
-        "codecs": "",
+        "codecs": "avc1.42c01e,mp4a.40.2",
         "playlist": {"path": "low/index.m3u8", "bytes": len(LOW)},
         "init": None,
         "chunks": [
@@ -121,7 +121,8 @@ FAULTS = [
      "EXT-X-STREAM-INF: not a value of RESOLUTION: `360p`"),
     ("attributes", "master", 6, "#EXT-X-STREAM-INF:BANDWIDTH", "master", 6,
      "EXT-X-STREAM-INF: not a list of attributes: `BANDWIDTH`"),
-    ("same", "master", 6, "#EXT-X-STREAM-INF:BANDWIDTH=900000", "master", 7, "a second rendition of BANDWIDTH=900000"),
+    ("sound in some", "master", 6, '#EXT-X-STREAM-INF:BANDWIDTH=300000,RESOLUTION=1x1,CODECS="avc1,mp4a"', "master", 7,
+     "a variant without sound of its own beside others that have it: `low/index.m3u8`"),
     ("gone", "master", 7, "lower/index.m3u8", "master", 7, "no such file: `lower/index.m3u8`"),
     ("remote", "master", 7, "https://example.org/low.m3u8", "master", 7,
      "not a file: `https://example.org/low.m3u8`"),
@@ -132,7 +133,7 @@ FAULTS = [
      "a master playlist, where a media playlist is wanted"),
     ("duration", "low/index", 6, "#EXTINF:four,", "low/index", 6, "EXTINF: not a duration: `four`"),
     ("negative", "low/index", 6, "#EXTINF:-4,", "low/index", 6, "EXTINF: not a duration: `-4`"),
-    ("nothing", "low/index", 6, "#EXTINF:0.0,", "low/index", 6, "EXTINF: a chunk without duration"),
+    ("nothing", "low/index", 6, "#EXTINF:,", "low/index", 6, "EXTINF: not a duration: ``"),
     ("address", "low/index", 6, "#", "low/index", 7, "an address without EXTINF or EXT-X-STREAM-INF: `one%20chunk.ts`"),
     ("chunk gone", "low/index", 9, "three.ts", "low/index", 9, "no such file: `three.ts`"),
     ("live", "low/index", 10, "", "low/index", None, "no EXT-X-ENDLIST: the film is not complete"),
@@ -166,6 +167,7 @@ def test_every_fault_is_told_at_once(folder):
     assert [(where, line) for where, line, _ in faults_of(folder)] == [
         ("master.m3u8", 3),
         ("master.m3u8", 4),
+        ("master.m3u8", 6),
         ("high/index.m3u8", 9),
         ("low/index.m3u8", 6),
         ("low/index.m3u8", 8),
@@ -173,10 +175,10 @@ def test_every_fault_is_told_at_once(folder):
 
 
 def test_renditions_that_are_not_cut_alike_are_refused(folder):
-    text = LOW.replace("#EXTINF:3.500000,\ntwo.ts\n", "")
+    text = LOW.replace("#EXTINF:4,", "#EXTINF:2,\ntwo.ts\n#EXTINF:2,")
     (folder / "low/index.m3u8").write_text(text, encoding="utf-8")
-    message = "2 chunks, where a rendition below has 1"
-    assert faults_of(folder) == [("master.m3u8", 5, message)]
+    message = "3 chunks, where another rendition has 2, cut at other times"
+    assert faults_of(folder) == [("master.m3u8", 7, message)]
 
 
 def test_a_folder_has_one_master_playlist(folder, tmp_path):
@@ -278,7 +280,7 @@ def test_a_link_within_the_folder_is_followed(folder):
 
 
 def test_no_more_than_the_limit_is_read_of_a_playlist(folder, monkeypatch):
-    monkeypatch.setattr(playlists, "_LARGEST", 2**20)
+    monkeypatch.setattr(_hls, "LARGEST", 2**20)
     with (folder / "low" / "index.m3u8").open("wb") as file:
         file.truncate(2**40)  # a hole: to read it all would need a terabyte of memory
     assert faults_of(folder / "master.m3u8") == [

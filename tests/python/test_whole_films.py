@@ -98,6 +98,19 @@ def test_packets_of_204_bytes_are_a_transport_stream(film, tmp_path):
         probe(other)
 
 
+def test_a_film_cut_between_two_tags_is_found_by_its_duration(film, tmp_path):
+    # An FLV has 9 bytes and then tags: the size of the one before, a head of 11 bytes with its size, its content.
+    data = copy(film, tmp_path / "a.flv", "flv").read_bytes()
+    at, ends = 9, []
+    while at + 15 < len(data):
+        at += 15 + int.from_bytes(data[at + 5 : at + 8], "big")
+        ends.append(at + 4)
+    other = tmp_path / "b.flv"
+    other.write_bytes(data[: ends[len(ends) // 4]])
+    with pytest.raises(MediaError, match="truncated"):
+        probe(other)
+
+
 def test_bytes_before_the_first_packet_are_no_cut(film, tmp_path):
     other = copy(film, tmp_path / "a.ts", "mpegts")
     other.write_bytes(b"\0" * 100 + other.read_bytes())

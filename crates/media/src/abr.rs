@@ -253,18 +253,21 @@ mod testing {
             codecs: String::new(),
             playlist: Resource { path: format!("r{at}.m3u8"), bytes: 1 },
             init: None,
+            later_inits: Vec::new(),
+            sound: 0,
             chunks: (0..20)
                 .map(|index| Chunk {
                     path: format!("r{at}/{index}.ts"),
                     offset: None,
                     bytes: bandwidth_bps / 2,
                     duration_ns: 4_000_000_000,
+                    gap: false,
                 })
                 .collect(),
         };
         let master = Resource { path: "master.m3u8".into(), bytes: 1 };
         let renditions = rates_bps.iter().enumerate().map(rendition).collect();
-        Ladder { name: "round".into(), master, renditions, audio: None }
+        Ladder { name: "round".into(), master, renditions, audio: None, more_audio: Vec::new() }
     }
 
     pub(super) fn rule(text: &str) -> Box<dyn AbrRule> {

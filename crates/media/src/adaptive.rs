@@ -88,6 +88,8 @@ pub struct AdaptivePlayer {
     rule: Box<dyn AbrRule>,
     video: Progress,
     audio: Option<Progress>,
+    /// The number of the sound that belongs to the pictures chosen last.
+    sound: usize,
     master: bool,
     under_way: Vec<UnderWay>,
     next_id: u64,
@@ -117,6 +119,7 @@ impl AdaptivePlayer {
             rule,
             video: Progress::default(),
             audio: ladder.audio.as_ref().map(|_| Progress::default()),
+            sound: 0,
             master: false,
             under_way: Vec::new(),
             next_id: 0,
@@ -136,6 +139,7 @@ impl AdaptivePlayer {
     /// The next request to send, if any. Ask after every input, until there is none.
     pub fn poll_request(&mut self, now: Instant) -> Option<Request> {
         self.advance(now);
+        self.follow_pictures(now);
         let (wanted, resource, bytes, range) = if self.master {
             self.next_piece(now)?
         } else if self.under_way.is_empty() {
@@ -279,7 +283,7 @@ impl AdaptivePlayer {
     }
 
     fn audio_is_in(&self) -> bool {
-        let all = self.ladder.audio.as_ref().map_or(0, |audio| audio.chunks.len());
+        let all = self.ladder.sound(self.sound).map_or(0, |audio| audio.chunks.len());
         self.audio.as_ref().is_none_or(|audio| audio.next >= all)
     }
 

@@ -37,6 +37,9 @@ pub struct Chunk {
     pub bytes: u64,
     /// How long it plays, in nanoseconds.
     pub duration_ns: u64,
+    /// Whether the server does not have it (`EXT-X-GAP`): it is never requested, and its size is zero.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub gap: bool,
 }
 
 impl Chunk {
@@ -81,6 +84,12 @@ pub struct Rendition {
     /// What a decoder needs before the first chunk (`EXT-X-MAP`); its duration is zero.
     #[serde(default)]
     pub init: Option<Chunk>,
+    /// The set-ups that replace it (a later `EXT-X-MAP`), each with the first chunk that needs it, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub later_inits: Vec<(usize, Chunk)>,
+    /// The sound that is played with it: its number in [`Ladder::sounds`]. The group that `AUDIO` names.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub sound: usize,
     /// Its chunks in order.
     pub chunks: Vec<Chunk>,
 }
@@ -96,10 +105,38 @@ impl Rendition {
         Duration::from_nanos(self.chunks.iter().map(|chunk| chunk.duration_ns).sum())
     }
 
+    /// What a decoder needs before a chunk, with its number among the set-ups of this rendition.
+    pub fn init_of(&self, chunk: usize) -> Option<(usize, &Chunk)> {
+        let later = self.later_inits.iter().rposition(|(first, _)| *first <= chunk);
+        match later {
+            Some(place) => Some((place + 1, &self.later_inits[place].1)),
+            None => self.init.as_ref().map(|init| (0, init)),
+        }
+    }
+
+    /// Where a chunk ends in the film.
+    pub fn end_of(&self, chunk: usize) -> Duration {
+        let until = self.chunks.len().min(chunk + 1);
+        Duration::from_nanos(self.chunks[..until].iter().map(|chunk| chunk.duration_ns).sum())
+    }
+
+    /// The chunk that is played at a time; the number of chunks behind the last one. A chunk that ends within
+    /// `TOLERANCE` is over.
+    pub fn chunk_at(&self, time: Duration) -> usize {
+        let mut end = Duration::ZERO;
+        let is_over = |chunk: &&Chunk| {
+            end += chunk.duration();
+            end <= time + TOLERANCE
+        };
+        self.chunks.iter().take_while(is_over).count()
+    }
+
     /// Every file with how far it is known to reach.
     fn files(&self) -> impl Iterator<Item = (&str, u64)> {
         let playlist = (self.playlist.path.as_str(), self.playlist.bytes);
-        let pieces = self.init.iter().chain(&self.chunks);
+        let later = self.later_inits.iter().map(|(_, init)| init);
+        let there = self.chunks.iter().filter(|chunk| !chunk.gap);
+        let pieces = self.init.iter().chain(later).chain(there);
         let reach = |chunk: &Chunk| chunk.offset.unwrap_or(0).saturating_add(chunk.bytes);
         std::iter::once(playlist)
             .chain(pieces.map(move |chunk| (chunk.path.as_str(), reach(chunk))))
@@ -119,6 +156,9 @@ pub struct Ladder {
     /// The sound, when it is fetched by itself (`EXT-X-MEDIA`).
     #[serde(default)]
     pub audio: Option<Rendition>,
+    /// The sounds of other groups, which some renditions need instead of `audio`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub more_audio: Vec<Rendition>,
 }
 
 /// Why a ladder cannot be played.
@@ -145,6 +185,12 @@ pub enum LadderError {
         /// How many that one has.
         expected: usize,
     },
+    /// A chunk that no rendition has.
+    #[error("chunk {0} is a gap in every rendition")]
+    Gap(usize),
+    /// A rendition that names a sound which the ladder does not have.
+    #[error("{0} needs a sound that the ladder does not have")]
+    Sound(String),
     /// No rendition, or one without a chunk.
     #[error("{0} has nothing to play")]
     Empty(String),
@@ -157,6 +203,13 @@ pub enum LadderError {
 /// within 64 bits.
 const CHUNK_MAX: u64 = 1 << 40;
 
+/// How much of a chunk may be left for it to count as over (hls.js, `maxFragLookUpTolerance`).
+const TOLERANCE: Duration = Duration::from_millis(250);
+
+const fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
+
 impl Ladder {
     /// Checks that a player can play it.
     ///
@@ -167,16 +220,19 @@ impl Ladder {
         let Some(first) = self.renditions.first() else {
             return Err(LadderError::Empty(self.name.clone()));
         };
-        for rendition in self.renditions.iter().chain(&self.audio) {
+        for rendition in self.renditions.iter().chain(self.sounds()) {
             if rendition.chunks.is_empty() {
                 return Err(LadderError::Empty(rendition.name.clone()));
             }
             let odd = |chunk: &Chunk| {
                 let sizes = [chunk.bytes, chunk.duration_ns / 10_000, chunk.offset.unwrap_or(1)];
-                chunk.bytes == 0 || sizes.iter().any(|size| *size > CHUNK_MAX)
+                let is_empty = (chunk.bytes == 0) != chunk.gap;
+                is_empty || sizes.iter().any(|size| *size > CHUNK_MAX)
             };
             let silent = |chunk: &Chunk| odd(chunk) || chunk.duration_ns == 0;
-            let init = rendition.init.as_ref().is_some_and(odd);
+            let mut inits =
+                rendition.init.iter().chain(rendition.later_inits.iter().map(|(_, init)| init));
+            let init = inits.any(|init| odd(init) || init.gap);
             let place = rendition.chunks.iter().position(silent).or(init.then_some(0));
             if let Some(index) = place {
                 return Err(LadderError::Chunk { rendition: rendition.name.clone(), index });
@@ -195,10 +251,42 @@ impl Ladder {
                 });
             }
         }
+        self.check_sounds_and_gaps()?;
         if first.bandwidth_bps == 0 {
             return Err(LadderError::Order(first.name.clone()));
         }
         Ok(())
+    }
+
+    fn check_sounds_and_gaps(&self) -> Result<(), LadderError> {
+        let sounds = self.sounds().count();
+        let lacks_sound = |of: &&Rendition| of.sound > 0 && of.sound >= sounds;
+        if let Some(rendition) = self.renditions.iter().find(lacks_sound) {
+            return Err(LadderError::Sound(rendition.name.clone()));
+        }
+        let is_gap = |index: &usize| self.renditions.iter().all(|of| of.chunks[*index].gap);
+        (0..self.chunks()).find(is_gap).map_or(Ok(()), |index| Err(LadderError::Gap(index)))
+    }
+
+    /// The sounds that are fetched by themselves: `audio`, then those of other groups.
+    pub fn sounds(&self) -> impl Iterator<Item = &Rendition> {
+        self.audio.iter().chain(&self.more_audio)
+    }
+
+    /// A sound by its number.
+    pub fn sound(&self, number: usize) -> Option<&Rendition> {
+        match number {
+            0 => self.audio.as_ref(),
+            _ => self.more_audio.get(number - 1),
+        }
+    }
+
+    /// The rendition to fetch a chunk in if `wanted` has a gap there: the nearest lower one that has the chunk, else
+    /// the highest, as hls.js chooses (`ErrorController.getLevelSwitchAction`).
+    pub fn without_gap(&self, wanted: usize, chunk: usize) -> usize {
+        let has = |number: &usize| !self.renditions[*number].chunks[chunk].gap;
+        let mut order = (0..=wanted).rev().chain((wanted..self.renditions.len()).rev());
+        order.find(has).unwrap_or(wanted)
     }
 
     /// How long the film plays: as its lowest rendition does.
@@ -214,7 +302,8 @@ impl Ladder {
     /// What a server of this ladder has: every file with its size in bytes.
     pub fn files(&self) -> BTreeMap<String, u64> {
         let mut files = BTreeMap::from([(self.master.path.clone(), self.master.bytes)]);
-        for (path, bytes) in self.renditions.iter().chain(&self.audio).flat_map(Rendition::files) {
+        for (path, bytes) in self.renditions.iter().chain(self.sounds()).flat_map(Rendition::files)
+        {
             let size = files.entry(path.to_owned()).or_default();
             *size = bytes.max(*size);
         }
@@ -232,6 +321,7 @@ mod tests {
             offset: Some(index as u64 * 100),
             bytes: 100,
             duration_ns: 1_000_000_000,
+            gap: false,
         };
         Rendition {
             name: name.into(),
@@ -243,13 +333,15 @@ mod tests {
             codecs: String::new(),
             playlist: Resource { path: format!("{name}.m3u8"), bytes: 50 },
             init: None,
+            later_inits: Vec::new(),
+            sound: 0,
             chunks: (0..chunks).map(chunk).collect(),
         }
     }
 
     fn ladder(renditions: Vec<Rendition>) -> Ladder {
         let master = Resource { path: "master.m3u8".into(), bytes: 200 };
-        Ladder { name: "small".into(), master, renditions, audio: None }
+        Ladder { name: "small".into(), master, renditions, audio: None, more_audio: Vec::new() }
     }
 
     #[test]
@@ -278,5 +370,61 @@ mod tests {
         still.renditions[0].chunks[1].duration_ns = 0;
         let fault = LadderError::Chunk { rendition: "a".into(), index: 1 };
         assert_eq!(still.check(), Err(fault));
+    }
+    #[test]
+    fn a_gap_is_filled_from_the_nearest_lower_rendition_or_the_highest() {
+        let names = [("a", 1), ("b", 2), ("c", 3), ("d", 4)];
+        let mut film = ladder(names.map(|(name, rate)| rendition(name, rate, 2)).into());
+        let mut gap = |number: usize| {
+            film.renditions[number].chunks[1] =
+                Chunk { gap: true, bytes: 0, ..film.renditions[number].chunks[1].clone() };
+        };
+        gap(0);
+        gap(2);
+        film.check().unwrap();
+        assert_eq!([0, 1, 2, 3].map(|wanted| film.without_gap(wanted, 1)), [3, 1, 1, 3]);
+        assert_eq!(film.without_gap(0, 0), 0);
+        for number in [1, 3] {
+            film.renditions[number].chunks[1].gap = true;
+            film.renditions[number].chunks[1].bytes = 0;
+        }
+        assert_eq!(film.check(), Err(LadderError::Gap(1)));
+    }
+
+    #[test]
+    fn each_chunk_has_the_set_up_before_it() {
+        let mut one = rendition("a", 1, 4);
+        let init = |offset| Chunk { offset: Some(offset), duration_ns: 0, ..one.chunks[0].clone() };
+        let (first, second) = (init(7), init(8));
+        one.later_inits = vec![(2, second.clone())];
+        assert_eq!(
+            [0, 1, 2, 3].map(|at| one.init_of(at)),
+            [None, None, Some((1, &second)), Some((1, &second))]
+        );
+        one.init = Some(first.clone());
+        assert_eq!(one.init_of(1), Some((0, &first)));
+        assert_eq!(one.init_of(2), Some((1, &second)));
+    }
+
+    #[test]
+    fn a_chunk_is_found_by_its_time() {
+        let one = rendition("a", 1, 3);
+        // A chunk of which less than a quarter of a second is left is over.
+        let found = [0, 700, 750, 1_000, 1_749, 1_750, 2_999, 9_000];
+        let found = found.map(|ms| one.chunk_at(Duration::from_millis(ms)));
+        assert_eq!(found, [0, 0, 1, 1, 1, 2, 3, 3]);
+        assert_eq!(one.end_of(1), Duration::from_secs(2));
+    }
+
+    #[test]
+    fn a_rendition_needs_a_sound_that_is_there() {
+        let mut film = ladder(vec![rendition("a", 1, 2), rendition("b", 2, 2)]);
+        film.renditions[1].sound = 1;
+        assert_eq!(film.check(), Err(LadderError::Sound("b".into())));
+        film.audio = Some(rendition("low", 1, 2));
+        film.more_audio = vec![rendition("high", 2, 2)];
+        film.check().unwrap();
+        assert_eq!(film.sound(1).unwrap().name, "high");
+        assert!(film.files().contains_key("high.ts"));
     }
 }

@@ -58,8 +58,11 @@ _MASTER = "master.m3u8"
 _VERSION = 2
 
 
-def check_ladder(source: Source, folders: Sequence[Path]) -> list[Fault]:
-    """Return what is wrong with a scenario's ladder; faults of a playlist name its own file and line."""
+def check_ladder(source: Source, folders: Sequence[Path], warnings: list[Fault]) -> list[Fault]:
+    """Return what is wrong with a scenario's ladder; faults of a playlist name its own file and line.
+
+    Notes on parts of the ladder that are not played are added to `warnings`.
+    """
     here = ("application", "ladder")
     application = source.raw.get("application")
     ladder = application.get("ladder") if isinstance(application, dict) else None
@@ -71,7 +74,7 @@ def check_ladder(source: Source, folders: Sequence[Path]) -> list[Fault]:
     from anabranch.media.playlists import read
 
     try:
-        read(path)
+        read(path, warnings)
     except MediaError as error:
         return list(error.faults)
     return []
@@ -104,7 +107,9 @@ def open_ladder(
         if ladder in MADE:
             recorded["name"] = ladder  # not the cache's name for it: a run's digest must not depend on that
         plan = {"recorded": recorded}
-    heard = [recorded["renditions"][-1], *filter(None, [recorded["audio"]])]
+    highest = recorded["renditions"][-1]
+    sounds = [*filter(None, [recorded["audio"]]), *recorded.get("more_audio", ())]
+    heard = [highest, *sounds[highest.get("sound", 0) :][:1]]
     return Film(
         name=ladder,
         size_bytes=sum(chunk["bytes"] for rendition in heard for chunk in rendition["chunks"]),

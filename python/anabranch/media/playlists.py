@@ -1,101 +1,85 @@
 """HLS playlists (.m3u8, RFC 8216) from files, to a ladder as the plan has it.
 
-The library `m3u8` reads them. It takes much that is wrong, and fails where it does not; so every line
-that a ladder is made of is looked at first, each fault is kept with its line, and the library is given
-what is sound.
+`_hls` reads the text, `_variants` leaves out the variants that are not played. Here the files are measured
+and put together. All faults are reported at once, each with its line.
 """
 
 from __future__ import annotations
 
-import itertools
 import os
-import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urlsplit
 
 from anabranch import _files
 from anabranch.errors import Fault, MediaError
+from anabranch.media import _hls, _variants
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterable
     from pathlib import Path
 
+    from anabranch.media._hls import Playlist, Segment, Span, Variant
+
 _SECOND = 10**9
-_ATTRIBUTE = re.compile(r'\s*([A-Z0-9-]+)=("[^"]*"|[^",]*)(?:,|$)')
-_DECIMAL = re.compile(r"\d{1,9}(\.\d{1,18})?")
-_BYTE_RANGE = re.compile(r"(\d{1,12})(?:@(\d{1,12}))?")
-_RESOLUTION = re.compile(r"\d{1,6}x\d{1,6}")
-_INTEGER = re.compile(r"\d{1,15}")
-_LARGEST = 64 * 2**20
+#: How far apart the beginnings of a chunk may be in two renditions that are cut alike, nanoseconds
+#: (hls.js, `maxFragLookUpTolerance`).
+_TOLERANCE_NS = 250_000_000
 
 
-@dataclass
-class _Playlist:
-    """A playlist, and what is wrong with it.
-
-    Attributes
-    ----------
-    file
-        Where it is.
-    data
-        What the library makes of its sound lines.
-    lines
-        The lines of each kind of tag, in order; of those that have an address, the address's.
-    faults
-        What is wrong.
-    """
-
-    file: Path
-    data: dict[str, Any] = field(default_factory=dict)
-    lines: dict[str, list[int]] = field(default_factory=dict)
-    faults: list[Fault] = field(default_factory=list)
-
-    def fault(self, message: str, line: int | None = None, *, hint: str = "") -> None:
-        """Keep a fault."""
-        self.faults.append(Fault(message=message, where=str(self.file), line=line, hint=hint))
-
-
-def read(path: Path) -> dict[str, Any]:
+def read(path: Path, notes: list[Fault] | None = None) -> dict[str, Any]:
     """Return the ladder of a master playlist as a plan has it (`recorded`).
 
     Parameters
     ----------
     path
         The master playlist (.m3u8), or a folder with one.
+    notes
+        Takes what is left out of the ladder, and why.
 
     Raises
     ------
     MediaError
         With every fault of every playlist.
     """
-    master = _open(master_of(path))
+    master = _hls.read(master_of(path))
     base = master.file.parent
-    variants = _variants(master)
-    renditions, faults = [], []
-    for line, variant in variants:
-        media = _media(master, line, variant["uri"])
-        renditions.append((line, {**_declared(variant["stream_info"]), **_measured(media, base)}))
+    notes = [] if notes is None else notes
+    variants, left_out = _variants.chosen(_variants_of(master))
+    faults: list[Fault] = []
+    renditions: list[tuple[int, dict[str, Any]]] = []
+    for variant in variants:
+        media = _media(master, variant.line, variant.uri)
+        renditions.append((variant.line, {**_declared(variant), **_measured(media, base)}))
         faults += media.faults
-    sound = _sound(master, variants)
-    audio = None
-    if sound is not None:
-        media = _media(master, *sound)
-        audio = {"name": "audio", "bandwidth_bps": 0, **_measured(media, base)}
-        audio["bandwidth_bps"] = _peak_bps(audio["chunks"])
+    sounds: list[dict[str, Any]] = []
+    for one in _sounds(master, variants):
+        media = _media(master, one.line, one.uri)
+        name = f"audio-{one.group}" if sounds else "audio"
+        sound = {"name": name, "bandwidth_bps": 0, **_measured(media, base)}
+        sound["bandwidth_bps"] = _peak_bps(sound["chunks"])
+        sounds.append(sound)
         faults += media.faults
+        for index in one.variants:
+            if sounds[1:]:
+                renditions[index][1]["sound"] = len(sounds) - 1
     renditions.sort(key=lambda item: item[1]["bandwidth_bps"])
+    said: list[str] = []
     if not faults and not master.faults:
-        _compare(master, renditions)
+        said = _aligned(master, renditions)
+        said += [] if master.faults else _skipped(renditions, sounds)
     if master.faults or faults:
         raise MediaError([*master.faults, *faults])
+    notes += [Fault(message=text, where=str(master.file)) for text in (*left_out, *said)]
     unspecific = master.file.stem in ("master", "index", "playlist")
-    return {
+    ladder = {
         "name": base.resolve().name if unspecific else master.file.stem,
         "master": _resource(master.file, base),
         "renditions": [rendition for _, rendition in renditions],
-        "audio": audio,
+        "audio": sounds[0] if sounds else None,
     }
+    return {**ladder, "more_audio": sounds[1:]} if sounds[1:] else ladder
 
 
 def rates(file: Path) -> tuple[int, int]:
@@ -106,7 +90,7 @@ def rates(file: Path) -> tuple[int, int]:
     MediaError
         With every fault of the playlist.
     """
-    media = _open(file)
+    media = _hls.read(file)
     chunks = _measured(media, file.parent)["chunks"]
     if media.faults:
         raise MediaError(media.faults)
@@ -141,194 +125,77 @@ def _text(file: Path) -> str:
     """Return what a file says, as far as it is text."""
     try:
         with file.open(encoding="utf-8", errors="replace") as opened:
-            return opened.read(_LARGEST)
+            return opened.read(_hls.LARGEST)
     except OSError:
         return ""
 
 
-def _open(file: Path) -> _Playlist:
-    """Return a playlist: its faults, and what the library makes of the rest."""
-    from m3u8 import parser
-
-    playlist = _Playlist(file=file)
-    try:
-        content = _files.content(file, _LARGEST)
-        lines = content.decode("utf-8").removeprefix("\ufeff").splitlines()
-    except UnicodeDecodeError as error:
-        playlist.fault("not UTF-8 text", content[: error.start].count(b"\n") + 1, hint="is this a playlist?")
-        lines = []
-    except (OSError, ValueError) as error:
-        playlist.fault(f"cannot read the playlist: {getattr(error, 'strerror', None) or error}")
-        lines = []
-    if lines and lines[0].strip() != "#EXTM3U":
-        playlist.fault("the first line is not #EXTM3U", 1, hint="is this a playlist?")
-        lines = []
-    elif not lines and not playlist.faults:
-        playlist.fault("an empty file, not a playlist")
-    playlist.data = parser.parse("\n".join(_sound_lines(playlist, lines)))
-    return playlist
-
-
-def _sound_lines(playlist: _Playlist, lines: list[str]) -> list[str]:
-    """Return the lines that a ladder is made of and that are as the RFC has them."""
-    kept: list[str] = []
-    tags: list[str] = []
-    begun: tuple[str, int] | None = None
-    broken = False
-    for number, line in enumerate(map(str.strip, lines), 1):
-        if not line:
-            continue
-        if not line.startswith("#"):
-            if begun is not None and not broken:
-                kept += [*tags, line]
-                playlist.lines.setdefault(begun[0], []).append(number)
-            elif begun is None:
-                playlist.fault(f"an address without EXTINF or EXT-X-STREAM-INF: `{line[:60]}`", number)
-            begun, broken, tags = None, False, []
-            continue
-        tag, _, value = line.partition(":")
-        message = _CHECKS[tag](value) if tag in _CHECKS else None
-        if tag in ("#EXTINF", "#EXT-X-STREAM-INF"):
-            if begun is not None and not broken:
-                playlist.fault(f"{begun[0][1:]} without an address", begun[1])
-            begun, broken, tags = (tag, number), bool(message), [line]
-        elif tag == "#EXT-X-BYTERANGE":
-            broken = broken or bool(message)
-            tags.append(line)
-        elif tag in _CHECKS and not message:
-            playlist.lines.setdefault(tag, []).append(number)
-            kept.append(line)
-        if message:
-            playlist.fault(f"{tag[1:]}: {message}", number)
-    if begun is not None and not broken:
-        playlist.fault(f"{begun[0][1:]} without an address", begun[1])
-    return kept
-
-
-def _attributes(value: str) -> dict[str, str] | None:
-    """Return an attribute list (section 4.2), or None for text that is not one."""
-    found: dict[str, str] = {}
-    at = 0
-    while at < len(value):
-        match = _ATTRIBUTE.match(value, at)
-        if match is None:
-            return None
-        found[match[1]] = match[2].strip('"')
-        at = match.end()
-    return found
-
-
-def _matching(pattern: re.Pattern[str], what: str) -> Callable[[str], str | None]:
-    """Return a check of a tag's whole value."""
-
-    def check(value: str) -> str | None:
-        return None if pattern.fullmatch(value.strip()) else f"not {what}: `{value.strip()[:60]}`"
-
-    return check
-
-
-def _check_extinf(value: str) -> str | None:
-    """Check a chunk's duration: decimal seconds, then a title or nothing."""
-    seconds = value.partition(",")[0].strip()
-    if not _DECIMAL.fullmatch(seconds):
-        return f"not a duration: `{seconds[:60]}`"
-    return None if float(seconds) > 0 else "a chunk without duration"
-
-
-def _check_stream(value: str) -> str | None:
-    """Check what a variant declares, as far as it is read."""
-    found = _attributes(value)
-    if found is None:
-        return f"not a list of attributes: `{value[:60]}`"
-    if "BANDWIDTH" not in found:
-        return "no BANDWIDTH"
-    patterns = {
-        "BANDWIDTH": _INTEGER,
-        "AVERAGE-BANDWIDTH": _INTEGER,
-        "RESOLUTION": _RESOLUTION,
-        "FRAME-RATE": _DECIMAL,
-    }
-    for name, pattern in patterns.items():
-        if name in found and not pattern.fullmatch(found[name]):
-            return f"not a value of {name}: `{found[name][:60]}`"
-    return None if int(found["BANDWIDTH"]) else "not a value of BANDWIDTH: `0`"
-
-
-def _check_media(value: str) -> str | None:
-    """Check a rendition of sound; others are not read."""
-    found = _attributes(value)
-    if found is None:
-        return f"not a list of attributes: `{value[:60]}`"
-    missing = [name for name in ("TYPE", "GROUP-ID") if name not in found]
-    return f"no {missing[0]}" if missing else None
-
-
-def _check_map(value: str) -> str | None:
-    """Check where a decoder's set-up is."""
-    found = _attributes(value)
-    if found is None:
-        return f"not a list of attributes: `{value[:60]}`"
-    if "URI" not in found:
-        return "no URI"
-    if "BYTERANGE" in found and not _BYTE_RANGE.fullmatch(found["BYTERANGE"]):
-        return f"not a byte range: `{found['BYTERANGE'][:60]}`"
-    return None
-
-
-#: The check of each tag that a ladder is made of: returns a message about its value, or None.
-_CHECKS: dict[str, Callable[[str], str | None]] = {
-    "#EXTINF": _check_extinf,
-    "#EXT-X-BYTERANGE": _matching(_BYTE_RANGE, "a byte range"),
-    "#EXT-X-ENDLIST": lambda _: None,
-    "#EXT-X-MAP": _check_map,
-    "#EXT-X-MEDIA": _check_media,
-    "#EXT-X-STREAM-INF": _check_stream,
-    "#EXT-X-TARGETDURATION": _matching(_INTEGER, "whole seconds"),
-}
-
-
-def _variants(master: _Playlist) -> list[tuple[int, dict[str, Any]]]:
-    """Return the variants of a master playlist, each with the line of its address."""
-    if master.data["segments"]:
+def _variants_of(master: Playlist) -> list[Variant]:
+    """Return the variants of a master playlist."""
+    if master.segments:
         master.fault("a media playlist, not a master playlist", hint="a ladder is a master playlist's")
         return []
-    if not master.data["playlists"] and not master.faults:
+    if not master.variants and not master.faults:
         master.fault("no rendition (EXT-X-STREAM-INF)")
-    return list(zip(master.lines.get("#EXT-X-STREAM-INF", ()), master.data["playlists"], strict=True))
+    return master.variants
 
 
-def _sound(master: _Playlist, variants: list[tuple[int, dict[str, Any]]]) -> tuple[int, str] | None:
-    """Return line and address of the sound of its own: the default one of the first variant's group."""
-    group = variants[0][1]["stream_info"].get("audio") if variants else None
-    lines = master.lines.get("#EXT-X-MEDIA", [])
-    found = [
-        (line, media)
-        for line, media in zip(lines, master.data["media"], strict=True)
-        if media["type"] == "AUDIO" and media["group_id"] == group
-    ]
-    if group is not None and not found:
-        master.fault(f"no EXT-X-MEDIA of the group: `{group}`", variants[0][0] - 1)
-    own = [(line, media) for line, media in found if media.get("uri")]
-    own.sort(key=lambda item: item[1].get("default") != "YES")
-    return (own[0][0], own[0][1]["uri"]) if own else None
+@dataclass(frozen=True, kw_only=True)
+class _Sound:
+    """A separate sound, and the places of the variants that are played with it."""
+
+    group: str
+    uri: str
+    line: int
+    variants: list[int]
 
 
-def _declared(stream: dict[str, Any]) -> dict[str, Any]:
-    """Return what a master playlist says of a rendition."""
-    width, _, height = stream.get("resolution", "0x0").partition("x")
-    name = f"{height}p" if int(height) else f"{stream['bandwidth'] // 1000}k"
+def _sounds(master: Playlist, variants: list[Variant]) -> list[_Sound]:
+    """Return the sound of each variant's group (`AUDIO`), each once: the default of the group, or its first.
+
+    A rendition of sound without an address is part of the variant's own chunks (section 4.3.4.1).
+    """
+    found: dict[str, _Sound] = {}
+    within: list[Variant] = []
+    audio = [(line, media) for line, media in master.media if media["TYPE"] == "AUDIO"]
+    groups = {media["GROUP-ID"] for _, media in audio}
+    # The variants that are left out are checked too.
+    for variant in master.variants:
+        group = variant.attributes.get("AUDIO")
+        if group is not None and group not in groups:
+            master.fault(f"no EXT-X-MEDIA of the group: `{group}`", variant.tag_line)
+    for place, variant in enumerate(variants):
+        group = variant.attributes.get("AUDIO")
+        members = [member for member in audio if member[1]["GROUP-ID"] == group]
+        members.sort(key=lambda member: member[1].get("DEFAULT") != "YES")
+        uri = members[0][1].get("URI") if members else None
+        if uri:
+            sound = _Sound(group=str(group), uri=uri, line=members[0][0], variants=[])
+            found.setdefault(uri, sound).variants.append(place)
+        else:
+            within.append(variant)
+    if found and within:
+        message = f"a variant without sound of its own beside others that have it: `{within[0].uri[:60]}`"
+        master.fault(message, within[0].line, hint="name a group with an address in its AUDIO")
+    return list(found.values())
+
+
+def _declared(variant: Variant) -> dict[str, Any]:
+    """Return the declared properties of a rendition."""
+    width, height = variant.size
+    average = variant.attributes.get("AVERAGE-BANDWIDTH")
     return {
-        "name": name,
-        "bandwidth_bps": stream["bandwidth"],
-        "average_bps": stream.get("average_bandwidth"),
-        "width": int(width),
-        "height": int(height),
-        "frame_rate": stream.get("frame_rate"),
-        "codecs": stream.get("codecs") or "",
+        "name": f"{height}p" if height else f"{variant.bandwidth_bps // 1000}k",
+        "bandwidth_bps": variant.bandwidth_bps,
+        "average_bps": None if average is None else int(average),
+        "width": width,
+        "height": height,
+        "frame_rate": variant.frame_rate or None,
+        "codecs": variant.attributes.get("CODECS", ""),
     }
 
 
-def _file(playlist: _Playlist, uri: str, line: int | None, base: Path) -> Path | None:
+def _file(playlist: Playlist, uri: str, line: int | None, base: Path) -> Path | None:
     """Return the file that an address means, below the ladder's folder; or None and a fault."""
     try:
         parts = urlsplit(uri)
@@ -356,81 +223,108 @@ def _is_below(file: Path, folder: Path) -> bool:
         return True  # there is no such file, which is said as such
 
 
-def _media(master: _Playlist, line: int, uri: str) -> _Playlist:
+def _media(master: Playlist, line: int, uri: str) -> Playlist:
     """Return a media playlist that the master names; a missing one is reported as the master's fault."""
     file = _file(master, uri, line, master.file.parent)
     if file is None:
-        return _Playlist(file=master.file, data={"segments": []})
-    media = _open(file)
+        return _hls.Playlist(file=master.file)
+    media = _hls.read(file, given=master.variables, query=urlsplit(uri).query)
     if media.faults:
         return media
-    longest = max((segment.get("duration", 0) for segment in media.data["segments"]), default=0)
-    target = media.data.get("targetduration")
-    if media.data["playlists"]:
+    longest = max((segment.duration_ns for segment in media.segments), default=0)
+    if media.variants:
         media.fault("a master playlist, where a media playlist is wanted")
-    elif not media.data["segments"]:
+    elif not any(segment.duration_ns for segment in media.segments):
         media.fault("no chunk (EXTINF)")
-    elif len(media.lines.get("#EXTINF", ())) != len(media.data["segments"]) or any(
-        "duration" not in segment for segment in media.data["segments"]
-    ):
-        media.fault("not every chunk has an EXTINF of its own")
-    elif target is None:
+    elif media.target is None:
         media.fault("no EXT-X-TARGETDURATION")
-    elif int(longest + 0.5) > target:
-        where = media.lines["#EXT-X-TARGETDURATION"][0]
-        media.fault(f"EXT-X-TARGETDURATION: {target} is less than a chunk of {longest:g} s", where)
-    if not media.data["is_endlist"]:
+    # "When rounded to the nearest integer" (section 4.3.3.1).
+    elif (longest + _SECOND // 2) // _SECOND > media.target[0]:
+        message = f"{media.target[0]} is less than a chunk of {longest / _SECOND:g} s"
+        media.fault(f"EXT-X-TARGETDURATION: {message}", media.target[1])
+    if not media.ended:
         media.fault("no EXT-X-ENDLIST: the film is not complete", hint="live playlists are not played")
     return media
 
 
-def _measured(media: _Playlist, base: Path) -> dict[str, Any]:
+def _measured(media: Playlist, base: Path) -> dict[str, Any]:
     """Return what a media playlist and its files say of a rendition."""
-    ends: dict[Path, int] = {}
-    chunks = []
+    chunks: list[dict[str, Any]] = []
+    setups: list[tuple[int, int]] = []
+    before: tuple[str, int] | None = None
     # Of a playlist with faults nothing is measured: what is there need not match.
-    segments = [] if media.faults else media.data["segments"]
-    for line, segment in zip(media.lines.get("#EXTINF", ()), segments, strict=not media.faults):
-        span = segment.get("byterange")
-        piece = _piece(media, segment["uri"], span, (line, ends, base))
+    for segment in [] if media.faults else media.segments:
+        span, before = _span(segment, before)
+        # hls.js never loads a segment without duration (`fragmentWithinToleranceTest`).
+        if segment.duration_ns == 0:
+            continue
+        if segment.setup is not None and (not setups or setups[-1][1] != segment.setup):
+            setups.append((len(chunks), segment.setup))
+        timed = {"duration_ns": segment.duration_ns}
+        if segment.gap:
+            chunks.append({"path": quote(segment.uri), "offset": None, "bytes": 0, **timed, "gap": True})
+            continue
+        piece = _piece(media, segment, span, base)
         if piece is not None:
-            chunks.append({**piece, "duration_ns": round(segment["duration"] * _SECOND)})
-    # One set-up for all chunks: playlists that change it midway are rare, and it is small.
-    section = next((segment.get("init_section") for segment in media.data["segments"]), None)
-    init = None
-    if section:
-        line = media.lines["#EXT-X-MAP"][0]
-        piece = _piece(media, section["uri"], section.get("byterange"), (line, {}, base))
-        init = {**piece, "duration_ns": 0} if piece is not None else None
-    playlist = _resource(media.file, base)
-    return {"playlist": playlist, "init": init, "chunks": chunks}
+            chunks.append({**piece, **timed})
+    found: dict[str, Any] = {"playlist": _resource(media.file, base), "init": None, "chunks": chunks}
+    later = []
+    for first, setup in setups:
+        piece = _piece(media, media.setups[setup], _numbers(media.setups[setup].span), base)
+        if piece is not None and first == 0:
+            found["init"] = {**piece, "duration_ns": 0}
+        elif piece is not None:
+            later.append([first, {**piece, "duration_ns": 0}])
+    return {**found, "later_inits": later} if later else found
 
 
-def _piece(
-    media: _Playlist, uri: str, span: str | None, place: tuple[int, dict[Path, int], Path]
-) -> dict[str, Any] | None:
+def _numbers(span: str | None) -> tuple[int, int] | None:
+    """Return the offset and the length of a byte range with an offset."""
+    if span is None:
+        return None
+    length, _, offset = span.partition("@")
+    return int(offset), int(length)
+
+
+def _span(
+    segment: Segment, before: tuple[str, int] | None
+) -> tuple[tuple[int, int] | None, tuple[str, int] | None]:
+    """Return the byte range of a segment, and its file and end for the next one.
+
+    Without an offset it follows the segment before, which must be a range of the same file (section 4.3.2.2):
+    else there is none.
+    """
+    if segment.span is None:
+        return None, None
+    text = segment.span
+    if "@" not in text:
+        if before is None or before[0] != segment.uri:
+            return None, None
+        text = f"{text}@{before[1]}"
+    offset, length = _numbers(text) or (0, 0)
+    return (offset, length), (segment.uri, offset + length)
+
+
+def _piece(media: Playlist, place: Span, span: tuple[int, int] | None, base: Path) -> dict[str, Any] | None:
     """Return path, offset and size of a piece of a file, or None and a fault."""
-    line, ends, base = place
-    file = _file(media, uri, line, base)
+    file = _file(media, place.uri, place.line, base)
     if file is None:
+        return None
+    if span is None and place.span is not None:
+        if not media.faults:  # else it is the piece before that is broken
+            media.fault(f"EXT-X-BYTERANGE: `{place.span}` has no offset, and no piece before it", place.line)
         return None
     size = file.stat().st_size
     offset = None
     if span is not None:
-        length, _, given = span.partition("@")
-        # Without an offset it follows the piece before, of the same file (section 4.3.2.2).
-        if not given and file not in ends:
-            if not media.faults:  # else it is the piece before that is broken
-                media.fault(f"EXT-X-BYTERANGE: `{span}` has no offset, and no piece before it", line)
+        offset, length = span
+        if offset + length > size:
+            message = f"EXT-X-BYTERANGE: `{place.span}` goes beyond the {size:,} bytes of the file"
+            media.fault(message, place.line)
             return None
-        offset = int(given) if given else ends[file]
-        if offset + int(length) > size:
-            media.fault(f"EXT-X-BYTERANGE: `{span}` goes beyond the {size:,} bytes of the file", line)
-            return None
-        size = int(length)
-        ends[file] = offset + size
+        size = length
     if size == 0:
-        media.fault(f"an empty chunk: `{uri[:80]}`", line)
+        media.fault(f"an empty chunk: `{place.uri[:80]}`", place.line)
         return None
     return {"path": _path(file, base), "offset": offset, "bytes": size}
 
@@ -450,11 +344,72 @@ def _peak_bps(chunks: list[dict[str, Any]]) -> int:
     return max((-(-chunk["bytes"] * 8 * _SECOND // chunk["duration_ns"]) for chunk in chunks), default=0)
 
 
-def _compare(master: _Playlist, renditions: list[tuple[int, dict[str, Any]]]) -> None:
-    """Check that a player can go from one rendition to another."""
-    for (_, below), (line, above) in itertools.pairwise(renditions):
-        if below["bandwidth_bps"] == above["bandwidth_bps"]:
-            master.fault(f"a second rendition of BANDWIDTH={above['bandwidth_bps']}", line)
-        if len(below["chunks"]) != len(above["chunks"]):
-            message = f"{len(above['chunks'])} chunks, where a rendition below has {len(below['chunks'])}"
+def _ends(rendition: dict[str, Any]) -> list[int]:
+    """Return where each chunk of a rendition ends, nanoseconds."""
+    return list(accumulate(chunk["duration_ns"] for chunk in rendition["chunks"]))
+
+
+def _aligned(master: Playlist, renditions: list[tuple[int, dict[str, Any]]]) -> list[str]:
+    """Cut renditions of unequal length to the shortest, and return a note on it.
+
+    Renditions that are not cut at the same times are a fault: a player could not go from one to another.
+    """
+    if not renditions:
+        return []
+    ends = [_ends(rendition) for _, rendition in renditions]
+    count = min(map(len, ends))
+    if all(len(of) == count for of in ends):
+        return []
+    shortest = min(ends, key=len)
+    for (line, _), of in zip(renditions, ends, strict=True):
+        if any(abs(one - other) > _TOLERANCE_NS for one, other in zip(of, shortest, strict=False)):
+            message = f"{len(of)} chunks, where another rendition has {count}, cut at other times"
             master.fault(message, line, hint="all renditions must be cut alike")
+            return []
+    longest = max(map(len, ends))
+    for _, rendition in renditions:
+        _cut(rendition, count)
+    until = f"the film ends with the shortest, after {shortest[-1] / _SECOND:g} s"
+    return [f"the renditions have {count} to {longest} chunks: {until}"]
+
+
+def _cut(rendition: dict[str, Any], count: int) -> None:
+    """Leave only so many chunks in a rendition, and what these need."""
+    del rendition["chunks"][count:]
+    if "later_inits" in rendition:
+        rendition["later_inits"] = [one for one in rendition["later_inits"] if one[0] < count]
+
+
+def _skipped(renditions: list[tuple[int, dict[str, Any]]], sounds: list[dict[str, Any]]) -> list[str]:
+    """Remove the chunks that no rendition has, and return notes on gaps and on sound of another length."""
+    notes = []
+    every = [rendition for _, rendition in renditions]
+    count = len(every[0]["chunks"]) if every else 0
+    gaps = [at for at in range(count) if all(one["chunks"][at].get("gap") for one in every)]
+    if gaps:
+        lost_s = sum(every[0]["chunks"][at]["duration_ns"] for at in gaps) / _SECOND
+        notes.append(f"{len(gaps)} chunks are gaps in every rendition (EXT-X-GAP): {lost_s:g} s are skipped")
+        for rendition in every:
+            _without(rendition, gaps)
+    some = sum(any(one["chunks"][at].get("gap") for one in every) for at in range(count - len(gaps)))
+    if some:
+        notes.append(f"{some} chunks are gaps in some renditions (EXT-X-GAP): others are played there")
+    end_ns = _ends(every[0])[-1] if every and every[0]["chunks"] else 0
+    for sound in sounds:
+        apart_s = (_ends(sound)[-1] - end_ns) / _SECOND
+        if abs(apart_s) > 1 and not gaps:
+            longer = "longer" if apart_s > 0 else "shorter"
+            notes.append(f"the sound `{sound['name']}` is {abs(apart_s):g} s {longer} than the pictures")
+    return notes
+
+
+def _without(rendition: dict[str, Any], gaps: Iterable[int]) -> None:
+    """Take chunks out of a rendition; the set-ups keep their first chunks."""
+    left_out = set(gaps)
+    chunks = rendition["chunks"]
+    rendition["chunks"] = [chunk for at, chunk in enumerate(chunks) if at not in left_out]
+    if "later_inits" in rendition:
+        moved = (
+            (first - sum(at < first for at in left_out), init) for first, init in rendition["later_inits"]
+        )
+        rendition["later_inits"] = [[first, init] for first, init in moved]

@@ -117,7 +117,7 @@ def load(
     film_fault = check_film(source, folders)
     if film_fault is not None:
         faults.append(film_fault)
-    faults += check_ladder(source, folders)
+    faults += check_ladder(source, folders, warnings)
     if faults or value is None:
         raise ScenarioError(sorted(faults, key=source.order))
     return Loaded(

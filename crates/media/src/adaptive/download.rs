@@ -30,6 +30,44 @@ impl AdaptivePlayer {
         }
     }
 
+    /// Lets the sound follow the pictures: the next chunk of it comes from the group of the rendition that was chosen
+    /// last (`AudioTrackController.switchLevel`). Chunks that the server does not have are passed over.
+    pub(super) fn follow_pictures(&mut self, now: Instant) {
+        let is_asked = self.under_way.iter().any(|it| it.wanted.track() == Track::Audio);
+        let Some(audio) = self.audio.as_mut().filter(|_| !is_asked) else {
+            return;
+        };
+        let number = self.video.chosen.or(self.video.last).unwrap_or(0);
+        let wanted = self.ladder.renditions[number].sound;
+        let Some(sound) = self.ladder.sound(wanted) else {
+            return;
+        };
+        if wanted != self.sound {
+            self.sound = wanted;
+            audio.next = sound.chunk_at(audio.received);
+        }
+        let before = audio.next;
+        while audio.piece(wanted, sound) != Piece::Playlist
+            && sound.chunks.get(audio.next).is_some_and(|chunk| chunk.gap)
+        {
+            audio.pass(sound.end_of(audio.next));
+        }
+        if audio.next > before {
+            self.play(now);
+        }
+    }
+
+    /// How much of the film a chunk adds to its track. Chunks of a sound of another group may begin elsewhere.
+    fn added(&self, track: Track, number: usize) -> Duration {
+        match (track, &self.audio) {
+            (Track::Audio, Some(audio)) => {
+                let end = rendition(&self.ladder, track, number).end_of(audio.next);
+                end.saturating_sub(audio.received)
+            }
+            _ => self.chunk(track, number).duration(),
+        }
+    }
+
     fn received(&self, track: Track) -> Duration {
         match (track, &self.audio) {
             (Track::Audio, Some(audio)) => audio.received,
@@ -68,13 +106,13 @@ impl AdaptivePlayer {
     /// begins behind the end of the pictures' chunk on its way, or about to be, but for the last
     /// (`doTickIdle`).
     fn sound_may_follow(&self, now: Option<Instant>) -> bool {
-        let (Some(sound), Some(audio)) = (&self.ladder.audio, &self.audio) else {
+        let (Some(sound), Some(audio)) = (self.ladder.sound(self.sound), &self.audio) else {
             return false;
         };
         if self.audio_is_in() {
             return false;
         }
-        if audio.piece(0, sound) == Piece::Playlist {
+        if audio.piece(self.sound, sound) == Piece::Playlist {
             return true;
         }
         let before = audio.next.checked_sub(1).map(|before| sound.chunks[before].duration());
@@ -97,7 +135,7 @@ impl AdaptivePlayer {
     }
 
     fn sound_is_at_its_last(&self) -> bool {
-        let all = self.ladder.audio.as_ref().map_or(0, |audio| audio.chunks.len());
+        let all = self.ladder.sound(self.sound).map_or(0, |audio| audio.chunks.len());
         self.audio.as_ref().is_some_and(|audio| audio.next + 1 == all)
     }
 
@@ -138,7 +176,7 @@ impl AdaptivePlayer {
             return None;
         }
         let number = match (track, self.video.chosen) {
-            (Track::Audio, _) => 0,
+            (Track::Audio, _) => self.sound,
             (Track::Video, Some(chosen)) => chosen,
             (Track::Video, None) => match self.ask_rule(now) {
                 AbrDecision::Fetch(wanted) => wanted.min(self.ladder.renditions.len() - 1),
@@ -150,25 +188,37 @@ impl AdaptivePlayer {
                 }
             },
         };
+        let number = if track == Track::Video { self.with_chunk(number) } else { number };
         self.progress(track).chosen = Some(number);
         let ladder = self.ladder.clone();
         let from = rendition(&ladder, track, number);
         let piece = self.progress(track).piece(number, from);
         let wanted = Wanted::Piece { track, piece, rendition: number };
-        let chunk = match (piece, &from.init) {
+        let init = from.init_of(self.progress(track).next);
+        let chunk = match (piece, init) {
             (Piece::Playlist, _) => {
                 return Some((wanted, from.playlist.path.clone(), from.playlist.bytes, None));
             }
-            (Piece::Init, Some(init)) => init,
+            (Piece::Init, Some((_, init))) => init,
             _ => self.chunk(track, number),
         };
         let fetched = (wanted, chunk.path.clone(), chunk.bytes, chunk.range());
         if piece == Piece::Chunk {
-            let (record, duration) = (self.open_record(now, track, number), chunk.duration());
+            let (record, duration) =
+                (self.open_record(now, track, number), self.added(track, number));
             self.chunks.push(record);
             self.progress(track).ask(number, duration);
         }
         Some(fetched)
+    }
+
+    /// The rendition to fetch instead of one whose playlist shows a gap at the next chunk.
+    fn with_chunk(&self, chosen: usize) -> usize {
+        if self.video.knows_playlist(chosen) {
+            self.ladder.without_gap(chosen, self.video.next)
+        } else {
+            chosen
+        }
     }
 
     fn open_record(&self, now: Instant, track: Track, number: usize) -> ChunkRecord {
@@ -206,7 +256,10 @@ impl AdaptivePlayer {
             return;
         };
         let duration = self.chunk(track, rendition).duration();
-        self.progress(track).take(piece, rendition, duration);
+        let added = self.added(track, rendition);
+        let ladder = self.ladder.clone();
+        let of = super::track::rendition(&ladder, track, rendition);
+        self.progress(track).take(piece, (rendition, of), added);
         if piece != Piece::Chunk {
             return;
         }

@@ -46,8 +46,8 @@ pub(super) struct Progress {
     pub(super) chosen: Option<usize>,
     /// Renditions whose playlists are known.
     playlists: BTreeSet<usize>,
-    /// The rendition that the decoder is set up for.
-    init: Option<usize>,
+    /// The rendition that the decoder is set up for, and which of its set-ups it is.
+    init: Option<(usize, usize)>,
     /// Where the chunk that was asked for last ends.
     pub(super) asked_to: Option<Duration>,
     /// Where the film changes its rendition, and to which; the first is where it begins.
@@ -65,11 +65,25 @@ impl Progress {
         !self.playlists.is_empty()
     }
 
+    /// Whether the playlist of a rendition is in.
+    pub(super) fn knows_playlist(&self, rendition: usize) -> bool {
+        self.playlists.contains(&rendition)
+    }
+
+    /// Passes over a chunk that the server does not have, up to its end.
+    pub(super) fn pass(&mut self, end: Duration) {
+        self.received = self.received.max(end);
+        self.next += 1;
+    }
+
     /// The piece to fetch before the chosen rendition's next chunk can be shown.
     pub(super) fn piece(&self, rendition: usize, of: &Rendition) -> Piece {
         if !self.playlists.contains(&rendition) {
             Piece::Playlist
-        } else if of.init.is_some() && self.init != Some(rendition) {
+        } else if of
+            .init_of(self.next)
+            .is_some_and(|(which, _)| self.init != Some((rendition, which)))
+        {
             Piece::Init
         } else {
             Piece::Chunk
@@ -85,10 +99,17 @@ impl Progress {
     }
 
     /// A piece is in.
-    pub(super) fn take(&mut self, piece: Piece, rendition: usize, duration: Duration) {
+    pub(super) fn take(
+        &mut self,
+        piece: Piece,
+        (rendition, of): (usize, &Rendition),
+        duration: Duration,
+    ) {
         match piece {
             Piece::Playlist => drop(self.playlists.insert(rendition)),
-            Piece::Init => self.init = Some(rendition),
+            Piece::Init => {
+                self.init = of.init_of(self.next).map(|(which, _)| (rendition, which));
+            }
             Piece::Chunk => {
                 self.received += duration;
                 self.next += 1;
@@ -117,7 +138,7 @@ impl Progress {
 
 /// A rendition by track and number.
 pub(super) fn rendition(ladder: &Ladder, track: Track, number: usize) -> &Rendition {
-    match (track, &ladder.audio) {
+    match (track, ladder.sound(number)) {
         (Track::Audio, Some(audio)) => audio,
         _ => &ladder.renditions[number],
     }

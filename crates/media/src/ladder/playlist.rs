@@ -3,20 +3,23 @@
 use super::{Chunk, Ladder, Rendition};
 use std::fmt::Write;
 
-/// The group of the sound, which every rendition names.
-const GROUP: &str = "sound";
+/// The group of a sound, by its number.
+fn group(number: usize) -> String {
+    if number == 0 { "sound".into() } else { format!("sound-{number}") }
+}
 
 impl Ladder {
     /// The master playlist: `EXT-X-MEDIA` for sound of its own, `EXT-X-STREAM-INF` a rendition.
     pub fn master_playlist(&self) -> String {
         let mut text = String::from("#EXTM3U\n#EXT-X-VERSION:4\n");
         let here = &self.master.path;
-        if let Some(audio) = &self.audio {
+        for (number, audio) in self.sounds().enumerate() {
             let uri = relative(here, &audio.playlist.path);
             let name = &audio.name;
+            let group = group(number);
             let _ = writeln!(
                 text,
-                "#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID=\"{GROUP}\",NAME=\"{name}\",DEFAULT=YES,\
+                "#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID=\"{group}\",NAME=\"{name}\",DEFAULT=YES,\
                  AUTOSELECT=YES,URI=\"{uri}\""
             );
         }
@@ -35,7 +38,7 @@ impl Ladder {
                 let _ = write!(text, ",CODECS=\"{}\"", rendition.codecs);
             }
             if self.audio.is_some() {
-                let _ = write!(text, ",AUDIO=\"{GROUP}\"");
+                let _ = write!(text, ",AUDIO=\"{}\"", group(rendition.sound));
             }
             let _ = writeln!(text, "\n{}", relative(here, &rendition.playlist.path));
         }
@@ -57,13 +60,12 @@ impl Rendition {
              #EXT-X-PLAYLIST-TYPE:VOD\n#EXT-X-MEDIA-SEQUENCE:0\n"
         );
         if let Some(init) = &self.init {
-            let _ = write!(text, "#EXT-X-MAP:URI=\"{}\"", relative(here, &init.path));
-            if let Some(offset) = init.offset {
-                let _ = write!(text, ",BYTERANGE=\"{}@{offset}\"", init.bytes);
-            }
-            text.push('\n');
+            push_map(&mut text, here, init);
         }
-        for chunk in &self.chunks {
+        for (number, chunk) in self.chunks.iter().enumerate() {
+            if let Some((_, init)) = self.later_inits.iter().find(|(first, _)| *first == number) {
+                push_map(&mut text, here, init);
+            }
             push_chunk(&mut text, here, chunk);
         }
         text.push_str("#EXT-X-ENDLIST\n");
@@ -71,10 +73,21 @@ impl Rendition {
     }
 }
 
+fn push_map(text: &mut String, here: &str, init: &Chunk) {
+    let _ = write!(text, "#EXT-X-MAP:URI=\"{}\"", relative(here, &init.path));
+    if let Some(offset) = init.offset {
+        let _ = write!(text, ",BYTERANGE=\"{}@{offset}\"", init.bytes);
+    }
+    text.push('\n');
+}
+
 fn push_chunk(text: &mut String, here: &str, chunk: &Chunk) {
     let (seconds, rest) = (chunk.duration_ns / 1_000_000_000, chunk.duration_ns % 1_000_000_000);
     let _ = writeln!(text, "#EXTINF:{seconds}.{rest:09},");
-    if let Some(offset) = chunk.offset {
+    if chunk.gap {
+        text.push_str("#EXT-X-GAP\n");
+    }
+    if let Some(offset) = chunk.offset.filter(|_| !chunk.gap) {
         let _ = writeln!(text, "#EXT-X-BYTERANGE:{}@{offset}", chunk.bytes);
     }
     let _ = writeln!(text, "{}", relative(here, &chunk.path));
@@ -100,6 +113,7 @@ mod tests {
             offset: Some(offset),
             bytes: 100,
             duration_ns: 9_500_000_000,
+            gap: false,
         };
         let low = Rendition {
             name: "low".into(),
@@ -111,6 +125,8 @@ mod tests {
             codecs: "avc1.42c01e".into(),
             playlist: Resource { path: "film/low/index.m3u8".into(), bytes: 0 },
             init: Some(Chunk { bytes: 50, duration_ns: 0, ..chunk(0) }),
+            later_inits: Vec::new(),
+            sound: 0,
             chunks: vec![chunk(50), chunk(150)],
         };
         assert_eq!(
@@ -130,6 +146,7 @@ mod tests {
             master: Resource { path: "film/master.m3u8".into(), bytes: 0 },
             renditions: vec![low],
             audio: Some(audio),
+            more_audio: Vec::new(),
         };
         assert_eq!(
             ladder.master_playlist(),

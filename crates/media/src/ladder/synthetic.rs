@@ -129,6 +129,7 @@ impl TryFrom<&SyntheticLadder> for Ladder {
             master: Resource { path: format!("{}/master.m3u8", wanted.name), bytes: 0 },
             renditions: printed.rungs.iter().map(with_sound).collect(),
             audio: Some(audio),
+            more_audio: Vec::new(),
         };
         ladder.master.bytes = ladder.master_playlist().len() as u64;
         Ok(ladder)
@@ -182,7 +183,7 @@ impl<'a> Cut<'a> {
             let bytes = (until - spent).max(1);
             spent = until;
             let path = format!("{folder}/{index}.ts");
-            chunks.push(Chunk { path, offset: None, bytes, duration_ns });
+            chunks.push(Chunk { path, offset: None, bytes, duration_ns, gap: false });
         }
         let peak = |chunk: &Chunk| {
             (u128::from(chunk.bytes) * 8_000_000_000).div_ceil(u128::from(chunk.duration_ns)) as u64
@@ -198,6 +199,8 @@ impl<'a> Cut<'a> {
             codecs: "mp4a.40.2".into(),
             playlist: Resource { path: format!("{folder}/index.m3u8"), bytes: 0 },
             init: None,
+            later_inits: Vec::new(),
+            sound: 0,
             chunks,
         };
         rendition.playlist.bytes = rendition.media_playlist().len() as u64;

@@ -1,6 +1,7 @@
 //! The adaptive player on a link of known rate and latency: start, stalls and switches by formula,
 //! and what holds for any link.
 
+mod groups;
 mod sound;
 
 use anabranch_media::{
@@ -22,6 +23,7 @@ fn rendition(name: &str, rate_bps: u64, chunks: usize) -> Rendition {
         offset: None,
         bytes: rate_bps / 2,
         duration_ns: 4_000_000_000,
+        gap: false,
     };
     Rendition {
         name: name.into(),
@@ -33,6 +35,8 @@ fn rendition(name: &str, rate_bps: u64, chunks: usize) -> Rendition {
         codecs: String::new(),
         playlist: Resource { path: format!("{name}.m3u8"), bytes: PIECE },
         init: None,
+        later_inits: Vec::new(),
+        sound: 0,
         chunks: (0..chunks).map(chunk).collect(),
     }
 }
@@ -42,7 +46,7 @@ fn ladder(rates_bps: &[u64], chunks: usize) -> Ladder {
     let renditions =
         rates_bps.iter().map(|rate| rendition(&rate.to_string(), *rate, chunks)).collect();
     let master = Resource { path: "master.m3u8".into(), bytes: PIECE };
-    Ladder { name: "toy".into(), master, renditions, audio: None }
+    Ladder { name: "toy".into(), master, renditions, audio: None, more_audio: Vec::new() }
 }
 
 /// A link that answers after a latency, at a rate that changes at times given in seconds.

@@ -61,7 +61,7 @@ pub fn resolve_ladder(plan: &str) -> Result<(String, Vec<(String, String)>), Pla
     let ladder = serde_json::from_str::<LadderPlan>(plan)?;
     let ladder = ladder.ladder().map_err(|error| error.at("ladder"))?;
     let mut playlists = vec![(ladder.master.path.clone(), ladder.master_playlist())];
-    for rendition in ladder.renditions.iter().chain(&ladder.audio) {
+    for rendition in ladder.renditions.iter().chain(ladder.sounds()) {
         playlists.push((rendition.playlist.path.clone(), rendition.media_playlist()));
     }
     Ok((serde_json::to_string(&*ladder)?, playlists))

@@ -154,7 +154,7 @@ fn report_chunks(player: &AdaptivePlayer, client: u32, start: Instant, rows: &mu
 pub fn report_ladder(ladder: &Ladder, rows: &mut Rows) {
     let video = ladder.renditions.iter().enumerate().map(|(at, of)| (Track::Video, at, of));
     for (track, number, rendition) in
-        video.chain(ladder.audio.iter().map(|of| (Track::Audio, 0, of)))
+        video.chain(ladder.sounds().enumerate().map(|(at, of)| (Track::Audio, at, of)))
     {
         rows.renditions.push(RenditionRow {
             track: track.name(),

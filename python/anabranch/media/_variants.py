@@ -1,0 +1,137 @@
+"""The variants of a master playlist that a player chooses from, as hls.js keeps and removes them.
+
+hls.js 1.7: `LevelController.onManifestLoaded` and `filterAndSortMediaOptions`, `getStartCodecTier`, in a
+Chromium without decoders of the hardware. `tests/python/test_hlsjs_playlists.py` compares with hls.js itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from anabranch.media._hls import Variant
+
+#: Codecs by the first four characters of their name, with hls.js' preference: the lower, the better
+#: (`sampleEntryCodesISO`). Codecs that such a Chromium does not play have none.
+_VIDEO = {"avc1": 1.0, "avc3": 1.0, "av01": 0.8, "vp08": 1.0, "vp09": 0.9}
+_AUDIO = {"mp4a": 1.0, "opus": 1.0, "Opus": 1.0, "flac": 0.9, "fLaC": 0.9, "FLAC": 0.9}
+_UNPLAYED_VIDEO = {"hvc1", "hev1", "dvh1", "dvhe", "dva1", "dvav", "mp4v", "avc2", "avc4"}
+_UNPLAYED_AUDIO = {"ac-3", "ec-3", "ac-4", "alac", "dtsc", "dtse", "dtsh", "mha1", "mhm1"}
+#: The least and the most that hls.js expects at first, bits per second: `abrEwmaDefaultEstimate` and
+#: `abrEwmaDefaultEstimateMax`.
+_ESTIMATE_BPS, _MOST_BPS = 500_000, 5_000_000
+
+
+def chosen(variants: Sequence[Variant]) -> tuple[list[Variant], list[str]]:
+    """Return the variants to choose from in their order, and notes on those that are left out."""
+    kept, notes = list(variants), []
+    for what, rule in (
+        ("have codecs that browsers do not play without hardware", _playable),
+        ("have no pictures, and others have", _with_pictures),
+        ("repeat another one", _different),
+        ("have other codecs than the ones that are played", _of_one_codec_set),
+        ("have the BANDWIDTH of another one", _of_different_rates),
+    ):
+        left = rule(kept)
+        if left and len(left) < len(kept):
+            names = ", ".join(f"`{one.uri[:60]}`" for one in kept if one not in left)
+            notes.append(f"of the variants, {len(kept) - len(left)} {what}, as hls.js has it: {names}")
+            kept = left
+    return kept, notes
+
+
+def _codecs(variant: Variant) -> list[str]:
+    """Return the declared codecs."""
+    return [name.strip() for name in variant.attributes.get("CODECS", "").split(",") if name.strip()]
+
+
+def _four(variant: Variant, kinds: Iterable[str]) -> str:
+    """Return the first declared codec among kinds by its first four characters, or nothing."""
+    return next((name[:4] for name in _codecs(variant) if name[:4] in kinds), "")
+
+
+def _codec_set(variant: Variant) -> str:
+    """Return hls.js' `codecSet`: the codec of the pictures and that of the sound."""
+    parts = _four(variant, {*_VIDEO, *_UNPLAYED_VIDEO}), _four(variant, {*_AUDIO, *_UNPLAYED_AUDIO})
+    return ",".join(filter(None, parts))
+
+
+def _playable(variants: list[Variant]) -> list[Variant]:
+    """Return the variants without codecs that are not played."""
+    unplayed = {*_UNPLAYED_VIDEO, *_UNPLAYED_AUDIO}
+    return [one for one in variants if not any(name[:4] in unplayed for name in _codecs(one))]
+
+
+def _with_pictures(variants: list[Variant]) -> list[Variant]:
+    """Return the variants that declare pictures, if one does and a codec of sound is known (hls.js #4881)."""
+
+    def declares(one: Variant) -> bool:
+        return bool(_four(one, {*_VIDEO, *_UNPLAYED_VIDEO})) or all(one.size)
+
+    if not any(_four(one, {*_AUDIO, *_UNPLAYED_AUDIO}) for one in variants):
+        return variants
+    return [one for one in variants if declares(one)]
+
+
+def _different(variants: list[Variant]) -> list[Variant]:
+    """Return each variant once: one with the same attributes is a redundant stream, or has other sound."""
+    names = ("BANDWIDTH", "RESOLUTION", "FRAME-RATE", "CODECS", "VIDEO-RANGE", "HDCP-LEVEL")
+    found: dict[tuple[str | None, ...], Variant] = {}
+    for one in variants:
+        found.setdefault(tuple(one.attributes.get(name) for name in names), one)
+    return list(found.values())
+
+
+def _preference(codec_set: str) -> float:
+    """Return hls.js' `codecsSetSelectionPreferenceValue`: the lower, the better."""
+    value = 0.0
+    for name in codec_set.split(","):
+        if name in _VIDEO:
+            value = (_VIDEO[name] * 2 + value) / (3 if value else 2)
+        else:
+            value = (_AUDIO.get(name, 1.0) + value) / (2 if value else 1)
+    return value
+
+
+def _of_one_codec_set(variants: list[Variant]) -> list[Variant]:
+    """Return the variants of the set of codecs with which hls.js begins; it does not leave the set."""
+    sets: dict[str, list[Variant]] = {}
+    for one in sorted(variants, key=_rank):
+        if _codec_set(one):
+            sets.setdefault(_codec_set(one), []).append(one)
+    if not sets:
+        return variants
+    first = variants[0].bandwidth_bps
+    estimate = max(_ESTIMATE_BPS, min(first, _MOST_BPS))
+    estimate = max(estimate, min(one.bandwidth_bps for one in variants if _codec_set(one)))
+    heights = {name: min(min(one.size) for one in those) for name, those in sets.items()}
+    rates = {name: min(one.frame_rate for one in those) for name, those in sets.items()}
+    best = ""
+    for name, those in sets.items():
+        fits = (
+            min(one.bandwidth_bps for one in those) <= estimate
+            and heights[name] <= max(1080, min(heights.values()))
+            and rates[name] <= max(30.0, min(rates.values()))
+            and any(one.attributes.get("VIDEO-RANGE", "SDR") == "SDR" for one in those)
+        )
+        if (fits or len(sets) == 1) and (not best or _preference(name) < _preference(best)):
+            best = name
+    return sets[best] if best else variants
+
+
+def _rank(one: Variant) -> tuple[int, float, int]:
+    """Return the order of hls.js' levels: height, frame rate, mean rate."""
+    mean = int(one.attributes.get("AVERAGE-BANDWIDTH", 0)) or one.bandwidth_bps
+    return one.size[1], one.frame_rate, mean
+
+
+def _of_different_rates(variants: list[Variant]) -> list[Variant]:
+    """Return one variant of each BANDWIDTH.
+
+    hls.js looks for a level from the highest down and takes the first that fits: of several with one rate it
+    only takes the last in its order.
+    """
+    best = {one.bandwidth_bps: one for one in sorted(variants, key=_rank)}
+    return [one for one in variants if one is best[one.bandwidth_bps]]
