@@ -135,9 +135,10 @@ def _playback(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return what the player did, by the events of its video element."""
     found: list[dict[str, Any]] = []
     plays, began = False, False
-    dropped = 0
+    dropped, position_s = 0, 0.0
     for line in lines:
-        at = {"t_s": line["t_s"], "pts_s": line.get("position_s", 0.0)}
+        position_s = line.get("position_s", position_s)
+        at = {"t_s": line["t_s"], "pts_s": position_s}
         if line["what"] == "playing" and not plays:
             found.append({**at, "event": "resume" if began else "start"})
             plays = began = True
@@ -146,6 +147,9 @@ def _playback(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             plays = False
         elif line["what"] == "ended":
             found.append({**at, "event": "end"})
+        elif line["what"] == "stop" and plays:
+            # How far it got: an element that stands still need not say that it waits.
+            found.append({**at, "event": "stop"})
         elif line["what"] == "counters":
             found += [{**at, "event": "drop"}] * (line["dropped"] - dropped)
             dropped = max(line["dropped"], dropped)

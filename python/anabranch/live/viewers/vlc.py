@@ -2,8 +2,9 @@
 
 VLC tells no picture by itself. What it counts late (`lost_pictures`) is `discarded`; what it puts on the
 screen while it plays is `displayed`. While it buffers it shows one picture again and again
-(`VOUT_REDISPLAY_DELAY`), of which one counts. What neither counts is `unplayed`, a picture that a flush threw
-away among them: those VLC does not tell.
+(`VOUT_REDISPLAY_DELAY`), of which one counts. It does the same while its input is blocked; there the new
+pictures are computed from the count and the time. All others are `unplayed`, also those that a flush threw
+away, which VLC does not count.
 """
 
 from __future__ import annotations
@@ -31,6 +32,15 @@ _NO_PLUGINS = "no plug-ins"
 _TRIAL = f"import sys, vlc; sys.exit(None if vlc.Instance(['--quiet']) else {_NO_PLUGINS!r})"
 #: VLC's own word for a whole buffer, percent.
 _FULL = 100.0
+#: The time after which it shows a picture again if the next one is late (`VOUT_REDISPLAY_DELAY`), in seconds.
+_REDISPLAY_S = 0.08
+#: The shortest time without fresh counters that means a blocked input, in seconds: the thread that reads
+#: refreshes them four times a second.
+_LONG_S = 0.6
+#: The shortest film, in seconds.
+_LEAST_S = 0.04
+#: The counters that change while it reads.
+_REFRESHED = ("read", "demuxed", "decoded")
 
 
 def lacks() -> str | None:
@@ -124,26 +134,57 @@ def _frames(
 ) -> list[dict[str, Any]]:
     """Return what became of each picture, as far as VLC counts them, in the order in which it did."""
     pictures = _pictures(film)
+    lasts_s = max(pictures[-1][0] - pictures[0][0], _LEAST_S) / max(len(pictures) - 1, 1)
     found: list[dict[str, Any]] = []
-    displayed = lost = 0
+    before = {"t_s": 0.0, "displayed": 0, "lost": 0}
     still = False
     for line in counted:
-        shown, late = line["displayed"] - displayed, line["lost"] - lost
-        displayed, lost = line["displayed"], line["lost"]
+        shown, late = line["displayed"] - before["displayed"], line["lost"] - before["lost"]
+        if not (shown or late):
+            if any(line[name] != before.get(name) for name in _REFRESHED):
+                before = line
+            continue
+        passed_s = line["t_s"] - before["t_s"]
         if _plays(playback, line["t_s"]):
-            still = False
-        elif shown:
+            shown, still = _new(shown, passed_s, lasts_s), False
+        elif passed_s < _LONG_S:
             # While it buffers one picture is shown again and again.
-            still, shown = True, int(not still)
-        found += [{"fate": "displayed", "due_s": line["t_s"], "shown_s": line["t_s"]}] * shown
+            shown, still = min(shown, int(not still)), still or bool(shown)
+        else:
+            # Its input was blocked, and nothing was counted until data came.
+            shown = _new(shown, passed_s, lasts_s)
+        times = [min(before["t_s"] + lasts_s * (place + 1), line["t_s"]) for place in range(shown)]
+        found += [{"fate": "displayed", "due_s": at_s, "shown_s": at_s} for at_s in times]
         found += [{"fate": "discarded", "why": "late", "due_s": line["t_s"]}] * late
-    # While it plays one is shown again where the next ones are late.
+        before = line
     found = found[: len(pictures)]
     found += [{"fate": "unplayed"}] * (len(pictures) - len(found))
     return [
         {**row, "index": index, "pts_s": pts_s, "kind": kind, "size": size}
         for index, (row, (pts_s, kind, size)) in enumerate(zip(found, pictures, strict=True))
     ]
+
+
+def _new(shown: int, passed_s: float, lasts_s: float) -> int:
+    """Return how many of the pictures that VLC counted were new.
+
+    While the next picture is late, VLC shows the last one again every 80 ms and counts it. If n pictures are
+    new, n * lasts_s + (shown - n) * 80 ms = passed_s.
+
+    Parameters
+    ----------
+    shown
+        The pictures counted.
+    passed_s
+        The time that passed meanwhile.
+    lasts_s
+        How long a picture of the film lasts.
+    """
+    if passed_s - shown * lasts_s > _REDISPLAY_S and lasts_s < _REDISPLAY_S:
+        new = (shown * _REDISPLAY_S - passed_s) / (_REDISPLAY_S - lasts_s)
+        return max(min(round(new), shown), 0)
+    # At a restart it counts pictures that it showed before; no film moves so fast.
+    return min(shown, int(passed_s / lasts_s) + 2)
 
 
 def _pictures(film: Film) -> list[tuple[float, str, int]]:

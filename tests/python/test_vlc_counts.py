@@ -1,0 +1,94 @@
+"""What VLC's counters say of its pictures, with counts worked out by hand."""
+
+from __future__ import annotations
+
+import types
+
+import pytest
+
+from anabranch import metrics
+from anabranch.live.viewers import hlsjs, vlc
+from anabranch.metrics._rows import rows
+
+#: 25 pictures a second for 20 s.
+PACKETS = {
+    "stream": ["video"] * 500, "pts_ns": [40_000_000 * place for place in range(500)], "kind": ["P"] * 500,
+    "size": [100] * 500, "position": [100 * place for place in range(500)],
+}  # fmt: skip
+FILM = types.SimpleNamespace(plan={"recorded": {"packets": PACKETS}})
+
+
+@pytest.mark.parametrize(
+    ("shown", "passed_s", "new"),
+    [
+        # It plays: six or seven pictures of 40 ms in a quarter of a second.
+        (6, 0.25, 6),
+        (7, 0.25, 7),
+        # It stands: one picture again every 80 ms.
+        (25, 2.0, 0),
+        # 2 s of pictures, 50, then 3 s of one picture, 37 times.
+        (87, 5.0, 49),
+        # More than a film can show: what it counts at a restart.
+        (20, 0.2, 7),
+        (0, 1.0, 0),
+    ],
+)
+def test_repeated_pictures_are_not_new(shown, passed_s, new):
+    # (0.08 * 87 - 5) / (0.08 - 0.04) = 49.
+    assert vlc._new(shown, passed_s, 0.04) == new
+
+
+def told(counts, end_s):
+    """Return lines: counters by time, the buffer whole at 1 s, empty at 9 s and whole at 10 s."""
+    lines = [{"t": 0.0, "what": "ready"}, {"t": 0.0, "what": "play"}]
+    lines += [
+        {"t": t_s, "what": "buffering", "percent": percent, "time_ms": 0}
+        for t_s, percent in ((1.0, 100.0), (9.0, 0.0), (10.0, 100.0))
+    ]
+    lines += [
+        {
+            "t": t_s,
+            "what": "counters",
+            "read": read,
+            "demuxed": read,
+            "decoded": shown,
+            "displayed": shown,
+            "lost": lost,
+        }
+        for t_s, read, shown, lost in counts
+    ]
+    return [*sorted(lines, key=lambda line: line["t"]), {"t": end_s, "what": "stop"}]
+
+
+@pytest.mark.module
+def test_a_blocked_input_stands_still():
+    # From 1 s on 25 pictures a second up to 4 s, 75 of them. Then the input blocks, with 1 s of film still to show: 25
+    # pictures, and from 5 s to 9 s one of them 50 times. From 10 s on it plays again to 12 s, 50 pictures.
+    counts = [(1.0 + 0.2 * step, 100 * step, 5 * step, 0) for step in range(16)]
+    counts += [(9.01, 2000, 150, 0), (9.2, 2100, 152, 0)]
+    counts += [(10.0 + 0.2 * step, 2200 + 100 * step, 152 + 5 * step, 0) for step in range(11)]
+    sent = {"duration_s": 12.0, "connect_s": 0.1, "reinjected_bytes": 0, "refused_packets": 0, "fallback": False,
+            "planned_s": 12.0}  # fmt: skip
+    tables = vlc.read(told(counts, 12.0), FILM, 0.0, sent)
+    frames = [row for row in rows(tables["frames"]) if row["fate"] == "displayed"]
+    # While it buffers again one picture counts.
+    assert len(frames) == 75 + 25 + 1 + 50
+    found = metrics.qoe({**tables, "subflows": {"client": []}})
+    # VLC counts a second; the picture stood still from 5 s to 10 s.
+    assert found["rebuffer_s"] == pytest.approx(1.0)
+    assert found["still_s"] == pytest.approx(11.0 - 151 * 0.04)
+    assert found["still_longest_s"] == pytest.approx(4.0, abs=0.3)
+
+
+@pytest.mark.module
+def test_a_browser_that_is_ended_says_how_far_it_got():
+    lines = [
+        {"t_s": 1.0, "what": "playing", "position_s": 0.0},
+        {"t_s": 5.0, "what": "counters", "position_s": 4.0, "dropped": 0, "buffer_s": 0.0},
+        {"t_s": 9.0, "what": "stop"},
+    ]
+    found = hlsjs._playback(lines)
+    assert [(row["event"], row["t_s"], row["pts_s"]) for row in found] == [
+        ("start", 1.0, 0.0),
+        ("stop", 9.0, 4.0),
+    ]
