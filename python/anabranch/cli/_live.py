@@ -30,6 +30,15 @@ APPLICATIONS: dict[str, dict[str, str]] = {
     "player": {"kind": "progressive", "film": "demo", "duration": "20 s"},
 }
 
+Asked = Annotated[
+    str | None,
+    typer.Option(
+        metavar="bulk|paced|player|vlc|hlsjs",
+        help="What is asked for, not the scenario's own: as much as comes in 10 s, 10 s of 5 Mbit/s, or "
+        "20 s of a film; --set application.KEY=VALUE goes over it. vlc and hlsjs: VLC, or hls.js in "
+        "Chromium, plays the scenario's own film or ladder, which an nginx serves.",
+    ),
+]
 Pcapng = Annotated[Path | None, typer.Option(help="Write every packet at the client to this file.")]
 
 
@@ -43,15 +52,7 @@ def live(
     scenario: Scenario,
     server: Annotated[str, typer.Option(help="Who serves: gateway (our endpoint) or kernel.")] = "gateway",
     client: Annotated[str, typer.Option(help="Who asks: kernel or anabranch (our endpoint).")] = "kernel",
-    application: Annotated[
-        str | None,
-        typer.Option(
-            metavar="bulk|paced|player|vlc|hlsjs",
-            help="What is asked for, not the scenario's own: as much as comes in 10 s, 10 s of 5 Mbit/s, or "
-            "20 s of a film; --set application.KEY=VALUE goes over it. vlc and hlsjs: VLC, or hls.js in "
-            "Chromium, plays the scenario's own film or ladder, which an nginx serves.",
-        ),
-    ] = None,
+    application: Asked = None,
     scheduler: Scheduler = None,
     congestion: Congestion = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of the links' draws.")] = None,

@@ -136,7 +136,7 @@ def _frames(
     pictures = _pictures(film)
     lasts_s = max(pictures[-1][0] - pictures[0][0], _LEAST_S) / max(len(pictures) - 1, 1)
     found: list[dict[str, Any]] = []
-    before = {"t_s": 0.0, "displayed": 0, "lost": 0}
+    before: Mapping[str, Any] = {"t_s": 0.0, "displayed": 0, "lost": 0}
     still = False
     for line in counted:
         shown, late = line["displayed"] - before["displayed"], line["lost"] - before["lost"]
