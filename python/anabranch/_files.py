@@ -16,6 +16,24 @@ if TYPE_CHECKING:
     from av.error import FFmpegError
 
 
+#: A file's device, number, size, and times of change of its content and its state.
+State = tuple[int, int, int, int, int]
+
+
+def state(path: Path) -> State:
+    """Return what differs after a file was written again.
+
+    No program can set the time of change of a file's state (`st_ctime_ns`), unlike that of its content.
+
+    Raises
+    ------
+    OSError
+        When there is no such file.
+    """
+    found = path.stat()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
 def is_file(path: Path) -> bool:
     """Tell whether there is a file; names too long, or with a NUL, or links in a ring are not files."""
     try:

@@ -6,6 +6,7 @@ What a summary has to be after an edit is what the same command gives in an empt
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -82,9 +83,11 @@ def afresh(*options, **named):
 
 
 def edit(file, before, after):
-    text = Path(file).read_text(encoding="utf-8")
+    """Change a file, and leave its time of change as it was, as `cp -p` does."""
+    text, then = Path(file).read_text(encoding="utf-8"), Path(file).stat().st_mtime_ns
     assert before in text
     Path(file).write_text(text.replace(before, after), encoding="utf-8")
+    os.utime(file, ns=(then, then))
 
 
 EDITS = {

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from anabranch.errors import Fault, InputError
 from anabranch.results import load, query, store, summary, versus
+from anabranch.results.read import Reader, rows, warn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,7 +61,7 @@ class Results:
 
     def __len__(self) -> int:
         """Return how many runs are there."""
-        return self.frame().height
+        return rows(self.folder).height
 
     @property
     def name(self) -> str:
@@ -126,10 +127,12 @@ class Results:
         """
         import polars
 
+        self._warn()
         labels = list(self.labels) if by is None else list(by)
-        rows = summary.means(self.folder, labels, list(metrics))
+        found = summary.means(self.folder, labels, list(metrics))
         # A column without any number is one of numbers all the same.
-        return polars.from_dicts(rows, infer_schema_length=None).cast({polars.Null: polars.Float64})
+        frame = polars.from_dicts(found, infer_schema_length=None) if found else polars.DataFrame()
+        return frame.cast({polars.Null: polars.Float64})
 
     def versus(self, value: str, *, metrics: Sequence[str] = ()) -> polars.DataFrame:
         """Return how each cell differs from the one with some value of a key of the grid.
@@ -155,8 +158,13 @@ class Results:
         """
         import polars
 
-        rows = versus.differences(self.folder, value, list(metrics))
-        return polars.from_dicts(rows, infer_schema_length=None).cast({polars.Null: polars.Float64})
+        self._warn()
+        found = versus.differences(self.folder, value, list(metrics))
+        return polars.from_dicts(found, infer_schema_length=None).cast({polars.Null: polars.Float64})
+
+    def _warn(self) -> None:
+        """Warn of the runs that are left out."""
+        warn(Reader(self.folder), stacklevel=4)
 
     def open(self, run: str | None = None) -> Run:
         """Return a run with its trace: read where it was kept, else repeated and proved by its digest.
@@ -195,12 +203,14 @@ class Results:
         """
         from anabranch.experiments import drawn
 
+        self._warn()
         return drawn.of_metrics(self.folder, metrics)
 
     def figures(self) -> dict[str, Picture]:
         """Return every figure that the results have the numbers for, by name: those of `study figures`."""
         from anabranch.experiments import drawn
 
+        self._warn()
         return drawn.every(self.folder)
 
     def report(self, path: str | Path) -> Path:
@@ -242,11 +252,12 @@ class Results:
 
         from anabranch.claims import gather, page
 
+        self._warn()
         paper = gather.judged(self.folder)
         if paper is None:
             message = "the results are of no study that states claims"
             raise InputError([Fault(message=message, where=str(self.folder))])
-        rows = [
+        verdicts = [
             {
                 "claim": one.stated.claim.id,
                 "place": one.stated.claim.place,
@@ -256,7 +267,7 @@ class Results:
             }
             for one in paper.judged
         ]
-        return polars.from_dicts(rows)
+        return polars.from_dicts(verdicts)
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the means of the cells with their intervals."""
@@ -268,6 +279,7 @@ class Results:
         parts.append(_html.table(head, lines[:_SHOWN], left=left))
         if len(lines) > _SHOWN:
             parts.append(_html.paragraph(f"and {len(lines) - _SHOWN} more cells: .means() has all"))
+        parts += map(_html.paragraph, Reader(self.folder).told("earlier=True"))
         short, whole = summary.unfinished(self.folder)
         if short:
             parts.append(

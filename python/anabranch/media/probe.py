@@ -10,7 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from anabranch import _cache, _pieces
+from anabranch import _cache, _files, _pieces
 from anabranch.errors import Fault, MediaError
 from anabranch.media import _h264, _whole
 
@@ -98,7 +98,7 @@ class _Row(NamedTuple):
 def probe(path: str | Path) -> Probe:
     """Read a video file's structure, without decoding a picture.
 
-    The result is cached by path, size and time of change, as far as the cache can be written.
+    The result is cached by path and state of the file, as far as the cache can be written.
 
     Raises
     ------
@@ -107,12 +107,12 @@ def probe(path: str | Path) -> Probe:
     """
     path = Path(path)
     try:
-        stat = path.stat()
+        path.stat()
     except OSError as error:
         raise _error(path, f"cannot read the film: {error.strerror}") from None
     if not path.is_file():
         raise _error(path, "a film is a file, not a folder")
-    name = _cache.key(path=str(path.resolve()), size=stat.st_size, mtime=stat.st_mtime_ns, version=_VERSION)
+    name = _cache.key(path=str(path.resolve()), state=_files.state(path), version=_VERSION)
     kept = _cache.recall(f"probe-{name}.json")
     if kept is not None:
         # What is no description, by whatever accident, is made anew.

@@ -279,6 +279,12 @@ def told(folder: Path, shown_by: str = "--earlier") -> list[str]:
     return Reader(folder).told(shown_by)
 
 
+def warn(reader: Reader, *, stacklevel: int = 2) -> None:
+    """Warn of what a summary of a folder leaves out, and of what is damaged in it."""
+    if sentences := reader.told("earlier=True"):
+        warnings.warn("\n".join(sentences), LeftOutWarning, stacklevel=stacklevel)
+
+
 def load(folder: str | Path, table: str = "runs", *, earlier: bool = False) -> polars.DataFrame:
     """Return a table of a folder of results, finished or not.
 
@@ -315,8 +321,8 @@ def load(folder: str | Path, table: str = "runs", *, earlier: bool = False) -> p
     found = (
         reader.current(table, earlier=earlier) if table in TABLES else reader.trace(table, earlier=earlier)
     )
-    if not earlier and (sentences := reader.told("earlier=True")):
-        warnings.warn("\n".join(sentences), LeftOutWarning, stacklevel=2)
+    if not earlier:
+        warn(reader, stacklevel=3)
     return found
 
 
@@ -350,8 +356,8 @@ def query(folder: str | Path, sql: str, *, earlier: bool = False) -> polars.Data
     >>> anabranch.query("results/SD18", sql)  # doctest: +SKIP
     """
     reader = Reader(Path(folder))
-    if not earlier and (sentences := reader.told("earlier=True")):
-        warnings.warn("\n".join(sentences), LeftOutWarning, stacklevel=2)
+    if not earlier:
+        warn(reader, stacklevel=3)
     return asked(reader, sql, earlier=earlier)
 
 

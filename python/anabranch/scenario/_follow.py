@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anabranch import traces
+from anabranch import _files, traces
 from anabranch.errors import Fault, InputError
 from anabranch.media import films
 from anabranch.plugins import module
@@ -62,7 +62,7 @@ def locate(
         full = str(found.resolve())
         table["trace"] = {**given, "file": full} if isinstance(given, dict) else full
         try:
-            trace = _read(full, name, found.stat().st_mtime_ns)
+            trace = _read(full, name, _files.state(found))
         except InputError as error:
             faults += error.faults
             continue
@@ -81,9 +81,9 @@ def _has_delay(path: dict[str, Any]) -> bool:
 
 
 @lru_cache(maxsize=64)
-def _read(file: str, shown: str, changed_ns: int) -> traces.Trace:
-    """Return a recording; read again when the file has changed."""
-    del changed_ns
+def _read(file: str, shown: str, state: _files.State) -> traces.Trace:
+    """Return a recording; it is read again when the file has changed."""
+    del state
     return traces.read(Path(file), where=shown)
 
 
@@ -138,8 +138,7 @@ def random_starts(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 def _trace(recording: Recording) -> traces.Trace:
     """Return a recording of a validated scenario."""
-    file = Path(recording.file)
-    return _read(recording.file, recording.file, file.stat().st_mtime_ns)
+    return _read(recording.file, recording.file, _files.state(Path(recording.file)))
 
 
 def likely_bps(link: dict[str, Any]) -> float:
