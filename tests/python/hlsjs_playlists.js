@@ -1,8 +1,8 @@
 // Loads playlists by hls.js itself, of the library that is given, and prints what it keeps of them: one case of JSON a
 // line in, one answer a line out. A case has `files` (text by address), `master`, and `unplayed`, the beginnings of
 // codecs that the browser does not play. The answer has `levels` (address and audio groups, in order), `played`, the
-// addresses of those that the rule takes at any rate after its first choice, and `fragments` by the address of their
-// playlist, or `error`. With `place`, the answer has in addition which fragment is loaded after the one before it.
+// addresses of those that the rule takes at any rate after its first choice, `sounds`, the address of the sound of each
+// level, and `fragments` by the address of their playlist, or `error`. With `place`, the answer has in addition which fragment is loaded after the one before it.
 "use strict";
 const source = require("fs").readFileSync(process.argv[2], "utf8");
 globalThis.self = globalThis;
@@ -54,6 +54,11 @@ async function answer({ files: given, master, unplayed: lacking = [], place }) {
   hls.loadSource(master);
   await parsed;
   told.levels = hls.levels.map((level) => ({ uri: level.uri, groups: level.audioGroups ?? [] }));
+  // The sound of each level, once the player has gone there.
+  told.sounds = told.levels.map((_, number) => {
+    hls.loadLevel = number;
+    return hls.audioTracks[hls.audioTrack]?.url ?? null;
+  });
   told.played = told.levels.length ? played(hls) : [];
   const parser = globalThis.inside.parser();
   const variables = parser.parseMasterPlaylist(given[master], master).variableList;

@@ -154,6 +154,28 @@ def test_we_keep_the_same_variants(tmp_path, name):
     assert bool(notes) == (len(kept) < len(lines))
 
 
+def test_the_sound_of_each_variant_is_that_of_hlsjs(tmp_path):
+    def sound(group, name, default):
+        head = f'#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID="{group}",LANGUAGE="{name}",NAME="{name}",DEFAULT={default}'
+        return f'{head},URI="{group}-{name}.m3u8"'
+
+    lines = [
+        *(sound(group, name, default) for group in "ab" for name, default in (("fr", "NO"), ("en", "YES"))),
+        variant("lo", 500_000, RESOLUTION="320x180", CODECS=AVC, AUDIO="a"),
+        variant("hi", 2_000_000, RESOLUTION="1280x720", CODECS=AVC, AUDIO="b"),
+    ]
+    master = tmp_path / "master.m3u8"
+    master.write_text(master_of(lines), encoding="utf-8")
+    (one,) = answers([{"files": {"master.m3u8": master_of(lines)}}])
+    found = _hls.read(master)
+    ours = {place: of.uri for of in playlists._sounds(found, found.variants) for place in of.variants}
+    assert (
+        one["sounds"]
+        == [f"{HERE}{ours[place]}" for place in range(2)]
+        == [f"{HERE}a-en.m3u8", f"{HERE}b-en.m3u8"]
+    )
+
+
 #: Media playlists by what is special about them: the lines, and each chunk as uri, seconds, byte range, gap, set-up.
 MEDIA = {
     "ranges after": (

@@ -52,6 +52,7 @@ class TestPensieve:
             ("0;4,8\n1;5,2\n", 1, "not a known form of trace: `0;4,8`", "the header t_s,rate_mbps"),
             ("0 4,8\n1 5,2\n", 1, "not a known form of trace: `0 4,8`", "decimal points"),
             ("0,0,4,8\n", 1, "not a known form of trace: `0,0,4,8`", "instead of decimal commas"),
+            ("4.8\n5.2\n", 1, "the millisecond is not whole: `4.8`", "rates need times"),
             ("0 1 2\n", 1, "not a known form of trace: `0 1 2`", "separated by spaces or a tab"),
             ("time,kbps\n0,1\n", 1, "not a known form of trace: `time,kbps`", "columns with names must be"),
             ("time;kbps\n0;1\n", 1, "not a known form of trace: `time;kbps`", "columns with names must be"),

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from anabranch.live.emulate import Emulated
     from anabranch.live.page import Page
     from anabranch.scenario._overrides import Override
+    from anabranch.scenario.load import Loaded
 
 #: What the client asks for instead of what the scenario says, in a scenario's own words.
 APPLICATIONS: dict[str, dict[str, str]] = {
@@ -83,8 +84,6 @@ def live(
     """
     from anabranch.cli import _commands
     from anabranch.live import page, run_live
-    from anabranch.live.run import possible
-    from anabranch.live.viewers import VIEWERS
 
     given = _commands.Given(
         scenario=scenario,
@@ -97,9 +96,7 @@ def live(
     files = _commands.Files(report=report, pcapng=pcapng)
     place = page.place(watch_at) if watch_at is not None else page.ANYWHERE if watch else None
     loaded = _commands.opened(given, files, list(_unknown(server, client, application, place)))
-    viewer = application if application in VIEWERS else None
-    # Before a film is made, which takes minutes.
-    possible(loaded, server, client, (), viewer)  # type: ignore[arg-type] # checked above
+    viewer = _viewer(loaded, server, client, application)
     with _watched(place) as shown:
         film = _commands.prepare_film(loaded)
         with _console.progress("live") as progress:
@@ -114,6 +111,24 @@ def live(
                 watch=shown,
             )
         _commands.tell(result, files, as_json=as_json)
+
+
+def _viewer(loaded: Loaded, server: str, client: str, application: str | None) -> str | None:
+    """Return the program that plays, if one does, on a host that has what the run needs.
+
+    This is checked before a film is made, which takes minutes.
+
+    Raises
+    ------
+    MissingError
+        When this host lacks something.
+    """
+    from anabranch.live.run import possible
+    from anabranch.live.viewers import VIEWERS
+
+    viewer = application if application in VIEWERS else None
+    possible(loaded, server, client, (), viewer)  # type: ignore[arg-type] # checked by `_unknown`
+    return viewer
 
 
 def _unknown(

@@ -33,6 +33,7 @@ _MOST_BPS = 10**13
 _MOST_DELAY_MS = 3_600_000
 # The latest second of a recording in pairs, whose seconds may count from 1970 or from any other year.
 _MOST_CLOCK_S = 10**11
+_ONE_A_LINE = "one number a line is the time of a packet in Mahimahi's form; rates need times: second Mb/s"
 _IN_MS = "a time in milliseconds? Seconds are expected"
 #: What separates the values of a line, by the name that messages give it.
 _SEPARATORS = {",": "a comma", ";": "a semicolon", None: "a space or a tab"}
@@ -270,7 +271,7 @@ def _mahimahi(reading: _Reading, lines: list[tuple[int, str]]) -> Trace | None:
     for number, line in lines:
         at = reading.number(line, "the millisecond", number, most=_MOST_S * 1000)
         if at != int(at):
-            reading.fault(f"the millisecond is not whole: `{line[:40]}`", number)
+            reading.fault(f"the millisecond is not whole: `{line[:40]}`", number, hint=_ONE_A_LINE)
         reading.forward(int(at) * _MS, times[-1] * _MS if times else None, number, strictly=False)
         times.append(int(at))
     if times[-1] == 0 and not reading.faults:
