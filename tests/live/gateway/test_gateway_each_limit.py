@@ -10,7 +10,20 @@ from contextlib import ExitStack
 import pytest
 from floods import OPTIONS, syn
 from test_gateway_limits import join, raw
-from uplinks import CLIENT_V4, HUNG_S, PORT, V4, Origin, answers, checksum, echo, exchange, pattern, wait
+from uplinks import (
+    CLIENT_V4,
+    HUNG_S,
+    PORT,
+    V4,
+    Origin,
+    answers,
+    checksum,
+    drained,
+    echo,
+    exchange,
+    pattern,
+    wait,
+)
 
 FROM, TO = 'packets_total{direction="from_client"}', 'packets_total{direction="to_client"}'
 
@@ -159,3 +172,49 @@ def test_an_echo_is_answered(lab):
         length = (answer[0] & 15) * 4
         assert (socket.inet_ntoa(answer[12:16]), answer[length], answer[length + 4 :]) == (V4, 0, told)
         assert checksum(answer[length:]) == checksum(answer[:length]) == 0
+
+
+def test_what_is_counted(lab):
+    """Of two connections, one of MPTCP and one of TCP, while they are open and when they are over."""
+    down = pattern(50_000)
+    sizes = {True: 3_000, False: 200}
+
+    def talk(connected):
+        connected.recv(1 << 16)
+        connected.sendall(down)
+        return len(drained(connected))
+
+    def told(gateway):
+        counted = gateway.metrics()
+        names = ("connections", "connections_total")
+        rows = [f'{name}{{protocol="{kind}"}}' for name in names for kind in ("mptcp", "tcp")]
+        rows += [f'relayed_bytes_total{{direction="{way}_client"}}' for way in ("from", "to")]
+        rows += [f'subflow_bytes_total{{address="{V4}",direction="{way}_client"}}' for way in ("from", "to")]
+        rows += ['connections_ended_total{reason="finished"}', "fallbacks_total", "joined_subflows_total"]
+        return [counted[row] for row in rows]
+
+    with Origin(lab.host, talk), lab.gateway() as gateway, ExitStack() as stack:
+        for mptcp, size in sizes.items():
+            client = stack.enter_context(lab.connect(mptcp=mptcp))
+            client.sendall(bytes(size))
+            heard = b""
+            while len(heard) < len(down):
+                heard += client.recv(1 << 16)
+            assert heard == down
+        moved = [3_200, 100_000, 3_200, 100_000]
+        wait(lambda: told(gateway) == [1, 1, 1, 1, *moved, 0, 0, 0], "both are open and counted")
+        between = gateway.metrics()
+        assert between["held_bytes"] == 0
+        stack.close()
+        records = {record["protocol"]: record for record in gateway.records(2)}
+        assert told(gateway) == [0, 0, 1, 1, *moved, 2, 0, 0]
+        after = gateway.metrics()
+    assert set(records) == {"mptcp", "tcp"}
+    for mptcp, protocol in ((True, "mptcp"), (False, "tcp")):
+        record = records[protocol]
+        (path,) = record["path"]
+        assert (record["up"], record["down"], record["end"]) == (str(sizes[mptcp]), "50000", "finished")
+        assert (path["up"], path["down"]) == (sizes[mptcp], 50_000)
+    # A packet of 50,000 bytes is one on a device that cuts it; acknowledgements and ends go both ways.
+    for way in (FROM, TO):
+        assert between[way] < after[way] < 400

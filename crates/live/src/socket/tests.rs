@@ -247,3 +247,67 @@ fn who_is_to_read_by_itself_does_so_at_once() {
     assert!(readers.completed().is_empty());
     assert_eq!(read(&peer, &mut [0; 1]), Err(Errno::AGAIN), "nothing was said to it");
 }
+
+#[test]
+fn who_waits_for_room_hears_of_it_once() {
+    use std::io::Read as _;
+    let (mut socket, mut peer, mut poller) = over_tcp();
+    assert!(socket.poll_writable());
+    let piece = Bytes::from(vec![7; 1 << 20]);
+    let mut written = 0;
+    while let Ok(taken) = socket.write(NOW, piece.clone()) {
+        written += taken;
+    }
+    assert!(!socket.poll_writable());
+    assert_eq!(socket.poll_event(), None);
+    // The peer takes all of it, and the kernel reports room.
+    let mut left = written;
+    let mut room = vec![0; 1 << 20];
+    while left > 0 {
+        left -= peer.read(&mut room).unwrap();
+    }
+    assert_eq!(hear(&mut socket, &mut poller), Some(Event::Writable));
+    assert!(socket.poll_writable());
+    assert_eq!(socket.poll_event(), None);
+}
+
+#[test]
+fn a_shutdown_ends_one_half_and_the_other_goes_on() {
+    use std::io::{Read as _, Write as _};
+    let (mut socket, mut peer, mut poller) = over_tcp();
+    socket.write(NOW, Bytes::from_static(b"all")).unwrap();
+    socket.shutdown(NOW);
+    let mut heard = Vec::new();
+    peer.read_to_end(&mut heard).unwrap();
+    assert_eq!(heard, b"all");
+    peer.write_all(b"answer").unwrap();
+    let clock = Clock::start();
+    let answer = loop {
+        for ready in poller.wait(&clock, None).unwrap() {
+            socket.handle_ready(NOW, ready.readable, ready.writable);
+        }
+        if let Some(piece) = socket.read(NOW, 100) {
+            break piece;
+        }
+    };
+    assert_eq!(answer, &b"answer"[..]);
+}
+
+#[test]
+fn a_reset_reaches_the_peer_and_a_drop_is_an_end() {
+    use std::io::Read as _;
+    let (socket, mut peer, _poller) = over_tcp();
+    socket.reset();
+    let error = peer.read(&mut [0; 1]).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+    let (socket, mut peer, _poller) = over_tcp();
+    drop(socket);
+    assert_eq!(peer.read(&mut [0; 1]).unwrap(), 0);
+}
+
+#[test]
+fn what_goes_to_an_origin_goes_at_once_and_a_silent_origin_is_found_out() {
+    let (socket, _peer, _poller) = over_tcp();
+    assert!(sockopt::tcp_nodelay(&socket).unwrap());
+    assert!(sockopt::socket_keepalive(&socket).unwrap());
+}
