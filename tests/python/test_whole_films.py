@@ -87,6 +87,17 @@ def test_tracks_of_unequal_length_are_no_cut(film, tmp_path, name, pictures, sou
     assert sum(probe(target).kinds().values()) == pictures
 
 
+@pytest.mark.parametrize("left", [0.9, 0.5, 0.2])
+def test_sample_tables_that_are_cut_are_found(film, tmp_path, left):
+    # FFmpeg reads the tracks of a `moov` whose end is missing, here without those of the sound or a part of them.
+    data = copy(film, tmp_path / "late.mp4", "mp4").read_bytes()
+    at = data.index(b"moov") - 4
+    other = tmp_path / "cut.mp4"
+    other.write_bytes(data[: at + int((len(data) - at) * left)])
+    with pytest.raises(MediaError, match="truncated"):
+        probe(other)
+
+
 def test_packets_of_204_bytes_are_a_transport_stream(film, tmp_path):
     data = copy(film, tmp_path / "a.ts", "mpegts").read_bytes()
     packets = [data[at : at + 188] + bytes(16) for at in range(0, len(data), 188)]

@@ -115,9 +115,14 @@ def _is_short(length: Fraction, stated: Fraction) -> bool:
 
 def _is_cut_mp4(path: Path, container: InputContainer, seen: dict[int, Seen]) -> bool:
     """Compare each track with its sample table; a film in fragments has none, but the sizes of its boxes."""
+    last, reaches = _last_box(path)
+    beyond = reaches > path.stat().st_size
     if not any(container.streams[index].frames for index in seen):
         longest = max((one.length for one in seen.values()), default=Fraction(0))
-        return _boxes_end(path) > path.stat().st_size or _is_short(longest, _stated(container))
+        return beyond or _is_short(longest, _stated(container))
+    # The sample tables themselves are cut. FFmpeg reads those that are left.
+    if beyond and last == b"moov":
+        return True
     if any(one.cut for one in seen.values()):
         return True
     if not _lacks_samples(container, seen):
@@ -130,7 +135,8 @@ def _lacks_samples(container: InputContainer, seen: dict[int, Seen]) -> bool:
     """Return whether a track has fewer samples than its table."""
     for index, one in seen.items():
         stream = container.streams[index]
-        is_counted = stream.type == "video" or stream.codec_context.name in _PACKETS
+        codec = stream.codec_context.name if stream.codec_context else ""
+        is_counted = stream.type == "video" or codec in _PACKETS
         counted = stream.frames - one.packets if is_counted else 0
         stated = Fraction(stream.duration or 0) * Fraction(stream.time_base or 0)
         if counted > 0 or _is_short(one.length, stated):
@@ -149,23 +155,23 @@ def _lacks_samples_without_edits(path: Path, seen: dict[int, Seen]) -> bool:
         return _lacks_samples(container, again)
 
 
-def _boxes_end(path: Path) -> int:
-    """Return where the last box of an MP4 ends, by the sizes in the boxes (ISO/IEC 14496-12 section 4.2)."""
-    at, size = 0, path.stat().st_size
+def _last_box(path: Path) -> tuple[bytes, int]:
+    """Return the name of the last box of an MP4, and its end by its size (ISO/IEC 14496-12 section 4.2)."""
+    at, size, name = 0, path.stat().st_size, b""
     with path.open("rb") as file:
         while at < size:
             file.seek(at)
             head = file.read(16)
             if len(head) < 8:
-                return size + 1
+                return name, size + 1
             length, name = struct.unpack(">I4s", head[:8])
             if length == 1 and len(head) == 16:
                 length = int.from_bytes(head[8:], "big")
             # A size of 0 reaches to the end of the file.
             if name not in _BOXES or length < 8:
-                return size
+                return name, size
             at += length
-    return at
+    return name, at
 
 
 def _is_cut_ts(path: Path) -> bool:
