@@ -31,12 +31,24 @@ const CUSHION: u64 = 4;
 /// Segments on top of what an RTT brought (`tcp_rcv_space_adjust`).
 const SPARE_SEGMENTS: u64 = 16;
 
+/// The smallest receive buffer (`SOCK_MIN_RCVBUF`: 2 KiB and its `sk_buff`), bytes of memory.
+const MEMORY_MIN: u64 = 2048 + 256;
+
+/// The receive buffer that a connection begins with, bytes of memory.
+pub(crate) fn first_memory(config: &Config) -> u64 {
+    config.receive_buffer_initial.max(MEMORY_MIN)
+}
+
+/// A window in whole segments, if it is larger than one.
+pub(crate) fn whole_segments(window: u64, mss: u64) -> u64 {
+    if window > mss { window / mss * mss } else { window }
+}
+
 /// The window that a connection of 4.14 begins with, and the most that its SYN tells
 /// (`tcp_select_initial_window`): twenty segments, or half of the buffer where that is less.
 pub(crate) fn first_window(config: &Config, mss: u16) -> u64 {
     let mss = u64::from(mss);
-    let half = config.receive_buffer_initial / 2;
-    (half / mss * mss).min(first_segments(mss) * mss).min(65_535)
+    whole_segments(first_memory(config) / 2, mss).min(first_segments(mss) * mss).min(65_535)
 }
 
 fn first_segments(mss: u64) -> u64 {
@@ -93,7 +105,7 @@ impl ReceiveBuffer {
         let sizing = config.stack.receive;
         let tunes = config.stack.receive_autotuning;
         let segment = u64::from(mss - 12);
-        let mut memory = config.receive_buffer_initial;
+        let mut memory = first_memory(config);
         if sizing == ReceiveSizing::Half {
             // When the connection is open (`tcp_fixup_rcvbuf`).
             let wanted = 2 * (segment + OVERHEAD) * first_segments(segment);

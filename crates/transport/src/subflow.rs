@@ -42,7 +42,7 @@ use anabranch_units::{Instant, Rate, SeqNumber, SubflowId};
 use anabranch_wire::{DataAck, Segment, Timestamps};
 use bytes::Bytes;
 
-use crate::config::{Config, FourTuple};
+use crate::config::{Config, FourTuple, MSS_MIN};
 use crate::congestion::{
     CongestionController, CongestionState, INITIAL_WINDOW, SiblingView, Window,
 };
@@ -180,6 +180,8 @@ pub(crate) struct Subflow {
     pub(crate) timestamp_offset: u32,
     /// Payload of a full segment, as options stand now.
     pub(crate) mss: u32,
+    /// Bytes of MPTCP's options beside data, 40 at most.
+    dss_bytes: u8,
     /// The largest segment, options included, that the peer and the path take.
     peer_mss: u16,
     pub(crate) window: Window,
@@ -253,6 +255,7 @@ impl Subflow {
             timestamp_recent: 0,
             timestamp_offset: 0,
             mss: u32::from(mss) - 12,
+            dss_bytes: 0,
             peer_mss: mss,
             window: Window { cwnd: INITIAL_WINDOW, ssthresh: u32::MAX },
             controller,
@@ -267,7 +270,7 @@ impl Subflow {
             rate: rate::Sampler::opened(),
             pacer: pacing::Pacer::new(config.pacing, config.stack.timer_pacing),
             receive: receive::Receiver::new(config, mss),
-            ack: delayed_ack::AckPolicy::new(mss),
+            ack: delayed_ack::AckPolicy::new(mss, initial_window(config, mss)),
             ecn,
             stack: config.stack,
             totals: SubflowTotals::default(),
@@ -338,12 +341,26 @@ impl Subflow {
         reports.unwrap_or(Instant::FAR_FUTURE).min(self.handshake.wake())
     }
 
-    /// Recomputes the payload of a full segment from the options every data segment carries. Rates
-    /// are reckoned without those of MPTCP, as Linux does: it knows their length only when it sends
-    /// (`mss_cache`, `tcp_current_mss`).
+    /// Recomputes the payload of a full segment from the options of every data segment and the peer's largest window
+    /// (`tcp_sync_mss`). Rates are computed without MPTCP's options, as in Linux, which knows their length only when it
+    /// sends (`mss_cache`, `tcp_current_mss`).
     pub(crate) fn update_mss(&mut self, dss_bytes: u32) {
-        self.mss = u32::from(self.peer_mss).saturating_sub(self.agreed.bytes()).max(8);
+        let options = self.agreed.bytes();
+        let whole = u32::from(self.peer_mss).saturating_sub(options).max(8);
+        let least = u32::from(MSS_MIN).saturating_sub(options);
+        self.mss = self.send.bound_to_half_window(whole.into(), least.into()) as u32;
+        self.dss_bytes = dss_bytes as u8;
         self.send.set_mss(self.mss.saturating_sub(dss_bytes).max(8));
+    }
+
+    /// The peer has told a larger window than any before: segments may grow with it (`tcp_ack_update_window`).
+    #[cold]
+    fn hear_largest_window(&mut self, window: u64) {
+        self.send.note_largest_window(window);
+        if self.mss < u32::from(self.peer_mss).saturating_sub(self.agreed.bytes()) {
+            self.update_mss(self.dss_bytes.into());
+            self.touched = true;
+        }
     }
 
     /// The wire's sequence number of one of our positions.
@@ -433,7 +450,7 @@ impl Subflow {
             return;
         }
         let (una, pending) = (self.send.una(), self.send.held_bytes());
-        self.send.update_window(una, window.max(pending));
+        self.send.extend_window(una, window.max(pending));
     }
 
     /// The peer's window after the handshake, as a data position.

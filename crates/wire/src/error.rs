@@ -62,18 +62,4 @@ pub enum ParseError {
         /// What it ought to hold.
         computed: u16,
     },
-    /// A TCP option without a length, or with one that leaves the header.
-    #[error("TCP option {kind} is cut short")]
-    OptionTruncated {
-        /// The option's kind.
-        kind: u8,
-    },
-    /// A TCP option whose length does not cover its own kind and length.
-    #[error("TCP option {kind} has length {length}")]
-    OptionLength {
-        /// The option's kind.
-        kind: u8,
-        /// The length: 0 or 1.
-        length: u8,
-    },
 }

@@ -168,12 +168,12 @@ fn tcp_header(segment: &Segment) -> TcpHeader {
 /// inside an MPTCP option are ignored, for they are how a later version of the protocol would say
 /// something that this one need not understand. The last of a repeated option stands; of a
 /// repeated MPTCP option other than the DSS all do, in their order. A window scale above 14 reads
-/// as 14 (RFC 7323 section 2.3).
+/// as 14 (RFC 7323 section 2.3). Behind an option of an impossible length nothing more is read; the
+/// options before it count.
 ///
 /// # Errors
 ///
-/// When there is no whole packet with a whole TCP header in it, a checksum is wrong, or an
-/// option's length is impossible, so that nothing behind it can be found: [`ParseError`] names it.
+/// When there is no whole packet with a whole TCP header in it, or a checksum is wrong: [`ParseError`] names it.
 pub fn parse_packet(bytes: &Bytes) -> Result<Packet, ParseError> {
     parse(bytes, true)
 }
@@ -242,7 +242,7 @@ fn parse(bytes: &Bytes, verify: bool) -> Result<Packet, ParseError> {
     Ok(Packet {
         source: ip.source_addr(),
         destination: ip.destination_addr(),
-        segment: segment(bytes, &tcp, ecn)?,
+        segment: segment(bytes, &tcp, ecn),
     })
 }
 
@@ -252,7 +252,7 @@ fn same_checksum(found: u16, computed: u16) -> bool {
 }
 
 /// The segment of a TCP header and payload that lie in `bytes`.
-fn segment(bytes: &Bytes, tcp: &TcpSlice<'_>, ecn: Ecn) -> Result<Segment, ParseError> {
+fn segment(bytes: &Bytes, tcp: &TcpSlice<'_>, ecn: Ecn) -> Segment {
     let flags = Flags(tcp.header_slice()[13]);
     let ack = if flags.contains(Flags::ACK) { tcp.acknowledgment_number() } else { 0 };
     let mut segment = Segment {
@@ -266,6 +266,6 @@ fn segment(bytes: &Bytes, tcp: &TcpSlice<'_>, ecn: Ecn) -> Result<Segment, Parse
         payload: bytes.slice_ref(tcp.payload()),
         ..Segment::default()
     };
-    options::parse(tcp.options(), &mut segment)?;
-    Ok(segment)
+    options::parse(tcp.options(), &mut segment);
+    segment
 }

@@ -36,20 +36,36 @@ pub(crate) fn capable_answer(config: &Config, key: u64, checksum_asked: bool) ->
     })
 }
 
-/// The `MP_CAPABLE` of a segment, if it is one this endpoint understands: version 1, B clear, H set. The
-/// SYN may offer a later version: the answer tells that this is the highest spoken here.
+/// The `MP_CAPABLE` of a segment, if it is one this endpoint understands: version 1, B clear, H set, in the form that
+/// belongs to the segment. The SYN may offer a later version: the answer names the highest version spoken here. A SYN
+/// that asks for a join as well opens plain TCP (`subflow_check_req`).
 pub(crate) fn understood(segment: &Segment) -> Option<MpCapable> {
     let opens = segment.flags.contains(Flags::SYN) && !segment.flags.contains(Flags::ACK);
     segment.mptcp.iter().find_map(|option| match option {
         MptcpOption::Capable(c)
             if (c.version == MpCapable::VERSION || (opens && c.version > MpCapable::VERSION))
                 && !c.extensibility
-                && c.crypto & 1 == 1 =>
+                && c.crypto & 1 == 1
+                && !(opens && join(segment).is_some())
+                && has_right_form(segment, &c.keys) =>
         {
             Some(*c)
         }
         _ => None,
     })
+}
+
+/// Whether a segment may carry `MP_CAPABLE` in this form: no key in a SYN, one in a SYN/ACK, both without data, and both
+/// with a length beside data (RFC 8684 section 3.1; `mptcp_parse_option`, "strict size checking").
+fn has_right_form(segment: &Segment, keys: &CapableKeys) -> bool {
+    let has = |flag| segment.flags.contains(flag);
+    let data = !segment.payload.is_empty();
+    match keys {
+        CapableKeys::None => has(Flags::SYN) && !has(Flags::ACK),
+        CapableKeys::Responder(_) => has(Flags::SYN) && has(Flags::ACK),
+        CapableKeys::Both { .. } => !has(Flags::SYN) && !data,
+        CapableKeys::WithData { .. } => !has(Flags::SYN) && data,
+    }
 }
 
 /// An `MP_TCPRST` of what will not pass.

@@ -234,15 +234,19 @@ impl Connection {
         }
     }
 
-    /// An `MP_FAIL` on a segment that ends nothing: the answer to ours, or the peer could not verify
-    /// what it has of ours from `dsn` on. Beside another subflow it would have come with a reset.
+    /// Handles an `MP_FAIL` on a segment without RST. It answers ours, or the peer could not verify our data from `dsn`
+    /// on. Beside another subflow it would have come with a reset.
+    ///
+    /// `dsn` is the first byte that the peer does not acknowledge, or a later one that was sent, or the next one to be
+    /// sent: then everything was acknowledged. Linux answers whatever the number is (`mptcp_pm_mp_fail_received`). Here a
+    /// blind attacker must know it.
     fn handle_report(&mut self, index: usize, dsn: u64) {
         if !self.may_fall_back(index) {
             return;
         }
         if self.subflows[index].failed_mapping().is_none() {
             let una = self.local_key.idsn.0.wrapping_add(1).wrapping_add(self.out.una);
-            if dsn.wrapping_sub(una) >= self.out.next - self.out.una {
+            if dsn.wrapping_sub(una) > self.out.next - self.out.una {
                 return;
             }
             let answer = DataSeq(self.receive_dsn());

@@ -122,6 +122,10 @@ impl Endpoint {
             return None;
         }
         if !request.is_answered_by(segment) {
+            if segment.flags.contains(Flags::ACK) {
+                // RFC 9293 section 3.10.7.4, SYN-RECEIVED: a reset, and the handshake goes on.
+                self.refuse(request.tuple, segment, REASON_MPTCP);
+            }
             return None;
         }
         let (tuple, listener) = (request.tuple, request.listener());

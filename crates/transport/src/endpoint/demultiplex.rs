@@ -3,13 +3,19 @@
 use std::num::NonZeroU16;
 
 use anabranch_units::{Instant, SeqNumber};
-use anabranch_wire::{Flags, MpJoin, Segment};
+use anabranch_wire::{Flags, MpJoin, MptcpOption, Segment};
 
 use super::places::Place;
 use super::time_wait::Verdict;
 use super::{ConnectionHandle, Endpoint};
 use crate::config::FourTuple;
 use crate::connection::{Connection, REASON_MPTCP, Transmit, join};
+
+/// The `MP_JOIN` of a SYN that does not offer a connection of its own as well (`subflow_check_req`).
+fn asks_to_join(syn: &Segment) -> Option<MpJoin> {
+    let offers = syn.mptcp.iter().any(|option| matches!(option, MptcpOption::Capable(_)));
+    join(syn).filter(|_| !offers)
+}
 
 impl Endpoint {
     /// Input: a segment between two addresses, as one packet brought it. Returns the connection it reached.
@@ -159,7 +165,7 @@ impl Endpoint {
         segment: &Segment,
         number: u32,
     ) -> Option<ConnectionHandle> {
-        let welcome = match join(segment) {
+        let welcome = match asks_to_join(segment) {
             Some(MpJoin::Syn { token, .. }) => self.by_token.contains(&token),
             _ => self.listeners.at(tuple.local).is_some(),
         };
@@ -188,7 +194,7 @@ impl Endpoint {
         segment: &Segment,
         iss: Option<SeqNumber>,
     ) -> Option<ConnectionHandle> {
-        if let Some(MpJoin::Syn { token, .. }) = join(segment) {
+        if let Some(MpJoin::Syn { token, .. }) = asks_to_join(segment) {
             // Joins are told apart by token, never by port (RFC 8684 section 3.2).
             let slot = self.by_token.get(&token);
             let Some((slot, entry)) = slot.and_then(|slot| Some((slot, self.table.slot(slot)?)))

@@ -54,10 +54,11 @@ impl Subflow {
         }
         let echo = self.hear_echo(segment);
         let window = self.peer_window(segment);
-        self.send.window_max = self.send.window_max.max(window);
+        if window > self.send.window_max {
+            self.hear_largest_window(window);
+        }
         let position = self.peer_position(segment.seq).unwrap_or_default();
-        self.send.hear_window(position, ack, window);
-        let moved = self.send.update_window(ack, window);
+        let moved = self.send.hear_window(position, ack, window);
         self.review_window_probe(host, now);
         let one_way = ack == prior_una && self.board.is_empty();
         if one_way && self.recovery.probe_high.is_none() {

@@ -13,6 +13,10 @@ use crate::config::HostModel;
 const DELAY_MIN: Duration = Duration::from_millis(40);
 /// `TCP_DELACK_MAX`: 200 ms.
 const DELAY_MAX: Duration = Duration::from_millis(200);
+/// The most that a full segment is taken for before one has come (`TCP_MSS_DEFAULT`), bytes.
+const GUESS_MAX: u64 = 536;
+/// The least (`TCP_MIN_MSS`), bytes.
+const GUESS_MIN: u32 = 88;
 /// `TCP_MAX_QUICKACKS`.
 const QUICK_MAX: u32 = 16;
 
@@ -41,13 +45,15 @@ pub(crate) struct AckPolicy {
 }
 
 impl AckPolicy {
-    pub(crate) fn new(mss: u16) -> Self {
+    /// The policy of a host that announces `mss` and offers `window` bytes at first.
+    pub(crate) fn new(mss: u16, window: u64) -> Self {
+        let half = (window / 2).min(GUESS_MAX) as u32;
         Self {
             quick: 0,
             interactive: false,
             delay: Duration::ZERO,
             // `tcp_initialize_rcv_mss`: a guess until segments come.
-            received_mss: u32::from(mss).min(536),
+            received_mss: u32::from(mss).min(half).max(GUESS_MIN),
             last_smaller: 0,
             repeated: false,
             last_received: Instant::ZERO,

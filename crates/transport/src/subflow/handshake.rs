@@ -254,13 +254,12 @@ impl Subflow {
         self.handshake.first = option;
         self.handshake.due = true;
         // The window of a SYN is never scaled (RFC 7323 section 2.2).
-        self.send.update_window(1, u64::from(segment.window));
+        self.send.extend_window(1, u64::from(segment.window));
     }
 
     /// The SYN/ACK for our SYN, whose options are learnt: Established, with a first RTT sample.
     pub(crate) fn take_syn_ack(&mut self, host: &HostModel, now: Instant, segment: &Segment) {
-        self.open(host, now, segment);
-        self.send.update_window(1, u64::from(segment.window));
+        self.open(host, now, segment, u64::from(segment.window));
         self.ack.demand();
         if matches!(self.handshake.third, Some(MptcpOption::Join(_))) {
             self.arm_third(host, now);
@@ -272,8 +271,7 @@ impl Subflow {
         if !segment.flags.contains(Flags::ACK) || segment.ack != self.wire_seq(1) {
             return false;
         }
-        self.open(host, now, segment);
-        self.send.set_window(self.peer_window(segment));
+        self.open(host, now, segment, self.peer_window(segment));
         true
     }
 
@@ -292,9 +290,12 @@ impl Subflow {
         Some(Duration::from_millis(u64::from(elapsed).max(1)))
     }
 
-    fn open(&mut self, host: &HostModel, now: Instant, segment: &Segment) {
+    /// The handshake is complete with this segment, which tells a window: segments have half of it at most.
+    fn open(&mut self, host: &HostModel, now: Instant, segment: &Segment, window: u64) {
         self.state = State::Established;
         self.send.set_una(1);
+        self.send.set_window(window);
+        self.update_mss(0);
         self.handshake.deadline = Instant::FAR_FUTURE;
         self.handshake.due = false;
         self.last_ack_at = now;

@@ -40,20 +40,23 @@ impl Subflow {
             return false;
         }
         let behind = self.wire_seq(self.send.next()).offset(segment.ack);
-        if !segment.flags.contains(Flags::ACK) || behind < 0 {
+        if !segment.flags.contains(Flags::ACK) {
             return false;
         }
-        behind as u64 <= self.send.oldest_answer() || self.endures_old_answer(now)
+        let under_way = behind >= 0 && behind as u64 <= self.send.oldest_answer();
+        under_way || self.endures_odd_answer(now, behind)
     }
 
-    /// An acknowledgement is older than any that may still be under way (RFC 5961 section 5.2).
+    /// An acknowledgement is older than any that may still be under way, or names what was never sent: an
+    /// acknowledgement answers it (RFC 5961 section 5.2, RFC 9293 section 3.10.7.4; `tcp_ack`). During the handshake the
+    /// caller judges an old one.
     #[cold]
-    fn endures_old_answer(&mut self, now: Instant) -> bool {
+    fn endures_odd_answer(&mut self, now: Instant, behind: i32) -> bool {
         let opening = self.state == State::SynReceived;
         if !opening {
             self.challenge(now);
         }
-        opening
+        opening && behind >= 0
     }
 
     /// The timestamp is older than the last one that was in its place (`tcp_paws_discard`).
@@ -174,11 +177,13 @@ mod tests {
             |ack: u32| Segment { ack: anabranch_units::SeqNumber(ack), ..segment(1, 10) };
         assert!(subflow.accepts(at(1000), &acknowledging(1001)));
         assert!(!subflow.accepts(at(1000), &acknowledging(1002)));
-        assert!(!subflow.ack.is_due(), "nothing is said to that");
+        assert!(subflow.ack.is_due(), "RFC 9293 section 3.10.7.4: send an acknowledgement");
+        subflow.ack.on_ack_sent();
+        assert!(!subflow.accepts(at(1499), &acknowledging(1002)) && !subflow.ack.is_due());
         let mute = Segment { flags: Flags::default(), ..segment(1, 10) };
         assert!(!subflow.accepts(at(1000), &mute));
         let syn = Segment { flags: Flags::ACK.with(Flags::SYN), ..segment(1, 0) };
-        assert!(!subflow.accepts(at(1000), &syn) && subflow.ack.is_due());
+        assert!(!subflow.accepts(at(1500), &syn) && subflow.ack.is_due());
     }
 
     #[test]

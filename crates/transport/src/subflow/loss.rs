@@ -158,6 +158,13 @@ impl Subflow {
         self.controller.on_lost(&segment, &self.window);
     }
 
+    /// The next lost segment that the peer's window admits.
+    pub(super) fn next_admitted_loss(&mut self) -> Option<u64> {
+        let number = self.board.next_lost()?;
+        let sent = self.board.get(number)?;
+        self.send.admits_again(sent.start).then_some(number)
+    }
+
     /// `tcp_identify_packet_loss`, `tcp_rack_mark_lost`; arms the reordering timer through `send.reorder_wait`.
     pub(crate) fn detect_losses(&mut self, now: Instant, flags: &mut AckFlags) {
         if !self.agreed.sack_permitted {

@@ -1,6 +1,8 @@
 //! What a subflow holds to send: data queued under its mappings, the send buffer's memory
 //! (`sk_wmem_queued`, `tcp_sndbuf_expand`) and the peer's window.
 
+mod window;
+
 use std::collections::VecDeque;
 
 use anabranch_units::{Duration, Instant};
@@ -12,9 +14,6 @@ use crate::congestion::INITIAL_WINDOW;
 
 /// Payload of the largest burst under one mapping: 64 KiB less room for headers (`MPTCP_MAX_GSO_SIZE`).
 pub(super) const BURST_BYTES: u64 = 65_536 - 321;
-
-/// The largest window that is not halved for a burst (`TCP_MSS_DEFAULT`), bytes.
-const TINY_WINDOW: u64 = 536;
 
 /// Data handed to a subflow and not sent yet: one mapping's worth, or the rest of it.
 #[derive(Clone, Debug)]
@@ -257,65 +256,6 @@ impl Sender {
         self.buffers_in_flight = self.buffers_in_flight.saturating_add_signed(more);
     }
 
-    /// The peer's window: true when the right edge moved. On plain TCP what acknowledges more may
-    /// also take window back (`tcp_may_update_window`); MPTCP's subflows share one edge, which stays.
-    pub(crate) fn update_window(&mut self, ack: u64, window: u64) -> bool {
-        let edge = ack + window;
-        let moved = edge > self.window_end || (ack > self.una && !self.multipath_mappings);
-        if moved {
-            self.window_end = edge;
-        }
-        moved
-    }
-
-    /// A segment at `position` of the peer's acknowledges up to `ack` and tells a window: what acknowledges
-    /// more or is newer counts, and else what opens or closes it (`tcp_may_update_window`). A duplicate
-    /// takes nothing back. To be asked before `una` moves.
-    #[inline(always)]
-    pub(super) fn hear_window(&mut self, position: u64, ack: u64, window: u64) {
-        let newer = ack > self.una || position > self.window_told_at;
-        let counts = window > self.window || window == 0;
-        if newer || (position == self.window_told_at && counts) {
-            self.window = window;
-            self.window_told_at = position;
-        }
-    }
-
-    /// The peer's window as it is believed, bytes.
-    pub(crate) fn window(&self) -> u64 {
-        self.window
-    }
-
-    /// Data is queued that the connection's window reaches `window` bytes beyond the start of: so does the
-    /// subflow's from now on (`mptcp_check_allowed_size`).
-    pub(crate) fn share_window(&mut self, window: u64) {
-        self.window = self.window.max(window);
-    }
-
-    /// Bytes the peer admitted in the handshake.
-    pub(crate) fn initial_window(&self) -> u64 {
-        self.window_end.saturating_sub(1)
-    }
-
-    /// The peer's window has no room for the next segment.
-    pub(crate) fn shut_out(&self) -> bool {
-        self.queued > 0 && self.next + self.queued.min(u64::from(self.mss)) > self.window_end
-    }
-
-    /// The peer's window as the end of the handshake has it, perhaps less than the SYN's (`TCP_SYN_RECV`).
-    pub(crate) fn set_window(&mut self, window: u64) {
-        self.window_end = self.una + window;
-        self.window = window;
-        self.window_max = window;
-    }
-
-    /// How far behind the next position an acknowledgement may lie that is still under way: a window,
-    /// of what was acknowledged, behind the oldest outstanding (RFC 5961 section 5.2; `tcp_ack`).
-    #[inline(always)]
-    pub(super) fn oldest_answer(&self) -> u64 {
-        self.next - self.una + self.window_max.min(self.una)
-    }
-
     /// The window was set by the core: restart the validation clock (`snd_cwnd_stamp`).
     pub(crate) fn window_touched(&mut self, now: Instant) {
         self.window_stamp = now;
@@ -345,13 +285,12 @@ impl Sender {
     /// peer has told (`tcp_xmit_size_goal`, `tcp_bound_to_half_wnd`).
     fn size_goal(&self) -> u64 {
         let mss = u64::from(self.mss);
-        let half = match self.window_max {
-            0 => BURST_BYTES,
-            _ if self.whole_mappings => BURST_BYTES,
-            tiny if tiny <= TINY_WINDOW => tiny,
-            window => window / 2,
+        let most = if self.whole_mappings {
+            BURST_BYTES
+        } else {
+            self.bound_to_half_window(BURST_BYTES, 1)
         };
-        (BURST_BYTES.min(half) / mss).max(1) * mss
+        (most / mss).max(1) * mss
     }
 
     /// Bytes by which data at `data` may extend the last mapping: adjacent, and nothing of it sent.

@@ -14,7 +14,7 @@ use super::{EmitContext, Space};
 use crate::config::Config;
 use crate::profile::ReceiveSizing;
 use crate::reassembly::{Inserted, OutOfOrder, share};
-use crate::receive_buffer::{Load, ReceiveBuffer, first_window};
+use crate::receive_buffer::{Load, ReceiveBuffer, first_memory, first_window, whole_segments};
 
 /// State of the receiving half.
 #[derive(Debug)]
@@ -43,12 +43,11 @@ pub(crate) struct Receiver {
     last_echo: u32,
 }
 
-/// The window of a SYN: half the buffer, in whole segments, at most 64 KiB, or in older stacks twenty
+/// The window of a SYN: half the buffer, in whole segments if it holds one, at most 64 KiB, or in older stacks twenty
 /// segments (`tcp_select_initial_window`).
 pub(crate) fn initial_window(config: &Config, mss: u16) -> u64 {
-    let whole = u64::from(mss);
     match config.stack.receive {
-        ReceiveSizing::Ratio => (config.receive_buffer_initial / 2).min(65_535) / whole * whole,
+        ReceiveSizing::Ratio => whole_segments((first_memory(config) / 2).min(65_535), mss.into()),
         ReceiveSizing::Half => first_window(config, mss),
     }
 }

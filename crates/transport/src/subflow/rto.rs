@@ -203,6 +203,11 @@ impl Subflow {
     fn is_hopeless(&self, pending: Pending, now: Instant) -> bool {
         match pending {
             Pending::Timeout if self.recovery.consecutive_timeouts > 0 => {
+                // A peer that took its window back and answers is not given up: retransmissions are probes (RFC 9293
+                // section 3.8.6, SHLD-17; `tcp_rtx_probe0_timed_out`).
+                if self.send.window() == 0 && now.since(self.last_ack_at) <= RTO_MAX * 2 {
+                    return false;
+                }
                 let clock = timestamp_clock(now);
                 let since = self.recovery.retrans_stamp.map(|stamp| clock.wrapping_sub(stamp));
                 since.is_some_and(|ms| ms >= self.patience().0)

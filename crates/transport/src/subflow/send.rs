@@ -68,7 +68,7 @@ impl Subflow {
         if self.send.retransmit {
             let room = self.board.in_flight() < self.window.cwnd && !self.pacer.blocked(now);
             if room {
-                if let Some(number) = self.board.next_lost() {
+                if let Some(number) = self.next_admitted_loss() {
                     let sent = self.retransmit(host, number, context, segment);
                     self.note_full_window(host, now);
                     return sent;

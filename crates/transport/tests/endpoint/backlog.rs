@@ -96,15 +96,17 @@ fn a_syn_ack_is_repeated_as_it_was() {
 fn what_is_not_the_third_packet_leaves_the_syn_waiting() {
     let mut host = Host::new(plain());
     let next = host.answer(&syn(1, 0)).seq.0.wrapping_add(1);
-    // RFC 9293 section 3.10.7.4: acknowledging what was not sent, out of the window, acknowledging nothing, a
-    // RST in another place.
-    for wrong in [
-        segment(1, Flags::ACK, 1, next.wrapping_add(1)),
-        segment(1, Flags::ACK, 1 << 20, next),
-        segment(1, Flags::default(), 1, next),
-        segment(1, Flags::RST, 2, 0),
+    // RFC 9293 section 3.10.7.4: out of the window, acknowledging nothing, a RST in another place. An acknowledgement of
+    // another number is answered with a RST of that number.
+    let other = next.wrapping_add(1);
+    for (wrong, answer) in [
+        (segment(1, Flags::ACK, 1, other), Some(other)),
+        (segment(1, Flags::ACK, 1 << 20, next), None),
+        (segment(1, Flags::default(), 1, next), None),
+        (segment(1, Flags::RST, 2, 0), None),
     ] {
-        assert_eq!(host.hear(&wrong), []);
+        let heard = host.hear(&wrong);
+        assert_eq!(heard.first().map(|it| (it.flags, it.seq.0)), answer.map(|at| (Flags::RST, at)));
         assert_eq!((host.endpoint.half_open(), host.endpoint.len()), (1, 0));
     }
     host.hear(&segment(1, Flags::ACK, 1, next));

@@ -185,6 +185,30 @@ fn a_report_is_answered_and_obeyed_on_the_only_subflow() {
 }
 
 #[test]
+fn a_report_is_answered_when_everything_was_acknowledged() {
+    // RFC 8684 section 3.7: "a receiver of MP_FAIL MUST respond with MP_FAIL"; `mptcp_pm_mp_fail_received`. The peer names
+    // the next byte that we would send, whether it has checksums or not.
+    for sent in [0, 2000] {
+        let mut s = Script::multipath(config(), 50);
+        s.peer(60, ". 1:101 ack=1 dack4=0 map=0+100@1");
+        s.rest_until(110);
+        if sent > 0 {
+            s.write(110, sent);
+            s.rest();
+        }
+        let ack = format!("ack={} dack8={sent}", sent + 1);
+        s.peer(150, &format!(". {ack}"));
+        s.peer(160, &format!(". {ack} fail={sent}"));
+        s.us(160, ". fail=100");
+        assert!(s.has(Event::FellBack), "{sent}");
+        s.write(170, 100);
+        s.us(170, &format!(". map={sent}+0@{}", sent + 1));
+        s.peer(180, &format!(". 101:201 ack={}", sent + 101));
+        assert_eq!(s.received, film(0, 200));
+    }
+}
+
+#[test]
 fn a_forged_report_changes_nothing() {
     // Of what was acknowledged, of what was never sent.
     for dsn in [0, 1999, 2001, 1_u64 << 40] {

@@ -82,7 +82,10 @@ fn checksums_are_used_when_either_side_asks() {
 
 #[test]
 fn an_option_the_server_does_not_understand_means_plain_tcp() {
-    for option in ["", "mpc v0", "mpc B", "mpc noH"] {
+    // Also one with keys, which belongs on other segments ("strict size checking"), and one beside MP_JOIN
+    // (`subflow_check_req`).
+    let forms = ["mpc-key", "mpc-keys", "mpc-data", "mpc-data csum", "mpc join"];
+    for option in ["", "mpc v0", "mpc B", "mpc noH"].into_iter().chain(forms) {
         let mut s = Script::server(config());
         s.peer(0, &format!("S {option}"));
         let answer = s.us(0, "S. ack=1");
@@ -97,7 +100,8 @@ fn an_option_the_server_does_not_understand_means_plain_tcp() {
 
 #[test]
 fn an_answer_the_client_does_not_understand_means_plain_tcp() {
-    for option in ["", "mpc-key v0", "mpc-key B", "mpc-key noH", "mpc"] {
+    let forms = ["mpc", "mpc-keys", "mpc-data"];
+    for option in ["", "mpc-key v0", "mpc-key B", "mpc-key noH"].into_iter().chain(forms) {
         let mut s = Script::client(config(), 2);
         s.us(0, "S mpc");
         s.peer(50, &format!("S. {option}"));
@@ -115,7 +119,8 @@ fn an_answer_the_client_does_not_understand_means_plain_tcp() {
 
 #[test]
 fn a_third_packet_without_the_option_means_plain_tcp() {
-    for third in [".", ". mpc-keys v0", ". mpc-keys B", ". mpc-keys noH"] {
+    let forms = [". mpc", ". mpc-key", ". mpc-data"];
+    for third in [".", ". mpc-keys v0", ". mpc-keys B", ". mpc-keys noH"].into_iter().chain(forms) {
         let mut s = Script::server(config());
         s.peer(0, "S mpc");
         s.us(0, "S. mpc-key");

@@ -3,7 +3,7 @@
 
 use anabranch_transport::Event;
 
-use crate::dialect::{Script, config};
+use crate::dialect::{Script, config, tcp};
 
 #[test]
 fn signals_of_a_segment_outside_the_window_mean_nothing() {
@@ -78,14 +78,41 @@ fn a_syn_on_an_open_connection_draws_a_challenge() {
 }
 
 #[test]
-fn what_acknowledges_the_unsent_is_dropped_whole() {
-    // RFC 9293 section 3.10.7.4; Linux sends nothing back (`tcp_ack`).
-    let mut s = Script::plain(50);
-    s.peer(100, ". 1:101 ack=2");
-    s.silence(400);
-    assert!(s.received.is_empty());
-    s.peer(400, ". 1:101 ack=1");
-    s.us_within(0, 400, 440, ". ack=101");
+fn an_acknowledgement_of_unsent_data_is_answered_and_dropped_whole() {
+    // RFC 9293 section 3.10.7.4: "If the ACK acks something not yet sent, then send an ACK, drop the segment";
+    // RFC 5961 section 5.2; tcp_ack: `tcp_send_challenge_ack`, twice a second at most (`tcp_invalid_ratelimit`).
+    for multipath in [false, true] {
+        let (mut s, map) = if multipath {
+            (Script::multipath(config(), 50), " dack4=0 map=0+100@1")
+        } else {
+            (Script::plain(50), "")
+        };
+        for (ms, ack) in [(100, 2), (600, 100_000), (1100, 2_000_000_000_u32)] {
+            s.peer(ms, &format!(". 1:101 ack={ack}{map}"));
+            s.us(ms, ". ack=1");
+            s.peer(ms + 499, &format!(". 1:101 ack={ack}{map}"));
+            s.silence(ms + 499);
+        }
+        assert!(s.received.is_empty());
+        s.peer(1600, &format!(". 1:101 ack=1{map}"));
+        s.us_within(0, 1600, 1640, ". ack=101");
+    }
+}
+
+#[test]
+fn a_third_packet_that_acknowledges_another_number_is_reset_and_the_handshake_goes_on() {
+    // RFC 9293 section 3.10.7.4, SYN-RECEIVED: "If the segment acknowledgment is not acceptable, form a reset segment
+    // <SEQ=SEG.ACK><CTL=RST> and send it."
+    for ack in [0, 2, 5000, u32::MAX] {
+        let mut s = Script::server(tcp());
+        s.peer(0, "S");
+        s.us(0, "S.");
+        s.peer(50, &format!(". ack={ack}"));
+        s.us(50, &format!("R {ack}:{ack}"));
+        s.peer(60, ". ack=1");
+        s.peer(70, ". 1:101 ack=1");
+        s.us_within(0, 70, 110, ". ack=101");
+    }
 }
 
 #[test]

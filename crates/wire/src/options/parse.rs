@@ -1,4 +1,4 @@
-//! Options off the wire. What is odd is absent, what cannot be delimited is an error.
+//! Options off the wire. An odd option is absent, and one that cannot be delimited ends the reading.
 
 use std::net::IpAddr;
 
@@ -9,7 +9,7 @@ use crate::mptcp::{
     AddAddr, CapableKeys, DataAck, Dss, Mapping, MappingDsn, MpCapable, MpJoin, MpTcpRst,
     MptcpOption, RemoveAddr,
 };
-use crate::{Flags, ParseError, SackBlock, SackBlocks, Segment, Timestamps};
+use crate::{Flags, SackBlock, SackBlocks, Segment, Timestamps};
 
 /// The highest window scale (RFC 7323 section 2.3).
 const WINDOW_SCALE_MAX: u8 = 14;
@@ -47,31 +47,27 @@ impl Reader<'_> {
 }
 
 /// Reads the options of `segment`, whose flags are known, into it.
-pub(crate) fn parse(mut bytes: &[u8], segment: &mut Segment) -> Result<(), ParseError> {
+///
+/// An option whose length is below two or reaches beyond the header ends the reading: options before it count, and so
+/// does the segment (`tcp_parse_options`, `mptcp_get_options`: "silly options", "partial options"). RFC 9293 section 3.1
+/// (MUST-7) asks that an illegal option length is handled without crashing.
+pub(crate) fn parse(mut bytes: &[u8], segment: &mut Segment) {
     while let [kind, rest @ ..] = bytes {
-        let kind = *kind;
-        match kind {
-            kind::END => break,
-            kind::NOP => {
-                bytes = rest;
-                continue;
+        match *kind {
+            kind::END => return,
+            kind::NOP => bytes = rest,
+            kind => {
+                let length = rest.first().map_or(0, |length| usize::from(*length));
+                if length < 2 {
+                    return;
+                }
+                let Some((option, behind)) = bytes.split_at_checked(length) else { return };
+                // An option that cannot be read is as good as absent.
+                let _ = read_option(kind, Reader(&option[2..]), segment);
+                bytes = behind;
             }
-            _ => {}
         }
-        let Some(&length) = rest.first() else {
-            return Err(ParseError::OptionTruncated { kind });
-        };
-        if length < 2 {
-            return Err(ParseError::OptionLength { kind, length });
-        }
-        let Some((option, behind)) = bytes.split_at_checked(usize::from(length)) else {
-            return Err(ParseError::OptionTruncated { kind });
-        };
-        // An option that cannot be read is as good as absent.
-        let _ = read_option(kind, Reader(&option[2..]), segment);
-        bytes = behind;
     }
-    Ok(())
 }
 
 fn read_option(kind: u8, mut body: Reader<'_>, segment: &mut Segment) -> Option<()> {

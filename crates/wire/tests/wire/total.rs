@@ -93,21 +93,25 @@ proptest! {
 }
 
 #[test]
-fn impossible_lengths() {
-    let truncated = |kind| Err(ParseError::OptionTruncated { kind });
-    let length = |kind, length| Err(ParseError::OptionLength { kind, length });
-    let cases: [(&[u8], Result<Segment, ParseError>); 7] = [
-        (&[30, 0, 1, 1], length(30, 0)),
-        (&[30, 1, 1, 1], length(30, 1)),
-        (&[30, 5, 0, 0], truncated(30)),
-        (&[30, 255, 0, 0], truncated(30)),
-        (&[8, 10, 0, 0], truncated(8)),
-        // An unknown one must be as well formed, or nothing behind it can be found.
-        (&[253, 255, 0, 0], truncated(253)),
-        (&[1, 1, 1, 30], truncated(30)),
+fn an_impossible_length_ends_the_options_and_those_before_it_count() {
+    // RFC 9293 section 3.1, MUST-7; tcp_parse_options: `if (opsize < 2) return;` and `if (opsize > length) return;`.
+    let size = [2, 4, 5, 0xb4];
+    let ends: [&[u8]; 8] = [
+        &[30, 0, 1, 1],
+        &[30, 1, 1, 1],
+        &[30, 5, 0, 0],
+        &[30, 255, 0, 0],
+        &[8, 10, 0, 0],
+        &[253, 255, 0, 0],
+        &[2, 0, 3, 3],
+        &[1, 1, 1, 30],
     ];
-    for (options, expected) in cases {
-        assert_eq!(parse_options(Flags::ACK, options), expected, "{options:x?}");
+    let read = |options: &[u8]| parse_options(Flags::SYN, options).expect("a segment");
+    for end in ends {
+        assert_eq!(read(&[&size[..], end].concat()), read(&size), "{end:x?}");
+    }
+    for end in ends.iter().filter(|end| end[1] < 2 && end[0] != 1) {
+        assert_eq!(read(&[end, &size[..]].concat()), read(&[]), "{end:x?}");
     }
 }
 

@@ -15,7 +15,7 @@ fn ms(ms: u64) -> Duration {
 
 /// A policy that the first segment, of 1000 bytes at 1 s, has woken.
 fn begun() -> AckPolicy {
-    let mut policy = AckPolicy::new(1012);
+    let mut policy = AckPolicy::new(1012, 65_535);
     assert_eq!(policy.received_mss(), 536, "a guess (`TCP_MSS_DEFAULT`)");
     policy.on_data(at(1000), 1000, false, Arrival::InOrder, false, RTO);
     policy
@@ -108,7 +108,7 @@ fn an_answer_within_the_delay_makes_the_flow_interactive() {
         policy.on_data_sent(at(1000 + gap));
         assert_eq!((policy.interactive, policy.quick_mode()), (interactive, !interactive));
     }
-    let mut silent = AckPolicy::new(1012);
+    let mut silent = AckPolicy::new(1012, 65_535);
     silent.on_data_sent(at(0));
     assert!(!silent.interactive, "nothing has come");
 }

@@ -87,11 +87,36 @@ fn buffers_in_flight_take_as_many_full_segments_as_leave_together() {
 }
 
 #[test]
+fn a_segment_takes_half_of_the_largest_window_or_all_of_a_tiny_one() {
+    // tcp_bound_to_half_wnd: above 536 bytes half of it, else all, and no less than 68 bytes with TCP's header.
+    let bound = |window: u64| {
+        let mut sender = sender(false);
+        sender.note_largest_window(window);
+        sender.bound_to_half_window(1448, 36)
+    };
+    assert_eq!([0, 65_535, 2896, 2895].map(bound), [1448, 1448, 1448, 1447]);
+    assert_eq!([1152, 537, 536, 100].map(bound), [576, 268, 536, 100]);
+    assert_eq!([36, 35, 1].map(bound), [36; 3]);
+}
+
+#[test]
+fn what_lies_beyond_a_window_that_was_taken_back_is_not_sent_again_except_the_oldest_byte() {
+    // __tcp_retransmit_skb: `seq >= tcp_wnd_end && seq != snd_una`.
+    let mut sender = sender(false);
+    sender.set_una(101);
+    sender.hear_window(7, 102, 1000);
+    assert_eq!([101, 102, 1101, 1102].map(|at| sender.admits_again(at)), [true, true, true, false]);
+    sender.set_una(102);
+    sender.hear_window(8, 102, 0);
+    assert_eq!([102, 103].map(|at| sender.admits_again(at)), [true, false]);
+}
+
+#[test]
 fn a_mapping_has_no_more_than_half_of_the_largest_window() {
     // tcp_bound_to_half_wnd, tcp_xmit_size_goal: whole segments, one at least.
     let first = |window: u64| {
         let mut sender = sender(true);
-        sender.window_max = window;
+        sender.note_largest_window(window);
         sender.enqueue(bytes(40_000), 0);
         cut(&mut sender, 1000).expect("data").1.2
     };
@@ -177,17 +202,35 @@ fn urgent_is_what_no_window_holds_back() {
 }
 
 #[test]
-fn the_edge_moves_ahead_and_back_only_on_plain_tcp_with_what_acknowledges() {
-    // tcp_may_update_window.
+fn the_edge_goes_back_on_plain_tcp_only_and_with_a_segment_that_counts() {
+    // tcp_may_update_window, tcp_ack_update_window; RFC 9293 section 3.10.7.4: SND.WL1 < SEG.SEQ, or equal and
+    // SND.WL2 <= SEG.ACK.
     let mut sender = sender(false);
     sender.set_window(5000);
     assert_eq!((sender.initial_window(), sender.window_max), (5000, 5000));
-    assert!(!sender.update_window(1, 5000));
-    assert!(sender.update_window(1, 5001));
-    assert!(sender.update_window(2, 10) && sender.window_end == 12);
+    assert!(!sender.extend_window(1, 5000) && sender.extend_window(1, 5001));
+    sender.set_una(1);
+    for (position, ack, window, edge) in [
+        // It acknowledges more; it is newer; it opens; it closes.
+        (7, 2, 4000, 4002),
+        (8, 1, 3000, 3001),
+        (8, 1, 3001, 3002),
+        (8, 1, 0, 1),
+        (9, 1, 10, 11),
+    ] {
+        assert!(sender.hear_window(position, ack, window), "{position} {ack} {window}");
+        assert_eq!(sender.window_end, edge);
+    }
+    // A duplicate that tells less, and an older segment, whatever it tells.
+    for (position, window) in [(9, 9), (8, 5000), (8, 0)] {
+        assert!(!sender.hear_window(position, 1, window));
+        assert_eq!((sender.window_end, sender.window()), (11, 10));
+    }
     sender.use_mappings();
-    assert!(!sender.update_window(3, 5) && sender.window_end == 12);
-    assert!(sender.update_window(3, 10) && sender.window_end == 13);
+    assert!(!sender.hear_window(10, 1, 9) && sender.window_end == 11);
+    assert!(!sender.hear_window(11, 1, 0) && sender.window_end == 11);
+    assert!(sender.hear_window(11, 3, 10) && sender.window_end == 13);
+    let sender = &mut sender;
     // Shut out is who has something to send and no room for a segment of it.
     assert!(!sender.shut_out());
     sender.enqueue(bytes(12), 0);
