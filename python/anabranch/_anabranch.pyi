@@ -69,6 +69,9 @@ class SubflowView:
     def state(self) -> str:
         """Congestion state."""
     @property
+    def repaired(self) -> bool:
+        """Nothing is left to repair; without SACK the state waits for newer data to be acknowledged."""
+    @property
     def backup(self) -> bool:
         """Either side declared it a backup."""
     @property

@@ -563,6 +563,7 @@ def test_views_can_be_made_by_hand():
     )
     assert (view.window_space_segments, view.can_send, view.can_queue) == (4, True, True)
     assert not plugins.SubflowView(state="Loss").can_send
+    assert plugins.SubflowView(state="Loss", repaired=True).can_send
     assert not plugins.SubflowView(queued_memory_bytes=9, send_buffer_bytes=9).can_queue
     assert "srtt_ms=50.0" in repr(view)
     with pytest.raises(TypeError, match="SubflowView has no attribute `srtt`"):

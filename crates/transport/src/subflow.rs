@@ -295,6 +295,14 @@ impl Subflow {
             && (!self.multipath || self.fully_established)
     }
 
+    /// Everything that was outstanding when Recovery or Loss began is acknowledged. Without SACK the state then stays until
+    /// newer data is acknowledged (`tcp_try_undo_recovery`), so that it must not keep new data away: the out-of-tree kernel
+    /// sends in that case (`mptcp_is_temp_unavailable`), and upstream's scheduler does not look at the state.
+    #[inline(always)]
+    pub(crate) fn is_repaired(&self) -> bool {
+        self.ca_state >= CongestionState::Recovery && self.must_hold_recovery()
+    }
+
     /// What coupled controllers see.
     pub(crate) fn sibling_view(&self) -> SiblingView {
         SiblingView {

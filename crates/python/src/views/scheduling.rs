@@ -45,6 +45,8 @@ view! {
         delivery_rate_mbps: f64 = 5.0,
         /// Congestion state.
         state: State = State("Open"),
+        /// Nothing is left to repair; without SACK the state waits for newer data to be acknowledged.
+        repaired: bool = false,
         /// Either side declared it a backup.
         backup: bool = false,
         /// Found without progress.
@@ -81,6 +83,7 @@ impl From<&scheduler::SubflowView> for SubflowView {
             pacing_rate_mbps: mbps(view.pacing_rate),
             delivery_rate_mbps: mbps(view.delivery_rate),
             state: State(view.state.name()),
+            repaired: view.repaired,
             backup: view.backup,
             stale: view.stale,
             potentially_failed: view.potentially_failed,
@@ -114,6 +117,7 @@ impl Settle for SubflowView {
             send_buffer: self.send_buffer_bytes,
             mss: self.mss_bytes.max(1),
             state: states.into_iter().find(named).unwrap_or_default(),
+            repaired: self.repaired,
             backup: self.backup,
             stale: self.stale,
             potentially_failed: self.potentially_failed,

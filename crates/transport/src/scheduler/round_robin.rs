@@ -39,7 +39,7 @@ impl PathScheduler for RoundRobin {
         let (last, left) = self.last.unwrap_or((0, 1));
         let first = u16::from(last) + u16::from(self.last.is_some() && left == 0);
         let takes_part = |subflow: &&SubflowView| {
-            let alive = subflow.alive() && subflow.state != CongestionState::Loss;
+            let alive = subflow.alive() && !subflow.repairs_in(CongestionState::Loss);
             alive && (!self.skip_full || subflow.window_space() > 0)
         };
         // Round from the start behind the last.

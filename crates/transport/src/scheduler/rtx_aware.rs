@@ -6,6 +6,9 @@
 //!
 //! The paper does not say what a "retransmission state" is, nor when it is over. Other readings are
 //! parameters: `states`, from which state on a subflow is left out, and `hold`, for how long afterwards.
+//!
+//! Without SACK, TCP stays in Recovery or Loss after everything is repaired, until newer data is acknowledged. A subflow
+//! that is [repaired](SubflowView::repaired) takes part again: if none did, no data and no acknowledgement would ever come.
 
 use anabranch_plugin::Parameters;
 use anabranch_units::{Duration, Instant, SubflowId};
@@ -65,7 +68,7 @@ impl RtxAware {
 
     /// Notes which subflows retransmit now.
     fn note(&mut self, now: Instant, subflows: &[SubflowView]) {
-        for view in subflows.iter().filter(|view| view.state >= self.least) {
+        for view in subflows.iter().filter(|view| view.repairs_in(self.least)) {
             let place = view.id.index();
             if self.seen.len() <= place {
                 self.seen.resize(place + 1, None);
@@ -88,7 +91,7 @@ impl RtxAware {
         let mut calm = std::mem::take(&mut self.calm);
         calm.clear();
         let mut until: Option<Instant> = None;
-        for view in candidates(subflows).filter(|view| view.state < self.least) {
+        for view in candidates(subflows).filter(|view| !view.repairs_in(self.least)) {
             match self.held(now, view) {
                 None => calm.push(*view),
                 Some(at) => until = Some(until.map_or(at, |known| known.min(at))),
@@ -121,7 +124,7 @@ impl PathScheduler for RtxAware {
             return self.schedule_held(request, subflows);
         }
         let least = self.least;
-        let calm = |view: &SubflowView| view.state < least;
+        let calm = |view: &SubflowView| !view.repairs_in(least);
         if subflows.iter().all(calm) {
             return ask(self.base.as_mut(), request, subflows);
         }

@@ -48,7 +48,7 @@ impl PathScheduler for ShortestTransfer {
 
     fn schedule(&mut self, _request: &SendRequest, subflows: &[SubflowView]) -> Decision {
         candidates(subflows)
-            .filter(|view| view.alive() && view.state < CongestionState::Recovery)
+            .filter(|view| view.alive() && !view.repairs_in(CongestionState::Recovery))
             .min_by_key(|view| transfer_nanos(view))
             .filter(|view| view.can_send())
             .map_or(Decision::WAIT, SubflowView::one_segment)

@@ -38,6 +38,9 @@ pub struct SubflowView {
     pub delivery_rate: Rate,
     /// Congestion state.
     pub state: CongestionState,
+    /// Everything that was outstanding when Recovery or Loss began is acknowledged, so that nothing is left to repair.
+    /// Only without SACK: there the state stays until newer data is acknowledged (`tcp_try_undo_recovery`).
+    pub repaired: bool,
     /// Either side declared it a backup.
     pub backup: bool,
     /// Connection-level retransmission found it without progress.
@@ -76,6 +79,7 @@ impl SubflowView {
         self.pacing_rate = subflow.pacing_rate();
         self.delivery_rate = subflow.delivery_rate();
         self.state = subflow.ca_state;
+        self.repaired = subflow.is_repaired();
         self.backup = subflow.is_backup();
         self.stale = subflow.stale;
         self.potentially_failed = subflow.recovery.consecutive_timeouts > 0;
@@ -108,14 +112,22 @@ impl SubflowView {
         self.established && !self.stale
     }
 
-    /// The subflow can take a segment for immediate transmission: the rule of the out-of-tree
-    /// kernel and the papers' schedulers (`mptcp_is_available`): not in Loss, window space.
+    /// The subflow is in a congestion state of at least `least`, and something is left to repair. A scheduler that leaves
+    /// out subflows by their state must use this: without SACK a subflow stays in its state until new data is acknowledged,
+    /// which it would never get.
+    pub fn repairs_in(&self, least: CongestionState) -> bool {
+        self.state >= least && !self.repaired
+    }
+
+    /// The subflow can take a segment for immediate transmission: the rule of the out-of-tree kernel and the papers'
+    /// schedulers. It has window space and is not in Loss, unless everything up to `high_seq` is acknowledged
+    /// (`mptcp_is_temp_unavailable`: without SACK, Loss ends only with something above that).
     pub fn can_send(&self) -> bool {
         // Most often it is the window that has none.
         self.window_space() > 0
             && self.established
             && !self.stale
-            && self.state != CongestionState::Loss
+            && !self.repairs_in(CongestionState::Loss)
     }
 
     /// The subflow's send buffer has room: upstream's rule (`sk_stream_memory_free`).

@@ -53,7 +53,7 @@ impl PathScheduler for WaitOrSend {
             delivery(fast, beyond + backlog) < allowed
         };
         let mut full = candidates(subflows).filter(|view| {
-            view.alive() && view.state != CongestionState::Loss && view.srtt < slow.srtt
+            view.alive() && !view.repairs_in(CongestionState::Loss) && view.srtt < slow.srtt
         });
         if full.any(freed_in_time) { Decision::WAIT } else { slow.one_segment() }
     }

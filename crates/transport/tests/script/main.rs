@@ -28,6 +28,7 @@ mod prio;
 mod reading;
 mod recovery;
 mod reliability;
+mod repaired;
 mod small_window;
 mod stale;
 mod tcp;
