@@ -7,6 +7,14 @@ use anabranch_wire::checksum;
 /// The protocol's number of TCP, and of UDP.
 pub(crate) const TCP: u8 = 6;
 const UDP: u8 = 17;
+/// The numbers of IPv6's extension headers (RFC 8200 section 4).
+const HOP_BY_HOP: u8 = 0;
+const ROUTING: u8 = 43;
+pub(crate) const FRAGMENT: u8 = 44;
+const AUTHENTICATION: u8 = 51;
+const DESTINATION: u8 = 60;
+/// The two bits between a fragment's offset and its flag M.
+const FRAGMENT_RESERVED: u16 = 0b110;
 /// The time to live of a packet, hops (RFC 1700).
 const HOPS: u8 = 64;
 /// Bytes of an IPv4 header without options, and of an IPv6 header.
@@ -39,20 +47,43 @@ pub(crate) fn destination(packet: &[u8]) -> Option<IpAddr> {
 
 /// The number of the protocol that it carries.
 pub(crate) fn protocol(packet: &[u8]) -> Option<u8> {
-    Some(if version(packet)? == 4 { packet[9] } else { packet[6] })
+    transport(packet).map(|(protocol, _)| protocol)
+}
+
+/// The number of the protocol that a packet carries, and where its header begins: behind IPv4's options, or behind IPv6's
+/// extension headers (RFC 8200 section 4). A part of an IPv6 packet carries the fragment header's number; a fragment that
+/// is the whole packet is none (RFC 6946).
+fn transport(packet: &[u8]) -> Option<(u8, usize)> {
+    if version(packet)? == 4 {
+        return Some((packet[9], usize::from(packet[0] & 15) * 4));
+    }
+    let (mut next, mut at) = (packet[6], IPV6);
+    loop {
+        let length = match next {
+            HOP_BY_HOP | ROUTING | DESTINATION => 8 * (usize::from(*packet.get(at + 1)?) + 1),
+            AUTHENTICATION => 4 * (usize::from(*packet.get(at + 1)?) + 2),
+            FRAGMENT => {
+                let place = u16::from_be_bytes([*packet.get(at + 2)?, *packet.get(at + 3)?]);
+                if place & !FRAGMENT_RESERVED != 0 {
+                    return Some((FRAGMENT, at));
+                }
+                8
+            }
+            _ => return Some((next, at)),
+        };
+        (next, at) = (*packet.get(at)?, at + length);
+    }
 }
 
 /// Who sent it, if it is a SYN of TCP that acknowledges nothing.
 pub(crate) fn source_of_syn(packet: &[u8]) -> Option<IpAddr> {
-    if protocol(packet)? != TCP {
+    let (protocol, segment) = transport(packet)?;
+    if protocol != TCP {
         return None;
     }
-    let (source, segment) = match version(packet)? {
-        4 => {
-            let source = <[u8; 4]>::try_from(&packet[12..16]).ok().map(IpAddr::from);
-            (source, usize::from(packet[0] & 15) * 4)
-        }
-        _ => (<[u8; 16]>::try_from(&packet[8..24]).ok().map(IpAddr::from), IPV6),
+    let source = match version(packet)? {
+        4 => <[u8; 4]>::try_from(&packet[12..16]).ok().map(IpAddr::from),
+        _ => <[u8; 16]>::try_from(&packet[8..24]).ok().map(IpAddr::from),
     };
     let flags = packet.get(segment + 13)?;
     source.filter(|_| flags & (SYN | ACK) == SYN)
@@ -92,11 +123,8 @@ pub(crate) fn mark(packet: &mut [u8]) {
 
 /// What all packets of one flow have in common: addresses, protocol and ports, folded (FNV-1a).
 pub(crate) fn flow(packet: &[u8]) -> u64 {
-    let Some(protocol) = protocol(packet) else { return 0 };
-    let (addresses, ports) = match version(packet) {
-        Some(4) => (12..20, usize::from(packet[0] & 15) * 4),
-        _ => (8..40, IPV6),
-    };
+    let Some((protocol, ports)) = transport(packet) else { return 0 };
+    let addresses = if version(packet) == Some(4) { 12..20 } else { 8..40 };
     // The first bytes of any transport's header that is looked at here.
     let ports = packet.get(ports..ports + 4).unwrap_or_default();
     let bytes = packet[addresses].iter().chain(ports).chain(std::iter::once(&protocol));
@@ -194,6 +222,50 @@ mod tests {
         assert_eq!(one, flow(&packet(ends, 40_000, Ecn::Ce)));
         assert_ne!(one, flow(&packet(ends, 40_001, Ecn::NotEct)));
         assert_ne!(one, flow(&packet(["10.1.0.1", "10.1.1.1"], 40_000, Ecn::NotEct)));
+    }
+
+    /// A SYN over IPv6 behind these extension headers, each of which names the next one.
+    fn syn_behind(headers: &[&[u8]]) -> Vec<u8> {
+        let (from, to) = ("fd00::1".parse().unwrap(), "fd00::2".parse().unwrap());
+        let segment = Segment { flags: anabranch_wire::Flags::SYN, ..Segment::default() };
+        let mut bytes = Vec::new();
+        emit_packet(from, to, &segment, &mut bytes).unwrap();
+        let tcp = bytes.split_off(IPV6);
+        let behind = [headers.concat(), tcp].concat();
+        bytes[4..6].copy_from_slice(&(behind.len() as u16).to_be_bytes());
+        if let Some(first) = headers.first() {
+            bytes[6] = if first.len() == 8 && first[1] == 9 { FRAGMENT } else { DESTINATION };
+        }
+        [bytes, behind].concat()
+    }
+
+    #[test]
+    fn the_transport_is_found_behind_extension_headers() {
+        // RFC 8200 sections 4.2 to 4.6: the next header, and the length in 8 bytes beyond the first 8.
+        let pad = |next: u8| [next, 0, 1, 4, 0, 0, 0, 0];
+        let long = [&[TCP, 1, 1, 12][..], &[0; 12]].concat();
+        let source = Some("fd00::1".parse().unwrap());
+        let (last, first) = (pad(TCP), pad(DESTINATION));
+        let cases: [&[&[u8]]; 4] = [&[], &[&last], &[&first, &last], &[&long]];
+        for headers in cases {
+            let bytes = syn_behind(headers);
+            assert_eq!((protocol(&bytes), source_of_syn(&bytes)), (Some(TCP), source));
+            assert_eq!(flow(&bytes), flow(&syn_behind(&[])));
+            let parsed = parse_packet(&bytes.into()).unwrap();
+            assert_eq!(parsed.segment.flags, anabranch_wire::Flags::SYN);
+        }
+        // A fragment that is whole, and the first of several.
+        for (place, number) in [(0, TCP), (0b110, TCP), (1, FRAGMENT), (1 << 3, FRAGMENT)] {
+            let bytes = syn_behind(&[&[TCP, 9, 0, place, 0, 0, 0, 1]]);
+            assert_eq!(protocol(&bytes), Some(number), "{place}");
+            assert_eq!(source_of_syn(&bytes).is_some(), number == TCP);
+        }
+        // Headers that lead out of the packet.
+        let bytes = syn_behind(&[&last]);
+        for cut in 40..bytes.len() {
+            assert_eq!(source_of_syn(&bytes[..cut]).is_some(), cut > 48 + 13, "{cut}");
+            assert!(cut > 41 || protocol(&bytes[..cut]).is_none(), "{cut}");
+        }
     }
 
     #[test]

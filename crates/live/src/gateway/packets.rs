@@ -31,9 +31,11 @@ const SHED_AT_ONCE: usize = 1024;
 /// A SYN that opens a connection of its own.
 fn opens(segment: &Segment) -> bool {
     let joins = |option: &MptcpOption| matches!(option, MptcpOption::Join(MpJoin::Syn { .. }));
+    let offers = |option: &MptcpOption| matches!(option, MptcpOption::Capable(_));
+    let options = &segment.mptcp;
     segment.flags.contains(Flags::SYN)
         && !segment.flags.contains(Flags::ACK)
-        && !segment.mptcp.iter().any(joins)
+        && (!options.iter().any(joins) || options.iter().any(offers))
 }
 
 impl Gateway<'_> {
@@ -88,8 +90,14 @@ impl Gateway<'_> {
                 return Ok(());
             }
         }
-        if header::protocol(bytes) != Some(header::TCP) {
-            return self.handle_icmp(now, bytes);
+        match header::protocol(bytes) {
+            Some(header::TCP) => {}
+            // A part of a packet: nothing here puts it together.
+            Some(header::FRAGMENT) | None => {
+                self.admission.refuse(Refusal::Malformed);
+                return Ok(());
+            }
+            Some(_) => return self.handle_icmp(now, bytes),
         }
         let parse = if told.vouched { parse_offloaded } else { parse_packet };
         let Ok(packet) = parse(&inlet.keep(length)) else {
@@ -201,7 +209,10 @@ mod tests {
         let capable = MptcpOption::Capable(MpCapable::with_keys(CapableKeys::None));
         assert!(opens(&Segment { mptcp: vec![capable], ..syn.clone() }));
         let join = MpJoin::Syn { backup: false, address_id: 1, token: 7, nonce: 9 };
-        assert!(!opens(&Segment { mptcp: vec![MptcpOption::Join(join)], ..syn.clone() }));
+        let join = MptcpOption::Join(join);
+        assert!(!opens(&Segment { mptcp: vec![join], ..syn.clone() }));
+        // Both together open plain TCP, which counts as a connection.
+        assert!(opens(&Segment { mptcp: vec![join, capable], ..syn.clone() }));
         assert!(!opens(&Segment { flags: Flags::SYN.with(Flags::ACK), ..syn }));
     }
 }
