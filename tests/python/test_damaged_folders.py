@@ -75,7 +75,7 @@ def flipped(path, at, bit):
 
 
 def seen():
-    """Return everything that a reader of the folder gets; None when something is told."""
+    """Return all tables of the folder; None if an error or a warning reports damage."""
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         try:

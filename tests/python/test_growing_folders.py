@@ -1,6 +1,6 @@
 """A folder of results grows and never mixes programs: edits between sweeps, against folders made afresh.
 
-What a summary has to be after an edit is what the same command gives in an empty folder.
+After an edit, a summary must equal that of the same command in an empty folder.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def test_an_edit_leaves_the_earlier_runs_out_and_going_back_finds_them(name):
     assert counted(first) == (4, 0)
     old = shown()
     edit(file, before, after)
-    # Without another sweep there are no runs of the present inputs.
+    # Until the next sweep no run is of the present inputs.
     told = call("results", "out")
     assert f"{runs} runs of earlier sources left out (--earlier shows them)" in told.stderr
     named = f"{Path('v.py').resolve()} or what it imports" if runs == 2 else Path(file).resolve()
@@ -126,7 +126,7 @@ def test_more_values_and_another_axis_run_only_what_is_missing():
     swept(values="linux")
     assert counted(swept()) == (2, 2)
     assert shown() == afresh()
-    # One value of the new axis is what the scenario has: those runs are there.
+    # The scenario has one value of the new axis: its runs exist already.
     axis = ("--grid", "paths.lte.rtt=60 ms,90 ms")
     assert counted(swept(*axis)) == (4, 4)
     assert shown() == afresh(*axis)
@@ -172,7 +172,7 @@ def test_a_source_that_is_gone_counts_as_unchanged():
 
 
 def test_an_edit_in_the_same_process_is_seen():
-    """A notebook sweeps again without being started anew."""
+    """A notebook sweeps twice in one process."""
     grid = {"transport.scheduler": ["v.py:V"]}
     first = anabranch.sweep("small.toml", grid=grid, trials=1, out="out", workers=1).frame()
     edit("helper.py", "free[0]", "free[-1]")

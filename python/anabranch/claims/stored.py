@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch.metrics import SUBFLOW_METRICS
 from anabranch.results import store
+from anabranch.results.read import rows as all_rows
 from anabranch.results.read import some
 
 if TYPE_CHECKING:
@@ -126,6 +127,7 @@ def read(folder: Path) -> Runs:
     InputError
         When the folder holds no results.
     """
+    some(folder)
     return _read(folder, [None])[None]
 
 
@@ -144,9 +146,9 @@ def read_around(folder: Path, varied: Iterable[str]) -> dict[str, Runs]:
 def _read(folder: Path, varied: Sequence[str | None]) -> dict[str | None, Runs]:
     """Return the runs of each of some values of an assumption."""
     made = store.made(folder)
-    rows = {(row["cell"], row["run"]): dict(row) for row in some(folder).iter_rows(named=True)}
+    rows = {(row["cell"], row["run"]): dict(row) for row in all_rows(folder).iter_rows(named=True)}
     # Those that carried the most come first.
-    subflows = some(folder, "subflows").sort("bytes", descending=True, maintain_order=True)
+    subflows = all_rows(folder, "subflows").sort("bytes", descending=True, maintain_order=True)
     for subflow in subflows.iter_rows(named=True):
         row = rows.get((subflow["cell"], subflow["run"]))
         if row is not None:

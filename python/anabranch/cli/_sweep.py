@@ -140,7 +140,7 @@ def make(what: Sweep, how: How, *, told: bool = True) -> bool:
 def _told(done: Done, folder: Path) -> None:
     """Say what was done and what is left."""
     for note in done.notes:
-        _console.note(f"damaged, and made again: {note}")
+        _console.note(f"damaged: {note}")
     left = done.total - done.before - done.now
     text = f"{done.now} runs, {done.before} were there already; results in {folder}"
     _console.note(text if left == 0 else f"{text}; {left} of {done.total} are left to other shards")

@@ -1,4 +1,4 @@
-"""Stored runs that are those of another cell, but for its name: they need not be made again."""
+"""Stored runs that another cell needs too, under another name: they are not run again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def alike(
     files: Tables, wanted: Mapping[tuple[str, int], Any], keep: Collection[str]
 ) -> Iterator[tuple[tuple[str, int], Rows, Key]]:
-    """Yield stored runs of this build that are those that are wanted, but for what their cells are called.
+    """Yield stored runs of this build that are wanted under another cell's name.
 
     Parameters
     ----------

@@ -57,7 +57,7 @@ def _kept(files: Sequence[Path], root: Path) -> str:
 
 
 def _state(files: Sequence[Path]) -> tuple[str, int]:
-    """Return what says whether a file was written since, and when the last one was, in nanoseconds.
+    """Return a hash of the files' state, and the time of the last change in nanoseconds.
 
     No program can set a file's time of change (`st_ctime_ns`), unlike that of its content.
     """

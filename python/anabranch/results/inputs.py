@@ -1,4 +1,4 @@
-"""The files that runs depend on, and whether they still are what they were.
+"""The files that runs depend on, and whether they have changed since.
 
 An input is a kind, a path and a checksum. Of a scenario's file the tables count, not its comments; of a
 film and a ladder what the simulator sees of them: packets, chunks, sizes and times.
@@ -7,9 +7,11 @@ film and a ladder what the simulator sees of them: packets, chunks, sizes and ti
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from anabranch import _files
 from anabranch.errors import InputError
 from anabranch.results import sealed
 
@@ -30,7 +32,7 @@ def taken(kind: Kind, path: Path, **more: str | None) -> Input:
     Parameters
     ----------
     kind, path
-        What it is, and its file.
+        The kind of input, and its file.
     more
         Of a plug-in the folder from which local modules are imported (`root`), and the package that alone is
         local (`below`).
@@ -56,6 +58,17 @@ def _checksum(kind: str, path: Path, one: Mapping[str, Any]) -> str:
         from anabranch.plugins import sources
 
         return sources.read(Path(one["root"]), path, below=one.get("below")).digest
+    if kind == "ladder":
+        from anabranch.media.playlists import read
+
+        return of_tables(read(path))
+    return _of_file(kind, path, _files.state(path))
+
+
+@lru_cache(maxsize=256)
+def _of_file(kind: str, path: Path, state: _files.State) -> str:
+    """Return the checksum of an input that is one file; a summary needs it several times."""
+    del state
     if kind == "scenario":
         from anabranch.scenario.load import tables
 
@@ -64,10 +77,6 @@ def _checksum(kind: str, path: Path, one: Mapping[str, Any]) -> str:
         from anabranch.media.probe import probe
 
         return of_tables(probe(path).plan())
-    if kind == "ladder":
-        from anabranch.media.playlists import read
-
-        return of_tables(read(path))
     return sealed.digest(path.read_bytes())
 
 

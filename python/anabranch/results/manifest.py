@@ -193,7 +193,7 @@ def _name(entry: Mapping[str, Any]) -> tuple[object, ...]:
 
 
 def selection(found: Mapping[str, Any]) -> str:
-    """Return a hash of what belongs in the tables: the cells of the last sweep, in their order."""
+    """Return a hash of the cells whose runs belong in the tables: those of the last sweep, in order."""
     names = [[entry["cell"], entry.get("hash")] for entry in found["cells"]]
     return sealed.digest(json.dumps([found["code"], names]).encode())
 

@@ -1,6 +1,6 @@
 """Reading results: frames of polars, and SQL over all tables through DuckDB.
 
-Runs of earlier sources and of other cells are left out, unless they are asked for.
+Runs of earlier sources and of other cells are left out by default.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class LeftOutWarning(UserWarning):
-    """Runs of earlier sources or of other cells are left out of what was read."""
+    """Runs of earlier sources or of other cells are left out of a summary."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +128,7 @@ class Reader:
         table
             `runs` or `subflows`.
         earlier
-            All rows, with a column that tells what they are of.
+            All rows, with the column `sources`.
         """
         import polars
 
@@ -146,7 +146,7 @@ class Reader:
         return arranged(without_strangers(found) if found.height else found, table, self.selection.cells)
 
     def told(self, shown_by: str = "--earlier") -> list[str]:
-        """Return what is left out, and what is damaged, in sentences.
+        """Return sentences about runs that are left out and files that are damaged.
 
         Parameters
         ----------
@@ -275,12 +275,12 @@ def all_runs(folder: Path) -> polars.DataFrame:
 
 
 def told(folder: Path, shown_by: str = "--earlier") -> list[str]:
-    """Return what a summary of a folder leaves out, and what is damaged in it, in sentences."""
+    """Return sentences about runs that a summary leaves out, and files that are damaged."""
     return Reader(folder).told(shown_by)
 
 
 def warn(reader: Reader, *, stacklevel: int = 2) -> None:
-    """Warn of what a summary of a folder leaves out, and of what is damaged in it."""
+    """Warn of runs that a summary leaves out, and of damaged files."""
     if sentences := reader.told("earlier=True"):
         warnings.warn("\n".join(sentences), LeftOutWarning, stacklevel=stacklevel)
 
@@ -294,7 +294,7 @@ def load(folder: str | Path, table: str = "runs", *, earlier: bool = False) -> p
     Parameters
     ----------
     folder
-        What `anabranch sweep` or `anabranch study run` wrote.
+        The folder that `anabranch sweep` or `anabranch study run` wrote.
     table
         `runs` (a row a run), `subflows` (a row a subflow, in the order of establishment), or a table of the
         trace that was kept (`--keep samples`), with the run's `identity` in front.
@@ -332,7 +332,7 @@ def query(folder: str | Path, sql: str, *, earlier: bool = False) -> polars.Data
     Parameters
     ----------
     folder
-        What `anabranch sweep` or `anabranch study run` wrote.
+        The folder that `anabranch sweep` or `anabranch study run` wrote.
     sql
         One query that reads: `SELECT`, `FROM`, `WITH`, `DESCRIBE` or `SUMMARIZE`, over the tables `runs`,
         `subflows` and those of the traces that were kept.

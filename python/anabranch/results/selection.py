@@ -162,7 +162,7 @@ def recorded(found: Table) -> Selection:
 
 
 def _setting(entry: Mapping[str, Any]) -> str:
-    """Return what was asked for in a cell, apart from the contents of files."""
+    """Return a hash of a cell's labels and settings, without the contents of its files."""
     return inputs.of_tables([entry["scenario"], entry["labels"], entry["settings"], entry["folder"]])
 
 

@@ -89,7 +89,7 @@ class Store:
     folder
         The same.
     notes
-        What was damaged, in sentences.
+        Sentences about damaged files.
 
     Raises
     ------
@@ -106,7 +106,10 @@ class Store:
             if before is not None and before.get("format") != FORMAT:
                 before = _upgraded(folder, before)
             files = Tables(folder, before)
-            self.notes = (*told, *(f"{_where(fault)}: {fault.message}" for fault in files.damage()))
+            self.notes = (
+                *told,
+                *(f"{_where(fault)}: {fault.message}; its runs are made again" for fault in files.damage()),
+            )
             found = manifests.merged(before, manifest)
             found["tables"] = {file: sorted(sums) for file, sums in files.sums().items() if sums}
             sealed.whole(folder / MANIFEST, manifests.text(found))
@@ -136,7 +139,7 @@ class Store:
         InputError
             When another process writes to it.
         """
-        # A journal that is closed on a full disk writes once more.
+        # Closing a journal on a full disk fails like writing to it.
         with _writing(self.folder), ExitStack() as stack:
             with _locked(self.folder):
                 file = stack.enter_context(self._journal.open("a+b"))
@@ -181,7 +184,7 @@ def _write(folder: Path, found: Table, files: Tables) -> None:
         if own.height or table != TABLES[0]:
             made[f"{table}.parquet"] = _bytes(arranged(own, table, now.cells))
         others = [whole.filter(~mine)]
-        # What was an earlier run stays one, so that no order of writing can lose it.
+        # An earlier run stays in the earlier tables: an interrupt between two files loses no run.
         before = files.pair(EARLIER).get(table)
         others += [] if before is None else [before]
         left = polars.concat(others, how="diagonal_relaxed").unique(
@@ -237,7 +240,7 @@ class _Journal:
 
 
 def _before(folder: Path) -> tuple[Table | None, tuple[str, ...]]:
-    """Return the manifest that is there, and what is wrong with it; refuse what is no folder of results."""
+    """Return the folder's manifest, and its faults; refuse a folder that holds something else."""
     if not (folder / MANIFEST).exists():
         return None, ((f"{folder / MANIFEST}: missing, and written again",) if _has_results(folder) else ())
     try:

@@ -67,7 +67,7 @@ class Done:
     now
         Those that were run.
     notes
-        What was damaged in the folder, in sentences.
+        Sentences about files of the folder that were damaged.
     """
 
     total: int

@@ -381,7 +381,7 @@ def _text_of(cell: Cell) -> str:
 
 
 def _known(plan: Planned, *, once: bool) -> dict[str, Any]:
-    """Return what the manifest says of a cell's plan."""
+    """Return the manifest's entries about a cell's plan."""
     exact = {"exact": True} if once and plan.exact else {}
     return {**exact, "hash": plan.hash, "alike": plan.alike, "inputs": list(plan.inputs)}
 
