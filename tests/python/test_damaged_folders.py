@@ -106,7 +106,10 @@ def test_no_flipped_bit_gives_other_values_without_a_word(here):
 @pytest.mark.parametrize(
     "name", ["runs.parquet", "subflows.parquet", "manifest.json", "SHA256SUMS", "traces"]
 )
-@pytest.mark.parametrize("how", ["flip", "cut", "gone"])
+@pytest.mark.parametrize(
+    "how",
+    ["flip", pytest.param("cut", marks=pytest.mark.slow), pytest.param("gone", marks=pytest.mark.slow)],
+)
 def test_the_next_sweep_repairs_what_is_damaged(here, name, how):
     before = seen()
     path = here / name if name != "traces" else next((here / "traces").glob("*/samples.parquet"))

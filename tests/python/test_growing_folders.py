@@ -98,7 +98,15 @@ EDITS = {
 }
 
 
-@pytest.mark.parametrize("name", EDITS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("plug-in", marks=pytest.mark.slow),
+        "local import",
+        "recording",
+        pytest.param("scenario", marks=pytest.mark.slow),
+    ],
+)
 def test_an_edit_leaves_the_earlier_runs_out_and_going_back_finds_them(name):
     file, before, after, runs = EDITS[name]
     first = swept()
@@ -148,6 +156,7 @@ def test_a_cell_that_is_called_otherwise_is_not_run_again():
     assert [row["runs"] for row in shown()] == [2, 2]
 
 
+@pytest.mark.slow
 def test_a_key_that_is_set_otherwise_makes_other_runs():
     swept("--set", "application.bytes=50 kB")
     assert counted(swept("--set", "application.bytes=70 kB")) == (4, 0)
