@@ -125,3 +125,6 @@ impl Served {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
