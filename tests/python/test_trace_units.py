@@ -118,7 +118,8 @@ class TestDoubts:
     def test_plausible_numbers_are_not_doubted(self, tmp_path, text):
         assert traces.doubts(trace_of(tmp_path, text), "a.csv") == []
 
-    def test_check_and_run_warn(self, tmp_path):
+    @pytest.mark.module
+    def test_check_run_and_sweep_warn(self, tmp_path):
         (tmp_path / "a.csv").write_text("0,4.8\n1,5.2\n", encoding="utf-8")
         text = (
             'name = "s"\n[application]\nkind = "bulk"\nduration = "1 s"\n'
@@ -130,4 +131,16 @@ class TestDoubts:
             assert result.exit_code == 0, result.stderr
             assert result.stderr.count("warning: the mean rate of the trace is only 5 b/s (a.csv)") == 1
             assert "  hint: are the units right? rates after a comma are in bits per second" in result.stderr
+        sweep = [
+            "sweep",
+            str(tmp_path / "s.toml"),
+            "--trials",
+            "1",
+            "--grid",
+            "transport.scheduler=linux,blest",
+        ]
+        swept = CliRunner().invoke(app, [*sweep, "--out", str(tmp_path / "out"), "--workers", "1"])
+        assert swept.stderr.count("warning: the mean rate of the trace is only 5 b/s (a.csv)") == 1, (
+            swept.output
+        )
         assert "note: The mean rate of the trace is only 5 b/s (a.csv)" in result.stdout

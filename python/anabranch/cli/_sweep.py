@@ -113,6 +113,7 @@ def make(what: Sweep, how: How, *, told: bool = True) -> bool:
     from anabranch.study import runner
     from anabranch.study.sweep import make_films
 
+    _console.warn(dict.fromkeys(warning for cell in what.cells for warning in cell.warnings))
     folder = how.folder(what)
     shard = None if how.shard is None else runner.Shard.parse(how.shard)
     with making_film() as making:

@@ -44,6 +44,8 @@ class Cell:
         What the results call it: column and value.
     file
         The scenario's file, if its tables are those of a file.
+    warnings
+        The warnings about its recordings and ladder.
     """
 
     scenario: str
@@ -52,6 +54,7 @@ class Cell:
     settings: tuple[tuple[str, Any, str], ...]
     labels: tuple[tuple[str, Label], ...]
     file: str = ""
+    warnings: tuple[Fault, ...] = field(default=(), compare=False)
 
     @property
     def name(self) -> str:
@@ -205,7 +208,7 @@ def cells(points: Iterable[Point]) -> tuple[Cell, ...]:
     for point in points:
         overrides = [Override(key=key, value=value, origin=origin) for key, value, origin in point.settings]
         try:
-            load(point.path if point.tables is None else point.tables, overrides)
+            loaded = load(point.path if point.tables is None else point.tables, overrides)
         except ScenarioError as error:
             faults.update(dict.fromkeys(error.faults))
             continue
@@ -221,6 +224,7 @@ def cells(points: Iterable[Point]) -> tuple[Cell, ...]:
                 file=""
                 if point.tables is not None or point.path == shipped.STDIN
                 else str(point.path.resolve()),
+                warnings=loaded.warnings,
             )
         )
     if faults:
