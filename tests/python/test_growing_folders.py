@@ -14,7 +14,9 @@ from typer.testing import CliRunner
 
 import anabranch
 from anabranch.cli._app import app
+from anabranch.results import store
 from anabranch.results.read import LeftOutWarning
+from anabranch.results.tables import Tables
 
 SCENARIO = """\
 name = "small"
@@ -206,19 +208,18 @@ def test_a_file_that_is_edited_during_a_sweep_ends_it():
 
 
 def test_verify_finds_pooled_and_foreign_runs():
-    from anabranch.results import store
-    from anabranch.results.tables import Tables
-
+    """A run of other sources under the name of a cell, as earlier versions pooled them."""
     swept(values="linux")
-    with store.Store(
-        Path("out"), {**store.manifest(Path("out")), "code": "c"}, part="x"
-    ).writing() as journal:
-        rows = {
-            table: [
-                {**row, "identity": "f" * 20} for row in Tables(Path("out"), None).whole(table).to_dicts()[:1]
-            ]
-            for table in store.TABLES
-        }
-        journal.add(rows, {})
-    told = call("verify", "out").stdout
-    assert "foreign" in told
+    out = Path("out")
+    first = {
+        table: Tables(out, None).whole(table).to_dicts()[0] | {"identity": "f" * 20} for table in store.TABLES
+    }
+    with store.Store(out, store.manifest(out), part="x").writing() as journal:
+        journal.add({table: [row] for table, row in first.items()}, {})
+    assert [row["runs"] for row in shown()] == [2]
+    told = call("verify", "out")
+    lines = told.stdout.splitlines()
+    own = anabranch.load("out", earlier=True).filter(run=0)["identity"].to_list()
+    assert told.exit_code == 1
+    assert sum("foreign: no run of cell" in line and line.startswith("f" * 20) for line in lines) == 1
+    assert {line.split()[0] for line in lines if "has 2 runs with number 0" in line} == set(own)
