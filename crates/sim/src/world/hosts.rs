@@ -4,7 +4,7 @@ use anabranch_host::Host;
 use anabranch_plan::PlanError;
 use anabranch_plan::addresses::served_at;
 use anabranch_plan::endpoints::config;
-use anabranch_transport::{ConnectError, Outgoing};
+use anabranch_transport::{ConnectError, Connection, Outgoing};
 
 use super::{RunError, World};
 use crate::checks::Violation;
@@ -62,7 +62,8 @@ impl World<'_> {
     }
 
     /// The server has given up every connection of each client that is not done, after retransmissions
-    /// without an answer (`tcp_retries2`, `tcp_orphan_retries`): a kernel does not tell the client.
+    /// without an answer (`tcp_retries2`, `tcp_orphan_retries`): a kernel does not tell the client. Of a client with
+    /// several connections, one that is open at its end alone.
     pub(super) fn is_given_up(&self) -> bool {
         let clients = self.plan.clients as usize;
         let server = self.stations[self.station(0, true)].host.endpoint();
@@ -73,7 +74,18 @@ impl World<'_> {
         let waits = |client: &usize| {
             self.stations[*client].host.session().is_some_and(|session| !session.over)
         };
-        (0..clients).filter(waits).all(|client| alive[client] == Some(false))
+        let is_half_open = |client: usize| {
+            let own = self.stations[client].host.endpoint().connections();
+            let open = own.filter(|(_, connection)| !connection.is_closed()).count();
+            let served = server.connections().zip(&self.served);
+            let at_server = |&((_, connection), of): &((_, &Connection), &u32)| {
+                *of as usize == client && !connection.is_closed()
+            };
+            served.filter(at_server).count() < open
+        };
+        (0..clients)
+            .filter(waits)
+            .all(|client| alive[client] == Some(false) || is_half_open(client))
     }
 
     pub(super) fn wake_station(&mut self, station: usize) -> Result<(), RunError> {

@@ -21,7 +21,9 @@ impl World<'_> {
         // An endpoint that misreads what was changed on the way may wait for ever.
         if self.is_given_up() || self.plan.changes_payload() {
             // A client's reader has no timer and would wait for ever.
-            self.unfinished = 0;
+            if !self.waits_for_a_time() {
+                self.unfinished = 0;
+            }
             return Ok(());
         }
         let since = self.last_event.since(self.begin);
@@ -46,6 +48,12 @@ impl World<'_> {
         let position: f64 = viewings.map(|viewing| viewing.position_s).sum();
         let before = self.film_position.replace(position);
         before.is_none_or(|before| position > before)
+    }
+
+    /// Whether a client's player or connection has a timer: the run then goes on to its end.
+    fn waits_for_a_time(&mut self) -> bool {
+        let clients = self.plan.clients as usize;
+        self.stations[..clients].iter_mut().any(|station| station.host.poll_timeout().is_some())
     }
 
     /// Whether some subflow of the clients' connections could send, and the state of each in words.
