@@ -235,3 +235,33 @@ def test_an_adaptive_session_that_receives_nothing_is_a_session():
     assert (found["startup_delay_s"], found["resolution_mean"]) == (None, None)
     # None of the film was at the top.
     assert (found["top_share"], found["bitrate_mean_mbps"]) == (0.0, 0.0)
+
+
+@pytest.mark.module
+def test_a_player_that_does_not_reach_the_end_is_exit_code_3(tmp_path, monkeypatch):
+    import json
+
+    from typer.testing import CliRunner
+
+    from anabranch.cli._app import app
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "dead.toml").write_text(
+        'name = "dead"\n[application]\nkind = "progressive"\nfilm = "papers-film"\nduration = "20 s"\n'
+        '[[paths]]\nname = "a"\nrtt = "30 ms"\nrate = "8 Mbit/s"\n'
+        '[[events]]\nat = "10 ms"\npath = "a"\nstate = "down"\n'
+    )
+    done = CliRunner().invoke(app, ["run", "dead.toml", "--json"])
+    assert done.exit_code == 3
+    qoe = json.loads(done.stdout)["qoe"]
+    assert (qoe["unplayed_s"], qoe["still_s"], qoe["buffer_underflows"]) == (20.0, None, 0)
+    assert (
+        "warning: the player did not reach the end: 20.0 s of film were not shown; it never started"
+        in done.stderr
+    )
+    # A path that comes back in time is no reason.
+    done = CliRunner().invoke(app, ["run", "dead.toml", "--set", "events.0.at=19 s"])
+    assert done.exit_code == 0
+    # A broken expectation comes first.
+    done = CliRunner().invoke(app, ["run", "dead.toml", "--set", "expect.unplayed_s.max=1"])
+    assert done.exit_code == 1
