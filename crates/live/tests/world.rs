@@ -33,7 +33,7 @@ fn bulk() -> String {
     format!(r#","bytes":{BYTES}"#)
 }
 
-/// Follows a run, and stops it after so many looks.
+/// An observer that stops the run after a number of looks.
 #[derive(Default)]
 struct Follower {
     looks: u32,
@@ -68,7 +68,7 @@ impl Observer for Follower {
     }
 }
 
-/// What is written to it is kept.
+/// A writer that keeps all bytes.
 #[derive(Clone, Default)]
 struct Kept(Arc<Mutex<Vec<u8>>>);
 
@@ -127,7 +127,7 @@ fn captured(kept: &Kept) -> usize {
 }
 
 #[test]
-fn a_transfer_over_two_paths_is_told_whole() {
+fn a_transfer_over_two_paths_is_recorded_completely() {
     let plan = plan(&bulk(), "", "");
     let (mut follower, kept) = (Follower { watches: true, ..Follower::default() }, Kept::default());
     let outcome = through(&plan, &mut follower, Some(kept.clone()));
@@ -141,7 +141,7 @@ fn a_transfer_over_two_paths_is_told_whole() {
     let delivered = sum(&outcome, "links", "delivered");
     assert_eq!((outcome.lateness.count(), outcome.trace.summary.steps), (delivered, delivered));
     assert_eq!((outcome.refused, &outcome.stripped[..]), (0, &[0, 0][..]));
-    // Each packet passes the client once: what came to it, and what it sent.
+    // Each packet is captured once, at the client: packets that came to it, and packets that it sent.
     let links = table(&outcome, "links");
     let [down, up] = [("delivered", ".down"), ("enqueued", ".up")].map(|(column, end)| {
         let (names, counts) = (texts(&outcome, "links", "link"), links.numbers(column));
@@ -162,7 +162,7 @@ fn a_transfer_over_two_paths_is_told_whole() {
 }
 
 #[test]
-fn who_does_not_watch_is_not_told_and_may_stop_the_run() {
+fn an_observer_that_does_not_watch_gets_no_moments_and_can_stop_the_run() {
     let plan = plan("", "", "");
     let mut follower = Follower { stops_at: Some(3), ..Follower::default() };
     let outcome = through(&plan, &mut follower, None);
@@ -180,7 +180,7 @@ fn a_run_ends_when_its_time_is_up() {
 }
 
 #[test]
-fn what_a_client_without_an_interface_sends_and_gets_is_refused() {
+fn packets_of_a_client_whose_interface_is_down_are_refused() {
     let events = r#","events":[{"at_ns":60000000,"path":"b","interface":"down"}]"#;
     let outcome = through(&plan(&bulk(), "", events), &mut Follower::default(), None);
     assert!(finished(&outcome));
@@ -198,7 +198,7 @@ fn a_middlebox_on_one_path_is_counted_there() {
 }
 
 #[test]
-fn background_flows_run_beside_the_client_and_are_told_apart() {
+fn background_flows_run_with_the_client_and_are_recorded_separately() {
     let flows = r#","cross_traffic":[
         {"name":"calls","kind":"udp","count":1,"start_ns":0,"data":["a.down"],"acks":["a.up"],
          "rate_bps":1200000,"size":1500},

@@ -1,4 +1,4 @@
-"""Each limit once, in a short time; what takes longer is in `test_gateway_limits.py`."""
+"""One short test for each limit; longer ones are in `test_gateway_limits.py`."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_the_connections_of_a_source(lab):
         sends(flood, gateway, [syn(CLIENT_V4[0], 999, OPTIONS)])
         assert refused(gateway, "source") == 1
         stack.enter_context(lab.connect(source=CLIENT_V4[1]))
-        # Whoever leaves makes room, as often as one likes.
+        # Each connection that ends frees its slot.
         for number in range(6):
             clients.pop(0).close()
             gateway.records(number + 1)
@@ -126,7 +126,7 @@ def test_joins(lab, known):
         assert gateway.metrics()["joined_subflows_total"] <= 2
 
 
-def test_what_a_connection_holds(lab):
+def test_bytes_held_by_a_connection(lab):
     """`--send-buffer` for its one subflow, and 448 KiB between the buffers: the guide's figures."""
     down = pattern(4 << 20)
     with (
@@ -145,7 +145,7 @@ def test_what_a_connection_holds(lab):
         assert heard == down
 
 
-def test_what_is_no_packet_of_the_gateway_s(lab):
+def test_packets_for_others_and_damaged_packets(lab):
     lab.host.run("ip route add 10.77.9.77/32 dev anabranch0")
     with Origin(lab.host, echo), lab.gateway() as gateway, raw(lab) as flood:
         flood.sendto(syn(CLIENT_V4[0], 999, OPTIONS, "10.77.9.77"), ("10.77.9.77", 0))
@@ -174,7 +174,7 @@ def test_an_echo_is_answered(lab):
         assert checksum(answer[length:]) == checksum(answer[:length]) == 0
 
 
-def test_what_is_counted(lab):
+def test_counters_of_connections(lab):
     """Of two connections of MPTCP and one of TCP, while they are open and when they are over."""
     down = pattern(50_000)
     sizes = [(True, 3_000), (True, 7), (False, 200)]

@@ -1,4 +1,4 @@
-"""What the gateway does when its host or its origin has nothing to give."""
+"""The gateway on a host without descriptors or ports, and with an origin that does not answer."""
 
 from __future__ import annotations
 

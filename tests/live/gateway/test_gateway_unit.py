@@ -19,7 +19,7 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze: sets of calls"),
     pytest.mark.skipif(find_library("seccomp") is None, reason="no libseccomp to filter calls with"),
 ]
-#: What `ProtectProc=` and `ProcSubset=`, `ProtectSystem=strict` and `PrivateTmp=` do to a mount namespace.
+#: The mounts of `ProtectProc=`, `ProcSubset=`, `ProtectSystem=strict` and `PrivateTmp=`.
 _MOUNTS = (
     "mount -t proc -o subset=pid,hidepid=invisible proc /proc",
     "mount -o remount,bind,ro /",

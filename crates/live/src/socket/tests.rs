@@ -122,7 +122,7 @@ fn over_tcp() -> (Socket, std::net::TcpStream, Poller) {
     (socket, peer, poller)
 }
 
-/// Tells a socket what the kernel reports, until something is to be heard of it.
+/// Passes the kernel's reports to a socket until the socket has an event.
 fn hear(socket: &mut Socket, poller: &mut Poller) -> Option<Event> {
     let clock = Clock::start();
     for _ in 0..100 {
@@ -249,7 +249,7 @@ fn who_is_to_read_by_itself_does_so_at_once() {
 }
 
 #[test]
-fn who_waits_for_room_hears_of_it_once() {
+fn a_writer_that_waits_for_room_is_notified_once() {
     use std::io::Read as _;
     let (mut socket, mut peer, mut poller) = over_tcp();
     assert!(socket.poll_writable());

@@ -1,4 +1,4 @@
-//! What is counted of a connection, without any packet.
+//! The counters of a served connection, without packets.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ use super::*;
 
 const BEGIN: Instant = Instant::from_nanos(5_000_000_000);
 
-/// A stream that says some bytes and takes any.
+/// A stream with some bytes to read, which accepts any number of bytes.
 struct Says(VecDeque<Bytes>);
 
 impl Stream for Says {
@@ -68,7 +68,7 @@ fn bytes_are_counted_by_addresses_and_those_of_too_many_together() {
     assert_eq!(served.received.len(), MOST_PATHS);
     assert_eq!(served.received[0], (tuple(1), 1101));
     assert_eq!(served.received[30], (tuple(31), 131));
-    // Those of ports 32 to 40: 100 each, and 32 + ... + 40.
+    // Ports 32 to 40: 100 bytes each, and 32 + ... + 40.
     assert_eq!(served.received[31].1, 900 + 324);
 }
 
