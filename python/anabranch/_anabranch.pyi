@@ -494,15 +494,15 @@ def live(
 def path_addresses(path: int, ipv6: bool) -> tuple[str, str]: ...
 def gateway(
     settings: object,
-    watch: Callable[[list[str], list[Exception]], int],
+    watch: Callable[[list[Exception]], tuple[int, list[str], object | None]],
     plugins: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> None:
     """Run a gateway with the attributes of `settings`, until `watch` ends it.
 
-    `watch` is called ten times a second with the lines that the log has got since, one for each connection
-    that is over, and with what plug-ins raised, each of which has cost its own connection; it returns 0 to go
-    on, 1 to let nobody else in and finish, and 2 to stop at once. Its last call, after the end, returns to
-    nobody.
+    `watch` is called ten times a second with what plug-ins raised, each of which has cost its own connection.
+    It returns 0 to go on, 1 to let nobody else in and finish, or 2 to stop at once; lines for stderr; and
+    settings whose limits count from now on, or None. With those the log is opened again. Its last call, after
+    the end, returns to nobody.
     """
 
 def record_link(

@@ -8,12 +8,17 @@ mod admission;
 mod calling;
 mod connections;
 mod flood;
+mod log;
+mod memory;
 mod metrics;
 mod packets;
+mod progress;
 mod proxy_protocol;
 mod record;
 mod responder;
 mod served;
+mod shares;
+mod source;
 mod writer;
 mod writers;
 
@@ -43,9 +48,11 @@ use flood::Flood;
 use metrics::{Metrics, Moment};
 use responder::Responder;
 use served::Served;
+use shares::Shares;
 use writers::Writers;
 
 pub use admission::Limits;
+pub use log::{Log, LogCounts, Sink};
 pub use record::{End, PathRecord, Record};
 
 /// Time between two looks at the watcher, and at what has grown old.
@@ -75,6 +82,8 @@ pub struct Settings {
     pub config: Config,
     /// The origin is told of its client by a header of the PROXY protocol, version 2.
     pub proxy_protocol: bool,
+    /// The origin is connected only when the client has sent a byte.
+    pub wait_for_client: bool,
     /// Where the metrics are asked for, if anywhere.
     pub metrics: Option<SocketAddr>,
     /// Handshakes that may be incomplete; further SYNs are answered by cookies.
@@ -91,11 +100,24 @@ pub struct Settings {
     pub limits: Limits,
 }
 
+/// Settings that may change while a gateway runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// As of [`Settings`].
+    pub limits: Limits,
+    /// As of [`Settings`].
+    pub idle: Duration,
+    /// As of [`Settings`].
+    pub grace: Duration,
+}
+
 /// What the watcher wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
     /// Go on.
     Serve,
+    /// Go on with other settings.
+    Change(Change),
     /// Let nobody else in, and end when the last connection has, or its time is up.
     Finish,
     /// End at once.
@@ -112,6 +134,9 @@ pub trait Watcher {
 
     /// The gateway runs, but not as well as it might: what an operator may want to change.
     fn note(&mut self, what: &str);
+
+    /// Returns what became of the log's lines.
+    fn log_counts(&self) -> LogCounts;
 }
 
 /// Why a gateway does not run any more.
@@ -160,6 +185,11 @@ struct Gateway<'a> {
     /// The threads that read origins while connections wait for this one.
     readers: Readers,
     admission: Admission,
+    shares: Shares,
+    /// Connections whose origin has more to read than their share of memory.
+    held_back: BTreeSet<u64>,
+    /// When the log may have the next line about memory.
+    next_memory_note: Instant,
     flood: Flood,
     shortage: Shortage,
     metrics: Metrics,
@@ -173,6 +203,11 @@ struct Gateway<'a> {
     /// Those for which there may be something to do.
     touched: BTreeSet<u64>,
     next_look: Instant,
+    /// As of [`Settings`], until they change.
+    idle: Duration,
+    grace: Duration,
+    /// When memory is counted next.
+    next_count: Instant,
     /// The gateway is to finish, until then at the latest.
     closing: Option<Instant>,
     /// What is written over for every packet.
@@ -244,6 +279,9 @@ impl<'a> Gateway<'a> {
             pool,
             readers,
             admission: Admission::new(settings.limits),
+            shares: Shares::new(settings.limits.memory),
+            held_back: BTreeSet::new(),
+            next_memory_note: clock.now(),
             flood: Flood::new(clock.now()),
             shortage: Shortage::default(),
             metrics: Metrics::default(),
@@ -253,6 +291,9 @@ impl<'a> Gateway<'a> {
             places: Vec::new(),
             touched: BTreeSet::new(),
             next_look: clock.now(),
+            idle: settings.idle,
+            grace: settings.grace,
+            next_count: clock.now(),
             closing: None,
             segment: Segment::default(),
             rest: Vec::new(),
@@ -266,12 +307,16 @@ impl<'a> Gateway<'a> {
             let now = self.clock.now();
             while self.endpoint.handle_timeout(now).is_some() {}
             let more = self.settle(now)?;
+            if now >= self.next_count {
+                self.count_memory(now);
+            }
             if now >= self.next_look && self.look(now)? {
                 return Ok(());
             }
             self.hand_on()?;
             let due = self.endpoint.poll_timeout().unwrap_or(Instant::FAR_FUTURE);
-            let until = if more { now } else { due.min(self.next_look) };
+            let wake = due.min(self.next_look).min(self.next_count);
+            let until = if more { now } else { wake };
             let ready = self.poller.wait(&self.clock, Some(until)).map_err(tried("waiting"))?;
             for ready in ready {
                 self.handle_ready(ready, &mut inlet)?;
@@ -329,7 +374,6 @@ impl<'a> Gateway<'a> {
     /// Looks at what has grown old, and asks the watcher. True when the gateway is to end.
     fn look(&mut self, now: Instant) -> Result<bool, GatewayError> {
         self.next_look = now + LOOK;
-        self.count_memory(now);
         self.pool.tidy();
         self.expire(now);
         if let Some(responder) = &mut self.responder {
@@ -338,7 +382,8 @@ impl<'a> Gateway<'a> {
         self.tell_obstacle();
         match self.watcher.look() {
             Wish::Serve => {}
-            Wish::Finish => self.close(now + self.settings.grace),
+            Wish::Change(change) => self.change(change),
+            Wish::Finish => self.close(now + self.grace),
             Wish::Stop => self.close(now),
         }
         let Some(until) = self.closing else { return Ok(false) };
@@ -351,6 +396,13 @@ impl<'a> Gateway<'a> {
         // At the end everybody's last word is said, however many turns it takes.
         while self.settle(now)? && now >= until {}
         Ok(self.served.is_empty() || now >= until)
+    }
+
+    /// Takes over other settings. Connections beyond new limits stay.
+    fn change(&mut self, Change { limits, idle, grace }: Change) {
+        self.admission.set_limits(limits);
+        self.shares.set_limit(limits.memory);
+        (self.idle, self.grace) = (idle, grace);
     }
 
     /// Tells the watcher why each packet is a system call of its own; the same reason once.
@@ -370,24 +422,6 @@ impl<'a> Gateway<'a> {
             }
         }
         self.closing = Some(self.closing.map_or(until, |before| before.min(until)));
-    }
-
-    /// Counts what connections hold. Who could not be read of because of it is looked at again.
-    fn count_memory(&mut self, now: Instant) {
-        let was_full = self.admission.is_full();
-        let mut all: u64 = self.served.values().map(Served::held_beside).sum();
-        let held: Vec<_> =
-            self.endpoint.connections().map(|(handle, it)| (handle, it.held())).collect();
-        for (handle, bytes) in held {
-            all += bytes;
-            if let Some(served) = self.served_by(handle) {
-                served.note_held(now, bytes);
-            }
-        }
-        self.admission.set_held(all);
-        if was_full && !self.admission.is_full() {
-            self.touched.extend(self.served.keys());
-        }
     }
 
     /// The metrics as they stand.
@@ -411,9 +445,11 @@ impl<'a> Gateway<'a> {
             relayed,
             paths: summaries.collect(),
             admission: &self.admission,
+            shares: &self.shares,
             refused_packets: self.writers.refused(),
             io_uring: self.writers.obstacle().is_none(),
             closing: self.closing.is_some(),
+            log: self.watcher.log_counts(),
         })
     }
 }

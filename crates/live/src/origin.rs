@@ -143,7 +143,7 @@ impl Application for Passed {
             let moved = if client_gone {
                 self.relay.flush(now, origin).map(|_| false)
             } else {
-                self.relay.pump(now, connection, origin, true)
+                self.relay.pump(now, connection, origin, u64::MAX)
             };
             origin_gone |= moved.is_err();
             if origin_gone || moved != Ok(true) && !origin.has_news() {

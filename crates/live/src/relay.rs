@@ -28,7 +28,7 @@ struct Lane {
 }
 
 impl Lane {
-    /// Moves what there is and what the reader has room for. True when anything moved.
+    /// Moves what there is and what the reader has room for, until `most` bytes have moved. True when anything moved.
     ///
     /// Nothing is read that could not be passed on: what waits stays in the buffers of the stream, which
     /// closes its window.
@@ -37,6 +37,7 @@ impl Lane {
         now: Instant,
         from: &mut dyn Stream,
         to: &mut dyn Stream,
+        most: u64,
     ) -> Result<bool, Broken> {
         if self.refused {
             while from.read(now, usize::MAX).is_some() {}
@@ -59,7 +60,7 @@ impl Lane {
                     None => break,
                 }
             }
-            if !self.flush(now, to)? {
+            if !self.flush(now, to)? || self.moved - before >= most {
                 break;
             }
         }
@@ -126,7 +127,7 @@ impl Relay {
         event == Event::Closed && !self.down.finished
     }
 
-    /// Moves what can be moved; true when anything was. Of the origin nothing is read unless `more`.
+    /// Moves what can be moved; true when anything was. Of the origin `most` bytes are read, and the rest of a piece.
     ///
     /// An origin that takes nothing more may have bytes to say that it wrote before: they still go to the client.
     ///
@@ -137,10 +138,10 @@ impl Relay {
         now: Instant,
         client: &mut dyn Stream,
         origin: &mut dyn Stream,
-        more: bool,
+        most: u64,
     ) -> Result<bool, Broken> {
-        let up = self.up.pump(now, client, origin).unwrap_or(false);
-        let down = more && self.down.pump(now, origin, client)?;
+        let up = self.up.pump(now, client, origin, u64::MAX).unwrap_or(false);
+        let down = most > 0 && self.down.pump(now, origin, client, most)?;
         if self.up.refused && self.has_answered() {
             return Err(Broken);
         }
@@ -174,9 +175,9 @@ impl Relay {
         [self.up.moved.saturating_sub(self.header), self.down.moved]
     }
 
-    /// Bytes that it holds itself.
-    pub(crate) fn held(&self) -> u64 {
-        (self.up.pending.len() + self.down.pending.len()) as u64
+    /// Bytes that it holds itself: of the client and of the origin.
+    pub(crate) fn held(&self) -> [u64; 2] {
+        [self.up.pending.len() as u64, self.down.pending.len() as u64]
     }
 }
 
@@ -248,10 +249,10 @@ mod tests {
     fn bytes_go_both_ways_behind_the_header() {
         let (mut client, mut origin) = (says(b"question"), says(b"answer"));
         let mut relay = Relay::new(Bytes::from_static(b"header "));
-        assert_eq!(relay.pump(NOW, &mut client, &mut origin, true), Ok(true));
+        assert_eq!(relay.pump(NOW, &mut client, &mut origin, u64::MAX), Ok(true));
         assert_eq!((&origin.got[..], &client.got[..]), (&b"header question"[..], &b"answer"[..]));
         assert_eq!(relay.moved(), [8, 6], "the header is not the client's");
-        assert_eq!(relay.pump(NOW, &mut client, &mut origin, true), Ok(false));
+        assert_eq!(relay.pump(NOW, &mut client, &mut origin, u64::MAX), Ok(false));
     }
 
     #[test]
@@ -259,14 +260,14 @@ mod tests {
         let (mut client, mut origin) = (says(&vec![7; 300_000]), says(b""));
         origin.room = 100_000;
         let mut relay = Relay::default();
-        relay.pump(NOW, &mut client, &mut origin, true).unwrap();
+        relay.pump(NOW, &mut client, &mut origin, u64::MAX).unwrap();
         assert_eq!(origin.got.len(), 100_000);
-        assert!(relay.held() <= PIECE as u64, "{} bytes held", relay.held());
+        assert!(relay.held()[0] <= PIECE as u64, "{:?} bytes held", relay.held());
         let reads = client.reads;
-        relay.pump(NOW, &mut client, &mut origin, true).unwrap();
+        relay.pump(NOW, &mut client, &mut origin, u64::MAX).unwrap();
         assert_eq!(client.reads, reads);
         origin.room = usize::MAX;
-        relay.pump(NOW, &mut client, &mut origin, true).unwrap();
+        relay.pump(NOW, &mut client, &mut origin, u64::MAX).unwrap();
         assert_eq!(origin.got, vec![7; 300_000]);
     }
 
@@ -274,8 +275,19 @@ mod tests {
     fn of_the_origin_nothing_is_read_while_memory_is_short() {
         let (mut client, mut origin) = (says(b"question"), says(b"answer"));
         let mut relay = Relay::default();
-        assert_eq!(relay.pump(NOW, &mut client, &mut origin, false), Ok(true));
+        assert_eq!(relay.pump(NOW, &mut client, &mut origin, 0), Ok(true));
         assert_eq!((&origin.got[..], origin.reads, client.got.len()), (&b"question"[..], 0, 0));
+    }
+
+    #[test]
+    fn of_the_origin_no_more_is_read_than_may_be_held() {
+        let (mut client, mut origin) = (says(b""), says(&vec![7; 5 * PIECE]));
+        let mut relay = Relay::default();
+        // The piece that reaches the limit is the last one.
+        relay.pump(NOW, &mut client, &mut origin, PIECE as u64 + 1).unwrap();
+        assert_eq!(client.got.len(), 2 * PIECE);
+        relay.pump(NOW, &mut client, &mut origin, 1).unwrap();
+        assert_eq!(client.got.len(), 3 * PIECE);
     }
 
     #[test]
@@ -284,14 +296,14 @@ mod tests {
         origin.room = 3;
         let mut relay = Relay::default();
         relay.note_client(Event::PeerFinished);
-        relay.pump(NOW, &mut client, &mut origin, true).unwrap();
+        relay.pump(NOW, &mut client, &mut origin, u64::MAX).unwrap();
         assert!(!origin.shut, "bytes are left");
         origin.room = 100;
-        relay.pump(NOW, &mut client, &mut origin, true).unwrap();
+        relay.pump(NOW, &mut client, &mut origin, u64::MAX).unwrap();
         assert!(origin.shut && !client.shut && !relay.is_complete());
         origin.waits.push_back(Bytes::from_static(b"long after"));
         assert!(!relay.note_origin(Event::PeerFinished));
-        relay.pump(NOW, &mut client, &mut origin, true).unwrap();
+        relay.pump(NOW, &mut client, &mut origin, u64::MAX).unwrap();
         assert_eq!(client.got, b"long after");
         assert!(client.shut && relay.is_complete());
     }
@@ -301,7 +313,7 @@ mod tests {
         let (mut client, mut origin) = (says(b"x"), says(b""));
         origin.dead = true;
         let mut relay = Relay::default();
-        assert_eq!(relay.pump(NOW, &mut client, &mut origin, true), Ok(false));
+        assert_eq!(relay.pump(NOW, &mut client, &mut origin, u64::MAX), Ok(false));
         assert!(relay.note_origin(Event::Closed));
         assert!(!relay.has_answered());
     }
@@ -312,13 +324,13 @@ mod tests {
         (client.room, origin.dead) = (9, true);
         let mut relay = Relay::default();
         assert!(!relay.note_origin(Event::PeerFinished));
-        assert_eq!(relay.pump(NOW, &mut client, &mut origin, true), Ok(true));
+        assert_eq!(relay.pump(NOW, &mut client, &mut origin, u64::MAX), Ok(true));
         assert_eq!((&client.got[..], client.shut), (&b"the whole"[..], false));
         client.waits.push_back(Bytes::from_static(b"nor this"));
-        assert_eq!(relay.pump(NOW, &mut client, &mut origin, true), Ok(false));
+        assert_eq!(relay.pump(NOW, &mut client, &mut origin, u64::MAX), Ok(false));
         assert!(client.waits.is_empty(), "what nobody reads does not close the client's window");
         client.room = 100;
-        assert_eq!(relay.pump(NOW, &mut client, &mut origin, true), Err(Broken));
+        assert_eq!(relay.pump(NOW, &mut client, &mut origin, u64::MAX), Err(Broken));
         assert_eq!((&client.got[..], client.shut), (&b"the whole answer"[..], true));
         assert!(relay.has_answered());
     }
@@ -329,15 +341,15 @@ mod tests {
         client.room = 9;
         let mut relay = Relay::default();
         assert!(!relay.note_origin(Event::PeerFinished));
-        relay.pump(NOW, &mut client, &mut origin, true).unwrap();
+        relay.pump(NOW, &mut client, &mut origin, u64::MAX).unwrap();
         client.waits.push_back(Bytes::from_static(b"too late"));
-        relay.pump(NOW, &mut client, &mut origin, true).unwrap();
+        relay.pump(NOW, &mut client, &mut origin, u64::MAX).unwrap();
         assert_eq!(origin.got, b"too late", "the kernel takes it; the reset comes later");
         assert!(!relay.note_origin(Event::Closed), "the answer is not cut short");
-        assert_eq!(relay.pump(NOW, &mut client, &mut origin, true), Ok(false));
+        assert_eq!(relay.pump(NOW, &mut client, &mut origin, u64::MAX), Ok(false));
         assert!(!client.shut, "the client has no room for the rest yet");
         client.room = 100;
-        assert_eq!(relay.pump(NOW, &mut client, &mut origin, true), Err(Broken));
+        assert_eq!(relay.pump(NOW, &mut client, &mut origin, u64::MAX), Err(Broken));
         assert_eq!((&client.got[..], client.shut), (&b"the whole answer"[..], true));
     }
 
@@ -345,19 +357,19 @@ mod tests {
     fn a_reset_that_only_answers_our_end_breaks_nothing() {
         let (mut client, mut origin) = (says(b"question"), says(b""));
         let mut relay = Relay::default();
-        relay.pump(NOW, &mut client, &mut origin, true).unwrap();
+        relay.pump(NOW, &mut client, &mut origin, u64::MAX).unwrap();
         assert!(!relay.note_origin(Event::PeerFinished));
         relay.note_client(Event::PeerFinished);
-        relay.pump(NOW, &mut client, &mut origin, true).unwrap();
+        relay.pump(NOW, &mut client, &mut origin, u64::MAX).unwrap();
         assert!(origin.shut && relay.is_complete());
         assert!(!relay.note_origin(Event::Closed));
-        assert_eq!(relay.pump(NOW, &mut client, &mut origin, true), Ok(false));
+        assert_eq!(relay.pump(NOW, &mut client, &mut origin, u64::MAX), Ok(false));
         // Without our end before it, a reset can only be the response to data that was on its way.
         let mut relay = Relay::default();
         assert!(!relay.note_origin(Event::PeerFinished));
-        relay.pump(NOW, &mut says(b""), &mut says(b""), true).unwrap();
+        relay.pump(NOW, &mut says(b""), &mut says(b""), u64::MAX).unwrap();
         assert!(!relay.note_origin(Event::Closed));
-        assert_eq!(relay.pump(NOW, &mut says(b""), &mut says(b""), true), Err(Broken));
+        assert_eq!(relay.pump(NOW, &mut says(b""), &mut says(b""), u64::MAX), Err(Broken));
     }
 
     #[test]
@@ -371,11 +383,11 @@ mod tests {
             if origin_finishes {
                 relay.note_origin(Event::PeerFinished);
             }
-            relay.pump(NOW, &mut client, &mut origin, true).unwrap();
+            relay.pump(NOW, &mut client, &mut origin, u64::MAX).unwrap();
             assert_eq!(relay.is_complete(), client_finishes && origin_finishes);
             assert_eq!(relay.has_answered(), origin_finishes);
             assert_eq!((client.shut, origin.shut), (origin_finishes, client_finishes));
-            assert_eq!((relay.moved(), relay.held()), ([1, 1], 0));
+            assert_eq!((relay.moved(), relay.held()), ([1, 1], [0, 0]));
         }
     }
 
@@ -384,7 +396,7 @@ mod tests {
         let (mut client, mut origin) = (says(b"last words"), says(b""));
         origin.room = 4;
         let mut relay = Relay::default();
-        relay.pump(NOW, &mut client, &mut origin, true).unwrap();
+        relay.pump(NOW, &mut client, &mut origin, u64::MAX).unwrap();
         assert_eq!(relay.flush(NOW, &mut origin), Ok(false));
         origin.room = 100;
         assert_eq!(relay.flush(NOW, &mut origin), Ok(true));

@@ -1,9 +1,13 @@
 //! The gateway, run for a function of Python's that watches it.
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration as Span;
 
-use anabranch_live::gateway::{GatewayError, Limits, Record, Settings, Watcher, Wish, serve};
+use anabranch_live::gateway::{
+    Change, GatewayError, Limits, Log, LogCounts, Record, Settings, Sink, Watcher, Wish, serve,
+};
 use anabranch_plan::choice;
 use anabranch_plugin::Registry;
 use anabranch_transport::{Announcement, Config};
@@ -14,6 +18,11 @@ use pyo3::types::PyDict;
 
 use crate::error;
 use crate::foreign::Classes;
+
+/// The sources whose connections a site may have, unless its limit is given.
+const SITE_SOURCES: u32 = 4;
+/// How long the last lines of the log may take to be written when the gateway has ended.
+const LAST_LINES: Span = Span::from_secs(1);
 
 /// The settings of a gateway, as attributes of an object.
 #[derive(FromPyObject)]
@@ -27,7 +36,9 @@ struct Given {
     congestion: String,
     multipath: bool,
     proxy_protocol: bool,
+    wait_for_client: bool,
     metrics: Option<String>,
+    log: Option<PathBuf>,
     backlog: u32,
     half_open_s: f64,
     connect_s: f64,
@@ -35,6 +46,7 @@ struct Given {
     grace_s: f64,
     connections: u32,
     per_source: u32,
+    per_site: Option<u32>,
     memory: u64,
     receive_buffer: u64,
     send_buffer: u64,
@@ -79,72 +91,113 @@ impl Given {
                 ..usual
             },
             proxy_protocol: self.proxy_protocol,
+            wait_for_client: self.wait_for_client,
             metrics: self.metrics.as_deref().map(read).transpose()?,
             backlog: self.backlog,
             half_open: span(self.half_open_s),
             connect: span(self.connect_s),
             idle: span(self.idle_s),
             grace: span(self.grace_s),
+            limits: self.change().limits,
+        })
+    }
+
+    /// The settings that may change while a gateway runs.
+    fn change(&self) -> Change {
+        Change {
             limits: Limits {
                 connections: self.connections,
                 per_source: self.per_source,
+                per_site: self.per_site.unwrap_or(SITE_SOURCES.saturating_mul(self.per_source)),
                 memory: self.memory,
             },
-        })
+            idle: span(self.idle_s),
+            grace: span(self.grace_s),
+        }
     }
 }
 
-/// A function that watches.
+/// A function that watches, and the logs.
 struct Watch {
     called: Py<PyAny>,
     classes: Arc<Classes>,
-    lines: Vec<String>,
-    notes: Vec<String>,
+    /// Connections that are over.
+    log: Log,
+    /// What a person may want to know meanwhile.
+    notes: Log,
     raised: Option<PyErr>,
     /// It has been asked once, so that the gateway has served.
     looked: bool,
 }
 
-impl Watcher for Watch {
-    fn look(&mut self) -> Wish {
-        self.looked = true;
-        let lines = std::mem::take(&mut self.lines);
-        let notes = std::mem::take(&mut self.notes);
+/// The answer of the function: what to do, lines for a person, and settings that have changed.
+type Answer = (u8, Vec<String>, Option<Given>);
+
+impl Watch {
+    fn ask(&mut self) -> PyResult<Answer> {
         Python::attach(|py| {
             let failures = self.classes.failures().into_iter().map(|error| error.into_value(py));
             let failures: Vec<_> = failures.collect();
-            let answer = py
-                .check_signals()
-                .and_then(|()| self.called.call1(py, (lines, failures, notes)))
-                .and_then(|answer| answer.extract::<u8>(py));
-            match answer {
-                Ok(0) => Wish::Serve,
-                Ok(1) => Wish::Finish,
-                Ok(_) => Wish::Stop,
-                Err(raised) => {
-                    self.raised.get_or_insert(raised);
-                    Wish::Stop
-                }
-            }
+            py.check_signals()?;
+            self.called.call1(py, (failures,))?.extract::<Answer>(py)
         })
     }
 
+    /// Waits for the last lines to be written.
+    fn finish(&self) {
+        self.log.finish(LAST_LINES);
+        self.notes.finish(LAST_LINES);
+    }
+}
+
+impl Watcher for Watch {
+    fn look(&mut self) -> Wish {
+        self.looked = true;
+        match self.ask() {
+            Ok((wish, notes, changed)) => {
+                for note in notes {
+                    self.notes.line(&note);
+                }
+                if changed.is_some() {
+                    self.log.reopen();
+                }
+                match (wish, changed) {
+                    (0, Some(given)) => Wish::Change(given.change()),
+                    (0, None) => Wish::Serve,
+                    (1, _) => Wish::Finish,
+                    _ => Wish::Stop,
+                }
+            }
+            Err(raised) => {
+                self.raised.get_or_insert(raised);
+                Wish::Stop
+            }
+        }
+    }
+
     fn ended(&mut self, record: &Record) {
-        self.lines.push(record.to_string());
+        self.log.record(&record.to_string());
     }
 
     fn note(&mut self, what: &str) {
-        self.notes.push(what.to_owned());
+        self.notes.line(what);
+    }
+
+    fn log_counts(&self) -> LogCounts {
+        self.log.counts()
     }
 }
 
 /// Runs a gateway with the settings of an object.
 ///
-/// `watch` is called ten times a second with the lines that the log has got since, one a connection that is over,
-/// with what plug-ins raised, each of which has cost its own connection, and with what an operator may want to know of
-/// the host; it returns 0 to go on, 1 to let nobody else in and finish, and 2 to stop. What it raises ends the gateway, and is raised here. Its last call, when the
-/// gateway has ended, returns to nobody; of one that has not begun there is none. `plugins` holds the classes that the
-/// settings name, as for `simulate`.
+/// `watch` is called ten times a second with what plug-ins raised, each of which has cost its own connection. It returns
+/// a tuple: 0 to go on, 1 to let nobody else in and finish, 2 to stop; lines for stderr; and settings that have changed
+/// (limits and times), or None. With changed settings the log is opened again. What it raises ends the gateway, and is
+/// raised here. Its last call, when the gateway has ended, returns to nobody; of one that has not begun there is none.
+/// `plugins` holds the classes that the settings name, as for `simulate`.
+///
+/// A line for each connection that is over goes to the file `settings.log`, or to stdout if that is None. Threads write
+/// it and stderr, so that neither holds up a connection.
 #[pyfunction]
 #[pyo3(signature = (settings, watch, plugins=None))]
 pub(crate) fn gateway(
@@ -157,13 +210,16 @@ pub(crate) fn gateway(
     // What plug-ins draw is no secret; keys and sequence numbers are drawn elsewhere.
     let seed = Seed { seed: 0, run: 0 };
     let classes = Arc::new(Classes::new(plugins.unwrap_or(&none), seed)?.apart());
-    let settings = settings.extract::<Given>()?.settings(classes.registry())?;
-    let (lines, notes, raised) = (Vec::new(), Vec::new(), None);
-    let mut watcher = Watch { called: watch, classes, lines, notes, raised, looked: false };
+    let given = settings.extract::<Given>()?;
+    let settings = given.settings(classes.registry())?;
+    let notes = Log::start(Sink::Stderr, None)?;
+    let log = Log::start(given.log.map_or(Sink::Stdout, Sink::File), Some(notes.clone()))?;
+    let mut watcher = Watch { called: watch, classes, log, notes, raised: None, looked: false };
     let outcome = py.detach(|| serve(&settings, &mut watcher));
     if watcher.looked && watcher.raised.is_none() {
         watcher.look();
     }
+    py.detach(|| watcher.finish());
     match (watcher.raised, outcome) {
         (Some(raised), _) => Err(raised),
         (None, Err(fault)) => Err(told(&fault)),

@@ -44,12 +44,26 @@ NoOffload = Annotated[
 Metrics = Annotated[str, _option("Where Prometheus asks for the metrics; off is nowhere.", _PLACE)]
 Connections = Annotated[int, _option("Connections at most.", min=1)]
 PerSource = Annotated[int, _option("Connections at most of an IPv4 address or an IPv6 /64.", min=1)]
+PerSite = Annotated[
+    int | None, _option("Connections at most of an IPv6 /48 (default: four times --per-source).", min=1)
+]
+WaitForClient = Annotated[
+    bool,
+    typer.Option("--wait-for-client", help="Connect the origin only when the client has sent a byte."),
+]
+Limits = Annotated[
+    Path | None, _option("TOML with limits, which count more than options; SIGHUP reads it again.", "FILE")
+]
+Log = Annotated[
+    Path | None,
+    _option("Where a line for each connection goes (default: stdout); SIGHUP opens it again.", "FILE"),
+]
 Backlog = Annotated[int, _option("Incomplete handshakes that are remembered; then cookies.", min=0)]
 HalfOpen = Annotated[str, _option("How long a handshake may take, 262 s at most.", "TIME")]
 ConnectTimeout = Annotated[str, _option("How long connecting to one address of the origin may take.", "TIME")]
 Idle = Annotated[str, _option("How long nothing may move.", "TIME")]
 Grace = Annotated[str, _option("How long connections may go on after SIGTERM.", "TIME")]
-Memory = Annotated[str, _option("Data in buffers, of all connections together.", "SIZE")]
+Memory = Annotated[str, _option("Data in buffers, of all connections together; divided if short.", "SIZE")]
 ReceiveBuffer = Annotated[str, _option("Receive buffer of a connection.", "SIZE")]
 SendBuffer = Annotated[str, _option("Send buffer of a subflow.", "SIZE")]
 SetupPrint = Annotated[
@@ -80,11 +94,15 @@ def gateway(
     congestion: Congestion = "cubic",
     announce: Announce = None,
     proxy_protocol: ProxyProtocol = None,
+    wait_for_client: WaitForClient = False,
     no_mptcp: NoMptcp = False,
     no_offload: NoOffload = False,
     metrics: Metrics = "127.0.0.1:9464",
+    log: Log = None,
+    limits: Limits = None,
     connections: Connections = 1024,
     per_source: PerSource = 64,
+    per_site: PerSite = None,
     backlog: Backlog = 256,
     half_open: HalfOpen = "10 s",
     connect_timeout: ConnectTimeout = "5 s",
@@ -102,8 +120,9 @@ def gateway(
     """Serve clients over Multipath TCP and TCP, and pass their bytes to an origin over plain TCP.
 
     It needs no privilege, only a TUN device that is this user's, and it changes nothing on the host:
-    --setup-print shows what root does before. A line for each connection that is over goes to stdout. SIGTERM
-    lets connections end; a second one does not. For example:
+    --setup-print shows what root does before. A line for each connection that is over goes to stdout, or to
+    --log. SIGTERM lets connections end; a second one does not. SIGHUP opens the log again and reads --limits
+    again. For example:
 
       anabranch gateway --listen 10.9.0.1:443 --origin 127.0.0.1:8443 --setup-print --public 203.0.113.7:443
       anabranch gateway --listen 10.9.0.1:443 --origin 127.0.0.1:8443 --proxy-protocol v2
@@ -114,8 +133,14 @@ def gateway(
 def _gateway(given: SimpleNamespace) -> None:
     """Serve, or print what is done before."""
     from anabranch.live import gateway as gateways
+    from anabranch.live import gateway_limits
 
-    settings = _settings(given)
+    base = _settings(given)
+
+    def reread() -> Settings:
+        return base if given.limits is None else gateway_limits.applied(base, given.limits)
+
+    settings = reread()
     if given.setup_print:
         from anabranch.live import host_setup
 
@@ -131,16 +156,10 @@ def _gateway(given: SimpleNamespace) -> None:
         )
         return
 
-    def ready() -> None:
-        at = f"; metrics at http://{settings.metrics}/metrics" if settings.metrics else ""
-        places, origins = ", ".join(settings.listen), ", ".join(settings.origin)
-        _console.note(f"serving {places} on {settings.tun} for {origins}{at}")
-
-    def log(line: str) -> None:
-        _console.out(line)
-        sys.stdout.flush()
-
-    gateways.serve(settings, ready=ready, log=log, note=_console.note)
+    at = f"; metrics at http://{settings.metrics}/metrics" if settings.metrics else ""
+    places, origins = ", ".join(settings.listen), ", ".join(settings.origin)
+    ready = f"serving {places} on {settings.tun} for {origins}{at}"
+    gateways.serve(settings, ready=ready, reread=reread)
 
 
 def _settings(given: SimpleNamespace) -> Settings:
@@ -174,7 +193,9 @@ def _settings(given: SimpleNamespace) -> Settings:
         proxy_protocol=given.proxy_protocol == "v2",
         metrics=None if given.metrics == "off" else given.metrics,
         **{name: getattr(given, name) for name in ("tun", "scheduler", "congestion")},
-        **{name: getattr(given, name) for name in ("connections", "per_source", "backlog")},
+        **{name: getattr(given, name) for name in ("connections", "per_source", "per_site", "backlog")},
+        wait_for_client=given.wait_for_client,
+        log=None if given.log is None else str(given.log),
         **{f"{name}_s": value for name, value in seconds.items()},
         **bytes_,
     )

@@ -23,10 +23,14 @@ if TYPE_CHECKING:
 
     from anabranch.plugins import Kind
 
+#: The settings that are read again.
+RELOADED = ("connections", "per_source", "per_site", "memory", "idle_s", "grace_s")
 #: What the gateway is told by a watcher: go on, let nobody else in and finish, stop at once.
 SERVE, FINISH, STOP = 0, 1, 2
 #: The signals that end a gateway: the first one gently, the second one at once.
-_ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_ENDING = (signal.SIGTERM, signal.SIGINT)
+#: The signal that opens the log again and reads the limits again.
+_RELOAD = signal.SIGHUP
 _MOST_PORT = 65_535
 #: What a socket's address has over IPv4: address and port. Over IPv6 it has a flow and a scope too.
 _IN_IPV4 = 2
@@ -62,8 +66,12 @@ class Settings:
         Whether MPTCP is spoken.
     proxy_protocol
         Whether the origin is told of its client by a header of the PROXY protocol, version 2.
+    wait_for_client
+        Whether the origin is connected only when the client has sent a byte.
     metrics
         Where the metrics are asked for; None is nowhere.
+    log
+        The file that gets a line for each connection that is over; None is stdout.
     backlog
         Handshakes that may be incomplete before cookies answer.
     half_open_s, idle_s, grace_s
@@ -71,10 +79,10 @@ class Settings:
         gateway is to finish, in seconds.
     connect_s
         How long connecting to one address of the origin may take, in seconds.
-    connections, per_source
-        The most connections, in all and of one source.
+    connections, per_source, per_site
+        The most connections, in all, of one source, and of one IPv6 /48: four times `per_source` if None.
     memory
-        Bytes that all connections may hold before no others are let in.
+        Bytes that all connections together may hold.
     receive_buffer, send_buffer
         The largest buffers of a connection, and of a subflow of it, bytes.
     """
@@ -88,7 +96,9 @@ class Settings:
     congestion: str = "cubic"
     multipath: bool = True
     proxy_protocol: bool = False
+    wait_for_client: bool = False
     metrics: str | None = None
+    log: str | None = None
     backlog: int = 256
     half_open_s: float = 10.0
     connect_s: float = 5.0
@@ -96,6 +106,7 @@ class Settings:
     grace_s: float = 30.0
     connections: int = 1024
     per_source: int = 64
+    per_site: int | None = None
     memory: int = 512 << 20
     receive_buffer: int = 4 << 20
     send_buffer: int = 4 << 20
@@ -301,21 +312,76 @@ def _exposed_metrics(place: str | None) -> str | None:
     )
 
 
-def serve(
-    settings: Settings, *, ready: Callable[[], None], log: Callable[[str], None], note: Callable[[str], None]
-) -> None:
+class _Signals:
+    """The signals that a gateway got, and what a person is to know of them.
+
+    Parameters
+    ----------
+    grace_s
+        How long connections have to end.
+    """
+
+    def __init__(self, grace_s: float) -> None:
+        self.wish, self.reload = SERVE, False
+        self.notes: list[str] = []
+        self.grace_s = grace_s
+
+    def heard(self, number: int, _: FrameType | None) -> None:
+        """Handle a signal. The first one ends the gateway gently, the second one at once."""
+        name = signal.Signals(number).name
+        if number == _RELOAD:
+            self.reload = True
+        elif self.wish == SERVE:
+            self.wish = FINISH
+            text = f"{name}: no more connections; those that are open have {self.grace_s:g} s to end"
+            self.notes.append(text)
+        elif self.wish == FINISH:
+            self.wish = STOP
+            self.notes.append(f"{name}: ending at once")
+
+    def reloaded(self, settings: Settings, reread: Callable[[], Settings]) -> Settings | None:
+        """Return the settings that count from now on if they are to be read again, and None otherwise."""
+        if not self.reload:
+            return None
+        self.reload = False
+        try:
+            found = reread()
+            _raise_descriptor_limit(found.connections)
+        except InputError as error:
+            self.notes += [*str(error).splitlines(), "SIGHUP: the limits stay as they were"]
+            return settings
+        self.grace_s = found.grace_s
+        limits = ", ".join(f"{name} = {getattr(found, name)}" for name in RELOADED)
+        self.notes.append(f"SIGHUP: the log is open again; limits: {limits}")
+        return found
+
+    @contextmanager
+    def handled(self) -> Iterator[None]:
+        """Handle signals for a while, except those that the program was started to ignore."""
+        before = {number: signal.getsignal(number) for number in (*_ENDING, _RELOAD)}
+        for number, handler in before.items():
+            if handler is not signal.SIG_IGN:
+                signal.signal(number, self.heard)
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def serve(settings: Settings, *, ready: str, reread: Callable[[], Settings] | None = None) -> None:
     """Run a gateway until a signal ends it.
+
+    Threads write the log and stderr: an output that fails or that nobody reads costs lines, no connection.
 
     Parameters
     ----------
     settings
         What it is to do.
     ready
-        Called once, when it serves.
-    log
-        Called with a line for every connection that is over.
-    note
-        Called with what a person may want to know meanwhile.
+        The line on stderr when it serves.
+    reread
+        Returns the settings with the limits read again, for SIGHUP.
 
     Raises
     ------
@@ -329,28 +395,23 @@ def serve(
     if faults:
         raise InputError(faults)
     _raise_descriptor_limit(settings.connections)
-    wishes = [SERVE]
-    told = False
-    exposed = _exposed_metrics(settings.metrics)
+    signals = _Signals(settings.grace_s)
+    signals.notes.append(ready)
+    if (exposed := _exposed_metrics(settings.metrics)) is not None:
+        signals.notes.append(exposed)
+    current = settings
 
-    def watch(lines: Sequence[str], failures: Sequence[Exception], notes: Sequence[str]) -> int:
-        nonlocal told
-        if not told:
-            told = True
-            ready()
-            if exposed is not None:
-                note(exposed)
-        for line in lines:
-            log(line)
-        for text in notes:
-            note(text)
-        for failure in failures:
-            note(str(_failed(finder, failure)))
-        return wishes[-1]
+    def watch(failures: Sequence[Exception]) -> tuple[int, list[str], Settings | None]:
+        nonlocal current
+        changed = signals.reloaded(current, reread or (lambda: settings))
+        current = changed or current
+        notes, signals.notes = signals.notes, []
+        notes += [line for failure in failures for line in str(_failed(finder, failure)).splitlines()]
+        return signals.wish, notes, changed
 
     plugged = any(finder.found.values())
     timed = deadline(serve.__code__, watch.__code__) if plugged else nullcontext()
-    with _ending(wishes, note, settings.grace_s), timed:
+    with signals.handled(), timed:
         try:
             module().gateway(settings, watch, finder.found)
         except OSError as error:
@@ -367,30 +428,6 @@ def _failed(finder: Finder, failure: Exception) -> Fault:
     return Fault(message=fault.message, where=fault.where, line=fault.line)
 
 
-@contextmanager
-def _ending(wishes: list[int], note: Callable[[str], None], grace_s: float) -> Iterator[None]:
-    """Let signals end the gateway: the first one gently, the second one at once."""
-
-    def heard(number: int, _: FrameType | None) -> None:
-        name = signal.Signals(number).name
-        if wishes[-1] == SERVE:
-            wishes.append(FINISH)
-            note(f"{name}: no more connections; those that are open have {grace_s:g} s to end")
-        elif wishes[-1] == FINISH:
-            wishes.append(STOP)
-            note(f"{name}: ending at once")
-
-    before = {number: signal.getsignal(number) for number in _ENDING}
-    for number, handler in before.items():
-        if handler is not signal.SIG_IGN:
-            signal.signal(number, heard)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
 def _missing(settings: Settings, error: OSError) -> MissingError:
     """Return the error of something that the host does not let the gateway have."""
     said = str(error.strerror or error)
@@ -399,6 +436,7 @@ def _missing(settings: Settings, error: OSError) -> MissingError:
         errno.EPERM: f"make it this user's: ip tuntap add dev {settings.tun} mode tun user $USER",
         errno.EACCES: "may this user open /dev/net/tun?",
         errno.EBUSY: "another program has it",
+        errno.ENOENT: "is the folder of --log there?",
         errno.EADDRINUSE: "another port for --metrics, or off",
     }
     return MissingError(said, hint=hints.get(error.errno or 0, ""))

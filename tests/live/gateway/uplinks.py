@@ -126,12 +126,14 @@ class Lab:
         return made
 
     @contextmanager
-    def gateway(self, *more, listen=None, origin=f"127.0.0.1:{ORIGIN_PORT}", under=()):
+    def gateway(
+        self, *more, listen=None, origin=f"127.0.0.1:{ORIGIN_PORT}", under=(), stdout=subprocess.PIPE
+    ):
         """Run a gateway as the command does, under another program where one is given."""
         listen = listen or (f"{V4}:{PORT}", f"[{V6}]:{PORT}")
         places = [word for place in listen for word in ("--listen", place)]
         command = [sys.executable, "-m", "anabranch", "gateway", *places, "--origin", origin, *more]
-        running = Gateway(self.host, [*under, *command])
+        running = Gateway(self.host, [*under, *command], stdout)
         try:
             running.wait_ready()
             yield running
@@ -142,17 +144,18 @@ class Lab:
 class Gateway:
     """A gateway that runs."""
 
-    def __init__(self, space, command):
+    def __init__(self, space, command, stdout=subprocess.PIPE):
         self._space = space
         self.process = subprocess.Popen(
             # What the tests were started to ignore, as in the background, a gateway would rightly ignore too.
             ["ip", "netns", "exec", space.name, "env", "--default-signal=HUP,INT,TERM", *command],
-            stdout=subprocess.PIPE,
+            stdout=stdout,
             stderr=subprocess.PIPE,
             text=True,
         )
         self.lines, self.notes = [], []
         pairs = ((self.process.stdout, self.lines), (self.process.stderr, self.notes))
+        pairs = [pair for pair in pairs if pair[0] is not None]
         self._readers = [threading.Thread(target=_read, args=pair, daemon=True) for pair in pairs]
         for reader in self._readers:
             reader.start()
@@ -171,7 +174,8 @@ class Gateway:
         for reader in self._readers:
             reader.join()
         for stream in (self.process.stdout, self.process.stderr):
-            stream.close()
+            if stream is not None:
+                stream.close()
 
     def wait_end(self):
         code = self.process.wait(HUNG_S)

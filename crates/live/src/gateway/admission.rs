@@ -1,10 +1,17 @@
-//! Who is let in: the most connections in all and of one source, and what was refused.
+//! Slots: the most connections in all, of a source and of a site, and which connection gives way to a new one.
+//!
+//! A slot is provisional while its client is *silent*: it has completed the handshake and sent no byte. If all slots are
+//! taken, in all or of the newcomer's source or site, the oldest silent connection among them gives way. If none is
+//! silent and all slots of the gateway are taken, a connection that stands still gives way, of the source that has the
+//! most slots; but only to a source that has at least two fewer.
 
-use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
-/// Bits of an IPv6 address that name a source: what one subscriber has (RFC 6177).
-const SOURCE_BITS: u32 = 64;
+use anabranch_units::Instant;
+
+use super::source::{site, source};
 
 /// Why somebody was not let in, or a packet not heard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -13,7 +20,9 @@ pub(super) enum Refusal {
     Connections,
     /// Its source has as many as it may have.
     Source,
-    /// All connections together hold as much memory as they may.
+    /// Its site has as many as it may have.
+    Site,
+    /// Memory is short, and its source holds more than its share.
     Memory,
     /// Its handshake was not complete in time.
     HalfOpen,
@@ -27,9 +36,10 @@ pub(super) enum Refusal {
 
 impl Refusal {
     /// Every reason.
-    pub(super) const ALL: [Self; 7] = [
+    pub(super) const ALL: [Self; 8] = [
         Self::Connections,
         Self::Source,
+        Self::Site,
         Self::Memory,
         Self::HalfOpen,
         Self::Flood,
@@ -42,6 +52,7 @@ impl Refusal {
         match self {
             Self::Connections => "connections",
             Self::Source => "source",
+            Self::Site => "site",
             Self::Memory => "memory",
             Self::HalfOpen => "half-open",
             Self::Flood => "flood",
@@ -58,76 +69,171 @@ pub struct Limits {
     pub connections: u32,
     /// Connections of one source: an IPv4 address, or the first 64 bits of an IPv6 address.
     pub per_source: u32,
-    /// Bytes that all connections may hold in their buffers before no others are let in and no more is
-    /// read of the origin.
+    /// Connections of one site: the first 48 bits of an IPv6 address.
+    pub per_site: u32,
+    /// Bytes that all connections together may hold in their buffers.
     pub memory: u64,
 }
 
-/// What a source is counted under.
-pub(super) fn source(ip: IpAddr) -> IpAddr {
-    match ip {
-        IpAddr::V4(_) => ip,
-        IpAddr::V6(ip) => match ip.to_ipv4_mapped() {
-            Some(ip) => ip.into(),
-            None => Ipv6Addr::from_bits(ip.to_bits() >> (128 - SOURCE_BITS) << (128 - SOURCE_BITS))
-                .into(),
-        },
+/// Connections that share a limit.
+#[derive(Debug, Default)]
+struct Group {
+    count: u32,
+    /// Those whose client has sent no byte, the oldest first.
+    silent: BTreeSet<u64>,
+}
+
+impl Group {
+    fn enter(&mut self, number: u64) {
+        self.count += 1;
+        self.silent.insert(number);
+    }
+
+    /// True when nobody is left.
+    fn leave(&mut self, number: u64) -> bool {
+        self.count -= 1;
+        self.silent.remove(&number);
+        self.count == 0
     }
 }
 
-/// Those that are in.
+/// The outcome of a request for a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Slot {
+    Free,
+    /// It is free when this connection has gone.
+    TakenBy(u64),
+}
+
+/// The connections that have a slot. A number is given once, and later connections have larger ones.
 #[derive(Debug)]
 pub(super) struct Admission {
     limits: Limits,
-    open: u32,
-    by_source: BTreeMap<IpAddr, u32>,
+    all: Group,
+    sources: BTreeMap<IpAddr, Group>,
+    sites: BTreeMap<IpAddr, Group>,
+    /// The source of each connection.
+    members: BTreeMap<u64, IpAddr>,
+    /// Connections that stand still, those of the source with the most slots first.
+    stalled: Vec<u64>,
     refused: [u64; Refusal::ALL.len()],
-    /// Bytes held when they were last counted.
-    held: u64,
 }
 
 impl Admission {
     pub(super) fn new(limits: Limits) -> Self {
         Self {
             limits,
-            open: 0,
-            by_source: BTreeMap::new(),
+            all: Group::default(),
+            sources: BTreeMap::new(),
+            sites: BTreeMap::new(),
+            members: BTreeMap::new(),
+            stalled: Vec::new(),
             refused: [0; Refusal::ALL.len()],
-            held: 0,
         }
     }
 
-    /// Whether one more from this address has room; a refusal is counted.
+    /// Changes the limits. Connections beyond new ones stay.
+    pub(super) fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
+    /// Whether a connection from this address would have a slot; a refusal is counted. Nothing gives way yet.
     pub(super) fn admits(&mut self, from: IpAddr) -> bool {
-        let of_source = self.by_source.get(&source(from)).copied().unwrap_or(0);
-        let refusal = if self.open >= self.limits.connections {
-            Refusal::Connections
-        } else if of_source >= self.limits.per_source {
-            Refusal::Source
-        } else if self.is_full() {
-            Refusal::Memory
-        } else {
-            return true;
+        self.find(from).map_err(|refusal| self.refuse(refusal)).is_ok()
+    }
+
+    /// Takes a slot for a connection. Returns the one that has to give way, if any: it has no slot any more.
+    ///
+    /// # Errors
+    /// There is no slot. The refusal is counted.
+    pub(super) fn enter(&mut self, number: u64, from: IpAddr) -> Result<Option<u64>, Refusal> {
+        let slot = self.find(from).inspect_err(|refusal| self.refuse(*refusal))?;
+        let gives_way = match slot {
+            Slot::Free => None,
+            Slot::TakenBy(other) => {
+                self.leave(other);
+                Some(other)
+            }
         };
-        self.refuse(refusal);
-        false
+        let source = source(from);
+        self.members.insert(number, source);
+        self.all.enter(number);
+        self.sources.entry(source).or_default().enter(number);
+        self.sites.entry(site(source)).or_default().enter(number);
+        Ok(gives_way)
     }
 
-    /// One more is in.
-    pub(super) fn enter(&mut self, from: IpAddr) {
-        self.open += 1;
-        *self.by_source.entry(source(from)).or_default() += 1;
-    }
-
-    /// One has left.
-    pub(super) fn leave(&mut self, from: IpAddr) {
-        self.open -= 1;
-        if let Some(count) = self.by_source.get_mut(&source(from)) {
-            *count -= 1;
-            if *count == 0 {
-                self.by_source.remove(&source(from));
+    /// The client of a connection has sent a byte.
+    pub(super) fn note_heard(&mut self, number: u64) {
+        if self.all.silent.remove(&number)
+            && let Some(source) = self.members.get(&number)
+        {
+            let groups = [self.sources.get_mut(source), self.sites.get_mut(&site(*source))];
+            for group in groups.into_iter().flatten() {
+                group.silent.remove(&number);
             }
         }
+    }
+
+    /// A connection is over, or has given way before.
+    pub(super) fn leave(&mut self, number: u64) {
+        let Some(source) = self.members.remove(&number) else { return };
+        self.all.leave(number);
+        for (groups, of) in [(&mut self.sources, source), (&mut self.sites, site(source))] {
+            if groups.get_mut(&of).is_some_and(|group| group.leave(number)) {
+                groups.remove(&of);
+            }
+        }
+    }
+
+    /// Notes the connections that stand still, each with the time since which it does.
+    pub(super) fn note_stalled(&mut self, stalled: impl IntoIterator<Item = (Instant, u64)>) {
+        let known = stalled.into_iter().filter(|(_, number)| self.members.contains_key(number));
+        let mut stalled: Vec<_> = known.collect();
+        stalled
+            .sort_by_key(|(since, number)| (Reverse(self.slots_beside(*number)), *since, *number));
+        self.stalled = stalled.into_iter().map(|(_, number)| number).collect();
+    }
+
+    /// Whether so many slots are taken that it matters which connections stand still.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.all.count >= self.limits.connections / 4 * 3
+    }
+
+    /// The slots of a connection's source.
+    fn slots_beside(&self, number: u64) -> u32 {
+        self.members.get(&number).map_or(0, |source| self.slots_of(*source))
+    }
+
+    fn slots_of(&self, source: IpAddr) -> u32 {
+        self.sources.get(&source).map_or(0, |it| it.count)
+    }
+
+    /// The slot that a connection from an address would have.
+    fn find(&self, from: IpAddr) -> Result<Slot, Refusal> {
+        let from = source(from);
+        let Limits { connections, per_source, per_site, .. } = self.limits;
+        let of_source = self.sources.get(&from);
+        let of_site = self.sites.get(&site(from)).filter(|_| from.is_ipv6());
+        let groups = [
+            (of_source, per_source, Refusal::Source),
+            (of_site, per_site, Refusal::Site),
+            (Some(&self.all), connections, Refusal::Connections),
+        ];
+        // One that gives way frees a slot of the larger groups too.
+        for (group, limit, refusal) in groups {
+            let Some(group) = group.filter(|it| it.count >= limit) else { continue };
+            let silent = group.silent.first().copied();
+            let stalled = || self.stalled_for(from).filter(|_| refusal == Refusal::Connections);
+            return silent.or_else(stalled).map(Slot::TakenBy).ok_or(refusal);
+        }
+        Ok(Slot::Free)
+    }
+
+    /// The connection that stands still and gives way to a source.
+    fn stalled_for(&self, from: IpAddr) -> Option<u64> {
+        let other = self.stalled.iter().find(|it| self.members.contains_key(it))?;
+        (self.slots_beside(*other) > self.slots_of(from) + 1).then_some(*other)
     }
 
     /// Counts a refusal.
@@ -139,75 +245,134 @@ impl Admission {
     pub(super) fn refused(&self, refusal: Refusal) -> u64 {
         self.refused[refusal as usize]
     }
-
-    /// Connections hold so many bytes now.
-    pub(super) fn set_held(&mut self, bytes: u64) {
-        self.held = bytes;
-    }
-
-    /// Bytes that were held when they were last counted.
-    pub(super) fn held(&self) -> u64 {
-        self.held
-    }
-
-    /// They hold as much as they may.
-    pub(super) fn is_full(&self) -> bool {
-        self.held >= self.limits.memory
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use anabranch_units::Duration;
+
     use super::*;
+
+    const LIMITS: Limits = Limits { connections: 4, per_source: 2, per_site: 3, memory: 1000 };
 
     fn ip(text: &str) -> IpAddr {
         text.parse().expect("an address")
     }
 
-    fn admission() -> Admission {
-        Admission::new(Limits { connections: 3, per_source: 2, memory: 1000 })
+    /// An admission whose connections have numbers from 1 on and come from these addresses, each heard of.
+    fn heard(limits: Limits, from: &[&str]) -> Admission {
+        let mut admission = Admission::new(limits);
+        for (number, from) in (1..).zip(from) {
+            assert_eq!(admission.enter(number, ip(from)), Ok(None), "{from}");
+            admission.note_heard(number);
+        }
+        admission
     }
 
     #[test]
-    fn a_source_gets_its_share_and_no_more() {
-        let mut admission = admission();
-        for _ in 0..2 {
-            assert!(admission.admits(ip("192.0.2.1")));
-            admission.enter(ip("192.0.2.1"));
-        }
+    fn a_source_has_as_many_as_it_may_have() {
+        let mut admission = heard(LIMITS, &["192.0.2.1", "192.0.2.1"]);
         assert!(!admission.admits(ip("192.0.2.1")));
-        assert!(!admission.admits(ip("::ffff:192.0.2.1")), "the same address, mapped");
+        assert_eq!(
+            admission.enter(9, ip("::ffff:192.0.2.1")),
+            Err(Refusal::Source),
+            "the same address"
+        );
         assert!(admission.admits(ip("192.0.2.2")));
         assert_eq!(admission.refused(Refusal::Source), 2);
-        admission.leave(ip("192.0.2.1"));
-        assert!(admission.admits(ip("192.0.2.1")));
+        admission.leave(1);
+        assert_eq!(admission.enter(9, ip("192.0.2.1")), Ok(None));
     }
 
     #[test]
-    fn one_subscriber_s_ipv6_addresses_are_one_source() {
-        let mut admission = admission();
-        admission.enter(ip("2001:db8:0:1::1"));
-        admission.enter(ip("2001:db8:0:1:ffff::2"));
-        assert!(!admission.admits(ip("2001:db8:0:1::3")));
-        assert!(admission.admits(ip("2001:db8:0:2::3")));
+    fn sources_of_ipv6_have_64_bits_and_sites_48() {
+        let mut admission = heard(LIMITS, &["2001:db8:0:1::1", "2001:db8:0:1:ffff::2"]);
+        assert_eq!(admission.enter(9, ip("2001:db8:0:1::3")), Err(Refusal::Source));
+        assert_eq!(admission.enter(9, ip("2001:db8:0:2::3")), Ok(None));
+        admission.note_heard(9);
+        assert_eq!(admission.enter(10, ip("2001:db8:0:3::3")), Err(Refusal::Site));
+        assert_eq!(admission.refused(Refusal::Site), 1);
+        assert_eq!(admission.enter(10, ip("2001:db8:1:3::3")), Ok(None));
     }
 
     #[test]
     fn all_together_have_a_limit_and_nobody_who_left_is_remembered() {
-        let mut admission = admission();
-        for last in 1..=3 {
-            admission.enter(ip(&format!("192.0.2.{last}")));
-        }
+        let from = ["192.0.2.1", "192.0.2.2", "192.0.2.3", "2001:db8::1"];
+        let mut admission = heard(LIMITS, &from);
         assert!(!admission.admits(ip("192.0.2.9")));
         assert_eq!(admission.refused(Refusal::Connections), 1);
-        for last in 1..=3 {
-            admission.leave(ip(&format!("192.0.2.{last}")));
+        for number in 1..=4 {
+            admission.leave(number);
+            admission.leave(number);
         }
-        assert!(admission.by_source.is_empty());
-        admission.set_held(1000);
-        assert!(!admission.admits(ip("192.0.2.9")));
-        assert_eq!(admission.refused(Refusal::Memory), 1);
-        admission.set_held(999);
+        assert!(admission.sources.is_empty() && admission.sites.is_empty());
+        assert!(admission.members.is_empty());
         assert!(admission.admits(ip("192.0.2.9")));
+    }
+
+    #[test]
+    fn the_oldest_silent_connection_gives_way() {
+        let mut admission = Admission::new(LIMITS);
+        for (number, from) in (1..).zip(["192.0.2.1", "192.0.2.2", "192.0.2.2", "192.0.2.3"]) {
+            assert_eq!(admission.enter(number, ip(from)), Ok(None));
+        }
+        admission.note_heard(1);
+        // Its own source is full: the oldest of that. Of all the oldest otherwise.
+        assert_eq!(admission.enter(5, ip("192.0.2.2")), Ok(Some(2)));
+        assert_eq!(admission.enter(6, ip("192.0.2.4")), Ok(Some(3)));
+        for number in [4, 5, 6] {
+            admission.note_heard(number);
+        }
+        assert_eq!(admission.enter(7, ip("192.0.2.5")), Err(Refusal::Connections));
+        // One that gave way has left already.
+        admission.leave(3);
+        assert_eq!(admission.all.count, 4);
+    }
+
+    #[test]
+    fn the_oldest_silent_connection_of_a_full_site_gives_way() {
+        let mut admission = Admission::new(LIMITS);
+        for (number, from) in
+            (1..).zip(["192.0.2.1", "2001:db8:0:1::1", "2001:db8:0:2::1", "2001:db8:0:3::1"])
+        {
+            assert_eq!(admission.enter(number, ip(from)), Ok(None));
+        }
+        assert_eq!(admission.enter(5, ip("2001:db8:0:4::1")), Ok(Some(2)));
+    }
+
+    #[test]
+    fn a_request_that_would_make_one_give_way_changes_nothing() {
+        let mut admission = Admission::new(Limits { connections: 1, ..LIMITS });
+        assert_eq!(admission.enter(1, ip("192.0.2.1")), Ok(None));
+        for _ in 0..3 {
+            assert!(admission.admits(ip("192.0.2.2")), "its handshake may be forged");
+        }
+        assert_eq!(admission.enter(2, ip("192.0.2.2")), Ok(Some(1)));
+    }
+
+    #[test]
+    fn a_connection_that_stands_still_gives_way_to_a_source_with_fewer_slots() {
+        let limits = Limits { per_source: 3, ..LIMITS };
+        let from = ["192.0.2.1", "192.0.2.2", "192.0.2.2", "192.0.2.2"];
+        let mut admission = heard(limits, &from);
+        assert!(admission.is_crowded());
+        assert!(!admission.admits(ip("192.0.2.9")), "none stands still");
+        let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
+        // The first one has stood still for longest, but its source has one slot.
+        admission.note_stalled([(at(1), 1), (at(3), 2), (at(2), 3)]);
+        assert_eq!(admission.enter(5, ip("192.0.2.9")), Ok(Some(3)));
+        admission.note_heard(5);
+        // Two against one are as equal as can be.
+        assert_eq!(admission.enter(6, ip("192.0.2.1")), Err(Refusal::Connections));
+        assert_eq!(admission.enter(6, ip("192.0.2.8")), Ok(Some(2)));
+    }
+
+    #[test]
+    fn new_limits_hold_for_newcomers() {
+        let mut admission = heard(LIMITS, &["192.0.2.1", "192.0.2.1"]);
+        admission.set_limits(Limits { per_source: 3, ..LIMITS });
+        assert!(admission.admits(ip("192.0.2.1")));
+        admission.set_limits(Limits { connections: 1, ..LIMITS });
+        assert!(!admission.admits(ip("192.0.2.2")));
     }
 }

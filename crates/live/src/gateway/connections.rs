@@ -47,7 +47,7 @@ impl Gateway<'_> {
             match event {
                 Event::Connected => self.welcome(now, handle),
                 Event::Drained => self.part(now, handle),
-                event => self.note(handle, event),
+                event => self.note(now, handle, event),
             }
         }
         any
@@ -58,16 +58,18 @@ impl Gateway<'_> {
         let Some(connection) = self.endpoint.get(handle) else { return };
         let multipath = connection.is_multipath();
         let Some(first) = connection.tuples().next() else { return };
-        if !self.admission.admits(first.remote.ip()) {
+        let number = ORIGINS + self.made;
+        let Ok(gives_way) = self.admission.enter(number, first.remote.ip()) else {
             if let Some(connection) = self.endpoint.get_mut(handle) {
                 break_off(now, connection);
             }
             return;
-        }
-        self.admission.enter(first.remote.ip());
-        self.metrics.accepted[usize::from(!multipath)] += 1;
-        let number = ORIGINS + self.made;
+        };
         self.made += 1;
+        self.metrics.accepted[usize::from(!multipath)] += 1;
+        if let Some(other) = gives_way {
+            self.fail(other, End::GaveWay);
+        }
         let header = if self.settings.proxy_protocol {
             proxy_protocol::header(first.remote, first.local)
         } else {
@@ -81,8 +83,21 @@ impl Gateway<'_> {
             self.places.resize(place + 1, None);
         }
         self.places[place] = Some((handle, number));
-        self.call(now, number);
+        if !self.settings.wait_for_client {
+            self.call(now, number);
+        }
         self.touched.insert(number);
+    }
+
+    /// A client has sent its first byte, or has finished without one.
+    fn note_heard(&mut self, now: Instant, number: u64, event: Event) {
+        if event == Event::Readable {
+            self.admission.note_heard(number);
+        }
+        let serves = self.served.get(&number).is_some_and(|it| it.end.is_none());
+        if self.settings.wait_for_client && serves {
+            self.call(now, number);
+        }
     }
 
     /// Connects to the origin at the next of its addresses. If none is left, the client is reset; if the host has no
@@ -143,7 +158,7 @@ impl Gateway<'_> {
     }
 
     /// A client's connection has news.
-    fn note(&mut self, handle: ConnectionHandle, event: Event) {
+    fn note(&mut self, now: Instant, handle: ConnectionHandle, event: Event) {
         match event {
             Event::FellBack => self.metrics.fallbacks += 1,
             Event::SubflowEstablished(_) => self.metrics.joined += 1,
@@ -153,6 +168,12 @@ impl Gateway<'_> {
         let Some(served) = self.served.get_mut(&number) else { return };
         served.relay.note_client(event);
         served.fell_back |= event == Event::FellBack;
+        if matches!(event, Event::Readable | Event::PeerFinished)
+            && std::mem::take(&mut served.silent)
+        {
+            self.note_heard(now, number, event);
+        }
+        let Some(served) = self.served.get_mut(&number) else { return };
         if event == Event::Closed && served.end.is_none() {
             if served.linger.is_some() {
                 served.end = Some(End::OriginBroke);
@@ -168,7 +189,7 @@ impl Gateway<'_> {
     /// Moves what there is to be moved of one connection.
     pub(super) fn drive(&mut self, now: Instant, number: u64) {
         loop {
-            let full = self.admission.is_full();
+            let room = self.readable_now(number);
             let Some(served) = self.served.get_mut(&number) else { return };
             if served.linger.is_some() {
                 return self.discard(now, number);
@@ -192,18 +213,26 @@ impl Gateway<'_> {
             }
             let Some(handle) = served.handle else { return self.flush(now, number) };
             let Some(client) = self.endpoint.get_mut(handle) else { return };
-            origin.rest(full);
+            origin.rest(room == 0);
             // A connection that is alone is read soonest by this thread. Where others wait for it, readers help.
             origin.set_submits(!self.touched.is_empty());
-            let more = !full || origin.held() > 0;
-            match served.relay.pump(now, client, origin, more) {
+            let (before, most) = (served.relay.moved()[1], room.max(origin.held()));
+            match served.relay.pump(now, client, origin, most) {
                 Ok(true) => served.active = now,
                 Ok(false) => {}
                 // The end of the client's side is news of its own.
                 Err(_) if client.is_closed() => return,
                 Err(_) => return self.lose_origin(now, number),
             }
-            if !origin.has_news() {
+            let has_news = origin.has_news();
+            let read = served.relay.moved()[1] - before;
+            if read >= room {
+                self.held_back.insert(number);
+            }
+            if self.shares.note_read(read) {
+                self.next_count = now;
+            }
+            if !has_news {
                 return;
             }
         }
@@ -307,7 +336,8 @@ impl Gateway<'_> {
     /// Nothing of a connection is left: it is told of.
     fn finish(&mut self, now: Instant, number: u64) {
         let Some(served) = self.served.remove(&number) else { return };
-        self.admission.leave(served.client().ip());
+        self.admission.leave(number);
+        self.held_back.remove(&number);
         let record = served.record(now, served.end.unwrap_or(End::Client));
         self.metrics.note_end(&record);
         self.watcher.ended(&record);
@@ -322,7 +352,7 @@ impl Gateway<'_> {
         for number in lingering {
             self.discard(now, number);
         }
-        let idle = self.settings.idle;
+        let idle = self.idle;
         let due = self.served.iter().filter_map(|(number, served)| {
             if served.linger.is_some_and(|until| until <= now) {
                 Some((*number, End::OriginBroke))

@@ -7,7 +7,9 @@ use std::net::IpAddr;
 use rustix::io::Errno;
 
 use super::admission::{Admission, Refusal};
+use super::log::LogCounts;
 use super::record::{End, PathRecord, Record};
+use super::shares::Shares;
 use crate::errno::Named;
 
 /// What the subflows at one of our addresses carried.
@@ -61,12 +63,16 @@ pub(super) struct Moment<'a> {
     pub(super) paths: Vec<PathRecord>,
     /// Who was let in.
     pub(super) admission: &'a Admission,
+    /// What connections hold.
+    pub(super) shares: &'a Shares,
     /// Packets that the kernel did not take.
     pub(super) refused_packets: u64,
     /// Many packets are written by one system call.
     pub(super) io_uring: bool,
     /// No more connections are let in.
     pub(super) closing: bool,
+    /// What became of the log's lines.
+    pub(super) log: LogCounts,
 }
 
 const PROTOCOLS: [&str; 2] = ["mptcp", "tcp"];
@@ -115,7 +121,16 @@ impl Metrics {
         page.gauge("half_open_connections", "Handshakes that are not complete.");
         page.row("half_open_connections", moment.half_open);
         page.gauge("held_bytes", "Bytes that connections hold in their buffers.");
-        page.row("held_bytes", moment.admission.held());
+        page.row("held_bytes", moment.shares.held());
+        page.gauge("memory_limit_bytes", "Bytes that connections may hold together.");
+        page.row("memory_limit_bytes", moment.shares.limit());
+        page.gauge("memory_short", "1 while memory is short and divided into shares.");
+        page.row("memory_short", u64::from(moment.shares.is_short()));
+        page.gauge(
+            "paused_connections",
+            "Connections above their share, whose origin is not read.",
+        );
+        page.row("paused_connections", moment.shares.paused() as u64);
         page.gauge("closing", "1 once no more connections are let in.");
         page.row("closing", u64::from(moment.closing));
         page.counter("relayed_bytes_total", "Bytes passed between clients and the origin.");
@@ -131,6 +146,9 @@ impl Metrics {
         page.row("packets_refused_total", moment.refused_packets);
         page.gauge("io_uring", "1 while many packets are written by one system call (io_uring).");
         page.row("io_uring", u64::from(moment.io_uring));
+        page.counter("log_lines_total", "Lines of the log, by what became of them.");
+        let LogCounts { written, dropped } = moment.log;
+        page.rows("log_lines_total", "outcome", [("written", written), ("dropped", dropped)]);
         self.paths(moment, &mut page);
         page.text
     }
@@ -208,8 +226,10 @@ mod tests {
         let record = Record { end: End::Idle, ..example() };
         let mut metrics = Metrics { accepted: [2, 0], ..Metrics::default() };
         metrics.note_end(&record);
-        let mut admission = Admission::new(Limits { connections: 1, per_source: 1, memory: 1 });
+        let mut admission =
+            Admission::new(Limits { connections: 1, per_source: 1, per_site: 1, memory: 7 });
         admission.refuse(Refusal::Source);
+        let shares = Shares::new(7);
         let page = metrics.page(&Moment {
             open: [1, 0],
             half_open: 5,
@@ -217,9 +237,11 @@ mod tests {
             relayed: [100, 200],
             paths: record.paths.clone(),
             admission: &admission,
+            shares: &shares,
             refused_packets: 0,
             io_uring: true,
             closing: false,
+            log: LogCounts { written: 3, dropped: 4 },
         });
         for line in [
             "# TYPE anabranch_gateway_connections gauge",
@@ -230,7 +252,12 @@ mod tests {
             "anabranch_gateway_refused_total{reason=\"source\"} 1",
             "anabranch_gateway_refused_total{reason=\"half-open\"} 6",
             "anabranch_gateway_half_open_connections 5",
+            "anabranch_gateway_memory_limit_bytes 7",
+            "anabranch_gateway_memory_short 0",
+            "anabranch_gateway_paused_connections 0",
             "anabranch_gateway_io_uring 1",
+            "anabranch_gateway_log_lines_total{outcome=\"written\"} 3",
+            "anabranch_gateway_log_lines_total{outcome=\"dropped\"} 4",
             "anabranch_gateway_relayed_bytes_total{direction=\"from_client\"} 108",
             "anabranch_gateway_relayed_bytes_total{direction=\"to_client\"} 207",
             "anabranch_gateway_subflow_bytes_total{address=\"10.9.0.1\",direction=\"to_client\"} 14",

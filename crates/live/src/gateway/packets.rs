@@ -11,8 +11,9 @@ use anabranch_wire::{
 };
 use bytes::Bytes;
 
-use super::admission::{Refusal, source};
+use super::admission::Refusal;
 use super::record::End;
+use super::source::source;
 use super::{Gateway, GatewayError};
 use crate::header;
 use crate::icmp::{self, Heard};
@@ -108,7 +109,7 @@ impl Gateway<'_> {
         let tuple = FourTuple::of_receiver(&packet);
         let FourTuple { local, remote } = tuple;
         let opening = opens(segment) && self.settings.listen.contains(&local);
-        if opening && self.closing.is_none() && !self.admission.admits(remote.ip()) {
+        if opening && self.closing.is_none() && !self.admits(remote.ip()) {
             return Ok(());
         }
         let reached = self.endpoint.handle_merged(now, tuple, segment, told.segment_size);

@@ -24,6 +24,10 @@ pub enum End {
     OriginBroke,
     /// Nothing moved for as long as the idle time.
     Idle,
+    /// It held more than its share while memory was short, and its bytes did not leave.
+    Memory,
+    /// Its slot was needed: the client had sent nothing, or the connection stood still.
+    GaveWay,
     /// The gateway ended before it did.
     Shutdown,
     /// Its scheduler or controller failed.
@@ -34,13 +38,15 @@ pub enum End {
 
 impl End {
     /// Every reason.
-    pub(super) const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 11] = [
         Self::Finished,
         Self::Client,
         Self::OriginRefused,
         Self::NoSocket,
         Self::OriginBroke,
         Self::Idle,
+        Self::Memory,
+        Self::GaveWay,
         Self::Shutdown,
         Self::Plugin,
         Self::Defect,
@@ -55,6 +61,8 @@ impl End {
             Self::NoSocket => "no-socket",
             Self::OriginBroke => "origin-broke",
             Self::Idle => "idle",
+            Self::Memory => "memory",
+            Self::GaveWay => "gave-way",
             Self::Shutdown => "shutdown",
             Self::Plugin => "plug-in-failed",
             Self::Defect => "defect",

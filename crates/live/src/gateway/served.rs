@@ -10,7 +10,9 @@ use crate::relay::Relay;
 use crate::socket::Socket;
 
 use super::calling::Calling;
+use super::progress::Progress;
 use super::record::{End, PathRecord, Record};
+use super::shares::Holding;
 
 /// Pairs of addresses whose bytes are counted; what further ones bring counts as the last one's.
 const MOST_PATHS: usize = 32;
@@ -31,8 +33,9 @@ pub(super) struct Served {
     since: Instant,
     /// When something moved last.
     pub(super) active: Instant,
-    /// What its connection held when it was last looked at.
-    held: u64,
+    /// The client has sent no byte.
+    pub(super) silent: bool,
+    progress: Progress,
     /// What came from the client, by the addresses that it came between.
     pub(super) received: Vec<(FourTuple, u64)>,
     /// The origin reads no more, but has said all: until then the client may take it.
@@ -65,7 +68,8 @@ impl Served {
             fell_back: false,
             since: now,
             active: now,
-            held: 0,
+            silent: true,
+            progress: Progress::new(now),
             received: Vec::new(),
             linger: None,
             end: None,
@@ -74,15 +78,31 @@ impl Served {
         }
     }
 
-    /// Bytes that it holds beside its connection.
-    pub(super) fn held_beside(&self) -> u64 {
-        self.relay.held() + self.origin.as_ref().map_or(0, Socket::held)
+    /// Bytes that the gateway holds for it, of the client and of the origin, with those of its connection.
+    pub(super) fn held(&self, [of_client, of_origin]: [u64; 2]) -> [u64; 2] {
+        let [up, down] = self.relay.held();
+        let read = self.origin.as_ref().map_or(0, Socket::held);
+        [of_client + up, of_origin + down + read]
     }
 
-    /// What its connection holds now: less than before is bytes that the client took.
-    pub(super) fn note_held(&mut self, now: Instant, bytes: u64) {
-        if std::mem::replace(&mut self.held, bytes) > bytes {
+    /// Measures its progress. `of_connection` is what its connection holds of the client and of the origin.
+    pub(super) fn measure(
+        &mut self,
+        now: Instant,
+        number: u64,
+        of_connection: [u64; 2],
+    ) -> Holding {
+        let [up, down] = self.relay.moved();
+        if self.progress.note(now, [up, down.saturating_sub(of_connection[1])]) {
             self.active = now;
+        }
+        let held = self.held(of_connection);
+        Holding {
+            number,
+            from: self.client().ip(),
+            bytes: held[0] + held[1],
+            drain_time: self.progress.drain_time(held),
+            moved_at: self.progress.moved_at(),
         }
     }
 

@@ -178,6 +178,17 @@ impl Connection {
         self.out.end - self.out.una + self.input.held() + waiting
     }
 
+    /// Bytes that it holds of what it received and did not hand on, and of what it sends and is not acknowledged.
+    /// What was received counts with its memory (`truesize`) if that is more: a segment of one byte takes a buffer too.
+    pub fn memory_held(&self) -> [u64; 2] {
+        let waits = |it: &Subflow| it.receive.out_of_order_bytes() + it.receive.held_bytes();
+        let bytes = self.subflows.iter().map(waits).sum::<u64>()
+            + self.input.parked.bytes()
+            + self.input.held();
+        let memory = self.subflows.iter().map(|it| it.receive.memory()).sum::<u64>();
+        [bytes.max(memory + self.input.memory()), self.out.end - self.out.una]
+    }
+
     /// The application has read `bytes`. Plain TCP measures after every segment and leaves out what
     /// still waits (`tcp_rcv_space_adjust`).
     #[inline]

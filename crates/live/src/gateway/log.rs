@@ -1,0 +1,282 @@
+//! The log: lines that a thread of its own writes, so that a full disk or a reader that stopped holds up no connection.
+//!
+//! Lines wait in a queue that has a bound. A line for which it has no room is dropped and counted, and so is one that
+//! cannot be written. The next line that can be written says how many are missing.
+
+use std::collections::VecDeque;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::Builder;
+use std::time::{Duration, SystemTime};
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+
+/// The most lines, and bytes of them, that wait.
+const MOST_LINES: usize = 8192;
+const MOST_BYTES: usize = 2 << 20;
+/// The permissions of a new file: its owner and group may read it.
+const MODE: u32 = 0o640;
+
+/// Where a log is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sink {
+    /// The program's standard output.
+    Stdout,
+    /// The program's standard error.
+    Stderr,
+    /// The end of a file, which is made if there is none.
+    File(PathBuf),
+}
+
+impl Sink {
+    fn open(&self) -> io::Result<OwnedFd> {
+        match self {
+            Self::Stdout => io::stdout().as_fd().try_clone_to_owned(),
+            Self::Stderr => io::stderr().as_fd().try_clone_to_owned(),
+            Self::File(path) => {
+                let opened: File =
+                    OpenOptions::new().append(true).create(true).mode(MODE).open(path)?;
+                Ok(opened.into())
+            }
+        }
+    }
+}
+
+/// What became of a log's lines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogCounts {
+    /// Lines that were written.
+    pub written: u64,
+    /// Lines for which there was no room, or that could not be written.
+    pub dropped: u64,
+}
+
+/// The lines that wait, and what is to be done next.
+#[derive(Debug, Default)]
+struct Queue {
+    lines: VecDeque<String>,
+    bytes: usize,
+    counts: LogCounts,
+    /// Dropped lines that the log does not mention yet.
+    unmentioned: u64,
+    /// The file is to be opened again first.
+    reopen: bool,
+    /// No more lines come.
+    closed: bool,
+    /// Lines are being written.
+    busy: bool,
+}
+
+impl Queue {
+    /// Adds a line, or drops it.
+    fn push(&mut self, line: String) {
+        if self.lines.len() >= MOST_LINES || self.bytes + line.len() > MOST_BYTES {
+            self.note_dropped(1);
+            return;
+        }
+        self.bytes += line.len();
+        self.lines.push_back(line);
+    }
+
+    /// Takes the oldest line, with the number of dropped lines that the log has to mention before it.
+    fn pop(&mut self) -> Option<(String, u64)> {
+        let line = self.lines.pop_front()?;
+        self.bytes -= line.len();
+        self.busy = true;
+        Some((line, std::mem::take(&mut self.unmentioned)))
+    }
+
+    fn note_dropped(&mut self, lines: u64) {
+        self.counts.dropped += lines;
+        self.unmentioned += lines;
+    }
+}
+
+/// A log; a clone is the same one.
+#[derive(Clone, Debug)]
+pub struct Log(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    queue: Mutex<Queue>,
+    changed: Condvar,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        // Nothing of it panics halfway.
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Log {
+    /// Starts a log. What goes wrong with it later is written to `notes`.
+    ///
+    /// # Errors
+    /// The file cannot be opened, or the system has no thread to give.
+    #[expect(clippy::disallowed_methods, reason = "the real world has threads")]
+    pub fn start(sink: Sink, notes: Option<Log>) -> io::Result<Self> {
+        let output = match sink.open() {
+            // A program without that stream has a log that drops everything.
+            Err(_) if !matches!(sink, Sink::File(_)) => None,
+            opened => Some(opened?),
+        };
+        let log = Self(Arc::default());
+        let shared = Arc::clone(&log.0);
+        let mut writer = Writer { sink, output, notes, faulty: false, cut: false };
+        Builder::new().name("log".into()).spawn(move || writer.run(&shared))?;
+        Ok(log)
+    }
+
+    /// Adds a line with the time in front of it. It never waits.
+    pub fn line(&self, text: &str) {
+        self.0.lock().push(format!("{} {text}\n", timestamp()));
+        self.0.changed.notify_all();
+    }
+
+    /// Adds a line whose first key is the time.
+    pub fn record(&self, text: &str) {
+        self.0.lock().push(format!("time={} {text}\n", timestamp()));
+        self.0.changed.notify_all();
+    }
+
+    /// Opens the file again, which may have been renamed since. Lines that wait are written to the old one.
+    pub fn reopen(&self) {
+        self.0.lock().reopen = true;
+        self.0.changed.notify_all();
+    }
+
+    /// What became of its lines.
+    pub fn counts(&self) -> LogCounts {
+        self.0.lock().counts
+    }
+
+    /// Waits until all lines are written, for no longer than `patience`, and ends the log.
+    pub fn finish(&self, patience: Duration) {
+        let mut queue = self.0.lock();
+        queue.closed = true;
+        self.0.changed.notify_all();
+        let waits = |queue: &mut Queue| queue.busy || !queue.lines.is_empty();
+        let _ = self.0.changed.wait_timeout_while(queue, patience, waits);
+    }
+}
+
+/// What writes a log.
+struct Writer {
+    sink: Sink,
+    output: Option<OwnedFd>,
+    notes: Option<Log>,
+    /// The last line could not be written.
+    faulty: bool,
+    /// The last line was written in part.
+    cut: bool,
+}
+
+impl Writer {
+    /// Writes lines until the log is closed.
+    fn run(&mut self, shared: &Shared) {
+        let mut queue = shared.lock();
+        loop {
+            let idle = |queue: &mut Queue| queue.lines.is_empty() && !queue.reopen && !queue.closed;
+            queue = shared.changed.wait_while(queue, idle).unwrap_or_else(PoisonError::into_inner);
+            if let Some((line, missing)) = queue.pop() {
+                drop(queue);
+                let told = missing == 0 || self.write(&missing_line(missing));
+                let written = told && self.write(&line);
+                queue = shared.lock();
+                queue.unmentioned += if told { 0 } else { missing };
+                if written {
+                    queue.counts.written += 1;
+                } else {
+                    queue.note_dropped(1);
+                }
+                queue.busy = false;
+                shared.changed.notify_all();
+            } else if std::mem::take(&mut queue.reopen) {
+                drop(queue);
+                self.reopen();
+                queue = shared.lock();
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Opens the file again. If that fails, lines go to the old one.
+    fn reopen(&mut self) {
+        match self.sink.open() {
+            Ok(output) => (self.output, self.cut) = (Some(output), false),
+            Err(error) => self.note(&format!("the log cannot be opened again: {error}")),
+        }
+    }
+
+    /// Writes a line; true if all of it was written.
+    fn write(&mut self, line: &str) -> bool {
+        let outcome = match &self.output {
+            Some(output) if self.cut => {
+                write_all(output, b"\n").and_then(|()| write_all(output, line.as_bytes()))
+            }
+            Some(output) => write_all(output, line.as_bytes()),
+            None => Err((Errno::BADF, 0)),
+        };
+        let was_faulty = std::mem::replace(&mut self.faulty, outcome.is_err());
+        match outcome {
+            Ok(()) => self.cut = false,
+            Err((error, written)) => {
+                self.cut |= written > 0;
+                if !was_faulty {
+                    self.note(&format!("the log cannot be written, lines are dropped: {error}"));
+                }
+            }
+        }
+        outcome.is_ok()
+    }
+
+    fn note(&self, text: &str) {
+        if let Some(notes) = &self.notes {
+            notes.line(text);
+        }
+    }
+}
+
+/// The line that stands for dropped ones.
+fn missing_line(lines: u64) -> String {
+    format!("time={} lines_dropped={lines}\n", timestamp())
+}
+
+/// Writes all bytes, however long it takes. An error comes with the number of bytes that were written.
+fn write_all(output: &OwnedFd, bytes: &[u8]) -> Result<(), (Errno, usize)> {
+    let mut written = 0;
+    while written < bytes.len() {
+        match rustix::io::write(output, &bytes[written..]) {
+            Ok(taken) => written += taken,
+            Err(Errno::INTR) => {}
+            // Another program may have made the stream non-blocking.
+            Err(Errno::AGAIN) => {
+                let mut waits = [PollFd::new(output, PollFlags::OUT)];
+                let _ = poll(&mut waits, None);
+            }
+            Err(error) => return Err((error, written)),
+        }
+    }
+    Ok(())
+}
+
+/// The time of day in UTC, to the millisecond (RFC 3339).
+#[expect(clippy::disallowed_methods, reason = "the real world is where time comes from")]
+fn timestamp() -> String {
+    rfc3339(SystemTime::now())
+}
+
+fn rfc3339(time: SystemTime) -> String {
+    DateTime::<Utc>::from(time).to_rfc3339_opts(SecondsFormat::Millis, true)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,396 @@
+//! Shares of memory: whose origin is read while memory is short, and which connections are reset for it.
+//!
+//! Memory is short from three quarters of the limit on, until no more than half of it is held. Meanwhile half of it is
+//! divided: every source gets the same share, as far as it needs it, and what it does not need goes to the others.
+//! A site of IPv6 has at most [`SITE_SHARES`] shares. A source's share is divided among its connections in the same way.
+//! Of a connection that holds its share or more, the origin is not read. One that holds less is served as ever.
+//!
+//! Connections above their share that do not get rid of what they hold are reset, the slowest first, until no more than
+//! half of the limit is held.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use anabranch_units::{Duration, Instant};
+
+use super::source::{site, source};
+
+/// The shares of a source that a whole site of IPv6 has.
+const SITE_SHARES: u64 = 4;
+/// The time that a connection above its share has to get rid of what it holds, and the drain time that it may have.
+const PATIENCE: Duration = Duration::from_secs(1);
+const SLOW: Duration = Duration::from_secs(10);
+/// The drain time that a connection above its share may have while more than the limit is held.
+const SLOW_BEYOND_LIMIT: Duration = Duration::from_secs(1);
+
+/// What one connection holds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Holding {
+    /// Its number.
+    pub(super) number: u64,
+    /// Its client's address.
+    pub(super) from: IpAddr,
+    /// Bytes of data.
+    pub(super) bytes: u64,
+    /// How long these take to leave at the current rate.
+    pub(super) drain_time: Duration,
+    /// When a byte left last.
+    pub(super) moved_at: Instant,
+}
+
+/// The division of memory while it is short.
+#[derive(Debug)]
+struct Division {
+    /// The share of a source, and of a connection that was not counted yet, bytes.
+    share: u64,
+    /// What each connection may hold, bytes.
+    allowed: BTreeMap<u64, u64>,
+    /// Sources that hold more than their share.
+    above: BTreeSet<IpAddr>,
+}
+
+/// The outcome of a count.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Counted {
+    /// Connections to reset, the slowest first.
+    pub(super) reset: Vec<u64>,
+    /// Memory has become short, or is no longer so.
+    pub(super) turned: bool,
+}
+
+/// The shares.
+#[derive(Debug)]
+pub(super) struct Shares {
+    limit: u64,
+    /// Bytes held at the last count, and those that were read of origins since.
+    held: u64,
+    read: u64,
+    /// While memory is short.
+    division: Option<Division>,
+    /// Connections above their share, with the time since which they are.
+    paused: BTreeMap<u64, Instant>,
+}
+
+impl Shares {
+    /// Shares of so many bytes.
+    pub(super) fn new(limit: u64) -> Self {
+        Self { limit, held: 0, read: 0, division: None, paused: BTreeMap::new() }
+    }
+
+    /// Changes the limit, from the next count on.
+    pub(super) fn set_limit(&mut self, limit: u64) {
+        self.limit = limit;
+    }
+
+    /// The limit, bytes.
+    pub(super) fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// Bytes that were held at the last count.
+    pub(super) fn held(&self) -> u64 {
+        self.held
+    }
+
+    /// Memory is short.
+    pub(super) fn is_short(&self) -> bool {
+        self.division.is_some()
+    }
+
+    /// Connections whose origin is not read.
+    pub(super) fn paused(&self) -> usize {
+        self.paused.len()
+    }
+
+    /// Notes that bytes were read of an origin. True if so many were that memory is to be counted again.
+    pub(super) fn note_read(&mut self, bytes: u64) -> bool {
+        self.read += bytes;
+        self.read > self.limit / 16
+    }
+
+    /// Returns how many bytes of its origin may be read for a connection that holds so many.
+    pub(super) fn room(&self, number: u64, held: u64) -> u64 {
+        let Some(division) = &self.division else { return u64::MAX };
+        let allowed = division.allowed.get(&number).copied().unwrap_or(division.share);
+        // A connection that holds nothing is served, however small its share is.
+        allowed.saturating_sub(held).max(u64::from(held == 0))
+    }
+
+    /// Whether a new connection from an address would add to a source that is above its share.
+    pub(super) fn refuses(&self, from: IpAddr) -> bool {
+        self.division.as_ref().is_some_and(|it| it.above.contains(&source(from)))
+    }
+
+    /// Counts what connections hold, and divides the memory if it is short.
+    pub(super) fn count(&mut self, now: Instant, holdings: &[Holding]) -> Counted {
+        let was_short = self.is_short();
+        self.read = 0;
+        self.held = holdings.iter().map(|it| it.bytes).sum();
+        let (begin, end) = (self.limit / 4 * 3, self.limit / 2);
+        let short = self.held > if was_short { end } else { begin };
+        self.division = short.then(|| Division::new(holdings, end));
+        let mut above: Vec<&Holding> =
+            holdings.iter().filter(|it| self.room(it.number, it.bytes) == 0).collect();
+        let paused = above.iter().map(|it| {
+            let since = self.paused.get(&it.number).copied().unwrap_or(now);
+            (it.number, since)
+        });
+        self.paused = paused.collect();
+        above.sort_by_key(|it| (Reverse(it.drain_time), it.moved_at, it.number));
+        let mut left = self.held;
+        let mut reset = Vec::new();
+        for holding in above {
+            if left <= end {
+                break;
+            }
+            if self.is_to_go(now, holding, left) {
+                left -= holding.bytes;
+                reset.push(holding.number);
+            }
+        }
+        Counted { reset, turned: short != was_short }
+    }
+
+    /// Whether a connection above its share is reset while so many bytes are held.
+    fn is_to_go(&self, now: Instant, holding: &Holding, held: u64) -> bool {
+        let since = self.paused.get(&holding.number).copied().unwrap_or(now);
+        let slow = now.since(since) >= PATIENCE && holding.drain_time > SLOW;
+        slow || held > self.limit && holding.drain_time > SLOW_BEYOND_LIMIT
+    }
+}
+
+/// The connections of each source, with what they hold.
+type Sources = BTreeMap<IpAddr, Vec<(u64, u64)>>;
+
+impl Division {
+    /// Divides so many bytes.
+    fn new(holdings: &[Holding], room: u64) -> Self {
+        let mut sites: BTreeMap<IpAddr, Sources> = BTreeMap::new();
+        for it in holdings {
+            let source = source(it.from);
+            let sources = sites.entry(site(source)).or_default();
+            sources.entry(source).or_default().push((it.bytes, it.number));
+        }
+        let needs: Vec<(u64, Vec<u64>)> = sites
+            .iter()
+            .map(|(site, sources)| (shares_of(*site), sources.values().map(|it| sum(it)).collect()))
+            .collect();
+        let share = share(&needs, room);
+        let (mut allowed, mut above) = (BTreeMap::new(), BTreeSet::new());
+        for ((shares, needs), sources) in needs.iter().zip(sites.values()) {
+            let of_source = level(needs, shares * share).min(share);
+            for (source, connections) in sources {
+                if sum(connections) > of_source {
+                    above.insert(*source);
+                }
+                let held: Vec<u64> = connections.iter().map(|(bytes, _)| *bytes).collect();
+                let of_connection = level(&held, of_source);
+                allowed.extend(connections.iter().map(|(_, number)| (*number, of_connection)));
+            }
+        }
+        Self { share, allowed, above }
+    }
+}
+
+fn sum(connections: &[(u64, u64)]) -> u64 {
+    connections.iter().map(|(bytes, _)| bytes).sum()
+}
+
+/// The shares that a site has.
+fn shares_of(site: IpAddr) -> u64 {
+    if site.is_ipv6() { SITE_SHARES } else { 1 }
+}
+
+/// Returns the largest share with which sites and their sources get no more than `room` together. `needs` holds, for
+/// each site, the shares that it has and what its sources hold.
+fn share(needs: &[(u64, Vec<u64>)], room: u64) -> u64 {
+    let taken = |share: u64| -> u64 {
+        let of_site = |(shares, sources): &(u64, Vec<u64>)| {
+            sources.iter().map(|held| share.min(*held)).sum::<u64>().min(shares * share)
+        };
+        needs.iter().map(of_site).sum()
+    };
+    let (mut fits, mut too_much) = (0, room + 1);
+    while too_much - fits > 1 {
+        let middle = fits.midpoint(too_much);
+        if taken(middle) <= room {
+            fits = middle;
+        } else {
+            too_much = middle;
+        }
+    }
+    fits
+}
+
+/// Returns what each may hold so that all together hold no more than `room`: those that hold less keep it, and the others
+/// have the same.
+fn level(held: &[u64], room: u64) -> u64 {
+    let mut held = held.to_vec();
+    held.sort_unstable();
+    let (mut left, mut others) = (room, held.len() as u64);
+    for bytes in &held {
+        if *bytes > left / others {
+            return left / others;
+        }
+        left -= bytes;
+        others -= 1;
+    }
+    held.last().copied().unwrap_or(0) + left
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NONE: [u64; 0] = [];
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().expect("an address")
+    }
+
+    fn at(seconds: u64) -> Instant {
+        Instant::ZERO + Duration::from_secs(seconds)
+    }
+
+    /// A connection that stands still.
+    fn stalled(number: u64, from: &str, bytes: u64) -> Holding {
+        let (drain_time, moved_at) = (Duration::MAX, Instant::ZERO);
+        Holding { number, from: ip(from), bytes, drain_time, moved_at }
+    }
+
+    /// A connection whose bytes are gone in half a second.
+    fn fast(number: u64, from: &str, bytes: u64) -> Holding {
+        Holding { drain_time: Duration::from_millis(500), ..stalled(number, from, bytes) }
+    }
+
+    #[test]
+    fn those_that_need_less_keep_it_and_the_others_have_the_same() {
+        // 15 - 1 - 2 for two.
+        assert_eq!(level(&[9, 1, 9, 2], 15), 6);
+        // All fit: the largest may also have the 9 that are left.
+        assert_eq!(level(&[9, 1, 9, 2], 30), 18);
+        assert_eq!(level(&[], 30), 30);
+    }
+
+    #[test]
+    fn a_source_has_one_share_and_a_site_four() {
+        // (210 - 10) / 4: the fifth source needs only 10.
+        let needs: Vec<_> = [100, 100, 10, 100, 100].map(|it| (1, vec![it])).into();
+        assert_eq!(share(&needs, 210), 50);
+        // One source with one share and a site with four: 250 / 5.
+        assert_eq!(share(&[(1, vec![100]), (4, vec![100; 8])], 250), 50);
+        // A site of two sources has two: 240 / 3.
+        assert_eq!(share(&[(1, vec![100]), (4, vec![100; 2])], 240), 80);
+    }
+
+    #[test]
+    fn memory_is_short_from_three_quarters_until_half() {
+        let mut shares = Shares::new(800);
+        let mut short = |bytes| {
+            let counted = shares.count(at(0), &[fast(1, "192.0.2.1", bytes)]);
+            (shares.is_short(), counted.turned)
+        };
+        assert_eq!(short(600), (false, false));
+        assert_eq!(short(601), (true, true));
+        assert_eq!(short(401), (true, false));
+        assert_eq!(short(400), (false, true));
+        assert_eq!(short(401), (false, false));
+    }
+
+    #[test]
+    fn only_connections_above_their_share_are_paused() {
+        let mut shares = Shares::new(800);
+        // 400 for three sources, of which one needs 20: 190 each. The first source has two connections: 95 each.
+        let counted = shares.count(
+            at(0),
+            &[
+                fast(1, "192.0.2.1", 200),
+                fast(2, "192.0.2.1", 200),
+                fast(3, "192.0.2.2", 310),
+                fast(4, "192.0.2.3", 20),
+            ],
+        );
+        assert_eq!(counted, Counted { reset: vec![], turned: true });
+        assert_eq!((shares.held(), shares.paused()), (730, 3));
+        for (number, allowed) in [(1, 95), (2, 95), (3, 190), (4, 190)] {
+            assert_eq!(shares.room(number, allowed - 30), 30, "connection {number}");
+            assert_eq!(shares.room(number, allowed + 30), 0, "connection {number}");
+        }
+        // A connection that came since has the share of a source.
+        assert_eq!(shares.room(5, 0), 190);
+        assert!(shares.refuses(ip("192.0.2.1")) && shares.refuses(ip("192.0.2.2")));
+        assert!(!shares.refuses(ip("192.0.2.3")) && !shares.refuses(ip("192.0.2.4")));
+    }
+
+    #[test]
+    fn sources_of_one_site_share_its_four_shares() {
+        let mut shares = Shares::new(800);
+        let of_site = |number: u64| fast(number, &format!("2001:db8:0:{number}::1"), 75);
+        let mut holdings: Vec<_> = (1..=8).map(of_site).collect();
+        holdings.push(fast(9, "192.0.2.1", 200));
+        shares.count(at(0), &holdings);
+        // 400 / (4 + 1) = 80 a share; the site's 320 for eight sources of 64 bits: 40 each.
+        assert_eq!((shares.room(1, 1), shares.room(9, 1)), (39, 79));
+    }
+
+    #[test]
+    fn a_connection_that_holds_nothing_is_served_even_without_a_share() {
+        let mut shares = Shares::new(8);
+        let holdings: Vec<_> = (0..20).map(|it| fast(it, "192.0.2.1", 1)).collect();
+        shares.count(at(0), &holdings);
+        assert!(shares.is_short());
+        assert_eq!((shares.room(1, 0), shares.room(1, 1)), (1, 0));
+    }
+
+    #[test]
+    fn the_slowest_above_their_share_are_reset_until_half_is_held() {
+        let mut shares = Shares::new(800);
+        let slow = |number, seconds| Holding {
+            drain_time: Duration::from_secs(seconds),
+            ..stalled(number, "192.0.2.1", 120)
+        };
+        let holdings = [
+            slow(1, 10),
+            slow(2, 11),
+            slow(3, 12),
+            Holding { moved_at: at(1), ..stalled(4, "192.0.2.1", 120) },
+            stalled(5, "192.0.2.1", 120),
+            slow(6, 30),
+            // Below its share: what it holds may stand still.
+            stalled(7, "192.0.2.2", 60),
+        ];
+        // 780 are held, 400 may stay: 380 go, which are four of 120.
+        assert_eq!(shares.count(at(10), &holdings).reset, NONE, "they have a second");
+        assert_eq!(shares.count(at(11), &holdings).reset, [5, 4, 6, 3]);
+        // 420 are held, and one of them stands still for no longer than it may.
+        let counted =
+            shares.count(at(12), &[slow(1, 10), slow(8, 10), stalled(7, "192.0.2.2", 180)]);
+        assert_eq!(counted.reset, NONE);
+    }
+
+    #[test]
+    fn beyond_the_limit_a_connection_above_its_share_is_reset_at_once() {
+        let mut shares = Shares::new(800);
+        let seconds = |number, seconds| Holding {
+            drain_time: Duration::from_secs(seconds),
+            ..stalled(number, "192.0.2.1", 210)
+        };
+        let holdings = [seconds(1, 1), seconds(2, 2), seconds(3, 3), seconds(4, 4)];
+        // 840 are held: one goes, and the limit is kept.
+        assert_eq!(shares.count(at(0), &holdings).reset, [4]);
+        // All of them are gone within a second.
+        let mut shares = Shares::new(800);
+        let holdings = [1, 2, 3, 4].map(|number| fast(number, "192.0.2.1", 210));
+        assert_eq!(shares.count(at(0), &holdings).reset, NONE);
+    }
+
+    #[test]
+    fn memory_is_counted_again_when_a_sixteenth_of_it_was_read() {
+        let mut shares = Shares::new(1600);
+        assert!(!shares.note_read(100));
+        assert!(shares.note_read(1));
+        shares.count(at(0), &[]);
+        assert!(!shares.note_read(100));
+    }
+}
