@@ -76,7 +76,7 @@ fn bytes_are_counted_by_addresses_and_those_of_too_many_together() {
 fn a_record_has_each_direction_the_time_and_each_path_s_bytes() {
     let (mut served, endpoint) = served();
     let now = BEGIN + Duration::from_millis(1500);
-    served.relay.pump(now, &mut says(300), &mut says(7000), true).expect("both take bytes");
+    served.relay.pump(now, &mut says(300), &mut says(7000), u64::MAX).expect("both take bytes");
     served.note_received(tuple(1), 310);
     served.note_received(tuple(2), 55);
     let handle = served.handle.expect("it was not freed");
