@@ -250,9 +250,27 @@ def test_the_unit_names_plug_ins_by_their_whole_place(tmp_path, monkeypatch):
     ]
 
 
-def unit(command, user="web"):
+@pytest.mark.module
+def test_the_unit_names_files_by_their_whole_path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    given = ["gateway", "--log", "gateway.log", "--limits=sub/limits.toml", "--log", "/var/log/g.log"]
+    assert host_setup.started_with(given)[3:] == [
+        *("gateway", "--log", f"{tmp_path}/gateway.log", "--limits", f"{tmp_path}/sub/limits.toml"),
+        *("--log", "/var/log/g.log"),
+    ]
+
+
+def test_the_unit_reloads_and_writes_its_log():
+    """systemd.exec(5): `ProtectSystem=strict` leaves only the folders of `ReadWritePaths` writable."""
+    lines = unit(["x"], log="/var/log/100% mine/gateway.log").splitlines()
+    assert "ExecReload=/bin/kill -HUP $MAINPID" in lines
+    assert 'ReadWritePaths="/var/log/100%% mine"' in lines
+    assert "ReadWritePaths" not in unit(["x"])
+
+
+def unit(command, user="web", **more):
     """Return the unit that is printed."""
-    text = host_setup.text(settings(), user=user, public=(), mtu=1400, command=command)
+    text = host_setup.text(settings(**more), user=user, public=(), mtu=1400, command=command)
     return text.partition("<<'UNIT'\n")[2].partition("UNIT\n")[0]
 
 

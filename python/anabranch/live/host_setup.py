@@ -6,6 +6,7 @@ import ipaddress
 import re
 import shlex
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anabranch.errors import Fault, InputError
@@ -62,6 +63,8 @@ _V6 = 6
 #: The options that ask for the text, and those that name a plug-in.
 _FOR_TEXT = frozenset({"--user", "--public", "--mtu", "--syn-limit"})
 _PLUGGED = frozenset({"--scheduler", "--congestion"})
+#: The options that name a file.
+_FILES = frozenset({"--log", "--limits"})
 #: What systemd reads as it stands; anything else is put in quotes.
 _PLAIN = re.compile(r"[\w@%$+=:,./~^-]+", re.ASCII)
 
@@ -230,6 +233,8 @@ def _unit(settings: Settings, user: str, command: list[str]) -> list[str]:
         "[Service]",
         f"User={user.replace('%', '%%')}",
         f"ExecStart={' '.join(started)}",
+        # Opens the log again and reads the limits again.
+        "ExecReload=/bin/kill -HUP $MAINPID",
         "KillSignal=SIGTERM",
         f"TimeoutStopSec={settings.grace_s + _BEYOND_GRACE_S:g}",
         "Restart=on-failure",
@@ -237,6 +242,7 @@ def _unit(settings: Settings, user: str, command: list[str]) -> list[str]:
         f"LimitNOFILE={max(65_536, settings.connections + 1024)}",
         f"MemoryMax={2 * (settings.memory >> 20) + _BEYOND_DATA_MIB}M",
         *_SANDBOX,
+        *_log_folder(settings),
         "",
         "[Install]",
         "WantedBy=multi-user.target",
@@ -244,6 +250,13 @@ def _unit(settings: Settings, user: str, command: list[str]) -> list[str]:
         "systemctl daemon-reload",
         "systemctl enable --now anabranch-gateway",
     ]
+
+
+def _log_folder(settings: Settings) -> list[str]:
+    """Return the directive that lets the unit write to the folder of its log; none without `--log`."""
+    if settings.log is None:
+        return []
+    return [f"ReadWritePaths={_quoted(str(Path(settings.log).absolute().parent).replace('%', '%%'))}"]
 
 
 def _word(word: str) -> str:
@@ -263,7 +276,7 @@ def _quoted(word: str) -> str:
 def started_with(arguments: list[str]) -> list[str]:
     """Return the words of a command line without those that ask for this text.
 
-    Places of plug-ins are made absolute: what systemd starts has another working directory.
+    Files and the places of plug-ins are made absolute: what systemd starts has another working directory.
     """
     kept: list[str] = []
     words = iter(arguments)
@@ -275,6 +288,8 @@ def started_with(arguments: list[str]) -> list[str]:
         elif option in _PLUGGED:
             given = value if equals else next(words, "")
             kept += [option, tables.absolute(given)]
+        elif option in _FILES:
+            kept += [option, str(Path(value if equals else next(words, "")).absolute())]
         elif word != "--setup-print":
             kept.append(word)
     return [sys.executable, "-m", "anabranch", *kept]
