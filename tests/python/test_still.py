@@ -126,12 +126,13 @@ def test_what_is_wanted_is_the_film_or_the_planned_time(planned, duration, finis
 
 def test_who_stands_still_at_the_end_of_the_planned_time_has_not_reached_it():
     def standing(seconds):
-        end = 4.0 + seconds
-        rest = ["unplayed"] * 30
+        # Twelve pictures, shown from 2 to 14 s.
+        end = 14.0 + seconds
+        shown = [2.0 + place for place in range(12)]
         return numbers(
             pictures(
-                ["displayed"] * 2 + rest,
-                [2.0, 3.0] + [None] * 30,
+                ["displayed"] * 12 + ["unplayed"] * 30,
+                shown + [None] * 30,
                 events=[(2.0, "start")],
                 duration=end,
                 planned=end,
@@ -140,6 +141,31 @@ def test_who_stands_still_at_the_end_of_the_planned_time_has_not_reached_it():
 
     assert standing(9.5) == (9.5, 9.5, 11.5, True)
     assert standing(10.0) == (10.0, 10.0, 12.0, False)
+
+
+@pytest.mark.parametrize(
+    ("shown", "reached"),
+    [
+        # Nothing new for half of the 8 s, and for a little less.
+        ([1.0, 2.0, 3.0], False),
+        ([1.0, 2.0, 3.0, 3.5], True),
+        # One picture of 1 s for 7 s.
+        ([0.0], False),
+        # Half a second, less than a tenth of 8 s.
+        ([7.5], False),
+        ([7.0], True),
+    ],
+)
+def test_a_short_session_that_died_has_not_reached_the_end(shown, reached):
+    rest = 30 - len(shown)
+    tables = pictures(
+        ["displayed"] * len(shown) + ["unplayed"] * rest,
+        shown + [None] * rest,
+        events=[(shown[0], "start")],
+        duration=8.0,
+        planned=8.0,
+    )
+    assert numbers(tables)[3] is reached
 
 
 def test_a_trace_of_before_has_no_planned_time():

@@ -27,6 +27,11 @@ FREEZE_S = 0.15
 #: A player that has shown no new picture for so long when `application.duration` ends has not reached that
 #: end, in seconds.
 STANDING_S = 10.0
+#: The same as a share of the time that is wanted: in a short session the shorter one counts.
+_STANDING_SHARE = 0.5
+#: The share of the wanted film that a player has to show before it can reach the end of
+#: `application.duration`.
+_SHOWN_SHARE = 0.1
 #: The events after which an adaptive player plays, and those after which it does not.
 _PLAYS, _STOPS = ("start", "resume"), ("underflow", "end", "stop")
 
@@ -111,15 +116,33 @@ def screen(own: Tables) -> Screen:
     if planned_s is None and connection["finished"] and ended_s is None:
         planned_s = connection["duration_s"]
     standing_s = stretches[-1][1] - stretches[-1][0] if stretches and stretches[-1][1] >= until_s else 0.0
+    shown_s = sum(film for _, film in shown)
+    wanted_s = film_s if planned_s is None else min(film_s, planned_s)
     return Screen(
         begin_s=begin_s,
         until_s=until_s,
         stretches=stretches,
-        shown_s=sum(film for _, film in shown),
-        wanted_s=film_s if planned_s is None else min(film_s, planned_s),
+        shown_s=shown_s,
+        wanted_s=wanted_s,
         is_reached=ended_s is not None
-        or (started_s is not None and bool(connection["finished"]) and standing_s < STANDING_S),
+        or (started_s is not None and bool(connection["finished"]) and _plays(shown_s, standing_s, wanted_s)),
     )
+
+
+def _plays(shown_s: float, standing_s: float, wanted_s: float) -> bool:
+    """Tell whether a started player still plays when its time ends.
+
+    Parameters
+    ----------
+    shown_s
+        Seconds of film that were shown.
+    standing_s
+        Seconds since the last new picture ended.
+    wanted_s
+        Seconds of film that are wanted; 0 if the trace does not tell.
+    """
+    least_s = min(STANDING_S, _STANDING_SHARE * wanted_s) if wanted_s else STANDING_S
+    return shown_s >= _SHOWN_SHARE * wanted_s and standing_s < least_s
 
 
 def _pictures(frames: Mapping[str, Sequence[Any]], until_s: float) -> tuple[float, list[tuple[float, float]]]:
