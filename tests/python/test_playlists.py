@@ -181,6 +181,46 @@ def test_renditions_that_are_not_cut_alike_are_refused(folder):
     assert faults_of(folder) == [("master.m3u8", 7, message)]
 
 
+def cut(*seconds):
+    """Return the low rendition, cut into chunks of other lengths."""
+    lines = "".join(f"#EXTINF:{one},\ntwo.ts\n" for one in seconds)
+    return f"#EXTM3U\n#EXT-X-TARGETDURATION:12\n{lines}#EXT-X-ENDLIST\n"
+
+
+def ladder_of(folder, high, low):
+    (folder / "high/two.ts").write_bytes(b"x")
+    (folder / "high/index.m3u8").write_text(cut(*high), encoding="utf-8")
+    (folder / "low/index.m3u8").write_text(cut(*low), encoding="utf-8")
+    notes = []
+    try:
+        found = playlists.read(folder, notes)
+    except MediaError as error:
+        return str(error)
+    lengths = [len(one["chunks"]) for one in found["renditions"]]
+    return lengths, [note.message for note in notes if "chunks" in note.message]
+
+
+def test_the_last_chunk_of_the_shortest_rendition_may_be_partial(folder):
+    note = "the renditions have 9 to 10 chunks: the film ends with the shortest, after 35 s"
+    assert ladder_of(folder, [4] * 10, [*[4] * 8, 3]) == ([9, 9], [note])
+    assert ladder_of(folder, [*[4] * 8, 3], [4] * 10) == ([9, 9], [note])
+    # Also if all have the same number of chunks.
+    assert ladder_of(folder, [4, 4, 4], [4, 4, 3]) == ([3, 3], [])
+
+
+@pytest.mark.parametrize(
+    ("high", "low"),
+    [((4, 1, 4), (1, 4, 4)), ((4, 4, 4, 4), (4, 12)), ((4, 4), (3.7, 4.3)), ((2, 2), (4,))],
+    ids=["equal counts", "a longer last chunk", "0.3 s", "one chunk"],
+)
+def test_chunks_that_begin_at_other_times_are_refused(folder, high, low):
+    assert "cut at other times" in ladder_of(folder, high, low)
+
+
+def test_chunks_may_begin_a_quarter_of_a_second_apart(folder):
+    assert ladder_of(folder, (4, 4), (3.8, 4.2)) == ([2, 2], [])
+
+
 def test_a_folder_has_one_master_playlist(folder, tmp_path):
     (folder / "other.m3u8").write_text(MASTER, encoding="utf-8")
     with pytest.raises(MediaError, match="several master playlists"):

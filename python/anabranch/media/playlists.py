@@ -357,20 +357,34 @@ def _aligned(master: Playlist, renditions: list[tuple[int, dict[str, Any]]]) -> 
     if not renditions:
         return []
     ends = [_ends(rendition) for _, rendition in renditions]
-    count = min(map(len, ends))
-    if all(len(of) == count for of in ends):
-        return []
-    shortest = min(ends, key=len)
+    shortest = min(ends, key=lambda of: (len(of), of[-1]))
+    count = len(shortest)
     for (line, _), of in zip(renditions, ends, strict=True):
-        if any(abs(one - other) > _TOLERANCE_NS for one, other in zip(of, shortest, strict=False)):
-            message = f"{len(of)} chunks, where another rendition has {count}, cut at other times"
+        if not _is_cut_alike(of, shortest):
+            other = f"where another rendition has {count}" if len(of) != count else "as another rendition has"
+            message = f"{len(of)} chunks, {other}, cut at other times"
             master.fault(message, line, hint="all renditions must be cut alike")
             return []
+    if all(len(of) == count for of in ends):
+        return []
     longest = max(map(len, ends))
     for _, rendition in renditions:
         _cut(rendition, count)
     until = f"the film ends with the shortest, after {shortest[-1] / _SECOND:g} s"
     return [f"the renditions have {count} to {longest} chunks: {until}"]
+
+
+def _is_cut_alike(ends: list[int], shortest: list[int]) -> bool:
+    """Return whether the chunks of a rendition begin when those of the shortest one do.
+
+    The last chunk of a film is often shorter than the others, so the last ends may differ.
+    """
+    last = len(shortest) - 1
+    begins = zip(ends[:last], shortest[:last], strict=True)
+    if any(abs(one - other) > _TOLERANCE_NS for one, other in begins):
+        return False
+    # The next chunk of a longer rendition must not begin before the shortest one ends.
+    return len(ends) == len(shortest) or ends[last] >= shortest[last] - _TOLERANCE_NS
 
 
 def _cut(rendition: dict[str, Any], count: int) -> None:
