@@ -119,7 +119,9 @@ def test_numbers_are_short_and_not_scientific():
 
 
 def used(names, values, *, runs=10, unstarted=0):
-    """What came of a set of paths, with a measure's values by its column."""
+    """What came of a set of paths, with a measure's values by its column; the last runs never start."""
+    never = {run: float(run >= runs - unstarted) for run in range(runs)}
+    values = {**values, "unstarted_sessions": never}
     means = {column: paired.difference(numpy.array(list(own.values()))) for column, own in values.items()}
     shares = {name: 1 / len(names) for name in names}
     return Used(
@@ -139,6 +141,31 @@ def test_sessions_that_never_start_do_not_win():
     assert "5 of 10 runs never start with it, 0 of 10 without it" in to_wifi.sentence
     # All of them never start over lte alone.
     assert (to_lte.path, to_lte.verdict) == ("wifi", verdict.HELPS)
+
+
+@pytest.mark.parametrize(
+    ("unstarted", "unreached", "verdict_of_it"),
+    [
+        # One run of 30 never starts without the path, and with it all start and die.
+        ((1, 0), 30, verdict.HURTS),
+        # 15 of 30 is more than chance: more runs start, and none plays to the end.
+        ((15, 0), 30, verdict.BOTH),
+        ((15, 0), 0, verdict.HELPS),
+        # One run more starts, or fewer by one.
+        ((1, 0), 1, verdict.NOTHING),
+        ((0, 1), 1, verdict.HURTS),
+    ],
+)
+def test_a_path_with_which_more_runs_start_and_die_does_not_win(unstarted, unreached, verdict_of_it):
+    def short(count):
+        return {"unreached_sessions": {run: float(run >= 30 - count) for run in range(30)}}
+
+    without, with_it = unstarted
+    one = used(("wifi",), short(without), runs=30, unstarted=without)
+    other = used(("lte",), short(without), runs=30, unstarted=without)
+    both = used(("wifi", "lte"), short(unreached), runs=30, unstarted=with_it)
+    found = list(verdict.added([one, other, both], measures.PROGRESSIVE))
+    assert [one.verdict for one in found] == [verdict_of_it] * 2
 
 
 @pytest.mark.module

@@ -351,7 +351,7 @@ def judged(sweep: Sweep, candidates: Sequence[Candidate], evidence: Evidence) ->
     kernel = spending.champion(places, evidence.scores, evidence.exact, lambda one: candidates[one].in_kernel)
     kernel = chosen if candidates[chosen].in_kernel else kernel
     columns = evidence.rows[chosen][0]
-    judging = tuple(one for one in measures.of(columns) if one.better and one is not measures.UNREACHED)
+    judging = tuple(one for one in measures.of(columns) if one.better and one not in measures.COUNTED)
     ranked = {place: _ranked(candidates[place], evidence, place, judging) for place in sorted(evidence.rows)}
     order = spending.ranked(list(ranked), evidence.scores, evidence.exact)
     others = [place for place in order if place != chosen]

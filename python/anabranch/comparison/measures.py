@@ -87,6 +87,10 @@ class Measure:
 UNREACHED = Measure(
     column="unreached_sessions", name="sessions that do not reach the end", better=-1, matters=0.01
 )
+#: The sessions of a run whose player never started: the means of what a viewer saw are over the others.
+UNSTARTED = Measure(column="unstarted_sessions", name="sessions that never start", better=-1, matters=0.01)
+#: What tables and sentences give as a count of runs, not as a mean.
+COUNTED = (UNREACHED, UNSTARTED)
 _STARTUP = Measure(column="startup_delay_s", name="start", unit="s", better=-1, matters=0.5)
 _STILL = Measure(column="still_s", name="still", unit="s", better=-1, matters=0.1)
 _UNPLAYED = Measure(column="unplayed_s", name="film not shown", unit="s", better=-1, matters=0.5)
@@ -96,6 +100,7 @@ _GOODPUT = Measure(column="goodput_mbps", name="goodput", unit="Mb/s")
 #: An adaptive player's.
 ADAPTIVE = (
     UNREACHED,
+    UNSTARTED,
     Measure(column="top_share", name="time at the top", unit="%", scale=100, better=1, matters=1),
     Measure(column="bitrate_mean_mbps", name="rate of the pictures", unit="Mb/s", better=1, relative=0.01),
     _STILL,
@@ -108,6 +113,7 @@ ADAPTIVE = (
 #: Those of a player of one film.
 PROGRESSIVE = (
     UNREACHED,
+    UNSTARTED,
     _STILL,
     _UNPLAYED,
     Measure(column="picture_discards", name="discarded pictures", better=-1, matters=1),

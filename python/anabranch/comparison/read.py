@@ -51,7 +51,7 @@ class Comparison:
         shown = [
             one
             for one in self.measures
-            if one is not measures.UNREACHED and any(one.column in used.means for used in self.used)
+            if one not in measures.COUNTED and any(one.column in used.means for used in self.used)
         ]
         has_cost = any(used.cost is not None for used in self.used)
         has_short = any(used.unreached for used in self.used)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from anabranch.comparison.measures import UNREACHED
+from anabranch.comparison.measures import COUNTED, UNSTARTED
 from anabranch.results import paired
 
 if TYPE_CHECKING:
@@ -62,10 +62,11 @@ def added(used: Sequence[Used], measures: Sequence[Measure]) -> Iterator[Added]:
             if one.column in effects
         }
         better, worse = (sign in signs.values() for sign in (1, -1))
-        # Means are over the runs that started: who starts less often has not won.
+        # Means of what a viewer saw are over the runs that started. A path with which fewer runs start is
+        # not better in anything else, and is worse even if chance may have done it.
         with_it, without = (one.unstarted / max(one.runs, 1) for one in (whole, base))
-        if with_it != without:
-            better, worse = with_it < without, with_it > without
+        better = better and signs.get(UNSTARTED.column) != -1
+        worse = worse or with_it > without
         verdict = BOTH if better and worse else HELPS if better else HURTS if worse else NOTHING
         yield Added(
             path=path,
@@ -93,7 +94,8 @@ def _told(
 ) -> list[str]:
     """Return the measures that a verdict hangs on, in words; without any the first that could have."""
     judged = [one for one in measures if one.better and one.column in effects]
-    seen = [one for one in judged if signs[one.column]] or [one for one in judged if one is not UNREACHED][:1]
+    seen = [one for one in judged if signs[one.column] and one is not UNSTARTED]
+    seen = seen or [one for one in judged if one not in COUNTED][:1]
     words = []
     for one in seen:
         effect, unit = effects[one.column], f" {one.unit}" if one.unit else ""

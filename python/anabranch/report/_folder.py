@@ -99,7 +99,8 @@ def _verdicts(folder: Path, found: Sequence[Cell], shown: Sequence[Measure]) -> 
 def cells(folder: Path) -> tuple[list[Cell], tuple[Measure, ...]]:
     """Return the cells of a folder as the study stands, in order, and what they are measured by."""
     made, frame = store.made(folder), some(folder)
-    shown = measures.of(frame.columns)
+    # Sessions that never start are among those that do not reach the end.
+    shown = tuple(one for one in measures.of(frame.columns) if one is not measures.UNSTARTED)
     labels = [name for name in made.labels if name in frame.columns and frame[name].n_unique() > 1]
     chosen = [name for name in labels if name.startswith(_CHOSEN)] or [
         name for name in labels if name not in ("row", "varied")
