@@ -223,3 +223,18 @@ def test_verify_finds_pooled_and_foreign_runs():
     assert told.exit_code == 1
     assert sum("foreign: no run of cell" in line and line.startswith("f" * 20) for line in lines) == 1
     assert {line.split()[0] for line in lines if "has 2 runs with number 0" in line} == set(own)
+
+
+def test_a_sweep_without_a_subflow_keeps_the_subflows_of_earlier_runs():
+    """The second sweep has no row of `subflows`: no subflow is established on paths that lose everything."""
+    swept(values="linux")
+    before = anabranch.load("out", "subflows").height
+    keys = ("paths.wifi.loss=100 %", "paths.lte.loss=100 %", "application.duration=3 s")
+    options = [option for key in keys for option in ("--set", key)]
+    assert counted(swept(*options, values="linux")) == (2, 0)
+    assert not store.journals(Path("out"))
+    assert counted(swept(*options, values="linux")) == (0, 2)
+    with pytest.warns(LeftOutWarning):
+        assert [len(anabranch.load("out", table)) for table in store.TABLES] == [2, 0]
+    assert anabranch.load("out", "subflows", earlier=True).height == before > 0
+    assert call("verify", "out").exit_code == 0

@@ -234,9 +234,11 @@ def arranged(frame: polars.DataFrame, table: str, cells: Sequence[str]) -> polar
 
 
 def without_strangers(frame: polars.DataFrame) -> polars.DataFrame:
-    """Return a selection of rows without the columns that only other rows have."""
+    """Return a selection of rows without the columns that only other rows have; no rows keep all columns."""
     import polars
 
+    if not frame.height:
+        return frame
     strange = [
         name
         for name, kind in frame.schema.items()
