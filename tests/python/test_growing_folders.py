@@ -238,3 +238,20 @@ def test_a_sweep_without_a_subflow_keeps_the_subflows_of_earlier_runs():
         assert [len(anabranch.load("out", table)) for table in store.TABLES] == [2, 0]
     assert anabranch.load("out", "subflows", earlier=True).height == before > 0
     assert call("verify", "out").exit_code == 0
+
+
+def test_runs_of_a_grid_over_seeds_count_for_a_sweep_of_one_seed():
+    """`seed` is a label of the first sweep's cells and a column of every row."""
+    seeds = ("--grid", "seed=1,2")
+    swept(*seeds, values="linux")
+    found = swept("--set", "seed=1", values="linux")
+    assert counted(found) == (0, 2)
+    assert not store.journals(Path("out"))
+    with pytest.warns(LeftOutWarning):
+        rows = anabranch.load("out")
+    assert rows["seed"].to_list() == [1, 1]
+    assert shown() == afresh("--set", "seed=1", values="linux")
+    assert counted(swept(*seeds, values="linux")) == (0, 4)
+    with pytest.warns(LeftOutWarning, match="2 runs of other cells left out"):
+        assert sorted(anabranch.load("out")["seed"]) == [1, 1, 2, 2]
+    assert call("verify", "out").exit_code == 0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from anabranch.results import identity
 from anabranch.results import manifest as manifests
 from anabranch.results import traces as kept
-from anabranch.results.tables import TABLES, Key, Rows, Tables, key
+from anabranch.results.tables import HEAD, TABLES, Key, Rows, Tables, key
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -52,7 +52,8 @@ def alike(
             ):
                 taken.add(place)
                 at[cell, name] = place
-    labels = set(manifests.labels(manifests.entries(found)))
+    # A label such as `seed` is a column of `HEAD` too, and every row has those.
+    labels = set(manifests.labels(manifests.entries(found))) - set(HEAD)
     rows: dict[Key, Rows] = {one: {table: [] for table in TABLES} for one in at}
     for table in TABLES:
         whole = files.whole(table)

@@ -7,6 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import Fault, did_you_mean
+from anabranch.results.tables import HEAD
 
 #: The tables of a trace.
 TRACE = (
@@ -99,7 +100,8 @@ def renamed(found: Rows, labels: Iterable[str], other: Job) -> Rows:
     """
     loaded, _ = other.ready()
     head = {"identity": other.identity, "cell": other.name, "scenario": loaded.scenario.name}
-    own = {*head, *labels}
+    # A label such as `seed` is a column of `HEAD` too, and every row has those.
+    own = {*head, *(set(labels) - set(HEAD))}
     return {
         table: [
             {**dict(other.cell.labels), **head, **{key: row[key] for key in row if key not in own}}

@@ -120,7 +120,8 @@ def run(
     part = "all" if shard is None else f"{shard.number}of{shard.of}"
     store = Store(folder, sweep.manifest(what, planned), part=part)
     done = store.done(what.keep)
-    done |= _renamed(store, _left(what, planned, shard, done), what.keep)
+    if _renamed(store, _left(what, planned, shard, done), what.keep):
+        done = store.done(what.keep)
     total = before = mine = there = 0
     for place, job in enumerate(what.jobs(planned)):
         is_done, is_mine = (job.name, job.identity) in done, _is_mine(place, shard)
@@ -153,18 +154,17 @@ def run(
     return Done(total=total, before=total - left - now, now=now, notes=store.notes)
 
 
-def _renamed(store: Store, jobs: Iterator[Job], keep: Sequence[str]) -> set[Key]:
-    """Give stored runs that are those of other cells the names of these; return the runs that they are."""
+def _renamed(store: Store, jobs: Iterator[Job], keep: Sequence[str]) -> bool:
+    """Give stored runs that are those of other cells the names of these; return whether there were any."""
     files = store.tables()
     if files.whole("runs") is None:
-        return set()
+        return False
     wanted: dict[tuple[str, int], list[Job]] = {}
     for job in jobs:
         wanted.setdefault((job.alike, job.run), []).append(job)
     found = list(alike(files, wanted, keep)) if wanted else []
-    done: set[Key] = set()
     if not found:
-        return done
+        return False
     with store.writing() as journal:
         for place, rows, source in found:
             tables = (traces.contents(store.folder, source, keep) if keep else None) or {}
@@ -172,8 +172,7 @@ def _renamed(store: Store, jobs: Iterator[Job], keep: Sequence[str]) -> set[Key]
                 # A kept run says its scenario's name.
                 if measure.RUN not in keep or job.identity == source[1]:
                     journal.add(measure.renamed(rows, (), job), tables)
-                    done.add((job.name, job.identity))
-    return done
+    return True
 
 
 def _left(what: Sweep, planned: Sequence[Planned], shard: Shard | None, done: set[Key]) -> Iterator[Job]:
