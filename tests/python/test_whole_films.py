@@ -77,6 +77,17 @@ def test_a_whole_film_is_taken_and_a_cut_one_refused(contained):
             probe(contained)
 
 
+@pytest.mark.parametrize("name", [name for name in FORMS if name not in ("ts", "m2ts")])
+def test_bytes_behind_a_film_are_no_cut(film, tmp_path, name):
+    # A transport stream has no outermost element; a part of a packet is its only sign of a cut.
+    form, options, ending = FORMS[name]
+    other = copy(film, tmp_path / f"other.{ending}", form, options=options)
+    whole = other.read_bytes()
+    for tail in (b"\n", b"\0" * 7, b"\0" * 100, b"a text ", b"some text of no meaning\n"):
+        other.write_bytes(whole + tail)
+        assert sum(probe(other).kinds().values()) == PICTURES, tail
+
+
 @pytest.mark.parametrize("name", FORMS)
 @pytest.mark.parametrize(
     ("pictures", "sound_s"), [(15, 9.0), (PICTURES, 0.3)], ids=["longer sound", "shorter"]

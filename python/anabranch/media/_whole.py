@@ -33,6 +33,15 @@ _BOXES = frozenset(
 _PACKETS = {"aac", "ac3", "alac", "eac3", "flac", "mp3", "opus"}
 #: The elements of a Matroska that may have an unknown size: Segment and Cluster.
 _MASTERS = {0x18538067, 0x1F43B675}
+#: The outermost elements, and those within a Segment or Cluster of unknown size (RFC 9559 section 5.1): the head of
+#: EBML, Void and CRC-32, then those of a Segment, then those of a Cluster.
+_ELEMENTS = _MASTERS | {
+    *(0x1A45DFA3, 0xEC, 0xBF),
+    *(0x114D9B74, 0x1549A966, 0x1654AE6B, 0x1C53BB6B, 0x1254C367, 0x1043A770, 0x1941A469),
+    *(0xE7, 0xA7, 0xAB, 0xA3, 0xA0, 0xAF),
+}
+#: The tags of an FLV: sound, pictures, data (annex E.4.1).
+_TAGS = {8, 9, 18}
 #: The containers whose outermost elements have sizes, so that the end of the last one is the end of the film.
 _SIZED = {"avi"}
 #: A track or film that is shorter than stated by this share and a second misses its end.
@@ -162,8 +171,9 @@ def _last_box(path: Path) -> tuple[bytes, int]:
         while at < size:
             file.seek(at)
             head = file.read(16)
+            # Fewer bytes than a header: not a box. A cut within a header is found by the duration.
             if len(head) < 8:
-                return name, size + 1
+                return name, size
             length, name = struct.unpack(">I4s", head[:8])
             if length == 1 and len(head) == 16:
                 length = int.from_bytes(head[8:], "big")
@@ -195,7 +205,8 @@ def _matroska_end(path: Path) -> int:
             file.seek(at)
             number, length = _element(file)
             begin = file.tell()
-            if length is None and number not in _MASTERS:
+            # Bytes behind the film are no element.
+            if number not in _ELEMENTS or (length is None and number not in _MASTERS):
                 return size
             # A film that was written to a pipe has a Segment and Clusters of unknown size: elements follow.
             at = begin + (length or 0)
@@ -240,6 +251,9 @@ def _flv_end(path: Path) -> int:
         while at + 4 < size:
             file.seek(at + 4)
             head = file.read(4)
+            # The upper bits are reserved or mark an encrypted tag. Bytes behind the film are no tag.
+            if head[0] & 0x1F not in _TAGS:
+                return size
             at += 4 + 11 + int.from_bytes(head[1:], "big")
     # Behind each tag is its size.
     return at + 4
