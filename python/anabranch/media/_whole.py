@@ -33,8 +33,8 @@ _BOXES = frozenset(
 _PACKETS = {"aac", "ac3", "alac", "eac3", "flac", "mp3", "opus"}
 #: The elements of a Matroska that may have an unknown size: Segment and Cluster.
 _MASTERS = {0x18538067, 0x1F43B675}
-#: The outermost elements, and those within a Segment or Cluster of unknown size (RFC 9559 section 5.1): the head of
-#: EBML, Void and CRC-32, then those of a Segment, then those of a Cluster.
+#: The outermost elements, and those within a Segment or Cluster of unknown size (RFC 9559 section 5.1): the
+#: head of EBML, Void and CRC-32, then those of a Segment, then those of a Cluster.
 _ELEMENTS = _MASTERS | {
     *(0x1A45DFA3, 0xEC, 0xBF),
     *(0x114D9B74, 0x1549A966, 0x1654AE6B, 0x1C53BB6B, 0x1254C367, 0x1043A770, 0x1941A469),
