@@ -5,7 +5,7 @@ import dataclasses
 import numpy
 import pytest
 
-from anabranch.claims import _logic, cells, judge, measure, pilot, statement
+from anabranch.claims import _logic, around, cells, judge, measure, pilot, statement
 from anabranch.claims.stored import Runs
 from anabranch.results import paired
 
@@ -303,13 +303,13 @@ def test_pairs_are_runs_of_the_same_number():
 # -- sessions that never start, and pictures that stand still ------------------------------------------------
 
 
-def started(name, values, *, never=(), still=None):
-    """Rows of a cell: underflows by run, some of which never started, and seconds without a new picture."""
+def started(name, values, *, never=(), dead=(), still=None):
+    """Rows of a cell: underflows by run and seconds without a new picture; some never start, and some die."""
     return [
         {
             "row": name, "run": run, "cell": name, "seed": 1, "buffer_underflows": 0 if run in never else value,
             "picture_discards": 0, "startup_delay_s": None if run in never else 1.0,
-            "unstarted_sessions": int(run in never),
+            "unstarted_sessions": int(run in never), "unreached_sessions": int(run in {*never, *dead}),
             **({} if still is None else {"still_s": still[run], "unplayed_s": 0.0}),
         }
         for run, value in enumerate(values)
@@ -331,6 +331,41 @@ def test_a_claim_is_void_if_a_share_of_the_runs_never_started():
     other = started("left1.0", [10.0] * 40)
     one = judged(stated("more"), other, started("right1.0", [8.0] * 40, never=(3, 4)))
     assert one.note.startswith("void: 2 of 40 runs of right1.0")
+
+
+def test_a_claim_is_void_if_a_share_of_the_runs_died():
+    # A session that dies at once has few underflows.
+    right = started("right1.0", [10.0] * 40)
+    one = judged(stated(), started("left1.0", [8.0] * 40, dead=(3, 4)), right)
+    assert (one.verdict, one.note) == ("undecided", "void: 2 of 40 runs of left1.0 did not reach the end")
+    bound = stated("between", within=(float("-inf"), 20.0))
+    assert judged(bound, started("left1.0", [8.0] * 40, dead=(3, 4)), []).verdict == "undecided"
+    # One of 40 is less than one in twenty, and is left out.
+    one = judged(stated(), started("left1.0", [8.0] * 40, dead=(3,)), right)
+    assert (one.verdict, one.findings[0].effect.pairs) == ("reproduced", 39)
+
+
+def test_film_that_is_not_shown_counts_for_sessions_that_died():
+    (comparison,) = stated("more").comparisons
+    metric = measure.parse("unplayed_s")
+    comparison = dataclasses.replace(comparison, metric=metric, by={"unplayed_s": 1.0})
+    claim = dataclasses.replace(stated("more"), comparisons=(comparison,))
+    left, right = ([*started(name, [0.0] * 40, dead=(3, 4))] for name in ("left1.0", "right1.0"))
+    rows = [{**row, "unplayed_s": 9.0} for row in left], [{**row, "unplayed_s": 2.0} for row in right]
+    assert judged(claim, *rows).verdict == "reproduced"
+
+
+@pytest.mark.parametrize("short", ["never", "dead"])
+def test_a_void_claim_holds_nowhere_and_no_number_of_trials_decides_it(short):
+    def found(**short):
+        rows = started("left1.0", [8.0] * 40, **short) + started("right1.0", [10.0] * 40)
+        return Runs(rows, ["row"])
+
+    assert around.spread(stated(), found(), {}).where == "everywhere"
+    void = found(**{short: (3, 4)})
+    assert around.spread(stated(), void, {}).where == "unknown"
+    (one,) = pilot.needed([stated()], void)
+    assert (one.trials, one.outcome) == (None, "unknown")
 
 
 def test_a_single_run_that_never_started_does_not_count():

@@ -163,6 +163,14 @@ class _Means:
         found = {run: value for run, value in whole.items() if self._numbers is None or run in self._numbers}
         return {0: sum(found.values()) / len(found)} if found else {}
 
+    def unstarted(self, cell: Cell) -> tuple[int, int]:
+        """Return how many runs of a cell never started, and how many runs it has."""
+        return self._of(cell).unstarted(cell)
+
+    def unreached(self, cell: Cell) -> tuple[int, int]:
+        """Return how many runs of a cell did not reach the end, and how many runs it has."""
+        return self._of(cell).unreached(cell)
+
     def _of(self, cell: Cell) -> Runs:
         """Return the runs that count for a cell."""
         if self._other is None or self._world is None or not self._world.concerns(cell):

@@ -18,6 +18,7 @@ from anabranch.claims import _logic, measure
 from anabranch.claims._logic import Chance
 from anabranch.claims.cells import Cell
 from anabranch.claims.statement import STILL, VIEWER
+from anabranch.claims.stored import is_seen
 from anabranch.results import paired
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ VERDICTS: tuple[Verdict, ...] = ("reproduced", "not reproduced", "undecided", "n
 
 #: The share of verdicts of a paper that may be false: Benjamini and Hochberg's level.
 ALPHA = 0.05
-#: The share of a cell's runs without a start from which on a claim about it is void.
+#: The share of a cell's runs that never start, or do not reach the end, from which on a claim is void.
 VOID = 0.05
 #: The fewest pairs that can decide anything.
 FEWEST = 3
@@ -51,6 +52,14 @@ class Evidence(Protocol):
 
     def values(self, cell: Cell, metric: measure.Metric) -> dict[int, float]:
         """Return a metric by the number of the run."""
+        ...
+
+    def unstarted(self, cell: Cell) -> tuple[int, int]:
+        """Return how many runs of a cell never started, and how many runs it has."""
+        ...
+
+    def unreached(self, cell: Cell) -> tuple[int, int]:
+        """Return how many runs of a cell did not reach the end, and how many runs it has."""
         ...
 
 
@@ -129,8 +138,8 @@ def judge(claims: Sequence[Stated], runs: Runs) -> list[Judged]:
         lacking = [cell for cell in one.cells() if cell not in runs]
         if one.claim.missing is not None:
             result[one.claim.id] = Judged(stated=one, verdict="not testable", note=one.claim.missing)
-        elif not lacking and (never := _unstarted(one, runs)):
-            result[one.claim.id] = Judged(stated=one, verdict="undecided", note=never)
+        elif not lacking and (void := _void(one, runs)):
+            result[one.claim.id] = Judged(stated=one, verdict="undecided", note=void)
         elif lacking:
             note = f"{len(lacking)} of {len(one.cells())} cells were not run: {lacking[0].name}"
             result[one.claim.id] = Judged(stated=one, verdict="undecided", note=note)
@@ -152,12 +161,18 @@ def judge(claims: Sequence[Stated], runs: Runs) -> list[Judged]:
     return [result[one.claim.id] for one in claims]
 
 
-def _unstarted(one: Stated, runs: Runs) -> str:
-    """Return why a claim is void: a share of a cell's runs never started; empty if it is not."""
+def _void(one: Stated, runs: Evidence) -> str:
+    """Return why a claim is void; empty if it is not.
+
+    Too many runs of a cell never started, or did not reach the end and the claim is about what a viewer saw.
+    """
+    seen = any(part.metric is None or is_seen(part.metric) for part in one.comparisons)
     for cell in one.cells():
-        never, whole = runs.unstarted(cell)
-        if never and never >= VOID * whole:
-            return f"void: {never} of {whole} runs of {cell.name} never started"
+        counts = [(runs.unstarted(cell), "never started")]
+        counts += [(runs.unreached(cell), "did not reach the end")] if seen else []
+        for (short, whole), what in counts:
+            if short and short >= VOID * whole:
+                return f"void: {short} of {whole} runs of {cell.name} {what}"
     return ""
 
 
@@ -165,8 +180,10 @@ def weighed(one: Stated, runs: Evidence, *, trials: int | None = None) -> tuple[
     """Return what came of a claim's comparisons, and of all of them together.
 
     With a number of trials, what would come of so many in four cases of five, if means and spreads are those
-    of these runs.
+    of these runs. Nothing comes of a claim that is void.
     """
+    if _void(one, runs):
+        return (), _logic.UNKNOWN
     found = [_comparison(comparison, runs, trials) for comparison in one.comparisons]
     whole = _logic.at_least(one.needed, [chance for _, chance in found])
     return tuple(finding for findings, _ in found for finding in findings), whole

@@ -31,16 +31,20 @@ _SUMS = (
 )
 
 
-#: What a viewer saw of a player that had started.
+#: What a viewer saw of a player that came to the end: a session that dies has less of it.
 _SEEN = (
     "picture_discards",
     "buffer_underflows",
     "recovery_time_s",
     "rebuffer_s",
     "rebuffer_longest_s",
+    "rebuffer_total_s",
     "still_s",
     "still_longest_s",
     "resolution_changes",
+    "resolution_mean",
+    "top_share",
+    "bitrate_mean_mbps",
 )
 
 
@@ -89,17 +93,22 @@ class Runs:
     def values(self, cell: Cell, metric: Metric) -> dict[int, float]:
         """Return a metric by the number of the run, for the runs that have it.
 
-        A run that never started has no value of what a viewer saw: no underflow is not a good one.
+        A run that did not reach the end has no value of what a viewer saw: no underflow is not a good one.
         """
         rows = self._cells.get(_place(dict(cell.labels)), {})
-        seen = any(name in _SEEN or name.startswith("frames.") for name in metric.columns())
-        found = {run: metric.value(row) for run, row in rows.items() if not (seen and _never_started(row))}
+        seen = is_seen(metric)
+        found = {run: metric.value(row) for run, row in rows.items() if not (seen and _is_short(row))}
         return {run: value for run, value in found.items() if value is not None}
 
     def unstarted(self, cell: Cell) -> tuple[int, int]:
         """Return how many runs of a cell never started, and how many runs it has."""
         rows = self._cells.get(_place(dict(cell.labels)), {})
         return sum(map(_never_started, rows.values())), len(rows)
+
+    def unreached(self, cell: Cell) -> tuple[int, int]:
+        """Return how many runs of a cell did not reach the end, and how many runs it has."""
+        rows = self._cells.get(_place(dict(cell.labels)), {})
+        return sum(map(_is_short, rows.values())), len(rows)
 
     def trials(self) -> tuple[int, int]:
         """Return the fewest and the most runs of the cells that draw something; zeros where none does."""
@@ -155,6 +164,16 @@ def _read(folder: Path, varied: Sequence[str | None]) -> dict[str | None, Runs]:
             _add(row, subflow)
     labels = [name for name in made.labels if name != "varied"]
     return {one: Runs(rows.values(), labels, made.exact, one) for one in varied}
+
+
+def is_seen(metric: Metric) -> bool:
+    """Tell whether a metric is about what a viewer saw: only a session that reaches the end has all of it."""
+    return any(name in _SEEN or name.startswith(("frames.", "time_at.")) for name in metric.columns())
+
+
+def _is_short(row: Mapping[str, Any]) -> bool:
+    """Tell whether a player of a run never started or did not reach the end."""
+    return _never_started(row) or bool(row.get("unreached_sessions"))
 
 
 def _never_started(row: Mapping[str, Any]) -> bool:
