@@ -170,3 +170,29 @@ def test_a_folder_of_version_2_is_shown_and_upgraded(here):
     )
     assert len(anabranch.load("out", earlier=True)) == 8
     assert call("verify", "out").exit_code == 0
+
+
+def lengths(*, earlier):
+    """Return the number of rows of each table."""
+    with warnings.catch_warnings(action="ignore"):
+        return {table: len(anabranch.load("out", table, earlier=earlier)) for table in store.TABLES}
+
+
+@pytest.mark.parametrize("name", ["runs", "subflows"])
+@pytest.mark.parametrize("how", ["flip", pytest.param("gone", marks=pytest.mark.slow)])
+def test_a_damaged_table_of_earlier_runs_does_not_take_the_other_one_along(here, name, how):
+    whole, own = lengths(earlier=True), lengths(earlier=False)
+    path = here / "earlier" / f"{name}.parquet"
+    if how == "flip":
+        flipped(path, path.stat().st_size // 2, 3)
+    else:
+        path.unlink()
+    again = swept("--set", "application.bytes=40 kB")
+    assert again.exit_code == 0, again.stderr
+    assert "these rows of earlier runs are lost" in again.stderr
+    assert "damaged" not in swept("--set", "application.bytes=40 kB").stderr
+    assert lengths(earlier=True) == {**whole, name: own[name]}
+    # A run without its subflows is run again, and then it is whole.
+    assert "4 runs, 0 were there already" in swept("--set", "application.bytes=30 kB").stderr
+    assert lengths(earlier=True) == whole
+    assert "0 runs, 4 were there already" in swept("--set", "application.bytes=30 kB").stderr

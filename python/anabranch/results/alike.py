@@ -40,12 +40,14 @@ def alike(
         return
     at: dict[Key, tuple[str, int]] = {}
     taken = set()
+    partial = files.partial(found)
     for cell, name, run in frame.select("cell", "identity", "run").iter_rows():
         for entry in known.get(cell, ()):
             place = (entry["alike"], run)
             is_it = identity.of_run(entry["hash"], run) == name
             if (
                 is_it
+                and (cell, name) not in partial
                 and place in wanted
                 and place not in taken
                 and (not keep or kept.has(files.folder, (cell, name), keep))

@@ -184,6 +184,7 @@ def merged(before: Table | None, wanted: Mapping[str, Any]) -> Table:
         "trials": max((cell["trials"] for cell in now["cells"]), default=now["trials"]),
         "scenarios": {**texts, **now["scenarios"]},
         "earlier": earlier,
+        **({"partial": before["partial"]} if before is not None and "partial" in before else {}),
     }
 
 

@@ -16,6 +16,7 @@ import io
 import json
 import os
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import Fault, InputError, MissingError
@@ -34,15 +35,16 @@ from anabranch.results.tables import (
     Rows,
     Tables,
     arranged,
+    distinct,
     journals,
     key,
+    places,
     read_journals,
     without_strangers,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
-    from pathlib import Path
 
     import polars
 
@@ -108,7 +110,7 @@ class Store:
             files = Tables(folder, before)
             self.notes = (
                 *told,
-                *(f"{_where(fault)}: {fault.message}; its runs are made again" for fault in files.damage()),
+                *(f"{_where(fault)}: {fault.message}; {_lost(fault)}" for fault in files.damage()),
             )
             found = manifests.merged(before, manifest)
             found["tables"] = {file: sorted(sums) for file, sums in files.sums().items() if sums}
@@ -126,8 +128,10 @@ class Store:
         keep
             The tables of its trace that a run must have left.
         """
-        frame = self.tables().whole(TABLES[0])
+        files = self.tables()
+        frame = files.whole(TABLES[0])
         known = set() if frame is None else set(frame.select("cell", "identity").iter_rows())
+        known -= files.partial(manifests.read(self.folder))
         return {one for one in known if not keep or kept.has(self.folder, one, keep)}
 
     @contextmanager
@@ -175,37 +179,50 @@ def _write(folder: Path, found: Table, files: Tables) -> None:
     now = selection.recorded(found)
     old = files.sums()
     made: dict[str, bytes] = {}
+    # Of a damaged pair of earlier tables, the rows of the sound one stay.
+    half = {} if files.pair(EARLIER) else files.sound(EARLIER)
     for table in TABLES:
         whole = files.whole(table)
-        if whole is None:
-            continue
-        mine = polars.Series(now.column(whole)) == selection.CURRENT
-        own = without_strangers(whole.filter(mine)) if not mine.all() else whole
-        if own.height or table != TABLES[0]:
-            made[f"{table}.parquet"] = _bytes(arranged(own, table, now.cells))
-        others = [whole.filter(~mine)]
         # An earlier run stays in the earlier tables: an interrupt between two files loses no run.
-        before = files.pair(EARLIER).get(table)
-        others += [] if before is None else [before]
-        left = polars.concat(others, how="diagonal_relaxed").unique(
-            subset=["cell", "identity", *(["subflow"] if table != TABLES[0] else [])],
-            keep="first",
-            maintain_order=True,
+        before = files.pair(EARLIER).get(table, half.get(table))
+        others = [] if before is None else [before]
+        if whole is not None:
+            mine = polars.Series(now.column(whole)) == selection.CURRENT
+            own = without_strangers(whole.filter(mine)) if not mine.all() else whole
+            if own.height or table != TABLES[0]:
+                made[f"{table}.parquet"] = _bytes(arranged(own, table, now.cells))
+            others.insert(0, whole.filter(~mine))
+        left = (
+            distinct(polars.concat(others, how="diagonal_relaxed"), table) if others else polars.DataFrame()
         )
         if left.height:
             made[f"{EARLIER}/{table}.parquet"] = _bytes(arranged(left, table, now.cells))
+    found = {**found, **_partial(found, files, half)}
     sums = {file: sealed.digest(content) for file, content in made.items()}
     either = {file: sorted({*old.get(file, ()), one}) for file, one in sums.items()}
     sealed.whole(folder / MANIFEST, manifests.text({**found, "tables": either}))
     for file in sorted(made, key=lambda file: not file.startswith(EARLIER)):
         (folder / file).parent.mkdir(exist_ok=True)
         sealed.whole(folder / file, made[file])
-    for file in {*old} - {*made}:
-        (folder / file).unlink(missing_ok=True)
+    for *_, file in places():
+        if file not in made:
+            (folder / file).unlink(missing_ok=True)
     sealed.write_sums(folder, sums)
     sealed.whole(
         folder / MANIFEST, manifests.text({**found, "tables": {file: [one] for file, one in sums.items()}})
     )
+
+
+def _partial(found: Table, files: Tables, half: Mapping[str, polars.DataFrame]) -> Table:
+    """Return the part of a manifest that lists earlier runs whose rows in a table are lost.
+
+    Such a run is shown among the earlier runs, and is run again if a sweep wants it.
+    """
+    whole = files.whole(TABLES[0])
+    sound = set() if whole is None else set(whole.select("cell", "identity").iter_rows())
+    lost = {one for frame in half.values() for one in frame.select("cell", "identity").iter_rows()} - sound
+    partial = sorted(files.partial(found) | lost)
+    return {"partial": [list(one) for one in partial]} if partial or "partial" in found else {}
 
 
 def _bytes(frame: polars.DataFrame) -> bytes:
@@ -274,6 +291,12 @@ def _upgraded(folder: Path, before: Table) -> Table:
     files = Tables(folder, before)
     files.damage()
     return {**found, "format": FORMAT, "tables": {file: sorted(sums) for file, sums in files.sums().items()}}
+
+
+def _lost(fault: Fault) -> str:
+    """Return what a sweep does about a damaged file."""
+    is_earlier = fault.where is not None and EARLIER in Path(fault.where).parts[-2:]
+    return "these rows of earlier runs are lost" if is_earlier else "its runs are made again"
 
 
 def _where(fault: Fault) -> str:

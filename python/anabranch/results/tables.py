@@ -170,6 +170,23 @@ class Tables:
                     found[table] = frame
         return found if TABLES[0] in found else {}
 
+    def sound(self, folder: str) -> dict[str, polars.DataFrame]:
+        """Return the sound ones of a pair of tables, also if the other one is damaged."""
+        self.damage()
+        frames = {table: self._frames.get(file) for where, table, file in places() if where == folder}
+        return {table: frame for table, frame in frames.items() if frame is not None}
+
+    def partial(self, found: Mapping[str, Any]) -> set[Key]:
+        """Return the earlier runs that lost their rows in a damaged table and were not run again.
+
+        Parameters
+        ----------
+        found
+            The manifest, which lists them.
+        """
+        again = {key(rows[TABLES[0]][0]) for rows in self.journal()}
+        return {(cell, name) for cell, name in found.get("partial", ())} - again
+
     def journal(self) -> list[Rows]:
         """Return the sound records of the journals."""
         return self._journal()[0]
@@ -193,10 +210,10 @@ class Tables:
 
         parts = [frame for frame in frames if frame is not None]
         parts += _frames(row for rows in self.journal() for row in rows.get(table, ()))
-        return _distinct(polars.concat(parts, how="diagonal_relaxed"), table) if parts else polars.DataFrame()
+        return distinct(polars.concat(parts, how="diagonal_relaxed"), table) if parts else polars.DataFrame()
 
 
-def _distinct(frame: polars.DataFrame, table: str) -> polars.DataFrame:
+def distinct(frame: polars.DataFrame, table: str) -> polars.DataFrame:
     """Return a table with each row once."""
     names = ["cell", "identity", *(["subflow"] if table != TABLES[0] else [])]
     return frame.unique(subset=names, keep="first", maintain_order=True)
@@ -344,6 +361,8 @@ def parquet(path: Path, sums: set[str] | None) -> polars.DataFrame:
 
 
 def _broken(place: Path, message: str) -> InputError:
-    """Return the error of a table that has to be made again."""
+    """Return the error of a damaged table: a sweep makes those of its own runs again."""
     hint = "repeat the command that made the folder: it makes the table again"
+    if EARLIER in (place.name, place.parent.name):
+        hint = "repeat the command that made the folder: it keeps the sound tables of earlier runs"
     return InputError([Fault(message=message, where=str(place), hint=hint)])
