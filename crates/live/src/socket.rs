@@ -69,8 +69,8 @@ pub(crate) struct Socket {
     read: VecDeque<Bytes>,
     /// The longest piece that was asked for, bytes.
     longest: usize,
-    /// Nothing more is read of the kernel for now.
-    rests: bool,
+    /// Bytes that may still be read from the kernel.
+    room: u64,
     /// The connection breaks behind what was read, with this error.
     breaks: Option<Errno>,
     /// Where it submits reads, if anywhere.
@@ -128,7 +128,7 @@ impl Socket {
             pool,
             read: VecDeque::new(),
             longest: 0,
-            rests: false,
+            room: u64::MAX,
             breaks: None,
             submitter: None,
             submits: false,
@@ -234,12 +234,14 @@ impl Socket {
     fn fill(&mut self, limit: usize) {
         let done = self.ended || self.breaks.is_some() || self.submitted;
         // A socket that never connected is closed at once: its number is the next one's, and so would its news be.
-        if self.connected_at.is_none() || !self.readable || done || self.rests || limit == 0 {
+        let room = usize::try_from(self.room).unwrap_or(usize::MAX);
+        if self.connected_at.is_none() || !self.readable || done || room == 0 || limit == 0 {
             return;
         }
         let limit = limit.min(PIECE);
         self.longest = self.longest.max(limit);
-        let lengths = Lengths { first: limit, further: self.longest };
+        let first = limit.min(room);
+        let lengths = Lengths { first, further: self.longest.min((room - first) / (PIECES - 1)) };
         self.more = false;
         let submitter = self.submitter.as_ref().filter(|_| self.submits);
         self.submitted = submitter.is_some_and(|it| it.submit(&self.fd, lengths));
@@ -257,6 +259,7 @@ impl Socket {
     }
 
     fn keep(&mut self, read: Read) {
+        self.room -= self.room.min(read.pieces.iter().map(|piece| piece.len() as u64).sum());
         self.read.extend(read.pieces);
         match read.ending {
             Ending::Full => {}
@@ -271,9 +274,9 @@ impl Socket {
         }
     }
 
-    /// Whether more is read of the kernel; what was read before is given all the same.
-    pub(crate) fn rest(&mut self, rests: bool) {
-        self.rests = rests;
+    /// Sets how many bytes may be read from the kernel. Bytes that were read before are returned all the same.
+    pub(crate) fn set_room(&mut self, room: u64) {
+        self.room = room;
     }
 
     /// Bytes that were read and not asked for.

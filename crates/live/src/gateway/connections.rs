@@ -213,7 +213,7 @@ impl Gateway<'_> {
             }
             let Some(handle) = served.handle else { return self.flush(now, number) };
             let Some(client) = self.endpoint.get_mut(handle) else { return };
-            origin.rest(room == 0);
+            origin.set_room(room);
             // A connection that is alone is read soonest by this thread. Where others wait for it, readers help.
             origin.set_submits(!self.touched.is_empty());
             let (before, most) = (served.relay.moved()[1], room.max(origin.held()));

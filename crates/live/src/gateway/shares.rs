@@ -1,7 +1,7 @@
 //! Shares of memory: whose origin is read while memory is short, and which connections are reset for it.
 //!
-//! Memory is short from three quarters of the limit on, until no more than half of it is held. Meanwhile half of it is
-//! divided: every source gets the same share, as far as it needs it, and what it does not need goes to the others.
+//! Memory is short from three quarters of the limit on, until no more than half of it is held. Meanwhile 7/16 of it
+//! are divided, so that the sum falls below half: every source gets the same share, as far as it needs it, and what it does not need goes to the others.
 //! A site of IPv6 has at most [`SITE_SHARES`] shares. A source's share is divided among its connections in the same way.
 //! Of a connection that holds its share or more, the origin is not read. One that holds less is served as ever.
 //!
@@ -14,10 +14,14 @@ use std::net::IpAddr;
 
 use anabranch_units::{Duration, Instant};
 
+use crate::relay::PIECE;
+
 use super::source::{site, source};
 
 /// The shares of a source that a whole site of IPv6 has.
 const SITE_SHARES: u64 = 4;
+/// What a connection that holds nothing may read, however small its share is, bytes.
+const LEAST: u64 = 4096;
 /// The time that a connection above its share has to get rid of what it holds, and the drain time that it may have.
 const PATIENCE: Duration = Duration::from_secs(1);
 const SLOW: Duration = Duration::from_secs(10);
@@ -46,7 +50,7 @@ struct Division {
     share: u64,
     /// What each connection may hold, bytes.
     allowed: BTreeMap<u64, u64>,
-    /// Sources that hold more than their share.
+    /// Sources that hold more than their share and a piece.
     above: BTreeSet<IpAddr>,
 }
 
@@ -113,8 +117,8 @@ impl Shares {
     pub(super) fn room(&self, number: u64, held: u64) -> u64 {
         let Some(division) = &self.division else { return u64::MAX };
         let allowed = division.allowed.get(&number).copied().unwrap_or(division.share);
-        // A connection that holds nothing is served, however small its share is.
-        allowed.saturating_sub(held).max(u64::from(held == 0))
+        let least = if held == 0 { LEAST } else { 0 };
+        allowed.saturating_sub(held).max(least)
     }
 
     /// Whether a new connection from an address would add to a source that is above its share.
@@ -129,7 +133,7 @@ impl Shares {
         self.held = holdings.iter().map(|it| it.bytes).sum();
         let (begin, end) = (self.limit / 4 * 3, self.limit / 2);
         let short = self.held > if was_short { end } else { begin };
-        self.division = short.then(|| Division::new(holdings, end));
+        self.division = short.then(|| Division::new(holdings, self.limit / 16 * 7));
         let mut above: Vec<&Holding> =
             holdings.iter().filter(|it| self.room(it.number, it.bytes) == 0).collect();
         let paused = above.iter().map(|it| {
@@ -181,7 +185,8 @@ impl Division {
         for ((shares, needs), sources) in needs.iter().zip(sites.values()) {
             let of_source = level(needs, shares * share).min(share);
             for (source, connections) in sources {
-                if sum(connections) > of_source {
+                // A connection within its share may have been given the rest of a piece.
+                if sum(connections) > of_source + PIECE as u64 {
                     above.insert(*source);
                 }
                 let held: Vec<u64> = connections.iter().map(|(bytes, _)| *bytes).collect();
@@ -300,27 +305,58 @@ mod tests {
 
     #[test]
     fn only_connections_above_their_share_are_paused() {
-        let mut shares = Shares::new(800);
-        // 400 for three sources, of which one needs 20: 190 each. The first source has two connections: 95 each.
+        // In half MiB. 7/16 of 1,600 are 700 for three sources, of which one needs 40: 330 each. The first source has
+        // two connections: 165 each.
+        const HALF: u64 = 1 << 19;
+        let mut shares = Shares::new(1600 * HALF);
         let counted = shares.count(
             at(0),
             &[
-                fast(1, "192.0.2.1", 200),
-                fast(2, "192.0.2.1", 200),
-                fast(3, "192.0.2.2", 310),
-                fast(4, "192.0.2.3", 20),
+                fast(1, "192.0.2.1", 400 * HALF),
+                fast(2, "192.0.2.1", 400 * HALF),
+                fast(3, "192.0.2.2", 620 * HALF),
+                fast(4, "192.0.2.3", 40 * HALF),
             ],
         );
         assert_eq!(counted, Counted { reset: vec![], turned: true });
-        assert_eq!((shares.held(), shares.paused()), (730, 3));
-        for (number, allowed) in [(1, 95), (2, 95), (3, 190), (4, 190)] {
+        assert_eq!((shares.held(), shares.paused()), (1460 * HALF, 3));
+        for (number, allowed) in [(1, 165), (2, 165), (3, 330), (4, 330)] {
+            let allowed = allowed * HALF;
             assert_eq!(shares.room(number, allowed - 30), 30, "connection {number}");
             assert_eq!(shares.room(number, allowed + 30), 0, "connection {number}");
         }
         // A connection that came since has the share of a source.
-        assert_eq!(shares.room(5, 0), 190);
+        assert_eq!(shares.room(5, 1), 330 * HALF - 1);
         assert!(shares.refuses(ip("192.0.2.1")) && shares.refuses(ip("192.0.2.2")));
         assert!(!shares.refuses(ip("192.0.2.3")) && !shares.refuses(ip("192.0.2.4")));
+    }
+
+    #[test]
+    fn memory_stays_short_no_longer_than_until_all_are_within_their_shares() {
+        // 7/16 of 800 MiB are 350: 50 for each of seven sources.
+        const MIB: u64 = 1 << 20;
+        let mut shares = Shares::new(800 * MIB);
+        let all = |bytes: u64| (1..=7).map(move |it| fast(it, &format!("192.0.2.{it}"), bytes));
+        let holdings: Vec<_> = all(100 * MIB).collect();
+        assert!(shares.count(at(0), &holdings).turned);
+        // They fill their shares again at once, and each has a piece of 64 KiB more than that.
+        assert_eq!(shares.room(1, 30 * MIB), 20 * MIB);
+        let holdings: Vec<_> = all(50 * MIB + 65_536).collect();
+        shares.count(at(1), &holdings);
+        assert!(!shares.is_short(), "350.4 of 400 MiB");
+    }
+
+    #[test]
+    fn a_source_is_refused_only_when_it_holds_its_share_and_a_piece() {
+        let refused = |bytes: u64| {
+            let mut shares = Shares::new(160 << 20);
+            let other = fast(2, "192.0.2.2", 100 << 20);
+            shares.count(at(0), &[fast(1, "192.0.2.1", bytes), other]);
+            shares.refuses(ip("192.0.2.1"))
+        };
+        // 7/16 of 160 MiB are 70: 35 for each of the two.
+        assert!(!refused((35 << 20) + 65_536));
+        assert!(refused((35 << 20) + 65_537));
     }
 
     #[test]
@@ -330,8 +366,8 @@ mod tests {
         let mut holdings: Vec<_> = (1..=8).map(of_site).collect();
         holdings.push(fast(9, "192.0.2.1", 200));
         shares.count(at(0), &holdings);
-        // 400 / (4 + 1) = 80 a share; the site's 320 for eight sources of 64 bits: 40 each.
-        assert_eq!((shares.room(1, 1), shares.room(9, 1)), (39, 79));
+        // 350 / (4 + 1) = 70 a share; the site's 280 for eight sources of 64 bits: 35 each.
+        assert_eq!((shares.room(1, 1), shares.room(9, 1)), (34, 69));
     }
 
     #[test]
@@ -340,7 +376,7 @@ mod tests {
         let holdings: Vec<_> = (0..20).map(|it| fast(it, "192.0.2.1", 1)).collect();
         shares.count(at(0), &holdings);
         assert!(shares.is_short());
-        assert_eq!((shares.room(1, 0), shares.room(1, 1)), (1, 0));
+        assert_eq!((shares.room(1, 0), shares.room(1, 1)), (LEAST, 0));
     }
 
     #[test]

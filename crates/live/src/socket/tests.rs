@@ -161,7 +161,7 @@ fn a_reset_that_comes_before_the_end_was_read_is_reported_behind_the_end() {
     peer.write_all(b"answer").unwrap();
     drop(peer);
     // Nobody reads of the socket while the reset comes: its client has no room.
-    socket.rest(true);
+    socket.set_room(0);
     socket.write(NOW, Bytes::from_static(b"too late")).unwrap();
     let clock = Clock::start();
     while !socket.pending {
@@ -173,7 +173,7 @@ fn a_reset_that_comes_before_the_end_was_read_is_reported_behind_the_end() {
         }
     }
     assert_eq!(socket.poll_event(), None);
-    socket.rest(false);
+    socket.set_room(u64::MAX);
     assert_eq!(socket.read(NOW, 100).unwrap(), &b"answer"[..]);
     assert_eq!(socket.read(NOW, 100), None);
     assert_eq!(socket.poll_event(), Some(Event::PeerFinished));
