@@ -19,6 +19,7 @@ from anabranch.advice.read import LEAVE, USE, Evidence
 from anabranch.cli import _advise
 from anabranch.cli._app import app
 from anabranch.errors import InputError, ScenarioError
+from anabranch.media.films import Film
 from anabranch.study.sweep import Cell
 
 pytestmark = pytest.mark.module
@@ -171,6 +172,22 @@ def test_a_session_that_never_starts_is_worse_than_any_that_does():
     # As bad as the worst that starts: half a minute late, half a minute still, half of it not shown.
     worst = {**PLAYED, "startup_delay_s": 30.0, "still_s": 30.0, "unplayed_s": 30.0, "reached_end": False}
     assert film.of(worst) == pytest.approx(-90.0)
+
+
+def test_a_session_that_dies_at_the_top_is_worse_than_one_that_plays_lower():
+    # Chunks of 4 s with 4 MB are 8 Mb/s. Of 600 s of film the session wants 60 s.
+    chunks = [{"bytes": 4_000_000, "duration_ns": 4 * 10**9}] * 150
+    plan = {"recorded": {"renditions": [{"chunks": chunks}], "audio": None}}
+    film = Film(name="f", size_bytes=600_000_000, duration_ns=600 * 10**9, plan=plan)
+    scored = score.of("adaptive", film, 60 * 10**9)
+    assert (scored.film_s, scored.top_mbps) == (60.0, 8.0)
+    started = {"duration_s": 60.0, "startup_delay_s": 0.0}
+    dead = {**started, "bitrate_mean_mbps": 8.0, "still_s": 55.0, "unplayed_s": 55.0, "reached_end": False}
+    smooth = {**started, "bitrate_mean_mbps": 5.0, "still_s": 0.0, "unplayed_s": 0.0, "reached_end": True}
+    assert scored.of(dead) == pytest.approx(8.0 - 8.0 * (55 + 55) / 60)
+    assert scored.of(smooth) == pytest.approx(5.0)
+    # A longer session wants the whole film.
+    assert score.of("adaptive", film, 900 * 10**9).film_s == score.of("adaptive", film).film_s == 600.0
 
 
 def test_results_of_before_have_the_players_own_count():

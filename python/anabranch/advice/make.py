@@ -176,6 +176,7 @@ def asked(
         faults.append(Fault(message=message, where=f"--budget {runs}", hint=hint))
     if faults:
         raise InputError(faults)
+    application = loaded.scenario.application
     return Asked(
         candidates=tuple(found),
         sweep=Sweep(
@@ -185,7 +186,7 @@ def asked(
             once=True,
         ),
         budget=runs,
-        score=score.of(loaded.scenario.application.kind, (film or film_of)(loaded)),
+        score=score.of(application.kind, (film or film_of)(loaded), application.duration),
     )
 
 

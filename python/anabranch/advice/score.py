@@ -26,7 +26,7 @@ class Score:
     kind
         `adaptive`, `progressive`, or `transfer`.
     film_s
-        Length of the film in seconds; 0 for a transfer.
+        Length of the film in seconds; 0 for a transfer. Of an adaptive film, what the session wants of it.
     top_mbps
         Rate of an adaptive film's highest rendition, sound included.
     """
@@ -93,7 +93,7 @@ def _is_short(row: Mapping[str, Any]) -> bool:
     )
 
 
-def of(kind: str, film: Film | None) -> Score:
+def of(kind: str, film: Film | None, duration_ns: int | None = None) -> Score:
     """Return how runs of an application are scored.
 
     Parameters
@@ -102,11 +102,16 @@ def of(kind: str, film: Film | None) -> Score:
         The application's.
     film
         What it streams.
+    duration_ns
+        The application's `duration`, if it has one.
     """
     if kind not in ("progressive", "adaptive") or film is None:
         return Score(kind="transfer")
-    top = _top_mbps(film) if kind == "adaptive" else 0.0
-    return Score(kind=kind, film_s=film.duration_ns / 1e9, top_mbps=top)
+    if kind == "progressive":
+        return Score(kind=kind, film_s=film.duration_ns / 1e9)
+    # Waiting is a share of the time in which the session can play, or it would cost little in a short one.
+    wanted_ns = film.duration_ns if duration_ns is None else min(film.duration_ns, duration_ns)
+    return Score(kind=kind, film_s=wanted_ns / 1e9, top_mbps=_top_mbps(film))
 
 
 def _top_mbps(film: Film) -> float:
