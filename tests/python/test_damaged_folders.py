@@ -196,3 +196,29 @@ def test_a_damaged_table_of_earlier_runs_does_not_take_the_other_one_along(here,
     assert "4 runs, 0 were there already" in swept("--set", "application.bytes=30 kB").stderr
     assert lengths(earlier=True) == whole
     assert "0 runs, 4 were there already" in swept("--set", "application.bytes=30 kB").stderr
+
+
+@pytest.mark.parametrize("form", [1, 2, 7])
+def test_another_number_in_place_of_the_format_is_damage(here, form):
+    """`3` differs in one bit from each of these."""
+    manifest = here / "manifest.json"
+    text = manifest.read_text()
+    assert '"format": 3,' in text
+    manifest.write_text(text.replace('"format": 3,', f'"format": {form},'))
+    shown = call("results", "out")
+    assert shown.exit_code == 2
+    assert "cannot read the manifest: its checksum is another" in shown.stderr
+    again = swept("--set", "application.bytes=40 kB")
+    assert again.exit_code == 0, again.stderr
+    assert "0 runs, 4 were there already" in again.stderr
+
+
+def test_a_journal_with_checksums_stays_as_it_is_in_a_folder_that_is_upgraded(here):
+    """A folder of version 2 whose journal has the form of version 3."""
+    empty = {"name": "n", "code": "", "trials": 1, "keep": [], "notes": {}, "scenarios": {}, "cells": []}
+    shutil.rmtree(here)
+    row = dict.fromkeys(store.HEAD, "x") | {"seed": 1, "run": 0}
+    with store.Store(here, empty).writing() as journal:
+        journal.add({"runs": [row], "subflows": []}, {})
+    (here / "manifest.json").write_text(json.dumps({**empty, "format": 2, "folders": {}}))
+    assert store.Store(here, empty).done() == {("x", "x")}

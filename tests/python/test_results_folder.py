@@ -44,7 +44,7 @@ def test_a_broken_manifest_is_told(folder):
         ("{", "cannot read the manifest: no JSON: expecting property name", True),
         ("[]", "cannot read the manifest: it says no `format`", True),
         (json.dumps({**sound, "name": "x"}, indent=1), "cannot read the manifest: its checksum is", True),
-        (json.dumps({**sound, "format": 9}), "format 9, this one reads up to", False),
+        (json.dumps({**sound, "format": 9, "sha256": ""}), "format 9, this one reads up to", False),
     ):
         manifest.write_text(text)
         for command in (("results", "out"), ("verify", "out")):

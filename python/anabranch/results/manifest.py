@@ -37,8 +37,13 @@ _REPEAT = "repeat the command that made the folder: it writes the manifest again
 def text(found: Mapping[str, Any]) -> bytes:
     """Return a manifest as its file has it, with its checksum."""
     rest = {name: value for name, value in found.items() if name not in ("format", "sha256")}
-    check = sealed.digest(_plain({"format": found["format"], "sha256": "", **rest}))
-    return _plain({"format": found["format"], "sha256": check, **rest})
+    return _plain({"format": found["format"], "sha256": _checksum(found), **rest})
+
+
+def _checksum(found: Mapping[str, Any]) -> str:
+    """Return the checksum of a manifest, whichever one it lists."""
+    rest = {name: value for name, value in found.items() if name not in ("format", "sha256")}
+    return sealed.digest(_plain({"format": found["format"], "sha256": "", **rest}))
 
 
 def _plain(found: Mapping[str, Any]) -> bytes:
@@ -70,7 +75,12 @@ def said(folder: Path) -> Table:
     if not isinstance(found, dict) or "format" not in found:
         raise _unreadable(file, "it says no `format`")
     form = found["format"]
-    if isinstance(form, int) and form > FORMAT:
+    is_later = isinstance(form, int) and form > FORMAT
+    # Version 2 has no checksum, and one that fits `FORMAT` only is of a manifest whose `format` has changed.
+    is_changed = found.get("sha256") == _checksum({**found, "format": FORMAT}) and form != FORMAT
+    if is_changed or ("sha256" in found and not is_later and content != text(found)):
+        raise _unreadable(file, "its checksum is another")
+    if is_later:
         message = f"results of a later version of this program: format {form}, this one reads up to {FORMAT}"
         raise InputError([Fault(message=message, where=str(file), hint="use that version")])
     if form == FORMAT and content != text(found):
