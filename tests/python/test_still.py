@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from anabranch import metrics
+from anabranch.figures import _data
 from anabranch.metrics._rows import of_one
 from anabranch.metrics._still import screen
+from anabranch.why import stored
 
 
 def pictures(fates, shown, *, events, duration=20.0, finished=True, planned=None, dues=None, times=None):
@@ -198,6 +200,30 @@ def test_freezes_are_stretches_that_a_viewer_notices():
     # 0.1 s is none; 0.2 and 0.6 s are, a picture of 1 s between them.
     found = screen(of_one(tables, 0)).freezes()
     assert [(round(begin, 6), round(end, 6)) for begin, end in found] == [(4.1, 4.3), (5.3, 5.9)]
+
+
+def test_a_session_without_a_picture_is_one_freeze_in_figures_too():
+    tables = pictures(["unplayed"] * 10, [None] * 10, events=[], duration=100.0, finished=False)
+    # A client without a player waits for no picture.
+    assert _data.stalls(tables, 0) == []
+    tables["player"] = {"client": [0], "t_s": [0.0]}
+    assert _data.stalls(tables, 0) == [{"from_s": 0.0, "to_s": 100.0}]
+
+
+@pytest.mark.parametrize(
+    ("column", "amount", "quiet"),
+    [
+        ("still_longest_s", 0.14, True),
+        ("still_longest_s", 0.15, False),
+        # The time of the start.
+        ("unplayed_s", 2.0, True),
+        ("unreached_sessions", 1, False),
+        ("picture_discards", 1, False),
+    ],
+)
+def test_a_quiet_run_is_not_opened_again(column, amount, quiet):
+    row = {"still_longest_s": None, "unplayed_s": 0.0, "unreached_sessions": 0, "buffer_underflows": 0}
+    assert stored._is_quiet({**row, column: amount}) is quiet
 
 
 def adaptive(events, *, duration=40.0, finished=True, planned=None, rate=None, chunks=True):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch.metrics._adaptive import chunks
 from anabranch.metrics._rows import of_one, rows
-from anabranch.metrics._still import screen
+from anabranch.metrics._still import standing_times
 
 if TYPE_CHECKING:
     from anabranch.metrics._rows import Tables
@@ -52,8 +52,7 @@ def fates(tables: Tables, client: int) -> list[Row]:
 
 def stalls(tables: Tables, client: int) -> list[Row]:
     """Return the times without a new picture that a viewer notices: `from_s`, `to_s`."""
-    found = screen(of_one(tables, client)).freezes()
-    return [{"from_s": begin, "to_s": end} for begin, end in found]
+    return [{"from_s": begin, "to_s": end} for begin, end in standing_times(of_one(tables, client))]
 
 
 def changes(tables: Tables) -> list[Row]:

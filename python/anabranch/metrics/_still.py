@@ -129,6 +129,14 @@ def screen(own: Tables) -> Screen:
     )
 
 
+def standing_times(own: Tables) -> list[Stretch]:
+    """Return a client's freezes; a session of a player that shows no picture is one from its begin."""
+    shown = screen(own)
+    if shown.begin_s is None and shown.wanted_s > 0 and own.get("player"):
+        return [(0.0, shown.until_s)]
+    return shown.freezes()
+
+
 def _plays(shown_s: float, standing_s: float, wanted_s: float) -> bool:
     """Tell whether a started player still plays when its time ends.
 

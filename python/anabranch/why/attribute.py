@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from anabranch.metrics._rows import of_each, rows
-from anabranch.metrics._still import screen
+from anabranch.metrics._still import standing_times
 from anabranch.metrics._viewer import stall_times
 from anabranch.why.quality import Asked, Drop
 from anabranch.why.steps import Shortage, Steps, ordered, rounded
@@ -112,7 +112,7 @@ def why(run: Run) -> Why:
         if not own.get("player") or not (own.get("frames") or own.get("chunks")):
             continue
         steps, asked = Steps(own, run.plan), Asked(own)
-        found = list(_freezes(client, own, steps, asked, _times(own)))
+        found = list(_freezes(client, own, steps, asked, standing_times(own)))
         freezes += found
         drops += asked.drops(client, steps)
         if "discarded" in set(own.get("frames", {}).get("fate", ())):
@@ -151,7 +151,7 @@ def freezes(run: Run, *, clients: int) -> list[Freeze]:
         if client >= clients:
             break
         # Going through the samples is what costs.
-        times = _times(own) if own.get("player") and (own.get("frames") or own.get("chunks")) else []
+        times = standing_times(own) if own.get("player") and (own.get("frames") or own.get("chunks")) else []
         if times:
             found += _freezes(client, own, Steps(own, run.plan), Asked(own), times)
     return found
@@ -191,14 +191,6 @@ def _freezes(
         shares, behind = steps.causes(short, begin, end, need)
         yield Freeze(client=client, short_s=short, from_s=begin, to_s=end, causes=shares, behind=behind)
         last = end
-
-
-def _times(own: Mapping[str, Any]) -> list[tuple[float, float]]:
-    """Return when a client's freezes began and ended; a session without a picture is one."""
-    shown = screen(own)
-    if shown.begin_s is None and shown.wanted_s > 0:
-        return [(0.0, shown.until_s)]
-    return shown.freezes()
 
 
 def _underflows(own: Mapping[str, Any]) -> list[tuple[float, float]]:

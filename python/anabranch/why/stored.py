@@ -19,9 +19,7 @@ FILE = "causes.jsonl"
 #: What has causes: seconds, pictures, steps.
 KINDS = ("frozen_s", "discards", "steps_down")
 #: The columns of a run that tell whether it has any of these.
-_TOLD = ("buffer_underflows", "picture_discards", "resolution_changes")
-#: Those of a run with a freeze or without a picture.
-_FROZEN = ("still_longest_s", "unplayed_s")
+_TOLD = ("buffer_underflows", "picture_discards", "resolution_changes", "unreached_sessions")
 #: What a group of runs has in common: its row and its congestion control.
 Group = tuple[str, str]
 
@@ -66,10 +64,7 @@ def make(
     with path.open("ab") as out:
         out.write(b"\n" if is_cut_off else b"")
         for count, row in enumerate(wanted, start=1):
-            # A run without a freeze, a discard or another rendition has no causes to look for.
-            quiet = not any(row.get(name) for name in _TOLD)
-            quiet = quiet and not any((row.get(name) or 0.0) >= FREEZE_S for name in _FROZEN)
-            causes = {} if quiet else why(open_run(folder, row["identity"])).to_json()
+            causes = {} if _is_quiet(row) else why(open_run(folder, row["identity"])).to_json()
             kept = {name: causes.get(name, {}) for name in KINDS}
             one = {"identity": row["identity"], **kept}
             known[row["identity"]] = one
@@ -95,6 +90,15 @@ def groups(folder: Path) -> dict[Group, dict[str, Any]]:
                 for cause, amount in one.get(name, {}).items():
                     group[name][cause] += amount
     return {place: _means(group) for place, group in sums.items()}
+
+
+def _is_quiet(row: Mapping[str, Any]) -> bool:
+    """Tell whether a run has no causes to look for: no freeze, no discard, no other rendition, no early end.
+
+    Film that is not shown is no sign: the time of the start takes it away, if `application.duration` is
+    shorter than the film.
+    """
+    return not any(row.get(name) for name in _TOLD) and (row.get("still_longest_s") or 0.0) < FREEZE_S
 
 
 def _means(group: Mapping[str, Any]) -> dict[str, Any]:
