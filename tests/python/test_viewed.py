@@ -217,6 +217,25 @@ def test_a_figure_is_inside_its_target_inside_the_interval_or_apart(tmp_path):
     assert "[report](X-1.html)" in text
 
 
+def test_what_is_not_shown_is_compared_although_the_player_counts_nothing(tmp_path):
+    # One trial dies after 10 of 60 s, the other never starts; in the simulator both play.
+    died = {"rebuffer_s": 0.0, "still_s": 50.0, "unplayed_s": 50.0}
+    never = {"rebuffer_s": 0.0, "still_s": None, "unplayed_s": 60.0}
+    live = [
+        {**died, "unstarted_sessions": 0, "unreached_sessions": 1},
+        {**never, "unstarted_sessions": 1, "unreached_sessions": 1},
+    ]
+    plays = dict.fromkeys((*never, "unstarted_sessions", "unreached_sessions"), 0)
+    found = compared(tmp_path, live, [plays] * 2)
+    assert {one.name: one.apart for one in found.differences} == {
+        "rebuffer_s": 0.0,
+        "still_s": -50.0,
+        "unplayed_s": -55.0,
+        "unstarted_sessions": -0.5,
+        "unreached_sessions": -1.0,
+    }
+
+
 def test_void_runs_do_not_count_and_are_counted(tmp_path):
     live = [{"startup_delay_s": 1.0, "voids": 1}, {"startup_delay_s": 9.0, "voids": 3, "void": True}]
     found = compared(tmp_path, live, [{"startup_delay_s": 1.0}])

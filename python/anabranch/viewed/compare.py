@@ -42,6 +42,11 @@ METRICS: Mapping[str, Metric] = {
     "buffer_underflows": Metric(title="buffer underflows", within=2),
     "picture_discards": Metric(title="picture discards", within=10, share=0.25),
     "rebuffer_s": Metric(title="time frozen, s"),
+    # What the viewer saw, whatever the player counts; a trial without a picture has no `still_s`.
+    "still_s": Metric(title="time without a new picture, s"),
+    "unplayed_s": Metric(title="film not shown, s"),
+    "unstarted_sessions": Metric(title="sessions that never start"),
+    "unreached_sessions": Metric(title="sessions that do not reach the end"),
     "resolution_mean": Metric(title="mean resolution, pixels"),
     "resolution_changes": Metric(title="changes of resolution"),
     "goodput_mbps": Metric(title="goodput, Mb/s"),
