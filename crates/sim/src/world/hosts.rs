@@ -77,11 +77,11 @@ impl World<'_> {
         let is_half_open = |client: usize| {
             let own = self.stations[client].host.endpoint().connections();
             let open = own.filter(|(_, connection)| !connection.is_closed()).count();
-            let served = server.connections().zip(&self.served);
+            let pairs = server.connections().zip(&self.served);
             let at_server = |&((_, connection), of): &((_, &Connection), &u32)| {
                 *of as usize == client && !connection.is_closed()
             };
-            served.filter(at_server).count() < open
+            pairs.filter(at_server).count() < open
         };
         (0..clients)
             .filter(waits)
