@@ -225,3 +225,36 @@ def test_a_journal_with_checksums_stays_as_it_is_in_a_folder_that_is_upgraded(he
         journal.add({"runs": [row], "subflows": []}, {})
     (here / "manifest.json").write_text(json.dumps({**empty, "format": 2, "folders": {}}))
     assert store.Store(here, empty).done() == {("x", "x")}
+
+
+def test_a_sweep_of_other_cells_leaves_the_manifest_of_a_running_one(tmp_path):
+    """Another shard of the running sweep may start, though."""
+
+    def opened(cell, part="all"):
+        one = {
+            "cell": cell,
+            "scenario": "n",
+            "labels": {},
+            "settings": {},
+            "text": "n",
+            "folder": "",
+            "hash": "",
+        }
+        return store.Store(
+            tmp_path,
+            {"name": "n", "code": "", "trials": 1, "keep": [], "notes": {}, "scenarios": {}, "cells": [one]},
+            part=part,
+        )
+
+    early = opened("a", "1of2")
+    with opened("a", "2of2").writing():
+        before = (tmp_path / "manifest.json").read_bytes()
+        with pytest.raises(anabranch.InputError, match="another process is writing"):
+            opened("b")
+        assert (tmp_path / "manifest.json").read_bytes() == before
+        with early.writing():
+            pass
+    # The other sweep began between the opening of the folder and of the journal.
+    opened("b")
+    with pytest.raises(anabranch.InputError, match="another process is writing"), early.writing():
+        pass

@@ -96,7 +96,7 @@ class Store:
     Raises
     ------
     InputError
-        When the folder cannot be used.
+        When the folder cannot be used, or a process writes the runs of other cells to it.
     """
 
     def __init__(self, folder: Path, manifest: Mapping[str, Any], *, part: str = "all") -> None:
@@ -113,6 +113,9 @@ class Store:
                 *(f"{_where(fault)}: {fault.message}; {_lost(fault)}" for fault in files.damage()),
             )
             found = manifests.merged(before, manifest)
+            self._selection = manifests.selection(found)
+            if before is not None and manifests.selection(before) != self._selection:
+                _refuse_other_writers(folder)
             found["tables"] = {file: sorted(sums) for file, sums in files.sums().items() if sums}
             sealed.whole(folder / MANIFEST, manifests.text(found))
 
@@ -147,10 +150,9 @@ class Store:
         with _writing(self.folder), ExitStack() as stack:
             with _locked(self.folder):
                 file = stack.enter_context(self._journal.open("a+b"))
-                if not _try_lock(file):
-                    message = "another process is writing to this folder"
-                    hint = "wait for it, or end it"
-                    raise InputError([Fault(message=message, where=str(self.folder), hint=hint)])
+                is_mine = manifests.selection(manifests.read(self.folder)) == self._selection
+                if not is_mine or not _try_lock(file):
+                    raise _busy(self.folder)
                 _mend(file)
             yield _Journal(self.folder, file)
 
@@ -338,6 +340,28 @@ def _try_lock(file: Any) -> bool:  # noqa: ANN401 - a binary file
     except BlockingIOError:
         return False
     return True
+
+
+def _refuse_other_writers(folder: Path) -> None:
+    """Keep the manifest of a sweep whose runs come in: another sweep has to wait for it.
+
+    Shards of one sweep have one selection of cells, so they may start at any time.
+
+    Raises
+    ------
+    InputError
+        When another process writes a journal.
+    """
+    for journal in journals(folder):
+        with journal.open("rb") as file:
+            if not _try_lock(file):
+                raise _busy(folder)
+
+
+def _busy(folder: Path) -> InputError:
+    """Return the error of a folder that another sweep, or another process of this one, writes to."""
+    message = "another process is writing to this folder"
+    return InputError([Fault(message=message, where=str(folder), hint="wait for it, or end it")])
 
 
 def _mend(file: Any) -> None:  # noqa: ANN401 - a binary file
