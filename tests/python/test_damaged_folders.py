@@ -258,3 +258,19 @@ def test_a_sweep_of_other_cells_leaves_the_manifest_of_a_running_one(tmp_path):
     opened("b")
     with pytest.raises(anabranch.InputError, match="another process is writing"), early.writing():
         pass
+
+
+@pytest.mark.parametrize("how", ["flip", "gone"])
+def test_a_file_of_the_user_beside_the_results_does_not_prevent_the_repair(here, how):
+    """The opening of a folder repairs the manifest; runs of the last sweep count as before."""
+    manifest = json.loads((here / "manifest.json").read_text())
+    done = store.Store(here, manifest).done()
+    (here / "first.svg").write_text("<svg/>")
+    if how == "flip":
+        flipped(here / "manifest.json", 300, 3)
+    else:
+        (here / "manifest.json").unlink()
+    again = store.Store(here, manifest)
+    assert "written again" in again.notes[0]
+    assert again.done() == done
+    assert len(done) == 8

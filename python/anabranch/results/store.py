@@ -276,10 +276,12 @@ def _before(folder: Path) -> tuple[Table | None, tuple[str, ...]]:
 
 
 def _has_results(folder: Path) -> bool:
-    """Tell whether a folder has the files of results, and no others."""
+    """Tell whether a folder has runs, also beside the user's own files; or nothing but files of results."""
     names = {path.name for path in folder.iterdir() if path.suffix != ".part"} - {MANIFEST, _LOCK}
-    own = {name for name in names if name in (*_OWN, *_OWN_TOO) or name.startswith("journal-")}
-    return own == names and bool(names)
+    runs = f"{TABLES[0]}.parquet"
+    if runs in names or journals(folder) or runs in sealed.sums(folder):
+        return True
+    return bool(names) and names <= {*_OWN, *_OWN_TOO}
 
 
 def _upgraded(folder: Path, before: Table) -> Table:
