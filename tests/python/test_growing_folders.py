@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import anabranch
 from anabranch.cli._app import app
-from anabranch.results import store
+from anabranch.results import identity, store
 from anabranch.results.read import LeftOutWarning
 from anabranch.results.tables import Tables
 
@@ -255,3 +255,14 @@ def test_runs_of_a_grid_over_seeds_count_for_a_sweep_of_one_seed():
     with pytest.warns(LeftOutWarning, match="2 runs of other cells left out"):
         assert sorted(anabranch.load("out")["seed"]) == [1, 1, 2, 2]
     assert call("verify", "out").exit_code == 0
+
+
+def test_the_build_contains_the_files_that_hand_a_run_to_the_module(monkeypatch):
+    """An edit of any of these changes runs, so it changes the build too."""
+    seen = []
+    monkeypatch.setattr(identity, "_kept", lambda files, _root: str(seen.extend(files)))
+    identity.code.cache_clear()
+    identity.code()
+    root = Path(anabranch.__file__).parent
+    names = {path.relative_to(root).as_posix() for path in seen if path.is_relative_to(root)}
+    assert {"_run.py", "_rust.py", "plugins/load.py", "study/measure.py"} <= names

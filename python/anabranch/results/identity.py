@@ -15,7 +15,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 #: The parts of the package that a run's numbers depend on, besides the Rust module.
-_ROOMS = ("_run.py", "plugins", "scenario", "media", "metrics", "traces", "study/measure.py")
+_ROOMS = (
+    "_run.py",
+    "_rust.py",
+    "plugins",
+    "scenario",
+    "media",
+    "metrics",
+    "traces",
+    "study/measure.py",
+)
 _LENGTH = 20
 #: The name in the cache folder of the hash of the program, with the state of the files that it is of.
 _KEPT = "program.txt"
