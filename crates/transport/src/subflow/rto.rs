@@ -204,8 +204,10 @@ impl Subflow {
         match pending {
             Pending::Timeout if self.recovery.consecutive_timeouts > 0 => {
                 // A peer that took its window back and answers is not given up: retransmissions are probes (RFC 9293
-                // section 3.8.6, SHLD-17; `tcp_rtx_probe0_timed_out`).
-                if self.send.window() == 0 && now.since(self.last_ack_at) <= RTO_MAX * 2 {
+                // section 3.8.6, SHLD-17; `tcp_rtx_probe0_timed_out`). An orphan ends like any other (`SOCK_DEAD` in
+                // `tcp_retransmit_timer`).
+                let closed = self.send.window() == 0 && !self.is_orphan();
+                if closed && now.since(self.last_ack_at) <= RTO_MAX * 2 {
                     return false;
                 }
                 let clock = timestamp_clock(now);

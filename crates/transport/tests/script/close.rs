@@ -299,6 +299,28 @@ fn the_last_fin_of_two_that_have_agreed_is_not_repeated_for_a_quarter_of_an_hour
 }
 
 #[test]
+fn a_closed_window_does_not_keep_an_orphan() {
+    // `tcp_retransmit_timer` exempts a peer that closed its window only if `!sock_flag(sk, SOCK_DEAD)`. Both hosts have
+    // agreed on the end. The peer answers with a window of 0. The 9th timeout ends the subflow: 511 * 250 ms = 127.75 s
+    // after the FIN.
+    let mut s = Script::server(config());
+    s.peer(0, "S mpc nosack");
+    s.us(0, "S. mpc-key");
+    s.peer(50, ". mpc-keys");
+    s.shutdown(100);
+    s.us(100, ". 1:1 map=0+1@0 dfin");
+    s.peer(150, ". dack4=1 map=0+1@0 dfin win=0");
+    for second in 1..=128 {
+        s.run_to(at(150 + 1000 * second));
+        s.rest();
+        if !s.has(Event::Closed) {
+            s.peer(150 + 1000 * second, ". ack=1 dack4=1 win=0");
+        }
+    }
+    assert!(s.has(Event::Closed));
+}
+
+#[test]
 fn the_peers_last_fin_is_waited_for_a_minute() {
     // `tcp_fin_timeout`: both have agreed on the end, our FIN is acknowledged, and the peer's never comes.
     let mut s = Script::multipath(config(), 50);
