@@ -180,13 +180,17 @@ impl Connection {
 
     /// Bytes that it holds of what it received and did not hand on, and of what it sends and is not acknowledged.
     /// What was received counts with its memory (`truesize`) if that is more: a segment of one byte takes a buffer too.
+    /// A `DATA_ACK` alone releases nothing: every subflow keeps what it sent until it is acknowledged there.
     pub fn memory_held(&self) -> [u64; 2] {
         let waits = |it: &Subflow| it.receive.out_of_order_bytes() + it.receive.held_bytes();
         let bytes = self.subflows.iter().map(waits).sum::<u64>()
             + self.input.parked.bytes()
             + self.input.held();
         let memory = self.subflows.iter().map(|it| it.receive.memory()).sum::<u64>();
-        [bytes.max(memory + self.input.memory()), self.out.end - self.out.una]
+        let (stream, unscheduled) =
+            (self.out.end - self.out.una, self.out.end.saturating_sub(self.out.next));
+        let on_subflows = self.subflows.iter().map(|it| it.send.held_bytes()).sum::<u64>();
+        [bytes.max(memory + self.input.memory()), stream.max(unscheduled + on_subflows)]
     }
 
     /// The application has read `bytes`. Plain TCP measures after every segment and leaves out what

@@ -136,3 +136,20 @@ fn an_end_may_come_with_the_third_packet() {
     s.peer(60, ". 1:101 ack=1 dack4=0 map=0+100@1");
     assert!(s.received.is_empty());
 }
+
+#[test]
+fn a_data_ack_alone_releases_no_memory() {
+    // RFC 8684 section 3.3.2: data is dropped once both levels have acknowledged it. Until then the subflow may have
+    // to retransmit it.
+    let mut s = Script::multipath(config(), 50);
+    s.join(1, 200, 100);
+    s.write(300, 5000);
+    let first = s.rest()[0].1;
+    assert_eq!(s.connection().memory_held(), [0, 5000]);
+    s.peer_on(first, 310, ". ack=1 dack4=5000");
+    assert_eq!(s.connection().memory_held(), [0, 5000]);
+    // 1,000 of them are acknowledged there, and 700 more are written.
+    s.peer_on(first, 320, ". ack=1001 dack4=5000");
+    s.write(330, 700);
+    assert_eq!(s.connection().memory_held(), [0, 4000 + 700]);
+}
