@@ -405,6 +405,11 @@ impl Sender {
         self.queue.clear();
     }
 
+    /// Releases what was sent and not acknowledged: the subflow is gone.
+    pub(crate) fn forget_unacknowledged(&mut self) {
+        (self.unacked_bytes, self.buffers_in_flight, self.buffers_to_come) = (0, 0, 0);
+    }
+
     /// A FIN may be sent: everything queued is out.
     pub(super) fn fin_due(&self) -> bool {
         self.fin_queued && !self.fin_sent && self.queued == 0

@@ -4,6 +4,7 @@
 use anabranch_units::{Duration, Instant};
 use anabranch_wire::{MptcpOption, RemoveAddr};
 
+use super::scoreboard::Scoreboard;
 use super::{State, Subflow};
 
 /// Options that wait to go out, at most: a peer that asks for ever more echoes gets no memory.
@@ -115,6 +116,8 @@ impl Subflow {
     pub(crate) fn cut_off(&mut self) {
         self.state = State::Closed;
         self.send.drain_unsent();
+        self.send.forget_unacknowledged();
+        self.board = Scoreboard::default();
         self.send.retransmit = false;
         self.send.force_retransmit = false;
         self.send.probe = false;

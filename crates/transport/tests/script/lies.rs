@@ -153,3 +153,16 @@ fn a_data_ack_alone_releases_no_memory() {
     s.write(330, 700);
     assert_eq!(s.connection().memory_held(), [0, 4000 + 700]);
 }
+
+#[test]
+fn a_subflow_that_is_reset_releases_its_memory() {
+    // A closed subflow retransmits nothing. Otherwise a peer that joins and resets repeatedly would make the host
+    // keep a window of data for each subflow.
+    let mut s = Script::multipath(config(), 50);
+    s.join(1, 200, 100);
+    s.write(300, 5000);
+    let first = s.rest()[0].1;
+    s.peer_on(first, 310, ". ack=1 dack4=5000");
+    s.peer_on(first, 320, "R 1:1");
+    assert_eq!(s.connection().memory_held(), [0, 0]);
+}
