@@ -150,8 +150,7 @@ def run(
     left = sum((job.name, job.identity) not in done for job in what.jobs(planned))
     if left == 0:
         store.finish()
-    now = mine - there
-    return Done(total=total, before=total - left - now, now=now, notes=store.notes)
+    return Done(total=total, before=total - left - (mine - there), now=mine - there, notes=store.notes)
 
 
 def _renamed(store: Store, jobs: Iterator[Job], keep: Sequence[str]) -> bool:
