@@ -213,6 +213,13 @@ class TestGaps:
         assert run.qoe["finished"]
         assert run.qoe["play_time_s"] == pytest.approx(9, abs=0.2)
 
+    def test_a_film_of_gaps_is_a_fault(self, put):
+        every = self.gap(*range(10))
+        with pytest.raises(MediaError) as caught:
+            read(put(variants(None, None), {"lo": (every, 1), "hi": (every, 1)}))
+        (fault,) = caught.value.faults
+        assert (fault.message, fault.line) == ("all chunks are gaps in every rendition (EXT-X-GAP)", 3)
+
     def test_set_ups_keep_their_chunks_when_a_gap_is_left_out(self, put, tmp_path):
         maps = {at: [f'#EXT-X-MAP:URI="m{at}.mp4"', "#EXTINF:1,"] for at in (0, 2, 5)}
         maps[2].insert(0, "#EXT-X-GAP")

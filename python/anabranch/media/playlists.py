@@ -68,6 +68,9 @@ def read(path: Path, notes: list[Fault] | None = None) -> dict[str, Any]:
     said: list[str] = []
     if not faults and not master.faults:
         said = _aligned(master, renditions)
+        if renditions and all(_is_gaps(rendition) for _, rendition in renditions):
+            hint = "remove EXT-X-GAP from the chunks that are there"
+            master.fault("all chunks are gaps in every rendition (EXT-X-GAP)", renditions[0][0], hint=hint)
         said += [] if master.faults else _skipped(renditions, sounds)
     if master.faults or faults:
         raise MediaError([*master.faults, *faults])
@@ -385,6 +388,10 @@ def _is_cut_alike(ends: list[int], shortest: list[int]) -> bool:
         return False
     # The next chunk of a longer rendition must not begin before the shortest one ends.
     return len(ends) == len(shortest) or ends[last] >= shortest[last] - _TOLERANCE_NS
+
+
+def _is_gaps(rendition: dict[str, Any]) -> bool:
+    return all(chunk.get("gap") for chunk in rendition["chunks"])
 
 
 def _cut(rendition: dict[str, Any], count: int) -> None:
