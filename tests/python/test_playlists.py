@@ -181,6 +181,11 @@ def test_renditions_that_are_not_cut_alike_are_refused(folder):
     assert faults_of(folder) == [("master.m3u8", 7, message)]
 
 
+def test_attributes_may_have_spaces_and_small_letters():
+    found = _hls.attributes('BANDWIDTH=5 ,CODECS="a,b" ,NAME="x",x-own=1')
+    assert found == {"BANDWIDTH": "5", "CODECS": "a,b", "NAME": "x", "x-own": "1"}
+
+
 def cut(*seconds):
     """Return the low rendition, cut into chunks of other lengths."""
     lines = "".join(f"#EXTINF:{one},\ntwo.ts\n" for one in seconds)

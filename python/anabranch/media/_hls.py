@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 _SECOND = 10**9
 _LINES = re.compile(r"\r\n|\n|\r")
-_ATTRIBUTE = re.compile(r'\s*([A-Z0-9-]+)=("[^"]*"|[^",]*)(?:,|$)')
+# Like hls.js (`ATTR_LIST_REGEX`), but wider than section 4.2: small letters, and spaces after a quoted value.
+_ATTRIBUTE = re.compile(r'\s*([A-Za-z0-9-]+)=("[^"]*"\s*|[^",]*)(?:,|$)')
 _DECIMAL = re.compile(r"\d{1,9}(\.\d{1,18})?")
 _BYTE_RANGE = re.compile(r"(\d{1,12})(?:@(\d{1,12}))?")
 _RESOLUTION = re.compile(r"\d{1,6}x\d{1,6}")
@@ -338,7 +339,7 @@ def attributes(value: str) -> dict[str, str] | None:
         match = _ATTRIBUTE.match(value, at)
         if match is None:
             return None
-        found[match[1]] = match[2].strip('"')
+        found[match[1]] = match[2].strip().strip('"')
         at = match.end()
     return found
 
