@@ -13,6 +13,8 @@ from uplinks import wait
 RATE_MBPS, LEAST_MBPS = 50, 45
 #: Time between two pieces of the stream, s.
 _STEP_S = 0.01
+#: The shortest time over which a rate means something: a hundred pieces of the stream, s.
+_LEAST_S = 1.0
 
 
 def streams_first(talk):
@@ -65,10 +67,11 @@ class Bystander:
         self._socket.close()
 
     def meter(self):
-        """Return a function that returns the rate since now, Mb/s."""
+        """Return a function that returns the rate since now, Mb/s, over `_LEAST_S` at least."""
         began, before = time.monotonic(), self._read
 
         def rate():
+            time.sleep(max(0.0, began + _LEAST_S - time.monotonic()))
             assert self._fault is None, self._fault
             return (self._read - before) * 8e-6 / (time.monotonic() - began)
 
