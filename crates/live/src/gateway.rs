@@ -306,12 +306,18 @@ impl<'a> Gateway<'a> {
         loop {
             let now = self.clock.now();
             while self.endpoint.handle_timeout(now).is_some() {}
-            let more = self.settle(now)?;
+            let mut more = self.settle(now)?;
             if now >= self.next_count {
+                // Connections for which memory became free are driven at once.
                 self.count_memory(now);
+                more |= !self.touched.is_empty();
             }
-            if now >= self.next_look && self.look(now)? {
-                return Ok(());
+            if now >= self.next_look {
+                if self.look(now)? {
+                    return Ok(());
+                }
+                // What expired has packets to send.
+                more = true;
             }
             self.hand_on()?;
             let due = self.endpoint.poll_timeout().unwrap_or(Instant::FAR_FUTURE);
@@ -375,10 +381,11 @@ impl<'a> Gateway<'a> {
     fn look(&mut self, now: Instant) -> Result<bool, GatewayError> {
         self.next_look = now + LOOK;
         self.pool.tidy();
-        self.expire(now);
+        // Its reserve of descriptors comes before connections that wait for one.
         if let Some(responder) = &mut self.responder {
             responder.handle_timeout(now, &self.poller);
         }
+        self.expire(now);
         self.tell_obstacle();
         match self.watcher.look() {
             Wish::Serve => {}
