@@ -30,13 +30,18 @@ def _seconds(value: object) -> float:
     return units.time_ns(value) / 1e9
 
 
+def _positive_seconds(value: object) -> float:
+    """Return a time above zero."""
+    return units.positive_time_ns(value) / 1e9
+
+
 #: The keys: the setting that each one changes, and how its value is read.
 KEYS: dict[str, tuple[str, Callable[[object], Any]]] = {
     "connections": ("connections", _count),
     "per_source": ("per_source", _count),
     "per_site": ("per_site", _count),
     "memory": ("memory", units.size_bytes),
-    "idle": ("idle_s", _seconds),
+    "idle": ("idle_s", _positive_seconds),
     "grace": ("grace_s", _seconds),
 }
 
