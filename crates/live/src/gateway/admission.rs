@@ -232,8 +232,9 @@ impl Admission {
 
     /// The connection that stands still and gives way to a source.
     fn stalled_for(&self, from: IpAddr) -> Option<u64> {
-        let other = self.stalled.iter().find(|it| self.members.contains_key(it))?;
-        (self.slots_beside(*other) > self.slots_of(from) + 1).then_some(*other)
+        // One that has gone has no slots.
+        let others = self.slots_of(from) + 1;
+        self.stalled.iter().copied().find(|it| self.slots_beside(*it) > others)
     }
 
     /// Counts a refusal.
@@ -365,6 +366,16 @@ mod tests {
         // Two against one are as equal as can be.
         assert_eq!(admission.enter(6, ip("192.0.2.1")), Err(Refusal::Connections));
         assert_eq!(admission.enter(6, ip("192.0.2.8")), Ok(Some(2)));
+    }
+
+    #[test]
+    fn a_later_candidate_gives_way_if_the_first_one_may_not() {
+        let limits = Limits { per_source: 3, ..LIMITS };
+        let mut admission = heard(limits, &["192.0.2.1", "192.0.2.2", "192.0.2.2", "192.0.2.2"]);
+        admission.note_stalled([(Instant::ZERO, 2), (Instant::ZERO, 1)]);
+        // The first candidate's source has one slot since; a source with two has come.
+        admission.stalled = vec![1, 3];
+        assert_eq!(admission.enter(5, ip("192.0.2.9")), Ok(Some(3)));
     }
 
     #[test]

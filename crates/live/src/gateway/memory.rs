@@ -42,6 +42,8 @@ impl Gateway<'_> {
         if self.admission.is_crowded() {
             let stalled = holdings.iter().filter(|it| now.since(it.moved_at) >= STALLED);
             self.admission.note_stalled(stalled.map(|it| (it.moved_at, it.number)));
+        } else {
+            self.admission.note_stalled([]);
         }
         for &number in &counted.reset {
             self.fail(number, End::Memory);
