@@ -1,4 +1,4 @@
-"""An honest client that reads a stream while others do something to the gateway."""
+"""An honest client that reads a stream while other clients attack the gateway."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import time
 
 from uplinks import wait
 
-#: The rate of the stream, Mb/s, and the least that the client may get of it.
+#: The rate of the stream, and the least rate at which the client must receive it, Mb/s.
 RATE_MBPS, LEAST_MBPS = 50, 45
-#: Time between two pieces of the stream, s.
+#: Time between two chunks of the stream, s.
 _STEP_S = 0.01
 
 
 def streams_first(talk):
-    """Return a talk for an origin: a paced stream on its first connection, and `talk` on all others."""
+    """Return a handler for an origin: a paced stream on its first connection, and `talk` on all others."""
     numbers = itertools.count()
 
     def either(connected):
@@ -33,7 +33,7 @@ def streams_first(talk):
 
 
 class Bystander:
-    """The client, which connects before all others; within `with` it reads."""
+    """The honest client. It connects before all others, and reads inside `with`."""
 
     def __init__(self, lab, *, mptcp=True):
         self._socket = lab.connect(mptcp=mptcp)
@@ -65,7 +65,7 @@ class Bystander:
         self._socket.close()
 
     def meter(self):
-        """Return a function that returns the rate since now, Mb/s."""
+        """Return a function that measures the rate from now on, Mb/s."""
         began, before = time.monotonic(), self._read
 
         def rate():
