@@ -28,7 +28,7 @@ struct Lane {
 }
 
 impl Lane {
-    /// Moves what there is and what the reader has room for, until `most` bytes have moved. True when anything moved.
+    /// Moves available data while the reader has room, until `most` bytes have moved. Returns whether any data moved.
     ///
     /// Nothing is read that could not be passed on: what waits stays in the buffers of the stream, which
     /// closes its window.
@@ -96,7 +96,7 @@ pub(crate) struct Relay {
     down: Lane,
     /// Bytes of [`Self::up`] that are not the client's: the header in front of them.
     header: u64,
-    /// The bytes that the origin had been given when it finished.
+    /// The number of bytes that the origin had received when it finished.
     up_at_finish: u64,
 }
 
@@ -113,10 +113,10 @@ impl Relay {
         self.up.finished |= event == Event::PeerFinished;
     }
 
-    /// The origin's stream has news. True when its answer was cut short.
+    /// Handles an event of the origin's stream. Returns whether its answer was cut short.
     ///
-    /// An origin that had finished before takes no more data: its whole answer still goes to the client. The reset does
-    /// not count if it can only be the response to our own end, behind which no data was sent.
+    /// If the origin had finished before, it takes no more data, but its whole answer still goes to the client. The
+    /// reset is ignored if it can only be the response to our own end, after which no data was sent.
     pub(crate) fn note_origin(&mut self, event: Event) -> bool {
         if event == Event::PeerFinished {
             self.down.finished = true;
@@ -127,7 +127,8 @@ impl Relay {
         event == Event::Closed && !self.down.finished
     }
 
-    /// Moves what can be moved; true when anything was. Of the origin `most` bytes are read, and the rest of a piece.
+    /// Moves data in both directions. Returns whether any moved. Reads about `most` bytes from the origin, to the end
+    /// of a piece.
     ///
     /// An origin that takes nothing more may have bytes to say that it wrote before: they still go to the client.
     ///
@@ -175,7 +176,7 @@ impl Relay {
         [self.up.moved.saturating_sub(self.header), self.down.moved]
     }
 
-    /// Bytes that it holds itself: of the client and of the origin.
+    /// Returns the bytes that the relay itself holds: from the client and from the origin.
     pub(crate) fn held(&self) -> [u64; 2] {
         [self.up.pending.len() as u64, self.down.pending.len() as u64]
     }
@@ -283,7 +284,7 @@ mod tests {
     fn of_the_origin_no_more_is_read_than_may_be_held() {
         let (mut client, mut origin) = (says(b""), says(&vec![7; 5 * PIECE]));
         let mut relay = Relay::default();
-        // The piece that reaches the limit is the last one.
+        // The piece that reaches the limit is moved whole.
         relay.pump(NOW, &mut client, &mut origin, PIECE as u64 + 1).unwrap();
         assert_eq!(client.got.len(), 2 * PIECE);
         relay.pump(NOW, &mut client, &mut origin, 1).unwrap();
@@ -364,7 +365,7 @@ mod tests {
         assert!(origin.shut && relay.is_complete());
         assert!(!relay.note_origin(Event::Closed));
         assert_eq!(relay.pump(NOW, &mut client, &mut origin, u64::MAX), Ok(false));
-        // Without our end before it, a reset can only be the response to data that was on its way.
+        // Without our own end before it, a reset can only be the response to data that was in flight.
         let mut relay = Relay::default();
         assert!(!relay.note_origin(Event::PeerFinished));
         relay.pump(NOW, &mut says(b""), &mut says(b""), u64::MAX).unwrap();

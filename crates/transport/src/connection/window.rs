@@ -178,8 +178,9 @@ impl Connection {
         self.out.end - self.out.una + self.input.held() + waiting
     }
 
-    /// Bytes that it holds of what it received and did not hand on, and of what it sends and is not acknowledged.
-    /// What was received counts with its memory (`truesize`) if that is more: a segment of one byte takes a buffer too.
+    /// Returns the memory of received data that was not handed on, and the bytes of sent data that is not acknowledged.
+    /// Received data counts with its buffers (`truesize`) if these are larger, because a segment of one byte takes one
+    /// too.
     pub fn memory_held(&self) -> [u64; 2] {
         let waits = |it: &Subflow| it.receive.out_of_order_bytes() + it.receive.held_bytes();
         let bytes = self.subflows.iter().map(waits).sum::<u64>()

@@ -203,8 +203,8 @@ impl Subflow {
     fn is_hopeless(&self, pending: Pending, now: Instant) -> bool {
         match pending {
             Pending::Timeout if self.recovery.consecutive_timeouts > 0 => {
-                // A peer that took its window back and answers is not given up: retransmissions are probes (RFC 9293
-                // section 3.8.6, SHLD-17; `tcp_rtx_probe0_timed_out`).
+                // A peer that shrinks its window but still answers is not given up: retransmissions count as probes
+                // (RFC 9293 section 3.8.6, SHLD-17; `tcp_rtx_probe0_timed_out`).
                 if self.send.window() == 0 && now.since(self.last_ack_at) <= RTO_MAX * 2 {
                     return false;
                 }
