@@ -119,7 +119,7 @@ def test_numbers_are_short_and_not_scientific():
 
 
 def used(names, values, *, runs=10, unstarted=0):
-    """What came of a set of paths, with a measure's values by its column."""
+    """Return the results of a set of paths, with a measure's values by its column."""
     means = {column: paired.difference(numpy.array(list(own.values()))) for column, own in values.items()}
     shares = {name: 1 / len(names) for name in names}
     return Used(
@@ -129,7 +129,7 @@ def used(names, values, *, runs=10, unstarted=0):
 
 
 def test_sessions_that_never_start_do_not_win():
-    # Half of the runs with both paths never start; the others stand still for less.
+    # Half of the runs with both paths never start; the other runs stand still for less time.
     still = dict.fromkeys(range(10), 5.0)
     one = used(("wifi",), {"still_s": still})
     both = used(("wifi", "lte"), {"still_s": dict.fromkeys(range(5), 1.0)}, unstarted=5)
@@ -137,7 +137,7 @@ def test_sessions_that_never_start_do_not_win():
     to_lte, to_wifi = verdict.added([one, other, both], measures.PROGRESSIVE)
     assert (to_wifi.path, to_wifi.verdict) == ("lte", verdict.HURTS)
     assert "5 of 10 runs never start with it, 0 of 10 without it" in to_wifi.sentence
-    # All of them never start over lte alone.
+    # Over lte alone, no run ever starts.
     assert (to_lte.path, to_lte.verdict) == ("wifi", verdict.HELPS)
 
 

@@ -33,7 +33,7 @@ VERDICTS: tuple[Verdict, ...] = ("reproduced", "not reproduced", "undecided", "n
 
 #: The share of verdicts of a paper that may be false: Benjamini and Hochberg's level.
 ALPHA = 0.05
-#: The share of a cell's runs without a start from which on a claim about it is void.
+#: If at least this share of a cell's runs never started, a claim about the cell is void.
 VOID = 0.05
 #: The fewest pairs that can decide anything.
 FEWEST = 3
@@ -153,7 +153,7 @@ def judge(claims: Sequence[Stated], runs: Runs) -> list[Judged]:
 
 
 def _unstarted(one: Stated, runs: Runs) -> str:
-    """Return why a claim is void: a share of a cell's runs never started; empty if it is not."""
+    """Return a message if too many runs of a cell never started, so that a claim is void; empty if not."""
     for cell in one.cells():
         never, whole = runs.unstarted(cell)
         if never and never >= VOID * whole:
@@ -178,7 +178,7 @@ def _comparison(one: Comparison, runs: Evidence, trials: int | None) -> tuple[li
         finding = _tested(one, one.metric, one.test, runs, trials)
         return [finding], finding.chance
     parsed = map(measure.parse, (*VIEWER, *STILL))
-    # Results of an earlier build have not all of them.
+    # Results of an earlier build may lack some of them.
     sides = [side for side in (one.of, one.than) if isinstance(side, Cell)]
     metrics = [
         metric

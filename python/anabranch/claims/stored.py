@@ -31,7 +31,7 @@ _SUMS = (
 )
 
 
-#: What a viewer saw of a player that had started.
+#: Metrics that exist only if the player has started.
 _SEEN = (
     "picture_discards",
     "buffer_underflows",
@@ -89,7 +89,7 @@ class Runs:
     def values(self, cell: Cell, metric: Metric) -> dict[int, float]:
         """Return a metric by the number of the run, for the runs that have it.
 
-        A run that never started has no value of what a viewer saw: no underflow is not a good one.
+        A run that never started has no value of these metrics: no underflow would not be a good result.
         """
         rows = self._cells.get(_place(dict(cell.labels)), {})
         seen = any(name in _SEEN or name.startswith("frames.") for name in metric.columns())
@@ -158,7 +158,7 @@ def _read(folder: Path, varied: Sequence[str | None]) -> dict[str | None, Runs]:
 
 
 def _never_started(row: Mapping[str, Any]) -> bool:
-    """Tell whether a player of a run never started; results of an earlier build count no sessions."""
+    """Return whether a player of a run never started. Results of an earlier build do not count sessions."""
     if row.get("unstarted_sessions") is not None:
         return bool(row["unstarted_sessions"])
     return (

@@ -62,7 +62,7 @@ def added(used: Sequence[Used], measures: Sequence[Measure]) -> Iterator[Added]:
             if one.column in effects
         }
         better, worse = (sign in signs.values() for sign in (1, -1))
-        # Means are over the runs that started: who starts less often has not won.
+        # Means only cover runs that started, so fewer starts must not count as a win.
         with_it, without = (one.unstarted / max(one.runs, 1) for one in (whole, base))
         if with_it != without:
             better, worse = with_it < without, with_it > without

@@ -51,7 +51,7 @@ def fates(tables: Tables, client: int) -> list[Row]:
 
 
 def stalls(tables: Tables, client: int) -> list[Row]:
-    """Return the times without a new picture that a viewer notices: `from_s`, `to_s`."""
+    """Return the freezes, which are times without a new picture that a viewer notices: `from_s`, `to_s`."""
     found = screen(of_one(tables, client)).freezes()
     return [{"from_s": begin, "to_s": end} for begin, end in found]
 

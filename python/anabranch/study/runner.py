@@ -67,7 +67,7 @@ class Done:
     now
         Those that were run.
     notes
-        Sentences about files of the folder that were damaged.
+        Sentences about damaged files of the folder.
     """
 
     total: int
@@ -154,7 +154,7 @@ def run(
 
 
 def _renamed(store: Store, jobs: Iterator[Job], keep: Sequence[str]) -> set[Key]:
-    """Give stored runs that are those of other cells the names of these; return the runs that they are."""
+    """Store equal runs of other cells under the names of these, and return the runs that this covers."""
     files = store.tables()
     if files.whole("runs") is None:
         return set()
@@ -169,7 +169,7 @@ def _renamed(store: Store, jobs: Iterator[Job], keep: Sequence[str]) -> set[Key]
         for place, rows, source in found:
             tables = (traces.contents(store.folder, source, keep) if keep else None) or {}
             for job in wanted[place]:
-                # A kept run says its scenario's name.
+                # A stored run contains its scenario's name, so it is not used under another name.
                 if measure.RUN not in keep or job.identity == source[1]:
                     journal.add(measure.renamed(rows, (), job), tables)
                     done.add((job.name, job.identity))

@@ -20,14 +20,14 @@ FILE = "causes.jsonl"
 KINDS = ("frozen_s", "discards", "steps_down")
 #: The columns of a run that tell whether it has any of these.
 _TOLD = ("buffer_underflows", "picture_discards", "resolution_changes")
-#: Those of a run with a freeze or without a picture.
+#: The columns that show whether a run has a freeze or no picture.
 _FROZEN = ("still_longest_s", "unplayed_s")
 #: What a group of runs has in common: its row and its congestion control.
 Group = tuple[str, str]
 
 
 def read(folder: Path) -> dict[str, dict[str, Any]]:
-    """Return what is known, by a run's identity; a line that was cut off or is damaged counts as none."""
+    """Return the known causes by a run's identity. Incomplete or damaged lines are ignored."""
     path = folder / FILE
     found: dict[str, dict[str, Any]] = {}
     for line in path.read_bytes().split(b"\n") if path.exists() else ():
