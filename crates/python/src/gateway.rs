@@ -194,7 +194,7 @@ impl Watcher for Watch {
 /// connection. It returns a tuple of three. The first is 0 to continue, 1 to refuse new connections and finish, or 2 to
 /// stop. The second is a list of lines for stderr. The third has changed limits and times, or is None. With changed
 /// settings the log is opened again. An exception of `watch` ends the gateway and is raised here. After the gateway has
-/// ended, `watch` is called once more and its result is ignored; if the gateway never began, there is no such call.
+/// ended, `watch` is called once more and its result is ignored; this call is omitted if the gateway never began.
 /// `plugins` holds the classes that the settings name, as for `simulate`.
 ///
 /// A line for each ended connection goes to the file `settings.log`, or to stdout if it is None. Separate threads write

@@ -57,7 +57,7 @@ class _Reading:
         self.faults.append(Fault(message=message, where=self.where, line=line, hint=hint))
 
     def number(self, text: object, what: str, line: int | None, *, most: float, hint: str = "") -> float:
-        """Return a number from 0 to `most`; otherwise add a fault and return 0. `hint` explains a larger one."""
+        """Return a number from 0 to `most`; otherwise add a fault and return 0. `hint` is for larger ones."""
         try:
             value = float(text) if isinstance(text, str | int | float) else math.nan
         except OverflowError:

@@ -70,7 +70,7 @@ impl Progress {
         self.playlists.contains(&rendition)
     }
 
-    /// Skips a chunk that the server does not have, up to its end.
+    /// Skips a chunk that is missing on the server, up to its end.
     pub(super) fn pass(&mut self, end: Duration) {
         self.received = self.received.max(end);
         self.next += 1;
