@@ -107,7 +107,7 @@ pub struct Change {
     pub limits: Limits,
     /// Like [`Settings::idle`].
     pub idle: Duration,
-    /// As of [`Settings`].
+    /// Like [`Settings::grace`].
     pub grace: Duration,
 }
 
