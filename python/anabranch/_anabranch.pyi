@@ -13,7 +13,7 @@ class SimulationError(RuntimeError):
     """A checker found the simulation to be wrong: a bug, never the user's fault."""
 
 class StandstillError(SimulationError):
-    """Nothing is sent any more: message, whether a scheduler could have sent something."""
+    """No packet is sent any more. The arguments are a message and whether a scheduler could have sent."""
 
 class RaisedError(RuntimeError):
     """A plug-in in Python raised: its kind, its name, its exception."""
@@ -70,7 +70,7 @@ class SubflowView:
         """Congestion state."""
     @property
     def repaired(self) -> bool:
-        """Nothing is left to repair; without SACK the state waits for newer data to be acknowledged."""
+        """Whether all losses are repaired. Without SACK the state lasts until newer data is acknowledged."""
     @property
     def backup(self) -> bool:
         """Either side declared it a backup."""
@@ -499,10 +499,11 @@ def gateway(
 ) -> None:
     """Run a gateway with the attributes of `settings`, until `watch` ends it.
 
-    `watch` is called ten times a second with what plug-ins raised, each of which has cost its own connection.
-    It returns 0 to go on, 1 to let nobody else in and finish, or 2 to stop at once; lines for stderr; and
-    settings whose limits count from now on, or None. With those the log is opened again. Its last call, after
-    the end, returns to nobody.
+    `watch` is called ten times a second with the exceptions that plug-ins raised, each of which ended its own
+    connection. It returns a tuple of three. The first is 0 to continue, 1 to refuse new connections and
+    finish, or 2 to stop at once. The second is a list of lines for stderr. The third has settings with
+    changed limits, or is None; with settings the log is opened again. After the end, `watch` is called once
+    more and its result is ignored.
     """
 
 def record_link(

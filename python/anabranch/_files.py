@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from av.error import FFmpegError
 
 
-#: A file's device, number, size, and times of change of its content and its state.
+#: A file's device, inode number, size, and the times of change of its content and its state.
 State = tuple[int, int, int, int, int]
 
 
 def state(path: Path) -> State:
-    """Return what differs after a file was written again.
+    """Return values that differ after a file was written again.
 
-    No program can set the time of change of a file's state (`st_ctime_ns`), unlike that of its content.
+    Unlike the time of change of the content, that of the state (`st_ctime_ns`) cannot be set by a program.
 
     Raises
     ------
     OSError
-        When there is no such file.
+        If the file does not exist.
     """
     found = path.stat()
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns

@@ -1,4 +1,4 @@
-"""Looking for pieces of a host that may be missing or broken in any way."""
+"""Checks for modules and programs of the host, which may be missing or broken in any way."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from anabranch.errors import MissingError, escaped
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: How long a program may take to show that it runs, seconds.
+#: The time within which a program must finish its check, seconds.
 _PATIENCE_S = 20.0
 
 
@@ -23,9 +23,9 @@ def reason(error: BaseException) -> str:
 
 
 def unimportable(name: str) -> str | None:
-    """Return why a Python module cannot be imported; None if it can.
+    """Return why a Python module cannot be imported; None if it can be.
 
-    A broken module may raise anything on import, `SystemExit` included. Only an interrupt is passed on.
+    A broken module may raise anything on import, including `SystemExit`. Only an interrupt is passed on.
     """
     try:
         importlib.import_module(name)
@@ -62,7 +62,7 @@ def pyav() -> None:
 
 
 def fails(command: Sequence[str]) -> str | None:
-    """Return why a program does not run to its end with exit code 0; None if it does."""
+    """Return why a program fails to end with exit code 0; None if it succeeds."""
     try:
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=_PATIENCE_S

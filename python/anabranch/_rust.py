@@ -70,7 +70,7 @@ def classes(
 
 
 def _refusing(loaded: Loaded, message: str) -> Fault | None:
-    """Return the fault of the user's own scheduler if a run with it stands still; None without one."""
+    """Return the fault of the user's own scheduler in a run that stands still; None if it has none."""
     for one in loaded.plugins.get("scheduler", {}).values():
         fault = one.fault("schedule", f"the scheduler sends nothing more: {message}")
         hint = "return a subflow that `can_send` or `can_queue`, or `Wait(until_ms=...)` to be called again"

@@ -1,4 +1,4 @@
-"""Sessions that never ended: since when nothing came, and how many players did not reach the end."""
+"""Sessions that never ended: since when no data arrived, and which players did not reach the end."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Fault:
         return self.shown("error")
 
     def shown(self, kind: str) -> str:
-        """Return the fault, or what is only a `warning`, as a person reads it."""
+        """Return the fault as text that begins with `kind`, such as `error` or `warning`."""
         place = self.where
         if self.line is not None:
             place = f"{place}, line {self.line}" if place else f"line {self.line}"

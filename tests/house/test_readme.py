@@ -127,7 +127,8 @@ def test_the_result_is_what_the_demo_prints(elsewhere):
     table = done.stdout.partition("which paths\n")[2]
     rows = re.findall(r"^ *(wifi \+ lte|wifi|lte)  +([\d.].*)$", table, re.MULTILINE)
     paths = {"wifi + lte": "WiFi + LTE", "wifi": "WiFi", "lte": "LTE"}
-    # Still, film not shown, discarded pictures, freezes, start, goodput; the column after them is no number.
+    # Still time, film not shown, discarded pictures, freezes, start, goodput. The next column is not a
+    # number.
     printed = {
         paths[name]: [float(one) for one in re.findall(r"(?<![\d.])([\d.]+)(?: ± [\d.]+)?(?=  |$)", row)]
         for name, row in rows

@@ -238,9 +238,9 @@ def test_what_a_program_does_not_play_is_refused():
 
 @pytest.mark.slow
 def test_vlc_stands_still_for_as_long_as_the_simulator_says():
-    """A path without a packet from 6 to 11 s, little faster than the film: the buffer lasts until about 8.6 s.
+    """A path of little more than the film's rate is down from 6 to 11 s. The buffer lasts until about 8.6 s.
 
-    VLC counts no underflow before data come again, and half a second to a second of rebuffering.
+    VLC counts no underflow until data arrives again, and then half a second to a second of rebuffering.
     """
     needs("vlc")
     from anabranch._run import film_of, run_loaded
@@ -253,11 +253,11 @@ def test_vlc_stands_still_for_as_long_as_the_simulator_says():
     simulated = run_loaded(loaded, film=film_of(loaded))
     run = run_live(loaded, viewer="vlc")
     assert run.qoe["rebuffer_s"] < 2 < simulated.qoe["still_s"] - simulated.qoe["rebuffer_s"]
-    # VLC refreshes its counters every 0.25 s, at either end of the stretch and of the session: 0.5 s. The start may
-    # differ by 0.3 s and the time of rebuffering, 1 s, by 20 % (docs/calibration.md).
+    # VLC refreshes its counters every 0.25 s, at either end of the stretch and of the session: 0.5 s. The
+    # start may differ by 0.3 s and the time of rebuffering, 1 s, by 20 % (docs/calibration.md).
     assert run.qoe["still_s"] == pytest.approx(simulated.qoe["still_s"], abs=1.0)
     assert run.qoe["still_longest_s"] == pytest.approx(simulated.qoe["still_longest_s"], abs=1.0)
-    # What was shown by when, once a second: within 1 s of pictures, for the same reasons.
+    # The number of pictures shown, compared once a second: within 1 s of pictures, for the same reasons.
     for second in range(3, 22):
         shown = [
             sum((at or 99.0) <= second for at in one.tables["frames"]["shown_s"]) for one in (run, simulated)

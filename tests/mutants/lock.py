@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / "target" / "lock"
 STORED = ROOT / "crates/sim/tests/lock/worlds.txt"
-#: The runs that decide whether a fault counts, and those from which the lock may be extended.
+#: The seeds of the runs that decide whether a fault counts, and of those that may extend the lock.
 RANDOM = (1_000_000, 1_002_000)
 POOL = (10_000, 14_000)
-#: The judged rooms, by how the files' names go on behind the sources' folder.
+#: The judged groups of source files, by the start of their path within the crate's sources.
 ROOMS = {
     "recovery": ("subflow/recovery", "subflow/new_reno", "subflow/duplicates"),
     "loss": ("subflow/loss.", "subflow/scoreboard", "subflow/reports", "subflow/acknowledge"),
@@ -50,7 +50,7 @@ _ENVIRONMENT = {
     "CARGO_INCREMENTAL": "1",
     "CARGO_TERM_COLOR": "never",
 }
-# The exit code of a run in which a digest differs; any other one than 0 is a crash.
+# The exit code if a digest differs. Any other non-zero code is a crash.
 _DIFFERS = 1
 _CASES = ROOT / "crates/drill/tests/lock.txt"
 
@@ -81,7 +81,7 @@ class Locked(Programs):
     """Programs that compute digests, built once for all faults of a sample."""
 
     def build(self, faults: Sequence[Fault], names: Sequence[str]) -> list[Fault]:
-        """Build the programs; return the faults that can be switched on in them."""
+        """Build the programs. Return the faults that can be switched on in them."""
         unviable, apart = self.put(faults, names)
         left = [fault for fault in faults if fault not in unviable and fault not in apart]
         messages, well = self._cargo((*_BUILD, *_TARGETS))
@@ -104,7 +104,7 @@ class Locked(Programs):
         return left
 
     def verdict(self, fault: Fault) -> Verdict:
-        """Judge a fault: first by the random runs, then by the lock, then by the pool."""
+        """Judge a fault by the random runs, then by the lock, then by the pool."""
         number = self._numbers[fault.key]
         changed = self._differs(number, _range(RANDOM), self._expected)
         if not changed:
@@ -114,7 +114,7 @@ class Locked(Programs):
         return Verdict(fault.key, changed, caught, pool)
 
     def _differs(self, number: int, seeds: str, expected: Path) -> str:
-        """Return the first run that differs, or how the program failed, or nothing."""
+        """Return the first run that differs, or how the program failed; empty if nothing differs."""
         output = WORK / f"differs.{number}"
         command = ["sh", "-c", f'exec "$@" >{output}', "sh", self._worlds, seeds, "--against", str(expected)]
         ended = run(command, ROOT, _choice(number), self._limit_s)
@@ -132,7 +132,7 @@ class Locked(Programs):
         lines = output.read_text(encoding="utf-8").splitlines()
         output.unlink()
         expected = dict(line.split(" ")[:2] for line in self._pool.read_text().splitlines())
-        # A line may be cut off if the program had to be ended.
+        # The last line may be incomplete if the program was stopped.
         found = (line.split(" ")[:2] for line in lines if line.count(" ") > 1)
         return [int(seed) for seed, digest in found if expected[seed] != digest]
 
@@ -161,7 +161,7 @@ def _choice(number: int) -> dict[str, str]:
 
 
 def by_room(faults: Iterable[Fault]) -> dict[str, list[Fault]]:
-    """Return the faults of the judged rooms."""
+    """Return the faults of each judged group of files."""
     rooms: dict[str, list[Fault]] = {room: [] for room in ROOMS}
     for fault in faults:
         name = re.sub(r"^crates/\w+/src/", "", fault.file)
@@ -172,7 +172,7 @@ def by_room(faults: Iterable[Fault]) -> dict[str, list[Fault]]:
 
 
 def cover(verdicts: Iterable[Verdict]) -> list[int]:
-    """Return runs of the pool that catch every missed fault that one of them catches (greedy set cover)."""
+    """Return pool runs that catch every missed fault that the pool can catch (greedy set cover)."""
     left = [set(one.pool) for one in verdicts if one.pool]
     chosen: list[int] = []
     while left:
@@ -187,7 +187,7 @@ def cover(verdicts: Iterable[Verdict]) -> list[int]:
 
 
 def told(rooms: Mapping[str, Sequence[str]], verdicts: Mapping[str, Verdict]) -> str:
-    """Return the summary of a sample: faults that count, caught and missed."""
+    """Return the summary of a sample: how many faults count, are caught and are missed."""
     lines = [f"{'':12} {'judged':>7} {'count':>7} {'caught':>7}"]
     everything = [key for keys in rooms.values() for key in keys]
     for room, keys in (*rooms.items(), ("all", everything)):
@@ -206,7 +206,7 @@ def told(rooms: Mapping[str, Sequence[str]], verdicts: Mapping[str, Verdict]) ->
 
 
 def main() -> int:
-    """Judge a sample."""
+    """Judge a random sample of faults."""
     parser = argparse.ArgumentParser(prog="make lock-judge", description=__doc__)
     parser.add_argument("-n", type=int, default=200, help="how many faults are drawn")
     parser.add_argument("--seed", type=int, default=1, help="of the draw")

@@ -50,7 +50,7 @@ class SimulationError(RuntimeError):
 
 
 class StandstillError(SimulationError):
-    """As the module has it."""
+    """Like the error of the Rust module."""
 
 
 class RaisedError(RuntimeError):

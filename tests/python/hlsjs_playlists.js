@@ -1,8 +1,9 @@
-// Loads playlists by hls.js itself, of the library that is given, and prints what it keeps of them: one case of JSON a
-// line in, one answer a line out. A case has `files` (text by address), `master`, and `unplayed`, the beginnings of
-// codecs that the browser does not play. The answer has `levels` (address and audio groups, in order), `played`, the
-// addresses of those that the rule takes at any rate after its first choice, `sounds`, the address of the sound of each
-// level, and `fragments` by the address of their playlist, or `error`. With `place`, the answer has in addition which fragment is loaded after the one before it.
+// Loads playlists with the given hls.js library and prints what the library makes of them. Each input line is one
+// case in JSON, and each output line is one answer. A case has `files` (text by address), `master` and `unplayed` (the
+// beginnings of codecs that the browser does not play). The answer has `levels` (address and audio groups, in order),
+// `played` (addresses that the rule selects at any rate after its first choice), `sounds` (the address of the sound of
+// each level), and `fragments` (by the address of their playlist), or `error`. With `place`, the answer also has the
+// fragment that is loaded after that one.
 "use strict";
 const source = require("fs").readFileSync(process.argv[2], "utf8");
 globalThis.self = globalThis;
@@ -25,7 +26,7 @@ class Loader {
 }
 
 const wrapped = { exports: {} };
-// The parser and the function that looks for the fragment of a time are not exported.
+// hls.js does not export the parser, nor the function that finds the fragment for a time.
 const exposed = "globalThis.inside = { find: findFragmentByPTS, parser: () => M3U8Parser };\n  function findFragmentByPTS(";
 const opened = source.replace("function findFragmentByPTS(", exposed);
 new Function("module", "exports", "define", opened)(wrapped, wrapped.exports, undefined);
@@ -54,7 +55,7 @@ async function answer({ files: given, master, unplayed: lacking = [], place }) {
   hls.loadSource(master);
   await parsed;
   told.levels = hls.levels.map((level) => ({ uri: level.uri, groups: level.audioGroups ?? [] }));
-  // The sound of each level, once the player has gone there.
+  // The sound of each level after the player has switched to it.
   told.sounds = told.levels.map((_, number) => {
     hls.loadLevel = number;
     return hls.audioTracks[hls.audioTrack]?.url ?? null;

@@ -83,7 +83,7 @@ def test_what_the_viewer_saw():
         "startup_delay_s": 1.6,
         "rebuffer_s": 2.0,
         "rebuffer_longest_s": 2.0,
-        # From 1.6 s to 33.6 s, 30 s of film.
+        # There are 30 s of film between 1.6 s and 33.6 s.
         "still_s": 2.0,
         "still_longest_s": 2.0,
         "unplayed_s": 0.0,

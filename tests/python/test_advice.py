@@ -169,7 +169,7 @@ def test_a_session_that_never_starts_is_worse_than_any_that_does():
     assert film.went_wrong({**PLAYED, **never, **clean})
     ladder = score.Score(kind="adaptive", film_s=60.0, top_mbps=6.0)
     assert ladder.of({**PLAYED, **never, **clean, "bitrate_mean_mbps": 0.0}) == pytest.approx(-13.0)
-    # As bad as the worst that starts: half a minute late, half a minute still, half of it not shown.
+    # As bad as the worst session that starts: half a minute late, half a minute still, half of it not shown.
     worst = {**PLAYED, "startup_delay_s": 30.0, "still_s": 30.0, "unplayed_s": 30.0, "reached_end": False}
     assert film.of(worst) == pytest.approx(-90.0)
 

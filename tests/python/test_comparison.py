@@ -131,7 +131,7 @@ def used(names, values, *, runs=10, unstarted=0):
 
 
 def test_sessions_that_never_start_do_not_win():
-    # Half of the runs with both paths never start; the others stand still for less.
+    # Half of the runs with both paths never start; the other runs stand still for less time.
     still = dict.fromkeys(range(10), 5.0)
     one = used(("wifi",), {"still_s": still})
     both = used(("wifi", "lte"), {"still_s": dict.fromkeys(range(5), 1.0)}, unstarted=5)
@@ -139,7 +139,7 @@ def test_sessions_that_never_start_do_not_win():
     to_lte, to_wifi = verdict.added([one, other, both], measures.PROGRESSIVE)
     assert (to_wifi.path, to_wifi.verdict) == ("lte", verdict.HURTS)
     assert "5 of 10 runs never start with it, 0 of 10 without it" in to_wifi.sentence
-    # All of them never start over lte alone.
+    # Over lte alone, no run ever starts.
     assert (to_lte.path, to_lte.verdict) == ("wifi", verdict.HELPS)
 
 

@@ -1,4 +1,4 @@
-"""A damaged byte in a folder of results: no other values without a word, and the next sweep repairs it."""
+"""Damaged bytes in a folder of results: no silent change of values, and the next sweep repairs the damage."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def swept(*options):
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """Return where a folder of results is, with earlier runs and traces."""
+    """Return the path of a folder of results with earlier runs and traces."""
     place = tmp_path_factory.mktemp("made")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
@@ -89,7 +89,7 @@ def seen():
 
 
 def test_no_flipped_bit_gives_other_values_without_a_word(here):
-    """Of the files that say nothing of runs, `SHA256SUMS` is a second copy and `cost.json` is the cost."""
+    """Two files may be damaged silently: `SHA256SUMS`, a second copy, and `cost.json`, which has the cost."""
     whole = seen()
     assert whole is not None
     luck = random.Random(34)
@@ -126,7 +126,7 @@ def test_the_next_sweep_repairs_what_is_damaged(here, name, how):
     assert again.exit_code == 0, again.stderr
     now = seen()
     assert now is not None
-    # Only the manifest knows of which sources earlier runs are.
+    # Only the manifest records the sources of earlier runs.
     same = slice(3) if name == "manifest.json" else slice(None)
     assert all(one.equals(two) for one, two in zip(now[same], before[same], strict=True))
     assert call("verify", "out").exit_code == 0
@@ -151,7 +151,7 @@ def test_a_changed_digit_of_a_journal_is_run_again(here):
 
 
 def test_a_folder_of_version_2_is_shown_and_upgraded(here):
-    """Its tables have no checksums and its runs are of another build: none counts, and none is lost."""
+    """The tables have no checksums, and the runs come from another build. None is used, and none is lost."""
     now = json.loads((here / "manifest.json").read_text())
     cells = [
         {name: cell[name] for name in ("cell", "scenario", "settings", "labels")} for cell in now["cells"]

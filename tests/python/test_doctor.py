@@ -1,7 +1,7 @@
-"""`anabranch doctor` and the viewers on hosts where pieces are missing or broken in any way.
+"""`anabranch doctor` and the viewers on hosts where components are missing or broken in any way.
 
-Expected values: exit code 4 is that of something missing (docs/reference/cli.md). The NameError is what python-vlc
-raises without libvlc ("no function 'libvlc_new'").
+Expected values: exit code 4 means that something is missing (docs/reference/cli.md). The NameError is the
+error of python-vlc without libvlc ("no function 'libvlc_new'").
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from anabranch.live import testbed
 from anabranch.live.viewers import hlsjs, origin, vlc
 from anabranch.media import probe
 
-#: What a broken module may do when it is imported or used, and a word of the message that must show it.
+#: Ways in which a broken module may fail, and a word that the message must contain.
 BROKEN = {
     "name": (
         "def Instance(*_):\n    raise NameError(\"no function 'libvlc_new'\")",
@@ -42,7 +42,7 @@ BROKEN = {
 
 @pytest.fixture
 def broken(tmp_path, monkeypatch):
-    """Return what puts a broken module in the place of a real one, for this process and those that it starts."""
+    """Return a function that replaces a module by a broken one, in this process and its children."""
 
     def put(name, text):
         (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
@@ -55,7 +55,7 @@ def broken(tmp_path, monkeypatch):
 
 
 def program(folder, name, text):
-    """Put a program into a folder."""
+    """Write a program into a folder."""
     (folder / name).write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
     (folder / name).chmod(0o755)
 

@@ -146,7 +146,7 @@ def test_a_wait_for_the_origin_has_a_length():
     [(1087, "1024 connections need 1088 descriptors; the limit is 1087"), (1088, None), (64, "limit is 64")],
 )
 def test_the_limit_of_descriptors_is_raised_and_has_room_for_all_connections(monkeypatch, hard, told):
-    """64 beside one for each connection."""
+    """64 in addition to one for each connection."""
     limits = [(32, hard)]
     monkeypatch.setattr(resource, "getrlimit", lambda _: limits[-1])
     monkeypatch.setattr(resource, "setrlimit", lambda _, limit: limits.append(limit))
@@ -312,7 +312,7 @@ def test_systemd_takes_the_unit(tmp_path):
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze to judge units with")
 def test_systemd_finds_the_unit_hardly_exposed(tmp_path):
-    """The figure is systemd's own, from 0 to 10; 2.0 is what the gateway may have."""
+    """The number is systemd's exposure level, from 0 to 10. The gateway's unit must not exceed 2.0."""
     file = tmp_path / "anabranch-gateway.service"
 
     def exposure(text):
@@ -328,7 +328,7 @@ def test_systemd_finds_the_unit_hardly_exposed(tmp_path):
 
 
 def test_the_unit_has_room_for_all_that_connections_may_hold():
-    """512 MiB of data twice, and 512 MiB: by hand."""
+    """Computed by hand: twice 512 MiB of data, and 512 MiB."""
     assert "MemoryMax=1536M" in unit(["/usr/bin/true"]).splitlines()
     text = host_setup.text(
         settings(memory=3 << 30, connections=100_000), user="web", public=(), mtu=1400, command=["x"]

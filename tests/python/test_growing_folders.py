@@ -1,4 +1,4 @@
-"""A folder of results grows and never mixes programs: edits between sweeps, against folders made afresh.
+"""A folder of results grows and never mixes programs. Inputs are edited between sweeps.
 
 After an edit, a summary must equal that of the same command in an empty folder.
 """
@@ -64,7 +64,7 @@ def swept(*options, out="out", trials=2, values="linux,v.py:V"):
 
 
 def counted(found):
-    """Return how many runs a sweep made, and how many were there."""
+    """Return how many runs a sweep made, and how many existed already."""
     line = next(line for line in found.stderr.splitlines() if " were there already" in line)
     words = line.replace(",", "").split()
     return int(words[0]), int(words[2])
@@ -77,7 +77,7 @@ def shown(out="out", *options):
 
 
 def afresh(*options, **named):
-    """Return what the same sweep gives in an empty folder."""
+    """Return the results of the same sweep in an empty folder."""
     Path("afresh").mkdir(exist_ok=True)
     out = f"afresh/{len(list(Path('afresh').iterdir()))}"
     swept(*options, out=out, **named)
@@ -85,7 +85,7 @@ def afresh(*options, **named):
 
 
 def edit(file, before, after):
-    """Change a file, and leave its time of change as it was, as `cp -p` does."""
+    """Change a file but keep its modification time, as `cp -p` does."""
     text, then = Path(file).read_text(encoding="utf-8"), Path(file).stat().st_mtime_ns
     assert before in text
     Path(file).write_text(text.replace(before, after), encoding="utf-8")
@@ -115,7 +115,7 @@ def test_an_edit_leaves_the_earlier_runs_out_and_going_back_finds_them(name):
     assert counted(first) == (4, 0)
     old = shown()
     edit(file, before, after)
-    # Until the next sweep no run is of the present inputs.
+    # Until the next sweep, no run has the present inputs.
     told = call("results", "out")
     assert f"{runs} runs of earlier sources left out (--earlier shows them)" in told.stderr
     named = f"{Path('v.py').resolve()} or what it imports" if runs == 2 else Path(file).resolve()
@@ -136,7 +136,7 @@ def test_more_values_and_another_axis_run_only_what_is_missing():
     swept(values="linux")
     assert counted(swept()) == (2, 2)
     assert shown() == afresh()
-    # The scenario has one value of the new axis: its runs exist already.
+    # The scenario's value is one of the values of the new axis, so its runs exist already.
     axis = ("--grid", "paths.lte.rtt=60 ms,90 ms")
     assert counted(swept(*axis)) == (4, 4)
     assert shown() == afresh(*axis)
@@ -183,7 +183,7 @@ def test_a_source_that_is_gone_counts_as_unchanged():
 
 
 def test_an_edit_in_the_same_process_is_seen():
-    """A notebook sweeps twice in one process."""
+    """The same process sweeps twice, as a notebook does."""
     grid = {"transport.scheduler": ["v.py:V"]}
     first = anabranch.sweep("small.toml", grid=grid, trials=1, out="out", workers=1).frame()
     edit("helper.py", "free[0]", "free[-1]")
@@ -208,7 +208,7 @@ def test_a_file_that_is_edited_during_a_sweep_ends_it():
 
 
 def test_verify_finds_pooled_and_foreign_runs():
-    """A run of other sources under the name of a cell, as earlier versions pooled them."""
+    """A foreign run under the name of a cell, as earlier versions pooled them."""
     swept(values="linux")
     out = Path("out")
     first = {

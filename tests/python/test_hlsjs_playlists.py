@@ -1,4 +1,4 @@
-"""Playlists as we read them beside hls.js' own reading in node: variants, chunks, byte ranges, gaps, variables."""
+"""Our parsing of playlists against that of hls.js in node: variants, chunks, byte ranges, gaps, variables."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import pytest
 from anabranch.live.viewers import hlsjs
 from anabranch.media import _hls, _variants, playlists
 
-#: Where hls.js is; tests have a cache of their own, in which it is not. The one that is not made small has names.
+#: The library. Tests have a separate cache without it, so the path is fixed here. `hls.js` is not minified.
 LIBRARY = hlsjs.library().with_name("hls.js")
 HERE = "http://a/"
-#: What a Chromium without decoders of the hardware does not play.
+#: Codecs that a Chromium without hardware decoders does not play.
 UNPLAYED = ["hvc1", "hev1", "dvh1", "ac-3", "ec-3"]
 
 
 def answers(cases):
-    """Return what hls.js makes of playlists."""
+    """Return the answers of hls.js for playlists."""
     node = shutil.which("node")
     if node is None or not LIBRARY.is_file():
         pytest.skip("node or hls.js is not installed")
@@ -53,7 +53,7 @@ def variant(name, rate, **attributes):
     return f"#EXT-X-STREAM-INF:{text}\n{name}.m3u8"
 
 
-#: Master playlists by what is special about them, and the variants that are played.
+#: Master playlists by name, and the variants that are played.
 MASTERS = {
     "plain": ([variant("lo", 500_000), variant("hi", 2_000_000)], "lo hi"),
     "avc and hevc of one rate": (
@@ -138,7 +138,7 @@ def master_of(lines):
 def test_the_variants_that_are_played_are_those_of_hlsjs(tmp_path):
     told = answers([{"files": {"master.m3u8": master_of(lines)}} for lines, _ in MASTERS.values()])
     for (name, (_, names)), one in zip(MASTERS.items(), told, strict=True):
-        # Of redundant streams hls.js keeps the address of the last, and comes back to others on errors.
+        # Of redundant streams, hls.js keeps the address of the last one, and tries the others after errors.
         played = {uri.removeprefix(HERE).removesuffix(".m3u8") for uri in one["played"]} - {"backup"}
         assert played | ({"a"} if name == "redundant streams" else set()) == set(names.split()), name
 
@@ -176,7 +176,7 @@ def test_the_sound_of_each_variant_is_that_of_hlsjs(tmp_path):
     )
 
 
-#: Media playlists by what is special about them: the lines, and each chunk as uri, seconds, byte range, gap, set-up.
+#: Media playlists by name: the lines, and each chunk as uri, seconds, byte range, gap, set-up.
 MEDIA = {
     "ranges after": (
         ["#EXTINF:1,", "#EXT-X-BYTERANGE:100@50", "all.ts", "#EXTINF:1,", "#EXT-X-BYTERANGE:70", "all.ts"],
@@ -259,7 +259,7 @@ def test_we_read_the_same_chunks(tmp_path, name, end, begin):
         found.append(
             (chunk["path"], chunk["duration_ns"] / 1e9, span(chunk), now and (now["path"], span(now)))
         )
-    # A chunk that no rendition has is left out, and of one that has a range the offset is always known.
+    # Chunks that no rendition has are left out. If a chunk has a range, its offset is always known.
     kept = [(uri, seconds, of, init) for uri, seconds, of, gap, init in expected if not gap]
     assert found == kept
 
@@ -286,7 +286,7 @@ def test_variables_that_hlsjs_refuses_are_faults(tmp_path, lines):
 
 
 def test_hlsjs_never_loads_a_segment_without_duration():
-    # The segment after the first: number 2, not the one of 0 s between them.
+    # The expected segment is number 2, and not the one of 0 s before it.
     lines = ["#EXTINF:4,", "a.ts", "#EXTINF:0,", "b.ts", "#EXTINF:4,", "c.ts"]
     (one,) = answers([{"files": {"master.m3u8": MASTER, "x.m3u8": media_of(lines)}, "place": 1}])
     assert one["placed"] == 2

@@ -1,4 +1,4 @@
-"""Ladders from playlists: sound by group, unequal lengths, gaps, segments of no time, and what a session requests."""
+"""Ladders from playlists: sound by group, unequal lengths, gaps, empty segments, and a session's requests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def media(*lines):
 
 
 def chunks(count, *, seconds=1, changed=None):
-    """Return the lines of a media playlist; `changed` has other lines before a segment, by its number."""
+    """Return the text of a media playlist. `changed` replaces the lines before a segment, by its number."""
     lines = []
     for number in range(count):
         lines += (changed or {}).get(number, [f"#EXTINF:{seconds},"])
@@ -26,7 +26,7 @@ def chunks(count, *, seconds=1, changed=None):
 
 @pytest.fixture
 def put(tmp_path):
-    """Return what writes a ladder: its master playlist, and each rendition as its playlist and its chunks' size."""
+    """Return a function that writes a ladder: the master playlist, all media playlists and chunks."""
 
     def write(master, renditions):
         (tmp_path / "master.m3u8").write_text("\n".join(["#EXTM3U", *master, ""]), encoding="utf-8")
@@ -104,7 +104,7 @@ class TestSound:
         heard = [one for one in asked if one.endswith(".ts") and "/a" in f"/{one}"]
         assert len(heard) == 10, "each chunk of the sound once, of either group"
         assert heard[-1].split("/")[-2] == name
-        # Both models end in one rendition, so the last chunks of both tracks belong together.
+        # Both models end with one rendition, so the last chunks of both tracks belong together.
         assert shown[9] == (name == "a128")
         sizes = {row["rendition"]: row["bytes"] for row in run.rows("chunks") if row["track"] == "audio"}
         assert sizes[name == "a128"] == (16_000 if name == "a128" else 8_000)
@@ -140,7 +140,8 @@ class TestSound:
 
     @pytest.mark.module
     def test_groups_that_are_cut_differently_are_followed_by_time(self, put):
-        # 10 chunks of 1 s and 5 of 2 s: at 8 Mbit/s the second group is played from the second chunk or so on.
+        # 10 chunks of 1 s, and 5 of 2 s. At 8 Mbit/s the second group is played from about the second chunk
+        # on.
         sounds = {"a64": (chunks(10), 8_000), "a128": (chunks(5, seconds=2), 32_000)}
         master = put([group("a64"), group("a128"), *variants("a64", "a128")], {**PICTURES, **sounds})
         run = session(master)
@@ -166,7 +167,7 @@ class TestLengths:
         assert notes == ["the sound `audio` is 3 s shorter than the pictures"]
 
     def test_segments_of_no_time_are_passed_over(self, put):
-        # Their bytes count for the ranges behind them all the same (RFC 8216 section 4.3.2.2).
+        # The bytes of such segments still count for the ranges that follow (RFC 8216 section 4.3.2.2).
         ranges = [
             "#EXT-X-BYTERANGE:100@0",
             "#EXTINF:1,",
@@ -230,7 +231,7 @@ class TestGaps:
                 (tmp_path / name / f"m{at}.mp4").write_bytes(b"x")
         (low, _) = read(master)[0]["renditions"]
         assert [one["path"][-5:] for one in low["chunks"]] == [f"s{at}.ts" for at in (0, 1, 4, 5, 6, 7)]
-        # The second one is that of chunk 4 now, which is the third of those that are left.
+        # The second set-up now belongs to chunk 4, the third of the remaining chunks.
         assert [(at, init["path"]) for at, init in low["later_inits"]] == [(2, "lo/m2.mp4"), (3, "lo/m5.mp4")]
 
     def test_a_gap_in_the_lowest_rendition_alone_is_kept(self, put):

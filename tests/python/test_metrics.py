@@ -37,7 +37,7 @@ def one_client():
         "frames": table(
             client=[0] * 10, index=list(range(10)), pts_s=[float(pts) for pts in range(10)],
             fate=["displayed"] * 5 + ["flushed"] * 2 + ["discarded"] * 1 + ["unplayed"] * 2,
-            # Pictures of 1 s. The first is on the screen before playing starts, and moves when it is due.
+            # Pictures of 1 s. The first is shown before playing starts, and begins to play when it is due.
             shown_s=[0.5, 2.5, 5.0, 7.0, 8.0] + [None] * 5, due_s=[1.5, 2.5, 5.0, 7.0, 8.0] + [None] * 5,
         ),
         "playback": table(
@@ -322,7 +322,7 @@ def test_each_client_is_its_own():
     assert second["qoe"] == {
         "picture_discards": 0, "buffer_underflows": 1, "recovery_time_s": 10.0, "startup_delay_s": 2.0, "rebuffer_s": 10.0,
         "rebuffer_longest_s": 10.0,
-        # A picture of 1 s at 4 s, of a session that ends at 20 s.
+        # A picture of 1 s at 4 s, in a session that ends at 20 s.
         "still_s": 15.0, "still_longest_s": 15.0, "unplayed_s": 1.0, "play_time_s": 1.0, "reached_end": True,
         "frames": {"total": 2, "displayed": 1, "discarded": 0, "flushed": 1}, "finished": True,
     }  # fmt: skip
@@ -400,7 +400,7 @@ def test_an_end_before_anything_played_is_no_time_of_play():
     tables["connections"]["duration_s"] = [1.0]
     tables["playback"] = table(client=[0, 0], t_s=[1.5, 3.0], event=["start", "underflow"])
     tables["frames"] |= {"shown_s": [1.5] + [None] * 9}
-    # The session ended before all of it: neither the stall nor the picture takes time.
+    # The session ended before the stall and the picture, so neither takes any time.
     assert metrics.qoe(tables)["play_time_s"] == 0.0
     assert metrics.qoe(tables)["rebuffer_s"] == 0.0
 
@@ -440,7 +440,7 @@ def test_numbers_are_told_to_the_microsecond_and_the_thousandth():
         0.833333,
         0.416667,
     )
-    # From 1.5 s to 3 s, less one picture of 1 s and the half of one that is cut off.
+    # From 1.5 s to 3 s, less one picture of 1 s and the half of the one that is cut off.
     assert (qoe["play_time_s"], qoe["still_s"]) == (1.5, 0.0)
     # 40 Mb in 3 s; 31 / 3 ms beside 20 ms.
     assert (qos["goodput_mbps"], qos["max_read_gap_s"], qos["rtt_diff_ms"]) == (13.333333, 1.234568, 9.667)

@@ -360,7 +360,7 @@ def test_a_class_may_reinject(write):
 
 @pytest.mark.parametrize("length_ms", ["1e-6", "0", "1e-9", "0.04"])
 def test_a_wait_of_no_length_is_one_of_fifty_microseconds(write, length_ms):
-    # docs/reference/plugins.md: a time nearer than 0.05 ms counts as 0.05 ms from now.
+    # docs/reference/plugins.md: a time less than 0.05 ms ahead counts as 0.05 ms from now.
     body = f"""
         told.append(request.now_ms)
         if request.now_ms < 300:

@@ -54,7 +54,7 @@ def test_a_broken_manifest_is_told(folder):
         again = call("sweep", "small.toml", "--trials", 2, "--workers", 1, "--out", "out")
         assert (again.exit_code, said in again.stderr) == (0 if is_mended else 2, True)
         if is_mended:
-            # `SHA256SUMS` has the checksums of the tables too: no run is made again.
+            # `SHA256SUMS` also has the checksums of the tables, so no run is repeated.
             assert "0 runs, 2 were there already" in again.stderr
             assert manifest.read_text() == whole
     manifest.unlink()

@@ -1,4 +1,4 @@
-"""Standing still and film not shown, on hand-made tables with answers worked out by hand."""
+"""Stills and film that is not shown. The tables are made by hand, and the answers are computed by hand."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from anabranch.why import stored
 
 
 def pictures(fates, shown, *, events, duration=20.0, finished=True, planned=None, dues=None, times=None):
-    """Return tables of a film of pictures of 1 s, or with the given times in the film."""
+    """Return the tables of a film whose pictures last 1 s, or have the given film times."""
     count = len(fates)
     return {
         "connections": {
@@ -30,13 +30,13 @@ def pictures(fates, shown, *, events, duration=20.0, finished=True, planned=None
 
 
 def numbers(tables):
-    """Return the three metrics and whether the end was reached."""
+    """Return `still_s`, `still_longest_s`, `unplayed_s` and `reached_end`."""
     found = metrics.by_client({**tables, "subflows": {"client": [], "bytes": []}})[0]["qoe"]
     return tuple(found[name] for name in ("still_s", "still_longest_s", "unplayed_s", "reached_end"))
 
 
 def test_a_film_that_is_shown_from_the_start_never_stands_still():
-    # The first picture is on the screen at 0.5 s, while the player buffers, and is due at 2 s.
+    # The first picture is shown at 0.5 s, while the player buffers, and is due at 2 s.
     tables = pictures(
         ["displayed"] * 4,
         [0.5, 3.0, 4.0, 5.0],
@@ -48,13 +48,13 @@ def test_a_film_that_is_shown_from_the_start_never_stands_still():
 
 
 def test_a_stall_that_the_player_does_not_notice_counts():
-    # Shown at 2 and 3 s, then the input blocks; an underflow is noticed at 11 s and the film goes on at 12 s.
+    # Pictures at 2 and 3 s, then the input blocks. An underflow follows at 11 s, and playing resumes at 12 s.
     tables = pictures(
         ["displayed"] * 4,
         [2.0, 3.0, 12.0, 13.0],
         events=[(2.0, "start"), (11.0, "underflow"), (12.0, "resume"), (14.0, "end")],
     )
-    # The picture of 3 s lasts until 4 s: it stands still from 4 to 12 s, of which VLC counts 1 s.
+    # The picture of 3 s lasts until 4 s. The screen stands still from 4 to 12 s, of which VLC counts 1 s.
     assert numbers(tables) == (8.0, 8.0, 0.0, True)
     assert metrics.qoe({**tables, "subflows": {}})["rebuffer_s"] == 1.0
 
@@ -69,7 +69,7 @@ def test_a_discarded_picture_counts_one_frame():
 
 
 def test_a_picture_that_is_a_little_late_takes_nothing_away():
-    # Half a picture late, and the next one in time.
+    # One picture is half a second late, and the next one is in time.
     tables = pictures(["displayed"] * 3, [2.0, 3.5, 4.0], events=[(2.0, "start"), (5.0, "end")])
     assert numbers(tables) == (0.0, 0.0, 0.0, True)
 
@@ -97,7 +97,7 @@ def test_a_session_that_dies_stands_still_to_the_end_of_the_simulation():
 def test_a_picture_before_the_start_counts_and_no_picture_is_null():
     still = ["unplayed"] * 9
     tables = pictures(["displayed", *still], [2.5] + [None] * 9, events=[], duration=100.0, finished=False)
-    # As long as one picture lasts is not still.
+    # The duration of the one shown picture is not still time.
     assert numbers(tables) == (96.5, 96.5, 9.0, False)
     tables = pictures(["unplayed", *still], [None] * 10, events=[], duration=100.0, finished=False)
     assert numbers(tables) == (None, None, 10.0, False)
@@ -106,11 +106,11 @@ def test_a_picture_before_the_start_counts_and_no_picture_is_null():
 @pytest.mark.parametrize(
     ("planned", "duration", "finished", "unplayed", "reached"),
     [
-        # The film has 10 s; 5 of them are wanted, and shown is what came by 5 s: three pictures.
+        # 5 s of the film's 10 s are wanted, and three pictures are shown by 5 s.
         (5.0, 5.0, True, 2.0, True),
-        # More is planned than the film has.
+        # The planned time is longer than the film.
         (30.0, 30.0, True, 5.0, False),
-        # The simulation ended before what was planned.
+        # The simulation ended before the planned time.
         (8.0, 7.0, False, 3.0, False),
     ],
 )
@@ -178,26 +178,26 @@ def test_a_trace_of_before_has_no_planned_time():
         duration=6.0,
     )
     del tables["connections"]["planned_s"]
-    # It finished without the film's end: its time was planned, 6 s.
+    # The session finished before the end of the film, so its duration was the planned time, 6 s.
     assert numbers(tables) == (0.0, 0.0, 2.0, True)
 
 
 def test_pictures_need_not_last_equally_long():
-    # Pictures of 1, 3 and 2 s, and the last as long as their mean, 2 s.
+    # Pictures of 1, 3 and 2 s. The last one lasts as long as their mean, 2 s.
     tables = pictures(
         ["displayed"] * 4,
         [2.0, 3.0, 7.0, 9.0],
         times=[0.0, 1.0, 4.0, 6.0],
         events=[(2.0, "start"), (11.0, "end")],
     )
-    # That of 3 s ends at 6 s, and the next is shown at 7 s.
+    # The picture of 3 s ends at 6 s, and the next one is shown at 7 s.
     assert numbers(tables) == (1.0, 1.0, 0.0, True)
 
 
 def test_freezes_are_stretches_that_a_viewer_notices():
     shown = [2.0, 3.1, 4.3, 5.9, 7.0]
     tables = pictures(["displayed"] * 5, shown, events=[(2.0, "start"), (8.0, "end")])
-    # 0.1 s is none; 0.2 and 0.6 s are, a picture of 1 s between them.
+    # 0.1 s is not a freeze. 0.2 and 0.6 s are two freezes with a picture of 1 s between them.
     found = screen(of_one(tables, 0)).freezes()
     assert [(round(begin, 6), round(end, 6)) for begin, end in found] == [(4.1, 4.3), (5.3, 5.9)]
 
@@ -227,7 +227,7 @@ def test_a_quiet_run_is_not_opened_again(column, amount, quiet):
 
 
 def adaptive(events, *, duration=40.0, finished=True, planned=None, rate=None, chunks=True):
-    """Return tables of a ladder's film of 30 s."""
+    """Return the tables of a ladder with a film of 30 s."""
     own = [0] if chunks else []
     return {
         "connections": {
@@ -253,12 +253,12 @@ def adaptive(events, *, duration=40.0, finished=True, planned=None, rate=None, c
 
 def test_an_adaptive_player_stands_still_when_its_film_does():
     events = [(1.0, "start", 0.0), (11.0, "underflow", 10.0), (14.0, "resume", 10.0), (34.0, "end", 30.0)]
-    # 33 s from the start to the end, 30 s of film.
+    # There are 33 s from the start to the end, and 30 s of film.
     assert numbers(adaptive(events)) == (3.0, 3.0, 0.0, True)
 
 
 def test_a_stall_that_an_element_does_not_tell_of_counts():
-    # Between `start` and the underflow 10 s pass and 6 s of film.
+    # From `start` to the underflow, 10 s pass but only 6 s of film.
     events = [(1.0, "start", 0.0), (11.0, "underflow", 6.0), (12.0, "resume", 6.0), (36.0, "end", 30.0)]
     assert numbers(adaptive(events)) == (5.0, 5.0, 0.0, True)
 
@@ -267,16 +267,16 @@ def test_a_picture_that_the_browser_dropped_counts_one_frame():
     drops = [(2.0, "drop", 1.0)] * 5
     events = [(1.0, "start", 0.0), *drops, (31.0, "end", 30.0)]
     assert numbers(adaptive(events, rate=25.0)) == (0.2, 0.2, 0.2, True)
-    # Without a frame rate nothing tells how long a picture lasts.
+    # Without a frame rate, the duration of a picture is unknown.
     assert numbers(adaptive(events)) == (0.0, 0.0, 0.0, True)
 
 
 def test_an_adaptive_session_that_is_cut_off_while_it_stands_still():
     events = [(1.0, "start", 0.0), (11.0, "underflow", 10.0)]
     assert numbers(adaptive(events, duration=100.0, finished=False)) == (89.0, 89.0, 20.0, False)
-    # It plays when its time is up.
+    # The player is playing when its time ends.
     assert numbers(adaptive(events[:1], duration=21.0, planned=21.0)) == (0.0, 0.0, 1.0, True)
-    # A program that is ended tells how far it got.
+    # A player that is stopped reports the film time that it has reached.
     stopped = [*events[:1], (21.0, "stop", 8.0)]
     assert numbers(adaptive(stopped, duration=21.0, planned=21.0)) == (12.0, 12.0, 13.0, False)
 
@@ -285,7 +285,7 @@ def test_an_adaptive_session_that_receives_nothing_is_a_session():
     found = metrics.qoe(adaptive([], finished=False, chunks=False))
     assert (found["still_s"], found["unplayed_s"], found["reached_end"]) == (None, 30.0, False)
     assert (found["startup_delay_s"], found["resolution_mean"]) == (None, None)
-    # None of the film was at the top.
+    # No part of the film was played at the top rendition.
     assert (found["top_share"], found["bitrate_mean_mbps"]) == (0.0, 0.0)
 
 
@@ -311,9 +311,9 @@ def test_a_player_that_does_not_reach_the_end_is_exit_code_3(tmp_path, monkeypat
         "warning: the player did not reach the end: 20.0 s of film were not shown; it never started"
         in done.stderr
     )
-    # A path that comes back in time is no reason.
+    # If the path recovers in time, the run succeeds.
     done = CliRunner().invoke(app, ["run", "dead.toml", "--set", "events.0.at=19 s"])
     assert done.exit_code == 0
-    # A broken expectation comes first.
+    # A failed expectation takes precedence.
     done = CliRunner().invoke(app, ["run", "dead.toml", "--set", "expect.unplayed_s.max=1"])
     assert done.exit_code == 1

@@ -434,7 +434,7 @@ def test_sql_over_the_tables(scenario, tmp_path):
 
 
 def rewritten(out, table, change):
-    """Change a table of a folder, and its checksum too, so that only another run can tell."""
+    """Change a table of a folder and its checksum, so that only a repeated run reveals the change."""
     file = out / f"{table}.parquet"
     change(polars.read_parquet(file)).write_parquet(file)
     found = manifest.read(out)

@@ -1,4 +1,4 @@
-"""Recordings of links whose numbers have no header: Pensieve's form, and warnings about units."""
+"""Recordings of links without a unit in the file: Pensieve's format, and warnings about units."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class TestPensieve:
 
 
 class TestDoubts:
-    """Arithmetic by hand: the mean over time of the rates below, and the time between rows."""
+    """Computed by hand: the mean over time of the rates below, and the time between rows."""
 
     @pytest.mark.parametrize(
         ("text", "message"),

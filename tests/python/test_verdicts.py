@@ -322,12 +322,12 @@ def judged(claim, left, right):
 
 
 def test_a_claim_is_void_if_a_share_of_the_runs_never_started():
-    # The left side has fewer underflows only because two of its 40 runs have none.
+    # The left side has fewer underflows only because two of its 40 runs never started.
     right = started("right1.0", [10.0] * 40)
     one = judged(stated(), started("left1.0", [8.0] * 40, never=(3, 4)), right)
     assert (one.verdict, one.q) == ("undecided", None)
     assert one.note == "void: 2 of 40 runs of left1.0 never started"
-    # Of the other side, too.
+    # The same holds for the other side.
     other = started("left1.0", [10.0] * 40)
     one = judged(stated("more"), other, started("right1.0", [8.0] * 40, never=(3, 4)))
     assert one.note.startswith("void: 2 of 40 runs of right1.0")
@@ -369,7 +369,7 @@ def test_a_void_claim_holds_nowhere_and_no_number_of_trials_decides_it(short):
 
 
 def test_a_single_run_that_never_started_does_not_count():
-    # One of 40 is less than one in twenty: its 0 underflows are no value.
+    # One of 40 is less than one in twenty. Its 0 underflows are not used.
     left = started("left1.0", [10.0] * 40, never=(7,))
     one = judged(stated("equal", by=0.1), left, started("right1.0", [10.0] * 40))
     assert one.verdict == "reproduced"
@@ -390,7 +390,7 @@ def test_better_is_not_to_stand_still_for_longer(seconds, expected):
     comparisons = tuple(dataclasses.replace(one, by=both) for one in claim.comparisons)
     claim = dataclasses.replace(claim, comparisons=comparisons)
     random = numpy.random.default_rng(1)
-    # Fewer underflows by 3, and 3 s less or 3 s more without a new picture than the 6 s of the other side.
+    # 3 underflows fewer, and 3 s less or 3 s more without a new picture than the 6 s of the other side.
     noise = random.normal(0, 0.2, 30)
     left = started("left1.0", list(2 + noise), still=list(seconds + noise))
     right = started("right1.0", list(5 - noise), still=list(6 - noise))

@@ -1,4 +1,4 @@
-"""What VLC's counters say of its pictures, with counts worked out by hand."""
+"""VLC's picture counters, with expected counts computed by hand."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ FILM = types.SimpleNamespace(plan={"recorded": {"packets": PACKETS}})
 @pytest.mark.parametrize(
     ("shown", "passed_s", "new"),
     [
-        # It plays: six or seven pictures of 40 ms in a quarter of a second.
+        # Playing: six or seven pictures of 40 ms in a quarter of a second.
         (6, 0.25, 6),
         (7, 0.25, 7),
-        # It stands: one picture again every 80 ms.
+        # Standing still: one picture is repeated every 80 ms.
         (25, 2.0, 0),
-        # 2 s of pictures, 50, then 3 s of one picture, 37 times.
+        # 50 pictures in 2 s, then one picture 37 times in 3 s.
         (87, 5.0, 49),
-        # More than a film can show: what it counts at a restart.
+        # More pictures than the film can show, as VLC counts them at a restart.
         (20, 0.2, 7),
         (0, 1.0, 0),
     ],
@@ -39,7 +39,7 @@ def test_repeated_pictures_are_not_new(shown, passed_s, new):
 
 
 def told(counts, end_s):
-    """Return lines: counters by time, the buffer whole at 1 s, empty at 9 s and whole at 10 s."""
+    """Return log lines with these counters. The buffer is full at 1 s, empty at 9 s and full at 10 s."""
     lines = [{"t": 0.0, "what": "ready"}, {"t": 0.0, "what": "play"}]
     lines += [
         {"t": t_s, "what": "buffering", "percent": percent, "time_ms": 0}
@@ -62,8 +62,9 @@ def told(counts, end_s):
 
 @pytest.mark.module
 def test_a_blocked_input_stands_still():
-    # From 1 s on 25 pictures a second up to 4 s, 75 of them. Then the input blocks, with 1 s of film still to show: 25
-    # pictures, and from 5 s to 9 s one of them 50 times. From 10 s on it plays again to 12 s, 50 pictures.
+    # From 1 s to 4 s, 75 pictures are shown, 25 a second. Then the input blocks with 1 s of film left to
+    # show, which are 25 pictures. From 5 s to 9 s one picture is repeated 50 times. From 10 s to 12 s it
+    # plays 50 pictures.
     counts = [(1.0 + 0.2 * step, 100 * step, 5 * step, 0) for step in range(16)]
     counts += [(9.01, 2000, 150, 0), (9.2, 2100, 152, 0)]
     counts += [(10.0 + 0.2 * step, 2200 + 100 * step, 152 + 5 * step, 0) for step in range(11)]
@@ -71,10 +72,10 @@ def test_a_blocked_input_stands_still():
             "planned_s": 12.0}  # fmt: skip
     tables = vlc.read(told(counts, 12.0), FILM, 0.0, sent)
     frames = [row for row in rows(tables["frames"]) if row["fate"] == "displayed"]
-    # While it buffers again one picture counts.
+    # While VLC buffers again, one picture counts.
     assert len(frames) == 75 + 25 + 1 + 50
     found = metrics.qoe({**tables, "subflows": {"client": []}})
-    # VLC counts a second; the picture stood still from 5 s to 10 s.
+    # VLC counts 1 s. The picture stood still from 5 s to 10 s.
     assert found["rebuffer_s"] == pytest.approx(1.0)
     assert found["still_s"] == pytest.approx(11.0 - 151 * 0.04)
     assert found["still_longest_s"] == pytest.approx(4.0, abs=0.3)

@@ -1,7 +1,7 @@
-"""Films that are whole, in every container, and the same films cut short.
+"""Whole films in every container, and the same films cut short.
 
-A track may be shorter than the movie: the duration in `mvhd` is that of the longest track (ISO/IEC 14496-12 section
-8.2.2). The packets of an M2TS have 192 bytes (BDAV), 4 before each of the 188 of ISO/IEC 13818-1.
+A track may be shorter than the movie, because `mvhd` has the duration of the longest track (ISO/IEC 14496-12
+section 8.2.2). The packets of an M2TS have 192 bytes (BDAV): 4 before each of the 188 of ISO/IEC 13818-1.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from anabranch.errors import MediaError
 from anabranch.media.make import make_film
 from anabranch.media.probe import probe
 
-#: Pictures of the film: 2 s at 30 a second.
+#: The number of pictures in the film: 2 s at 30 a second.
 PICTURES = 60
 
 
@@ -27,7 +27,7 @@ def film(tmp_path_factory):
 
 
 def copy(source, target, form, *, options=None, pictures=PICTURES, sound_s=9.0, sound=True):
-    """Put the packets of a film into another container, some of them left out."""
+    """Copy the packets of a film to another container, leaving some of them out."""
     with av.open(str(source)) as given, av.open(str(target), "w", format=form, options=options or {}) as made:
         taken = [stream for stream in given.streams if sound or stream.type == "video"]
         streams = {stream.index: made.add_stream_from_template(stream) for stream in taken}
@@ -45,7 +45,7 @@ def copy(source, target, form, *, options=None, pictures=PICTURES, sound_s=9.0, 
     return target
 
 
-#: Containers by name: the muxer, its options, and the ending.
+#: Containers by name: the muxer, its options, and the file suffix.
 FORMS = {
     "mp4": ("mp4", {}, "mp4"),
     "faststart": ("mp4", {"movflags": "faststart"}, "mp4"),
@@ -71,7 +71,8 @@ def test_a_whole_film_is_taken_and_a_cut_one_refused(contained):
     whole = contained.read_bytes()
     for share in (0.3, 0.6, 0.9):
         size = int(len(whole) * share)
-        # A transport stream that is cut between two packets cannot be told from a shorter one.
+        # A transport stream that is cut between two packets looks like a shorter one, so the cut is moved by
+        # a byte.
         contained.write_bytes(whole[: size + (size % 188 == 0 or size % 192 == 0)])
         with pytest.raises(MediaError, match="truncated"):
             probe(contained)
@@ -100,7 +101,8 @@ def test_tracks_of_unequal_length_are_no_cut(film, tmp_path, name, pictures, sou
 
 @pytest.mark.parametrize("left", [0.9, 0.5, 0.2])
 def test_sample_tables_that_are_cut_are_found(film, tmp_path, left):
-    # FFmpeg reads the tracks of a `moov` whose end is missing, here without those of the sound or a part of them.
+    # FFmpeg reads the tracks of a `moov` whose end is missing. Here all or part of the sound tables are
+    # missing.
     data = copy(film, tmp_path / "late.mp4", "mp4").read_bytes()
     at = data.index(b"moov") - 4
     other = tmp_path / "cut.mp4"
@@ -121,7 +123,8 @@ def test_packets_of_204_bytes_are_a_transport_stream(film, tmp_path):
 
 
 def test_a_film_cut_between_two_tags_is_found_by_its_duration(film, tmp_path):
-    # An FLV has 9 bytes and then tags: the size of the one before, a head of 11 bytes with its size, its content.
+    # An FLV has a header of 9 bytes. Each tag has the size of the previous tag, a header of 11 bytes, and its
+    # content.
     data = copy(film, tmp_path / "a.flv", "flv").read_bytes()
     at, ends = 9, []
     while at + 15 < len(data):
@@ -140,7 +143,7 @@ def test_bytes_before_the_first_packet_are_no_cut(film, tmp_path):
 
 
 def test_an_avi_of_several_lists_is_whole_or_cut(film, tmp_path):
-    # The muxer of AVI wants H.264 as a transport stream has it.
+    # The AVI muxer needs H.264 in the byte-stream format of a transport stream.
     annexb = copy(film, tmp_path / "a.ts", "mpegts", sound=False)
     other = copy(annexb, tmp_path / "a.avi", "avi", sound=False)
     assert sum(probe(other).kinds().values()) == PICTURES
@@ -158,7 +161,7 @@ def box(name, content):
 
 
 def cover():
-    """A cover as a player of music writes it: `udta` with `meta`, `ilst`, `covr` and a PNG of one pixel."""
+    """A cover as written by a music player: `udta` with `meta`, `ilst`, `covr` and a PNG of one pixel."""
     png = bytes.fromhex(
         "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d49444154789c6360f8cfc0"
         "00000301010018dd8db00000000049454e44ae426082"
@@ -200,7 +203,7 @@ def test_sound_with_a_cover_is_no_film(film, tmp_path):
 
 
 def changed(film, target, name, offset, value):
-    """Put a 32-bit number into the first box of a name, so many bytes behind the name."""
+    """Write a 32-bit number into the first box of a name, at an offset after the name."""
     data = bytearray(film.read_bytes())
     at = data.index(name) + 4 + offset
     data[at : at + 4] = struct.pack(">I", value)
@@ -210,14 +213,14 @@ def changed(film, target, name, offset, value):
 
 @pytest.mark.parametrize("seconds", [0, 1, 3600])
 def test_a_wrong_duration_of_the_movie_is_no_cut(film, tmp_path, seconds):
-    # Version and flags, two times, and the time scale of 1,000 come before the duration (section 8.2.2.2).
+    # Version and flags, two times, and the time scale of 1,000 precede the duration (section 8.2.2.2).
     other = changed(film, tmp_path / "other.mp4", b"mvhd", 16, seconds * 1000)
     assert sum(probe(other).kinds().values()) == PICTURES
 
 
 def test_an_edit_list_that_plays_less_is_no_cut(film, tmp_path):
-    # Version, flags and the number of entries come before the first segment's duration (section 8.6.6.2). That of
-    # the sound is the second list.
+    # Version, flags and the number of entries precede the duration of the first segment (section 8.6.6.2).
+    # The second list belongs to the sound.
     data = bytearray(film.read_bytes())
     at = data.index(b"elst", data.index(b"elst") + 1) + 4 + 8
     data[at : at + 4] = struct.pack(">I", 100)
@@ -232,7 +235,7 @@ def test_an_edit_list_that_plays_less_is_no_cut(film, tmp_path):
 
 
 def test_a_missing_end_of_the_sound_alone_is_found(film, tmp_path):
-    # The film goes on for 1.5 s of sound after the last picture: the cut costs a few packets of sound only.
+    # After the last picture there are 1.5 s of sound, so the cut removes only a few packets of sound.
     options = {"movflags": "faststart"}
     other = copy(film, tmp_path / "sound.mp4", "mp4", options=options, pictures=15)
     assert set(probe(other).packets.stream[-40:]) == {"audio"}

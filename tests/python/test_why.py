@@ -95,7 +95,8 @@ def test_the_one_cause_of_a_world_is_found():
         run = made(scenario)
         assert run.qoe["buffer_underflows"] > 0, name
         causes = why(run)
-        # A freeze holds a picture that was shown while the player buffered; shorter stretches are none.
+        # The freeze includes a picture that was shown while the player buffered. Shorter stretches are not
+        # freezes.
         assert sum(causes.frozen_s.values()) == pytest.approx(run.qoe["still_s"], rel=0.02), name
         assert sum(causes.discards.values()) == pytest.approx(run.qoe["picture_discards"])
         assert set(causes.frozen_s) <= set(CAUSES)
@@ -168,7 +169,8 @@ def test_a_cause_that_is_taken_away_takes_its_share_with_it():
     With the cut first, what it takes from the buffer would freeze the picture later, for want of capacity.
     """
     paths = [path("a", "9 Mbit/s")]
-    # 14 s of 3 Mb/s for a film of 5.24 Mb/s leave 6 s too little; the rest of the time frozen is the cut's.
+    # 14 s of 3 Mb/s for a film of 5.24 Mb/s leave 6 s too little. The rest of the freeze is due to the
+    # outage.
     slow = [at(2, "a", rate="3 Mbit/s"), at(16, "a", rate="9 Mbit/s")]
     cut = [at(40, "a", state="down"), at(60, "a", state="up")]
     long = {"duration": "80 s"}

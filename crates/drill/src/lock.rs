@@ -5,7 +5,8 @@ use crate::harm::Twin;
 use crate::meter::Meter;
 use crate::run::run;
 
-/// A seed and the digests of its benign, blind and hostile case, each of everything sent and delivered.
+/// One line of the lock: a seed, and the digests of its benign, blind and hostile case.
+/// A digest covers everything that is sent and delivered.
 pub fn lock_line(seed: u64) -> String {
     let digest = |twin| run(&Case::draw(seed, twin, Cut::default()), Meter::NONE).digest;
     Twin::ALL

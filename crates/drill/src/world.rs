@@ -191,7 +191,7 @@ impl<'a> World<'a> {
         );
         path.busy[flight.to] = busy + takes;
         let at = path.busy[flight.to] + pipe.delay + flight.late;
-        // Options, too, and what the mediator made of them.
+        // The digest covers the encoded packet: options and the mediator's changes included.
         for word in bytes.chunks(8) {
             let word = word.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
             self.fold(word);

@@ -1,10 +1,10 @@
-//! Names of the system's errors, as logs and metrics show them.
+//! Names of the system's errors for logs and metrics.
 
 use std::fmt;
 
 use rustix::io::Errno;
 
-/// An error by its name in errno(3); an error without a name here is shown by its number.
+/// An error that prints its name from errno(3), or its number if the name is not listed here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Named(pub(crate) Errno);
 
@@ -36,7 +36,7 @@ const NAMES: [(Errno, &str); 24] = [
     (Errno::TIMEDOUT, "ETIMEDOUT"),
 ];
 
-/// Whether the host has no port, descriptor or memory left for a socket. It may have one again a moment later.
+/// Returns whether the host has no port, descriptor or memory left for a socket. The shortage may end soon.
 pub(crate) fn is_exhausted(error: Errno) -> bool {
     use Errno as E;
     matches!(

@@ -82,7 +82,7 @@ pub struct Settings {
     pub config: Config,
     /// The origin is told of its client by a header of the PROXY protocol, version 2.
     pub proxy_protocol: bool,
-    /// The origin is connected only when the client has sent a byte.
+    /// The origin is connected only after the client has sent a byte.
     pub wait_for_client: bool,
     /// Where the metrics are asked for, if anywhere.
     pub metrics: Option<SocketAddr>,
@@ -90,7 +90,7 @@ pub struct Settings {
     pub backlog: u32,
     /// How long a handshake may stay incomplete.
     pub half_open: Duration,
-    /// How long an attempt to connect to one address of the origin may take.
+    /// The longest time for an attempt to connect to one address of the origin.
     pub connect: Duration,
     /// How long a connection may go without a byte either way.
     pub idle: Duration,
@@ -100,14 +100,14 @@ pub struct Settings {
     pub limits: Limits,
 }
 
-/// Settings that may change while a gateway runs.
+/// Settings that can be changed while a gateway runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// As of [`Settings`].
+    /// Like [`Settings::limits`].
     pub limits: Limits,
-    /// As of [`Settings`].
+    /// Like [`Settings::idle`].
     pub idle: Duration,
-    /// As of [`Settings`].
+    /// Like [`Settings::grace`].
     pub grace: Duration,
 }
 
@@ -116,7 +116,7 @@ pub struct Change {
 pub enum Wish {
     /// Go on.
     Serve,
-    /// Go on with other settings.
+    /// Continue with changed settings.
     Change(Change),
     /// Let nobody else in, and end when the last connection has, or its time is up.
     Finish,
@@ -135,7 +135,7 @@ pub trait Watcher {
     /// The gateway runs, but not as well as it might: what an operator may want to change.
     fn note(&mut self, what: &str);
 
-    /// Returns what became of the log's lines.
+    /// Returns the counts of written and dropped log lines.
     fn log_counts(&self) -> LogCounts;
 }
 
@@ -186,9 +186,9 @@ struct Gateway<'a> {
     readers: Readers,
     admission: Admission,
     shares: Shares,
-    /// Connections whose origin has more to read than their share of memory.
+    /// Connections that wait because they hold more than their share of memory. Their origins have more to read.
     held_back: BTreeSet<u64>,
-    /// When the log may have the next line about memory.
+    /// The earliest time of the next note about memory.
     next_memory_note: Instant,
     flood: Flood,
     shortage: Shortage,
@@ -203,10 +203,10 @@ struct Gateway<'a> {
     /// Those for which there may be something to do.
     touched: BTreeSet<u64>,
     next_look: Instant,
-    /// As of [`Settings`], until they change.
+    /// Like [`Settings::idle`], but may change at run time.
     idle: Duration,
     grace: Duration,
-    /// When memory is counted next.
+    /// The time of the next count of memory.
     next_count: Instant,
     /// The gateway is to finish, until then at the latest.
     closing: Option<Instant>,
@@ -405,7 +405,7 @@ impl<'a> Gateway<'a> {
         Ok(self.served.is_empty() || now >= until)
     }
 
-    /// Takes over other settings. Connections beyond new limits stay.
+    /// Applies changed settings. Existing connections stay even if they exceed the new limits.
     fn change(&mut self, Change { limits, idle, grace }: Change) {
         self.admission.set_limits(limits);
         self.shares.set_limit(limits.memory);

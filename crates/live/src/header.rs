@@ -50,9 +50,9 @@ pub(crate) fn protocol(packet: &[u8]) -> Option<u8> {
     transport(packet).map(|(protocol, _)| protocol)
 }
 
-/// The number of the protocol that a packet carries, and where its header begins: behind IPv4's options, or behind IPv6's
-/// extension headers (RFC 8200 section 4). A part of an IPv6 packet carries the fragment header's number; a fragment that
-/// is the whole packet is none (RFC 6946).
+/// Returns the protocol that a packet carries and the offset of its header, after IPv4 options or IPv6 extension
+/// headers (RFC 8200 section 4). For a fragment of an IPv6 packet it returns the fragment header's number. A fragment
+/// that contains the whole packet counts as a packet (RFC 6946).
 fn transport(packet: &[u8]) -> Option<(u8, usize)> {
     if version(packet)? == 4 {
         return Some((packet[9], usize::from(packet[0] & 15) * 4));
@@ -224,7 +224,7 @@ mod tests {
         assert_ne!(one, flow(&packet(["10.1.0.1", "10.1.1.1"], 40_000, Ecn::NotEct)));
     }
 
-    /// A SYN over IPv6 behind these extension headers, each of which names the next one.
+    /// Returns a SYN over IPv6 after these extension headers, each of which names the next one.
     fn syn_behind(headers: &[&[u8]]) -> Vec<u8> {
         let (from, to) = ("fd00::1".parse().unwrap(), "fd00::2".parse().unwrap());
         let segment = Segment { flags: anabranch_wire::Flags::SYN, ..Segment::default() };
@@ -254,13 +254,13 @@ mod tests {
             let parsed = parse_packet(&bytes.into()).unwrap();
             assert_eq!(parsed.segment.flags, anabranch_wire::Flags::SYN);
         }
-        // A fragment that is whole, and the first of several.
+        // A fragment that contains the whole packet, and the first of several.
         for (place, number) in [(0, TCP), (0b110, TCP), (1, FRAGMENT), (1 << 3, FRAGMENT)] {
             let bytes = syn_behind(&[&[TCP, 9, 0, place, 0, 0, 0, 1]]);
             assert_eq!(protocol(&bytes), Some(number), "{place}");
             assert_eq!(source_of_syn(&bytes).is_some(), number == TCP);
         }
-        // Headers that lead out of the packet.
+        // Headers that extend beyond the packet.
         let bytes = syn_behind(&[&last]);
         for cut in 40..bytes.len() {
             assert_eq!(source_of_syn(&bytes[..cut]).is_some(), cut > 48 + 13, "{cut}");
@@ -277,7 +277,7 @@ mod tests {
         }
     }
 
-    /// A TCP packet of two addresses with these flags, and 4 bytes of IPv4 options where there are any.
+    /// Returns a TCP packet between two addresses with these flags, and with 4 bytes of IPv4 options if requested.
     fn flagged(ends: [&str; 2], flags: u8, options: bool) -> Vec<u8> {
         let mut bytes = packet(ends, 40_000, Ecn::NotEct);
         let segment = bytes.len() - 20;

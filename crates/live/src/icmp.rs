@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(checksum([&pseudo_header(&answer, 11)[..], &answer[40..]]), 0);
     }
 
-    /// The answer to an echo request over IPv4, whose header has changes in it.
+    /// The answer to an echo request over IPv4 in which some bytes are changed.
     fn answer_to(change: impl Fn(&mut Vec<u8>)) -> Option<Heard> {
         let mut packet = v4(b"\x08\0\0\0\x12\x34\0\x01");
         change(&mut packet);
@@ -233,7 +233,7 @@ mod tests {
     fn only_whole_echo_requests_of_icmp_are_answered() {
         let Some(Heard::Answer(answer)) = answer_to(|_| {}) else { panic!("no answer") };
         assert_eq!(answer[8], 64, "the time to live of a new packet");
-        // A first fragment, and a later one; not to be fragmented is whole.
+        // A first fragment, and a later one. A packet with the flag DF is whole.
         assert_eq!(answer_to(|packet| packet[6] = 0x20), None);
         assert_eq!(answer_to(|packet| packet[7] = 1), None);
         assert!(answer_to(|packet| packet[6] = 0x40).is_some());

@@ -98,7 +98,7 @@ mod tests {
         for flag in [NEEDS_CHECKSUM, VERIFIED] {
             assert_eq!(read(flag, 0), Offloaded { segment_size: None, vouched: true });
         }
-        // Bit 7 of the kind says that a segment was marked (VIRTIO_NET_HDR_GSO_ECN).
+        // Bit 7 of the kind marks a segment with congestion experienced (VIRTIO_NET_HDR_GSO_ECN).
         for kind in [SEVERAL_V4, SEVERAL_V6, SEVERAL_V4 | 0x80] {
             assert_eq!(read(0, kind).segment_size, NonZeroU16::new(1448));
         }

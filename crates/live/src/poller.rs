@@ -84,10 +84,10 @@ impl Poller {
         Ok(epoll::add(&self.epoll, source, EventData::new_u64(token), flags)?)
     }
 
-    /// Waits for a descriptor no longer.
+    /// Stops waiting for a descriptor.
     ///
     /// # Errors
-    /// It was never waited for.
+    /// Returns an error if the descriptor was not registered.
     pub fn remove(&self, source: impl AsFd) -> io::Result<()> {
         Ok(epoll::delete(&self.epoll, source)?)
     }
@@ -137,7 +137,7 @@ mod tests {
         socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap()
     }
 
-    /// What is ready now.
+    /// Returns the descriptors that are ready now.
     fn now(poller: &mut Poller) -> Vec<Ready> {
         let clock = Clock::start();
         poller.wait(&clock, Some(clock.now())).unwrap()
@@ -149,7 +149,7 @@ mod tests {
             (Poller::new().unwrap(), pair(), pair());
         poller.add(&level, TOKEN).unwrap();
         poller.add_edges(&edge, TOKEN + 1).unwrap();
-        // There is room to write from the beginning.
+        // A new socket is writable.
         let ready = Ready { token: TOKEN + 1, readable: false, writable: true, broken: false };
         assert_eq!(now(&mut poller), [ready]);
         assert_eq!(now(&mut poller), []);

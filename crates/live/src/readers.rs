@@ -38,7 +38,7 @@ pub(crate) enum Ending {
     Empty,
     /// The peer has finished.
     Finished,
-    /// The connection broke, with this error.
+    /// The connection failed with this error.
     Broken(Errno),
 }
 

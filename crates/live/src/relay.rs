@@ -99,7 +99,7 @@ pub(crate) struct Relay {
     down: Lane,
     /// Bytes of [`Self::up`] that are not the client's: the header in front of them.
     header: u64,
-    /// The bytes that the origin had been given when it finished.
+    /// The number of bytes that the origin had received when it finished.
     up_at_finish: u64,
 }
 
@@ -116,10 +116,10 @@ impl Relay {
         self.up.finished |= event == Event::PeerFinished;
     }
 
-    /// The origin's stream has news. True when its answer was cut short.
+    /// Handles an event of the origin's stream. Returns whether its answer was cut short.
     ///
-    /// An origin that had finished before takes no more data: its whole answer still goes to the client. The reset does
-    /// not count if it can only be the response to our own end, behind which no data was sent.
+    /// If the origin had finished before, it takes no more data, but its whole answer still goes to the client. The
+    /// reset is ignored if it can only be the response to our own end, after which no data was sent.
     pub(crate) fn note_origin(&mut self, event: Event) -> bool {
         if event == Event::PeerFinished {
             self.down.finished = true;
@@ -178,7 +178,7 @@ impl Relay {
         [self.up.moved.saturating_sub(self.header), self.down.moved]
     }
 
-    /// Bytes that it holds itself: of the client and of the origin.
+    /// Returns the bytes that the relay itself holds: from the client and from the origin.
     pub(crate) fn held(&self) -> [u64; 2] {
         [self.up.pending.len() as u64, self.down.pending.len() as u64]
     }
@@ -366,7 +366,7 @@ mod tests {
         assert!(origin.shut && relay.is_complete());
         assert!(!relay.note_origin(Event::Closed));
         assert_eq!(relay.pump(NOW, &mut client, &mut origin, u64::MAX), Ok(false));
-        // Without our end before it, a reset can only be the response to data that was on its way.
+        // Without our own end before it, a reset can only be the response to data that was in flight.
         let mut relay = Relay::default();
         assert!(!relay.note_origin(Event::PeerFinished));
         relay.pump(NOW, &mut says(b""), &mut says(b""), u64::MAX).unwrap();

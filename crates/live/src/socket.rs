@@ -61,7 +61,7 @@ pub(crate) struct Socket {
     ended: bool,
     /// The error that broke the connection.
     error: Option<Errno>,
-    /// An error is pending that may belong behind data that was not read yet.
+    /// An error is pending that may belong after data that is not read yet.
     pending: bool,
     /// What is read into comes from here.
     pool: Pool,
@@ -168,8 +168,8 @@ impl Socket {
         }
     }
 
-    /// An error is pending on the socket (`EPOLLERR`). If the peer had finished before, it takes no more data:
-    /// `Closed` follows `PeerFinished`. Otherwise the next read returns the error behind what can still be read.
+    /// Handles a pending error (`EPOLLERR`). If the peer had finished before, it takes no more data, and `Closed`
+    /// follows `PeerFinished`. Otherwise the next read returns the error after the data that can still be read.
     pub(crate) fn handle_error(&mut self) {
         self.pending = self.connected_at.is_some();
         if self.ended {

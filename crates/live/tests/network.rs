@@ -364,7 +364,7 @@ fn words_of_routers_come_back_in_their_order() {
         network.handle_packet(BEGIN, 0, true, data(number, Ecn::NotEct));
     }
     network.handle_timeout(BEGIN + DELAY, &mut Rows::default());
-    // The sequence number of what is quoted stands behind two headers of IP, one of ICMP and the ports.
+    // The quoted sequence number follows two IP headers, one ICMP header and the ports.
     let quoted = |bytes: &[u8]| u32::from_be_bytes(bytes[52..56].try_into().expect("four bytes"));
     let words: Vec<_> = std::iter::from_fn(|| network.poll_delivery())
         .map(|it| (it.at.since(BEGIN), it.down, quoted(&it.bytes)))

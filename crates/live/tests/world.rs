@@ -1,5 +1,5 @@
-//! The real world between two endpoints of our own: its event loop, its clock and its tables, without a device, a
-//! namespace or any privilege. Times are not judged; counts are.
+//! Tests of the real world between two endpoints of our own: its event loop, clock and tables. They need no device,
+//! namespace or privilege. Counts are checked, but times are not.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
@@ -9,10 +9,10 @@ use anabranch_plan::Plan;
 use anabranch_plugin::Registry;
 use anabranch_trace::{Column, Table};
 
-/// Bytes that the application moves: 0.2 s of one link.
+/// Bytes that the application transfers: 0.2 s of one link.
 const BYTES: u64 = 300_000;
 
-/// Two paths over links of 12 Mbit/s and 5 ms; `application`, `path` and `rest` are further keys.
+/// Returns a plan with two paths of 12 Mbit/s and 5 ms. The arguments are further keys of the plan.
 fn plan(application: &str, path: &str, rest: &str) -> Plan {
     let links: Vec<_> = ["a.down", "a.up", "b.down", "b.up"]
         .map(|name| format!(r#"{{"name":"{name}","rate_bps":12000000,"delay_ns":5000000}}"#))
@@ -33,7 +33,7 @@ fn bulk() -> String {
     format!(r#","bytes":{BYTES}"#)
 }
 
-/// An observer that stops the run after a number of looks.
+/// An observer that stops the run after a number of calls.
 #[derive(Default)]
 struct Follower {
     looks: u32,
@@ -68,7 +68,7 @@ impl Observer for Follower {
     }
 }
 
-/// A writer that keeps all bytes.
+/// A writer that stores all bytes.
 #[derive(Clone, Default)]
 struct Kept(Arc<Mutex<Vec<u8>>>);
 
@@ -114,7 +114,7 @@ fn texts(outcome: &Outcome, name: &str, column: &str) -> Vec<String> {
     words.iter().map(str::to_owned).collect()
 }
 
-/// The packets of a capture: an enhanced packet block has type 6 (pcapng, section 4.3).
+/// Returns the packets of a capture: an enhanced packet block has type 6 (pcapng, section 4.3).
 fn captured(kept: &Kept) -> usize {
     let bytes = kept.0.lock().expect("nobody panics with it");
     let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
@@ -137,11 +137,11 @@ fn a_transfer_over_two_paths_is_recorded_completely() {
     assert_eq!(texts(&outcome, "subflows", "path"), ["a", "b"]);
     let sent = table(&outcome, "subflows").numbers("bytes_sent");
     assert!(sent.iter().all(|bytes| *bytes > 0.0), "{sent:?}");
-    // Every packet that came out of a link was delivered, and was late by some time or none.
+    // Every packet that left a link was delivered, and the lateness of each is counted.
     let delivered = sum(&outcome, "links", "delivered");
     assert_eq!((outcome.lateness.count(), outcome.trace.summary.steps), (delivered, delivered));
     assert_eq!((outcome.refused, &outcome.stripped[..]), (0, &[0, 0][..]));
-    // Each packet is captured once, at the client: packets that came to it, and packets that it sent.
+    // The client captures each packet once: those that it receives and those that it sends.
     let links = table(&outcome, "links");
     let [down, up] = [("delivered", ".down"), ("enqueued", ".up")].map(|(column, end)| {
         let (names, counts) = (texts(&outcome, "links", "link"), links.numbers(column));
@@ -149,7 +149,7 @@ fn a_transfer_over_two_paths_is_recorded_completely() {
         of.map(|(_, count)| count as usize).sum::<usize>()
     });
     assert_eq!(captured(&kept), down + up);
-    // Samples are taken once each 100 ms.
+    // Samples are taken every 100 ms.
     let times = table(&outcome, "player").numbers("t_s");
     assert!(!times.is_empty() && times.is_sorted_by(|before, after| before < after), "{times:?}");
     assert_eq!(follower.readies, 1);

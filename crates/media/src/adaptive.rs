@@ -88,7 +88,7 @@ pub struct AdaptivePlayer {
     rule: Box<dyn AbrRule>,
     video: Progress,
     audio: Option<Progress>,
-    /// The number of the sound that belongs to the pictures chosen last.
+    /// The number of the sound that belongs to the rendition chosen last.
     sound: usize,
     master: bool,
     under_way: Vec<UnderWay>,

@@ -37,7 +37,7 @@ pub struct Chunk {
     pub bytes: u64,
     /// How long it plays, in nanoseconds.
     pub duration_ns: u64,
-    /// Whether the server does not have it (`EXT-X-GAP`): it is never requested, and its size is zero.
+    /// Whether the server lacks the chunk (`EXT-X-GAP`). It is never requested, and its size is zero.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub gap: bool,
 }
@@ -84,10 +84,10 @@ pub struct Rendition {
     /// What a decoder needs before the first chunk (`EXT-X-MAP`); its duration is zero.
     #[serde(default)]
     pub init: Option<Chunk>,
-    /// The set-ups that replace it (a later `EXT-X-MAP`), each with the first chunk that needs it, in order.
+    /// The set-ups that replace `init` (a later `EXT-X-MAP`), each with the first chunk that needs it, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub later_inits: Vec<(usize, Chunk)>,
-    /// The sound that is played with it: its number in [`Ladder::sounds`]. The group that `AUDIO` names.
+    /// The index in [`Ladder::sounds`] of the sound that is played with it, from the group that `AUDIO` names.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub sound: usize,
     /// Its chunks in order.
@@ -105,7 +105,7 @@ impl Rendition {
         Duration::from_nanos(self.chunks.iter().map(|chunk| chunk.duration_ns).sum())
     }
 
-    /// What a decoder needs before a chunk, with its number among the set-ups of this rendition.
+    /// Returns the set-up that a decoder needs before a chunk, and its index among those of this rendition.
     pub fn init_of(&self, chunk: usize) -> Option<(usize, &Chunk)> {
         let later = self.later_inits.iter().rposition(|(first, _)| *first <= chunk);
         match later {
@@ -114,14 +114,14 @@ impl Rendition {
         }
     }
 
-    /// Where a chunk ends in the film.
+    /// Returns the film time at which a chunk ends.
     pub fn end_of(&self, chunk: usize) -> Duration {
         let until = self.chunks.len().min(chunk + 1);
         Duration::from_nanos(self.chunks[..until].iter().map(|chunk| chunk.duration_ns).sum())
     }
 
-    /// The chunk that is played at a time; the number of chunks behind the last one. A chunk that ends within
-    /// `TOLERANCE` is over.
+    /// Returns the index of the chunk that is played at a time, or the number of chunks after the end. A chunk that
+    /// ends within `TOLERANCE` counts as over.
     pub fn chunk_at(&self, time: Duration) -> usize {
         let mut end = Duration::ZERO;
         let is_over = |chunk: &&Chunk| {
@@ -203,7 +203,7 @@ pub enum LadderError {
 /// within 64 bits.
 const CHUNK_MAX: u64 = 1 << 40;
 
-/// How much of a chunk may be left for it to count as over (hls.js, `maxFragLookUpTolerance`).
+/// A chunk counts as over if no more than this is left of it (hls.js, `maxFragLookUpTolerance`).
 const TOLERANCE: Duration = Duration::from_millis(250);
 
 const fn is_zero(number: &usize) -> bool {
@@ -268,12 +268,12 @@ impl Ladder {
         (0..self.chunks()).find(is_gap).map_or(Ok(()), |index| Err(LadderError::Gap(index)))
     }
 
-    /// The sounds that are fetched by themselves: `audio`, then those of other groups.
+    /// Returns the sounds that are fetched separately: `audio`, then those of other groups.
     pub fn sounds(&self) -> impl Iterator<Item = &Rendition> {
         self.audio.iter().chain(&self.more_audio)
     }
 
-    /// A sound by its number.
+    /// Returns a sound by its index.
     pub fn sound(&self, number: usize) -> Option<&Rendition> {
         match number {
             0 => self.audio.as_ref(),
@@ -281,8 +281,8 @@ impl Ladder {
         }
     }
 
-    /// The rendition to fetch a chunk in if `wanted` has a gap there: the nearest lower one that has the chunk, else
-    /// the highest, as hls.js chooses (`ErrorController.getLevelSwitchAction`).
+    /// Returns the rendition to fetch if `wanted` has a gap at a chunk. This is the nearest lower one that has the
+    /// chunk, or else the highest, as in hls.js (`ErrorController.getLevelSwitchAction`).
     pub fn without_gap(&self, wanted: usize, chunk: usize) -> usize {
         let has = |number: &usize| !self.renditions[*number].chunks[chunk].gap;
         let mut order = (0..=wanted).rev().chain((wanted..self.renditions.len()).rev());
@@ -409,7 +409,7 @@ mod tests {
     #[test]
     fn a_chunk_is_found_by_its_time() {
         let one = rendition("a", 1, 3);
-        // A chunk of which less than a quarter of a second is left is over.
+        // A chunk of which less than a quarter of a second is left counts as over.
         let found = [0, 700, 750, 1_000, 1_749, 1_750, 2_999, 9_000];
         let found = found.map(|ms| one.chunk_at(Duration::from_millis(ms)));
         assert_eq!(found, [0, 0, 1, 1, 1, 2, 3, 3]);

@@ -19,9 +19,9 @@ use pyo3::types::PyDict;
 use crate::error;
 use crate::foreign::Classes;
 
-/// The sources whose connections a site may have, unless its limit is given.
+/// The default limit of a site, as a multiple of the limit of a source.
 const SITE_SOURCES: u32 = 4;
-/// How long the last lines of the log may take to be written when the gateway has ended.
+/// The longest wait for the log's last lines after the gateway has ended.
 const LAST_LINES: Span = Span::from_secs(1);
 
 /// The settings of a gateway, as attributes of an object.
@@ -117,20 +117,20 @@ impl Given {
     }
 }
 
-/// A function that watches, and the logs.
+/// The Python function that controls the gateway, and the logs.
 struct Watch {
     called: Py<PyAny>,
     classes: Arc<Classes>,
-    /// Connections that are over.
+    /// The log of ended connections.
     log: Log,
-    /// What a person may want to know meanwhile.
+    /// Notes for the operator.
     notes: Log,
     raised: Option<PyErr>,
     /// It has been asked once, so that the gateway has served.
     looked: bool,
 }
 
-/// The answer of the function: what to do, lines for a person, and settings that have changed.
+/// The function's result: the action, notes for the operator, and changed settings.
 type Answer = (u8, Vec<String>, Option<Given>);
 
 impl Watch {
@@ -143,7 +143,7 @@ impl Watch {
         })
     }
 
-    /// Waits for the last lines to be written.
+    /// Waits until the last lines are written.
     fn finish(&self) {
         self.log.finish(LAST_LINES);
         self.notes.finish(LAST_LINES);
@@ -190,14 +190,15 @@ impl Watcher for Watch {
 
 /// Runs a gateway with the settings of an object.
 ///
-/// `watch` is called ten times a second with what plug-ins raised, each of which has cost its own connection. It returns
-/// a tuple: 0 to go on, 1 to let nobody else in and finish, 2 to stop; lines for stderr; and settings that have changed
-/// (limits and times), or None. With changed settings the log is opened again. What it raises ends the gateway, and is
-/// raised here. Its last call, when the gateway has ended, returns to nobody; of one that has not begun there is none.
+/// `watch` is called ten times a second with the exceptions that plug-ins raised, each of which ended its own
+/// connection. It returns a tuple of three. The first is 0 to continue, 1 to refuse new connections and finish, or 2 to
+/// stop. The second is a list of lines for stderr. The third has changed limits and times, or is None. With changed
+/// settings the log is opened again. An exception of `watch` ends the gateway and is raised here. After the gateway has
+/// ended, `watch` is called once more and its result is ignored; this call is omitted if the gateway never began.
 /// `plugins` holds the classes that the settings name, as for `simulate`.
 ///
-/// A line for each connection that is over goes to the file `settings.log`, or to stdout if that is None. Threads write
-/// it and stderr, so that neither holds up a connection.
+/// A line for each ended connection goes to the file `settings.log`, or to stdout if it is None. Separate threads write
+/// this file and stderr, so that neither delays a connection.
 #[pyfunction]
 #[pyo3(signature = (settings, watch, plugins=None))]
 pub(crate) fn gateway(

@@ -1,8 +1,8 @@
-//! The digests of the lock's runs, and of others drawn in the same way.
+//! Prints the digests of the lock's runs, or of other seeds.
 //!
-//! `lock stored` prints the lines of `tests/lock/worlds.txt`, a seed and a digest each; `lock A..B` prints those of
-//! other seeds, with what each draws. With `--against FILE` it compares them with that file instead: it prints the
-//! first line that differs and exits with 1.
+//! `lock stored` prints the lines of `tests/lock/worlds.txt`: a seed and a digest each. `lock A..B` prints those of
+//! other seeds, and the settings that each seed draws. With `--against FILE` it compares them with that file instead,
+//! prints the first line that differs and exits with 1.
 
 #[path = "../tests/lock/digest.rs"]
 mod digest;

@@ -41,25 +41,25 @@ pub enum Violation {
         /// Bytes needed.
         bytes: usize,
     },
-    /// Nothing is sent any more, and the run is not over.
+    /// No packet is sent any more, but the run has not ended.
     #[error(
         "the run stands still from {:.3} s on: nothing was sent for 300 s; subflows of the server: {states}",
         *at_ns as f64 / 1e9
     )]
     Stalled {
-        /// Since when.
+        /// The start of the standstill.
         at_ns: u64,
-        /// Some subflow has room in its window and nothing queued: its scheduler could have used it.
+        /// Whether a subflow has room in its window and nothing queued, so that its scheduler could have used it.
         open: bool,
-        /// Each subflow's state, in words.
+        /// A description of each subflow's state.
         states: String,
     },
-    /// A background flow has something to do and does nothing.
+    /// A background flow has data to transfer but makes no progress.
     #[error("background flow {flow} stands still from {:.3} s on", *at_ns as f64 / 1e9)]
     StalledFlow {
-        /// Its number, from 0.
+        /// The flow's number, from 0.
         flow: usize,
-        /// Since when.
+        /// The start of the standstill.
         at_ns: u64,
     },
 }

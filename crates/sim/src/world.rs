@@ -84,9 +84,9 @@ pub(crate) struct World<'a> {
     plan: &'a Plan,
     registry: Registry,
     now: Instant,
-    /// When a packet of a client's last was sent, delivered or lost, or the world was changed.
+    /// The last time at which a packet of a client was sent, delivered or lost, or the world was changed.
     last_event: Instant,
-    /// Film time on the screens of all clients when [`World::check_standstill`] last looked; `None` before.
+    /// The film time of all clients at the last call of [`World::check_standstill`]; `None` before.
     film_position: Option<f64>,
     topology: Topology,
     schedule: Schedule,

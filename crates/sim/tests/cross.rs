@@ -259,8 +259,8 @@ fn a_client_that_waits_in_vain_ends_the_run_beside_flows_that_go_on() {
     };
     let paced = r#""kind":"paced","rate_bps":1000000"#;
     for rest in [String::new(), crossed(&[group("load", "far", paced, 1, 0, "")])] {
-        // Given up between 929 and 1050 s, a timeout of 120 to 123 s after the last packet left, and nothing was sent for
-        // 300 s.
+        // The flow is given up between 929 and 1050 s: a timeout of 120 to 123 s after the last packet left, with 300 s
+        // without packets.
         let trace = outcome(&rest).expect("a run that ends");
         let connections = trace.table("connections").expect("a table");
         assert_eq!(connections.column("finished"), Some(&Column::Bool(vec![false])));

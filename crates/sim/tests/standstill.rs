@@ -1,4 +1,4 @@
-//! Clients that wait in a world in which nothing more happens: the run ends with a fault, and soon.
+//! Tests of clients that wait in a world without further events: the run ends soon, with a fault.
 
 mod common;
 
@@ -13,11 +13,11 @@ use anabranch_units::Duration;
 
 use common::simulate;
 
-/// A scheduler that refuses every subflow from a byte of the data stream on.
+/// A scheduler that refuses every subflow after a given byte of the data stream.
 #[derive(Clone, Copy, Debug)]
 struct Refusing {
     from: u64,
-    /// It is to be called again every 10 ms.
+    /// Whether it requests to be called again every 10 ms.
     wakes: bool,
 }
 
@@ -52,7 +52,7 @@ impl Foreign<Schedulers> for Refusing {
     }
 }
 
-/// A plan over two paths with an application and a scheduler.
+/// Returns a plan with two paths, an application and a scheduler.
 fn plan(application: &str, scheduler: &str, events: &str) -> String {
     format!(
         r#"{{"scenario":"standstill","seed":1,"run":0,"application":{application},
@@ -90,7 +90,7 @@ fn a_session_whose_scheduler_refuses_every_subflow_stands_still() {
             };
             // 1 MB over 40 Mb/s takes 0.2 s and, in slow start, some round trips of 50 ms.
             assert!(at_ns < 3_000_000_000, "{application}: {at_ns}");
-            // Nothing is in flight on either: the scheduler could have used it.
+            // Nothing is in flight on either subflow, so the scheduler could have used it.
             assert!(open && states.contains("0 Open with 0 of"), "{application}: {states}");
         }
     }
@@ -98,7 +98,7 @@ fn a_session_whose_scheduler_refuses_every_subflow_stands_still() {
 
 #[test]
 fn a_long_film_that_plays_without_a_packet_does_not_stand_still() {
-    // The ring holds the whole film of 150 MB, received within a minute and a half of its ten.
+    // The ring holds the whole film of 150 MB. The film lasts ten minutes and is received within 90 s.
     let film = r#"{"kind":"progressive","player":{"prefetch_bytes":200000000}}"#;
     let trace = simulate(&plan(film, "linux", ""));
     let connections = trace.table("connections").expect("a table");
@@ -107,8 +107,8 @@ fn a_long_film_that_plays_without_a_packet_does_not_stand_still() {
 
 #[test]
 fn a_session_that_waits_for_a_change_of_the_world_does_not_stand_still() {
-    // Cut from 1 s to 700 s: retransmission timeouts are 120 s apart at most (TCP_RTO_MAX), and the server
-    // gives up after 15 of them only, 924 s.
+    // The link is down from 1 s to 700 s. Retransmission timeouts are at most 120 s apart (TCP_RTO_MAX), and the
+    // server gives up only after 15 of them, at 924 s.
     let change = |ms: u64, what: &str| {
         ["d", "u", "e", "v"]
             .map(|link| {

@@ -12,7 +12,7 @@ impl Stack {
     /// A congestion control as chosen, with what this stack sets where the choice does not.
     #[must_use]
     pub fn congestion(&self, choice: PluginChoice) -> PluginChoice {
-        // The printed form of CUBIC has no slow-start exit, and refuses the parameter.
+        // The printed form of CUBIC has no slow-start exit, so it rejects the parameter.
         let printed = choice.parameters.get("form") == Some(&Value::Text("printed".to_owned()));
         let hystart = (self.hystart != LINUX_6_18.hystart && !printed).then(|| self.hystart.word());
         let form = self.kernel_forms.then_some("kernel");

@@ -34,12 +34,12 @@ const SPARE_SEGMENTS: u64 = 16;
 /// The smallest receive buffer (`SOCK_MIN_RCVBUF`: 2 KiB and its `sk_buff`), bytes of memory.
 const MEMORY_MIN: u64 = 2048 + 256;
 
-/// The receive buffer that a connection begins with, bytes of memory.
+/// The initial receive buffer of a connection, bytes of memory.
 pub(crate) fn first_memory(config: &Config) -> u64 {
     config.receive_buffer_initial.max(MEMORY_MIN)
 }
 
-/// A window in whole segments, if it is larger than one.
+/// Rounds a window down to whole segments if it is larger than one.
 pub(crate) fn whole_segments(window: u64, mss: u64) -> u64 {
     if window > mss { window / mss * mss } else { window }
 }

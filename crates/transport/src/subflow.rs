@@ -295,9 +295,9 @@ impl Subflow {
             && (!self.multipath || self.fully_established)
     }
 
-    /// Everything that was outstanding when Recovery or Loss began is acknowledged. Without SACK the state then stays until
-    /// newer data is acknowledged (`tcp_try_undo_recovery`), so that it must not keep new data away: the out-of-tree kernel
-    /// sends in that case (`mptcp_is_temp_unavailable`), and upstream's scheduler does not look at the state.
+    /// Returns whether all data that was outstanding when Recovery or Loss began is acknowledged. Without SACK the
+    /// state then lasts until newer data is acknowledged (`tcp_try_undo_recovery`), so it must not block new data. The
+    /// out-of-tree kernel sends in this case (`mptcp_is_temp_unavailable`), and upstream's scheduler ignores the state.
     #[inline(always)]
     pub(crate) fn is_repaired(&self) -> bool {
         self.ca_state >= CongestionState::Recovery && self.must_hold_recovery()
@@ -350,8 +350,8 @@ impl Subflow {
     }
 
     /// Recomputes the payload of a full segment from the options of every data segment and the peer's largest window
-    /// (`tcp_sync_mss`). Rates are computed without MPTCP's options, as in Linux, which knows their length only when it
-    /// sends (`mss_cache`, `tcp_current_mss`).
+    /// (`tcp_sync_mss`). Rates are computed without MPTCP's options. Linux also knows their length only when it sends
+    /// (`mss_cache`, `tcp_current_mss`).
     pub(crate) fn update_mss(&mut self, dss_bytes: u32) {
         let options = self.agreed.bytes();
         let whole = u32::from(self.peer_mss).saturating_sub(options).max(8);
@@ -361,7 +361,7 @@ impl Subflow {
         self.send.set_mss(self.mss.saturating_sub(dss_bytes).max(8));
     }
 
-    /// The peer has told a larger window than any before: segments may grow with it (`tcp_ack_update_window`).
+    /// Handles a new largest window of the peer: segments may grow with it (`tcp_ack_update_window`).
     #[cold]
     fn hear_largest_window(&mut self, window: u64) {
         self.send.note_largest_window(window);

@@ -260,7 +260,7 @@ def run(
 
 
 def _known(folder: Path, jobs: Mapping[tuple[int, int], Job]) -> dict[tuple[int, int], Row]:
-    """Return the rows of the runs that are there already."""
+    """Return the rows of runs that exist already."""
     from anabranch.results.read import rows
     from anabranch.results.store import key
 

@@ -63,31 +63,31 @@ class Score:
         """
         if self.kind == "transfer":
             return float(row.get("goodput_mbps") or 0.0)
-        # A session that never started waited for all of its time.
+        # A session that never started waited for all of its duration.
         start = row.get("startup_delay_s")
         waited = float(row["duration_s"]) if start is None else float(start) + float(_still_s(row) or 0.0)
-        # Film of sessions that did not reach the end counts as waiting, too.
+        # Film that was not shown in sessions that did not reach the end counts as waiting, too.
         waited += float(row.get("unplayed_s") or 0.0) if _is_short(row) else 0.0
         if self.kind == "adaptive":
             return float(row.get("bitrate_mean_mbps") or 0.0) - self.top_mbps * waited / self.film_s
-        # Pictures that were discarded are in `still_s`; what a flush skipped is not.
+        # Discarded pictures are part of `still_s`; film that a flush skipped is not.
         total, skipped = int(row.get("frames.total") or 0), float(row.get("frames.flushed") or 0)
         return -(waited + (self.film_s * skipped / total if total and not _is_short(row) else 0.0))
 
     def went_wrong(self, row: Mapping[str, Any]) -> bool:
-        """Tell whether the picture froze in a run, or a player did not reach the end."""
+        """Return whether the picture froze in a run, or a player did not reach the end."""
         froze = (row.get("still_longest_s") or 0.0) >= FREEZE_S or bool(row.get("buffer_underflows"))
         return froze or (self.kind != "transfer" and _is_short(row)) or bool(row.get("unfinished_sessions"))
 
 
 def _still_s(row: Mapping[str, Any]) -> float | None:
-    """Return how long no new picture was shown; results of before have only the player's own count."""
+    """Return the time without a new picture. Results of older builds have only the player's own count."""
     found: float | None = row.get("still_s", row.get("rebuffer_s"))
     return found
 
 
 def _is_short(row: Mapping[str, Any]) -> bool:
-    """Tell whether a player of a run did not reach the end."""
+    """Return whether a player of a run did not reach the end."""
     return row.get("startup_delay_s") is None or not row.get(
         "reached_end", not row.get("unfinished_sessions")
     )

@@ -195,7 +195,7 @@ def _comparison(one: Comparison, runs: Evidence, trials: int | None) -> tuple[li
         finding = _tested(one, one.metric, one.test, runs, trials)
         return [finding], finding.chance
     parsed = map(measure.parse, (*VIEWER, *STILL))
-    # Results of an earlier build have not all of them.
+    # Results of an earlier build may lack some of them.
     sides = [side for side in (one.of, one.than) if isinstance(side, Cell)]
     metrics = [
         metric

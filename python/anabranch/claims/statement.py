@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 FILE = "claims.toml"
 #: What `better`, `worse` and `alike` look at: the papers' two first measures, in their order.
 VIEWER = ("picture_discards", "buffer_underflows")
-#: What they look at besides, as a player notices no underflow while its input blocks. The number is the least
-#: difference that matters if the file names none: 1 s, the film that VLC gathers before it plays on.
+#: Further metrics for these relations, because a player notices no underflow while its input blocks. The
+#: number is the least difference that matters if the file sets none: 1 s, the film that VLC gathers before it
+#: resumes.
 STILL = {"still_s": 1.0, "unplayed_s": 1.0}
 
 #: The relations between two cells' means.
@@ -134,7 +135,7 @@ class Comparison:
     test
         As in `Part`.
     metric
-        None where the test looks at all of `VIEWER` and `STILL`.
+        None if the test uses all metrics of `VIEWER` and `STILL`.
     of, than
         The cells; `than` may be a number, or None where only bounds are.
     within

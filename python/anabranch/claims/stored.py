@@ -177,7 +177,7 @@ def _is_short(row: Mapping[str, Any]) -> bool:
 
 
 def _never_started(row: Mapping[str, Any]) -> bool:
-    """Tell whether a player of a run never started; results of an earlier build count no sessions."""
+    """Return whether a player of a run never started. Results of an earlier build do not count sessions."""
     if row.get("unstarted_sessions") is not None:
         return bool(row["unstarted_sessions"])
     return (

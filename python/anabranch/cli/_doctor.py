@@ -51,7 +51,8 @@ class Finding:
 def doctor(*, as_json: bool, fix: bool = False, agreed: bool = False) -> None:
     """Write every finding; exit with 4 when something needed is missing.
 
-    With `fix`, missing pieces are installed afterwards. The user is asked before each, unless `agreed`.
+    With `fix`, missing components are installed afterwards. The user is asked before each one, unless
+    `agreed`.
     """
     findings = [finding for look in _LOOKS for finding in _found(look)]
     if as_json:
@@ -78,7 +79,7 @@ def doctor(*, as_json: bool, fix: bool = False, agreed: bool = False) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class _Look:
-    """A function that looks for pieces, and the findings for them if the function fails."""
+    """A function that checks some components, and the names to report as broken if the function fails."""
 
     names: tuple[str, ...]
     unlocks: str
@@ -88,7 +89,7 @@ class _Look:
 
 
 def _found(look: _Look) -> list[Finding]:
-    """Return the findings of a look; if it fails in any way, its pieces as broken."""
+    """Return the findings of a check. If it fails in any way, report its components as broken."""
     try:
         return list(look.look())
     except KeyboardInterrupt:
@@ -131,7 +132,7 @@ def _module() -> Iterator[Finding]:
     yield Finding(name="simulator", found=True, detail=detail, unlocks=unlocks, needed=True)
 
 
-#: The codecs that are looked for, what each is needed for, and whether the program is of no use without it.
+#: The codecs to check, what each is needed for, and whether the program cannot work without it.
 _CODECS = (
     ("libx264", "making films", True),
     ("aac", "making films", True),
@@ -164,7 +165,7 @@ def _codecs() -> Iterator[Finding]:
     )
 
 
-#: Programs that only have to be there: the name, what it unlocks, and the package.
+#: Programs that only need to exist: the name, what it unlocks, and the package.
 _PROGRAMS = (
     ("tshark", "judging captures (--pcapng) by Wireshark's dissectors", "tshark"),
     ("nft", "the rules that `gateway --setup-print` prints", "nftables"),
@@ -172,7 +173,7 @@ _PROGRAMS = (
 
 
 def _programs() -> Iterator[Finding]:
-    """Look for programs that only have to be there and to run."""
+    """Check for programs that only need to exist and to run."""
     for name, unlocks, package in _PROGRAMS:
         path = shutil.which(name)
         failure = None if path is None else _pieces.fails([path, "--version"])
@@ -202,7 +203,7 @@ def _tun() -> Iterator[Finding]:
 
 
 def _pyroute2() -> Iterator[Finding]:
-    """Look for the module that sets up namespaces."""
+    """Check for the module that sets up namespaces."""
     lacks = _pieces.unimportable("pyroute2")
     yield Finding(
         name="pyroute2",
@@ -231,7 +232,7 @@ def _root() -> Iterator[Finding]:
 
 
 def _nginx() -> Iterator[Finding]:
-    """Look for what serves viewers."""
+    """Check for the servers that viewers need."""
     from anabranch.live.viewers import origin
 
     lacks = origin.lacks()
@@ -245,7 +246,7 @@ def _nginx() -> Iterator[Finding]:
 
 
 def _mptcpize() -> Iterator[Finding]:
-    """Look for the program that makes other programs use MPTCP."""
+    """Check for the program that makes other programs use MPTCP."""
     from anabranch.live.viewers import origin
 
     lacks = origin.lacks_mptcp()
@@ -259,7 +260,7 @@ def _mptcpize() -> Iterator[Finding]:
 
 
 def _viewer(name: str) -> Iterator[Finding]:
-    """Look for a program that plays over real packets."""
+    """Check for a player over real packets."""
     from anabranch.live.viewers import VIEWERS
 
     viewer = VIEWERS[name]
@@ -276,7 +277,7 @@ def _viewer(name: str) -> Iterator[Finding]:
 _PYAV = shlex.join([sys.executable, "-m", "pip", "install", "av"])
 _NGINX, _MPTCPIZE = ("apt-get install nginx-light",), ("apt-get install mptcpize",)
 
-#: All that is looked for, in the order of the table.
+#: All checks, in the order of the table.
 _LOOKS = (
     _Look(names=("Python",), unlocks="the command line", look=_python, needed=True),
     _Look(names=("simulator",), unlocks="simulated runs", look=_module, needed=True),

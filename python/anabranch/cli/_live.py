@@ -114,14 +114,14 @@ def live(
 
 
 def _viewer(loaded: Loaded, server: str, client: str, application: str | None) -> str | None:
-    """Return the program that plays, if one does, on a host that has what the run needs.
+    """Return the viewer program, if one plays, after checking that the host has everything for the run.
 
-    This is checked before a film is made, which takes minutes.
+    The check comes first because making a film takes minutes.
 
     Raises
     ------
     MissingError
-        When this host lacks something.
+        If this host lacks something.
     """
     from anabranch.live.run import possible
     from anabranch.live.viewers import VIEWERS

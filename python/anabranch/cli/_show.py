@@ -84,7 +84,7 @@ def _adaptive(result: Run, qoe: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _still(qoe: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return how long no new picture was shown, and how much film was."""
+    """Return a text with the time without a new picture and the film that was not shown."""
     return [
         ("no new picture, in all", number(qoe["still_s"], "{:.2f} s")),
         ("no new picture, longest", number(qoe["still_longest_s"], "{:.2f} s")),

@@ -281,7 +281,7 @@ def results(
 
 
 def left_out(folder: Path, *, earlier: bool = False, shown_by: str = "--earlier") -> None:
-    """Say which runs of a folder a summary leaves out, and what is damaged in it."""
+    """Print notes about the runs that a summary leaves out, and about damaged files."""
     from anabranch.results import read
 
     for sentence in read.told(folder, shown_by):

@@ -82,8 +82,8 @@ class Measure:
         return self.better if effect.value > 0 else -self.better
 
 
-#: The sessions of a run whose player did not reach the end. A verdict looks at these first: other means are
-#: over the sessions that have a value. Tables count the runs instead.
+#: The number of sessions in a run that did not reach the end. A verdict compares these first, because other
+#: means only cover sessions with a value. Tables count the runs instead.
 UNREACHED = Measure(
     column="unreached_sessions", name="sessions that do not reach the end", better=-1, matters=0.01
 )

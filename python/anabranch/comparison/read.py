@@ -153,7 +153,7 @@ def read(folder: Path) -> Comparison:
 
 
 def _count(rows: polars.DataFrame, column: str) -> int:
-    """Return in how many runs a count of sessions is not zero."""
+    """Return the number of runs in which a count of sessions is not zero."""
     return int((rows[column] > 0).sum()) if column in rows.columns else 0
 
 

@@ -37,7 +37,7 @@ class Used:
     unstarted
         Runs in which a player never started.
     unreached
-        Runs in which a player did not reach the end; those that never started are among them.
+        Runs in which a player did not reach the end, including those that never started.
     values
         Each measure by the number of the run, by its column.
     """

@@ -163,7 +163,7 @@ class Results:
         return polars.from_dicts(found, infer_schema_length=None).cast({polars.Null: polars.Float64})
 
     def _warn(self) -> None:
-        """Warn of the runs that are left out."""
+        """Warn about the runs that are left out."""
         warn(Reader(self.folder), stacklevel=4)
 
     def open(self, run: str | None = None) -> Run:

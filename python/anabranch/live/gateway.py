@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from anabranch.plugins import Kind
 
-#: The settings that are read again.
+#: The settings that SIGHUP reads again.
 RELOADED = ("connections", "per_source", "per_site", "memory", "idle_s", "grace_s")
 #: What the gateway is told by a watcher: go on, let nobody else in and finish, stop at once.
 SERVE, FINISH, STOP = 0, 1, 2
@@ -37,8 +37,8 @@ _IN_IPV4 = 2
 #: The announced addresses whose identifiers one byte has room for; 0 is the initial one's.
 _MOST_ANNOUNCED = 255
 _LEAST_BUFFER = 64 << 10
-#: Descriptors that a gateway needs besides one for each connection: for its device, threads, metrics, log and
-#: plug-ins.
+#: Descriptors that a gateway needs in addition to one for each connection: for its device, threads, metrics,
+#: log and plug-ins.
 _OTHER_DESCRIPTORS = 64
 #: A device's name, as both the kernel and a shell take it.
 _DEVICE = re.compile(r"(?!\.{1,2}$)[\w.-]{1,15}", re.ASCII)
@@ -67,22 +67,22 @@ class Settings:
     proxy_protocol
         Whether the origin is told of its client by a header of the PROXY protocol, version 2.
     wait_for_client
-        Whether the origin is connected only when the client has sent a byte.
+        Whether the origin is connected only after the client has sent a byte.
     metrics
         Where the metrics are asked for; None is nowhere.
     log
-        The file that gets a line for each connection that is over; None is stdout.
+        The file with a line for each connection that has ended; None is stdout.
     backlog
         Handshakes that may be incomplete before cookies answer.
     half_open_s, idle_s, grace_s
         How long a handshake may be incomplete, a connection without a byte, and a connection go on once the
         gateway is to finish, in seconds.
     connect_s
-        How long connecting to one address of the origin may take, in seconds.
+        The longest time for an attempt to connect to one address of the origin, in seconds.
     connections, per_source, per_site
-        The most connections, in all, of one source, and of one IPv6 /48: four times `per_source` if None.
+        The limits for all connections, one source, and one IPv6 /48; None is four times `per_source`.
     memory
-        Bytes that all connections together may hold.
+        The bytes that all connections together may hold.
     receive_buffer, send_buffer
         The largest buffers of a connection, and of a subflow of it, bytes.
     """
@@ -273,12 +273,12 @@ def _scoped(address: tuple[Any, ...]) -> str:
 
 
 def _raise_descriptor_limit(connections: int) -> None:
-    """Raise the soft limit of descriptors to the hard one, and check that it is enough for all connections.
+    """Raise the soft limit of descriptors to the hard limit, and check that it suffices for all connections.
 
     Raises
     ------
     InputError
-        When the hard limit is too low.
+        If the hard limit is too low.
     """
     import resource
 
@@ -302,7 +302,7 @@ def _raise_descriptor_limit(connections: int) -> None:
 
 
 def _exposed_metrics(place: str | None) -> str | None:
-    """Return a warning if others than this host can ask for the metrics."""
+    """Return a warning if other hosts can read the metrics."""
     found = split(place, "--metrics") if place is not None else None
     if found is None or isinstance(found, Fault) or ipaddress.ip_address(found[0]).is_loopback:
         return None
@@ -313,12 +313,12 @@ def _exposed_metrics(place: str | None) -> str | None:
 
 
 class _Signals:
-    """The signals that a gateway got, and what a person is to know of them.
+    """Handles the signals of a gateway, and collects notes about them for the operator.
 
     Parameters
     ----------
     grace_s
-        How long connections have to end.
+        The time that connections have to end.
     """
 
     def __init__(self, grace_s: float) -> None:
@@ -340,7 +340,7 @@ class _Signals:
             self.notes.append(f"{name}: ending at once")
 
     def reloaded(self, settings: Settings, reread: Callable[[], Settings]) -> Settings | None:
-        """Return the settings that count from now on if they are to be read again, and None otherwise."""
+        """Return the settings to apply if they must be read again, and None otherwise."""
         if not self.reload:
             return None
         self.reload = False
@@ -357,7 +357,7 @@ class _Signals:
 
     @contextmanager
     def handled(self) -> Iterator[None]:
-        """Handle signals for a while, except those that the program was started to ignore."""
+        """Handle signals inside `with`, except those that were ignored when the program started."""
         before = {number: signal.getsignal(number) for number in (*_ENDING, _RELOAD)}
         for number, handler in before.items():
             if handler is not signal.SIG_IGN:
@@ -372,16 +372,17 @@ class _Signals:
 def serve(settings: Settings, *, ready: str, reread: Callable[[], Settings] | None = None) -> None:
     """Run a gateway until a signal ends it.
 
-    Threads write the log and stderr: an output that fails or that nobody reads costs lines, no connection.
+    Separate threads write the log and stderr. An output that fails or is not read loses lines, but no
+    connection.
 
     Parameters
     ----------
     settings
         What it is to do.
     ready
-        The line on stderr when it serves.
+        The line to print on stderr when the gateway serves.
     reread
-        Returns the settings with the limits read again, for SIGHUP.
+        Returns the settings with the limits that SIGHUP reads again.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The file of a gateway's limits (TOML), which SIGHUP reads again."""
+"""The file of a gateway's limits (TOML). SIGHUP reads it again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_CONNECTIONS = (1 << 32) - 1
 
 
 def _count(value: object) -> int:
-    """Return a number of connections."""
+    """Convert a value to a number of connections."""
     if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= _MOST_CONNECTIONS:
         message = f"not a number of connections: {shown(value)}"
         raise units.UnitError(message, hint="a whole number from 1 on")
@@ -26,7 +26,7 @@ def _count(value: object) -> int:
 
 
 def _seconds(value: object) -> float:
-    """Return a time."""
+    """Convert a value to a time in seconds."""
     return units.time_ns(value) / 1e9
 
 
@@ -47,12 +47,12 @@ KEYS: dict[str, tuple[str, Callable[[object], Any]]] = {
 
 
 def applied(settings: Settings, path: Path) -> Settings:
-    """Return settings with the limits of a file, which count more than those given as options.
+    """Return settings with the limits of a file, which override those given as options.
 
     Raises
     ------
     InputError
-        With everything that is wrong with the file.
+        With all faults of the file.
     """
     tables, lines = load.read(path, str(path), what="limits")
     changes: dict[str, Any] = {}

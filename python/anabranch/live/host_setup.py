@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 #: Seconds that the unit waits beyond the grace time before it kills.
 _BEYOND_GRACE_S = 5
-#: Memory of the unit beyond twice the data that connections may hold, MiB: for the program itself, packets on
-#: their way, and the kernel's buffers of sockets to the origin.
+#: The unit's memory in addition to twice the data that connections may hold, MiB: for the program itself,
+#: packets in flight, and the kernel's buffers of sockets to the origin.
 _BEYOND_DATA_MIB = 512
-#: What the unit takes away from the service, from most to least of it.
+#: The unit's restrictions, the strongest first.
 _SANDBOX = (
     "CapabilityBoundingSet=",
     "AmbientCapabilities=",
@@ -30,7 +30,7 @@ _SANDBOX = (
     "DevicePolicy=closed",
     "DeviceAllow=/dev/net/tun rw",
     "RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX",
-    # The sets differ between versions of systemd: the calls of io_uring are named.
+    # systemd's sets differ between versions, so the calls of io_uring are named.
     "SystemCallFilter=@system-service io_uring_setup io_uring_enter io_uring_register",
     "SystemCallFilter=~@privileged @resources @keyring @memlock @setuid @chown",
     "SystemCallErrorNumber=EPERM",
@@ -63,7 +63,7 @@ _V6 = 6
 #: The options that ask for the text, and those that name a plug-in.
 _FOR_TEXT = frozenset({"--user", "--public", "--mtu", "--syn-limit"})
 _PLUGGED = frozenset({"--scheduler", "--congestion"})
-#: The options that name a file.
+#: The options whose value is a file.
 _FILES = frozenset({"--log", "--limits"})
 #: What systemd reads as it stands; anything else is put in quotes.
 _PLAIN = re.compile(r"[\w@%$+=:,./~^-]+", re.ASCII)
@@ -233,7 +233,7 @@ def _unit(settings: Settings, user: str, command: list[str]) -> list[str]:
         "[Service]",
         f"User={user.replace('%', '%%')}",
         f"ExecStart={' '.join(started)}",
-        # Opens the log again and reads the limits again.
+        # SIGHUP opens the log again and reads the limits again.
         "ExecReload=/bin/kill -HUP $MAINPID",
         "KillSignal=SIGTERM",
         f"TimeoutStopSec={settings.grace_s + _BEYOND_GRACE_S:g}",
@@ -253,7 +253,7 @@ def _unit(settings: Settings, user: str, command: list[str]) -> list[str]:
 
 
 def _log_folder(settings: Settings) -> list[str]:
-    """Return the directive that lets the unit write to the folder of its log; none without `--log`."""
+    """Return the directive that allows the unit to write to the log's folder; none without `--log`."""
     if settings.log is None:
         return []
     return [f"ReadWritePaths={_quoted(str(Path(settings.log).absolute().parent).replace('%', '%%'))}"]
@@ -276,7 +276,7 @@ def _quoted(word: str) -> str:
 def started_with(arguments: list[str]) -> list[str]:
     """Return the words of a command line without those that ask for this text.
 
-    Files and the places of plug-ins are made absolute: what systemd starts has another working directory.
+    Files and the paths of plug-ins are made absolute, because systemd uses another working directory.
     """
     kept: list[str] = []
     words = iter(arguments)

@@ -1,7 +1,7 @@
-"""The text of HLS playlists (.m3u8, RFC 8216), line by line, with every fault.
+"""Parser for the text of HLS playlists (.m3u8, RFC 8216). It reports every fault with its line.
 
-The tags of a segment apply to the next address, in whatever order they come before it (section 4.3.2).
-Variables (`EXT-X-DEFINE`) are those of draft-pantos-hls-rfc8216bis section 4.3.
+The tags of a segment apply to the next address, in any order (section 4.3.2). Variables (`EXT-X-DEFINE`)
+follow draft-pantos-hls-rfc8216bis section 4.3.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _BYTE_RANGE = re.compile(r"(\d{1,12})(?:@(\d{1,12}))?")
 _RESOLUTION = re.compile(r"\d{1,6}x\d{1,6}")
 _INTEGER = re.compile(r"\d{1,15}")
 _VARIABLE = re.compile(r"\{\$([A-Za-z0-9_-]+)\}")
-#: The most that is read of a playlist, bytes.
+#: The largest playlist that is read, bytes.
 LARGEST = 64 * 2**20
 
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """A rendition that a master playlist names: its attributes, its address, and the lines of both."""
+    """A rendition in a master playlist: its attributes, its address, and the lines of both."""
 
     attributes: Mapping[str, str]
     uri: str
@@ -48,19 +48,19 @@ class Variant:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Width and height of the picture; zeros if they are not declared."""
+        """Width and height of the picture; zeros if not declared."""
         width, _, height = self.attributes.get("RESOLUTION", "0x0").partition("x")
         return int(width), int(height)
 
     @property
     def frame_rate(self) -> float:
-        """Pictures a second; zero if it is not declared."""
+        """Pictures per second; zero if not declared."""
         return float(self.attributes.get("FRAME-RATE", 0))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Span:
-    """A piece of a file: its address, its byte range as it is written, and its line."""
+    """A part of a file: its address, its byte range as text, and its line."""
 
     uri: str
     span: str | None
@@ -74,11 +74,11 @@ class Segment(Span):
     Attributes
     ----------
     duration_ns
-        How long it plays; zero is allowed.
+        The duration; zero is allowed.
     gap
-        Whether the server does not have it (`EXT-X-GAP`).
+        Whether the server lacks the segment (`EXT-X-GAP`).
     setup
-        The `EXT-X-MAP` before it: its place among those of the playlist.
+        The index of the last `EXT-X-MAP` before the segment; None if no such tag came before it.
     """
 
     duration_ns: int
@@ -88,16 +88,16 @@ class Segment(Span):
 
 @dataclass
 class Playlist:
-    """A playlist, and what is wrong with it.
+    """A parsed playlist, and its faults.
 
     Attributes
     ----------
     file
-        Where it is.
+        The file.
     variants, media
-        What a master playlist has: its renditions, and the attributes of each `EXT-X-MEDIA` with its line.
+        Of a master playlist: its renditions, and the line and attributes of each `EXT-X-MEDIA`.
     segments, setups
-        What a media playlist has: its segments and decoder set-ups (`EXT-X-MAP`).
+        Of a media playlist: its segments and decoder set-ups (`EXT-X-MAP`).
     target
         `EXT-X-TARGETDURATION` in seconds, and its line.
     ended
@@ -105,7 +105,7 @@ class Playlist:
     variables
         The variables that it defines.
     faults
-        What is wrong.
+        The faults that were found.
     """
 
     file: Path
@@ -119,12 +119,12 @@ class Playlist:
     faults: list[Fault] = field(default_factory=list)
 
     def fault(self, message: str, line: int | None = None, *, hint: str = "") -> None:
-        """Keep a fault."""
+        """Add a fault."""
         self.faults.append(Fault(message=message, where=str(self.file), line=line, hint=hint))
 
 
 def read(file: Path, *, given: Mapping[str, str] | None = None, query: str = "") -> Playlist:
-    """Return a playlist.
+    """Parse a playlist.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def read(file: Path, *, given: Mapping[str, str] | None = None, query: str = "")
     given
         The variables of the master playlist, which a media playlist may import.
     query
-        The query of the address by which it is requested, whose parameters a playlist may use.
+        The query of the address that requests the playlist. Its parameters may be used as variables.
     """
     playlist = Playlist(file=file)
     try:
@@ -156,7 +156,7 @@ def read(file: Path, *, given: Mapping[str, str] | None = None, query: str = "")
 
 @dataclass
 class _Pending:
-    """The tags since the last address."""
+    """The tags that wait for the next address."""
 
     tag: str = ""
     line: int = 0
@@ -168,7 +168,7 @@ class _Pending:
 
 
 class _Reader:
-    """What reads a playlist line by line."""
+    """Reads a playlist line by line."""
 
     def __init__(self, playlist: Playlist, given: Mapping[str, str], query: Mapping[str, str]) -> None:
         self._playlist, self._given, self._query = playlist, given, query
@@ -199,17 +199,17 @@ class _Reader:
         self._unaddressed()
 
     def _variables_of(self, text: str) -> str | None:
-        """Return a message if a text refers to a variable that is not defined."""
+        """Return a message if a text uses a variable that is not defined."""
         unknown = [name for name in _VARIABLE.findall(text) if name not in self._playlist.variables]
         return f"no variable `{unknown[0]}` is defined before" if unknown else None
 
     def _replaced(self, text: str) -> str:
-        """Return a text with the values of its variables."""
+        """Replace each variable in a text by its value."""
         variables = self._playlist.variables
         return _VARIABLE.sub(lambda found: variables.get(found[1], found[0]), text)
 
     def _address(self, line: str, number: int) -> None:
-        """Take an address, which ends the tags before it."""
+        """Handle an address, which completes the tags before it."""
         pending, self._pending = self._pending, _Pending()
         message = self._variables_of(line)
         if message:
@@ -236,12 +236,12 @@ class _Reader:
             self._playlist.segments.append(segment)
 
     def _unaddressed(self) -> None:
-        """Refuse a tag whose address is missing."""
+        """Report a tag whose address is missing."""
         if self._pending.tag and not self._pending.broken:
             self._playlist.fault(f"{self._pending.tag} without an address", self._pending.line)
 
     def _begin(self, tag: str, line: int) -> None:
-        """Take the tag that an address must have. Other tags of a segment may have come before it."""
+        """Start an entry with the tag that requires an address. Other tags of the segment may precede it."""
         if self._pending.tag:
             self._unaddressed()
             self._pending = _Pending()
@@ -288,7 +288,7 @@ class _Reader:
         span = found.get("BYTERANGE")
         if span is not None and not _BYTE_RANGE.fullmatch(span):
             return f"not a byte range: `{span[:60]}`"
-        # Without an offset it begins where the file does.
+        # Without an offset the range begins at the start of the file.
         span = span if span is None or "@" in span else f"{span}@0"
         self._playlist.setups.append(Span(uri=found["URI"], span=span, line=line))
         return None
@@ -327,12 +327,12 @@ class _Reader:
         return None
 
 
-#: The tags that belong to one address: if one is broken, the address is not used.
+#: The tags that belong to one address. If one of them is broken, the address is ignored.
 _OF_AN_ADDRESS = {"#EXTINF", "#EXT-X-STREAM-INF", "#EXT-X-BYTERANGE"}
 
 
 def attributes(value: str) -> dict[str, str] | None:
-    """Return an attribute list (section 4.2), or None for text that is not one."""
+    """Parse an attribute list (section 4.2); None if the text is not one."""
     found: dict[str, str] = {}
     at = 0
     while at < len(value):
@@ -345,7 +345,7 @@ def attributes(value: str) -> dict[str, str] | None:
 
 
 def _check_stream(found: Mapping[str, str]) -> str | None:
-    """Check the attributes of a variant that are read."""
+    """Check the attributes of a variant that are used."""
     if "BANDWIDTH" not in found:
         return "no BANDWIDTH"
     patterns = {

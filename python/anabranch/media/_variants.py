@@ -1,7 +1,8 @@
-"""The variants of a master playlist that a player chooses from, as hls.js keeps and removes them.
+"""Selects the variants of a master playlist that a player chooses from, by the rules of hls.js.
 
-hls.js 1.7: `LevelController.onManifestLoaded` and `filterAndSortMediaOptions`, `getStartCodecTier`, in a
-Chromium without decoders of the hardware. `tests/python/test_hlsjs_playlists.py` compares with hls.js itself.
+The rules are those of hls.js 1.7 in a Chromium without hardware decoders: `LevelController.onManifestLoaded`,
+`filterAndSortMediaOptions` and `getStartCodecTier`. `tests/python/test_hlsjs_playlists.py` compares the
+result with hls.js itself.
 """
 
 from __future__ import annotations
@@ -13,19 +14,19 @@ if TYPE_CHECKING:
 
     from anabranch.media._hls import Variant
 
-#: Codecs by the first four characters of their name, with hls.js' preference: the lower, the better
-#: (`sampleEntryCodesISO`). Codecs that such a Chromium does not play have none.
+#: Codecs by the first four characters of their name, with the preference of hls.js: lower is better
+#: (`sampleEntryCodesISO`). Codecs that such a Chromium cannot play are listed separately.
 _VIDEO = {"avc1": 1.0, "avc3": 1.0, "av01": 0.8, "vp08": 1.0, "vp09": 0.9}
 _AUDIO = {"mp4a": 1.0, "opus": 1.0, "Opus": 1.0, "flac": 0.9, "fLaC": 0.9, "FLAC": 0.9}
 _UNPLAYED_VIDEO = {"hvc1", "hev1", "dvh1", "dvhe", "dva1", "dvav", "mp4v", "avc2", "avc4"}
 _UNPLAYED_AUDIO = {"ac-3", "ec-3", "ac-4", "alac", "dtsc", "dtse", "dtsh", "mha1", "mhm1"}
-#: The least and the most that hls.js expects at first, bits per second: `abrEwmaDefaultEstimate` and
+#: The smallest and largest initial estimate of hls.js, bits per second: `abrEwmaDefaultEstimate` and
 #: `abrEwmaDefaultEstimateMax`.
 _ESTIMATE_BPS, _MOST_BPS = 500_000, 5_000_000
 
 
 def chosen(variants: Sequence[Variant]) -> tuple[list[Variant], list[str]]:
-    """Return the variants to choose from in their order, and notes on those that are left out."""
+    """Return the variants to choose from in order, and notes about the variants that are left out."""
     kept, notes = list(variants), []
     for what, rule in (
         ("have codecs that browsers do not play without hardware", _playable),
@@ -48,24 +49,24 @@ def _codecs(variant: Variant) -> list[str]:
 
 
 def _four(variant: Variant, kinds: Iterable[str]) -> str:
-    """Return the first declared codec among kinds by its first four characters, or nothing."""
+    """Return the first four characters of the first declared codec that is among `kinds`, or nothing."""
     return next((name[:4] for name in _codecs(variant) if name[:4] in kinds), "")
 
 
 def _codec_set(variant: Variant) -> str:
-    """Return hls.js' `codecSet`: the codec of the pictures and that of the sound."""
+    """Return the `codecSet` of hls.js: the video codec and the audio codec."""
     parts = _four(variant, {*_VIDEO, *_UNPLAYED_VIDEO}), _four(variant, {*_AUDIO, *_UNPLAYED_AUDIO})
     return ",".join(filter(None, parts))
 
 
 def _playable(variants: list[Variant]) -> list[Variant]:
-    """Return the variants without codecs that are not played."""
+    """Return the variants without unplayable codecs."""
     unplayed = {*_UNPLAYED_VIDEO, *_UNPLAYED_AUDIO}
     return [one for one in variants if not any(name[:4] in unplayed for name in _codecs(one))]
 
 
 def _with_pictures(variants: list[Variant]) -> list[Variant]:
-    """Return the variants that declare pictures, if one does and a codec of sound is known (hls.js #4881)."""
+    """Return the variants with pictures, if any has them and an audio codec is declared (hls.js #4881)."""
 
     def declares(one: Variant) -> bool:
         return bool(_four(one, {*_VIDEO, *_UNPLAYED_VIDEO})) or all(one.size)
@@ -76,7 +77,7 @@ def _with_pictures(variants: list[Variant]) -> list[Variant]:
 
 
 def _different(variants: list[Variant]) -> list[Variant]:
-    """Return each variant once: one with the same attributes is a redundant stream, or has other sound."""
+    """Return each variant once: one with equal attributes is a redundant stream, or differs in its sound."""
     names = ("BANDWIDTH", "RESOLUTION", "FRAME-RATE", "CODECS", "VIDEO-RANGE", "HDCP-LEVEL")
     found: dict[tuple[str | None, ...], Variant] = {}
     for one in variants:
@@ -85,7 +86,7 @@ def _different(variants: list[Variant]) -> list[Variant]:
 
 
 def _preference(codec_set: str) -> float:
-    """Return hls.js' `codecsSetSelectionPreferenceValue`: the lower, the better."""
+    """Return the `codecsSetSelectionPreferenceValue` of hls.js: lower is better."""
     value = 0.0
     for name in codec_set.split(","):
         if name in _VIDEO:
@@ -96,7 +97,7 @@ def _preference(codec_set: str) -> float:
 
 
 def _of_one_codec_set(variants: list[Variant]) -> list[Variant]:
-    """Return the variants of the set of codecs with which hls.js begins; it does not leave the set."""
+    """Return the variants of the codec set that hls.js selects at the start and then keeps."""
     sets: dict[str, list[Variant]] = {}
     for one in sorted(variants, key=_rank):
         if _codec_set(one):
@@ -122,16 +123,16 @@ def _of_one_codec_set(variants: list[Variant]) -> list[Variant]:
 
 
 def _rank(one: Variant) -> tuple[int, float, int]:
-    """Return the order of hls.js' levels: height, frame rate, mean rate."""
+    """Return the sort key of hls.js' levels: height, frame rate, mean rate."""
     mean = int(one.attributes.get("AVERAGE-BANDWIDTH", 0)) or one.bandwidth_bps
     return one.size[1], one.frame_rate, mean
 
 
 def _of_different_rates(variants: list[Variant]) -> list[Variant]:
-    """Return one variant of each BANDWIDTH.
+    """Return one variant for each BANDWIDTH.
 
-    hls.js looks for a level from the highest down and takes the first that fits: of several with one rate it
-    only takes the last in its order.
+    hls.js searches the levels from the highest down and takes the first that fits. Of several levels with
+    equal rate it therefore only takes the last one.
     """
     best = {one.bandwidth_bps: one for one in sorted(variants, key=_rank)}
     return [one for one in variants if one is best[one.bandwidth_bps]]

@@ -1,8 +1,8 @@
-"""Whether a film's file is whole: decided for each track, by what its container states.
+"""Detects films whose file is cut short, from the sizes and durations that the container declares.
 
-The duration of a movie is that of its longest track (ISO/IEC 14496-12 section 8.2.2, mvhd): a shorter track
-is no sign of a missing end. So the tracks of an MP4 are compared with their own sample tables. In other
-containers the outermost element is compared with the size of the file.
+The duration of a movie is that of its longest track (ISO/IEC 14496-12 section 8.2.2, mvhd). A shorter track
+therefore does not mean that the end is missing, and the tracks of an MP4 are compared with their own sample
+tables. In other containers the outermost elements are compared with the size of the file.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from av.container import InputContainer
     from av.packet import Packet
 
-#: The sizes of the packets of an MPEG-TS, and the bytes before the sync byte: as it is sent, with a time of
-#: arrival (M2TS, BDAV), with error correction.
+#: The sizes of MPEG-TS packets, and the bytes before the sync byte: plain, with a time of arrival (M2TS,
+#: BDAV), and with error correction.
 _TS_FORMS = ((188, 0), (192, 4), (204, 0))
 _SYNC = 0x47
-#: How many sync bytes in a row show the form of a transport stream.
+#: The number of sync bytes in a row that identify a transport stream.
 _SYNCS = 8
-#: The outermost boxes of an MP4. Anything else at the end of a file is no box, and no sign of a cut.
+#: The outermost boxes of an MP4. Other bytes at the end of a file are not a box, and not a sign of a cut.
 _BOXES = frozenset(
     b"ftyp styp moov moof mdat mfra sidx ssix emsg prft free skip wide uuid meta pdin udta".split()
 )
-#: The codecs of sound whose packets are the samples of an MP4. A packet of PCM has many samples, so that only
-#: its time can be compared.
+#: Audio codecs whose packets are the samples of an MP4. A packet of PCM contains many samples, so only its
+#: time can be compared.
 _PACKETS = {"aac", "ac3", "alac", "eac3", "flac", "mp3", "opus"}
 #: The elements of a Matroska that may have an unknown size: Segment and Cluster.
 _MASTERS = {0x18538067, 0x1F43B675}
@@ -44,7 +44,7 @@ _ELEMENTS = _MASTERS | {
 _TAGS = {8, 9, 18}
 #: The containers whose outermost elements have sizes, so that the end of the last one is the end of the film.
 _SIZED = {"avi"}
-#: A track or film that is shorter than stated by this share and a second misses its end.
+#: A track or film lacks its end if it is shorter than this share of the stated duration less a second.
 _SHARE, _SLACK_S = Fraction(9, 10), 1
 
 
@@ -55,11 +55,11 @@ class Seen:
     Attributes
     ----------
     packets
-        How many.
+        The number of packets.
     begin, end
-        The time of presentation at which the first begins and the last ends, seconds.
+        The presentation times at which the first packet begins and the last one ends, seconds.
     cut
-        Whether the demuxer found a packet that ends beyond the file.
+        Whether the demuxer found a packet that extends beyond the file.
     """
 
     packets: int = 0
@@ -86,18 +86,18 @@ class Seen:
 
 
 def is_cut(path: Path, container: InputContainer, seen: dict[int, Seen], short: str) -> bool:
-    """Return whether a film's file ends before its container states that it does.
+    """Return whether a film's file ends before the end that its container declares.
 
     Parameters
     ----------
     path
         The file.
     container
-        The file as PyAV has opened it.
+        The file as opened by PyAV.
     seen
-        The packets of the tracks that are played, by the index of the stream.
+        The packets of the played tracks, by stream index.
     short
-        The container's short name.
+        The short name of the container.
     """
     if short == "mp4":
         return _is_cut_mp4(path, container, seen)
@@ -108,13 +108,13 @@ def is_cut(path: Path, container: InputContainer, seen: dict[int, Seen], short: 
         return False
     if ends[short](path) > path.stat().st_size:
         return True
-    # Between two elements only the duration shows the cut. It is that of the longest track.
+    # A cut between two elements shows only in the duration, which is that of the longest track.
     longest = max((one.length for one in seen.values()), default=Fraction(0))
     return short not in _SIZED and _is_short(longest, _stated(container))
 
 
 def _stated(container: InputContainer) -> Fraction:
-    """Return the duration of the whole film that its header states, seconds; 0 if there is none."""
+    """Return the duration that the film's header declares, seconds; 0 if it declares none."""
     return Fraction(max(container.duration or 0, 0), 10**6)
 
 
@@ -123,25 +123,25 @@ def _is_short(length: Fraction, stated: Fraction) -> bool:
 
 
 def _is_cut_mp4(path: Path, container: InputContainer, seen: dict[int, Seen]) -> bool:
-    """Compare each track with its sample table; a film in fragments has none, but the sizes of its boxes."""
+    """Compare each track with its sample table. Fragments have no such table, but boxes with sizes."""
     last, reaches = _last_box(path)
     beyond = reaches > path.stat().st_size
     if not any(container.streams[index].frames for index in seen):
         longest = max((one.length for one in seen.values()), default=Fraction(0))
         return beyond or _is_short(longest, _stated(container))
-    # The sample tables themselves are cut. FFmpeg reads those that are left.
+    # The sample tables themselves are cut, and FFmpeg reads those that are left.
     if beyond and last == b"moov":
         return True
     if any(one.cut for one in seen.values()):
         return True
     if not _lacks_samples(container, seen):
         return False
-    # An edit list (section 8.6.6) leaves samples out that are in the file.
+    # An edit list (section 8.6.6) hides samples that are in the file.
     return _lacks_samples_without_edits(path, seen)
 
 
 def _lacks_samples(container: InputContainer, seen: dict[int, Seen]) -> bool:
-    """Return whether a track has fewer samples than its table."""
+    """Return whether a track has fewer samples than its table lists."""
     for index, one in seen.items():
         stream = container.streams[index]
         codec = stream.codec_context.name if stream.codec_context else ""
@@ -154,7 +154,7 @@ def _lacks_samples(container: InputContainer, seen: dict[int, Seen]) -> bool:
 
 
 def _lacks_samples_without_edits(path: Path, seen: dict[int, Seen]) -> bool:
-    """Return the same of the file without its edit lists."""
+    """Return whether a track lacks samples if edit lists are ignored."""
     import av
 
     again = {index: Seen() for index in seen}
@@ -177,7 +177,7 @@ def _last_box(path: Path) -> tuple[bytes, int]:
             length, name = struct.unpack(">I4s", head[:8])
             if length == 1 and len(head) == 16:
                 length = int.from_bytes(head[8:], "big")
-            # A size of 0 reaches to the end of the file.
+            # A box of size 0 extends to the end of the file.
             if name not in _BOXES or length < 8:
                 return name, size
             at += length
@@ -185,7 +185,7 @@ def _last_box(path: Path) -> tuple[bytes, int]:
 
 
 def _is_cut_ts(path: Path) -> bool:
-    """Return whether the last packet of a transport stream is only a part of one."""
+    """Return whether the last packet of a transport stream is incomplete."""
     size = path.stat().st_size
     with path.open("rb") as file:
         begin = file.read(_TS_FORMS[-1][0] * (_SYNCS + 1))
@@ -198,7 +198,7 @@ def _is_cut_ts(path: Path) -> bool:
 
 
 def _matroska_end(path: Path) -> int:
-    """Return where the last element of a Matroska ends that has a size (RFC 8794 section 6.2)."""
+    """Return the end of the last Matroska element that has a size (RFC 8794 section 6.2)."""
     at, size = 0, path.stat().st_size
     with path.open("rb") as file:
         while at < size:
@@ -208,13 +208,14 @@ def _matroska_end(path: Path) -> int:
             # Bytes behind the film are no element.
             if number not in _ELEMENTS or (length is None and number not in _MASTERS):
                 return size
-            # A film that was written to a pipe has a Segment and Clusters of unknown size: elements follow.
+            # In a film that was written to a pipe, Segment and Clusters have no size. Go on to the elements
+            # inside.
             at = begin + (length or 0)
     return at
 
 
 def _element(file: BinaryIO) -> tuple[int | None, int | None]:
-    """Return the number and the size of the EBML element at which a file stands, each None if it has none."""
+    """Return the number and size of the EBML element at the file's position; each may be None."""
     first = file.read(1)
     if not first or not first[0]:
         return None, None
@@ -230,14 +231,14 @@ def _element(file: BinaryIO) -> tuple[int | None, int | None]:
 
 
 def _avi_end(path: Path) -> int:
-    """Return where the last RIFF list of an AVI ends; large films have several (OpenDML)."""
+    """Return the end of the last RIFF list of an AVI; large films have several (OpenDML)."""
     at, size = 0, path.stat().st_size
     with path.open("rb") as file:
         while at < size:
             file.seek(at)
             head = file.read(8)
             length = int.from_bytes(head[4:], "little")
-            # A size of 0 was never filled in.
+            # A size of 0 was never filled in by the writer.
             if head[:4] != b"RIFF" or length == 0:
                 return size
             at += 8 + length
@@ -245,7 +246,7 @@ def _avi_end(path: Path) -> int:
 
 
 def _flv_end(path: Path) -> int:
-    """Return where the last tag of an FLV ends (Adobe's Video File Format Specification, annex E)."""
+    """Return the end of the last tag of an FLV (Adobe's Video File Format Specification, annex E)."""
     at, size = 9, path.stat().st_size
     with path.open("rb") as file:
         while at + 4 < size:
@@ -255,5 +256,5 @@ def _flv_end(path: Path) -> int:
             if head[0] & 0x1F not in _TAGS:
                 return size
             at += 4 + 11 + int.from_bytes(head[1:], "big")
-    # Behind each tag is its size.
+    # Each tag is followed by its size, four bytes.
     return at + 4

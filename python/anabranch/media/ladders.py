@@ -59,7 +59,7 @@ _VERSION = 2
 
 
 def check_ladder(source: Source, folders: Sequence[Path], warnings: list[Fault]) -> list[Fault]:
-    """Return what is wrong with a scenario's ladder; faults of a playlist name its own file and line.
+    """Return the faults of a scenario's ladder. Faults of a playlist have its own file and line.
 
     Notes on parts of the ladder that are not played are added to `warnings`.
     """

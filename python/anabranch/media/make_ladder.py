@@ -140,7 +140,7 @@ def make_ladder(
 
 
 def _refuse_without_encoder() -> None:
-    """Refuse to begin if PyAV or its H.264 encoder is missing."""
+    """Raise an error if PyAV or its H.264 encoder is missing."""
     _pieces.pyav()
     import av
     import av.error

@@ -1,7 +1,7 @@
 """HLS playlists (.m3u8, RFC 8216) from files, to a ladder as the plan has it.
 
-`_hls` reads the text, `_variants` leaves out the variants that are not played. Here the files are measured
-and put together. All faults are reported at once, each with its line.
+`_hls` parses the text, and `_variants` selects the variants. This module measures the files and builds the
+ladder from them. All faults are reported at once, each with its line.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from anabranch.media._hls import Playlist, Segment, Span, Variant
 
 _SECOND = 10**9
-#: How far apart the beginnings of a chunk may be in two renditions that are cut alike, nanoseconds
-#: (hls.js, `maxFragLookUpTolerance`).
+#: The largest difference between the beginnings of a chunk in two renditions that count as cut alike,
+#: nanoseconds (hls.js, `maxFragLookUpTolerance`).
 _TOLERANCE_NS = 250_000_000
 
 
@@ -36,7 +36,7 @@ def read(path: Path, notes: list[Fault] | None = None) -> dict[str, Any]:
     path
         The master playlist (.m3u8), or a folder with one.
     notes
-        Takes what is left out of the ladder, and why.
+        Receives notes about the parts that are left out of the ladder.
 
     Raises
     ------
@@ -145,7 +145,7 @@ def _variants_of(master: Playlist) -> list[Variant]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Sound:
-    """A separate sound, and the places of the variants that are played with it."""
+    """A separate sound, and the indices of the variants that are played with it."""
 
     group: str
     uri: str
@@ -154,15 +154,15 @@ class _Sound:
 
 
 def _sounds(master: Playlist, variants: list[Variant]) -> list[_Sound]:
-    """Return the sound of each variant's group (`AUDIO`), each once: the default of the group, or its first.
+    """Return the sounds of the variants' groups (`AUDIO`), each once: the group's default, or its first.
 
-    A rendition of sound without an address is part of the variant's own chunks (section 4.3.4.1).
+    A sound without an address is part of the variant's own chunks (section 4.3.4.1).
     """
     found: dict[str, _Sound] = {}
     within: list[Variant] = []
     audio = [(line, media) for line, media in master.media if media["TYPE"] == "AUDIO"]
     groups = {media["GROUP-ID"] for _, media in audio}
-    # The variants that are left out are checked too.
+    # Variants that are left out are checked, too.
     for variant in master.variants:
         group = variant.attributes.get("AUDIO")
         if group is not None and group not in groups:
@@ -292,10 +292,10 @@ def _numbers(span: str | None) -> tuple[int, int] | None:
 def _span(
     segment: Segment, before: tuple[str, int] | None
 ) -> tuple[tuple[int, int] | None, tuple[str, int] | None]:
-    """Return the byte range of a segment, and its file and end for the next one.
+    """Return the byte range of a segment, and its file and end for the next segment.
 
-    Without an offset it follows the segment before, which must be a range of the same file (section 4.3.2.2):
-    else there is none.
+    Without an offset, the range follows that of the previous segment, which must belong to the same file
+    (section 4.3.2.2). Otherwise there is no range.
     """
     if segment.span is None:
         return None, None
@@ -348,14 +348,14 @@ def _peak_bps(chunks: list[dict[str, Any]]) -> int:
 
 
 def _ends(rendition: dict[str, Any]) -> list[int]:
-    """Return where each chunk of a rendition ends, nanoseconds."""
+    """Return the end of each chunk of a rendition, nanoseconds."""
     return list(accumulate(chunk["duration_ns"] for chunk in rendition["chunks"]))
 
 
 def _aligned(master: Playlist, renditions: list[tuple[int, dict[str, Any]]]) -> list[str]:
-    """Cut renditions of unequal length to the shortest, and return a note on it.
+    """Cut renditions of unequal length to the shortest one, and return a note about it.
 
-    Renditions that are not cut at the same times are a fault: a player could not go from one to another.
+    Renditions that are cut at different times are a fault, because a player could not switch between them.
     """
     if not renditions:
         return []
@@ -395,14 +395,14 @@ def _is_gaps(rendition: dict[str, Any]) -> bool:
 
 
 def _cut(rendition: dict[str, Any], count: int) -> None:
-    """Leave only so many chunks in a rendition, and what these need."""
+    """Keep only the first `count` chunks of a rendition, and the set-ups that they need."""
     del rendition["chunks"][count:]
     if "later_inits" in rendition:
         rendition["later_inits"] = [one for one in rendition["later_inits"] if one[0] < count]
 
 
 def _skipped(renditions: list[tuple[int, dict[str, Any]]], sounds: list[dict[str, Any]]) -> list[str]:
-    """Remove the chunks that no rendition has, and return notes on gaps and on sound of another length."""
+    """Remove chunks that no rendition has. Return notes on gaps and on sound of another length."""
     notes = []
     every = [rendition for _, rendition in renditions]
     count = len(every[0]["chunks"]) if every else 0
@@ -425,7 +425,7 @@ def _skipped(renditions: list[tuple[int, dict[str, Any]]], sounds: list[dict[str
 
 
 def _without(rendition: dict[str, Any], gaps: Iterable[int]) -> None:
-    """Take chunks out of a rendition; the set-ups keep their first chunks."""
+    """Remove chunks from a rendition, and adjust the first chunks of its set-ups."""
     left_out = set(gaps)
     chunks = rendition["chunks"]
     rendition["chunks"] = [chunk for at, chunk in enumerate(chunks) if at not in left_out]

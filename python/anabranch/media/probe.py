@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _VERSION = 3
 _SECOND = 10**9
-#: FFmpeg's flags of streams whose pictures are not the film, as a cover: `AV_DISPOSITION_ATTACHED_PIC`,
+#: FFmpeg's flags of streams whose pictures are not the film, such as a cover: `AV_DISPOSITION_ATTACHED_PIC`,
 #: `AV_DISPOSITION_TIMED_THUMBNAILS` and `AV_DISPOSITION_STILL_IMAGE`.
 _NO_FILM = 1 << 10 | 1 << 11 | 1 << 20
 
@@ -98,7 +98,7 @@ class _Row(NamedTuple):
 def probe(path: str | Path) -> Probe:
     """Read a video file's structure, without decoding a picture.
 
-    The result is cached by path and state of the file, as far as the cache can be written.
+    The result is cached by path and file state, if the cache can be written.
 
     Raises
     ------
@@ -206,7 +206,7 @@ def _describe(path: Path, container: InputContainer) -> Probe:
 
 
 def _pictures_of(path: Path, container: InputContainer) -> VideoStream:
-    """Return the stream of the film's pictures: the first that is no cover or thumbnail."""
+    """Return the stream of the film's pictures: the first that is not a cover or a thumbnail."""
     streams = [stream for stream in container.streams.video if not int(stream.disposition) & _NO_FILM]
     if not streams:
         raise _error(path, "no video in the film")

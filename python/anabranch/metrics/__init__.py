@@ -119,7 +119,7 @@ def qoe(tables: Tables, each: Clients | None = None) -> dict[str, Any] | None:
     return _mean(seen) if seen else None
 
 
-#: The numbers of each path and what they mean; means over the subflows are weighted by their bytes.
+#: The metrics of a path, with their descriptions. Means over its subflows are weighted by their bytes.
 PATH_METRICS: Mapping[str, str] = {
     "subflows": "subflows that the path had",
     "bytes": "payload acknowledged on the path",

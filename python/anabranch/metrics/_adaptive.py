@@ -55,7 +55,7 @@ def adaptive(own: Tables) -> dict[str, Any]:
 
 
 def first_request_s(own: Tables) -> float | None:
-    """Return when the first HTTP request was sent, which takes a connection; None if none was sent."""
+    """Return when the first HTTP request was sent, which requires a connection; None if none was sent."""
     connection = next(rows(own["connections"]))
     asked = min((row["t_s"] for row in rows(own["requests"])), default=None)
     return None if asked is None else float(max(asked, connection["connect_s"] or 0.0))

@@ -1,4 +1,4 @@
-"""The numbers of each path: those of its subflows together, in the order of the scenario."""
+"""Metrics of each path over all its subflows, in the order of the scenario."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 
 def by_path(subflows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[dict[str, Any]]:
-    """Return one client's paths.
+    """Return the metrics of one client's paths.
 
     Parameters
     ----------
     subflows
         The client's subflows, in the order of establishment.
-    names
+    The scenario's paths in order. If it is empty, paths are in the order of their first subflow.
         The scenario's paths in its order; without any, paths come in the order of their first subflow.
     """
     whole = sum(one["bytes"] for one in subflows)
@@ -26,7 +26,7 @@ def by_path(subflows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list
 
 
 def _path(name: str, own: Sequence[Mapping[str, Any]], whole: float) -> dict[str, Any]:
-    """Return a path's numbers: sums over its subflows, and means weighted by their bytes."""
+    """Return the metrics of a path: sums over its subflows, and means weighted by their bytes."""
     count = sum(one["bytes"] for one in own)
     return {
         "path": name,
@@ -41,7 +41,7 @@ def _path(name: str, own: Sequence[Mapping[str, Any]], whole: float) -> dict[str
 
 
 def _weighted(own: Sequence[Mapping[str, Any]], metric: str) -> float | None:
-    """Return the mean of a metric over subflows, weighted by their bytes; unweighted if they carried none."""
+    """Return the mean of a metric over subflows, weighted by bytes; unweighted if no bytes were carried."""
     known = [(one[metric], one["bytes"]) for one in own if one[metric] is not None]
     whole = sum(count for _, count in known)
     if not known:

@@ -1,8 +1,7 @@
-"""Time in which no new picture is shown, and film that is not shown at all.
+"""Time without a new picture, and film that is not shown.
 
-A progressive player shows pictures: each new one fills its own duration, and the rest of the time the screen
-stands still. An adaptive player's pictures are not in the trace: the film time at its events tells how much
-film it played.
+For a progressive player, each new picture fills its own duration, and the screen stands still for the rest of
+the time. The trace of an adaptive player has no pictures, so the film time at its events is used instead.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ if TYPE_CHECKING:
 
     from anabranch.metrics._rows import Tables
 
-    #: From and to, in seconds.
+    #: Begin and end, in seconds.
     Stretch = tuple[float, float]
 
-#: The shortest stretch that is called a freeze, in seconds: `freezeCount` of W3C's WebRTC statistics wants a
-#: picture to be late by 150 ms.
+#: The shortest stretch that counts as a freeze, in seconds. W3C's WebRTC statistics define `freezeCount` with
+#: a delay of 150 ms.
 FREEZE_S = 0.15
-#: A player that has shown no new picture for so long when `application.duration` ends has not reached that
-#: end, in seconds.
+#: A player has not reached its end if it has shown no new picture for this long when `application.duration`
+#: ends, in seconds.
 STANDING_S = 10.0
 #: The same as a share of the time that is wanted: in a short session the shorter one counts.
 _STANDING_SHARE = 0.5
@@ -38,14 +37,14 @@ _PLAYS, _STOPS = ("start", "resume"), ("underflow", "end", "stop")
 
 @dataclass(frozen=True, kw_only=True)
 class Screen:
-    """What was on a client's screen.
+    """The time for which a client's screen showed new pictures.
 
     Attributes
     ----------
     begin_s
         When the first picture began to play; None if nothing was shown.
     until_s
-        The end of the film, of `application.duration` or of the run, whichever comes first.
+        The end of the film, of `application.duration` or of the run, whichever is first.
     stretches
         The stretches without a new picture, in order.
     shown_s
@@ -53,7 +52,7 @@ class Screen:
     wanted_s
         The film's length, or `application.duration` if that is shorter.
     is_reached
-        Whether the player came to the end of `wanted_s`.
+        Whether the player reached the end of `wanted_s`.
     """
 
     begin_s: float | None
@@ -74,7 +73,7 @@ class Screen:
         if self.still_s is None:
             return None
         longest = max((end - begin for begin, end in self.stretches), default=0.0)
-        # A picture shown a little late makes a stretch that the next one makes up for.
+        # A picture that is shown a little late makes a stretch, but the next one may recover the delay.
         return min(longest, self.still_s)
 
     @property
@@ -83,7 +82,7 @@ class Screen:
         return max(self.wanted_s - self.shown_s, 0.0)
 
     def freezes(self) -> list[Stretch]:
-        """Return the stretches that are long enough to be called a freeze, joined where they nearly touch."""
+        """Return the stretches that are long enough to be a freeze, joined if they nearly touch."""
         found: list[Stretch] = []
         for begin, end in self.stretches:
             if end - begin < FREEZE_S:
@@ -96,7 +95,7 @@ class Screen:
 
 
 def screen(own: Tables) -> Screen:
-    """Return what was on the screen of the client with these tables; nothing if it has no player."""
+    """Return the screen of the client with these tables; an empty one if it has no player."""
     connection = next(rows(own["connections"]))
     events = sorted(rows(own.get("playback", {})), key=lambda row: row["t_s"])
     started_s = next((row["t_s"] for row in events if row["event"] == "start"), None)
@@ -154,14 +153,14 @@ def _plays(shown_s: float, standing_s: float, wanted_s: float) -> bool:
 
 
 def _pictures(frames: Mapping[str, Sequence[Any]], until_s: float) -> tuple[float, list[tuple[float, float]]]:
-    """Return a film's length, and each shown picture's time with the film that it fills, in seconds."""
+    """Return a film's length, and for each shown picture its time and its duration, seconds."""
     times = list(frames["pts_s"])
     lasts = [later - pts for pts, later in pairwise(times)]
-    # Nothing tells how long the last picture lasts: as long as the mean of the others.
+    # The duration of the last picture is unknown. The mean of the others is used.
     lasts.append((times[-1] - times[0]) / len(lasts) if lasts else 0.0)
     shown = []
     for at_s, due_s, lasts_s in zip(frames["shown_s"], frames["due_s"], lasts, strict=True):
-        # A picture that is shown while the player buffers moves on when it is due.
+        # A picture that is shown while the player buffers counts from the time at which it is due.
         if at_s is not None and at_s <= until_s:
             moves_s = min(at_s if due_s is None else max(at_s, due_s), until_s)
             shown.append((moves_s, min(lasts_s, until_s - moves_s)))
@@ -171,9 +170,9 @@ def _pictures(frames: Mapping[str, Sequence[Any]], until_s: float) -> tuple[floa
 def _played(
     events: Sequence[Mapping[str, Any]], until_s: float, ladder: Sequence[Mapping[str, Any]]
 ) -> Iterator[tuple[float, float]]:
-    """Yield when an adaptive player played, each with the film that it got through, in seconds.
+    """Yield the begin of each stretch of playing of an adaptive player, and the film shown in it, seconds.
 
-    A picture that the browser dropped was not shown: it takes its duration away.
+    A picture that the browser dropped was not shown, so its duration is subtracted.
     """
     rates = [row["frame_rate"] for row in ladder if row["frame_rate"]]
     picture_s = 1.0 / max(rates) if rates else 0.0
@@ -192,7 +191,7 @@ def _played(
 
 
 def _between(shown: Sequence[tuple[float, float]], begin_s: float, until_s: float) -> Iterator[Stretch]:
-    """Yield the stretches from one picture's end to the next one's begin, and to the end."""
+    """Yield the stretches between the end of one picture and the begin of the next one, or the end."""
     last_s = begin_s
     for at_s, film_s in (*shown, (until_s, 0.0)):
         if at_s > last_s:

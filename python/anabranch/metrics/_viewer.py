@@ -45,7 +45,7 @@ def viewer(own: Tables) -> dict[str, Any] | None:
         "reached_end": shown.is_reached,
         "finished": bool(connection["finished"]) and ended is not None,
     }
-    # What became of each picture of an adaptive player is not known.
+    # For an adaptive player, the fate of each picture is unknown.
     rest = streamed or pictures
     order = dict.fromkeys(("picture_discards", *seen, *rest))
     order.pop("reached_end")

@@ -30,7 +30,7 @@ class Sources:
     files
         Contents by path from the root, the plug-in's own first.
     below
-        The only package or module of the root that is local; None when all are.
+        The only package or module of the root that is local; None if all are.
     """
 
     root: Path

@@ -189,7 +189,7 @@ def _tiles(run: Run) -> list[Tile]:
 
 
 def _still_tile(qoe: Mapping[str, Any]) -> Tile:
-    """Return how long no new picture was shown."""
+    """Return the time without a new picture."""
     still, longest = qoe["still_s"], qoe["still_longest_s"]
     return Tile(
         value="–" if still is None else f"{still:.1f}",

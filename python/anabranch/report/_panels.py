@@ -195,7 +195,7 @@ def _time(run: Run, freezes: Sequence[Freeze]) -> Iterator[Row]:
             if what in ("start", "end")
         ]
         stalls = [one for one in freezes if one.client == client]
-        # A session that never starts stands still from its one picture on, or from the beginning.
+        # A session that never starts stands still after its only picture, or from the beginning.
         first = stalls[0].from_s if stalls else end
         started = min((time for time, what in events if what == "start"), default=first)
         ended = min((time for time, what in events if what == "end"), default=end)

@@ -61,7 +61,7 @@ def beside(sentences: Sequence[str]) -> str:
 
 
 def _frozen(qoe: Mapping[str, Any], frozen_s: Mapping[str, float]) -> str:
-    """Return how long no new picture was shown, and for what cause most of the time."""
+    """Return a text with the time without a new picture and its main cause."""
     still, longest = qoe["still_s"] or 0.0, qoe["still_longest_s"] or 0.0
     text = f"Stood still for {still:.1f} s in all, for {longest:.1f} s at most"
     whole = sum(frozen_s.values())

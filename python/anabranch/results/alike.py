@@ -1,4 +1,4 @@
-"""Stored runs that another cell needs too, under another name: they are not run again."""
+"""Finds stored runs that another cell can use under its own name, so that they are not run again."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 def alike(
     files: Tables, wanted: Mapping[tuple[str, int], Any], keep: Collection[str]
 ) -> Iterator[tuple[tuple[str, int], Rows, Key]]:
-    """Yield stored runs of this build that are wanted under another cell's name.
+    """Yield stored runs of this build that another cell needs.
 
     Parameters
     ----------
     files
         The files of the folder.
-    wanted
+    The needed runs, by their number and the hash of their plan without the scenario's name.
         The runs by the hash of a plan without its scenario's name, and number.
     keep
-        The tables of its trace that a run must have left.
+        The tables that must be kept of the run's trace.
     """
     found = manifests.read(files.folder)
     texts = {text for text, _ in wanted}

@@ -19,7 +19,7 @@ FILE = "cost.json"
 
 
 def read(folder: Path) -> float | None:
-    """Return the seconds of processor time that a folder's runs took; None if they were not counted."""
+    """Return the processor time of a folder's runs in seconds; None if it was not counted."""
     try:
         found = json.loads(sealed.opened((folder / FILE).read_bytes()) or b"")["cpu_s"]
     except (OSError, ValueError, LookupError, TypeError):
@@ -42,7 +42,7 @@ def counting(folder: Path) -> Iterator[None]:
 
 
 def _add(folder: Path, spent_s: float) -> None:
-    """Add to the processor time of a folder's runs; a full disk was reported before."""
+    """Add to the processor time of a folder's runs. A full disk is ignored: it was reported before."""
     content = json.dumps({"cpu_s": round((read(folder) or 0.0) + spent_s, 1)})
     with suppress(OSError):
         sealed.whole(folder / FILE, sealed.line(content.encode()))

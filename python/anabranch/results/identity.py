@@ -116,7 +116,8 @@ def of_run(cell: str, run: int, build: str | None = None) -> str:
     run
         Number of the run under its seed.
     build
-        The build that it is of; None is this one. Of runs over real packets, what stands for their world.
+        The build that ran it; None is this one. For runs over real packets, a text that stands for their
+        world.
     """
     text = f"{cell} {run} {code() if build is None else build}"
     return hashlib.sha256(text.encode()).hexdigest()[:_LENGTH]

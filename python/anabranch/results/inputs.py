@@ -1,7 +1,7 @@
-"""The files that runs depend on, and whether they have changed since.
+"""The files that runs depend on, and whether they have changed.
 
-An input is a kind, a path and a checksum. Of a scenario's file the tables count, not its comments; of a
-film and a ladder what the simulator sees of them: packets, chunks, sizes and times.
+An input is a kind, a path and a checksum. The checksum of a scenario covers its tables, but not its comments.
+That of a film or ladder covers the properties that the simulator uses: packets, chunks, sizes and times.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Kind = Literal["scenario", "plugin", "film", "ladder", "recording"]
-#: An input as the manifest has it: `kind`, `path`, `sha256`; of a plug-in also `root` and `below`.
+#: An input in the manifest: `kind`, `path` and `sha256`; a plug-in also has `root` and `below`.
 Input = dict[str, Any]
 
-#: The checksum of a file that is there and cannot be read.
+#: The checksum of a file that exists but cannot be read.
 UNREADABLE = ""
 
 
 def taken(kind: Kind, path: Path, **more: str | None) -> Input:
-    """Return an input as it is now.
+    """Return an input with its present checksum.
 
     Parameters
     ----------
     kind, path
         The kind of input, and its file.
     more
-        Of a plug-in the folder from which local modules are imported (`root`), and the package that alone is
+        For a plug-in: the folder from which local modules are imported (`root`), and the only package that is
         local (`below`).
     """
     found: Input = {"kind": kind, "path": str(path), **{name: one for name, one in more.items() if one}}
@@ -42,7 +42,7 @@ def taken(kind: Kind, path: Path, **more: str | None) -> Input:
 
 
 def checksum(one: Mapping[str, Any]) -> str | None:
-    """Return the present checksum of an input: None if its file is gone, `UNREADABLE` if it is broken."""
+    """Return the present checksum of an input; None if its file is gone, `UNREADABLE` if it is broken."""
     path = Path(one["path"])
     if not path.exists():
         return None
@@ -53,7 +53,7 @@ def checksum(one: Mapping[str, Any]) -> str | None:
 
 
 def _checksum(kind: str, path: Path, one: Mapping[str, Any]) -> str:
-    """Return the checksum of an input that is there."""
+    """Return the checksum of an input whose file exists."""
     if kind == "plugin":
         from anabranch.plugins import sources
 
@@ -67,7 +67,7 @@ def _checksum(kind: str, path: Path, one: Mapping[str, Any]) -> str:
 
 @lru_cache(maxsize=256)
 def _of_file(kind: str, path: Path, state: _files.State) -> str:
-    """Return the checksum of an input that is one file; a summary needs it several times."""
+    """Return the checksum of an input that is one file. Cached, because a summary needs it several times."""
     del state
     if kind == "scenario":
         from anabranch.scenario.load import tables
@@ -81,5 +81,5 @@ def _of_file(kind: str, path: Path, state: _files.State) -> str:
 
 
 def of_tables(found: Any) -> str:  # noqa: ANN401 - whatever JSON can have
-    """Return the checksum of a value as JSON has it."""
+    """Return the checksum of a value that is written as JSON."""
     return sealed.digest(json.dumps(found, default=str).encode())

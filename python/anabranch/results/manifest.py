@@ -1,9 +1,9 @@
-"""The manifest of a folder of results: which cells its last sweep had, all that came before, and checksums.
+"""The manifest of a folder of results: the cells of its last sweep, those of earlier sweeps, and checksums.
 
-A cell of the manifest is an *entry*: what results call it (`labels`), what is set over its scenario
-(`settings`), the files that its runs depend on (`inputs`), and the hash of its plan. `cells` has the
-entries of the last sweep, `earlier` those of former ones whose runs are kept. The file ends any doubt
-about itself by its own checksum.
+A cell of the manifest is an *entry*. It has the labels of its results (`labels`), the changes to its scenario
+(`settings`), the files that its runs depend on (`inputs`), and the hash of its plan. `cells` has the entries
+of the last sweep. `earlier` has the entries of former sweeps whose runs are kept. The file contains its own
+checksum.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
-#: The version of the folder's form. A folder of version 2 is read, and upgraded when runs are added.
+#: The version of the folder's format. A folder of version 2 is read, and upgraded when runs are added.
 FORMAT = 3
 _UPGRADED = 2
 MANIFEST = "manifest.json"
 
 
 class DamagedError(InputError):
-    """A manifest is damaged: a sweep into the folder writes it again."""
+    """The manifest is damaged. A sweep into the folder writes it again."""
 
 
-#: A manifest, or an entry of one.
+#: A manifest, or one of its entries.
 Table = dict[str, Any]
 
 _REPEAT = "repeat the command that made the folder: it writes the manifest again"
 
 
 def text(found: Mapping[str, Any]) -> bytes:
-    """Return a manifest as its file has it, with its checksum."""
+    """Return the text of a manifest's file, with its checksum."""
     rest = {name: value for name, value in found.items() if name not in ("format", "sha256")}
     return _plain({"format": found["format"], "sha256": _checksum(found), **rest})
 
@@ -52,12 +52,12 @@ def _plain(found: Mapping[str, Any]) -> bytes:
 
 
 def said(folder: Path) -> Table:
-    """Return what a manifest says, of whatever version it is.
+    """Return the content of a manifest of any version.
 
     Raises
     ------
     InputError
-        When there is none, or it is damaged, or one of a later version.
+        If the manifest is missing, damaged, or of a later version.
     """
     file = folder / MANIFEST
     try:
@@ -89,18 +89,18 @@ def said(folder: Path) -> Table:
 
 
 def _unreadable(file: Path, reason: str) -> DamagedError:
-    """Return the error of a manifest that cannot be trusted."""
+    """Return the error for a damaged manifest."""
     hint = f"put it back, or {_REPEAT}"
     return DamagedError([Fault(message=f"cannot read the manifest: {reason}", where=str(file), hint=hint)])
 
 
 def read(folder: Path) -> Table:
-    """Return a folder's manifest in the present form, also one of version 2.
+    """Return a folder's manifest in the present format, upgraded from version 2 if necessary.
 
     Raises
     ------
     InputError
-        When it is no folder of results, or one of another version.
+        If the folder has no results, or results of another version.
     """
     found = said(folder)
     form = found["format"]
@@ -117,7 +117,7 @@ def read(folder: Path) -> Table:
 
 
 def _is_sound(found: Mapping[str, Any], more: Mapping[str, type]) -> bool:
-    """Tell whether a manifest has what is read of it."""
+    """Return whether a manifest has all parts that are used."""
     kinds = {
         "code": str,
         "trials": int,
@@ -131,18 +131,18 @@ def _is_sound(found: Mapping[str, Any], more: Mapping[str, type]) -> bool:
 
 
 def _is_entry(cell: object) -> bool:
-    """Tell whether a cell has what is read of it."""
+    """Return whether a cell has all parts that are used."""
     kinds = {"cell": str, "scenario": str, "labels": dict, "settings": dict, "text": str, "folder": str}
     return isinstance(cell, dict) and all(isinstance(cell.get(name), kind) for name, kind in kinds.items())
 
 
 def _modern(found: Table) -> Table:
-    """Return a manifest of version 2 in the present form.
+    """Upgrade a manifest of version 2.
 
-    It has no hash of a plan: none of its runs is known to be of the present inputs.
+    It has no hashes of plans, so none of its runs is known to have the present inputs.
     """
     folders = found["folders"]
-    # Runs over real packets are of no build: they count as before.
+    # Runs over real packets do not depend on the build, so they remain valid.
     none: Table = {"hash": ""} if found["code"] else {}
     cells = [
         {**cell, "text": cell.get("scenario"), "folder": folders.get(cell.get("scenario")), **none}
@@ -154,7 +154,7 @@ def _modern(found: Table) -> Table:
 
 
 def entries(found: Mapping[str, Any]) -> Iterator[Table]:
-    """Yield all entries, each with the build that it was run by: those of the last sweep first."""
+    """Yield all entries, each with the build that ran it. The entries of the last sweep are first."""
     for cell in found.get("cells", ()):
         yield {"code": found["code"], **cell} if isinstance(cell, dict) else cell
     yield from found.get("earlier", ())
@@ -167,14 +167,14 @@ def tables_of(found: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, A
 
 
 def merged(before: Table | None, wanted: Mapping[str, Any]) -> Table:
-    """Return the manifest of a folder in which another sweep begins.
+    """Return the manifest of a folder at the start of another sweep.
 
     Parameters
     ----------
     before
-        The folder's manifest; None without a sound one.
+        The folder's manifest; None if it is missing or damaged.
     wanted
-        That of the sweep.
+        The manifest of the new sweep.
     """
     now: Table = json.loads(json.dumps(wanted))
     known = list(entries(before)) if before is not None else []
@@ -199,7 +199,7 @@ def merged(before: Table | None, wanted: Mapping[str, Any]) -> Table:
 
 
 def _name(entry: Mapping[str, Any]) -> tuple[object, ...]:
-    """Return what tells an entry from others: the same cell may have been run from several sources."""
+    """Return the key of an entry. A cell may have several entries, run from different sources."""
     return entry["cell"], entry.get("hash"), entry["code"]
 
 

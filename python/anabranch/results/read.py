@@ -1,6 +1,6 @@
-"""Reading results: frames of polars, and SQL over all tables through DuckDB.
+"""Reads results as polars frames, and with SQL over all tables through DuckDB.
 
-Runs of earlier sources and of other cells are left out by default.
+By default, runs of earlier sources and of other cells are left out.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ if TYPE_CHECKING:
 
 
 class LeftOutWarning(UserWarning):
-    """Runs of earlier sources or of other cells are left out of a summary."""
+    """A warning that a summary leaves out runs of earlier sources or of other cells."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Made:
-    """The part of a manifest that readers of results need, whatever build wrote it.
+    """The part of a manifest that readers of results need, independent of the build that wrote it.
 
     Attributes
     ----------
     code
-        The build that made them; empty when it does not say.
+        The build that ran them; empty if it is not recorded.
     labels
         The columns that distinguish cells.
     notes
-        Assumptions that they rest on.
+        Assumptions of the results.
     exact
-        The cells that draw nothing: each has one run, whatever the number of trials.
+        The cells without random draws. Each has one run, whatever the number of trials.
     """
 
     code: str
@@ -54,7 +54,7 @@ class Made:
 
 
 class Reader:
-    """A folder of results, each of whose files is read once.
+    """A folder of results. Each file is read only once.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class Reader:
     Raises
     ------
     InputError
-        When it is no folder of results, one of a later version, or its manifest is damaged.
+        If it is not a folder of results, has a later version, or its manifest is damaged.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -74,21 +74,21 @@ class Reader:
 
     @cached_property
     def selection(self) -> Selection:
-        """The cells as their inputs are now."""
+        """The cells with their present inputs."""
         return selecting.select(self.found)
 
     @cached_property
     def _all(self) -> dict[str, polars.DataFrame]:
-        """The tables with the rows of all runs, as far as they were read."""
+        """The tables that were read, with the rows of all runs."""
         return {}
 
     def all(self, table: str, *, earlier: bool = True) -> polars.DataFrame:
-        """Return a table with the rows of all runs, whatever they are of.
+        """Return a table with the rows of all runs, from any sources.
 
         Raises
         ------
         InputError
-            When it is damaged; for a damaged table of earlier runs only if those are wanted.
+            If it is damaged; for a damaged table of earlier runs only if these are requested.
         """
         import polars
 
@@ -109,7 +109,7 @@ class Reader:
         return self._all[table] if self._all[table].width else polars.DataFrame()
 
     def own(self) -> polars.DataFrame:
-        """Return the runs in the folder's own table and journals, whatever they are of."""
+        """Return the runs in the folder's own table and journals, from any sources."""
         try:
             frame = self.files.frame(f"{TABLES[0]}.parquet")
         except InputError:
@@ -117,18 +117,18 @@ class Reader:
         return self.files.joined(TABLES[0], [frame])
 
     def _has_runs(self) -> bool:
-        """Tell whether the folder should have a table of runs."""
+        """Return whether the folder should have a table of runs."""
         return self.found["format"] != manifests.FORMAT or (self.folder / f"{TABLES[1]}.parquet").exists()
 
     def current(self, table: str, *, earlier: bool = False) -> polars.DataFrame:
-        """Return the rows of a table of runs that are of the present inputs.
+        """Return the rows of a table of runs that have the present inputs.
 
         Parameters
         ----------
         table
             `runs` or `subflows`.
         earlier
-            All rows, with the column `sources`.
+            Return all rows, with the column `sources`.
         """
         import polars
 
@@ -161,7 +161,7 @@ class Reader:
         return lines
 
     def trace(self, table: str, *, earlier: bool = False) -> polars.DataFrame:
-        """Return a table of the traces that were kept, of the runs that count."""
+        """Return a table of the stored traces of the selected runs."""
         import polars
 
         parts = sorted((self.folder / traces.FOLDER).glob(f"*/{table}.parquet"))
@@ -186,7 +186,7 @@ class Reader:
 
 
 def _found(folder: Path) -> Table:
-    """Return a manifest in the present form, of whatever version it is."""
+    """Return a manifest of any version in the present format."""
     found = manifests.said(folder)
     if found["format"] in (manifests.FORMAT, 2):
         return manifests.read(folder)
@@ -214,19 +214,19 @@ def _found(folder: Path) -> Table:
 
 
 def made(folder: Path, *, earlier: bool = False) -> Made:
-    """Return how the results in a folder were made, also for those of other builds and earlier versions.
+    """Return how the results in a folder were made, including those of other builds and earlier versions.
 
     Parameters
     ----------
     folder
         The results.
     earlier
-        With the labels of cells that the folder had before, and that of the sources.
+        Include the labels of earlier cells, and that of the sources.
 
     Raises
     ------
     InputError
-        When it is no folder of results, one of a later version, or its manifest is damaged.
+        If it is not a folder of results, has a later version, or its manifest is damaged.
     """
     found = _found(folder)
     notes: Mapping[str, Any] = found["notes"]
@@ -240,18 +240,18 @@ def made(folder: Path, *, earlier: bool = False) -> Made:
 
 
 def rows(folder: Path, table: str = "runs", *, earlier: bool = False) -> polars.DataFrame:
-    """Return what `load` does, and warn of nothing."""
+    """Return the same as `load`, without warnings."""
     reader = Reader(folder)
     return reader.current(table, earlier=earlier) if table in TABLES else reader.trace(table, earlier=earlier)
 
 
 def some(folder: Path, table: str = "runs") -> polars.DataFrame:
-    """Return what `rows` does, for those who need at least one run.
+    """Return the same as `rows`, and require at least one run.
 
     Raises
     ------
     InputError
-        When the folder has runs, and none is of the present inputs.
+        If the folder has runs, but none with the present inputs.
     """
     reader = Reader(folder)
     found = reader.current(TABLES[0])
@@ -264,7 +264,7 @@ def some(folder: Path, table: str = "runs") -> polars.DataFrame:
 
 
 def all_runs(folder: Path) -> polars.DataFrame:
-    """Return the runs of a folder, whatever they are of: those of the present inputs first."""
+    """Return the runs of a folder from any sources. Those with the present inputs come first."""
     import polars
 
     reader = Reader(folder)
@@ -275,12 +275,12 @@ def all_runs(folder: Path) -> polars.DataFrame:
 
 
 def told(folder: Path, shown_by: str = "--earlier") -> list[str]:
-    """Return sentences about runs that a summary leaves out, and files that are damaged."""
+    """Return sentences about runs that a summary leaves out, and about damaged files."""
     return Reader(folder).told(shown_by)
 
 
 def warn(reader: Reader, *, stacklevel: int = 2) -> None:
-    """Warn of runs that a summary leaves out, and of damaged files."""
+    """Warn about runs that a summary leaves out, and about damaged files."""
     if sentences := reader.told("earlier=True"):
         warnings.warn("\n".join(sentences), LeftOutWarning, stacklevel=stacklevel)
 
@@ -288,18 +288,18 @@ def warn(reader: Reader, *, stacklevel: int = 2) -> None:
 def load(folder: str | Path, table: str = "runs", *, earlier: bool = False) -> polars.DataFrame:
     """Return a table of a folder of results, finished or not.
 
-    Runs of earlier sources, of another build and of other cells than those of the last sweep are left out,
-    with a `LeftOutWarning`.
+    Runs of earlier sources, of another build or of cells outside the last sweep are left out, with a
+    `LeftOutWarning`.
 
     Parameters
     ----------
     folder
         The folder that `anabranch sweep` or `anabranch study run` wrote.
     table
-        `runs` (a row a run), `subflows` (a row a subflow, in the order of establishment), or a table of the
-        trace that was kept (`--keep samples`), with the run's `identity` in front.
+        `runs` (one row for each run), `subflows` (one row for each subflow, in the order of establishment),
+        or a table of a stored trace (`--keep samples`), which begins with the run's `identity`.
     earlier
-        All runs that the folder has, with the column `sources`: `current`, or a few digits for each earlier
+        Return all runs of the folder, with the column `sources`: `current`, or a few digits for each earlier
         state of a cell's inputs.
 
     Returns
@@ -310,7 +310,7 @@ def load(folder: str | Path, table: str = "runs", *, earlier: bool = False) -> p
     Raises
     ------
     InputError
-        When the folder holds no results, does not have this table, or it is damaged.
+        If the folder has no results or lacks this table, or if the table is damaged.
 
     Examples
     --------
@@ -337,7 +337,7 @@ def query(folder: str | Path, sql: str, *, earlier: bool = False) -> polars.Data
         One query that reads: `SELECT`, `FROM`, `WITH`, `DESCRIBE` or `SUMMARIZE`, over the tables `runs`,
         `subflows` and those of the traces that were kept.
     earlier
-        As of `load`.
+        As in `load`.
 
     Returns
     -------
@@ -362,7 +362,7 @@ def query(folder: str | Path, sql: str, *, earlier: bool = False) -> polars.Data
 
 
 def asked(reader: Reader, sql: str, *, earlier: bool = False) -> polars.DataFrame:
-    """Return the answer to an SQL query, and warn of nothing; see `query`."""
+    """Return the answer to an SQL query without warnings; see `query`."""
     import tempfile
 
     import duckdb
@@ -391,7 +391,7 @@ def asked(reader: Reader, sql: str, *, earlier: bool = False) -> polars.DataFram
 
 
 def _wanted(reader: Reader, table: str, sql: str, *, earlier: bool) -> polars.DataFrame | None:
-    """Return a table for a query; None when it is damaged and the query does not name it."""
+    """Return a table for a query; None if it is damaged and the query does not name it."""
     try:
         if table in TABLES:
             return reader.current(table, earlier=earlier)

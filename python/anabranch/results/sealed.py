@@ -1,7 +1,7 @@
-"""Checksums: SHA-256 of a file, of a line of JSON, and of all files of a folder (`SHA256SUMS`).
+"""Checksums (SHA-256) of a file, of a line of JSON, and of all files of a folder (`SHA256SUMS`).
 
-A sealed line is one JSON object with the checksum of its content. Any changed byte of the line, in its
-content or around it, makes it unreadable.
+A sealed line is one JSON object that contains its content and the checksum of it. If any byte of the line
+changes, the line cannot be read.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-#: The file with the checksums of a folder's files, as `sha256sum --check` reads it.
+#: The file with the checksums of a folder's files, in the format of `sha256sum --check`.
 SUMS = "SHA256SUMS"
 
 _SUM = re.compile(rb"[0-9a-f]{64}")
@@ -38,13 +38,13 @@ def line(content: bytes) -> bytes:
 
 
 def opened(sealed: bytes) -> bytes | None:
-    """Return the content of a sealed line; None when any byte of it has changed."""
+    """Return the content of a sealed line; None if any byte has changed."""
     content = sealed[len(line(b"")) - 2 : -2]
     return content if line(content) == sealed else None
 
 
 def sums(folder: Path) -> dict[str, str]:
-    """Return the checksum of each file of a folder by name, as `SHA256SUMS` has it; empty without one."""
+    """Return the checksums in `SHA256SUMS` by file name; empty if the file is missing."""
     try:
         lines = (folder / SUMS).read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -60,12 +60,12 @@ def write_sums(folder: Path, found: Mapping[str, str]) -> None:
 
 
 def checksums_in(content: bytes) -> set[str]:
-    """Return everything in some bytes that has the form of a SHA-256: what a damaged file still says."""
+    """Return all parts of some bytes that look like a SHA-256, for example in a damaged file."""
     return {found.decode() for found in _SUM.findall(content)}
 
 
 def whole(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all."""
+    """Write a file atomically: all of it or nothing."""
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         part.write_bytes(content)

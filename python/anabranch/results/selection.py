@@ -1,7 +1,8 @@
-"""Which runs of a folder are of the present inputs: the only ones that a summary may use.
+"""Selects the runs of a folder that have the present inputs. A summary uses only these.
 
-A run belongs to the cells of the folder's last sweep, and its identity is that of its cell's inputs as
-they are now: scenario, plug-ins, films, recordings and the program's build. All others are left out.
+A run is selected if it belongs to a cell of the folder's last sweep and its identity matches the present
+inputs. The inputs are the scenario, plug-ins, films, recordings and the program's build. All other runs are
+left out.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
 
     from anabranch.results.manifest import Table
 
-#: The column that tells runs of the present inputs from earlier ones, where both are shown.
+#: The column that distinguishes runs of the present inputs from earlier ones if both are shown.
 SOURCES = "sources"
-#: The value of that column for runs of the present inputs.
+#: The value of that column for runs with the present inputs.
 CURRENT = "current"
 
 _LENGTH = 8
@@ -30,18 +31,18 @@ _LENGTH = 8
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """The cells of a folder as their inputs are now.
+    """The cells of a folder with their present inputs.
 
     Attributes
     ----------
     found
         The manifest.
     chosen
-        The entries whose runs count, in the order of the last sweep's cells.
+        The entries whose runs are selected, in the order of the last sweep's cells.
     changed
-        The files that are no longer what they were for the last sweep.
+        The files that have changed since the last sweep.
     gone
-        The files that are no longer there: they count as unchanged.
+        The files that no longer exist. They count as unchanged.
     """
 
     found: Table
@@ -52,12 +53,12 @@ class Selection:
 
     @property
     def cells(self) -> list[str]:
-        """The names of the cells that count, in order."""
+        """The names of the selected cells, in order."""
         return [entry["cell"] for entry in self.chosen]
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The columns that distinguish the cells that count."""
+        """The columns that distinguish the selected cells."""
         return manifests.labels(self.chosen or self.found["cells"])
 
     @property
@@ -67,11 +68,11 @@ class Selection:
 
     @property
     def exact(self) -> tuple[str, ...]:
-        """The cells that draw nothing: each has one run, whatever the number of trials."""
+        """The cells without random draws. Each has one run, whatever the number of trials."""
         return tuple(entry["cell"] for entry in self.chosen if entry.get("exact") is True)
 
     def of(self, cell: str, name: str, run: int) -> str:
-        """Return what a run is of: `current`, a few digits that stand for earlier sources, or nothing known.
+        """Return the sources of a run: `current`, a few digits that identify earlier sources, or `unknown`.
 
         Parameters
         ----------
@@ -88,15 +89,15 @@ class Selection:
 
     @cached_property
     def _chosen(self) -> dict[str, Table]:
-        """The entries whose runs count, by cell."""
+        """The entries whose runs are selected, by cell."""
         return {entry["cell"]: entry for entry in self.chosen}
 
     def column(self, frame: polars.DataFrame) -> list[str]:
-        """Return what each row of a table is of."""
+        """Return the sources of each row of a table."""
         return [self.of(*row) for row in frame.select("cell", "identity", "run").iter_rows()]
 
     def left_out(self, frame: polars.DataFrame) -> tuple[int, int]:
-        """Return how many runs are of earlier sources of the same cells, and how many are of other cells."""
+        """Return the number of runs of the same cells from earlier sources, and that of other cells."""
         own = {_asked(entry) for entry in self.found["cells"]}
         earlier = others = 0
         for cell, name, run in frame.select("cell", "identity", "run").iter_rows():
@@ -108,24 +109,24 @@ class Selection:
 
 
 def _is_of(entry: Mapping[str, Any], name: str, run: int) -> bool:
-    """Tell whether an identity is that of an entry's run."""
+    """Return whether an identity belongs to a run of an entry."""
     shared = entry.get("hash")
-    # A manifest that was not made of plans knows cells alone.
+    # An entry without a hash of its plan is matched by its cell alone.
     return shared is None or identity.of_run(shared, run, entry["code"]) == name
 
 
 def _asked(entry: Mapping[str, Any]) -> str:
-    """Return what a cell is called, which stays the same while its inputs change."""
+    """Return a hash that identifies a cell independently of the contents of its inputs."""
     return inputs.of_tables([entry["scenario"], entry["labels"]])
 
 
 def select(found: Table) -> Selection:
-    """Return the selection of a folder's runs.
+    """Select the runs of a folder that have the present inputs.
 
     Parameters
     ----------
     found
-        Its manifest.
+        The manifest of the folder.
     """
     state: dict[str, str | None] = {}
     known: dict[str, list[Table]] = {}
@@ -138,7 +139,7 @@ def select(found: Table) -> Selection:
     gone: dict[str, None] = {}
     for cell in found["cells"]:
         own = {"code": found["code"], **cell}
-        # Its own entry comes first, then those of earlier inputs, which may be back.
+        # The cell's own entry comes first, then entries of earlier inputs, which may have been restored.
         fitting = [one for one in asked[_setting(own)] if _is_current(one, found["code"], state)]
         chosen += fitting[:1]
         for one in own.get("inputs", ()) if not fitting or fitting[0].get("hash") == own.get("hash") else ():
@@ -153,7 +154,7 @@ def select(found: Table) -> Selection:
 
 
 def recorded(found: Table) -> Selection:
-    """Return the selection that the last sweep made, whatever has changed since."""
+    """Return the selection of the last sweep, even if inputs have changed since."""
     known: dict[str, list[Table]] = {}
     for entry in manifests.entries(found):
         known.setdefault(entry["cell"], []).append(entry)
@@ -167,10 +168,10 @@ def _setting(entry: Mapping[str, Any]) -> str:
 
 
 def _is_current(entry: Mapping[str, Any], code: str, state: dict[str, str | None]) -> bool:
-    """Tell whether an entry's build and inputs are those of now."""
+    """Return whether an entry's build and inputs are the present ones."""
     if entry.get("hash") is None:
         return True
-    # Runs over real packets are of no build.
+    # Runs over real packets do not depend on the build.
     if code and entry["code"] != identity.code():
         return False
     return bool(entry["hash"] or not code) and all(
@@ -179,7 +180,7 @@ def _is_current(entry: Mapping[str, Any], code: str, state: dict[str, str | None
 
 
 def _now(one: Mapping[str, Any], state: dict[str, str | None]) -> str | None:
-    """Return the present checksum of an input, found out once."""
+    """Return the present checksum of an input, computed once."""
     name = inputs.of_tables([one["kind"], one["path"], one.get("root"), one.get("below")])
     if name not in state:
         state[name] = inputs.checksum(one)
@@ -187,7 +188,7 @@ def _now(one: Mapping[str, Any], state: dict[str, str | None]) -> str | None:
 
 
 def sentences(selection: Selection, frame: polars.DataFrame, shown_by: str) -> Iterator[str]:
-    """Yield what is left out of a summary, and why.
+    """Yield sentences about the runs that a summary leaves out, and why.
 
     Parameters
     ----------
@@ -205,7 +206,7 @@ def sentences(selection: Selection, frame: polars.DataFrame, shown_by: str) -> I
 
 
 def _reasons(selection: Selection) -> Iterator[str]:
-    """Yield why the runs of the last sweep are not, or are taken to be, those of the present inputs."""
+    """Yield why runs of the last sweep lack the present inputs, or are assumed to have them."""
     repeat = "repeat the command that made the folder to run what is missing"
     code = selection.found["code"]
     if (
@@ -221,11 +222,11 @@ def _reasons(selection: Selection) -> Iterator[str]:
 
 
 def _few(names: Iterable[str]) -> list[str]:
-    """Return the first of many names."""
+    """Return the first three names, and the number of further ones."""
     found = list(names)
     return found if len(found) <= 3 else [*found[:3], f"{len(found) - 3} more"]
 
 
 def _runs(count: int) -> str:
-    """Return a number of runs in words."""
+    """Return a number of runs as text."""
     return f"{count:,} run{'s' if count != 1 else ''}"

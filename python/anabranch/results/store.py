@@ -6,8 +6,8 @@ journals become sorted Parquet tables, whose bytes do not depend on who ran what
 Three things are locked, so that shards may start and end together: the folder for as long as its
 manifest, a journal's opening or the tables take, and each journal for as long as it is written.
 
-A journal is a file of sealed lines and no database: shards on several machines write to one folder over
-a network file system, where SQLite's write-ahead log does not work.
+A journal is a file of sealed lines, and not a database. Shards on several machines write to one folder over a
+network file system, where SQLite's write-ahead log does not work.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ __all__ = [
 ]
 
 _LOCK = ".lock"
-#: The files that a folder of results has besides its manifest.
+#: The files of a folder of results, except its manifest.
 _OWN = ("runs.parquet", "subflows.parquet", sealed.SUMS, _LOCK)
 _OWN_TOO = ("traces", EARLIER, "cost.json", "causes.jsonl")
 
@@ -74,8 +74,8 @@ _OWN_TOO = ("traces", EARLIER, "cost.json", "causes.jsonl")
 class Store:
     """A folder that runs are written to.
 
-    Runs of earlier sources, of other cells or of another build that are in the folder stay in it. A
-    damaged table counts as missing: its runs are made again.
+    Runs of earlier sources, other cells or another build stay in the folder. A damaged table counts as
+    missing, and its runs are repeated.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ class Store:
     Attributes
     ----------
     folder
-        The same.
+        The folder.
     notes
         Sentences about damaged files.
 
@@ -120,16 +120,16 @@ class Store:
             sealed.whole(folder / MANIFEST, manifests.text(found))
 
     def tables(self) -> Tables:
-        """Return the files of the folder as they are now."""
+        """Return the present files of the folder."""
         return Tables(self.folder, manifests.read(self.folder))
 
     def done(self, keep: Collection[str] = ()) -> set[Key]:
-        """Return the runs that need not be run again.
+        """Return the runs that are complete.
 
         Parameters
         ----------
         keep
-            The tables of its trace that a run must have left.
+            The tables that must be kept of a run's trace.
         """
         files = self.tables()
         frame = files.whole(TABLES[0])
@@ -146,7 +146,7 @@ class Store:
         InputError
             When another process writes to it.
         """
-        # Closing a journal on a full disk fails like writing to it.
+        # If the disk is full, closing a journal fails like writing to it.
         with _writing(self.folder), ExitStack() as stack:
             with _locked(self.folder):
                 file = stack.enter_context(self._journal.open("a+b"))
@@ -175,7 +175,7 @@ class Store:
 
 
 def _write(folder: Path, found: Table, files: Tables) -> None:
-    """Write the tables of the last sweep and the earlier ones, so that no moment of it loses a run."""
+    """Write the tables of the last sweep and the earlier ones. No run is lost if this is interrupted."""
     import polars
 
     now = selection.recorded(found)
@@ -228,7 +228,7 @@ def _partial(found: Table, files: Tables, half: Mapping[str, polars.DataFrame]) 
 
 
 def _bytes(frame: polars.DataFrame) -> bytes:
-    """Return a table as a Parquet file."""
+    """Return the bytes of a table's Parquet file."""
     buffer = io.BytesIO()
     frame.write_parquet(buffer, compression="zstd", statistics=True)
     return buffer.getvalue()
@@ -259,7 +259,7 @@ class _Journal:
 
 
 def _before(folder: Path) -> tuple[Table | None, tuple[str, ...]]:
-    """Return the folder's manifest, and its faults; refuse a folder that holds something else."""
+    """Return the folder's manifest and its faults. Raises an error if the folder has other contents."""
     if not (folder / MANIFEST).exists():
         return None, ((f"{folder / MANIFEST}: missing, and written again",) if _has_results(folder) else ())
     try:
@@ -285,7 +285,7 @@ def _has_results(folder: Path) -> bool:
 
 
 def _upgraded(folder: Path, before: Table) -> Table:
-    """Give the files of a folder of version 2 checksums, and return its manifest in the present form."""
+    """Add checksums to the files of a folder of version 2, and return its manifest in the present format."""
     for journal in journals(folder):
         lines, faults = read_journals(folder, is_sealed=False, only=journal)
         if faults and read_journals(folder, is_sealed=True, only=journal)[0]:
@@ -306,7 +306,7 @@ def _lost(fault: Fault) -> str:
 
 
 def _where(fault: Fault) -> str:
-    """Return where a fault is, with its line."""
+    """Return the file of a fault, with its line."""
     return fault.where if fault.line is None else f"{fault.where}, line {fault.line}"
 
 

@@ -31,7 +31,7 @@ SHOWN = (
     "retransmissions",
     "cost",
 )
-#: The counts of sessions that are shown if some run has one.
+#: Counts of sessions that are shown if they are not zero in some run.
 SHORT = ("unfinished_sessions", "unstarted_sessions", "unreached_sessions")
 #: The suffix of the column with half the width of a mean's 95 % interval.
 INTERVAL = "_ci95"
@@ -51,7 +51,7 @@ def means(
     metrics
         Columns to take the mean of; if empty, those of `SHOWN` that the runs have.
     earlier
-        Also runs of earlier sources and other cells; `by` then has the column that tells them apart.
+        Include runs of earlier sources and other cells; `by` then has the column that distinguishes them.
 
     Returns
     -------
@@ -78,7 +78,7 @@ def means(
         return []
     chosen = metrics or [name for name in SHOWN if name in numbers]
     if not metrics:
-        # Means over the runs that started say nothing of those that did not.
+        # Means only cover the runs that started.
         chosen = [*chosen, *(name for name in SHORT if _count(frame, name))]
     columns = [_quoted(name) for name in by]
     for name in chosen:
@@ -96,7 +96,7 @@ def unfinished(folder: Path) -> tuple[int, int]:
 
 
 def unreached(folder: Path) -> str | None:
-    """Return a sentence about the runs in which a player did not reach the end; None if there are none."""
+    """Return a sentence about runs in which a player did not reach the end; None if all did."""
     frame = Reader(folder).current(TABLES[0])
     short, never = _count(frame, "unreached_sessions"), _count(frame, "unstarted_sessions")
     if not short:
@@ -106,7 +106,7 @@ def unreached(folder: Path) -> str | None:
 
 
 def _count(frame: polars.DataFrame, column: str) -> int:
-    """Return in how many runs a count of sessions is not zero."""
+    """Return the number of runs in which a count of sessions is not zero."""
     return int((frame[column] > 0).sum()) if column in frame.columns else 0
 
 

@@ -1,8 +1,7 @@
-"""The files of a folder of results as rows: Parquet tables and journals, each checked before it is read.
+"""The files of a folder of results as rows: Parquet tables and journals. Each is checked before it is read.
 
-`runs.parquet` and `subflows.parquet` have the runs of the last sweep. The same tables in the folder
-`earlier` have the runs that a former sweep left and the last one has no use for. A journal has runs that
-are in no table yet.
+`runs.parquet` and `subflows.parquet` have the runs of the last sweep. The same tables in the folder `earlier`
+have runs of former sweeps that the last sweep does not use. A journal has runs that are not in a table yet.
 """
 
 from __future__ import annotations
@@ -21,46 +20,46 @@ if TYPE_CHECKING:
 
     import polars
 
-#: The tables that every run has rows in; the first one has a single row a run.
+#: The tables in which every run has rows. The first one has a single row for each run.
 TABLES = ("runs", "subflows")
-#: The columns that every row begins with; the labels of its cell follow the second one.
+#: The columns at the start of every row. The labels of the row's cell follow the second one.
 HEAD = ("identity", "cell", "scenario", "scheduler", "congestion", "seed", "run")
-#: The folder with the tables of runs that the last sweep has no use for.
+#: The folder with the tables of runs that the last sweep does not use.
 EARLIER = "earlier"
 
-#: The number of rows that become a frame at a time, so that memory does not grow with the number of runs.
+#: The number of rows that are converted to a frame at a time, which bounds the memory in use.
 _CHUNK = 5_000
 
 Row = dict[str, Any]
-#: What a run leaves: its rows by table.
+#: The rows of a run by table.
 Rows = dict[str, list[Row]]
-#: A run of a cell.
+#: A run: its cell and its identity.
 Key = tuple[str, str]
 
 
 def key(row: Row) -> Key:
-    """Return which run of which cell a row is of."""
+    """Return the cell and the run that a row belongs to."""
     return row["cell"], row["identity"]
 
 
 def places() -> Iterator[tuple[str, str, str]]:
-    """Yield each table's folder, name and file from the folder of results."""
+    """Yield the subfolder, name and path of each table."""
     for table in TABLES:
         yield "", table, f"{table}.parquet"
         yield EARLIER, table, f"{EARLIER}/{table}.parquet"
 
 
 def known_sums(folder: Path, found: Mapping[str, Any] | None) -> dict[str, set[str]]:
-    """Return by file the checksums that it may have; of a file that was never made, none.
+    """Return the checksums that each file may have; none for a file that was never written.
 
-    The manifest has them, and `SHA256SUMS` again, so that either may be damaged.
+    The manifest has them, and `SHA256SUMS` has a second copy, so that one of the two may be damaged.
 
     Parameters
     ----------
     folder
         The results.
     found
-        The manifest; None when it is damaged or missing.
+        The manifest; None if it is damaged or missing.
     """
     kept = sealed.sums(folder)
     own = {} if found is None else found.get("tables", {})
@@ -68,7 +67,7 @@ def known_sums(folder: Path, found: Mapping[str, Any] | None) -> dict[str, set[s
 
 
 def _said(folder: Path) -> set[str]:
-    """Return everything that has the form of a checksum in a damaged manifest: no damaged table has one."""
+    """Return the checksums in a damaged manifest. A damaged table matches none of them."""
     try:
         return sealed.checksums_in((folder / manifests.MANIFEST).read_bytes())
     except OSError:
@@ -83,14 +82,14 @@ class Tables:
     folder
         The results.
     found
-        The manifest; None when it is damaged or missing.
+        The manifest; None if it is damaged or missing.
     """
 
     def __init__(self, folder: Path, found: Mapping[str, Any] | None) -> None:
         self.folder = folder
         self._sums = known_sums(folder, found)
         self._loose = _said(folder) if found is None else set()
-        #: Folders of before version 3 have no checksums.
+        #: Folders of versions before 3 have no checksums.
         self._has_sums = found is None or found.get("format") == manifests.FORMAT
         self._frames: dict[str, polars.DataFrame | None] = {}
         self._found_sums: dict[str, set[str]] = {}
@@ -98,12 +97,12 @@ class Tables:
         self._lines: tuple[list[Rows], list[Fault]] | None = None
 
     def frame(self, file: str) -> polars.DataFrame | None:
-        """Return a Parquet table; None when it is not there.
+        """Return a Parquet table; None if it does not exist.
 
         Raises
         ------
         InputError
-            When it is damaged.
+            If the table is damaged.
         """
         if file in self._faults:
             raise self._faults[file]
@@ -126,7 +125,7 @@ class Tables:
         except InputError:
             if sums is None:
                 raise
-            # Another process may have made new tables since the manifest was read.
+            # Another process may have written new tables since the manifest was read.
             try:
                 found = manifests.read(self.folder)
             except InputError:
@@ -136,16 +135,16 @@ class Tables:
         return frame
 
     def sums(self) -> dict[str, set[str]]:
-        """Return the checksums that the sound tables may have, by file."""
+        """Return the checksums of the undamaged tables by file."""
         self.damage()
         return dict(self._found_sums)
 
     def _is_there(self, file: str) -> bool:
-        """Tell whether a table is there, or should be: one that is missing is damaged."""
+        """Return whether a table exists or should exist. A missing table counts as damaged."""
         return (self.folder / file).exists() or bool(self._sums[file] and self._has_sums)
 
     def damage(self) -> list[Fault]:
-        """Return what is damaged among tables and journals."""
+        """Return the faults of damaged tables and journals."""
         for *_, file in places():
             try:
                 self.frame(file)
@@ -155,9 +154,9 @@ class Tables:
         return [*faults, *self._journal()[1]]
 
     def pair(self, folder: str) -> dict[str, polars.DataFrame]:
-        """Return the tables of the last sweep (`""`) or the earlier ones; empty when one is damaged.
+        """Return the tables of the last sweep (`""`) or the earlier ones; empty if one of them is damaged.
 
-        A run counts as made only when its rows in every table are sound.
+        A run counts as complete only if its rows in every table are undamaged.
         """
         found = {}
         for where, table, file in places():
@@ -188,7 +187,7 @@ class Tables:
         return {(cell, name) for cell, name in found.get("partial", ())} - again
 
     def journal(self) -> list[Rows]:
-        """Return the sound records of the journals."""
+        """Return the undamaged records of the journals."""
         return self._journal()[0]
 
     def _journal(self) -> tuple[list[Rows], list[Fault]]:
@@ -198,14 +197,14 @@ class Tables:
         return self._lines
 
     def whole(self, table: str) -> polars.DataFrame | None:
-        """Return the rows of a table from all sound files, each once; None when there are none."""
-        # Before the tables: another process may just make tables of them.
+        """Return the rows of a table from all undamaged files, each once; None if no rows are found."""
+        # Read journals before tables: another process may be moving their records into tables.
         self.journal()
         found = self.joined(table, [pair.get(table) for pair in map(self.pair, ("", EARLIER))])
         return found if found.width else None
 
     def joined(self, table: str, frames: Sequence[polars.DataFrame | None]) -> polars.DataFrame:
-        """Return some frames of a table and the rows of the journals, each row once."""
+        """Return the rows of some frames and of the journals, each row once."""
         import polars
 
         parts = [frame for frame in frames if frame is not None]
@@ -220,7 +219,7 @@ def distinct(frame: polars.DataFrame, table: str) -> polars.DataFrame:
 
 
 def _frames(rows: Iterable[Row]) -> list[polars.DataFrame]:
-    """Return rows as frames."""
+    """Convert rows to frames."""
     import polars
 
     frames: list[polars.DataFrame] = []
@@ -240,7 +239,7 @@ def _frames(rows: Iterable[Row]) -> list[polars.DataFrame]:
 
 
 def arranged(frame: polars.DataFrame, table: str, cells: Sequence[str]) -> polars.DataFrame:
-    """Return a table in the order of cells and runs, whoever ran what."""
+    """Return a table in the order of cells and runs, independently of the order in which they ran."""
     import polars
 
     place = {name: at for at, name in reversed(list(enumerate(cells)))}
@@ -265,7 +264,7 @@ def without_strangers(frame: polars.DataFrame) -> polars.DataFrame:
 
 
 def _columns(names: Sequence[str]) -> list[str]:
-    """Return columns in an order that does not depend on which row came first."""
+    """Return columns in an order that does not depend on the first row."""
     first = [name for name in HEAD if name in names]
     labels = sorted(name for name in names if "." in name or name in ("row", "varied"))
     labels = [name for name in labels if not name.startswith("frames.")]
@@ -289,18 +288,18 @@ def read_journals(
     folder
         The results.
     is_sealed
-        Each record has a checksum, as since version 3.
+        Whether each record has a checksum, as since version 3.
     only
-        The only journal to read; None is all.
+        The only journal to read; None reads all.
     """
     found: list[Rows] = []
     faults: list[Fault] = []
     for journal in journals(folder) if only is None else [only]:
         try:
-            # The last line has no end if it was being written when the program ended.
+            # The last line is incomplete if the program ended while it was written.
             *lines, _ = journal.read_bytes().split(b"\n")
         except OSError:
-            # Another process has just made tables of it.
+            # Another process has just moved its records into tables.
             continue
         for number, line in enumerate(lines, start=1):
             rows = _record(sealed.opened(line + b"\n") if is_sealed else line)
@@ -314,7 +313,7 @@ def read_journals(
 
 
 def _record(content: bytes | None) -> Rows | None:
-    """Return the rows of a journal's record; None when it is none."""
+    """Return the rows of a journal's record; None if it is not a valid record."""
     try:
         rows: Rows = json.loads(content or b"")
         runs, *_ = rows[TABLES[0]]
@@ -326,19 +325,19 @@ def _record(content: bytes | None) -> Rows | None:
 
 
 def parquet(path: Path, sums: set[str] | None) -> polars.DataFrame:
-    """Return a Parquet file of a folder of results.
+    """Read a Parquet file of a folder of results.
 
     Parameters
     ----------
     path
         The file.
     sums
-        The checksums that it may have; None when none is known.
+        The checksums that the file may have; None if none is known.
 
     Raises
     ------
     InputError
-        When it is damaged.
+        If the file is damaged.
     """
     import polars
 

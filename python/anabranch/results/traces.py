@@ -1,4 +1,4 @@
-"""The tables of runs' traces that are kept, each folder of them with the checksums of its files."""
+"""The stored tables of runs' traces. Each run has a folder with the checksums of its files."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ if TYPE_CHECKING:
 
     import polars
 
-#: The folder with a folder for each run.
+#: The folder that has one folder for each run.
 FOLDER = "traces"
 
 _HINT = "repeat the command that made the folder: it makes the run again"
 
 
 def folder_of(folder: Path, one: Key) -> Path:
-    """Return where the tables of a run's trace are kept."""
+    """Return the folder of the tables of a run's trace."""
     cell, identity = one
     return folder / FOLDER / f"{identity}-{cell}"
 
 
 def of_row(folder: Path, row: Row) -> Path:
-    """Return where the tables of the trace of a row's run are kept."""
+    """Return the folder of the tables of the trace of a row's run."""
     return folder_of(folder, key(row))
 
 
 def keep(folder: Path, one: Key, tables: Mapping[str, bytes]) -> None:
-    """Keep tables of a run's trace.
+    """Store tables of a run's trace.
 
     Parameters
     ----------
@@ -41,26 +41,26 @@ def keep(folder: Path, one: Key, tables: Mapping[str, bytes]) -> None:
     one
         The run.
     tables
-        Parquet files by the table's name.
+        Parquet files by table name.
     """
     place = folder_of(folder, one)
     place.mkdir(parents=True, exist_ok=True)
     for table, content in tables.items():
         sealed.whole(place / f"{table}.parquet", content)
     own = {f"{table}.parquet": sealed.digest(content) for table, content in tables.items()}
-    # Tables that are there and were not asked for this time stay.
+    # Tables that exist already and were not requested this time stay.
     sealed.write_sums(place, sealed.sums(place) | own)
 
 
 def add_sums(place: Path) -> None:
-    """Write the checksums of a folder that was made before there were any."""
+    """Write the checksums of a folder that has none."""
     files = sorted(place.glob("*.parquet"))
     if files and not (place / sealed.SUMS).exists():
         sealed.write_sums(place, {file.name: sealed.digest(file.read_bytes()) for file in files})
 
 
 def contents(folder: Path, one: Key, tables: Collection[str]) -> dict[str, bytes] | None:
-    """Return the files of some tables of a run's trace; None when one is missing or damaged."""
+    """Return the files of some tables of a run's trace; None if one is missing or damaged."""
     place = folder_of(folder, one)
     sums = sealed.sums(place)
     found = {}
@@ -77,7 +77,7 @@ def contents(folder: Path, one: Key, tables: Collection[str]) -> dict[str, bytes
 
 
 def has(folder: Path, one: Key, tables: Collection[str]) -> bool:
-    """Tell whether some tables of a run's trace are there and sound."""
+    """Return whether some tables of a run's trace exist and are undamaged."""
     return contents(folder, one, tables) is not None
 
 
@@ -87,14 +87,14 @@ def table(path: Path, *, is_sealed: bool = True) -> polars.DataFrame:
     Parameters
     ----------
     path
-        Its file.
+        The file.
     is_sealed
-        The folder of results has checksums, as since version 3.
+        Whether the folder of results has checksums, as since version 3.
 
     Raises
     ------
     InputError
-        When it is damaged.
+        If the file is damaged.
     """
     if not is_sealed:
         return parquet(path, None)

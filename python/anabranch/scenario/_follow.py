@@ -41,7 +41,7 @@ def places(raw: dict[str, Any]) -> Iterator[tuple[KeyPath, dict[str, Any]]]:
 def locate(
     source: Source, folders: Sequence[Path], warnings: list[Fault]
 ) -> tuple[dict[str, Any], list[Fault]]:
-    """Return the raw scenario with every recording's full path, and the faults of the recordings.
+    """Return the raw scenario with the full paths of all recordings, and the faults of the recordings.
 
     Warnings about a recording are added to `warnings`, once for each file.
     """
@@ -82,7 +82,7 @@ def _has_delay(path: dict[str, Any]) -> bool:
 
 @lru_cache(maxsize=64)
 def _read(file: str, shown: str, state: _files.State) -> traces.Trace:
-    """Return a recording; it is read again when the file has changed."""
+    """Return a recording. It is read again if the file has changed."""
     del state
     return traces.read(Path(file), where=shown)
 

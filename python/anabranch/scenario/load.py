@@ -45,7 +45,7 @@ class Loaded:
     plugins
         The classes in Python that it names, by kind and name.
     warnings
-        Doubts about its recordings and ladder, with which it runs all the same.
+        Warnings about its recordings and ladder, which do not prevent a run.
     """
 
     scenario: Scenario

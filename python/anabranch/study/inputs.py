@@ -1,4 +1,4 @@
-"""The files that a cell's runs depend on, found in its scenario."""
+"""Finds the files that a cell's runs depend on in its scenario."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
 
 def of(loaded: Loaded, file: str) -> list[Input]:
-    """Return the files that a scenario names, and its own, each with its checksum.
+    """Return the scenario's own file and the files that it names, each with its checksum.
 
     Parameters
     ----------
     loaded
         The scenario.
     file
-        Its file; empty when its tables are in none.
+        The scenario's file; empty if it was not read from one.
     """
     own = [inputs.taken("scenario", Path(file))] if file else []
     return [*own, *_plugins(loaded), *_media(loaded), *_recordings(loaded)]
 
 
 def _plugins(loaded: Loaded) -> Iterator[Input]:
-    """Yield the plug-ins in Python."""
+    """Yield the Python plug-ins."""
     for kind in sorted(loaded.plugins):
         for _, one in sorted(loaded.plugins[kind].items()):
             source = one.source
@@ -40,7 +40,7 @@ def _plugins(loaded: Loaded) -> Iterator[Input]:
 
 
 def _media(loaded: Loaded) -> Iterator[Input]:
-    """Yield the film or the ladder, if it is a file; named ones come with the program."""
+    """Yield the film or the ladder if it is a file. Named ones are part of the program."""
     from anabranch.media import films, ladders
 
     application = loaded.scenario.application

@@ -94,7 +94,7 @@ def renamed(found: Rows, labels: Iterable[str], other: Job) -> Rows:
     found
         The rows.
     labels
-        The labels of the cell that was run.
+        The labels of the cell.
     other
         What would have given the same.
     """

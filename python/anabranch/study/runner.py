@@ -67,7 +67,7 @@ class Done:
     now
         Those that were run.
     notes
-        Sentences about files of the folder that were damaged.
+        Sentences about damaged files of the folder.
     """
 
     total: int
@@ -168,7 +168,7 @@ def _renamed(store: Store, jobs: Iterator[Job], keep: Sequence[str]) -> bool:
         for place, rows, source in found:
             tables = (traces.contents(store.folder, source, keep) if keep else None) or {}
             for job in wanted[place]:
-                # A kept run says its scenario's name.
+                # A stored run contains its scenario's name, so it is not used under another name.
                 if measure.RUN not in keep or job.identity == source[1]:
                     journal.add(measure.renamed(rows, (), job), tables)
     return True

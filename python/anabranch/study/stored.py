@@ -40,7 +40,7 @@ def find(folder: Path, run: str | None = None) -> tuple[store.Row, int]:
     InputError
         When the folder holds no results, or none or several runs with such an identity.
     """
-    # One that is named may be of earlier sources.
+    # A run that is named may be of earlier sources.
     frame = some(folder) if run is None else all_runs(folder)
     places = {entry["cell"] for entry in entries(store.manifest(folder))}
     # A row of a cell that is not in the manifest cannot be run again: it counts as none.
@@ -131,7 +131,7 @@ def _read(kept: Path, row: store.Row) -> Run:
     from anabranch._expected import Broken
     from anabranch._run import Run
 
-    # Another build may have had other tables. One that is missing is told when it is read.
+    # Another build may have had other tables. A missing one is reported when it is read.
     names = sorted({*sealed.sums(kept), *(path.name for path in kept.glob("*.parquet"))})
     files = {Path(name).stem: kept / name for name in names if name != f"{RUN}.parquet"}
     tables = {table: _table(files[table]) for table in dict.fromkeys((*TRACE, *files)) if table in files}
@@ -172,7 +172,7 @@ def _table(path: Path) -> Any:  # noqa: ANN401 - the Rust module's own
 
 
 def _is_sealed(kept: Path) -> bool:
-    """Tell whether the folder of results that a kept trace is in has checksums."""
+    """Return whether the folder of results of a stored trace has checksums."""
     return bool(store.manifest(kept.parent.parent)["format"] == store.FORMAT)
 
 

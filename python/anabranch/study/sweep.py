@@ -43,9 +43,9 @@ class Cell:
     labels
         What the results call it: column and value.
     file
-        The scenario's file, if its tables are those of a file.
+        The scenario's file, if it was read from one.
     warnings
-        The warnings about its recordings and ladder.
+        Warnings about its recordings and ladder.
     """
 
     scenario: str
@@ -168,7 +168,7 @@ class Job:
     hash: str = ""
 
     def ready(self) -> tuple[Loaded, Film | None]:
-        """Return its scenario and film; see `ready`."""
+        """Return the cell's scenario and film; see `ready`."""
         return ready(self.cell.text(), self.hash)
 
 
@@ -234,7 +234,7 @@ def cells(points: Iterable[Point]) -> tuple[Cell, ...]:
 
 @lru_cache(maxsize=1024)
 def _loaded(text: str) -> Loaded:
-    """Return a cell's scenario, whose plug-ins may have changed since."""
+    """Return a cell's scenario. Its plug-ins may have changed since the sweep began."""
     from anabranch.scenario.load import load
 
     raw, folder, settings = json.loads(text)
@@ -242,7 +242,7 @@ def _loaded(text: str) -> Loaded:
     return load(raw, overrides, folder=Path(folder))
 
 
-#: Scenarios and films of cells by text and hash of the plan: a changed file makes another hash.
+#: Scenarios and films of cells by text and hash of the plan. A changed file changes the hash.
 _READY: OrderedDict[tuple[str, str], tuple[Loaded, Film | None]] = OrderedDict()
 _MOST_READY = 1024
 
@@ -253,14 +253,14 @@ def ready(text: str, hash: str) -> tuple[Loaded, Film | None]:  # noqa: A002 - a
     Parameters
     ----------
     text
-        What `Cell.text` gives.
+        The value of `Cell.text`.
     hash
-        The hash of its plan; empty when it is not known, and nothing is compared.
+        The hash of its plan. If it is empty, it is unknown and nothing is compared.
 
     Raises
     ------
     MissingError
-        When its files are not those of the plan: they were edited meanwhile, or are others on this machine.
+        If its files are not those of the plan, because they were edited or differ on this machine.
     """
     found = _READY.get((text, hash))
     if found is None:
@@ -278,14 +278,14 @@ def ready(text: str, hash: str) -> tuple[Loaded, Film | None]:  # noqa: A002 - a
 
 
 def _remember(text: str, hash: str, found: tuple[Loaded, Film | None]) -> None:  # noqa: A002
-    """Keep a cell's scenario and film for its trials."""
+    """Store a cell's scenario and film for its trials."""
     _READY[text, hash] = found
     while len(_READY) > _MOST_READY:
         _READY.popitem(last=False)
 
 
 def afresh(text: str) -> tuple[Loaded, Film | None]:
-    """Return a cell's scenario and film as their files are now.
+    """Return a cell's scenario and film from the present files.
 
     Parameters
     ----------
@@ -380,7 +380,7 @@ def manifest(sweep: Sweep, planned: Sequence[Planned] | None = None) -> dict[str
 
 
 def _text_of(cell: Cell) -> str:
-    """Return what the manifest calls the tables of a cell's scenario."""
+    """Return the manifest's name for the tables of a cell's scenario."""
     return hashlib.sha256(cell.raw.encode()).hexdigest()[:12]
 
 

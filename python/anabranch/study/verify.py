@@ -40,7 +40,7 @@ def verify(
     Raises
     ------
     InputError
-        When the folder holds no results, those over real packets, or not such a run.
+        If the folder has no results, has results over real packets, or does not have such a run.
     """
     found = store.manifest(folder)
     if not found["code"]:
@@ -85,7 +85,7 @@ def verify(
 
 
 def _damaged(reader: Reader) -> dict[str, list[str]]:
-    """Return what is damaged among tables, journals and kept traces, by file."""
+    """Return the faults of damaged tables, journals and stored traces, by file."""
     found: dict[str, list[str]] = {}
     for fault in reader.files.damage():
         found.setdefault(fault.where, []).append(fault.message)
@@ -100,9 +100,9 @@ def _damaged(reader: Reader) -> dict[str, list[str]]:
 
 
 def _foreign(reader: Reader, expected: set[store.Key]) -> dict[str, list[str]]:
-    """Return the runs among those of the last sweep that are not its own, and those of which it has two.
+    """Return runs of the last sweep's tables that are foreign, and those that exist twice.
 
-    The tables of earlier runs are not looked at: no summary uses them.
+    The tables of earlier runs are not checked, because no summary uses them.
     """
     found: dict[str, list[str]] = {}
     names: dict[tuple[str, int], set[str]] = {}
@@ -120,7 +120,7 @@ def _foreign(reader: Reader, expected: set[store.Key]) -> dict[str, list[str]]:
 
 
 def _why(reader: Reader, cell: str) -> str:
-    """Return why a run is not one of the present inputs."""
+    """Return why a run does not have the present inputs."""
     code = next((one["code"] for one in entries(reader.found) if one["cell"] == cell), "")
     if code != identity.code():
         return f"it is of another build, {code or 'unknown'}"

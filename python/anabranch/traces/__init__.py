@@ -1,8 +1,8 @@
 """Recorded links: read, written, converted and summed up.
 
-Five forms are known (docs/reference/traces.md): Mahimahi's delivery opportunities, pairs of second and
-bits per second, Pensieve's pairs of second and Mb/s, Sabre's JSON, and a CSV of our own in which rate,
-delay and loss vary together.
+Five formats are known (docs/reference/traces.md): Mahimahi's delivery opportunities, pairs of second and bits
+per second, Pensieve's pairs of second and Mb/s, Sabre's JSON, and our own CSV, in which rate, delay and loss
+vary together.
 """
 
 from anabranch.traces._doubts import doubts

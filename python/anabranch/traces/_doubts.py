@@ -1,4 +1,4 @@
-"""Warnings about recordings whose numbers look like those of another unit."""
+"""Warnings about recordings whose numbers seem to be in another unit."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ if TYPE_CHECKING:
     from anabranch.traces._trace import Trace
 
 _SECOND = 10**9
-#: The mean rates between which a recording is plausible, in bits per second, by its form.
+#: The range of plausible mean rates for each format of recording, in bits per second.
 _PLAUSIBLE_BPS = {
     "anabranch": (1e3, 2e10),
     "mahimahi": (1e3, 2e10),
-    # Without a header the unit is not in the file. A column of kb/s makes rates too low by a thousand,
-    # in Pensieve's form too high by a thousand.
+    # A file without a header does not state its unit. If a column of kb/s is read in this format, the rates
+    # are too low by a thousand. In Pensieve's format they are too high by a thousand.
     "pairs": (1e5, 2e10),
     "pensieve": (1e3, 3e9),
     "sabre": (1e3, 2e10),
 }
-#: The times between rows that are plausible, nanoseconds.
+#: The range of plausible times between rows, nanoseconds.
 _SHORTEST_NS, _LONGEST_NS = 5 * 10**6, 100 * _SECOND
-#: The unit of the rates of each form, and what to do about a file in another unit.
+#: The unit of the rates of each format, and a hint for files in another unit.
 _UNITS = {
     "anabranch": "rate_mbps is in Mb/s and t_s in seconds",
     "mahimahi": "each line is the millisecond in which 1,500 bytes may leave",
@@ -35,14 +35,14 @@ _UNITS = {
 
 
 def doubts(trace: Trace, where: str) -> list[Fault]:
-    """Return a warning for each number of a recording that looks like one of another unit.
+    """Return a warning for each number of a recording that seems to be in another unit.
 
     Parameters
     ----------
     trace
         The recording.
     where
-        How messages name its file.
+        The name of the file in messages.
     """
     messages = []
     mean = trace.mean_bps()
@@ -60,7 +60,7 @@ def doubts(trace: Trace, where: str) -> list[Fault]:
 
 
 def _shown(rate_bps: float) -> str:
-    """Return a rate with a unit that keeps its number short."""
+    """Return a rate in the largest unit that fits."""
     for unit, size in (("Gb/s", 1e9), ("Mb/s", 1e6), ("kb/s", 1e3)):
         if rate_bps >= size:
             return f"{rate_bps / size:.3g} {unit}"

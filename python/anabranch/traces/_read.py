@@ -35,7 +35,7 @@ _MOST_DELAY_MS = 3_600_000
 _MOST_CLOCK_S = 10**11
 _ONE_A_LINE = "one number a line is the time of a packet in Mahimahi's form; rates need times: second Mb/s"
 _IN_MS = "a time in milliseconds? Seconds are expected"
-#: What separates the values of a line, by the name that messages give it.
+#: The separators of the values in a line, with their names in messages.
 _SEPARATORS = {",": "a comma", ";": "a semicolon", None: "a space or a tab"}
 
 #: The keys of an entry of Sabre's form, and the largest value of each.
@@ -57,7 +57,7 @@ class _Reading:
         self.faults.append(Fault(message=message, where=self.where, line=line, hint=hint))
 
     def number(self, text: object, what: str, line: int | None, *, most: float, hint: str = "") -> float:
-        """Return a number from 0 to `most`; anything else is a fault, and 0. `hint` explains a larger one."""
+        """Return a number from 0 to `most`; otherwise add a fault and return 0. `hint` is for larger ones."""
         try:
             value = float(text) if isinstance(text, str | int | float) else math.nan
         except OverflowError:
@@ -145,9 +145,9 @@ def _parse(reading: _Reading, text: str) -> Trace | None:
 
 
 def _separator(line: str) -> str | None:
-    """Return what separates the values of a line: a semicolon, a comma, or None for spaces and tabs.
+    """Return the separator of the values in a line: a semicolon, a comma, or None for spaces and tabs.
 
-    In a line with spaces or tabs between digits a comma is a decimal sign.
+    If digits are separated by spaces or tabs, a comma is a decimal sign.
     """
     if ";" in line:
         return ";"
@@ -156,13 +156,13 @@ def _separator(line: str) -> str | None:
 
 
 def _cells(line: str, separator: str | None) -> list[str]:
-    """Return the values of a line. Spreadsheets that separate by semicolons write decimal commas."""
+    """Return the values of a line. If a spreadsheet separates by semicolons, it writes decimal commas."""
     cells = [cell.strip() for cell in line.split(separator)]
     return [cell.replace(",", ".") for cell in cells] if separator == ";" else cells
 
 
 def _advice(first: str, cells: list[str], separator: str | None) -> str:
-    """Return what to do about a file of an unknown form, by its first line."""
+    """Return a hint for a file of unknown format, from its first line."""
     known = "; ".join(f"{name}: {what}" for name, what in FORMS.items())
     if len(cells) < 2 or (separator is None and "," not in first):
         return known
@@ -186,7 +186,7 @@ def _is_number(text: str) -> bool:
 def _own(
     reading: _Reading, first: tuple[int, str], rows: list[tuple[int, str]], separator: str | None
 ) -> Trace | None:
-    """Read the form of our own. Spreadsheets write it with semicolons and quotation marks too."""
+    """Read our own format. Spreadsheets may write it with semicolons and quotation marks."""
     line, names = first
     header = [cell.strip('"') for cell in _cells(names, separator)]
     unknown = [name for name in header if name not in _COLUMNS]
@@ -221,7 +221,8 @@ def _own(
     )
 
 
-#: By the separator of headerless pairs: their form, what a line is, and the unit of rates in b/s.
+#: For each separator of pairs without a header: their format, a description of a line, and the rate's unit in
+#: b/s.
 _PAIRS: dict[str | None, tuple[str, str, float]] = {
     ",": ("pairs", "second,bits/s", 1.0),
     None: ("pensieve", "second Mb/s", 1e6),
@@ -229,7 +230,7 @@ _PAIRS: dict[str | None, tuple[str, str, float]] = {
 
 
 def _pairs(reading: _Reading, lines: list[tuple[int, str]], separator: str | None) -> Trace | None:
-    """Read pairs of second and rate; the seconds may begin anywhere."""
+    """Read pairs of second and rate. The seconds may start at any number."""
     form, expected, unit = _PAIRS[separator]
     steps: list[Step] = []
     origin: float | None = None

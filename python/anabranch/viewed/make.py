@@ -155,7 +155,7 @@ def _tasks(found: LiveStudy, what: Sweep, *, live: bool) -> list[Task]:
 
 
 def _world(arm: Arm, found: LiveStudy) -> str:
-    """Return what stands for the build in the identity of a run over real packets."""
+    """Return a text that replaces the build in the identity of a run over real packets."""
     return f"{arm.server} {found.viewer}"
 
 

@@ -1,12 +1,12 @@
 """Attribution: what kept data from the player while its buffer ran empty.
 
-A freeze is a time of 150 ms or more without a new picture, or the whole session if no picture was shown. Less
-arrived than is played in the time before it, from the last maximum of what had arrived and was not played.
-In each tenth of a second of that time, and of the freeze itself, the bytes that are missing are divided among
-causes. What the paths together can never carry is lack of capacity, and what those that are cut would have
-carried is theirs. What subflows had acknowledged while the picture stood still and the application could not
-read waits behind a gap. The rest is divided in proportion to what each path carried less than it could,
-with the cause of its state. An adaptive player's steps down are in `quality`.
+A freeze is a time of 150 ms or more without a new picture, or the whole session if no picture was shown.
+Before a freeze, less data arrived than was played, starting at the last maximum of the data that had arrived
+and was not played. In each tenth of a second of this time and of the freeze, the missing bytes are divided
+among causes. The part that all paths together can never carry counts as lack of capacity. The part that
+interrupted paths would have carried counts for these paths. Bytes that subflows had acknowledged but the
+application could not read during the freeze wait behind a gap. The rest is divided in proportion to the
+unused capacity of each path, with the cause of its state. An adaptive player's steps down are in `quality`.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ def _freezes(
 
 
 def _underflows(own: Mapping[str, Any]) -> list[tuple[float, float]]:
-    """Return when a client's buffer stayed empty: what its discarded pictures are put down to."""
+    """Return the times at which a client's buffer stayed empty, which explain its discarded pictures."""
     duration = next(rows(own["connections"]))["duration_s"]
     events = sorted(rows(own.get("playback", {})), key=lambda row: row["t_s"])
     return stall_times(events, duration)

@@ -25,7 +25,7 @@ Group = tuple[str, str]
 
 
 def read(folder: Path) -> dict[str, dict[str, Any]]:
-    """Return what is known, by a run's identity; a line that was cut off or is damaged counts as none."""
+    """Return the known causes by a run's identity. Incomplete or damaged lines are ignored."""
     path = folder / FILE
     found: dict[str, dict[str, Any]] = {}
     for line in path.read_bytes().split(b"\n") if path.exists() else ():

@@ -1,4 +1,4 @@
-"""An honest client that reads a stream while others do something to the gateway."""
+"""An honest client that reads a stream while other clients attack the gateway."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import time
 
 from uplinks import wait
 
-#: The rate of the stream, Mb/s, and the least that the client may get of it.
+#: The rate of the stream, and the least rate at which the client must receive it, Mb/s.
 RATE_MBPS, LEAST_MBPS = 50, 45
-#: Time between two pieces of the stream, s.
+#: Time between two chunks of the stream, s.
 _STEP_S = 0.01
 #: The shortest time over which a rate means something: a hundred pieces of the stream, s.
 _LEAST_S = 1.0
 
 
 def streams_first(talk):
-    """Return a talk for an origin: a paced stream on its first connection, and `talk` on all others."""
+    """Return a handler for an origin: a paced stream on its first connection, and `talk` on all others."""
     numbers = itertools.count()
 
     def either(connected):
@@ -35,7 +35,7 @@ def streams_first(talk):
 
 
 class Bystander:
-    """The client, which connects before all others; within `with` it reads."""
+    """The honest client. It connects before all others, and reads inside `with`."""
 
     def __init__(self, lab, *, mptcp=True):
         self._socket = lab.connect(mptcp=mptcp)

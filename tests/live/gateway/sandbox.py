@@ -1,7 +1,9 @@
-"""Runs a program under the restrictions of a systemd unit, without systemd: sandbox.py UNIT DENIED... -- COMMAND...
+"""Runs a program under a systemd unit's restrictions, without systemd.
 
-Further system calls may be denied. A call that the unit forbids kills the program, so that no call goes unnoticed whose
-failure the program would survive.
+Usage: sandbox.py UNIT DENIED... -- COMMAND...
+
+DENIED names further system calls to deny. A forbidden call kills the program, so a call is noticed even if
+the program would survive its failure.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from pathlib import Path
 
 #: Actions of libseccomp (seccomp.h).
 _KILL, _ALLOW, _ERRNO = 0x8000_0000, 0x7FFF_0000, 0x0005_0000
-#: Its comparisons: equal, and equal under a mask.
+#: libseccomp's comparisons: equal, and equal under a mask.
 _EQUAL, _MASKED = 4, 7
 _PROT_WRITE, _PROT_EXEC = 2, 4
 
@@ -33,7 +35,7 @@ class Comparison(ctypes.Structure):
 
 
 class Filter:
-    """A filter of system calls: those that are not allowed kill."""
+    """A filter of system calls. A call that is not allowed kills the program."""
 
     def __init__(self):
         self._library = ctypes.CDLL("libseccomp.so.2")
@@ -41,7 +43,7 @@ class Filter:
         self._context = ctypes.c_void_p(self._library.seccomp_init(_KILL))
 
     def add(self, action, name, *comparisons):
-        """Add a rule; calls that this architecture does not have are left out."""
+        """Add a rule. Calls that this architecture does not have are skipped."""
         number = self._library.seccomp_syscall_resolve_name(name.encode())
         if number < 0:
             return
@@ -53,13 +55,13 @@ class Filter:
             sys.exit(f"no rule for {name}: {os.strerror(-code)}")
 
     def load(self):
-        """Put it in force."""
+        """Activate the filter."""
         if code := self._library.seccomp_load(self._context):
             sys.exit(f"no filter: {os.strerror(-code)}")
 
 
 def service(text):
-    """Return the settings of a unit's service, each with its values."""
+    """Return the settings of a unit's `[Service]` section, each with its values."""
     found = {}
     for line in text.partition("[Service]")[2].partition("[Install]")[0].splitlines():
         key, equals, value = line.partition("=")
@@ -69,7 +71,7 @@ def service(text):
 
 
 def expanded(words):
-    """Return the system calls of a list of calls and of systemd's sets."""
+    """Return the system calls in a list of calls and systemd's call sets."""
     calls = set()
     for word in words:
         if not word.startswith("@"):
@@ -95,7 +97,7 @@ def allowed(settings):
 
 
 def restrict(settings, denied):
-    """Put the unit's filters in force."""
+    """Activate the unit's filters."""
     made, calls = Filter(), allowed(settings) - set(denied)
     special = {"socket", "clone3", "unshare", "setns", "mmap", "mprotect", "pkey_mprotect", "shmat"}
     for name in sorted(calls - special):
@@ -103,7 +105,7 @@ def restrict(settings, denied):
     for name in settings["RestrictAddressFamilies"][0].split():
         made.add(_ALLOW, "socket", Comparison(0, _EQUAL, getattr(socket, name), 0))
     assert settings["RestrictNamespaces"] == ["yes"]
-    # As systemd: its arguments cannot be looked at, and the C library then uses `clone`.
+    # Like systemd: seccomp cannot inspect the arguments of `clone3`, so the C library must use `clone`.
     made.add(_ERRNO | errno.ENOSYS, "clone3")
     assert settings["MemoryDenyWriteExecute"] == ["yes"]
     for bit, other in ((0, _PROT_WRITE), (_PROT_EXEC, 0)):
@@ -115,7 +117,7 @@ def restrict(settings, denied):
 
 
 def main(unit, *words):
-    """Run the program."""
+    """Apply the restrictions and run the program."""
     denied, command = words[: words.index("--")], words[words.index("--") + 1 :]
     settings = service(Path(unit).read_text(encoding="utf-8"))
     os.umask(int(settings["UMask"][0], 8))

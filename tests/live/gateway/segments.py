@@ -1,4 +1,4 @@
-"""A client whose segments are written by hand, against the gateway and against this host's kernel."""
+"""A client with hand-written segments, against the gateway and against this host's kernel."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from anabranch.live.testbed import inside
 
 FIN, SYN, RST, ACK = 1, 2, 4, 16
 MPTCP_OPTION = 30
-#: The kernel's address, where it serves as the gateway does.
+#: The address at which the kernel serves for comparison with the gateway.
 KERNEL_V4 = "10.77.1.1"
-#: The network of the clients by hand.
+#: The network of the hand-written clients.
 OWN_NET = "10.77.50"
 MPTCP = 262
 _TUN = struct.pack("16sH22x", b"byhand0", 1 | 0x1000)
 _SETIFF = 0x400454CA
-#: How long a client waits for an answer that may not come, s.
+#: How long a client waits for an answer that may not arrive, s.
 SILENCE_S = 0.15
 
 
 class KernelOrigin(Origin):
-    """A server of the host's kernel in place of a gateway with its origin."""
+    """A server on the host's kernel that replaces the gateway and its origin."""
 
     def __init__(self, space, talk):
         self.talk, self.heard, self.faults, self.accepted = talk, [], [], 0
@@ -43,7 +43,7 @@ class KernelOrigin(Origin):
 
 
 class ByHand:
-    """A device in the client's namespace, from which packets leave as they are written."""
+    """A TUN device in the client's namespace that sends hand-written packets."""
 
     def __init__(self, lab):
         with inside(lab.client.name):
@@ -62,7 +62,7 @@ class ByHand:
         os.write(self._device, packet)
 
     def read(self, port, seconds):
-        """Return the next segment to a port, or None if none comes in time."""
+        """Return the next segment to a port; None if none arrives in time."""
         until = time.monotonic() + seconds
         while True:
             for at, segment in enumerate(self._waiting):
@@ -77,7 +77,7 @@ class ByHand:
 
 
 def _segment(packet):
-    """Return the fields of a segment over IPv4."""
+    """Parse the fields of a TCP segment over IPv4."""
     tcp = packet[(packet[0] & 15) * 4 : struct.unpack("!H", packet[2:4])[0]]
     _, to, seq, ack, offset, flags, window = struct.unpack("!HHIIBBH", tcp[:16])
     length = (offset >> 4) * 4
@@ -103,7 +103,7 @@ def _options(data):
 
 
 class Talker:
-    """One connection by hand."""
+    """One hand-written connection."""
 
     def __init__(self, device, address, window=65_535):
         self.device, self.address, self.window = device, address, window
@@ -113,7 +113,7 @@ class Talker:
         self.ack, self.key, self.keys = 0, random.getrandbits(64) | 1, None
 
     def say(self, flags, options=b"", payload=b"", *, ahead=0, ack=None, window=None):
-        """Send a segment, `ahead` of where the last one ended."""
+        """Send a segment whose sequence number is `ahead` of the end of the last one."""
         options += b"\1" * (-len(options) % 4)
         ack = (self.ack if ack is None else ack) if flags & ACK else 0
         window = self.window if window is None else window
@@ -130,15 +130,15 @@ class Talker:
         self.device.send(ip + tcp)
 
     def hear(self, seconds=HUNG_S):
-        """Return the next segment of the other side."""
+        """Return the next segment from the peer."""
         return self.device.read(self.port, seconds)
 
     def all(self, seconds=SILENCE_S):
-        """Return what the other side says until it has been silent for so long."""
+        """Return the peer's segments until none has arrived for `seconds`."""
         return list(iter(lambda: self.hear(seconds), None))
 
     def open(self, *, multipath=False, options=b"\2\4\5\xb4"):
-        """Complete the handshake; MPTCP has segments without timestamps and SACK."""
+        """Complete the handshake. MPTCP segments carry no timestamps and no SACK."""
         capable = bytes([MPTCP_OPTION, 4, 1, 1]) if multipath else b""
         self.say(SYN, options + capable)
         answer = self.hear()
@@ -154,12 +154,12 @@ class Talker:
         return self
 
     def position(self, whose, offset):
-        """Return the data sequence number of a byte of the stream of a key's host."""
+        """Return the data sequence number of an offset in the stream of one side's key."""
         first = int.from_bytes(hashlib.sha256(struct.pack("!Q", self.keys[whose])).digest()[-8:], "big")
         return first + 1 + offset & (1 << 64) - 1
 
     def data(self, payload, *, heard=0, said=0, **more):
-        """Send data in its turn; of MPTCP's stream so much was heard and said before."""
+        """Send data in order. With MPTCP, `heard` and `said` are the bytes received and sent before."""
         signal = b""
         if self.keys:
             place = struct.pack("!QQ", self.position(1, heard), self.position(0, said))
@@ -169,16 +169,16 @@ class Talker:
         self.seq = self.seq + len(payload) & 0xFFFFFFFF
 
     def acknowledge(self, heard):
-        """Acknowledge so much of the other side's stream of MPTCP."""
+        """Acknowledge the first `heard` bytes of the peer's MPTCP stream."""
         self.say(ACK, bytes([MPTCP_OPTION, 12, 0x20, 0x03]) + struct.pack("!Q", self.position(1, heard)))
 
     def heard_up_to(self, segment):
-        """Move the acknowledgement behind a segment's payload."""
+        """Move the acknowledgement to the end of a segment's payload."""
         self.ack = segment["seq"] + len(segment["payload"]) & 0xFFFFFFFF
 
 
 def brief(segment):
-    """Return flags, payload length and MPTCP subtype of a segment."""
+    """Return the flags, payload length and MPTCP subtype of a segment."""
     letters = "".join(
         name for bit, name in ((SYN, "S"), (FIN, "F"), (RST, "R"), (ACK, "A")) if segment["flags"] & bit
     )

@@ -1,4 +1,4 @@
-"""One short test for each limit; longer ones are in `test_gateway_limits.py`."""
+"""One short test for each limit. Longer tests are in `test_gateway_limits.py`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def refused(gateway, reason):
 
 
 def sends(flood, gateway, packets):
-    """Send packets, and wait until the gateway has taken them."""
+    """Send packets, and wait until the gateway has received them."""
     before = gateway.metrics()[FROM]
     for packet in packets:
         flood.sendto(packet, (V4, 0))
@@ -83,7 +83,7 @@ def test_all_connections(lab):
 
 
 def test_incomplete_handshakes_and_the_share_of_a_source(lab):
-    """Eight SYNs a second are answered beyond the backlog of 4 (`flood.rs`); 20 come within one second or two."""
+    """Beyond the backlog of 4, eight SYNs a second are answered (`flood.rs`). 20 arrive within 1 s or 2 s."""
     arguments = ("--backlog", "4", "--half-open", "500 ms")
     with Origin(lab.host, echo), lab.gateway(*arguments) as gateway, raw(lab) as flood:
         floods = [syn("10.77.1.9", 1024 + number, OPTIONS) for number in range(24)]
@@ -92,13 +92,13 @@ def test_incomplete_handshakes_and_the_share_of_a_source(lab):
         sends(flood, gateway, floods[4:])
         assert 4 <= refused(gateway, "flood") <= 12
         assert gateway.metrics()["half_open_connections"] == 4
-        # Another source is let in by a cookie, with MPTCP.
+        # Another source gets in with a SYN cookie, and uses MPTCP.
         with lab.connect() as client:
             assert exchange(client, b"served") == b"served"
         assert gateway.records(1)[0]["protocol"] == "mptcp"
         wait(lambda: gateway.metrics()["half_open_connections"] == 0, "they are forgotten")
         assert refused(gateway, "half-open") == 4
-        # With room in the backlog nothing is dropped.
+        # While the backlog has room, nothing is dropped.
         before = refused(gateway, "flood")
         sends(flood, gateway, [syn("10.77.1.9", 3000 + number, OPTIONS) for number in range(3)])
         assert refused(gateway, "flood") == before
@@ -106,7 +106,7 @@ def test_incomplete_handshakes_and_the_share_of_a_source(lab):
 
 @pytest.mark.parametrize("known", [True, False], ids=["known-token", "guessed-tokens"])
 def test_joins(lab, known):
-    """At most one answer to a join with the token, and 64 a second to guesses; the connection goes on."""
+    """A known token draws one answer for each join, and guesses 64 a second. The connection goes on."""
     lab.second_path()
     with Origin(lab.host, echo), lab.gateway() as gateway, raw(lab) as flood, lab.connect() as victim:
         assert exchange_one(victim)
@@ -127,7 +127,7 @@ def test_joins(lab, known):
 
 
 def test_bytes_held_by_a_connection(lab):
-    """`--send-buffer` for its one subflow, and 448 KiB between the buffers: the guide's figures."""
+    """The bound is `--send-buffer` for the one subflow and 448 KiB between the buffers, as in the guide."""
     down = pattern(4 << 20)
     with (
         Origin(lab.host, answers(down)),
@@ -135,7 +135,7 @@ def test_bytes_held_by_a_connection(lab):
         lab.connect(receive_buffer=1 << 14) as client,
     ):
         client.shutdown(socket.SHUT_WR)
-        # The origin has begun, and the client reads nothing.
+        # The origin has started to send, and the client reads nothing.
         wait(lambda: gateway.metrics()["held_bytes"] > 100_000, "much is held")
         held = [gateway.metrics()["held_bytes"] for _ in range(20)]
         assert max(held) <= (256 + 448) << 10
@@ -175,7 +175,7 @@ def test_an_echo_is_answered(lab):
 
 
 def test_counters_of_connections(lab):
-    """Of two connections of MPTCP and one of TCP, while they are open and when they are over."""
+    """The counters of two MPTCP connections and one TCP connection, while open and after they end."""
     down = pattern(50_000)
     sizes = [(True, 3_000), (True, 7), (False, 200)]
 
@@ -218,6 +218,6 @@ def test_counters_of_connections(lab):
     for record in records:
         (path,) = record["path"]
         assert (path["up"], path["down"]) == (int(record["up"]), 50_000)
-    # A packet of 50,000 bytes is one on a device that cuts it; acknowledgements and ends go both ways.
+    # The device segments a packet of 50,000 bytes, which counts once. ACKs and FINs travel both ways.
     for way in (FROM, TO):
         assert between[way] < after[way] < 400

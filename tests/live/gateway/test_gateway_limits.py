@@ -57,7 +57,7 @@ def raw(lab):
 
 
 def spoken(connected):
-    """Return a connection whose client has been answered: it does not give way to another one."""
+    """Return a connection whose client has been answered, so that it does not give way to another one."""
     connected.sendall(b"x")
     assert connected.recv(1) == b"x"
     return connected

@@ -1,4 +1,4 @@
-"""The log of the gateway: outputs that fail cost lines and no connection; SIGHUP opens it again."""
+"""The gateway's log: failing outputs lose lines but no connection, and SIGHUP opens the log again."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from bystander import LEAST_MBPS, Bystander, streams_first
 from uplinks import Origin, echo, exchange, record, wait
 
 _DROPPED, _WRITTEN = (f'log_lines_total{{outcome="{it}"}}' for it in ("dropped", "written"))
-#: The least that a pipe can hold: a page.
+#: The smallest capacity of a pipe: one page.
 _PIPE_BYTES = 4096
 
 
 @contextmanager
 def full_disk():
-    """Yield an output for which there is no space."""
+    """Yield an output without free space."""
     with Path("/dev/full").open("w", encoding="ascii") as output:
         yield output
 
 
 @contextmanager
 def unread():
-    """Yield a pipe that nobody reads."""
+    """Yield a pipe that is not read."""
     reader, writer = os.pipe()
     fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
     yield writer
@@ -38,7 +38,7 @@ def unread():
 
 @contextmanager
 def without_reader():
-    """Yield a pipe whose reader is gone."""
+    """Yield a pipe whose reader has closed it."""
     reader, writer = os.pipe()
     os.close(reader)
     yield writer
@@ -46,14 +46,14 @@ def without_reader():
 
 
 def serves(lab, times):
-    """Serve short connections, each of which becomes a line of the log."""
+    """Serve short connections. Each adds a line to the log."""
     for _ in range(times):
         with lab.connect() as client:
             assert exchange(client, b"1234567served") == b"1234567served"
 
 
 def ends(gateway):
-    """End a gateway, whose log must not keep it."""
+    """Stop a gateway. Its log must not delay this."""
     gateway.terminate()
     assert gateway.wait_end() == 0
 
@@ -107,7 +107,7 @@ def test_sighup_opens_the_log_again_and_reads_the_limits_again(lab, tmp_path):
         served()
         wait(lambda: log.exists() and log.read_text(encoding="ascii"), "the first line")
         log.rename(old)
-        # What is wrong is told, and nothing changes.
+        # A faulty file is reported, and the limits do not change.
         limits.write_text("per_sorce = 3\nmemory = 1\n", encoding="utf-8")
         hang_up("the limits stay as they were")
         told = "".join(gateway.notes)

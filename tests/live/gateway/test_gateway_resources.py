@@ -1,4 +1,4 @@
-"""The gateway on a host without descriptors or ports, and with an origin that does not answer."""
+"""The gateway on a host without free descriptors or ports, and with an origin that does not answer."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from uplinks import CLIENT_V4, METRICS_PORT, V4, Origin, echo, exchange, wait
 
 from anabranch.live.gateway import _OTHER_DESCRIPTORS
 
-#: An address that the host routes to a neighbour who does not exist.
+#: An address that the host routes to a neighbour that does not exist.
 NOWHERE = "10.99.0.9"
 
 
 def limited(soft, hard):
-    """Return the words under which a program has so many descriptors."""
+    """Return the command prefix that limits a program's descriptors."""
     return ("prlimit", f"--nofile={soft}:{hard}", "--")
 
 
 def asks(client, said=b"x"):
-    """Return whether the origin echoes what a client says; False when the connection is reset."""
+    """Return whether the origin echoes the client's data; False if the connection is reset."""
     try:
         client.sendall(said)
         return client.recv(len(said)) == said
@@ -34,7 +34,7 @@ def asks(client, said=b"x"):
 
 
 def is_reset(client):
-    """Return whether a client cannot say anything any more."""
+    """Return whether the client's connection has been reset."""
     try:
         client.sendall(b"x")
     except ConnectionError:
@@ -48,7 +48,7 @@ def test_too_few_descriptors_for_all_connections_are_an_error_at_the_start(lab):
     assert done.returncode == 2
     assert "error: 1024 connections need 1088 descriptors; the limit is 64 (--connections)" in done.stderr
     assert "LimitNOFILE=1088" in done.stderr
-    # A hard limit that is enough is made use of.
+    # The gateway raises its limit to a sufficient hard limit.
     needed = 10 + _OTHER_DESCRIPTORS
     with Origin(lab.host, echo), lab.gateway("--connections", "10", under=limited(20, needed)) as gateway:
         assert resource.prlimit(gateway.process.pid, resource.RLIMIT_NOFILE) == (needed, needed)
@@ -61,7 +61,7 @@ def test_without_descriptors_the_metrics_answer_and_those_who_are_served_go_on(l
         stack.enter_context(Origin(lab.host, streams_first(echo)))
         gateway = stack.enter_context(lab.gateway("--connect-timeout", "300 ms"))
         bystander = stack.enter_context(Bystander(lab))
-        # From now on it has as many as are open.
+        # The gateway gets no descriptors beyond those that are open now.
         most = max(gateway.open_descriptors()) + 1
         resource.prlimit(gateway.process.pid, resource.RLIMIT_NOFILE, (most, most))
         rate = bystander.meter()
@@ -96,7 +96,7 @@ def test_a_client_without_a_free_port_waits_for_one_or_is_reset(lab):
         assert (record["end"], record["errno"]) == ("no-socket", "EADDRNOTAVAIL")
         with lab.connect() as waits:
             waits.sendall(b"x")
-            # On loopback the kernel gives a port in TIME_WAIT away after a second (`net.ipv4.tcp_tw_reuse`).
+            # On loopback the kernel reuses a port in TIME_WAIT after a second (`net.ipv4.tcp_tw_reuse`).
             served.pop().close()
             assert waits.recv(1) == b"x"
         assert gateway.metrics()['connections_ended_total{reason="no-socket"}'] == 1
@@ -108,7 +108,7 @@ def test_an_origin_that_does_not_answer_is_given_up(lab, second):
     lab.host.run("ip route add 10.99.0.0/24 dev up2")
     lab.host.run(f"ip neigh add {NOWHERE} lladdr 02:00:00:00:00:99 dev up2")
     places = (f"{NOWHERE}:8080", "127.0.0.1:8080")[: 2 if second else 1]
-    # The name server of a test: the origin's addresses in this order.
+    # A stub for name resolution that returns the origin's addresses in this order.
     resolves = (
         "import runpy, sys; from anabranch.live import gateway; "
         f"gateway.resolve = lambda _: {places}; del sys.argv[1:4]; "
@@ -152,7 +152,7 @@ def test_silent_visitors_do_not_keep_others_from_the_metrics(lab):
         assert gateway.descriptors() <= before + 16
         time.sleep(1)
         assert rate() >= LEAST_MBPS
-        # None of them outlives its time of 5 s, not even those that go on sending.
+        # Each visitor is closed after 5 s, including those that keep sending.
         wait(lambda: gateway.descriptors() <= before, "the silent visitors are gone", seconds=10)
 
 
@@ -167,7 +167,7 @@ def test_metrics_beyond_loopback_are_warned_of(lab):
 
 
 def closes_at_once(connected):
-    """Close without having read anything, before anything has come."""
+    """Close without reading, before any data has arrived."""
 
 
 @pytest.mark.parametrize("mptcp", [True, False], ids=["mptcp", "tcp"])
@@ -183,7 +183,7 @@ def test_an_origin_that_closes_and_resets_later_data_frees_its_slot(lab, mptcp):
         (record,) = gateway.records(1)
         assert (record["end"], record["errno"]) == ("origin-broke", "EPIPE")
         assert gateway.metrics()['connections_ended_total{reason="origin-broke"}'] == 1
-        # The slot was freed long before the 5 s that a client may take for an answer.
+        # The slot is freed well before the 5 s that a client may take to acknowledge the answer.
         assert float(record["seconds"]) < 4
         wait(lambda: is_reset(client), "the client is told")
         assert rate() >= LEAST_MBPS

@@ -1,6 +1,6 @@
-"""Segments that no ordinary client sends: the gateway answers them as this host's kernel and the RFCs do.
+"""Unusual segments: the gateway answers them as this host's kernel and the RFCs do.
 
-Each is played to the kernel first. `docs/adversity.md` lists the differences that remain.
+Each segment is sent to the kernel first. `docs/adversity.md` lists the remaining differences.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PLAIN = ("SA", 0, None)
 
 
 def both(lab, talk, script):
-    """Return what the script finds at the kernel and at the gateway, whose origin talks alike."""
+    """Run a script against the kernel and the gateway, with equal origins. Return both results."""
     device = ByHand(lab)
     try:
         with KernelOrigin(lab.host, talk), Origin(lab.host, talk), lab.gateway():
@@ -32,7 +32,8 @@ def both(lab, talk, script):
 ODD = [
     # RFC 9293 section 3.1, MUST-7; tcp_parse_options: lengths below two, and beyond the header.
     *([kind, length, 1, 1] for kind in (MPTCP_OPTION, 8, 253) for length in (0, 1, 255)),
-    # MP_CAPABLE of another segment ("strict size checking"), and beside MP_JOIN (subflow_check_req).
+    # MP_CAPABLE in the form of another segment ("strict size checking"), and with MP_JOIN
+    # (subflow_check_req).
     [MPTCP_OPTION, 12, 1, 1, *range(8)],
     [MPTCP_OPTION, 20, 1, 1, *range(16)],
     [*CAPABLE, MPTCP_OPTION, 12, 0x10, 1, *range(8)],
@@ -80,7 +81,7 @@ def test_a_report_of_a_failed_checksum_is_answered(lab):
         made.acknowledge(1)
         made.all()
         made.say(ACK, bytes([MPTCP_OPTION, 12, 0x60, 0]) + struct.pack("!Q", made.position(1, 1)))
-        # The kernel puts a DSS before it.
+        # The kernel puts a DSS option before MP_FAIL.
         return any(FAIL << 4 in said["signals"] for said in made.all())
 
     assert both(lab, echo, script) == [True, True]
@@ -94,7 +95,7 @@ def test_a_newer_segment_closes_the_window_though_it_acknowledges_nothing_new(la
         made.data(b"hello world", window=0)
         closed = sum(len(said["payload"]) for said in made.all(0.5))
         made.say(ACK, window=8)
-        # The override timeout of 200 ms sends what fits.
+        # After the override timeout of 200 ms, the data that fits is sent.
         opened = [said for said in made.all(1.0) if said["payload"]]
         edges = {said["seq"] + len(said["payload"]) - made.ack & 0xFFFFFFFF for said in opened}
         return closed, edges
@@ -103,7 +104,7 @@ def test_a_newer_segment_closes_the_window_though_it_acknowledges_nothing_new(la
 
 
 def test_a_window_below_two_segments_is_used_in_halves(lab):
-    """RFC 9293 section 3.8.6.2.1, condition 3; tcp_bound_to_half_wnd: 1152 bytes are told, 576 sent."""
+    """RFC 9293 section 3.8.6.2.1, condition 3; tcp_bound_to_half_wnd: of 1152 bytes, 576 are used."""
     data = pattern(12_000)
 
     def says(connected):

@@ -1,4 +1,4 @@
-"""Attackers that hold memory or slots of the gateway, and an honest client beside them."""
+"""Attackers that hold the gateway's memory or slots, and an honest client that must be served."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ _GAVE_WAY = 'connections_ended_total{reason="gave-way"}'
 
 
 def assert_served(client, seconds=2.0):
-    """Assert that the honest client receives its stream for so long."""
+    """Assert that the honest client receives its stream for this time."""
     rate = client.meter()
     time.sleep(seconds)
     assert rate() >= LEAST_MBPS
 
 
 def pours(connected):
-    """Send without end."""
+    """Send data without end."""
     piece = bytes(MIB)
     while True:
         connected.sendall(piece)
 
 
 def reads_nothing(connected):
-    """Wait for as long as the client lets it."""
+    """Wait until the connection is closed, without reading."""
     with suppress(OSError):
         while connected.fileno() >= 0:
             time.sleep(0.1)
@@ -47,7 +47,7 @@ def more_sources(lab):
 
 
 def sources_of_one_site(lab, count):
-    """Give the client addresses in so many IPv6 /64 of one /48."""
+    """Give the client one address in each of `count` IPv6 /64 of one /48."""
     lab.host.run("ip -6 route add fd77:50::/48 via fd77:1::2 dev up1")
     found = [f"fd77:50:0:{number:x}::1" for number in range(1, count + 1)]
     for address in found:
@@ -56,7 +56,7 @@ def sources_of_one_site(lab, count):
 
 
 def greedy(lab, stack, sources, each, **more):
-    """Open connections that ask the origin for its bytes."""
+    """Open connections that request the origin's data."""
     found = []
     for source in sources:
         for _ in range(each):
@@ -67,7 +67,7 @@ def greedy(lab, stack, sources, each, **more):
 
 
 def read_until(connections, least):
-    """Read so many bytes of each connection, all at the same time, until it is reset."""
+    """Read at least `least` bytes from each connection, all at the same time, or until it is reset."""
 
     def reads(connected):
         left = least
@@ -87,7 +87,7 @@ def open_connections(counted):
 
 
 def assert_reset_beside(gateway, client, least=1):
-    """Assert that connections are reset for memory, while the honest client is served."""
+    """Assert that connections are reset because memory is short, while the honest client is served."""
     for _ in range(3):
         assert_served(client)
     wait(lambda: gateway.metrics()[_RESET] >= least, "connections above their share are reset")
@@ -97,7 +97,7 @@ def assert_reset_beside(gateway, client, least=1):
 
 
 def test_clients_that_stop_reading_are_reset_and_nobody_else_waits(lab):
-    """Two hundred of them stopped everybody; with less memory sixteen do."""
+    """With the default memory, 200 such clients once blocked all others. With less memory 16 are enough."""
     with ExitStack() as stack:
         stack.enter_context(Origin(lab.host, streams_first(pours)))
         gateway = stack.enter_context(lab.gateway("--memory", "16 MiB"))
@@ -145,7 +145,7 @@ def test_sources_of_one_site_of_ipv6_have_four_shares_and_no_more(lab):
 
 @pytest.mark.slow
 def test_clients_whose_uploads_wait_are_reset(lab):
-    """Their origin reads nothing: what they send waits in the gateway, which cannot stop them."""
+    """The origin reads nothing, so the uploads wait in the gateway, which cannot stop the clients."""
     with ExitStack() as stack:
         stack.enter_context(Origin(lab.host, streams_first(reads_nothing)))
         gateway = stack.enter_context(lab.gateway("--memory", "16 MiB"))
@@ -166,7 +166,7 @@ def test_clients_whose_uploads_wait_are_reset(lab):
 
 @pytest.mark.slow
 def test_multipath_clients_that_stop_reading_are_reset(lab):
-    """Each subflow has a send buffer of its own: what all of them hold counts as their connection's."""
+    """Each subflow has its own send buffer. The sum over the subflows counts for the connection."""
     lab.second_path()
     with ExitStack() as stack:
         stack.enter_context(Origin(lab.host, streams_first(pours)))
@@ -221,7 +221,7 @@ def test_the_oldest_silent_client_gives_way(lab):
             silent[0].recv(1)
         assert gateway.metrics()[_GAVE_WAY] == 1
         assert any(record["end"] == "gave-way" for record in gateway.records(2))
-        # The others have kept their slots.
+        # The other clients have kept their slots.
         for connected in (spoke, *silent[1:]):
             connected.sendall(b"y")
             assert connected.recv(1) == b"y"
@@ -266,7 +266,7 @@ def test_silent_clients_keep_nobody_out(lab):
 
 @pytest.mark.slow
 def test_clients_with_half_a_request_give_way_to_other_sources(lab):
-    """They have sent a byte, so that their slots are their own; after ten seconds they stand still."""
+    """The clients have sent a byte, so their slots are kept. After ten seconds they stand still."""
     with ExitStack() as stack:
         stack.enter_context(Origin(lab.host, streams_first(echo)))
         gateway = stack.enter_context(lab.gateway("--connections", "32", "--per-source", "16"))
@@ -293,7 +293,7 @@ def test_the_origin_is_connected_when_the_client_has_spoken(lab):
     ):
         assert exchange(client, b"served") == b"served"
         assert origin.accepted == 1
-        # A client that finishes without a byte is passed on too.
+        # If a client finishes without sending a byte, the origin is connected too.
         silent.shutdown(socket.SHUT_WR)
         assert drained(silent) == b""
         assert [record["end"] for record in gateway.records(2)] == ["finished"] * 2

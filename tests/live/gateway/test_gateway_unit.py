@@ -1,4 +1,4 @@
-"""The gateway under the restrictions of the unit that `--setup-print` prints."""
+"""The gateway under the restrictions of the systemd unit that `--setup-print` prints."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MOUNTS = (
     # A checkout in /tmp would be hidden, from the program itself too.
     *([] if Path(sys.prefix).is_relative_to("/tmp") else ["mount -t tmpfs tmpfs /tmp"]),
 )
-#: The end of the words that mount.
+#: The end of the command that mounts.
 _MARK = 'exec "$@"'
 
 
@@ -38,13 +38,13 @@ def unit(lab):
 
 
 def restricted(lab, tmp_path, *denied):
-    """Return the words under which a program runs as systemd would start it."""
+    """Return the command prefix that starts a program as systemd would."""
     text = unit(lab)
     settings = service(text)
     assert settings["User"] == ["nobody"]
     assert settings["CapabilityBoundingSet"] == [""]
     assert settings["PrivateUsers"] == settings["NoNewPrivileges"] == ["yes"]
-    # Where the file system is read-only and /tmp is the program's own, this place is still to be read.
+    # This place can be read although the file system is read-only and the program has its own /tmp.
     place = Path("/dev/shm") / f"anabranch-{os.getpid()}"
     place.mkdir(exist_ok=True)
     place.chmod(0o755)
@@ -89,7 +89,7 @@ def test_it_serves_under_all_that_the_unit_forbids(lab, tmp_path):
 
 
 def is_served(lab, under):
-    """Return whether a gateway that is started so serves a client and outlives it."""
+    """Return whether a gateway with this command prefix serves a client and keeps running."""
     try:
         with (
             Origin(lab.host, echo),

@@ -189,7 +189,7 @@ class Gateway:
         return [record(line) for line in self.lines]
 
     def visit(self):
-        """Return a socket that is connected to where the metrics are."""
+        """Return a socket that is connected to the metrics."""
         visitor = self._space.socket()
         visitor.settimeout(HUNG_S)
         visitor.connect(("127.0.0.1", METRICS_PORT))
@@ -210,7 +210,7 @@ class Gateway:
         return int(re.search(r"VmRSS:\s+(\d+)", status)[1])
 
     def open_descriptors(self):
-        """Return the numbers of the descriptors that it has open."""
+        """Return the numbers of the gateway's open descriptors."""
         return [int(path.name) for path in Path(f"/proc/{self.process.pid}/fd").iterdir()]
 
     def descriptors(self):

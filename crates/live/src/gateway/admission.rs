@@ -1,9 +1,9 @@
-//! Slots: the most connections in all, of a source and of a site, and which connection gives way to a new one.
+//! Slots: limits for all connections, for a source and for a site, and the choice of a connection that gives way.
 //!
-//! A slot is provisional while its client is *silent*: it has completed the handshake and sent no byte. If all slots are
-//! taken, in all or of the newcomer's source or site, the oldest silent connection among them gives way. If none is
-//! silent and all slots of the gateway are taken, a connection that stands still gives way, of the source that has the
-//! most slots; but only to a source that has at least two fewer.
+//! A slot is provisional while its client is *silent*: the handshake is complete, but the client has sent no byte. If
+//! the gateway, the source or the site of a new connection has no free slot, the oldest silent connection of that group
+//! gives way. If none is silent and the whole gateway is full, a stalled connection of the source with the most slots
+//! gives way. This happens only if the new connection's source has at least two slots fewer.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,9 +20,9 @@ pub(super) enum Refusal {
     Connections,
     /// Its source has as many as it may have.
     Source,
-    /// Its site has as many as it may have.
+    /// The site has reached its limit.
     Site,
-    /// Memory is short, and its source holds more than its share.
+    /// Memory is short, and the source holds more than its share.
     Memory,
     /// Its handshake was not complete in time.
     HalfOpen,
@@ -75,11 +75,11 @@ pub struct Limits {
     pub memory: u64,
 }
 
-/// Connections that share a limit.
+/// Connections that share one limit.
 #[derive(Debug, Default)]
 struct Group {
     count: u32,
-    /// Those whose client has sent no byte, the oldest first.
+    /// Connections whose client has sent no byte, oldest first.
     silent: BTreeSet<u64>,
 }
 
@@ -89,7 +89,7 @@ impl Group {
         self.silent.insert(number);
     }
 
-    /// True when nobody is left.
+    /// Removes a connection. Returns whether the group is empty now.
     fn leave(&mut self, number: u64) -> bool {
         self.count -= 1;
         self.silent.remove(&number);
@@ -97,15 +97,15 @@ impl Group {
     }
 }
 
-/// The outcome of a request for a slot.
+/// The slot that a new connection would get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Slot {
     Free,
-    /// It is free when this connection has gone.
+    /// The slot of this connection, which must give way.
     TakenBy(u64),
 }
 
-/// The connections that have a slot. A number is given once, and later connections have larger ones.
+/// The connections that have a slot. Numbers are unique and increase with time.
 #[derive(Debug)]
 pub(super) struct Admission {
     limits: Limits,
@@ -114,7 +114,7 @@ pub(super) struct Admission {
     sites: BTreeMap<IpAddr, Group>,
     /// The source of each connection.
     members: BTreeMap<u64, IpAddr>,
-    /// Connections that stand still, those of the source with the most slots first.
+    /// Stalled connections; those of the source with the most slots come first.
     stalled: Vec<u64>,
     refused: [u64; Refusal::ALL.len()],
 }
@@ -132,20 +132,20 @@ impl Admission {
         }
     }
 
-    /// Changes the limits. Connections beyond new ones stay.
+    /// Sets the limits. Existing connections stay even if they exceed them.
     pub(super) fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
     }
 
-    /// Whether a connection from this address would have a slot; a refusal is counted. Nothing gives way yet.
+    /// Returns whether a connection from an address would get a slot. Counts a refusal, and removes no connection.
     pub(super) fn admits(&mut self, from: IpAddr) -> bool {
         self.find(from).map_err(|refusal| self.refuse(refusal)).is_ok()
     }
 
-    /// Takes a slot for a connection. Returns the one that has to give way, if any: it has no slot any more.
+    /// Takes a slot for a connection. Returns the connection that gives way, if any; it no longer has a slot.
     ///
     /// # Errors
-    /// There is no slot. The refusal is counted.
+    /// Returns the reason if there is no slot. The refusal is counted.
     pub(super) fn enter(&mut self, number: u64, from: IpAddr) -> Result<Option<u64>, Refusal> {
         let slot = self.find(from).inspect_err(|refusal| self.refuse(*refusal))?;
         let gives_way = match slot {
@@ -163,7 +163,7 @@ impl Admission {
         Ok(gives_way)
     }
 
-    /// The client of a connection has sent a byte.
+    /// Records that a connection's client has sent a byte.
     pub(super) fn note_heard(&mut self, number: u64) {
         if self.all.silent.remove(&number)
             && let Some(source) = self.members.get(&number)
@@ -175,7 +175,7 @@ impl Admission {
         }
     }
 
-    /// A connection is over, or has given way before.
+    /// Releases the slot of a connection. Does nothing if it has given way before.
     pub(super) fn leave(&mut self, number: u64) {
         let Some(source) = self.members.remove(&number) else { return };
         self.all.leave(number);
@@ -186,7 +186,7 @@ impl Admission {
         }
     }
 
-    /// Notes the connections that stand still, each with the time since which it does.
+    /// Stores the stalled connections, each with the time since which it has been stalled.
     pub(super) fn note_stalled(&mut self, stalled: impl IntoIterator<Item = (Instant, u64)>) {
         let known = stalled.into_iter().filter(|(_, number)| self.members.contains_key(number));
         let mut stalled: Vec<_> = known.collect();
@@ -195,12 +195,12 @@ impl Admission {
         self.stalled = stalled.into_iter().map(|(_, number)| number).collect();
     }
 
-    /// Whether so many slots are taken that it matters which connections stand still.
+    /// Returns whether the slots are nearly full, so that stalled connections must be known.
     pub(super) fn is_crowded(&self) -> bool {
         self.all.count >= self.limits.connections / 4 * 3
     }
 
-    /// The slots of a connection's source.
+    /// Returns the number of slots of a connection's source.
     fn slots_beside(&self, number: u64) -> u32 {
         self.members.get(&number).map_or(0, |source| self.slots_of(*source))
     }
@@ -209,7 +209,7 @@ impl Admission {
         self.sources.get(&source).map_or(0, |it| it.count)
     }
 
-    /// The slot that a connection from an address would have.
+    /// Finds the slot that a connection from an address would get.
     fn find(&self, from: IpAddr) -> Result<Slot, Refusal> {
         let from = source(from);
         let Limits { connections, per_source, per_site, .. } = self.limits;
@@ -220,7 +220,7 @@ impl Admission {
             (of_site, per_site, Refusal::Site),
             (Some(&self.all), connections, Refusal::Connections),
         ];
-        // One that gives way frees a slot of the larger groups too.
+        // A connection that gives way also frees a slot of the larger groups.
         for (group, limit, refusal) in groups {
             let Some(group) = group.filter(|it| it.count >= limit) else { continue };
             let silent = group.silent.first().copied();
@@ -230,7 +230,7 @@ impl Admission {
         Ok(Slot::Free)
     }
 
-    /// The connection that stands still and gives way to a source.
+    /// Returns the stalled connection that gives way to a new one from a source.
     fn stalled_for(&self, from: IpAddr) -> Option<u64> {
         // One that has gone has no slots.
         let others = self.slots_of(from) + 1;
@@ -242,7 +242,7 @@ impl Admission {
         self.refused[refusal as usize] += 1;
     }
 
-    /// How often somebody was refused for a reason.
+    /// Returns how often connections were refused for a reason.
     pub(super) fn refused(&self, refusal: Refusal) -> u64 {
         self.refused[refusal as usize]
     }
@@ -318,14 +318,14 @@ mod tests {
             assert_eq!(admission.enter(number, ip(from)), Ok(None));
         }
         admission.note_heard(1);
-        // Its own source is full: the oldest of that. Of all the oldest otherwise.
+        // If the source is full, its oldest connection gives way, and otherwise the oldest of all.
         assert_eq!(admission.enter(5, ip("192.0.2.2")), Ok(Some(2)));
         assert_eq!(admission.enter(6, ip("192.0.2.4")), Ok(Some(3)));
         for number in [4, 5, 6] {
             admission.note_heard(number);
         }
         assert_eq!(admission.enter(7, ip("192.0.2.5")), Err(Refusal::Connections));
-        // One that gave way has left already.
+        // A connection that gave way has already left.
         admission.leave(3);
         assert_eq!(admission.all.count, 4);
     }
@@ -363,7 +363,7 @@ mod tests {
         admission.note_stalled([(at(1), 1), (at(3), 2), (at(2), 3)]);
         assert_eq!(admission.enter(5, ip("192.0.2.9")), Ok(Some(3)));
         admission.note_heard(5);
-        // Two against one are as equal as can be.
+        // Two slots against one cannot be divided more evenly.
         assert_eq!(admission.enter(6, ip("192.0.2.1")), Err(Refusal::Connections));
         assert_eq!(admission.enter(6, ip("192.0.2.8")), Ok(Some(2)));
     }

@@ -1,4 +1,4 @@
-//! The origin's addresses, tried one after the other for one connection, sans-IO.
+//! Connection attempts to the origin: its addresses are tried one after the other. Sans-IO.
 
 use std::net::SocketAddr;
 
@@ -9,17 +9,17 @@ use crate::errno::{Named, is_exhausted};
 
 use super::record::End;
 
-/// Time between two notes to the operator that the host has no socket to give.
+/// The least time between two notes to the operator about a shortage of sockets.
 const NOTE_EVERY: Duration = Duration::from_secs(60);
 
-/// Decides when the operator is told that the host has no socket to give.
+/// Limits how often the operator is notified that the host has no socket left.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Shortage {
     noted: Option<Instant>,
 }
 
 impl Shortage {
-    /// The note about an error of a socket; `None` if it is no shortage, or if there was a note a short time ago.
+    /// Returns a note about a socket error. Returns `None` if it is no shortage, or if the last note is too recent.
     pub(super) fn note(&mut self, now: Instant, error: Errno) -> Option<String> {
         if !is_exhausted(error) || self.noted.is_some_and(|at| now.since(at) < NOTE_EVERY) {
             return None;
@@ -35,39 +35,39 @@ impl Shortage {
     }
 }
 
-/// What follows from a failed attempt to connect.
+/// The next step after a failed attempt to connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum After {
-    /// The next address is tried at once.
+    /// Try the next address at once.
     Next,
-    /// The host has no socket to give: the same address is tried again later.
+    /// The host has no socket left: try the same address again later.
     Later,
-    /// The connection is over.
+    /// Close the connection.
     End(End),
 }
 
-/// The attempts of one connection.
+/// The connection attempts of one client's connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Calling {
-    /// Addresses that have been tried.
+    /// The number of addresses that have been tried.
     tried: usize,
-    /// The longest that an attempt may take, and the longest wait for a socket.
+    /// The longest time for one attempt, and the longest wait for a socket.
     limit: Duration,
-    /// When the attempt at hand has taken too long.
+    /// The deadline of the current attempt.
     until: Option<Instant>,
-    /// The host had no socket to give: when the connection is given up.
+    /// The deadline of the wait for a socket; set while the host has none.
     waits_until: Option<Instant>,
-    /// The last error.
+    /// The error of the last failed attempt.
     error: Option<Errno>,
 }
 
 impl Calling {
-    /// No attempt yet; each may take as long as `limit`.
+    /// Creates the state before the first attempt. Each attempt may take as long as `limit`.
     pub(super) fn new(limit: Duration) -> Self {
         Self { tried: 0, limit, until: None, waits_until: None, error: None }
     }
 
-    /// The address of the next attempt, which begins now; `None` if all have been tried.
+    /// Starts the next attempt and returns its address; `None` if all addresses have been tried.
     pub(super) fn next(&mut self, now: Instant, addresses: &[SocketAddr]) -> Option<SocketAddr> {
         self.until = None;
         let address = addresses.get(self.tried)?;
@@ -76,7 +76,7 @@ impl Calling {
         Some(*address)
     }
 
-    /// An attempt has failed.
+    /// Records that the current attempt failed with an error, and returns the next step.
     pub(super) fn fail(&mut self, now: Instant, error: Errno) -> After {
         self.until = None;
         self.error = Some(error);
@@ -92,22 +92,22 @@ impl Calling {
         After::Later
     }
 
-    /// The attempt has succeeded.
+    /// Records that the current attempt succeeded.
     pub(super) fn succeed(&mut self) {
         (self.until, self.waits_until, self.error) = (None, None, None);
     }
 
-    /// Whether the attempt at hand has taken too long.
+    /// Returns whether the current attempt has passed its deadline.
     pub(super) fn is_late(&self, now: Instant) -> bool {
         self.until.is_some_and(|until| until <= now)
     }
 
-    /// Whether an attempt waits for the host to have a socket.
+    /// Returns whether the next attempt waits until the host has a socket.
     pub(super) fn waits(&self) -> bool {
         self.until.is_none() && self.waits_until.is_some()
     }
 
-    /// The last error of an attempt.
+    /// Returns the error of the last failed attempt.
     pub(super) fn error(&self) -> Option<Errno> {
         self.error
     }

@@ -89,7 +89,7 @@ impl Gateway<'_> {
         self.touched.insert(number);
     }
 
-    /// A client has sent its first byte, or has finished without one.
+    /// Handles the first byte of a client, or its end without one.
     fn note_heard(&mut self, now: Instant, number: u64, event: Event) {
         if event == Event::Readable {
             self.admission.note_heard(number);
@@ -100,8 +100,8 @@ impl Gateway<'_> {
         }
     }
 
-    /// Connects to the origin at the next of its addresses. If none is left, the client is reset; if the host has no
-    /// socket to give, the connection waits for one.
+    /// Connects to the next address of the origin. If no address is left, the client is reset. If the host has no
+    /// socket left, the connection waits for one.
     fn call(&mut self, now: Instant, number: u64) {
         let Some(served) = self.served.get_mut(&number) else { return };
         served.origin = None;
@@ -132,7 +132,7 @@ impl Gateway<'_> {
         self.fail(number, End::OriginRefused);
     }
 
-    /// An attempt to connect to the origin has failed: the next address is tried.
+    /// Handles a failed attempt to connect to the origin: tries the next address.
     fn call_failed(&mut self, now: Instant, number: u64, error: Errno) {
         let Some(served) = self.served.get_mut(&number) else { return };
         self.metrics.note_origin_error(error);
@@ -141,7 +141,7 @@ impl Gateway<'_> {
         }
         match served.calling.fail(now, error) {
             After::Next => self.call(now, number),
-            // It is tried again by `expire`.
+            // `expire` tries again later.
             After::Later => served.origin = None,
             After::End(end) => {
                 served.error = Some(error);
@@ -238,7 +238,7 @@ impl Gateway<'_> {
         }
     }
 
-    /// The origin neither reads nor writes any more. If it had sent its whole answer, the client still gets that.
+    /// The origin no longer reads or writes. If it has sent its whole answer, the client still receives the answer.
     fn lose_origin(&mut self, now: Instant, number: u64) {
         let Some(served) = self.served.get_mut(&number) else { return };
         let error = served.origin.as_ref().and_then(Socket::error);
@@ -254,8 +254,8 @@ impl Gateway<'_> {
         self.discard(now, number);
     }
 
-    /// Drops what a client sends to an origin that is gone, and ends the connection once the client has acknowledged
-    /// the whole answer.
+    /// Discards data from a client whose origin is gone, and ends the connection after the client has acknowledged the
+    /// whole answer.
     fn discard(&mut self, now: Instant, number: u64) {
         let handle = self.served.get(&number).and_then(|served| served.handle);
         let Some(client) = handle.and_then(|handle| self.endpoint.get_mut(handle)) else { return };
@@ -343,8 +343,8 @@ impl Gateway<'_> {
         self.watcher.ended(&record);
     }
 
-    /// Ends those that have waited too long, and connects again to the origin where an attempt took too long or the
-    /// host had no socket.
+    /// Ends connections that have waited too long. Connects to the origin again if an attempt took too long or the host
+    /// had no socket.
     pub(super) fn expire(&mut self, now: Instant) {
         self.call_again(now);
         let lingering = self.served.iter().filter(|(_, served)| served.linger.is_some());

@@ -1,7 +1,7 @@
-//! The log: lines that a thread of its own writes, so that a full disk or a reader that stopped holds up no connection.
+//! The log. A separate thread writes its lines, so a full disk or a stalled reader delays no connection.
 //!
-//! Lines wait in a queue that has a bound. A line for which it has no room is dropped and counted, and so is one that
-//! cannot be written. The next line that can be written says how many are missing.
+//! Lines wait in a bounded queue. A line is dropped and counted if the queue is full or if the write fails.
+//! The number of dropped lines is written before the next line that succeeds.
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -17,7 +17,7 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
-/// The most lines, and bytes of them, that wait.
+/// The largest number of waiting lines, and of their bytes.
 const MOST_LINES: usize = 8192;
 const MOST_BYTES: usize = 2 << 20;
 /// The permissions of a new file: its owner and group may read it.
@@ -26,11 +26,11 @@ const MODE: u32 = 0o640;
 /// Where a log is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sink {
-    /// The program's standard output.
+    /// Standard output.
     Stdout,
-    /// The program's standard error.
+    /// Standard error.
     Stderr,
-    /// The end of a file, which is made if there is none.
+    /// A file, which is created if necessary. Lines are appended.
     File(PathBuf),
 }
 
@@ -48,33 +48,33 @@ impl Sink {
     }
 }
 
-/// What became of a log's lines.
+/// Counts of written and dropped lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogCounts {
     /// Lines that were written.
     pub written: u64,
-    /// Lines for which there was no room, or that could not be written.
+    /// Lines for which the queue had no room, or whose write failed.
     pub dropped: u64,
 }
 
-/// The lines that wait, and what is to be done next.
+/// The waiting lines, and requests to the thread that writes them.
 #[derive(Debug, Default)]
 struct Queue {
     lines: VecDeque<String>,
     bytes: usize,
     counts: LogCounts,
-    /// Dropped lines that the log does not mention yet.
+    /// Dropped lines that are not reported in the log yet.
     unmentioned: u64,
-    /// The file is to be opened again first.
+    /// The file must be opened again before further lines are written.
     reopen: bool,
-    /// No more lines come.
+    /// No further lines will be added.
     closed: bool,
-    /// Lines are being written.
+    /// A line is being written.
     busy: bool,
 }
 
 impl Queue {
-    /// Adds a line, or drops it.
+    /// Adds a line, or drops it if the queue is full.
     fn push(&mut self, line: String) {
         if self.lines.len() >= MOST_LINES || self.bytes + line.len() > MOST_BYTES {
             self.note_dropped(1);
@@ -84,7 +84,7 @@ impl Queue {
         self.lines.push_back(line);
     }
 
-    /// Takes the oldest line, with the number of dropped lines that the log has to mention before it.
+    /// Takes the oldest line, and the number of dropped lines to report before it.
     fn pop(&mut self) -> Option<(String, u64)> {
         let line = self.lines.pop_front()?;
         self.bytes -= line.len();
@@ -98,7 +98,7 @@ impl Queue {
     }
 }
 
-/// A log; a clone is the same one.
+/// A handle to a log; clones share the same log.
 #[derive(Clone, Debug)]
 pub struct Log(Arc<Shared>);
 
@@ -110,20 +110,20 @@ struct Shared {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Queue> {
-        // Nothing of it panics halfway.
+        // No code panics while it holds the lock, so the data is valid.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Log {
-    /// Starts a log. What goes wrong with it later is written to `notes`.
+    /// Starts a log. Later errors of the log are written to `notes`.
     ///
     /// # Errors
-    /// The file cannot be opened, or the system has no thread to give.
+    /// Returns an error if the file cannot be opened or no thread can be started.
     #[expect(clippy::disallowed_methods, reason = "the real world has threads")]
     pub fn start(sink: Sink, notes: Option<Log>) -> io::Result<Self> {
         let output = match sink.open() {
-            // A program without that stream has a log that drops everything.
+            // If the standard stream is closed, every line is dropped.
             Err(_) if !matches!(sink, Sink::File(_)) => None,
             opened => Some(opened?),
         };
@@ -134,30 +134,30 @@ impl Log {
         Ok(log)
     }
 
-    /// Adds a line with the time in front of it. It never waits.
+    /// Adds a line that begins with the time. Does not block.
     pub fn line(&self, text: &str) {
         self.0.lock().push(format!("{} {text}\n", timestamp()));
         self.0.changed.notify_all();
     }
 
-    /// Adds a line whose first key is the time.
+    /// Adds a line whose first key is `time`. Does not block.
     pub fn record(&self, text: &str) {
         self.0.lock().push(format!("time={} {text}\n", timestamp()));
         self.0.changed.notify_all();
     }
 
-    /// Opens the file again, which may have been renamed since. Lines that wait are written to the old one.
+    /// Requests that the file is opened again, for example after it was renamed. Waiting lines go to the old file.
     pub fn reopen(&self) {
         self.0.lock().reopen = true;
         self.0.changed.notify_all();
     }
 
-    /// What became of its lines.
+    /// Returns the counts of written and dropped lines.
     pub fn counts(&self) -> LogCounts {
         self.0.lock().counts
     }
 
-    /// Waits until all lines are written, for no longer than `patience`, and ends the log.
+    /// Closes the log, and waits up to `patience` until all lines are written.
     pub fn finish(&self, patience: Duration) {
         let mut queue = self.0.lock();
         queue.closed = true;
@@ -167,14 +167,14 @@ impl Log {
     }
 }
 
-/// What writes a log.
+/// The state of the thread that writes a log.
 struct Writer {
     sink: Sink,
     output: Option<OwnedFd>,
     notes: Option<Log>,
-    /// The last line could not be written.
+    /// The last write failed.
     faulty: bool,
-    /// The last line was written in part.
+    /// The last line was written only in part.
     cut: bool,
 }
 
@@ -208,7 +208,7 @@ impl Writer {
         }
     }
 
-    /// Opens the file again. If that fails, lines go to the old one.
+    /// Opens the file again. If that fails, lines still go to the old file.
     fn reopen(&mut self) {
         match self.sink.open() {
             Ok(output) => (self.output, self.cut) = (Some(output), false),
@@ -216,7 +216,7 @@ impl Writer {
         }
     }
 
-    /// Writes a line; true if all of it was written.
+    /// Writes a line. Returns whether all of it was written.
     fn write(&mut self, line: &str) -> bool {
         let outcome = match &self.output {
             Some(output) if self.cut => {
@@ -245,19 +245,19 @@ impl Writer {
     }
 }
 
-/// The line that stands for dropped ones.
+/// The line that reports dropped lines.
 fn missing_line(lines: u64) -> String {
     format!("time={} lines_dropped={lines}\n", timestamp())
 }
 
-/// Writes all bytes, however long it takes. An error comes with the number of bytes that were written.
+/// Writes all bytes and blocks if necessary. An error includes the number of bytes that were written.
 fn write_all(output: &OwnedFd, bytes: &[u8]) -> Result<(), (Errno, usize)> {
     let mut written = 0;
     while written < bytes.len() {
         match rustix::io::write(output, &bytes[written..]) {
             Ok(taken) => written += taken,
             Err(Errno::INTR) => {}
-            // Another program may have made the stream non-blocking.
+            // Another program may have set the stream to non-blocking.
             Err(Errno::AGAIN) => {
                 let mut waits = [PollFd::new(output, PollFlags::OUT)];
                 let _ = poll(&mut waits, None);

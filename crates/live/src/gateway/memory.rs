@@ -1,4 +1,4 @@
-//! The count of what connections hold, and the answer if memory is short.
+//! Counts the memory that connections hold, and resets connections if it is short.
 
 use std::net::IpAddr;
 
@@ -10,16 +10,16 @@ use super::admission::Refusal;
 use super::record::End;
 use super::shares::Holding;
 
-/// The time between two counts, and while memory is short.
+/// The time between two counts: normally, and while memory is short.
 const COUNT: Duration = Duration::from_millis(100);
 const COUNT_WHILE_SHORT: Duration = Duration::from_millis(20);
-/// The time without a byte from which on a connection stands still.
+/// A connection stands still if no byte has left for this time.
 const STALLED: Duration = Duration::from_secs(10);
-/// The least time between two lines of the log about memory.
+/// The least time between two notes that memory is short.
 const NOTE: Duration = Duration::from_secs(10);
 
 impl Gateway<'_> {
-    /// Whether a connection from an address may be opened; a refusal is counted.
+    /// Returns whether a connection from an address may be opened. Counts a refusal.
     pub(super) fn admits(&mut self, from: IpAddr) -> bool {
         let refused = self.shares.refuses(from);
         if refused {
@@ -28,7 +28,7 @@ impl Gateway<'_> {
         !refused && self.admission.admits(from)
     }
 
-    /// Counts what connections hold, and resets those that have to go.
+    /// Counts the memory that connections hold, and resets connections if it is short.
     pub(super) fn count_memory(&mut self, now: Instant) {
         let mut holdings: Vec<Holding> = Vec::with_capacity(self.served.len());
         for (number, served) in &mut self.served {
@@ -48,7 +48,7 @@ impl Gateway<'_> {
         for &number in &counted.reset {
             self.fail(number, End::Memory);
         }
-        // Memory may have become free for these.
+        // Process the held-back connections again: memory may be free now.
         self.touched.append(&mut self.held_back);
         self.next_count = now + if self.shares.is_short() { COUNT_WHILE_SHORT } else { COUNT };
         if counted.turned && self.shares.is_short() && now >= self.next_memory_note {
@@ -62,7 +62,7 @@ impl Gateway<'_> {
         }
     }
 
-    /// Returns how many bytes of its origin a connection may read now.
+    /// Returns how many bytes a connection may read from its origin now.
     pub(super) fn readable_now(&self, number: u64) -> u64 {
         if !self.shares.is_short() {
             return u64::MAX;

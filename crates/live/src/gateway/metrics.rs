@@ -63,7 +63,7 @@ pub(super) struct Moment<'a> {
     pub(super) paths: Vec<PathRecord>,
     /// Who was let in.
     pub(super) admission: &'a Admission,
-    /// What connections hold.
+    /// The memory that connections hold, and its division.
     pub(super) shares: &'a Shares,
     /// Packets that the kernel did not take.
     pub(super) refused_packets: u64,
@@ -71,7 +71,7 @@ pub(super) struct Moment<'a> {
     pub(super) io_uring: bool,
     /// No more connections are let in.
     pub(super) closing: bool,
-    /// What became of the log's lines.
+    /// Counts of written and dropped log lines.
     pub(super) log: LogCounts,
 }
 
@@ -89,7 +89,7 @@ impl Metrics {
         }
     }
 
-    /// A socket to the origin has failed.
+    /// Counts an error of a socket to the origin.
     pub(super) fn note_origin_error(&mut self, error: Errno) {
         *self.origin_errors.entry(error.raw_os_error()).or_default() += 1;
     }

@@ -93,7 +93,7 @@ impl Gateway<'_> {
         }
         match header::protocol(bytes) {
             Some(header::TCP) => {}
-            // A part of a packet: nothing here puts it together.
+            // A fragment: the gateway does not reassemble packets.
             Some(header::FRAGMENT) | None => {
                 self.admission.refuse(Refusal::Malformed);
                 return Ok(());
@@ -212,7 +212,7 @@ mod tests {
         let join = MpJoin::Syn { backup: false, address_id: 1, token: 7, nonce: 9 };
         let join = MptcpOption::Join(join);
         assert!(!opens(&Segment { mptcp: vec![join], ..syn.clone() }));
-        // Both together open plain TCP, which counts as a connection.
+        // Both options together open plain TCP, which counts as a connection.
         assert!(opens(&Segment { mptcp: vec![join, capable], ..syn.clone() }));
         assert!(!opens(&Segment { flags: Flags::SYN.with(Flags::ACK), ..syn }));
     }

@@ -1,12 +1,12 @@
-//! How fast a connection gets rid of what the gateway holds for it.
+//! How fast the bytes that the gateway holds for a connection leave.
 
 use anabranch_units::{Duration, Instant};
 
-/// The length of a window of measurement. A rate covers the current window and the one before it, so that a client which
-/// takes a little now and then has its average, and a short outage does not count as a standstill.
+/// The length of a measurement window. A rate covers the current window and the previous one. A client that reads a
+/// little now and then is therefore averaged, and a short outage does not count as a standstill.
 const WINDOW: Duration = Duration::from_secs(1);
 
-/// Bytes that had left the gateway at a time: those of the client and those of the origin.
+/// The bytes that had left the gateway at a time: from the client, and from the origin.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
     at: Instant,
@@ -16,25 +16,25 @@ struct Mark {
 /// The progress of one connection.
 #[derive(Clone, Debug)]
 pub(super) struct Progress {
-    /// Where the window before the current one began.
+    /// The start of the previous window.
     before: Mark,
-    /// Where the current window began.
+    /// The start of the current window.
     begun: Mark,
     /// The latest measurement.
     last: Mark,
-    /// When a byte left last.
+    /// When a byte last left.
     moved_at: Instant,
 }
 
 impl Progress {
-    /// The progress of a connection that begins now.
+    /// Starts to measure a connection that begins now.
     pub(super) fn new(now: Instant) -> Self {
         let start = Mark { at: now, left: [0; 2] };
         Self { before: start, begun: start, last: start, moved_at: now }
     }
 
-    /// Notes how many bytes have left since the connection began: those of the client and those of the origin.
-    /// True if there are more than before.
+    /// Records how many bytes have left since the connection began: from the client, and from the origin.
+    /// Returns whether the numbers have changed.
     pub(super) fn note(&mut self, now: Instant, left: [u64; 2]) -> bool {
         let moved = left != self.last.left;
         if moved {
@@ -48,14 +48,14 @@ impl Progress {
         moved
     }
 
-    /// When a byte left last, as far as measurements tell.
+    /// Returns the time of the latest measurement in which bytes had left.
     pub(super) fn moved_at(&self) -> Instant {
         self.moved_at
     }
 
-    /// Returns how long the bytes that are held take to leave at the current rate; [`Duration::MAX`] if none leave.
-    /// `held` is what waits of the client's bytes and of the origin's. A direction that holds less than half of the
-    /// bytes does not count. A connection that is younger than a window and has moved nothing takes its age.
+    /// Returns how long the held bytes take to leave at the current rate; [`Duration::MAX`] if none leave.
+    /// `held` has the bytes from the client and those from the origin. A direction with less than half of the bytes is
+    /// ignored. If nothing has left within the first window, the age of the connection is returned.
     pub(super) fn drain_time(&self, held: [u64; 2]) -> Duration {
         let span = self.last.at.since(self.before.at).as_nanos();
         let all = held[0] + held[1];
@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(progress.drain_time([2000, 0]), Duration::from_secs(2));
         progress.note(at(1000), [1000, 0]);
         progress.note(at(1500), [1000, 0]);
-        // 1,000 bytes in 1.5 s: the window that began at 1 s and the one before it.
+        // 1,000 bytes in 1.5 s: the current window, which began at 1 s, and the previous one.
         assert_eq!(progress.drain_time([2000, 0]), Duration::from_secs(3));
         progress.note(at(2000), [1000, 0]);
         assert_eq!(progress.drain_time([2000, 0]), Duration::MAX, "none left in the last window");
@@ -113,7 +113,7 @@ mod tests {
         for second in 1..=20 {
             progress.note(at(1000 * second), [second, 0]);
         }
-        // One byte a second: 4 MB take 4,000,000 s, whenever the last byte left.
+        // One byte a second: 4 MB take 4,000,000 s, even right after a byte has left.
         assert_eq!(progress.drain_time([4_000_000, 0]), Duration::from_secs(4_000_000));
     }
 

@@ -24,9 +24,9 @@ pub enum End {
     OriginBroke,
     /// Nothing moved for as long as the idle time.
     Idle,
-    /// It held more than its share while memory was short, and its bytes did not leave.
+    /// Memory was short, the connection held more than its share, and its bytes did not leave.
     Memory,
-    /// Its slot was needed: the client had sent nothing, or the connection stood still.
+    /// Another client needed the slot, and this client had sent nothing or the connection stood still.
     GaveWay,
     /// The gateway ended before it did.
     Shutdown,
@@ -118,7 +118,7 @@ pub struct Record {
     pub down: u64,
     /// Why it ended.
     pub end: End,
-    /// The system's error, if the socket to the origin had one (errno).
+    /// The error (errno) of the socket to the origin, if it failed.
     pub error: Option<i32>,
     /// Its subflows.
     pub paths: Vec<PathRecord>,

@@ -1,7 +1,7 @@
 //! The HTTP server of the metrics: one page, to a bounded number of visitors.
 //!
-//! Nothing that visitors do keeps the page from the next one. If there are too many, the oldest is closed. If the host
-//! has no descriptor left, one of a small reserve is used.
+//! No visitor can block the page for others. If there are too many visitors, the oldest is closed. If the host has no
+//! descriptor left, one from a small reserve is used.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,11 +18,11 @@ use crate::poller::Poller;
 const MOST: usize = 16;
 /// The longest request, bytes.
 const LONGEST: usize = 4096;
-/// The time that a visitor has for its request and for reading the answer.
+/// The longest time for a visitor to send its request and read the answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Descriptors that are kept for visitors who come when the host has none left.
+/// Descriptors reserved for visitors that arrive when the host has none left.
 const RESERVE: usize = 2;
-/// Visitors who wait in the kernel to be accepted.
+/// The backlog of visitors that the kernel keeps until they are accepted.
 const BACKLOG: i32 = 128;
 
 /// A client of the metrics.
@@ -30,7 +30,7 @@ struct Visitor {
     fd: OwnedFd,
     since: Instant,
     request: Vec<u8>,
-    /// The rest of the answer, once the request is complete.
+    /// The rest of the answer; set after the request is complete.
     answer: Option<Vec<u8>>,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Responder {
     visitors: BTreeMap<u64, Visitor>,
     /// Descriptors that are closed when an accept needs one.
     reserve: Vec<OwnedFd>,
-    /// Accepting failed: the listener is not waited for until the next timeout.
+    /// An accept failed, so the listener is not polled until the next timeout.
     rests: bool,
     /// The listener's number; those of visitors follow.
     first_token: u64,
@@ -48,7 +48,7 @@ pub(super) struct Responder {
 }
 
 impl Responder {
-    /// A responder that listens at an address.
+    /// Creates a responder that listens at an address.
     pub(super) fn listen(
         address: SocketAddr,
         poller: &Poller,
@@ -69,7 +69,7 @@ impl Responder {
         Ok(made)
     }
 
-    /// A descriptor of this number is ready; `page` is called when a request is complete.
+    /// Handles a ready descriptor, given by its number. `page` is called when a request is complete.
     pub(super) fn handle_ready(
         &mut self,
         now: Instant,
@@ -112,10 +112,10 @@ impl Responder {
                 Ok(fd) => self.welcome(now, poller, fd),
                 Err(Errno::MFILE | Errno::NFILE) if self.free_a_descriptor() => {}
                 Err(Errno::AGAIN) => return,
-                // The visitor is gone already (accept(2) lists the network's errors too).
+                // The visitor has left already (accept(2) also returns the network's errors).
                 Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO) => {}
                 Err(_) => {
-                    // The listener stays readable: without a rest it would be tried without end.
+                    // The listener stays readable, so without a pause the accept would be retried in a busy loop.
                     self.rests = poller.remove(&self.listener).is_ok();
                     return;
                 }
@@ -123,7 +123,7 @@ impl Responder {
         }
     }
 
-    /// Closes one of the reserve, or the oldest visitor; false if there is neither.
+    /// Closes a reserved descriptor, or else the oldest visitor. Returns false if there is neither.
     fn free_a_descriptor(&mut self) -> bool {
         self.reserve.pop().is_some() || self.visitors.pop_first().is_some()
     }
@@ -142,7 +142,7 @@ impl Responder {
 }
 
 impl Visitor {
-    /// Reads the request and writes the answer as far as possible; false once the visitor can be closed.
+    /// Reads the request and writes the answer as far as possible. Returns false if the visitor can be closed.
     fn serve(&mut self, page: impl FnOnce() -> String) -> bool {
         let mut piece = [0; 1024];
         while self.answer.is_none() {
@@ -202,7 +202,7 @@ mod tests {
 
     use crate::clock::Clock;
 
-    /// A responder, its poller, and the address of its own that it listens at.
+    /// Creates a responder on a free port, its poller, and its address.
     fn responder() -> (Responder, Poller, SocketAddr) {
         let poller = Poller::new().unwrap();
         let responder = Responder::listen(([127, 0, 0, 1], 0).into(), &poller, 1).unwrap();
@@ -218,7 +218,7 @@ mod tests {
         }
     }
 
-    /// The answer to a request of this stream.
+    /// Reads the answer to a request on this stream.
     fn ask(responder: &mut Responder, poller: &mut Poller, stream: &mut TcpStream) -> String {
         stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
         for _ in 0..3 {
@@ -238,7 +238,7 @@ mod tests {
         let mut last = TcpStream::connect(address).unwrap();
         let answer = ask(&mut responder, &mut poller, &mut last);
         assert!(answer.ends_with("\r\n\r\npage\n"), "{answer}");
-        // The first one was closed, and the others were not.
+        // The first visitor was closed, and the others were not.
         assert_eq!((&silent[0]).read(&mut [0; 1]).unwrap(), 0);
         silent[1].set_nonblocking(true).unwrap();
         let waits = (&silent[1]).read(&mut [0; 1]).unwrap_err();

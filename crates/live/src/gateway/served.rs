@@ -33,7 +33,7 @@ pub(super) struct Served {
     since: Instant,
     /// When something moved last.
     pub(super) active: Instant,
-    /// The client has sent no byte.
+    /// The client has sent no byte yet.
     pub(super) silent: bool,
     progress: Progress,
     /// What came from the client, by the addresses that it came between.
@@ -42,7 +42,7 @@ pub(super) struct Served {
     pub(super) linger: Option<Instant>,
     /// Why it is over, once it is.
     pub(super) end: Option<End>,
-    /// The error of the socket to the origin that ended it.
+    /// The error of the socket to the origin that ended the connection.
     pub(super) error: Option<Errno>,
     /// What there was to be told when the endpoint freed it.
     paths: Vec<PathRecord>,
@@ -78,14 +78,15 @@ impl Served {
         }
     }
 
-    /// Bytes that the gateway holds for it, of the client and of the origin, with those of its connection.
+    /// Returns the bytes held for the client and for the origin, including those in the connection's own buffers.
     pub(super) fn held(&self, [of_client, of_origin]: [u64; 2]) -> [u64; 2] {
         let [up, down] = self.relay.held();
         let read = self.origin.as_ref().map_or(0, Socket::held);
         [of_client + up, of_origin + down + read]
     }
 
-    /// Measures its progress. `of_connection` is what its connection holds of the client and of the origin.
+    /// Measures the progress. `of_connection` has the bytes from the client and from the origin that the connection
+    /// holds.
     pub(super) fn measure(
         &mut self,
         now: Instant,

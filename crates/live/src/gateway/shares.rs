@@ -1,11 +1,11 @@
-//! Shares of memory: whose origin is read while memory is short, and which connections are reset for it.
+//! Shares of memory: limits reading from the origin while memory is short, and selects connections to reset.
 //!
 //! Memory is short from three quarters of the limit on, until no more than half of it is held. Meanwhile 7/16 of it
 //! are divided, so that the sum falls below half: every source gets the same share, as far as it needs it, and what it does not need goes to the others.
 //! A site of IPv6 has at most [`SITE_SHARES`] shares. A source's share is divided among its connections in the same way.
 //! Of a connection that holds its share or more, the origin is not read. One that holds less is served as ever.
 //!
-//! Connections above their share that do not get rid of what they hold are reset, the slowest first, until no more than
+//! Connections above their share are reset if their bytes leave too slowly. The slowest are reset first, until at most
 //! half of the limit is held.
 
 use std::cmp::Reverse;
@@ -18,102 +18,102 @@ use crate::relay::PIECE;
 
 use super::source::{site, source};
 
-/// The shares of a source that a whole site of IPv6 has.
+/// The number of shares that the sources of one IPv6 site get together.
 const SITE_SHARES: u64 = 4;
 /// What a connection that holds nothing may read, however small its share is, bytes.
 const LEAST: u64 = 4096;
 /// The time that a connection above its share has to get rid of what it holds, and the drain time that it may have.
 const PATIENCE: Duration = Duration::from_secs(1);
 const SLOW: Duration = Duration::from_secs(10);
-/// The drain time that a connection above its share may have while more than the limit is held.
+/// The longest drain time of a connection above its share while more than the limit is held.
 const SLOW_BEYOND_LIMIT: Duration = Duration::from_secs(1);
 
-/// What one connection holds.
+/// The memory that one connection holds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Holding {
-    /// Its number.
+    /// The connection's number.
     pub(super) number: u64,
-    /// Its client's address.
+    /// The client's address.
     pub(super) from: IpAddr,
-    /// Bytes of data.
+    /// Bytes held.
     pub(super) bytes: u64,
-    /// How long these take to leave at the current rate.
+    /// How long these bytes take to leave at the current rate.
     pub(super) drain_time: Duration,
-    /// When a byte left last.
+    /// When a byte last left.
     pub(super) moved_at: Instant,
 }
 
 /// The division of memory while it is short.
 #[derive(Debug)]
 struct Division {
-    /// The share of a source, and of a connection that was not counted yet, bytes.
+    /// The share of a source, and of a connection that is not counted yet, bytes.
     share: u64,
-    /// What each connection may hold, bytes.
+    /// The bytes that each connection may hold, by its number.
     allowed: BTreeMap<u64, u64>,
     /// Sources that hold more than their share and a piece.
     above: BTreeSet<IpAddr>,
 }
 
-/// The outcome of a count.
+/// The result of a count.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Counted {
     /// Connections to reset, the slowest first.
     pub(super) reset: Vec<u64>,
-    /// Memory has become short, or is no longer so.
+    /// Whether memory has just become short, or is no longer short.
     pub(super) turned: bool,
 }
 
-/// The shares.
+/// Divides memory among sources and connections.
 #[derive(Debug)]
 pub(super) struct Shares {
     limit: u64,
-    /// Bytes held at the last count, and those that were read of origins since.
+    /// Bytes held at the last count, and bytes read from origins since.
     held: u64,
     read: u64,
-    /// While memory is short.
+    /// The division; `None` while memory is not short.
     division: Option<Division>,
-    /// Connections above their share, with the time since which they are.
+    /// Connections above their share, and since when.
     paused: BTreeMap<u64, Instant>,
 }
 
 impl Shares {
-    /// Shares of so many bytes.
+    /// Creates the shares of a limit in bytes.
     pub(super) fn new(limit: u64) -> Self {
         Self { limit, held: 0, read: 0, division: None, paused: BTreeMap::new() }
     }
 
-    /// Changes the limit, from the next count on.
+    /// Sets the limit for the next count.
     pub(super) fn set_limit(&mut self, limit: u64) {
         self.limit = limit;
     }
 
-    /// The limit, bytes.
+    /// Returns the limit, bytes.
     pub(super) fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// Bytes that were held at the last count.
+    /// Returns the bytes that were held at the last count.
     pub(super) fn held(&self) -> u64 {
         self.held
     }
 
-    /// Memory is short.
+    /// Returns whether memory is short.
     pub(super) fn is_short(&self) -> bool {
         self.division.is_some()
     }
 
-    /// Connections whose origin is not read.
+    /// Returns the number of connections whose origin is not read.
     pub(super) fn paused(&self) -> usize {
         self.paused.len()
     }
 
-    /// Notes that bytes were read of an origin. True if so many were that memory is to be counted again.
+    /// Records bytes read from an origin. Returns whether so much was read that memory must be counted again.
     pub(super) fn note_read(&mut self, bytes: u64) -> bool {
         self.read += bytes;
         self.read > self.limit / 16
     }
 
-    /// Returns how many bytes of its origin may be read for a connection that holds so many.
+    /// Returns how many bytes may be read from the origin for a connection that holds `held` bytes.
     pub(super) fn room(&self, number: u64, held: u64) -> u64 {
         let Some(division) = &self.division else { return u64::MAX };
         let allowed = division.allowed.get(&number).copied().unwrap_or(division.share);
@@ -121,12 +121,12 @@ impl Shares {
         allowed.saturating_sub(held).max(least)
     }
 
-    /// Whether a new connection from an address would add to a source that is above its share.
+    /// Returns whether an address belongs to a source above its share, so that a new connection is refused.
     pub(super) fn refuses(&self, from: IpAddr) -> bool {
         self.division.as_ref().is_some_and(|it| it.above.contains(&source(from)))
     }
 
-    /// Counts what connections hold, and divides the memory if it is short.
+    /// Counts the memory that connections hold, and divides it if it is short.
     pub(super) fn count(&mut self, now: Instant, holdings: &[Holding]) -> Counted {
         let was_short = self.is_short();
         self.read = 0;
@@ -156,7 +156,7 @@ impl Shares {
         Counted { reset, turned: short != was_short }
     }
 
-    /// Whether a connection above its share is reset while so many bytes are held.
+    /// Returns whether a connection above its share must be reset while `held` bytes are held in all.
     fn is_to_go(&self, now: Instant, holding: &Holding, held: u64) -> bool {
         let since = self.paused.get(&holding.number).copied().unwrap_or(now);
         let slow = now.since(since) >= PATIENCE && holding.drain_time > SLOW;
@@ -164,11 +164,11 @@ impl Shares {
     }
 }
 
-/// The connections of each source, with what they hold.
+/// The connections of each source: bytes held and number.
 type Sources = BTreeMap<IpAddr, Vec<(u64, u64)>>;
 
 impl Division {
-    /// Divides so many bytes.
+    /// Divides `room` bytes.
     fn new(holdings: &[Holding], room: u64) -> Self {
         let mut sites: BTreeMap<IpAddr, Sources> = BTreeMap::new();
         for it in holdings {
@@ -202,13 +202,13 @@ fn sum(connections: &[(u64, u64)]) -> u64 {
     connections.iter().map(|(bytes, _)| bytes).sum()
 }
 
-/// The shares that a site has.
+/// Returns the number of shares that a site gets.
 fn shares_of(site: IpAddr) -> u64 {
     if site.is_ipv6() { SITE_SHARES } else { 1 }
 }
 
-/// Returns the largest share with which sites and their sources get no more than `room` together. `needs` holds, for
-/// each site, the shares that it has and what its sources hold.
+/// Returns the largest share with which all sites and their sources get at most `room` together. `needs` has, for
+/// each site, its number of shares and the bytes that each of its sources holds.
 fn share(needs: &[(u64, Vec<u64>)], room: u64) -> u64 {
     let taken = |share: u64| -> u64 {
         let of_site = |(shares, sources): &(u64, Vec<u64>)| {
@@ -228,8 +228,8 @@ fn share(needs: &[(u64, Vec<u64>)], room: u64) -> u64 {
     fits
 }
 
-/// Returns what each may hold so that all together hold no more than `room`: those that hold less keep it, and the others
-/// have the same.
+/// Returns the largest amount that each may hold so that all together hold at most `room`. An entry that holds less
+/// keeps its bytes, and the others divide the rest equally.
 fn level(held: &[u64], room: u64) -> u64 {
     let mut held = held.to_vec();
     held.sort_unstable();
@@ -264,16 +264,16 @@ mod tests {
         Holding { number, from: ip(from), bytes, drain_time, moved_at }
     }
 
-    /// A connection whose bytes are gone in half a second.
+    /// A connection whose bytes leave within half a second.
     fn fast(number: u64, from: &str, bytes: u64) -> Holding {
         Holding { drain_time: Duration::from_millis(500), ..stalled(number, from, bytes) }
     }
 
     #[test]
     fn those_that_need_less_keep_it_and_the_others_have_the_same() {
-        // 15 - 1 - 2 for two.
+        // (15 - 1 - 2) / 2.
         assert_eq!(level(&[9, 1, 9, 2], 15), 6);
-        // All fit: the largest may also have the 9 that are left.
+        // All fit: the largest may also have the other 9.
         assert_eq!(level(&[9, 1, 9, 2], 30), 18);
         assert_eq!(level(&[], 30), 30);
     }
@@ -283,9 +283,9 @@ mod tests {
         // (210 - 10) / 4: the fifth source needs only 10.
         let needs: Vec<_> = [100, 100, 10, 100, 100].map(|it| (1, vec![it])).into();
         assert_eq!(share(&needs, 210), 50);
-        // One source with one share and a site with four: 250 / 5.
+        // One source with one share, and a site with four: 250 / 5.
         assert_eq!(share(&[(1, vec![100]), (4, vec![100; 8])], 250), 50);
-        // A site of two sources has two: 240 / 3.
+        // A site with only two sources gets two shares: 240 / 3.
         assert_eq!(share(&[(1, vec![100]), (4, vec![100; 2])], 240), 80);
     }
 
@@ -393,13 +393,13 @@ mod tests {
             Holding { moved_at: at(1), ..stalled(4, "192.0.2.1", 120) },
             stalled(5, "192.0.2.1", 120),
             slow(6, 30),
-            // Below its share: what it holds may stand still.
+            // Below its share, a connection may stand still.
             stalled(7, "192.0.2.2", 60),
         ];
-        // 780 are held, 400 may stay: 380 go, which are four of 120.
+        // 780 are held and 400 may stay: 380 must go, which takes four connections of 120.
         assert_eq!(shares.count(at(10), &holdings).reset, NONE, "they have a second");
         assert_eq!(shares.count(at(11), &holdings).reset, [5, 4, 6, 3]);
-        // 420 are held, and one of them stands still for no longer than it may.
+        // 420 are held. Two connections drain within the limit, and the stalled one is below its share.
         let counted =
             shares.count(at(12), &[slow(1, 10), slow(8, 10), stalled(7, "192.0.2.2", 180)]);
         assert_eq!(counted.reset, NONE);
@@ -413,9 +413,9 @@ mod tests {
             ..stalled(number, "192.0.2.1", 210)
         };
         let holdings = [seconds(1, 1), seconds(2, 2), seconds(3, 3), seconds(4, 4)];
-        // 840 are held: one goes, and the limit is kept.
+        // 840 are held: one reset is enough to get below the limit.
         assert_eq!(shares.count(at(0), &holdings).reset, [4]);
-        // All of them are gone within a second.
+        // All bytes would leave within a second.
         let mut shares = Shares::new(800);
         let holdings = [1, 2, 3, 4].map(|number| fast(number, "192.0.2.1", 210));
         assert_eq!(shares.count(at(0), &holdings).reset, NONE);

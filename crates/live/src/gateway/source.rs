@@ -1,13 +1,13 @@
-//! The parts of the Internet that limits apply to: a *source* and a *site*.
+//! The address ranges that limits apply to: a *source* and a *site*.
 //!
-//! A source is an IPv4 address or an IPv6 /64, which one subscriber has at least (RFC 6177). A site is an IPv4 address
-//! or an IPv6 /48: somebody who has a /48 has 65,536 sources.
+//! A source is an IPv4 address or an IPv6 /64, the smallest range that a subscriber gets (RFC 6177). A site is an IPv4
+//! address or an IPv6 /48. A /48 contains 65,536 sources.
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// The leading bits of an IPv6 address that name a source.
+/// The prefix length of a source in IPv6.
 const SOURCE_BITS: u32 = 64;
-/// The leading bits of an IPv6 address that name a site.
+/// The prefix length of a site in IPv6.
 const SITE_BITS: u32 = 48;
 
 /// Returns the source of an address.
@@ -20,7 +20,8 @@ pub(super) fn site(ip: IpAddr) -> IpAddr {
     prefix(ip, SITE_BITS)
 }
 
-/// Keeps the leading bits of an IPv6 address. An IPv4 address stays as it is, also if it is written as one of IPv6.
+/// Clears all bits of an IPv6 address after the prefix. An IPv4 address is returned unchanged, and an IPv4-mapped
+/// address is converted to IPv4.
 fn prefix(ip: IpAddr, bits: u32) -> IpAddr {
     let IpAddr::V6(v6) = ip else { return ip };
     match v6.to_ipv4_mapped() {

@@ -1,4 +1,4 @@
-//! A socket against its peer.
+//! Tests of a socket against its peer.
 
 use rustix::io::{read, write};
 use rustix::net::socketpair;
@@ -11,7 +11,7 @@ use super::*;
 
 const NOW: Instant = Instant::ZERO;
 
-/// A socket that submits its reads, who does them, and its peer.
+/// A socket that submits its reads, the readers that perform them, and the peer.
 fn submitting() -> (Socket, Readers, OwnedFd) {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let (ours, peer) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
@@ -22,7 +22,7 @@ fn submitting() -> (Socket, Readers, OwnedFd) {
     (socket, readers, peer)
 }
 
-/// The reads that are done, one at least.
+/// Waits for completed reads, at least one, and returns them.
 fn completed(readers: &Readers) -> Vec<Completion> {
     let mut poller = Poller::new().unwrap();
     poller.add(readers, 1).unwrap();
@@ -93,7 +93,7 @@ fn what_comes_while_a_read_that_found_no_more_is_on_its_way_is_read() {
 #[test]
 fn a_connection_breaks_behind_what_was_read_of_it() {
     let (mut socket, readers, peer) = submitting();
-    // Who goes without having read what it was told breaks off.
+    // A peer that closes with unread data resets the connection.
     write(&socket, b"nobody reads this").unwrap();
     write(&peer, b"last words").unwrap();
     drop(peer);
@@ -109,7 +109,7 @@ fn a_connection_breaks_behind_what_was_read_of_it() {
     assert_eq!(socket.poll_event(), Some(Event::Closed));
 }
 
-/// A socket that is connected to a server over loopback, and the server's end.
+/// A socket that is connected to a server over loopback, and the server's end of the connection.
 fn over_tcp() -> (Socket, std::net::TcpStream, Poller) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -260,7 +260,7 @@ fn a_writer_that_waits_for_room_is_notified_once() {
     }
     assert!(!socket.poll_writable());
     assert_eq!(socket.poll_event(), None);
-    // The peer takes all of it, and the kernel reports room.
+    // The peer reads all bytes, and the kernel reports room.
     let mut left = written;
     let mut room = vec![0; 1 << 20];
     while left > 0 {

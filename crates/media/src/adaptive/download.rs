@@ -30,8 +30,8 @@ impl AdaptivePlayer {
         }
     }
 
-    /// Lets the sound follow the pictures: the next chunk of it comes from the group of the rendition that was chosen
-    /// last (`AudioTrackController.switchLevel`). Chunks that the server does not have are passed over.
+    /// Switches the sound to the group of the rendition that was chosen last, from its next chunk on
+    /// (`AudioTrackController.switchLevel`). Chunks that the server does not have are skipped.
     pub(super) fn follow_pictures(&mut self, now: Instant) {
         let is_asked = self.under_way.iter().any(|it| it.wanted.track() == Track::Audio);
         let Some(audio) = self.audio.as_mut().filter(|_| !is_asked) else {
@@ -57,7 +57,7 @@ impl AdaptivePlayer {
         }
     }
 
-    /// How much of the film a chunk adds to its track. Chunks of a sound of another group may begin elsewhere.
+    /// Returns how much film a chunk adds to its track. Chunks of the sound of another group may begin at other times.
     fn added(&self, track: Track, number: usize) -> Duration {
         match (track, &self.audio) {
             (Track::Audio, Some(audio)) => {
@@ -212,7 +212,7 @@ impl AdaptivePlayer {
         Some(fetched)
     }
 
-    /// The rendition to fetch instead of one whose playlist shows a gap at the next chunk.
+    /// Returns the rendition to fetch if the playlist has a gap at the next chunk.
     fn with_chunk(&self, chosen: usize) -> usize {
         if self.video.knows_playlist(chosen) {
             self.ladder.without_gap(chosen, self.video.next)

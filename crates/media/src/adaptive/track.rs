@@ -46,7 +46,7 @@ pub(super) struct Progress {
     pub(super) chosen: Option<usize>,
     /// Renditions whose playlists are known.
     playlists: BTreeSet<usize>,
-    /// The rendition that the decoder is set up for, and which of its set-ups it is.
+    /// The rendition and the set-up that the decoder currently has.
     init: Option<(usize, usize)>,
     /// Where the chunk that was asked for last ends.
     pub(super) asked_to: Option<Duration>,
@@ -65,12 +65,12 @@ impl Progress {
         !self.playlists.is_empty()
     }
 
-    /// Whether the playlist of a rendition is in.
+    /// Returns whether the playlist of a rendition has arrived.
     pub(super) fn knows_playlist(&self, rendition: usize) -> bool {
         self.playlists.contains(&rendition)
     }
 
-    /// Passes over a chunk that the server does not have, up to its end.
+    /// Skips a chunk that is missing on the server, up to its end.
     pub(super) fn pass(&mut self, end: Duration) {
         self.received = self.received.max(end);
         self.next += 1;

@@ -3,7 +3,7 @@
 use super::{Chunk, Ladder, Rendition};
 use std::fmt::Write;
 
-/// The group of a sound, by its number.
+/// Returns the name of a sound's group by its number.
 fn group(number: usize) -> String {
     if number == 0 { "sound".into() } else { format!("sound-{number}") }
 }

@@ -1,9 +1,9 @@
-//! Sound that follows the pictures' group, gaps, and set-ups that change within a rendition.
+//! Tests of sound that follows the pictures' group, of gaps, and of set-ups that change within a rendition.
 
 use super::{Toy, Watched, hlsjs, ladder, rendition, vlc, watch};
 use anabranch_media::{Chunk, Ladder, Track};
 
-/// The rule that goes up after the first chunk over a link that suffices.
+/// An adaptation rule that switches up after the first chunk if the link is fast enough.
 const THROUGHPUT: &str = r#"{"name":"throughput"}"#;
 
 fn names(seen: &Watched) -> Vec<&str> {
@@ -14,7 +14,7 @@ fn names(seen: &Watched) -> Vec<&str> {
         .collect()
 }
 
-/// Two renditions, each with a sound of its own.
+/// Two renditions, each with its own sound.
 fn with_groups(low_chunks: usize, high_chunks: usize) -> Ladder {
     let mut film = ladder(&[1_000_000, 2_000_000], 4);
     film.audio = Some(rendition("low", 64_000, low_chunks));
@@ -39,7 +39,7 @@ fn sound_follows_the_group_of_the_pictures() {
 
 #[test]
 fn a_group_that_is_cut_differently_goes_on_at_the_same_time() {
-    // 4 chunks of 4 s, then chunks of 2 s: after the first one the third follows, at 4 s.
+    // The first rendition's sound has chunks of 4 s, the second's of 2 s. Its third chunk follows, at 4 s.
     let mut film = with_groups(4, 8);
     for chunk in &mut film.more_audio[0].chunks {
         chunk.duration_ns = 2_000_000_000;
@@ -49,7 +49,7 @@ fn a_group_that_is_cut_differently_goes_on_at_the_same_time() {
     assert_eq!(sound, [(0, 0), (2, 1), (3, 1), (4, 1), (5, 1), (6, 1), (7, 1)]);
 }
 
-/// Takes a chunk from the server.
+/// Marks a chunk as missing on the server.
 fn gap(chunk: &mut Chunk) {
     (chunk.gap, chunk.bytes) = (true, 0);
 }

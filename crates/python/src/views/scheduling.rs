@@ -45,7 +45,7 @@ view! {
         delivery_rate_mbps: f64 = 5.0,
         /// Congestion state.
         state: State = State("Open"),
-        /// Nothing is left to repair; without SACK the state waits for newer data to be acknowledged.
+        /// Whether all losses are repaired. Without SACK the state lasts until newer data is acknowledged.
         repaired: bool = false,
         /// Either side declared it a backup.
         backup: bool = false,

@@ -1,6 +1,6 @@
-//! A client that waits, and a world in which nothing more happens.
+//! Detects a client that waits, and a world without further events.
 //!
-//! A timer that fires again and again without sending anything is no event: an endpoint whose scheduler
+//! A timer that fires repeatedly without sending anything is not an event. For example, an endpoint whose scheduler
 //! refuses every subflow restarts its retransmission timer for ever.
 
 use anabranch_units::Duration;
@@ -8,19 +8,19 @@ use anabranch_units::Duration;
 use super::{RunError, STALL, World};
 use crate::checks::Violation;
 
-/// Bytes for which a paced source may wait before it writes; it writes 1,448 at least.
+/// The largest amount for which a paced source waits before it writes, bytes. It writes at least 1,448.
 const PACED_PIECE: u64 = 4096;
 
 impl World<'_> {
-    /// Ends the run if nothing has been sent or played for [`STALL`] and no change of the world is left.
+    /// Ends the run if nothing has been sent or played for [`STALL`] and no change of the world is scheduled.
     pub(super) fn check_standstill(&mut self) -> Result<(), RunError> {
         let is_quiet = self.now.since(self.last_event) > self.patience();
         if !is_quiet || self.next_change().is_some() || self.is_played() {
             return Ok(());
         }
-        // An endpoint that misreads what was changed on the way may wait for ever.
+        // An endpoint that misreads changed data may wait for ever.
         if self.is_given_up() || self.plan.changes_payload() {
-            // A client's reader has no timer and would wait for ever.
+            // A client that only reads has no timer, so nothing would end its wait.
             if !self.waits_for_a_time() {
                 self.unfinished = 0;
             }
@@ -31,13 +31,13 @@ impl World<'_> {
         Err(Violation::Stalled { at_ns: since.as_nanos(), open, states }.into())
     }
 
-    /// How long nothing may be sent.
+    /// Returns how long the world may be silent before it counts as stalled.
     fn patience(&self) -> Duration {
         let piece = |rate| Duration::from_secs_f64((8 * PACED_PIECE) as f64 / rate as f64);
         self.plan.application.rate_bps.map_or(STALL, |rate| STALL.max(piece(rate)))
     }
 
-    /// Whether a film has moved since the last call, or a client has yet to begin.
+    /// Returns whether a film has advanced since the last call, or a client has not started yet.
     fn is_played(&mut self) -> bool {
         let clients = &self.stations[..self.plan.clients as usize];
         let begins = |session: &anabranch_host::Session| session.start > self.now;
@@ -50,13 +50,13 @@ impl World<'_> {
         before.is_none_or(|before| position > before)
     }
 
-    /// Whether a client's player or connection has a timer: the run then goes on to its end.
+    /// Returns whether a client's player or connection has a timer. If so, the run continues until it fires.
     fn waits_for_a_time(&mut self) -> bool {
         let clients = self.plan.clients as usize;
         self.stations[..clients].iter_mut().any(|station| station.host.poll_timeout().is_some())
     }
 
-    /// Whether some subflow of the clients' connections could send, and the state of each in words.
+    /// Returns whether a subflow of the clients' connections could send, and a description of each subflow's state.
     fn usable(&self) -> (bool, String) {
         let server = self.stations[self.station(0, true)].host.endpoint();
         let samples = server

@@ -1,4 +1,5 @@
-//! What the lock keeps of a run: its digest, and every segment that passed a client, options included.
+//! The digest of a run in the lock. It covers the run's own digest and every segment that passed a client, with its
+//! options.
 
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,7 +10,7 @@ use anabranch_sim::{Plan, Silent, Trace, run};
 /// Columns that the digest of a run leaves out.
 const LEFT_OUT: [&str; 3] = ["penalties", "delivered_ce", "ecn_reductions"];
 
-/// Folds all that is written into one word.
+/// A writer that folds all bytes into one word.
 #[derive(Clone, Default)]
 struct Folded(Arc<Mutex<u64>>);
 
@@ -32,7 +33,7 @@ impl Write for Folded {
     }
 }
 
-/// Sixteen hexadecimal digits of a plan's run. Of a run that fails or panics, the failure counts.
+/// Returns the digest of a plan's run, sixteen hexadecimal digits. If the run fails or panics, its failure is hashed.
 pub(crate) fn digest(plan: &str) -> String {
     let segments = Folded::default();
     let capture = Box::new(segments.clone());

@@ -6,22 +6,22 @@ use anabranch_units::RandomStream;
 
 use crate::plans::pick;
 
-/// How much a world carries in a short time.
+/// How much a world can transfer in a short time.
 #[derive(Clone, Copy)]
 pub(crate) struct Estimate {
-    /// A transfer of about a thousand segments or fewer.
+    /// The bytes of a transfer of about a thousand segments or fewer.
     pub(crate) bytes: u64,
-    /// How long it takes if nothing is lost.
+    /// The duration of the transfer without losses.
     pub(crate) seconds: f64,
 }
 
-/// The part of a plan that is about the network.
+/// The network part of a plan.
 pub(crate) struct World {
     pub(crate) text: String,
     pub(crate) estimate: Estimate,
 }
 
-/// A path's two links.
+/// The two links of a path.
 #[derive(Clone, Copy)]
 struct Way {
     rate_bps: u64,
@@ -31,7 +31,7 @@ struct Way {
 
 const MILLISECOND: u64 = 1_000_000;
 
-/// Draws the network; `told` gets a word for each impairment.
+/// Draws the network. `told` collects a word for each impairment.
 pub(crate) fn world(draw: &mut RandomStream, paths: u64, told: &mut String) -> World {
     let (mut links, mut list, mut ways) = (Vec::new(), Vec::new(), Vec::new());
     for path in 0..paths {
@@ -64,7 +64,7 @@ pub(crate) fn world(draw: &mut RandomStream, paths: u64, told: &mut String) -> W
     World { text, estimate: Estimate { bytes, seconds } }
 }
 
-/// One direction of a path. Acknowledgements are impaired less often than data.
+/// Draws one direction of a path. Acknowledgements are impaired less often than data.
 fn link(draw: &mut RandomStream, path: u64, way: Way, down: bool, told: &mut String) -> String {
     let often = if down { 1.0 } else { 0.4 };
     let side = if down { "down" } else { "up" };
@@ -145,7 +145,7 @@ fn path_text(draw: &mut RandomStream, path: u64, way: Way, told: &mut String) ->
     text + "}"
 }
 
-/// Cuts, spikes of delay, changes of rate and bursts of loss while the transfer runs.
+/// Draws outages, delay spikes, rate changes and loss bursts during the transfer.
 fn events(draw: &mut RandomStream, ways: &[Way], seconds: f64, told: &mut String) -> String {
     let mut list: Vec<(u64, String)> = Vec::new();
     let count = pick(draw, &[0, 0, 1, 1, 2, 3, 5]);
@@ -218,7 +218,7 @@ fn happen(
     }
 }
 
-/// Now and then another flow over the first path.
+/// Sometimes draws another flow over the first path.
 fn cross_traffic(draw: &mut RandomStream, way: Way, told: &mut String) -> String {
     if !draw.chance(0.12) || way.rate_bps > 20_000_000 {
         return String::new();

@@ -1,4 +1,4 @@
-//! The lock: stored digests of short runs. A change that moves one is a change of results
+//! The lock: stored digests of short runs. A change that alters one of them changes results
 //! (CONTRIBUTING.md, "Results may change, but not silently").
 
 mod digest;
@@ -10,10 +10,10 @@ use std::thread;
 
 use crate::store::{STORED, line, read};
 
-/// Threads that run worlds.
+/// The number of threads that run worlds.
 const THREADS: usize = 2;
 
-/// The lines of these seeds, in their order.
+/// Returns the lines of these seeds in order.
 fn lines(seeds: &[u64]) -> Vec<String> {
     let part = seeds.len().div_ceil(THREADS);
     thread::scope(|scope| {

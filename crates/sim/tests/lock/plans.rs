@@ -1,6 +1,6 @@
-//! Worlds drawn from a seed: short transfers under everything that a plan can do to them.
+//! Random worlds from a seed: short transfers under every condition that a plan can describe.
 //!
-//! Equal seeds give equal plans on every platform. A change of this file moves every digest of the lock.
+//! Equal seeds give equal plans on every platform. A change of this file changes every digest of the lock.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use anabranch_units::{RandomStream, Seed};
 
 use crate::links::{self, Estimate};
 
-/// Schedulers with the parameters that change what they do.
+/// Schedulers, with the parameters that change their decisions.
 const SCHEDULERS: &[&str] = &[
     "linux",
     "linux",
@@ -38,7 +38,7 @@ const SCHEDULERS: &[&str] = &[
     "wait-or-send",
 ];
 
-/// Congestion controllers with the parameters that change what they do.
+/// Congestion controllers, with the parameters that change their behaviour.
 const CONTROLLERS: &[&str] = &[
     "cubic",
     "cubic",
@@ -66,7 +66,7 @@ const CONTROLLERS: &[&str] = &[
     "wvegas(form=kernel)",
 ];
 
-/// The switches of a profile, and how often each is off.
+/// The switches of a profile, and the probability that each is off.
 const PARTS: &[(&str, f64)] = &[
     ("sack", 0.25),
     ("rack", 0.2),
@@ -78,15 +78,15 @@ const PARTS: &[(&str, f64)] = &[
     ("penalisation", 0.1),
 ];
 
-/// Rules of adaptation.
+/// The adaptation rules.
 const RULES: &[&str] = &["vlc-nearoptimal", "hlsjs", "bola", "mpc", "throughput"];
 
-/// A member of a list.
+/// Draws a member of a list.
 pub(crate) fn pick<T: Copy>(stream: &mut RandomStream, from: &[T]) -> T {
     from[stream.below(from.len() as u64) as usize]
 }
 
-/// The plan of a seed, in JSON. Its name in the plan lists the most important choices.
+/// Returns the plan of a seed as JSON. Its name lists the most important choices.
 pub(crate) fn plan(seed: u64) -> String {
     let mut draw = Seed { seed, run: 0 }.stream("lock");
     let paths = pick(&mut draw, &[1, 1, 1, 2, 2, 2, 2, 3, 3, 4]);
@@ -106,7 +106,7 @@ fn transport(draw: &mut RandomStream, paths: u64, told: &mut String) -> String {
     let multipath = paths > 1 || draw.chance(0.4);
     let profile = pick(draw, &["linux-6.18", "linux-6.18", "mptcp-0.94"]);
     let (scheduler, mut congestion) = (pick(draw, SCHEDULERS), pick(draw, CONTROLLERS));
-    // The printed form of CUBIC does not have the slow-start exit that this profile sets.
+    // The printed form of CUBIC has no slow-start exit, which this profile sets.
     if profile == "mptcp-0.94" && congestion.contains("printed") {
         congestion = "cubic";
     }
@@ -115,7 +115,7 @@ fn transport(draw: &mut RandomStream, paths: u64, told: &mut String) -> String {
     let off: Vec<String> = PARTS
         .iter()
         .filter(|(_, chance)| draw.chance(*chance))
-        // Nor one to switch off.
+        // The same form has no slow-start exit to switch off.
         .filter(|(name, _)| *name != "hystart" || !congestion.contains("printed"))
         .map(|(name, _)| format!(r#""{name}":false"#))
         .collect();
@@ -138,7 +138,7 @@ fn transport(draw: &mut RandomStream, paths: u64, told: &mut String) -> String {
     )
 }
 
-/// About a thousand segments, or as much as the paths carry in a few seconds.
+/// About a thousand segments, or as much as the paths can transfer in a few seconds.
 fn application(draw: &mut RandomStream, estimate: Estimate, told: &mut String) -> String {
     let seconds = estimate.seconds;
     match draw.below(20) {

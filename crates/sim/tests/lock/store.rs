@@ -1,14 +1,14 @@
-//! The stored digests: a line each with the seed and the digest.
+//! The stored digests: one line for each seed.
 
 use anabranch_sim::Plan;
 
 use crate::digest::digest;
 use crate::plans::plan;
 
-/// `worlds.txt`.
+/// The contents of `worlds.txt`.
 pub(crate) const STORED: &str = include_str!("worlds.txt");
 
-/// Seed and digest of each line.
+/// Returns the seed and the digest of each line.
 pub(crate) fn read(text: &str) -> Vec<(u64, &str)> {
     text.lines()
         .map(|line| {
@@ -19,7 +19,7 @@ pub(crate) fn read(text: &str) -> Vec<(u64, &str)> {
         .collect()
 }
 
-/// The line of a seed, computed now, and behind it what the seed draws.
+/// Computes the line of a seed, followed by the settings that the seed draws.
 pub(crate) fn line(seed: u64) -> String {
     let text = plan(seed);
     let told = Plan::from_json(&text).map_or_else(|error| error.to_string(), |plan| plan.scenario);

@@ -84,7 +84,7 @@ impl Connection {
         self.is_deserted() && self.closing.deserted_until.is_none()
     }
 
-    /// Whether the peer has acknowledged everything that was written, and the end behind it.
+    /// Returns whether the peer has acknowledged all written data and the end after it.
     pub fn end_is_acknowledged(&self) -> bool {
         if self.mode == Mode::Plain {
             let sender = self.subflows.first().map(|only| &only.send);

@@ -36,9 +36,9 @@ pub(crate) fn capable_answer(config: &Config, key: u64, checksum_asked: bool) ->
     })
 }
 
-/// The `MP_CAPABLE` of a segment, if it is one this endpoint understands: version 1, B clear, H set, in the form that
-/// belongs to the segment. The SYN may offer a later version: the answer names the highest version spoken here. A SYN
-/// that asks for a join as well opens plain TCP (`subflow_check_req`).
+/// Returns the `MP_CAPABLE` of a segment if this endpoint understands it: version 1, B clear, H set, in the form for
+/// this kind of segment. A SYN may offer a later version, and the answer has the highest version supported here. A SYN
+/// that also asks for a join opens plain TCP (`subflow_check_req`).
 pub(crate) fn understood(segment: &Segment) -> Option<MpCapable> {
     let opens = segment.flags.contains(Flags::SYN) && !segment.flags.contains(Flags::ACK);
     segment.mptcp.iter().find_map(|option| match option {
@@ -55,8 +55,9 @@ pub(crate) fn understood(segment: &Segment) -> Option<MpCapable> {
     })
 }
 
-/// Whether a segment may carry `MP_CAPABLE` in this form: no key in a SYN, one in a SYN/ACK, both without data, and both
-/// with a length beside data (RFC 8684 section 3.1; `mptcp_parse_option`, "strict size checking").
+/// Returns whether a segment may carry `MP_CAPABLE` in this form. A SYN has no key, and a SYN/ACK has one. A later
+/// segment has both keys, and also a length if it has data (RFC 8684 section 3.1; `mptcp_parse_option`,
+/// "strict size checking").
 fn has_right_form(segment: &Segment, keys: &CapableKeys) -> bool {
     let has = |flag| segment.flags.contains(flag);
     let data = !segment.payload.is_empty();

@@ -235,11 +235,10 @@ impl Connection {
     }
 
     /// Handles an `MP_FAIL` on a segment without RST. It answers ours, or the peer could not verify our data from `dsn`
-    /// on. Beside another subflow it would have come with a reset.
+    /// on. With more than one subflow the peer would have sent a reset.
     ///
-    /// `dsn` is the first byte that the peer does not acknowledge, or a later one that was sent, or the next one to be
-    /// sent: then everything was acknowledged. Linux answers whatever the number is (`mptcp_pm_mp_fail_received`). Here a
-    /// blind attacker must know it.
+    /// `dsn` must lie between the first unacknowledged byte and the next byte to be sent, both included. Linux answers
+    /// any number (`mptcp_pm_mp_fail_received`). Here a blind attacker must guess it.
     fn handle_report(&mut self, index: usize, dsn: u64) {
         if !self.may_fall_back(index) {
             return;

@@ -123,7 +123,7 @@ impl Endpoint {
         }
         if !request.is_answered_by(segment) {
             if segment.flags.contains(Flags::ACK) {
-                // RFC 9293 section 3.10.7.4, SYN-RECEIVED: a reset, and the handshake goes on.
+                // RFC 9293 section 3.10.7.4, SYN-RECEIVED: send a reset, and continue the handshake.
                 self.refuse(request.tuple, segment, REASON_MPTCP);
             }
             return None;

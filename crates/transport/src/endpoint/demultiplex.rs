@@ -11,7 +11,7 @@ use super::{ConnectionHandle, Endpoint};
 use crate::config::FourTuple;
 use crate::connection::{Connection, REASON_MPTCP, Transmit, join};
 
-/// The `MP_JOIN` of a SYN that does not offer a connection of its own as well (`subflow_check_req`).
+/// Returns the `MP_JOIN` of a SYN, unless the SYN also has `MP_CAPABLE` (`subflow_check_req`).
 fn asks_to_join(syn: &Segment) -> Option<MpJoin> {
     let offers = syn.mptcp.iter().any(|option| matches!(option, MptcpOption::Capable(_)));
     join(syn).filter(|_| !offers)

@@ -7,8 +7,8 @@
 //! The paper does not say what a "retransmission state" is, nor when it is over. Other readings are
 //! parameters: `states`, from which state on a subflow is left out, and `hold`, for how long afterwards.
 //!
-//! Without SACK, TCP stays in Recovery or Loss after everything is repaired, until newer data is acknowledged. A subflow
-//! that is [repaired](SubflowView::repaired) takes part again: if none did, no data and no acknowledgement would ever come.
+//! Without SACK, TCP stays in Recovery or Loss after all losses are repaired, until newer data is acknowledged. A
+//! [repaired](SubflowView::repaired) subflow is therefore used again. Otherwise no newer data could ever be sent on it.
 
 use anabranch_plugin::Parameters;
 use anabranch_units::{Duration, Instant, SubflowId};

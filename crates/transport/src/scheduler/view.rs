@@ -38,8 +38,8 @@ pub struct SubflowView {
     pub delivery_rate: Rate,
     /// Congestion state.
     pub state: CongestionState,
-    /// Everything that was outstanding when Recovery or Loss began is acknowledged, so that nothing is left to repair.
-    /// Only without SACK: there the state stays until newer data is acknowledged (`tcp_try_undo_recovery`).
+    /// All data that was outstanding when Recovery or Loss began is acknowledged, so nothing is left to repair. This
+    /// happens only without SACK, where the state lasts until newer data is acknowledged (`tcp_try_undo_recovery`).
     pub repaired: bool,
     /// Either side declared it a backup.
     pub backup: bool,
@@ -112,16 +112,16 @@ impl SubflowView {
         self.established && !self.stale
     }
 
-    /// The subflow is in a congestion state of at least `least`, and something is left to repair. A scheduler that leaves
-    /// out subflows by their state must use this: without SACK a subflow stays in its state until new data is acknowledged,
-    /// which it would never get.
+    /// Returns whether the subflow is in a congestion state of at least `least` and has losses to repair. A scheduler
+    /// that skips subflows by their state must use this. Without SACK a subflow leaves its state only when newer data
+    /// is acknowledged, and a skipped subflow would never get any.
     pub fn repairs_in(&self, least: CongestionState) -> bool {
         self.state >= least && !self.repaired
     }
 
-    /// The subflow can take a segment for immediate transmission: the rule of the out-of-tree kernel and the papers'
-    /// schedulers. It has window space and is not in Loss, unless everything up to `high_seq` is acknowledged
-    /// (`mptcp_is_temp_unavailable`: without SACK, Loss ends only with something above that).
+    /// Returns whether the subflow can send a segment at once, by the rule of the out-of-tree kernel and the papers'
+    /// schedulers. It needs window space and must not be in Loss, unless all data up to `high_seq` is acknowledged
+    /// (`mptcp_is_temp_unavailable`: without SACK, Loss ends only when later data is acknowledged).
     pub fn can_send(&self) -> bool {
         // Most often it is the window that has none.
         self.window_space() > 0

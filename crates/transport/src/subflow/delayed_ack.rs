@@ -13,9 +13,9 @@ use crate::config::HostModel;
 const DELAY_MIN: Duration = Duration::from_millis(40);
 /// `TCP_DELACK_MAX`: 200 ms.
 const DELAY_MAX: Duration = Duration::from_millis(200);
-/// The most that a full segment is taken for before one has come (`TCP_MSS_DEFAULT`), bytes.
+/// The largest assumed size of a full segment before one has arrived (`TCP_MSS_DEFAULT`), bytes.
 const GUESS_MAX: u64 = 536;
-/// The least (`TCP_MIN_MSS`), bytes.
+/// The smallest such size (`TCP_MIN_MSS`), bytes.
 const GUESS_MIN: u32 = 88;
 /// `TCP_MAX_QUICKACKS`.
 const QUICK_MAX: u32 = 16;
@@ -45,7 +45,7 @@ pub(crate) struct AckPolicy {
 }
 
 impl AckPolicy {
-    /// The policy of a host that announces `mss` and offers `window` bytes at first.
+    /// Creates the policy of a host that announces `mss` and first offers `window` bytes.
     pub(crate) fn new(mss: u16, window: u64) -> Self {
         let half = (window / 2).min(GUESS_MAX) as u32;
         Self {

@@ -290,7 +290,7 @@ impl Subflow {
         Some(Duration::from_millis(u64::from(elapsed).max(1)))
     }
 
-    /// The handshake is complete with this segment, which tells a window: segments have half of it at most.
+    /// Completes the handshake with the window of this segment. Segments take at most half of it.
     fn open(&mut self, host: &HostModel, now: Instant, segment: &Segment, window: u64) {
         self.state = State::Established;
         self.send.set_una(1);

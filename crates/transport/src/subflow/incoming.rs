@@ -47,9 +47,9 @@ impl Subflow {
         under_way || self.endures_odd_answer(now, behind)
     }
 
-    /// An acknowledgement is older than any that may still be under way, or names what was never sent: an
-    /// acknowledgement answers it (RFC 5961 section 5.2, RFC 9293 section 3.10.7.4; `tcp_ack`). During the handshake the
-    /// caller judges an old one.
+    /// Handles an acknowledgement that is too old or acknowledges unsent data. After the handshake it is answered with
+    /// an acknowledgement (RFC 5961 section 5.2, RFC 9293 section 3.10.7.4; `tcp_ack`). Returns true for an old one
+    /// during the handshake, which the caller handles.
     #[cold]
     fn endures_odd_answer(&mut self, now: Instant, behind: i32) -> bool {
         let opening = self.state == State::SynReceived;

@@ -158,7 +158,7 @@ impl Subflow {
         self.controller.on_lost(&segment, &self.window);
     }
 
-    /// The next lost segment that the peer's window admits.
+    /// Returns the next lost segment within the peer's window.
     pub(super) fn next_admitted_loss(&mut self) -> Option<u64> {
         let number = self.board.next_lost()?;
         let sent = self.board.get(number)?;

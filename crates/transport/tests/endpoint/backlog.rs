@@ -96,8 +96,8 @@ fn a_syn_ack_is_repeated_as_it_was() {
 fn what_is_not_the_third_packet_leaves_the_syn_waiting() {
     let mut host = Host::new(plain());
     let next = host.answer(&syn(1, 0)).seq.0.wrapping_add(1);
-    // RFC 9293 section 3.10.7.4: out of the window, acknowledging nothing, a RST in another place. An acknowledgement of
-    // another number is answered with a RST of that number.
+    // RFC 9293 section 3.10.7.4: a segment outside the window, one without ACK, and a RST with another number. An
+    // acknowledgement of another number is answered with a RST of that number.
     let other = next.wrapping_add(1);
     for (wrong, answer) in [
         (segment(1, Flags::ACK, 1, other), Some(other)),

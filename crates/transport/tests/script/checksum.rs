@@ -186,8 +186,8 @@ fn a_report_is_answered_and_obeyed_on_the_only_subflow() {
 
 #[test]
 fn a_report_is_answered_when_everything_was_acknowledged() {
-    // RFC 8684 section 3.7: "a receiver of MP_FAIL MUST respond with MP_FAIL"; `mptcp_pm_mp_fail_received`. The peer names
-    // the next byte that we would send, whether it has checksums or not.
+    // RFC 8684 section 3.7: "a receiver of MP_FAIL MUST respond with MP_FAIL"; `mptcp_pm_mp_fail_received`. The peer
+    // names the next byte that we would send, with or without checksums.
     for sent in [0, 2000] {
         let mut s = Script::multipath(config(), 50);
         s.peer(60, ". 1:101 ack=1 dack4=0 map=0+100@1");

@@ -39,7 +39,7 @@ fn acknowledgements_of_what_was_never_sent_are_ignored() {
     s.us(100, ". 1:1001");
     s.peer(150, ". ack=1 dack8=5000");
     s.peer(151, ". ack=9001 dack8=1000");
-    // RFC 9293 section 3.10.7.4: what acknowledges unsent data draws an acknowledgement.
+    // RFC 9293 section 3.10.7.4: an acknowledgement of unsent data is answered with an acknowledgement.
     s.us(151, ". ack=1");
     // The segment is still ours to repeat: PTO of a lone segment is cut by the RTO, 250 ms.
     s.us(350, ". 1:1001 map=0+1000@1");

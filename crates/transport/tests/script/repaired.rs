@@ -1,16 +1,16 @@
-//! Subflows without SACK whose losses are repaired: TCP stays in Recovery or Loss until newer data is acknowledged
-//! (`tcp_try_undo_recovery`), so that a scheduler that refuses such a subflow would never get one.
+//! Subflows without SACK whose losses are repaired. TCP stays in Recovery or Loss until newer data is acknowledged
+//! (`tcp_try_undo_recovery`), so a scheduler that refuses such a subflow would wait for ever.
 
 use anabranch_plugin::PluginChoice;
 use anabranch_transport::{Config, profile, scheduler};
 
 use crate::dialect::{Script, config};
 
-/// The out-of-tree kernel, with the long data numbers that the dialect reads.
+/// The out-of-tree kernel, with the long data sequence numbers that its dialect parses.
 const OUT_OF_TREE: profile::Stack =
     profile::Stack { short_data_numbers: false, ..profile::MPTCP_0_94 };
 
-/// A server on one subflow without SACK with segments of 1000 bytes.
+/// A server on one subflow without SACK, with segments of 1000 bytes.
 fn without_sack(name: &str, stack: profile::Stack) -> Script {
     let scheduler = PluginChoice::named(name);
     let mut s = Script::server(Config { mss: 1036, scheduler, stack, ..config() });
@@ -20,7 +20,7 @@ fn without_sack(name: &str, stack: profile::Stack) -> Script {
     s
 }
 
-/// Every scheduler of the table, in both generations of the kernel.
+/// Every scheduler, in both generations of the kernel.
 fn every_scheduler(mut look: impl FnMut(&str, Script)) {
     for stack in [profile::Stack::default(), OUT_OF_TREE] {
         let name = scheduler::names().map(|known| known.name);
@@ -28,7 +28,7 @@ fn every_scheduler(mut look: impl FnMut(&str, Script)) {
     }
 }
 
-/// Bytes of new data that go out at once when 1000 more are written at `ms`.
+/// Returns the bytes of new data that are sent at once when 1000 more are written at `ms`.
 fn sent_of_more(s: &mut Script, ms: u64) -> u64 {
     s.run_to(crate::dialect::at(ms));
     s.rest();
@@ -40,8 +40,8 @@ fn sent_of_more(s: &mut Script, ms: u64) -> u64 {
 
 #[test]
 fn every_scheduler_sends_on_a_subflow_in_loss_whose_data_is_all_acknowledged() {
-    // mptcp_is_temp_unavailable (v0.94): in Loss a subflow is unavailable with SACK, without it if `snd_una !=
-    // high_seq`. mptcp_subflow_get_send (upstream) does not look at the state. SRTT 50: the timeout is 250 ms.
+    // mptcp_is_temp_unavailable (v0.94): in Loss, a subflow with SACK is unavailable; without SACK it is unavailable
+    // if `snd_una != high_seq`. mptcp_subflow_get_send (upstream) ignores the state. SRTT 50: the timeout is 250 ms.
     every_scheduler(|name, mut s| {
         s.write(100, 3000);
         s.run_to(crate::dialect::at(400));

@@ -1,4 +1,4 @@
-//! Windows smaller than two segments, and windows that the peer takes back.
+//! Tests of windows smaller than two segments, and of windows that the peer shrinks.
 //!
 //! A window of `win=8` is 8 * 128 bytes, as in `window.rs`.
 
@@ -6,7 +6,7 @@ use anabranch_transport::{Config, HostModel};
 
 use crate::dialect::{Script, at, config, thousands};
 
-/// A server whose peer never offers more than `units` times 128 bytes.
+/// A server whose peer offers at most `units` times 128 bytes.
 fn narrow(multipath: bool, units: u64) -> Script {
     let base = if multipath { Config { mss: 1036, ..config() } } else { thousands() };
     let mut s = Script::server(base);
@@ -17,15 +17,15 @@ fn narrow(multipath: bool, units: u64) -> Script {
     s
 }
 
-/// Position behind the last byte that was sent.
+/// Returns the position after the last byte that was sent.
 fn sent(s: &Script) -> u64 {
     s.sent_on(0) + 1
 }
 
 #[test]
 fn a_peer_with_any_window_is_served_as_fast_as_it_acknowledges() {
-    // RFC 9293 section 3.8.6.2.1, condition 3: send if at least half of the largest window ever offered can be sent;
-    // tcp_bound_to_half_wnd halves the segment for that. Nothing waits for the override timeout of 250 ms.
+    // RFC 9293 section 3.8.6.2.1, condition 3: send if at least half of the largest window ever offered can be sent.
+    // tcp_bound_to_half_wnd halves the segment for this. Nothing waits for the override timeout of 250 ms.
     for multipath in [false, true] {
         for units in 1..30 {
             let mut s = narrow(multipath, units);
@@ -50,13 +50,13 @@ fn a_peer_with_any_window_is_served_as_fast_as_it_acknowledges() {
 
 #[test]
 fn a_segment_has_half_of_the_largest_window_and_grows_with_it() {
-    // tcp_bound_to_half_wnd: 9 * 128 = 1152, half of which is 576; 4 * 128 = 512, all of it. tcp_ack_update_window: a
-    // larger window than any before allows larger segments (`tcp_sync_mss`).
+    // tcp_bound_to_half_wnd: 9 * 128 = 1152, half of which is 576; 4 * 128 = 512 is used whole. tcp_ack_update_window:
+    // a new largest window allows larger segments (`tcp_sync_mss`).
     let mut s = narrow(false, 9);
     s.write(100, 10_000);
     s.us(100, ". 1:577");
     s.us(100, ". 577:1153");
-    // Less than a segment's room: it waits (condition 2).
+    // There is room for less than a segment, so the data waits (condition 2).
     s.peer(150, ". ack=577 win=8");
     s.silence(160);
     s.peer(161, ". ack=1153 win=50");
@@ -77,13 +77,13 @@ fn a_newer_segment_takes_window_back_though_it_acknowledges_nothing_new() {
     s.peer(100, ". 1:101 ack=1 win=0");
     s.us(100, ". ack=101");
     s.write(110, 3000);
-    // Closed: a probe at the timeout of 250 ms after the data was written.
+    // The window is closed: a probe follows at the timeout, 250 ms after the data was written.
     s.us(360, ". 0:0 ack=101");
     s.peer(400, ". 101:201 ack=1 win=16");
     s.us(400, ". 1:1001 ack=201");
     s.us(400, ". 1001:2001");
     s.silence(440);
-    // Opened to 24 * 128 = 3072 by the same numbers: that counts. Shrunk by them: that does not.
+    // A segment with the same numbers may open the window to 24 * 128 = 3072, but may not shrink it.
     s.peer(450, ". ack=1 win=24");
     s.us(450, ". 2001:3001");
     s.write(460, 2000);
@@ -123,7 +123,7 @@ fn only_the_oldest_segment_is_sent_again_into_a_closed_window() {
     };
     let closed = again(&mut s, 2000);
     assert!(closed.len() >= 2 && closed.iter().all(|range| range == "1:1001"), "{closed:?}");
-    // Two of them are admitted again, and so go out.
+    // Two of the segments fit the window again and are sent.
     s.peer(2100, ". ack=1001 win=16");
     assert_eq!(again(&mut s, 2110).first().map(String::as_str), Some("1001:2001"));
     s.peer(2150, ". ack=4001 win=100");
@@ -133,7 +133,8 @@ fn only_the_oldest_segment_is_sent_again_into_a_closed_window() {
 #[test]
 fn a_peer_that_answers_from_behind_a_closed_window_is_not_given_up() {
     // RFC 9293 section 3.8.6, SHLD-17: "SHOULD NOT time out the connection if data beyond the right window edge is not
-    // acknowledged"; tcp_rtx_probe0_timed_out. Without answers it ends after 4 minutes of silence and 15 in all.
+    // acknowledged"; tcp_rtx_probe0_timed_out. Without answers the connection ends after 4 minutes of silence, or after
+    // 15 minutes in all.
     for answers in [true, false] {
         let mut s = narrow(false, 100);
         s.write(100, 2000);
@@ -153,8 +154,8 @@ fn a_peer_that_answers_from_behind_a_closed_window_is_not_given_up() {
 
 #[test]
 fn a_buffer_below_two_segments_offers_what_it_has() {
-    // tcp_select_initial_window: "Quantize space offering to a multiple of mss if possible"; the smallest buffer is 2304
-    // bytes of memory (SOCK_MIN_RCVBUF), half of which is window: the kernel of this host tells 1152 for SO_RCVBUF 1.
+    // tcp_select_initial_window: "Quantize space offering to a multiple of mss if possible". The smallest buffer has
+    // 2304 bytes of memory (SOCK_MIN_RCVBUF), half of which is window. With SO_RCVBUF 1 this host's kernel offers 1152.
     let host = HostModel { timer_tick: anabranch_units::Duration::ZERO, ..HostModel::default() };
     for stack in
         [anabranch_transport::profile::Stack::default(), anabranch_transport::profile::MPTCP_0_94]
@@ -173,7 +174,7 @@ fn a_buffer_below_two_segments_offers_what_it_has() {
 
 #[test]
 fn a_reader_with_the_smallest_buffer_gets_everything() {
-    // The peer sends what is offered, 576 bytes at a time as Linux would: none of it waits for a probe.
+    // The peer fills the offered window with 576 bytes at a time, as Linux would. No segment waits for a probe.
     let buffers = Config { receive_buffer_initial: 1, receive_buffer_max: 1, ..config() };
     let mut s = Script::server(Config { multipath: false, ..buffers });
     s.peer(0, "S");

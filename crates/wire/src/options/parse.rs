@@ -1,4 +1,4 @@
-//! Options off the wire. An odd option is absent, and one that cannot be delimited ends the reading.
+//! Parses TCP options. An odd option is ignored, and an option without a valid length ends the parsing.
 
 use std::net::IpAddr;
 
@@ -48,9 +48,9 @@ impl Reader<'_> {
 
 /// Reads the options of `segment`, whose flags are known, into it.
 ///
-/// An option whose length is below two or reaches beyond the header ends the reading: options before it count, and so
-/// does the segment (`tcp_parse_options`, `mptcp_get_options`: "silly options", "partial options"). RFC 9293 section 3.1
-/// (MUST-7) asks that an illegal option length is handled without crashing.
+/// An option whose length is below two or extends beyond the header ends the parsing. Earlier options and the segment
+/// are used (`tcp_parse_options`, `mptcp_get_options`: "silly options", "partial options"). RFC 9293 section 3.1
+/// (MUST-7) requires that an illegal option length is handled without crashing.
 pub(crate) fn parse(mut bytes: &[u8], segment: &mut Segment) {
     while let [kind, rest @ ..] = bytes {
         match *kind {
@@ -62,7 +62,7 @@ pub(crate) fn parse(mut bytes: &[u8], segment: &mut Segment) {
                     return;
                 }
                 let Some((option, behind)) = bytes.split_at_checked(length) else { return };
-                // An option that cannot be read is as good as absent.
+                // An option that cannot be parsed is ignored.
                 let _ = read_option(kind, Reader(&option[2..]), segment);
                 bytes = behind;
             }

@@ -148,7 +148,7 @@ def _playback(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         elif line["what"] == "ended":
             found.append({**at, "event": "end"})
         elif line["what"] == "stop" and plays:
-            # How far it got: an element that stands still need not say that it waits.
+            # The film time that it reached: an element that stands still need not fire `waiting`.
             found.append({**at, "event": "stop"})
         elif line["what"] == "counters":
             found += [{**at, "event": "drop"}] * (line["dropped"] - dropped)

@@ -2,9 +2,9 @@
 
 VLC tells no picture by itself. What it counts late (`lost_pictures`) is `discarded`; what it puts on the
 screen while it plays is `displayed`. While it buffers it shows one picture again and again
-(`VOUT_REDISPLAY_DELAY`), of which one counts. It does the same while its input is blocked; there the new
-pictures are computed from the count and the time. All others are `unplayed`, also those that a flush threw
-away, which VLC does not count.
+(`VOUT_REDISPLAY_DELAY`), of which one counts. It does the same while its input is blocked. In that case the
+number of new pictures is computed from the count and the time. All other pictures are `unplayed`, including
+those that a flush discarded, which VLC does not count.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
     from anabranch.media.films import Film
     from anabranch.metrics._rows import Table
 
-#: The commands that install it.
+#: The commands that install VLC.
 _INSTALL = "apt install libvlc5 vlc-plugin-base; pip install 'anabranch[live]'"
 _NO_PLUGINS = "no plug-ins"
-#: The program that shows whether python-vlc and libvlc work together.
+#: The program that checks whether python-vlc and libvlc work together.
 _TRIAL = f"import sys, vlc; sys.exit(None if vlc.Instance(['--quiet']) else {_NO_PLUGINS!r})"
 #: VLC's own word for a whole buffer, percent.
 _FULL = 100.0
-#: The time after which it shows a picture again if the next one is late (`VOUT_REDISPLAY_DELAY`), in seconds.
+#: VLC shows a picture again after this time if the next one is late (`VOUT_REDISPLAY_DELAY`), in seconds.
 _REDISPLAY_S = 0.08
-#: The shortest time without fresh counters that means a blocked input, in seconds: the thread that reads
+#: The shortest time without changed counters that indicates a blocked input, in seconds. The input thread
 #: refreshes them four times a second.
 _LONG_S = 0.6
 #: The shortest film, in seconds.
 _LEAST_S = 0.04
-#: The counters that change while it reads.
+#: The counters that change while the input is read.
 _REFRESHED = ("read", "demuxed", "decoded")
 
 
@@ -51,7 +51,8 @@ def lacks() -> str | None:
         found = None
     if found is None:
         return f"python-vlc is not installed: {_INSTALL}"
-    # In a process of its own: without libvlc, or with a broken one, python-vlc may raise anything or crash.
+    # Run in a separate process, because python-vlc may raise anything or crash if libvlc is missing or
+    # broken.
     failure = _pieces.fails([sys.executable, "-c", _TRIAL])
     if failure is None:
         return None
@@ -151,7 +152,7 @@ def _frames(
             # While it buffers one picture is shown again and again.
             shown, still = min(shown, int(not still)), still or bool(shown)
         else:
-            # Its input was blocked, and nothing was counted until data came.
+            # The input was blocked, and no picture was counted until data arrived.
             shown = _new(shown, passed_s, lasts_s)
         times = [min(before["t_s"] + lasts_s * (place + 1), line["t_s"]) for place in range(shown)]
         found += [{"fate": "displayed", "due_s": at_s, "shown_s": at_s} for at_s in times]
@@ -166,7 +167,7 @@ def _frames(
 
 
 def _new(shown: int, passed_s: float, lasts_s: float) -> int:
-    """Return how many of the pictures that VLC counted were new.
+    """Return the number of new pictures among those that VLC counted.
 
     While the next picture is late, VLC shows the last one again every 80 ms and counts it. If n pictures are
     new, n * lasts_s + (shown - n) * 80 ms = passed_s.
@@ -174,16 +175,16 @@ def _new(shown: int, passed_s: float, lasts_s: float) -> int:
     Parameters
     ----------
     shown
-        The pictures counted.
+        The number of pictures that VLC counted.
     passed_s
-        The time that passed meanwhile.
+        The time in which they were counted.
     lasts_s
-        How long a picture of the film lasts.
+        The duration of a picture of the film.
     """
     if passed_s - shown * lasts_s > _REDISPLAY_S and lasts_s < _REDISPLAY_S:
         new = (shown * _REDISPLAY_S - passed_s) / (_REDISPLAY_S - lasts_s)
         return max(min(round(new), shown), 0)
-    # At a restart it counts pictures that it showed before; no film moves so fast.
+    # At a restart VLC also counts pictures that it showed before. This bounds the count by the film's rate.
     return min(shown, int(passed_s / lasts_s) + 2)
 
 

@@ -33,7 +33,7 @@ pub(crate) struct Options {
     pub(crate) cut: Cut,
     pub(crate) shrinks: bool,
     pub(crate) verbose: bool,
-    /// Only print the digests of each seed's cases, as `tests/lock.txt` has them.
+    /// Only print the digests of each seed's cases, in the format of `tests/lock.txt`.
     pub(crate) digests: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The log: its bound, and outputs that fail or stop.
+//! Tests of the log: its bounded queue, and outputs that fail or block.
 
 use std::fs;
 use std::io::Read;
@@ -7,7 +7,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::*;
 
-/// Longer than anything here takes.
+/// Longer than any wait in these tests.
 const LONG: Duration = Duration::from_secs(60);
 
 /// A log that writes to a descriptor.
@@ -25,7 +25,7 @@ fn counts(written: u64, dropped: u64) -> LogCounts {
     LogCounts { written, dropped }
 }
 
-/// The lines without their times.
+/// The lines without their timestamps.
 fn without_times(text: &str) -> Vec<&str> {
     text.lines().map(|line| line.split_once(' ').expect("a time and a text").1).collect()
 }

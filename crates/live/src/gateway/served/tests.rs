@@ -1,4 +1,4 @@
-//! The counters of a served connection, without packets.
+//! Tests of a served connection's counters, without packets.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ use super::*;
 
 const BEGIN: Instant = Instant::from_nanos(5_000_000_000);
 
-/// A stream with some bytes to read, which accepts any number of bytes.
+/// A stream that has some bytes to read and accepts all writes.
 struct Says(VecDeque<Bytes>);
 
 impl Stream for Says {
@@ -47,7 +47,7 @@ fn tuple(port: u16) -> FourTuple {
     FourTuple { local: ([10, 9, 0, 1], 443).into(), remote: ([192, 0, 2, 7], port).into() }
 }
 
-/// A connection of MPTCP from port 1, and the endpoint that has it.
+/// An MPTCP connection from port 1, and its endpoint.
 fn served() -> (Served, Endpoint) {
     let mut endpoint = Endpoint::new("test", Seed { seed: 1, run: 0 });
     let FourTuple { local, remote } = tuple(1);

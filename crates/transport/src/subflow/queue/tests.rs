@@ -88,7 +88,7 @@ fn buffers_in_flight_take_as_many_full_segments_as_leave_together() {
 
 #[test]
 fn a_segment_takes_half_of_the_largest_window_or_all_of_a_tiny_one() {
-    // tcp_bound_to_half_wnd: above 536 bytes half of it, else all, and no less than 68 bytes with TCP's header.
+    // tcp_bound_to_half_wnd: half of a window above 536 bytes, or else all of it; at least 68 bytes with TCP's header.
     let bound = |window: u64| {
         let mut sender = sender(false);
         sender.note_largest_window(window);
@@ -211,7 +211,7 @@ fn the_edge_goes_back_on_plain_tcp_only_and_with_a_segment_that_counts() {
     assert!(!sender.extend_window(1, 5000) && sender.extend_window(1, 5001));
     sender.set_una(1);
     for (position, ack, window, edge) in [
-        // It acknowledges more; it is newer; it opens; it closes.
+        // The segment acknowledges more, is newer, opens the window, or closes it.
         (7, 2, 4000, 4002),
         (8, 1, 3000, 3001),
         (8, 1, 3001, 3002),
@@ -221,7 +221,7 @@ fn the_edge_goes_back_on_plain_tcp_only_and_with_a_segment_that_counts() {
         assert!(sender.hear_window(position, ack, window), "{position} {ack} {window}");
         assert_eq!(sender.window_end, edge);
     }
-    // A duplicate that tells less, and an older segment, whatever it tells.
+    // A duplicate with a smaller window, and an older segment with any window.
     for (position, window) in [(9, 9), (8, 5000), (8, 0)] {
         assert!(!sender.hear_window(position, 1, window));
         assert_eq!((sender.window_end, sender.window()), (11, 10));
