@@ -163,6 +163,20 @@ def test_the_limit_of_descriptors_is_raised_and_has_room_for_all_connections(mon
     assert ("--connections 1023" in fault.hint) == (hard == 1087)
 
 
+def test_a_limit_that_cannot_be_raised_stays_as_it_is(monkeypatch):
+    """setrlimit(2): EPERM if the limit is beyond `fs.nr_open`. The soft limit then decides."""
+
+    def refused(*_):
+        message = "not allowed to raise maximum limit"
+        raise ValueError(message)
+
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 1 << 30))
+    monkeypatch.setattr(resource, "setrlimit", refused)
+    gateways._raise_descriptor_limit(900)
+    with pytest.raises(InputError, match="the limit is 1024"):
+        gateways._raise_descriptor_limit(1024)
+
+
 @pytest.mark.parametrize(
     ("place", "warns"),
     [

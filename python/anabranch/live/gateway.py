@@ -285,7 +285,10 @@ def _raise_descriptor_limit(connections: int) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     unlimited = resource.RLIM_INFINITY
     if soft != hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        except (OSError, ValueError):  # for example a hard limit beyond fs.nr_open
+            hard = soft
     needed = connections + _OTHER_DESCRIPTORS
     if hard != unlimited and hard < needed:
         room = hard - _OTHER_DESCRIPTORS
