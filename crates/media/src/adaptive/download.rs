@@ -86,9 +86,8 @@ impl AdaptivePlayer {
         match self.settings.requests {
             Requests::OneAtATime => [self.behind().filter(|_| self.under_way.is_empty()), None],
             Requests::OneATrack => {
-                let asked = |track| self.under_way.iter().any(|it| it.wanted.track() == track);
-                let video = !self.video_is_in() && !asked(Track::Video);
-                let audio = self.sound_may_follow(now) && !asked(Track::Audio);
+                let video = !self.video_is_in() && !self.is_under_way(Track::Video);
+                let audio = self.sound_may_follow(now) && !self.is_under_way(Track::Audio);
                 let tracks = [video.then_some(Track::Video), audio.then_some(Track::Audio)];
                 // What was held back until pictures came is buffered before they are, and the next of the
                 // sound asked for: from the third chunk on, as the second waits for more than that.
@@ -122,16 +121,29 @@ impl AdaptivePlayer {
         });
         let may_begin = self.video.knows_a_playlist() && buffered;
         let on_its_way = self.video.asked_to.filter(|end| *end > self.video.received);
-        let limit = on_its_way.or_else(|| self.next_pictures_end(now?));
+        let limit = on_its_way.or_else(|| match now {
+            Some(now) if !self.is_due(Track::Video, now) => None,
+            Some(_) => self.next_pictures_end(),
+            // No timer is needed while a playlist or set-up of the pictures is on its way: its end asks again.
+            None => self.is_under_way(Track::Video).then(|| self.next_pictures_end()).flatten(),
+        });
         may_begin && (self.sound_is_at_its_last() || limit.is_none_or(|end| audio.received <= end))
     }
 
-    /// Where the pictures' next chunk ends, if it is about to be asked for.
-    fn next_pictures_end(&self, now: Instant) -> Option<Duration> {
+    /// The end of the pictures' next chunk.
+    fn next_pictures_end(&self) -> Option<Duration> {
         let chunks = &self.ladder.renditions[self.video.last.unwrap_or(0)].chunks;
-        let is_due = self.asks_at(Track::Video).is_none_or(|at| at <= now);
-        let next = chunks.get(self.video.next).filter(|_| is_due)?;
+        let next = chunks.get(self.video.next)?;
         Some(self.video.received + next.duration())
+    }
+
+    /// Whether a track may be asked for at a time.
+    fn is_due(&self, track: Track, now: Instant) -> bool {
+        self.asks_at(track).is_none_or(|at| at <= now)
+    }
+
+    fn is_under_way(&self, track: Track) -> bool {
+        self.under_way.iter().any(|it| it.wanted.track() == track)
     }
 
     fn sound_is_at_its_last(&self) -> bool {

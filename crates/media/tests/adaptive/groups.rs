@@ -49,6 +49,25 @@ fn a_group_that_is_cut_differently_goes_on_at_the_same_time() {
     assert_eq!(sound, [(0, 0), (2, 1), (3, 1), (4, 1), (5, 1), (6, 1), (7, 1)]);
 }
 
+#[test]
+fn long_chunks_of_sound_wait_for_short_chunks_of_pictures() {
+    // 9 chunks of 1 s and 3 chunks of 3 s. While the higher rendition's playlist is on its way, the sound is ahead.
+    let mut film = ladder(&[500_000, 2_000_000], 9);
+    for chunk in film.renditions.iter_mut().flat_map(|it| &mut it.chunks) {
+        chunk.duration_ns = 1_000_000_000;
+    }
+    let mut sound = rendition("sound", 64_000, 3);
+    for chunk in &mut sound.chunks {
+        chunk.duration_ns = 3_000_000_000;
+    }
+    film.audio = Some(sound);
+    for latency_s in [0.0, 0.05, 0.3] {
+        let seen = watch(&hlsjs(), film.clone(), THROUGHPUT, &Toy::new(latency_s, 9e6));
+        assert_eq!(seen.chunks(Track::Video).count(), 9);
+        assert_eq!(seen.chunks(Track::Audio).count(), 3);
+    }
+}
+
 /// Marks a chunk as missing on the server.
 fn gap(chunk: &mut Chunk) {
     (chunk.gap, chunk.bytes) = (true, 0);

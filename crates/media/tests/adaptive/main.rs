@@ -117,6 +117,7 @@ fn watch(config: &AdaptiveConfig, ladder: Ladder, abr: &str, link: &Toy) -> Watc
     let (mut now, mut coming) = (Instant::ZERO, Vec::<Coming>::new());
     let (mut events, mut resources, mut deepest) = (Vec::new(), Vec::new(), Duration::ZERO);
     let (mut position, mut left, mut most) = (Duration::ZERO, Vec::new(), 0);
+    let mut at_one_time = 0;
     while !player.is_finished() {
         while let Some(request) = player.poll_request(now) {
             if let Some(gone) = request.leaves {
@@ -143,6 +144,8 @@ fn watch(config: &AdaptiveConfig, ladder: Ladder, abr: &str, link: &Toy) -> Watc
         let next = first.map(|(_, at)| at).into_iter().chain(player.poll_timeout()).min();
         let next = next.expect("an unfinished player waits for something");
         assert!(next >= now, "time goes forward");
+        at_one_time = if next == now { at_one_time + 1 } else { 0 };
+        assert!(at_one_time < 100, "the player waits for a time that has come, and does nothing");
         now = next;
         if player.poll_timeout().is_some_and(|timeout| timeout <= now) {
             player.handle_timeout(now);
