@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 import anabranch
 from anabranch.cli._app import app
 from anabranch.errors import Fault, InputError, MissingError
-from anabranch.results import manifest, sealed, store
+from anabranch.results import identity, manifest, sealed, store
 from anabranch.results.read import LeftOutWarning
 from anabranch.study import execute, grid, runner, sweep
 from anabranch.study.verify import verify
@@ -191,14 +191,16 @@ def test_cells_that_make_the_same_plan_are_two_cells(scenario, tmp_path, axis):
 def test_a_journal_that_is_being_written_is_left_alone(scenario, tmp_path):
     """Whoever finds nothing left to run makes no tables of journals that others still write."""
     out, what = tmp_path / "out", small(scenario, trials=1)
-    other = store.Store(out, sweep.manifest(what), part="1of2")
+    whole = sweep.manifest(what, sweep.planned(what))
+    other = store.Store(out, whole, part="1of2")
     with other.writing() as journal:
         runner.run(what, out, workers=1)
         assert not (out / "runs.parquet").exists()
         row = anabranch.load(out).row(0, named=True)
-        journal.add({"runs": [row | {"run": 77}], "subflows": []}, {})
-    assert store.Store(out, sweep.manifest(what)).finish()
-    assert len(anabranch.load(out)) == 2
+        name = identity.of_run(whole["cells"][0]["hash"], 77)
+        journal.add({"runs": [row | {"run": 77, "identity": name}], "subflows": []}, {})
+    assert store.Store(out, whole).finish()
+    assert len(anabranch.load(out)) == len(what.cells) + 1
     assert store.journals(out) == []
 
 
