@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from anabranch.claims.measure import Metric
     from anabranch.claims.statement import Stated
     from anabranch.claims.stored import Runs
-    from anabranch.study.study import Study
+    from anabranch.study.models import Study
 
 Where = Literal["everywhere", "here", "nowhere", "unknown"]
 
@@ -85,7 +85,7 @@ def worlds(study: Study) -> list[World]:
     from anabranch.study import study as studies
     from anabranch.study.assume import said
 
-    every = {row for part in study.parts for row in part.scenarios}
+    every = set(study.rows())
     return [
         World(
             assumption=name,

@@ -8,13 +8,15 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import did_you_mean
+from anabranch.results.worlds import WORLD
+from anabranch.study import drawn
 from anabranch.study import values as meant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from anabranch.study.study import Study
+    from anabranch.study.models import Study
 
 #: What a claim says of a cell: short name of a key, and its value.
 Choice = dict[str, Any]
@@ -69,7 +71,17 @@ def of_study(folder: Path, study: Study) -> list[Cell]:
                 several = {key for key, _ in labels if key not in alone or len(known[row, key]) > 1}
                 shown = tuple((short(key), value) for key, value in labels if key in several)
                 result[Cell(labels=labels, said=said, shown=shown, paths=paths)] = None
+    for row in study.worlds:
+        paths = tuple(drawn.distribution(folder, row).path_names())
+        for arm in row.arms or study.arms:
+            of_row = (("row", row.row), (drawn.ARM, arm))
+            result[Cell(labels=of_row, said=of_row, shown=of_row, paths=paths)] = None
     return list(result)
+
+
+def stated(labels: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the labels by which claims call a cell of the results: all worlds of an arm are one cell."""
+    return {key: value for key, value in labels if key != WORLD}
 
 
 @lru_cache

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 from anabranch.claims import around, judge, page, statement, stored
 from anabranch.results import cost, store
+from anabranch.results.manifest import tables_of
+from anabranch.results.worlds import WORLD
+from anabranch.study import drawn, values
 from anabranch.study import study as studies
-from anabranch.study import values
 from anabranch.why import stored as causes
 
 if TYPE_CHECKING:
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from anabranch.claims.page import Paper
     from anabranch.claims.statement import Stated
     from anabranch.claims.stored import Runs
-    from anabranch.study.study import Study
+    from anabranch.study.models import Study
 
 
 def study_of(results: Path) -> Path | None:
@@ -110,12 +112,21 @@ def _notes(study: Study, made: Mapping[str, str]) -> dict[str, str]:
 def _changed(folder: Path, study: Study, place: Path) -> int:
     """Return how many cells of the results have other settings than the study as it stands."""
 
-    def key(labels: dict[str, object], settings: dict[str, object]) -> str:
-        return json.dumps([labels, settings], sort_keys=True, default=str)
+    def key(labels: object, settings: object, tables: object = None) -> str:
+        return json.dumps([labels, settings, tables], sort_keys=True, default=str)
 
-    own = studies.sweep(folder, study).cells
+    found = store.manifest(place)
+    stored = [one for one in found["cells"] if "varied" not in one["labels"]]
+    worlds = [int(one["labels"][WORLD]) for one in stored if WORLD in one["labels"]]
+    grid = study.model_copy(update={"worlds": []})
+    own = studies.sweep(folder, grid).cells if grid.parts else ()
     known = {key(dict(one.labels), {name: value for name, value, _ in one.settings}) for one in own}
-    stored = store.manifest(place)["cells"]
+    known |= {
+        key(dict(one.labels), {name: value for name, value, _ in one.settings}, one.tables)
+        for one in studies.drawn_points(folder, drawn.counted(study, max(worlds, default=0) + 1))
+    }
     return sum(
-        key(one["labels"], one["settings"]) not in known for one in stored if "varied" not in one["labels"]
+        key(one["labels"], one["settings"], tables_of(found, one) if WORLD in one["labels"] else None)
+        not in known
+        for one in stored
     )

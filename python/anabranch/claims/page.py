@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from anabranch.claims.around import Spread, Where, World
-    from anabranch.study.study import Study
+    from anabranch.study.models import Study
 
 BEGIN = """# Claims of the papers, judged
 
@@ -32,6 +32,8 @@ what hangs on a narrow difference may be on either side by chance. *Changed by* 
 comes out otherwise than in the study as it stands.
 """
 _PLACES: tuple[Where, ...] = ("everywhere", "here", "nowhere")
+#: The most seeds that are named.
+_MOST_SEEDS = 8
 #: What the table of causes begins with, up to what it was made by.
 CAUSES = "Why pictures froze and were discarded (`anabranch study why`"
 
@@ -178,6 +180,13 @@ def plain(one: Judged, spread: Spread) -> dict[str, Any]:
     }
 
 
+def _numbers(seeds: Sequence[int]) -> str:
+    """Return seeds as text: of drawn worlds, each of which has one, how many there are."""
+    if len(seeds) > _MOST_SEEDS:
+        return f"{len(seeds)}, one for each drawn world"
+    return ", ".join(map(str, seeds)) or "none"
+
+
 def write(parts: Sequence[Part]) -> str:
     """Return the page of some papers, by name."""
     parts = sorted(parts, key=lambda one: one.name)
@@ -207,7 +216,7 @@ def part(paper: Paper) -> Part:
 
 def _section(paper: Paper) -> list[str]:
     """Return the lines about one paper."""
-    seeds = ", ".join(map(str, paper.seeds)) or "none"
+    seeds = _numbers(paper.seeds)
     told = f"{paper.study.title}; {paper.study.source}. {paper.runs} runs; trials of a cell: {trials(paper)}"
     if paper.trials[0] < paper.study.trials:
         told += f", where the study asks for {paper.study.trials}"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from anabranch.claims.cells import Cell, Choice
     from anabranch.claims.measure import Metric
     from anabranch.scenario._lines import KeyPath
-    from anabranch.study.study import Study
+    from anabranch.study.models import Study
 
 FILE = "claims.toml"
 #: What `better`, `worse` and `alike` look at: the papers' two first measures, in their order.

@@ -8,6 +8,7 @@ from anabranch.metrics import SUBFLOW_METRICS
 from anabranch.results import store
 from anabranch.results.read import rows as all_rows
 from anabranch.results.read import some
+from anabranch.results.worlds import WORLD, Pair, by_pair, number, pair_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -70,16 +71,17 @@ class Runs:
         exact: Iterable[str] = (),
         varied: str | None = None,
     ) -> None:
-        self._labels = tuple(labels)
-        self._cells: dict[tuple[tuple[str, str], ...], dict[int, Mapping[str, Any]]] = {}
+        self._labels = tuple(name for name in labels if name != WORLD)
+        self._cells: dict[tuple[tuple[str, str], ...], dict[Pair, Mapping[str, Any]]] = {}
         self._exact = set()
         names = set(exact)
         for row in rows:
             # Rows of another value of an assumption are no results of the study as it stands.
             if row.get("varied") == varied:
                 place = _place({name: row.get(name) for name in self._labels})
-                self._cells.setdefault(place, {})[row["run"]] = row
-                if row.get("cell") in names:
+                self._cells.setdefault(place, {})[pair_of(row)] = row
+                # Which worlds are drawn is chance, also if nothing is drawn within a world.
+                if row.get("cell") in names and row.get(WORLD) is None:
                     self._exact.add(place)
 
     def __contains__(self, cell: Cell) -> bool:
@@ -93,12 +95,13 @@ class Runs:
     def values(self, cell: Cell, metric: Metric) -> dict[int, float]:
         """Return a metric by the number of the run, for the runs that have it.
 
-        A run that did not reach the end has no value of what a viewer saw: no underflow is not a good one.
+        In drawn worlds it is the mean over a world's runs, by the number of the world. A run that did not
+        reach the end has no value of what a viewer saw: no underflow is not a good one.
         """
         rows = self._cells.get(_place(dict(cell.labels)), {})
         seen = is_seen(metric)
-        found = {run: metric.value(row) for run, row in rows.items() if not (seen and _is_short(row))}
-        return {run: value for run, value in found.items() if value is not None}
+        found = {pair: metric.value(row) for pair, row in rows.items() if not (seen and _is_short(row))}
+        return by_pair({pair: value for pair, value in found.items() if value is not None})
 
     def unstarted(self, cell: Cell) -> tuple[int, int]:
         """Return how many runs of a cell never started, and how many runs it has."""
@@ -111,8 +114,13 @@ class Runs:
         return sum(map(_is_short, rows.values())), len(rows)
 
     def trials(self) -> tuple[int, int]:
-        """Return the fewest and the most runs of the cells that draw something; zeros where none does."""
-        counts = [len(runs) for place, runs in self._cells.items() if place not in self._exact]
+        """Return the fewest and the most runs, or drawn worlds, of the cells that draw something.
+
+        Both are zero if none does.
+        """
+        counts = [
+            len(set(map(number, runs))) for place, runs in self._cells.items() if place not in self._exact
+        ]
         return (min(counts), max(counts)) if counts else (0, 0)
 
     def seeds(self) -> list[int]:
@@ -121,7 +129,7 @@ class Runs:
 
     def numbers(self) -> set[int]:
         """Return the numbers of the runs."""
-        return {run for runs in self._cells.values() for run in runs}
+        return {row["run"] for runs in self._cells.values() for row in runs.values()}
 
     def count(self) -> int:
         """Return how many runs there are."""

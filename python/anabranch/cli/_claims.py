@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from anabranch.claims.page import Paper
     from anabranch.claims.statement import Stated
     from anabranch.cli._sweep import How
-    from anabranch.study.study import Study
+    from anabranch.study.models import Study
     from anabranch.study.sweep import Sweep
 
 ALL = "all"
@@ -57,14 +57,15 @@ def claims(
     docs: Path | None,
     only: Sequence[str] = (),
     as_json: bool,
+    worlds: int | None = None,
 ) -> None:
     """Judge the claims of one study or of all that state some."""
     from anabranch.claims import amend, gather, statement
-    from anabranch.claims.around import worlds
+    from anabranch.claims import around as arounds
     from anabranch.cli import _sweep
     from anabranch.study import study as studies
 
-    _refuse(runs=runs, trials=trials, around=around, how=how, docs=docs, only=only)
+    _refuse(runs=runs, trials=trials, worlds=worlds, around=around, how=how, docs=docs, only=only)
     if name == ALL:
         folders = {key: one for key, one in studies.folders().items() if (one / statement.FILE).exists()}
     else:
@@ -76,7 +77,7 @@ def claims(
     found = {key: found[key] for key in stated}
     if not any(around.of(study) for study in found.values()) and around.names:
         message = f"no such assumption with other values: `{around.names[0]}`"
-        known = {one.assumption for study in found.values() for one in worlds(study)}
+        known = {one.assumption for study in found.values() for one in arounds.worlds(study)}
         raise InputError(
             [Fault(message=message, where="--around", hint=did_you_mean(around.names[0], known))]
         )
@@ -88,7 +89,7 @@ def claims(
     if runs:
         for key, study in found.items():
             wanted = stated[key] if only else None
-            _run(folders[key], study, places[key], trials=trials, how=how, stated=wanted)
+            _run(folders[key], study, places[key], trials=trials, worlds=worlds, how=how, stated=wanted)
             for assumption in around.of(study):
                 _run_around(folders[key], study, stated[key], assumption, places[key], around, how)
     papers = []
@@ -127,7 +128,14 @@ def _stated(folders: dict[str, Path], found: dict[str, Study]) -> dict[str, list
 
 
 def _refuse(
-    *, runs: bool, trials: int | None, around: Around, how: How, docs: Path | None, only: Sequence[str]
+    *,
+    runs: bool,
+    trials: int | None,
+    worlds: int | None,
+    around: Around,
+    how: How,
+    docs: Path | None,
+    only: Sequence[str],
 ) -> None:
     """Refuse options that have no effect, and a page that cannot be written or is not there."""
     from anabranch.cli import _outputs
@@ -136,6 +144,7 @@ def _refuse(
     if not runs:
         given = {
             "--trials": trials,
+            "--worlds": worlds,
             "--around": around.names or None,
             "--around-trials": around.trials,
             "--workers": how.workers,
@@ -182,8 +191,10 @@ def needed(what: Sweep, stated: Sequence[Stated]) -> Sweep:
     """Return a sweep with those of its cells alone that claims need."""
     from dataclasses import replace
 
+    from anabranch.claims import cells
+
     wanted = _labels(stated)
-    return replace(what, cells=tuple(one for one in what.cells if _text(dict(one.labels)) in wanted))
+    return replace(what, cells=tuple(one for one in what.cells if _text(cells.stated(one.labels)) in wanted))
 
 
 def _labels(stated: Sequence[Stated]) -> set[str]:
@@ -202,6 +213,7 @@ def _run(
     place: Path,
     *,
     trials: int | None,
+    worlds: int | None,
     how: How,
     stated: Sequence[Stated] | None = None,
 ) -> None:
@@ -211,7 +223,7 @@ def _run(
     from anabranch.cli import _sweep
     from anabranch.study import study as studies
 
-    what = studies.sweep(folder, study, trials=trials)
+    what = studies.sweep(folder, study, trials=trials, worlds=worlds)
     if stated is not None:
         what = needed(what, stated)
     _sweep.make(what, replace(how, out=place))

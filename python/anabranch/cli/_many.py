@@ -26,6 +26,7 @@ StudyOut = Annotated[
         "NAME-queue with --vary queue, and so on).",
     ),
 ]
+Percent = Annotated[bool, typer.Option("--percent", help="With --versus: changes of the means in percent.")]
 Trials = Annotated[
     int, typer.Option(min=1, max=1_000_000, help="Runs of each cell, on the same luck in each.")
 ]
@@ -145,6 +146,7 @@ def results(
             metavar="VALUE", help="Differences to the cells with this value of a key of the grid, e.g. linux."
         ),
     ] = None,
+    percent: Percent = False,
     earlier: Annotated[
         bool,
         typer.Option(
@@ -185,8 +187,11 @@ def results(
         beside = "--versus" if versus is not None else "--figure" if figure is not None else "--report"
         message = f"`{beside}` is of the present inputs alone"
         raise InputError([Fault(message=message, where="--earlier", hint="leave one of them out")])
+    if percent and versus is None:
+        message = "changes in percent need something to compare with"
+        raise InputError([Fault(message=message, where="--percent", hint="add --versus VALUE")])
     if versus is not None:
-        _sweep.versus(folder, versus, by=by, metrics=metric or (), sql=sql, as_json=as_json)
+        _sweep.versus(folder, versus, by=by, metrics=metric or (), sql=sql, relative=percent, as_json=as_json)
     else:
         _sweep.results(folder, by=by, metrics=metric or (), sql=sql, as_json=as_json, earlier=earlier)
     _figures.write(folder, figure, report, metrics=metric or ())

@@ -22,17 +22,24 @@ def pilot(name: str, *, trials: int, seed: int, how: How, as_json: bool) -> None
     from anabranch.claims import statement, stored
     from anabranch.cli import _sweep
     from anabranch.scenario._overrides import Override
+    from anabranch.study import drawn
     from anabranch.study import study as studies
 
     folder = studies.find(name)
     study = studies.read(folder)
     claims = statement.read(folder, study)
-    luck = Override(key="seed", value=seed, origin=f"--seed {seed}")
-    what = studies.sweep(folder, study, trials=trials, sets=[luck])
+    if study.worlds:
+        # Of a study with drawn worlds, other worlds are the other luck, and each of them is a trial.
+        study = drawn.with_seed(study, seed)
+        what = studies.sweep(folder, study, worlds=trials)
+    else:
+        luck = Override(key="seed", value=seed, origin=f"--seed {seed}")
+        what = studies.sweep(folder, study, trials=trials, sets=[luck])
     what = replace(_claims.needed(what, claims), name=f"{folder.name}-pilot")
     out = how.out or Path("results") / what.name
     if _sweep.make(what, replace(how, out=out)):
-        _show(pilots.needed(claims, stored.read(out)), study.trials, trials, as_json=as_json)
+        own = study.worlds[0].count if study.worlds else study.trials
+        _show(pilots.needed(claims, stored.read(out)), own, trials, as_json=as_json)
 
 
 def _show(found: Sequence[Needed], own: int, trials: int, *, as_json: bool) -> None:

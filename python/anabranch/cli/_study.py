@@ -37,6 +37,18 @@ Assume = Annotated[
 ]
 
 
+Trials = Annotated[
+    int | None, typer.Option(min=1, max=1_000_000, help="Runs of each cell (default: the study's).")
+]
+Rows = Annotated[
+    list[str] | None, typer.Option(metavar="ROW", help="Run only this row, * and ? allowed; repeatable.")
+]
+Worlds = Annotated[
+    int | None,
+    typer.Option(min=1, max=100_000, help="Drawn worlds of each row (default: the study's)."),
+]
+
+
 @study.command("list")
 @guarded
 def list_studies(as_json: JsonArray = False) -> None:
@@ -58,20 +70,39 @@ def list_studies(as_json: JsonArray = False) -> None:
             # One broken study hides none of the others.
             _console.note(str(error))
             continue
-        scenarios = [scenario for part in found.parts for scenario in part.scenarios]
-        rows.append(
-            {
-                "name": name,
-                "title": found.title,
-                "source": found.source,
-                "rows": list(dict.fromkeys(scenarios)),
-            }
-        )
+        rows.append({"name": name, "title": found.title, "source": found.source, "rows": found.rows()})
     if as_json:
         _console.out(json.dumps(rows, indent=2))
         return
     lines = [(str(row["name"]), f"{row['title']} ({row['source']})") for row in rows]
     _console.table(("name", ""), lines, left=2)
+
+
+@study.command("show")
+@guarded
+def show_study(
+    name: Annotated[str, typer.Argument(help="A study's name (`anabranch study list`), or its folder.")],
+    world: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="N", help="Print the scenario of the drawn world with this number."),
+    ] = None,
+    row: Annotated[
+        str | None, typer.Option(metavar="ROW", help="The row that the world is of (default: the first).")
+    ] = None,
+    arm: Annotated[
+        str | None, typer.Option(metavar="ARM", help="Set an arm's keys in the world's scenario.")
+    ] = None,
+) -> None:
+    """Print what a study runs, or one of its drawn worlds as a scenario.
+
+    For example:
+
+      anabranch study show returning-paths
+      anabranch study show returning-paths --world 7 --arm best-today
+    """
+    from anabranch.cli import _drawn
+
+    _drawn.show(name, world=world, row=row, arm=arm)
 
 
 @study.command("claims")
@@ -87,9 +118,7 @@ def judge_claims(
         ),
     ] = None,
     runs: Annotated[bool, typer.Option("--run", help="Run first whatever is missing there.")] = False,
-    trials: Annotated[
-        int | None, typer.Option(min=1, max=1_000_000, help="Runs of each cell (default: the study's).")
-    ] = None,
+    trials: Trials = None,
     around: Annotated[
         list[str] | None,
         typer.Option(
@@ -107,6 +136,7 @@ def judge_claims(
             "of the page that --docs names only these claims change.",
         ),
     ] = None,
+    worlds: Worlds = None,
     docs: Annotated[
         Path | None,
         typer.Option(
@@ -139,6 +169,7 @@ def judge_claims(
         results,
         runs=runs,
         trials=trials,
+        worlds=worlds,
         around=near,
         how=how,
         docs=docs,
@@ -255,9 +286,7 @@ def tell_causes(
 @guarded
 def run_study(
     name: Annotated[str, typer.Argument(help="A study's name (`anabranch study list`), or its folder.")],
-    trials: Annotated[
-        int | None, typer.Option(min=1, max=1_000_000, help="Runs of each cell (default: the study's).")
-    ] = None,
+    trials: Trials = None,
     quick: Quick = False,
     vary: Annotated[
         str | None, typer.Option(metavar="ASSUMPTION", help="Run an assumption's other values too.")
@@ -266,10 +295,7 @@ def run_study(
         list[str] | None,
         typer.Option("--grid", metavar="KEY=A,B,C", help="Instead of the study's own values of a key."),
     ] = None,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(metavar="ROW", help="Run only this row, * and ? allowed; repeatable."),
-    ] = None,
+    only: Rows = None,
     set_: Annotated[
         list[str] | None,
         typer.Option(
@@ -277,6 +303,7 @@ def run_study(
         ),
     ] = None,
     assume: Assume = None,
+    worlds: Worlds = None,
     workers: Workers = None,
     dask: Dask = None,
     shard: ShardOption = None,
@@ -293,8 +320,9 @@ def run_study(
       anabranch study run PC16 --only 'diff*' --set 'paths.*.loss=0.2 %'
       anabranch study run PC16 --assume kernel=linux-6.18 --assume 'receive-buffer=64 KiB'
       anabranch study run SD18 --vary queue --grid transport.congestion=cubic --trials 10
+      anabranch study run returning-paths --worlds 200
     """
-    from anabranch.cli import _sweep
+    from anabranch.cli import _drawn, _sweep
     from anabranch.scenario._overrides import parse_assignment
     from anabranch.study import grid as grids
     from anabranch.study import measure
@@ -308,9 +336,10 @@ def run_study(
     if faults:
         raise InputError(faults)
     folder: Path = studies.find(name)
+    found_study = studies.read(folder)
     what = studies.sweep(
         folder,
-        studies.read(folder),
+        found_study,
         trials=trials,
         quick=quick,
         vary=vary,
@@ -319,9 +348,11 @@ def run_study(
         only=only or (),
         sets=[one for one in given if not isinstance(one, Fault)],
         assume=assume or (),
+        worlds=worlds,
     )
-    how = _sweep.How(workers=workers, dask=dask, shard=shard, out=out)
-    _sweep.run(what, how, as_json=as_json)
+    _drawn.run(
+        found_study, what, _sweep.How(workers=workers, dask=dask, shard=shard, out=out), as_json=as_json
+    )
 
 
 @study.command("live")

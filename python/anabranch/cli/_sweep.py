@@ -239,6 +239,7 @@ def results(
 ) -> None:
     """Print the means of a folder's cells, or the answer to a query."""
     from anabranch.results import read, store, summary
+    from anabranch.results.worlds import WORLD
 
     given = [option for option, value in (("--by", by), ("--metric", metrics)) if value]
     if sql is not None and given:
@@ -249,7 +250,9 @@ def results(
         answer = read.asked(read.Reader(folder), sql, earlier=earlier)
         rows, headers = answer.to_dicts(), answer.columns
     else:
-        rows = summary.means(folder, list(found.labels) if not by else list(by), metrics, earlier=earlier)
+        # The worlds of a distribution are its trials.
+        cells = [name for name in found.labels if name != WORLD]
+        rows = summary.means(folder, list(by or cells), metrics, earlier=earlier)
         headers = list(dict.fromkeys(key for row in rows for key in row))
         headers = [name for name in headers if not name.endswith(summary.INTERVAL)]
         short, whole = summary.unfinished(folder)
@@ -297,20 +300,23 @@ def versus(
     metrics: Sequence[str],
     sql: str | None,
     as_json: bool,
+    relative: bool = False,
 ) -> None:
     """Print the paired differences between a folder's cells and those with a value of the grid."""
     from anabranch.results import store
     from anabranch.results import versus as compared
+    from anabranch.results.worlds import WORLD
 
     beside = [option for option, other in (("--by", by), ("--sql", sql)) if other]
     if beside:
         message = f"{' and '.join(beside)} beside `--versus`"
         raise InputError([Fault(message=message, where=f"--versus {value}", hint="leave one of them out")])
-    rows = compared.differences(folder, value, metrics)
+    rows = compared.differences(folder, value, metrics, relative=relative)
     left_out(folder)
-    _console.note(
-        "cell less its counterpart, runs of the same number in pairs; in brackets the 95 % interval"
-    )
+    what = "change of the mean in percent" if relative else "cell less its counterpart"
+    worlds = WORLD in store.made(folder).labels
+    paired = "drawn worlds in pairs" if worlds else "runs of the same number in pairs"
+    _console.note(f"{what}, {paired}; in brackets the 95 % interval")
     if as_json:
         _console.out(json.dumps([_plain(row) for row in rows], indent=2))
         return

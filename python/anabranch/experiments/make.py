@@ -106,6 +106,7 @@ def study(
     only: Sequence[str] = (),
     set: Mapping[str, Any] | None = None,  # noqa: A002 - the name that the command line has
     assume: Sequence[str] = (),
+    worlds: int | None = None,
     keep: Sequence[str] = (),
     keep_trace: bool = False,
     out: str | Path | None = None,
@@ -119,8 +120,8 @@ def study(
     ----------
     name
         A study's name (`anabranch study list`), or its folder.
-    trials
-        Runs of each cell, from 1; None is the study's own number. A cell that draws nothing is run once.
+    trials, worlds
+        Runs of each cell (one if it draws nothing) and drawn worlds of each row; None: the study's own.
     quick
         A smoke test: few trials, short sessions.
     vary
@@ -141,7 +142,7 @@ def study(
     InputError
         When there is no such study, row, assumption or value, or the folder holds something else.
     MissingError
-        When the disk is full, a worker is gone, or the cluster cannot be reached.
+        When the disk is full or a worker or the cluster is gone.
 
     Examples
     --------
@@ -150,7 +151,6 @@ def study(
     from anabranch.scenario._overrides import by_name
     from anabranch.study import study as studies
 
-    axes = _axes(grid or {}, keep, trials)
     folder = studies.find(str(name))
     what = studies.sweep(
         folder,
@@ -158,11 +158,12 @@ def study(
         trials=trials,
         quick=quick,
         vary=vary,
-        axes=axes,
+        axes=_axes(grid or {}, keep, trials),
         keep=measure.kept(keep, whole=keep_trace),
         only=only,
         sets=by_name(seed=None, scheduler=None, congestion=None, set=set),
         assume=assume,
+        worlds=worlds,
     )
     return _made(what, out, workers=workers, dask=dask, progress=progress)
 

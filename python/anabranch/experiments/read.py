@@ -134,7 +134,7 @@ class Results:
         frame = polars.from_dicts(found, infer_schema_length=None) if found else polars.DataFrame()
         return frame.cast({polars.Null: polars.Float64})
 
-    def versus(self, value: str, *, metrics: Sequence[str] = ()) -> polars.DataFrame:
+    def versus(self, value: str, *, metrics: Sequence[str] = (), relative: bool = False) -> polars.DataFrame:
         """Return how each cell differs from the one with some value of a key of the grid.
 
         Parameters
@@ -143,6 +143,8 @@ class Results:
             A value, `linux`, or key and value, `transport.scheduler=linux`.
         metrics
             Columns to take differences of; if empty, a selection of those that the runs have.
+        relative
+            Changes of the means in percent instead of differences.
 
         Returns
         -------
@@ -159,7 +161,7 @@ class Results:
         import polars
 
         self._warn()
-        found = versus.differences(self.folder, value, list(metrics))
+        found = versus.differences(self.folder, value, list(metrics), relative=relative)
         return polars.from_dicts(found, infer_schema_length=None).cast({polars.Null: polars.Float64})
 
     def _warn(self) -> None:

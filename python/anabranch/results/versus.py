@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import Fault, InputError, did_you_mean
@@ -9,6 +10,7 @@ from anabranch.results import paired, store
 from anabranch.results.read import some
 from anabranch.results.store import HEAD
 from anabranch.results.summary import SHOWN
+from anabranch.results.worlds import WORLD, Pair, by_pair, pair_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,11 +21,13 @@ if TYPE_CHECKING:
 #: The suffixes of the columns with a difference's interval, its pairs and what so many could have seen.
 LOW, HIGH, PAIRS, DETECTABLE = "_low", "_high", "_pairs", "_detectable"
 
-#: A cell's runs: number to row.
-_Runs = dict[int, dict[str, Any]]
+#: A cell's runs by number, and world if they are in drawn ones.
+_Runs = dict[Pair, dict[str, Any]]
 
 
-def differences(folder: Path, value: str, metrics: Sequence[str] = ()) -> list[dict[str, Any]]:
+def differences(
+    folder: Path, value: str, metrics: Sequence[str] = (), *, relative: bool = False
+) -> list[dict[str, Any]]:
     """Return a row for each cell and what it is compared with: mean paired differences with their intervals.
 
     Parameters
@@ -35,14 +39,16 @@ def differences(folder: Path, value: str, metrics: Sequence[str] = ()) -> list[d
         compared with the one that has this value and is the same in all other keys.
     metrics
         Columns to take differences of; if empty, those of `SHOWN` that the runs have.
+    relative
+        Changes of the mean in percent instead of differences.
 
     Returns
     -------
     list of dict
         The labels of the cell; `NAME` is the mean difference, cell less counterpart, over runs of the same
-        number, `NAME_low` and `NAME_high` its 95 % interval, `NAME_pairs` how many runs, and
-        `NAME_detectable` the smallest difference that so many show with a chance of 80 %. None where no run
-        of both has the metric.
+        number, or over drawn worlds of the same number. `NAME_low` and `NAME_high` are its 95 % interval,
+        `NAME_pairs` is the number of pairs, and `NAME_detectable` the smallest difference that so many show
+        with a chance of 80 %. None where no run of both has the metric.
 
     Raises
     ------
@@ -51,15 +57,15 @@ def differences(folder: Path, value: str, metrics: Sequence[str] = ()) -> list[d
     """
     made = store.made(folder)
     frame = some(folder)
-    labels = [name for name in made.labels if name in frame.columns]
+    labels = [name for name in made.labels if name in frame.columns and name != WORLD]
     key, wanted = _found(frame, labels, value)
     chosen = _metrics(frame, metrics)
     cells: dict[tuple[Any, ...], _Runs] = {}
     exact = set()
     for row in frame.iter_rows(named=True):
         place = tuple(row[name] for name in labels)
-        cells.setdefault(place, {})[row["run"]] = row
-        if row["cell"] in made.exact:
+        cells.setdefault(place, {})[pair_of(row)] = row
+        if row["cell"] in made.exact and row.get(WORLD) is None:
             exact.add(place)
     result = []
     at = labels.index(key)
@@ -76,7 +82,7 @@ def differences(folder: Path, value: str, metrics: Sequence[str] = ()) -> list[d
                 _values(cells[base], name),
                 exact=(place in exact, base in exact),
             )
-            effect = paired.difference(left, right)
+            effect = _change(left, right) if relative else paired.difference(left, right)
             one |= {name: effect.value, name + LOW: effect.low, name + HIGH: effect.high}
             one |= {name + PAIRS: effect.pairs, name + DETECTABLE: effect.detectable}
         result.append(one)
@@ -128,9 +134,26 @@ def _same_but(one: Sequence[Any], other: Sequence[Any], at: int) -> bool:
     return all(a == b for place, (a, b) in enumerate(zip(one, other, strict=True)) if place != at)
 
 
-def _values(runs: Mapping[int, Mapping[str, Any]], name: str) -> dict[int, float]:
-    """Return a metric by run, of the runs that have it."""
-    return {run: float(row[name]) for run, row in runs.items() if row[name] is not None}
+def _change(left: paired.Values, right: paired.Values) -> paired.Effect:
+    """Return the change of the mean in percent."""
+    found = paired.quotient(left, right) if left.size else paired.difference(left, right)
+
+    def percent(quotient: float | None) -> float | None:
+        return None if quotient is None else 100 * (quotient - 1)
+
+    detectable = None if found.detectable is None else 100 * found.detectable
+    return replace(
+        found,
+        value=percent(found.value),
+        low=percent(found.low),
+        high=percent(found.high),
+        detectable=detectable,
+    )
+
+
+def _values(runs: Mapping[Pair, Mapping[str, Any]], name: str) -> dict[int, float]:
+    """Return a metric by run or drawn world, of the runs that have it."""
+    return by_pair({pair: float(row[name]) for pair, row in runs.items() if row[name] is not None})
 
 
 def _text(value: object) -> str:

@@ -10,16 +10,18 @@ import hashlib
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from anabranch import _files
 from anabranch.errors import Fault, InputError, did_you_mean
+from anabranch.results.worlds import WORLD
 from anabranch.scenario import _faults, load, shipped
 from anabranch.study import assume as assumed
-from anabranch.study import grid
+from anabranch.study import drawn, grid
 from anabranch.study.assume import said
+from anabranch.study.models import Arm, Assumption, Drawn, Part, Quick, Study, Table
 from anabranch.study.sweep import Point, Sweep, cells
 from anabranch.study.values import FILE, axis_of, is_by_value, is_pattern, of_axis, paths_of, spread
 
@@ -33,65 +35,6 @@ M = TypeVar("M", bound=BaseModel)
 
 #: The studies of the installed program (in a checkout, a link to its `studies` folder).
 _PACKAGED = Path(__file__).resolve().parent.parent / "_studies"
-
-
-class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Assumption(_Table):
-    """What no source states, and what is taken for it.
-
-    Attributes
-    ----------
-    what
-        What is not stated.
-    why
-        Why this value.
-    set
-        Keys of the scenarios and their values; `paths.*.queue` is that of every path. Of a key that is an
-        axis of the grid the value is a pattern, `penalising({})`, for each value of the axis, or a table
-        with what stands for some of them, `{ spdx = "spdx(hold=1)" }`; the others stay.
-    sweep
-        Other values, for the sensitivity sweep: each replaces some of `set`.
-    range
-        Why these values and no others: what a verdict "over the range" is about.
-    scenarios
-        Those that it is about; none is all.
-    """
-
-    what: str
-    why: str
-    set: dict[str, Any] = {}
-    sweep: list[dict[str, Any]] = []
-    range: str = ""
-    scenarios: list[str] = []
-
-
-class Part(_Table):
-    """Some scenarios and the grid over them."""
-
-    scenarios: Annotated[list[str], Field(min_length=1)]
-    grid: dict[str, Annotated[list[Any], Field(min_length=1)]] = {}
-
-
-class Quick(_Table):
-    """What `--quick` changes: fewer trials, and keys that make a run short."""
-
-    trials: Annotated[int, Field(ge=1)] = 2
-    set: dict[str, Any] = {}
-
-
-class Study(_Table):
-    """A study as its file has it."""
-
-    title: str
-    source: str
-    question: str
-    trials: Annotated[int, Field(ge=1)] = 30
-    parts: Annotated[list[Part], Field(min_length=1)]
-    assumptions: dict[str, Assumption] = {}
-    quick: Quick = Quick()
 
 
 def folders() -> dict[str, Path]:
@@ -131,18 +74,27 @@ def read(folder: Path) -> Study:
     """
     where = shipped.display(folder / FILE)
     study = validated(folder / FILE, Study, _keys)
-    names = rows_of(folder)
-    used = [(name, "parts") for part in study.parts for name in part.scenarios]
-    used += [(name, f"assumptions.{key}") for key, one in study.assumptions.items() for name in one.scenarios]
-    faults = [
-        Fault(message=f"no such scenario: `{name}`", where=where, key=key, hint=did_you_mean(name, names))
-        for name, key in dict.fromkeys(used)
-        if name not in names
+    names = rows_of(folder) - {Path(one.file).stem for one in study.worlds}
+    used = [(name, "parts", names) for part in study.parts for name in part.scenarios]
+    every = names | set(study.rows())
+    used += [
+        (name, f"assumptions.{key}", every)
+        for key, one in study.assumptions.items()
+        for name in one.scenarios
     ]
-    faults += _unknown_values(study, where)
+    faults = [
+        Fault(message=f"no such scenario: `{name}`", where=where, key=key, hint=did_you_mean(name, known))
+        for name, key, known in used
+        if name not in known
+    ]
+    faults = [*dict.fromkeys(faults), *_unknown_values(study, where)]
+    if not study.parts and not study.worlds:
+        hint = "`parts` has scenarios and a grid, `worlds` has worlds that are drawn"
+        faults.append(Fault(message="missing key: `parts` or `worlds`", where=where, hint=hint))
+    faults += drawn.faults(folder, study, where)
     if faults:
         raise InputError(faults)
-    return study
+    return drawn.with_few_trials(study)
 
 
 def validated(path: Path, model: type[M], keys: Callable[[KeyPath], Sequence[str]]) -> M:
@@ -174,7 +126,7 @@ def validated(path: Path, model: type[M], keys: Callable[[KeyPath], Sequence[str
 
 def rows_of(folder: Path) -> set[str]:
     """Return the names of a study's scenarios."""
-    return {file.stem for file in folder.glob("*.toml")} - {"study", "claims", "live"}
+    return {file.stem for file in folder.glob("*.toml")} - {"study", "claims", "live", "worlds"}
 
 
 def _unknown_values(study: Study, where: str) -> list[Fault]:
@@ -200,7 +152,13 @@ def _unknown_values(study: Study, where: str) -> list[Fault]:
 
 def _keys(path: KeyPath) -> list[str]:
     """Return the keys of the table of a study that a path is in."""
-    tables: dict[object, type[_Table]] = {"parts": Part, "assumptions": Assumption, "quick": Quick}
+    tables: dict[object, type[Table]] = {
+        "parts": Part,
+        "worlds": Drawn,
+        "arms": Arm,
+        "assumptions": Assumption,
+        "quick": Quick,
+    }
     model = tables.get(path[0], Study) if len(path) > 1 else Study
     return list(model.model_fields)
 
@@ -217,6 +175,7 @@ def sweep(
     only: Sequence[str] = (),
     sets: Sequence[Override] = (),
     assume: Sequence[str] = (),
+    worlds: int | None = None,
 ) -> Sweep:
     """Return what is to be run.
 
@@ -240,6 +199,8 @@ def sweep(
         Keys to set in every row, instead of what assumptions set; `paths.*` is every path.
     assume
         Other values of assumptions instead of the study's own: `NAME=TEXT`, a text that one has.
+    worlds
+        The number of drawn worlds of each row instead of the study's own.
 
     Raises
     ------
@@ -251,15 +212,13 @@ def sweep(
     if faults:
         raise InputError(faults)
     chosen = assumed.chosen(study.assumptions, assume, vary)
+    study = drawn.counted(study, worlds or (study.quick.worlds if quick else None))
     given, study = study, _with_values(study, chosen)
     rows = _rows(study, only)
     points = (
         _with(point, sets)
         for varied in _variants(study, vary)
-        for part in study.parts
-        for name in part.scenarios
-        if name in rows and _concerns(study, varied, name)
-        for point in _points(folder / f"{name}.toml", part, axes, _fixed(study, name, varied, quick=quick))
+        for point in _cells(folder, study, varied, rows, axes, quick=quick)
     )
     name = folder.name + ("-quick" if quick else "") + (f"-{vary}" if vary else "")
     name += _chosen(rows if only else ()) + ("-set" if sets else "")
@@ -273,6 +232,43 @@ def sweep(
         notes["--set"] = f"in place of the above: {said({one.key: one.value for one in sets})}"
     count = trials or (study.quick.trials if quick else study.trials)
     return Sweep(name=name, cells=cells(points), trials=count, keep=keep, notes=notes, once=True)
+
+
+def _cells(
+    folder: Path,
+    study: Study,
+    varied: _Varied,
+    rows: Sequence[str],
+    axes: Sequence[grid.Axis],
+    *,
+    quick: bool,
+) -> Iterator[Point]:
+    """Yield the cells of some rows, in the study's order."""
+    for part in study.parts:
+        for name in part.scenarios:
+            if name in rows and _concerns(study, varied, name):
+                fixed = _fixed(study, name, varied, quick=quick)
+                yield from _points(folder / f"{name}.toml", part, axes, fixed)
+    for one in study.worlds:
+        if one.row in rows and _concerns(study, varied, one.row):
+            fixed = _fixed(study, one.row, varied, quick=quick)
+            yield from drawn.points(folder, study, one, axes, fixed.settings, fixed.labels)
+
+
+def drawn_points(folder: Path, study: Study) -> Iterator[Point]:
+    """Yield the cells of a study's drawn worlds as it stands; their scenarios are not validated."""
+    return _cells(folder, study.model_copy(update={"parts": []}), None, study.rows(), (), quick=False)
+
+
+def drawn_point(folder: Path, study: Study, one: Drawn, world: int, arm: str | None) -> Point:
+    """Return one drawn world with an arm's settings, or with those of assumptions alone."""
+    raw = drawn.tables(folder, one, world)
+    fixed = _fixed(study, one.row, None, quick=False).settings
+    where = f"{shipped.display(folder / one.file)}, world {world}"
+    path = folder / f"{raw['name']}.toml"
+    return Point(
+        path=path, tables=raw, settings=drawn.settings(study, raw, arm, fixed), labels=(), where=where
+    )
 
 
 def _with_values(study: Study, values: Mapping[str, dict[str, Any]]) -> Study:
@@ -322,11 +318,8 @@ def around(
     points = (
         point
         for varied in _variants(study, name)[1:]
-        for part in study.parts
-        for row in part.scenarios
-        if _concerns(study, varied, row)
-        for point in _points(folder / f"{row}.toml", part, (), _fixed(study, row, varied, quick=False))
-        if cells_of({key: value for key, value in point.labels if key != "varied"})
+        for point in _cells(folder, study, varied, study.rows(), (), quick=False)
+        if cells_of({key: value for key, value in point.labels if key not in ("varied", WORLD)})
     )
     notes = sentences(study)
     return Sweep(
@@ -336,7 +329,7 @@ def around(
 
 def _rows(study: Study, only: Sequence[str]) -> list[str]:
     """Return the rows that patterns choose, in the study's order."""
-    rows = list(dict.fromkeys(name for part in study.parts for name in part.scenarios))
+    rows = study.rows()
     faults = [
         Fault(
             message=f"no such row: `{pattern}`", where=f"--only {pattern}", hint=did_you_mean(pattern, rows)
@@ -364,7 +357,7 @@ def _with(point: Point, sets: Sequence[Override]) -> Point:
     given = [
         (key, value, one.origin)
         for one in sets
-        for key, value in spread({one.key: one.value}, paths_of(point.path))
+        for key, value in spread({one.key: one.value}, drawn.paths_of(point))
     ]
     keys = {key for key, *_ in given}
     kept = (one for one in point.settings if one[0] not in keys)
@@ -374,7 +367,12 @@ def _with(point: Point, sets: Sequence[Override]) -> Point:
 def _axes_set(study: Study, axes: Sequence[grid.Axis], sets: Sequence[Override]) -> list[Fault]:
     """Return the faults of keys that are set and varied."""
     varied = {key for part in study.parts for key in part.grid} | {axis.key for axis in axes}
+    of_arms = {key for arm in study.arms.values() for key in arm.set} if study.worlds else set()
     return [
+        Fault(message=f"an arm of the study sets this key: `{one.key}`", where=one.origin)
+        for one in sets
+        if one.key in of_arms
+    ] + [
         Fault(
             message=f"the study varies this key: `{one.key}`",
             where=one.origin,

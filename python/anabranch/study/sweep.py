@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import zip_longest
 from pathlib import Path
@@ -184,12 +184,15 @@ class Point:
         As of a cell.
     tables
         The scenario's tables, where they are in no file.
+    where
+        How messages name a scenario that is in no file.
     """
 
     path: Path
     settings: tuple[tuple[str, Any, str], ...]
     labels: tuple[tuple[str, Label], ...]
     tables: Mapping[str, Any] | None = None
+    where: str = ""
 
 
 def cells(points: Iterable[Point]) -> tuple[Cell, ...]:
@@ -208,9 +211,12 @@ def cells(points: Iterable[Point]) -> tuple[Cell, ...]:
     for point in points:
         overrides = [Override(key=key, value=value, origin=origin) for key, value, origin in point.settings]
         try:
-            loaded = load(point.path if point.tables is None else point.tables, overrides)
+            if point.tables is None:
+                loaded = load(point.path, overrides)
+            else:
+                loaded = load(point.tables, overrides, folder=point.path.resolve().parent)
         except ScenarioError as error:
-            faults.update(dict.fromkeys(error.faults))
+            faults.update(_told(error, point, faults))
             continue
         raw = json.dumps(tables(point.path) if point.tables is None else point.tables, default=str)
         folder = str(point.path.resolve().parent)
@@ -230,6 +236,18 @@ def cells(points: Iterable[Point]) -> tuple[Cell, ...]:
     if faults:
         raise ScenarioError(faults)
     return tuple(result)
+
+
+def _told(error: ScenarioError, point: Point, known: Iterable[Fault]) -> dict[Fault, None]:
+    """Return the faults of a point; those of drawn worlds name the first world that has them."""
+    if not point.where:
+        return dict.fromkeys(error.faults)
+    said = {(fault.message, fault.key) for fault in known}
+    return {
+        replace(fault, where=point.where if fault.where == "scenario" else fault.where): None
+        for fault in error.faults
+        if (fault.message, fault.key) not in said
+    }
 
 
 @lru_cache(maxsize=1024)
