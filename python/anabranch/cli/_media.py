@@ -60,6 +60,26 @@ def probe(
 
 @media.command()
 @guarded
+def check(
+    file: Annotated[Path, typer.Argument(help="A video file.")],
+    rtt: Annotated[str, typer.Option(help="Round trip to the server.")] = "50 ms",
+    rate: Annotated[str, typer.Option(help="Rate of the path.")] = "8 Mbit/s",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Report what a film's layout costs before it plays, and how to lower it.
+
+    For example:
+
+      anabranch media make film.mp4 --duration 5s --rate 2Mbit/s
+      anabranch media check film.mp4 --rtt 100ms
+    """
+    from anabranch.cli import _layout
+
+    _layout.check(file, rtt=rtt, rate=rate, as_json=as_json)
+
+
+@media.command()
+@guarded
 def make(
     file: Annotated[Path | None, typer.Argument(help="Where to put it (default: the cache).")] = None,
     duration: Annotated[str, typer.Option(help="How long.")] = "60 s",

@@ -1,0 +1,154 @@
+"""What a film's layout costs before it plays: the place of its index, connections, and interleaving."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from anabranch.media.probe import probe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from anabranch.media.probe import Packets
+
+#: The film that VLC gathers before it plays: more than its network delay of 1 s, in steps of 250 ms.
+GATHERED_S = 1.25
+#: Connection establishment and the request, before the first byte comes (RFC 9293 section 3.5).
+ROUND_TRIPS_PER_CONNECTION = 2
+
+Index = Literal["front", "end", "fragments", "none"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """How a film lies in its file.
+
+    Attributes
+    ----------
+    container
+        The format's short name.
+    index
+        Where an MP4's index lies (`moov`): before or behind the media data, or in fragments. `none` is
+        for formats that play without one.
+    index_bytes
+        Its size.
+    connections
+        HTTP connections that VLC 3 opens before it plays: it looks behind an MP4's media data and comes back.
+    least_connections
+        Those of a player that only reads what it needs.
+    first_bytes
+        Bytes that have to arrive before it plays: up to the last packet of the first 1.25 s, and the index.
+    needed_bytes
+        The same if the index were in front and sound lay beside its pictures.
+    apart_s
+        The longest time by which sound and pictures are apart at one place of the file.
+    """
+
+    container: str
+    index: Index
+    index_bytes: int
+    connections: int
+    least_connections: int
+    first_bytes: int
+    needed_bytes: int
+    apart_s: float
+
+
+def start_s(connections: int, size_bytes: int, *, rtt_s: float, rate_bps: float) -> float:
+    """Return the least time before a film plays over a path, seconds.
+
+    Slow start and losses add to it.
+
+    Parameters
+    ----------
+    connections, size_bytes
+        What has to be opened one after the other, and to arrive.
+    rtt_s, rate_bps
+        The path.
+    """
+    return connections * ROUND_TRIPS_PER_CONNECTION * rtt_s + size_bytes * 8 / rate_bps
+
+
+def check(path: Path) -> Layout:
+    """Return a film's layout.
+
+    Raises
+    ------
+    MediaError
+        When the file is missing, unreadable, truncated, or holds no video.
+    """
+    found = probe(path)
+    packets = found.packets
+    first, needed = _gathered(packets)
+    begin = min((at for at in packets.position if at is not None), default=0)
+    index, index_bytes = _index(path) if found.container == "mp4" else ("none", 0)
+    behind = index_bytes if index == "end" else 0
+    is_mp4 = found.container == "mp4"
+    return Layout(
+        container=found.container,
+        index=index,
+        index_bytes=index_bytes,
+        connections=3 if is_mp4 else 1,
+        least_connections=3 if index == "end" else 1,
+        first_bytes=first + behind,
+        needed_bytes=begin + behind + needed,
+        apart_s=_apart(packets),
+    )
+
+
+def _gathered(packets: Packets) -> tuple[int, int]:
+    """Return the bytes up to the last packet of the first 1.25 s, and the bytes of these packets alone."""
+    start = min(packets.dts_ns)
+    last, total, at = 0, 0, 0
+    for position, size, dts in zip(packets.position, packets.size, packets.dts_ns, strict=True):
+        # A packet without a position lies in a unit with the one before it.
+        at = at + size if position is None else position + size
+        if dts - start <= GATHERED_S * 1e9:
+            last, total = max(last, at), total + size
+    return last, total
+
+
+def _apart(packets: Packets) -> float:
+    """Return the longest time by which sound and pictures are apart in the order of the file, seconds."""
+    reached: dict[str, int] = {}
+    worst = 0
+    if len(set(packets.stream)) < 2:
+        return 0.0
+    start = min(packets.dts_ns)
+    for stream, dts in zip(packets.stream, packets.dts_ns, strict=True):
+        reached[stream] = max(reached.get(stream, dts), dts)
+        worst = max(worst, abs(reached.get("video", start) - reached.get("audio", start)))
+    return worst / 1e9
+
+
+def _index(path: Path) -> tuple[Index, int]:
+    """Return where an MP4's index lies, and its size."""
+    names = list(_boxes(path))
+    size = sum(length for name, length in names if name == b"moov")
+    order = [name for name, _ in names]
+    if b"moof" in order:
+        return "fragments", size
+    if b"moov" not in order or b"mdat" not in order:
+        return "front", size
+    return ("front" if order.index(b"moov") < order.index(b"mdat") else "end"), size
+
+
+def _boxes(path: Path) -> Iterator[tuple[bytes, int]]:
+    """Yield the outermost boxes of an MP4 and their sizes (ISO/IEC 14496-12 section 4.2)."""
+    at, size = 0, path.stat().st_size
+    with path.open("rb") as file:
+        while at + 8 <= size:
+            file.seek(at)
+            head = file.read(16)
+            length, name = struct.unpack(">I4s", head[:8])
+            if length == 1 and len(head) == 16:
+                length = int.from_bytes(head[8:], "big")
+            # A box of size 0 extends to the end of the file.
+            length = size - at if length == 0 else length
+            if length < 8:
+                return
+            yield name, length
+            at += length
