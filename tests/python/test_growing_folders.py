@@ -34,7 +34,14 @@ rtt = "60 ms"
 rate = "8 Mbit/s"
 """
 RECORDING = "t_s,rate_mbps\n0,8\n1,4\n2,8\n"
-FIRST = "from helper import pick\nclass V:\n    def schedule(self, request, subflows):\n        return pick(subflows)\n"
+FIRST = """\
+import pathlib
+from helper import pick
+STEP = int((pathlib.Path(__file__).parent / "step.txt").read_text())
+class V:
+    def schedule(self, request, subflows):
+        return pick(subflows[::STEP])
+"""
 HELPER = "def pick(subflows):\n    free = [one for one in subflows if one.can_send]\n    return free[{}] if free else None\n"
 
 pytestmark = pytest.mark.module
@@ -52,6 +59,7 @@ def here(tmp_path, monkeypatch):
         "wifi.csv": RECORDING,
         "v.py": FIRST,
         "helper.py": HELPER.format(0),
+        "step.txt": "1",
     }.items():
         Path(name).write_text(text, encoding="utf-8")
 
@@ -93,7 +101,8 @@ def edit(file, before, after):
 
 
 EDITS = {
-    "plug-in": ("v.py", "pick(subflows)\n", "pick(subflows[::-1])\n", 2),
+    "plug-in": ("v.py", "[::STEP]", "[::-STEP]", 2),
+    "data file": ("step.txt", "1", "-1", 2),
     "local import": ("helper.py", "free[0]", "free[-1]", 2),
     "recording": ("wifi.csv", "0,8", "0,2", 4),
     "scenario": ("small.toml", "300 kB", "200 kB", 4),
@@ -104,6 +113,7 @@ EDITS = {
     "name",
     [
         pytest.param("plug-in", marks=pytest.mark.slow),
+        pytest.param("data file", marks=pytest.mark.slow),
         "local import",
         "recording",
         pytest.param("scenario", marks=pytest.mark.slow),

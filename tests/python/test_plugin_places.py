@@ -15,6 +15,7 @@ import anabranch
 from anabranch.cli._app import app
 from anabranch.errors import ScenarioError
 from anabranch.plugins import sources
+from anabranch.results import inputs
 from anabranch.scenario import load as loading
 
 pytestmark = pytest.mark.module
@@ -342,6 +343,47 @@ def test_names_and_contents_do_not_run_together():
     folder = pathlib.Path()
     parts = [{"a.py": b"b", "c.py": b""}, {"a.py": b"", "bc.py": b""}, {"a.py": b"", "c.py": b"b"}]
     assert len({sources.Sources(folder, files).digest for files in parts}) == 3
+
+
+WEIGHTS = """\
+import json, os, pathlib
+import textlib
+TABLE = json.loads((pathlib.Path(__file__).parent / "deep/table.json").read_text())
+class Mine:
+    def __init__(self, *, file: str = "a.txt"):
+        with open(os.path.join(os.path.dirname(__file__), file)) as opened:
+            self.weights = textlib.parse(opened)
+        (pathlib.Path(__file__).parent / "log.txt").write_text("made")
+"""
+
+
+def test_a_data_file_that_a_plug_in_reads_is_hashed_and_no_other(write):
+    write("mine.py", WEIGHTS + MINE.removeprefix("class Mine:\n"))
+    write("textlib.py", "def parse(opened):\n    return opened.read()\n")
+    for file in ("deep/table.json", "a.txt", "b.txt", "unused.txt"):
+        write(file, "1")
+    first = hash_of()
+    write("unused.txt", "2")
+    assert hash_of() == first
+    # It was constructed with its default, so this file was not read.
+    write("b.txt", "2")
+    assert hash_of() == first
+    hashes = {first}
+    for file in ("deep/table.json", "a.txt"):
+        write(file, "2")
+        hashes.add(hash_of())
+    assert len(hashes) == 3
+    place = {"name": "mine.py:Mine", "file": "b.txt"}
+    loaded = loading.load({**BASE, "transport": {"scheduler": place}})
+    read = loaded.plugins["scheduler"]["mine.py:Mine"].source
+    assert sorted(read.data) == ["b.txt", "deep/table.json"]
+    # The manifest of a folder of results lists the files, so an edit is found without an import.
+    listed = inputs.taken("plugin", read.root / "mine.py", root=str(read.root), data=sorted(read.data))
+    assert listed["sha256"] == read.digest
+    write("b.txt", "3")
+    assert inputs.checksum(listed) != read.digest
+    # Without data files, the hash is that of the sources alone, as before.
+    assert sources.read(read.root, read.root / "mine.py").digest not in {*hashes, read.digest}
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch import _files
 from anabranch.errors import Fault, did_you_mean, nearest
-from anabranch.plugins import _importing, protocol, sources, tables
+from anabranch.plugins import _importing, protocol, reads, sources, tables
 from anabranch.plugins.tables import Kind, Parameter, PluginFault
 
 if TYPE_CHECKING:
@@ -68,6 +68,10 @@ class Plugged:
         if protocol.takes_rng(self.plugin):
             given["rng"] = random.Random(seed)
         return self.plugin(**given)
+
+    def with_data(self, data: Mapping[str, str]) -> Plugged:
+        """Return the same class with further data files that it reads."""
+        return replace(self, source=replace(self.source, data={**self.source.data, **data}))
 
     def own_files(self) -> set[str]:
         """Return the full paths of its sources."""
@@ -133,16 +137,21 @@ class Finder:
         faulty: set[tuple[str, ...]] = set()
         places: dict[str, tuple[str, ...]] = {}
         for keys, name, parameters in tables.module().plugin_parts(text):
+            data: dict[str, str] = {}
             try:
                 plugged = self._find(kind, name, folders)
                 if plugged is None:
                     continue
-                _check_parameters(plugged, parameters)
+                with reads.watched(plugged.source, data):
+                    _check_parameters(plugged, parameters)
             except FaultyPluginError as error:
                 faulty.add(tuple(keys))
                 faults += [_below(tuple(keys), fault) for fault in error.faults]
             else:
-                sound[name], places[name] = plugged, tuple(keys)
+                # A module is executed once for a scenario, and an instance reads what its parameters name.
+                before = sound.get(name) or self.found.get(kind, {}).get(name) or plugged
+                sound[name] = plugged.with_data({**before.source.data, **data})
+                places[name] = tuple(keys)
         found, unfit = _built(kind, text, sound)
         for name, fault in unfit.items():
             faulty.add(places[name])
@@ -171,7 +180,7 @@ class Finder:
             loaded = _imported(read, lambda: session.load(read))
             return _class(loaded, place["name"] or "", kind, place["file"])
 
-        return _sound(Plugged(kind=kind, name=name, plugin=load(self._session), source=read, load=load))
+        return _loaded(kind, name, read, load, self._session)
 
 
 def _built(
@@ -243,8 +252,7 @@ def entry_point(kind: Kind, name: str, session: _importing.Session | None = None
             raise FaultyPluginError(PluginFault(path=(), message=f"not a class: {place}"))
         return plugin
 
-    plugin = load(session or _importing.Session())
-    return _sound(Plugged(kind=kind, name=name, plugin=plugin, source=read, load=load))
+    return _loaded(kind, name, read, load, session or _importing.Session())
 
 
 def listed(kind: Kind) -> list[tuple[str, str, list[Parameter]]]:
@@ -367,6 +375,20 @@ def _class(loaded: ModuleType, name: str, kind: Kind, file: str) -> type:
         raise FaultyPluginError(PluginFault(path=(), message=f"not a class: `{name}` in {file}"))
     hint = did_you_mean(name, own) if own else "the file has no class"
     raise FaultyPluginError(PluginFault(path=(), message=f"no class `{name}` in {file}", hint=hint))
+
+
+def _loaded(
+    kind: Kind,
+    name: str,
+    read: sources.Sources,
+    load: Callable[[_importing.Session], type],
+    session: _importing.Session,
+) -> Plugged:
+    """Return a plugged class whose module is imported now, with the data files that it reads then."""
+    data: dict[str, str] = {}
+    with reads.watched(read, data):
+        plugin = load(session)
+    return _sound(Plugged(kind=kind, name=name, plugin=plugin, source=read, load=load)).with_data(data)
 
 
 def _sound(plugged: Plugged) -> Plugged:

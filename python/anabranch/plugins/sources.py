@@ -1,4 +1,4 @@
-"""The sources of a plug-in: its own file and every local file that it imports, as one hash.
+"""The sources of a plug-in: its own file, every local file that it imports, and data files, as one hash.
 
 Local files are found by the import statements anywhere in a file, without running it: modules in the
 folder of the plug-in's file, or in packages below it.
@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import ast
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from anabranch.plugins import reads
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
 Module = tuple[str, ...]
@@ -31,11 +33,14 @@ class Sources:
         Contents by path from the root, the plug-in's own first.
     below
         The only package or module of the root that is local; None if all are.
+    data
+        Hashes of the data files that it reads, by path from the root.
     """
 
     root: Path
     files: Mapping[str, bytes]
     below: str | None = None
+    data: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def first(self) -> str:
@@ -49,6 +54,8 @@ class Sources:
         for name in sorted(self.files):
             for part in (name.encode(), self.files[name]):
                 found.update(len(part).to_bytes(8, "big") + part)
+        for name in sorted(self.data):
+            found.update(f"\0{name}\0{self.data[name]}".encode())
         return found.hexdigest()
 
     def has(self, module: Module) -> bool:
@@ -57,7 +64,7 @@ class Sources:
         return any(name == f"{place}.py" or name.startswith(f"{place}/") for name in self.files)
 
 
-def read(root: Path, first: Path, *, below: str | None = None) -> Sources:
+def read(root: Path, first: Path, *, below: str | None = None, data: Iterable[str] = ()) -> Sources:
     """Return the sources of the plug-in in a file.
 
     Parameters
@@ -68,6 +75,8 @@ def read(root: Path, first: Path, *, below: str | None = None) -> Sources:
         The plug-in's file, in or below the root.
     below
         Only this package or module of the root is local; None is all of them.
+    data
+        The data files that it is known to read, as paths from the root.
 
     Raises
     ------
@@ -86,7 +95,8 @@ def read(root: Path, first: Path, *, below: str | None = None) -> Sources:
         for module in _imports(ast.parse(files[name], filename=str(root / name)), _package(name)):
             if below is None or module[0] == below:
                 todo += _places(root, module)
-    return Sources(root=root, files=files, below=below)
+    hashes = {name: reads.digest(root / name) for name in data}
+    return Sources(root=root, files=files, below=below, data=hashes)
 
 
 def _package(name: str) -> Module:

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Kind = Literal["scenario", "plugin", "film", "ladder", "recording"]
-#: An input in the manifest: `kind`, `path` and `sha256`; a plug-in also has `root` and `below`.
+#: An input in the manifest: `kind`, `path` and `sha256`; a plug-in also has `root`, `below` and `data`.
 Input = dict[str, Any]
 
 #: The checksum of a file that exists but cannot be read.
 UNREADABLE = ""
 
 
-def taken(kind: Kind, path: Path, **more: str | None) -> Input:
+def taken(kind: Kind, path: Path, **more: str | list[str] | None) -> Input:
     """Return an input with its present checksum.
 
     Parameters
@@ -34,8 +34,8 @@ def taken(kind: Kind, path: Path, **more: str | None) -> Input:
     kind, path
         The kind of input, and its file.
     more
-        For a plug-in: the folder from which local modules are imported (`root`), and the only package that is
-        local (`below`).
+        For a plug-in: the folder from which local modules are imported (`root`), the only package that is
+        local (`below`), and the data files that it reads (`data`).
     """
     found: Input = {"kind": kind, "path": str(path), **{name: one for name, one in more.items() if one}}
     return {**found, "sha256": checksum(found)}
@@ -57,7 +57,7 @@ def _checksum(kind: str, path: Path, one: Mapping[str, Any]) -> str:
     if kind == "plugin":
         from anabranch.plugins import sources
 
-        return sources.read(Path(one["root"]), path, below=one.get("below")).digest
+        return sources.read(Path(one["root"]), path, below=one.get("below"), data=one.get("data", ())).digest
     if kind == "ladder":
         from anabranch.media.playlists import read
 

@@ -36,7 +36,9 @@ def _plugins(loaded: Loaded) -> Iterator[Input]:
         for _, one in sorted(loaded.plugins[kind].items()):
             source = one.source
             path = source.root / source.first
-            yield inputs.taken("plugin", path, root=str(source.root), below=source.below)
+            yield inputs.taken(
+                "plugin", path, root=str(source.root), below=source.below, data=sorted(source.data)
+            )
 
 
 def _media(loaded: Loaded) -> Iterator[Input]:
