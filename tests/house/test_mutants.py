@@ -90,6 +90,7 @@ def test_rust_faults_go_where_they_are_listed(tools, tmp_path):
     mutant = {"file": "crates/transport/src/subflow/rack.rs", "span": span, "replacement": "==", "name": name}
     other = {**mutant, "file": "crates/transport/src/reassembly.rs"}
     rooms = tools["rust"].by_room([mutant, mutant, other], tmp_path)
+    assert tools["rust"].by_room([mutant], tmp_path, tools["rust"].LIVE) == {"live": []}
     assert {room: len(found) for room, found in rooms.items()} == {
         "congestion": 0, "scheduler": 0, "subflow": 2, "connection": 0,
     }  # fmt: skip
@@ -97,6 +98,38 @@ def test_rust_faults_go_where_they_are_listed(tools, tmp_path):
     assert first.apply(file.read_bytes()).decode() == "\n/* µ */ fn f() -> bool { 1 == 2 }\n"
     assert first.key == "crates/transport/src/subflow/rack.rs: replace < with == in f"
     assert second.key == f"{first.key} #2"
+
+
+def test_faults_written_by_hand_are_found_in_their_functions(tools, tmp_path):
+    source = "/* µ */ const A: u8 = 1;\nfn f() -> u8 {\n    g();\n    A\n}\n"
+    file = tmp_path / "crates/live/src/gateway/x.rs"
+    file.parent.mkdir(parents=True)
+    file.write_text(source, encoding="utf-8")
+    span = {"start": {"line": 2, "column": 1}, "end": {"line": 5, "column": 2}}
+    listed = [{"file": "crates/live/src/gateway/x.rs", "function": {"span": span}}]
+    faults = {
+        "no g": {"file": "gateway/x.rs", "old": "    g();\n", "new": ""},
+        "two": {"file": "gateway/x.rs", "old": "= 1;", "new": "= 2;"},
+    }
+    rust = tools["rust"]
+    first, second = rust.by_hand(faults, listed, tmp_path, rust.LIVE)
+    assert (first.key, first.line) == ("crates/live/src/gateway/x.rs: no g", 3)
+    assert source.encode()[slice(*first.body)].decode() == "{\n    g();\n    A\n}"
+    assert first.apply(source.encode()).decode() == source.replace("    g();\n", "")
+    # A constant is in no function: the fault is judged alone.
+    assert second.body is None
+    file.write_text(source.replace("g();", "g(); g();"), encoding="utf-8")
+    faults["no g"]["old"] = "g();"
+    with pytest.raises(rust.MissingError, match="no g"):
+        rust.by_hand(faults, listed, tmp_path, rust.LIVE)
+
+
+def test_the_quick_tests_named_by_faults_written_by_hand_exist():
+    faults = tomllib.loads(text("tests/mutants/live.toml"))["faults"]
+    files = {fault["file"] for fault in faults.values()}
+    assert [file for file in files if not (ROOT / "crates/live/src" / file).is_file()] == []
+    tests = {fault["test"].partition("::")[::2] for fault in faults.values() if "test" in fault}
+    assert [name for file, name in tests if f"def {name}(" not in text(file)] == []
 
 
 RUST = """\

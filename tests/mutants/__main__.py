@@ -25,7 +25,7 @@ from programs import Programs
 from sample import Entry, Journal, order, shares, told
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from faults import Fault
 
@@ -131,9 +131,11 @@ class Sample:
         unviable = {key for key, entry in self._journal.known.items() if entry.outcome == "unviable"}
         return [one for one in self._drawn[room] if one.key not in unviable][: self._counts[room]]
 
-    def unknown(self) -> Iterator[tuple[str, Fault]]:
-        """Return room and fault of what has not been judged."""
+    def unknown(self, rooms: Collection[str] | None = None) -> Iterator[tuple[str, Fault]]:
+        """Return room and fault of what has not been judged, in all rooms or in some."""
         for room in self._drawn:
+            if rooms is not None and room not in rooms:
+                continue
             yield from ((room, one) for one in self._chosen(room) if one.key not in self._journal.known)
 
     def add(self, fault: Fault, entry: Entry) -> None:
@@ -159,17 +161,27 @@ def judge_python(sample: Sample) -> None:
 def judge_rust(sample: Sample, names: Sequence[str], jobs: int) -> None:
     """Judge a sample of Rust: what can be switched on together, the others one after the other."""
     environment = {**rust.ENVIRONMENT, "CARGO_TARGET_DIR": str(WORK / "build")}
-    programs = Programs(ROOT, SWITCHED, environment, jobs)
-    alone = Judge(TREE, rust.STAGES, environment)
-    apart: set[str] = set()
     names = [name for name in names if name.startswith(rust.SOURCES)]
+    for crate in rust.CRATES:
+        alone = Judge(TREE, crate.stages, environment)
+        programs = Programs(ROOT, SWITCHED, environment, jobs, crate)
+        _judge_switched(sample, crate, programs, alone, names, jobs)
+        while unknown := next(sample.unknown(crate.rooms), None):
+            sample.add(unknown[1], alone.judge(unknown[1]))
+
+
+def _judge_switched(
+    sample: Sample, crate: rust.Crate, programs: Programs, alone: Judge, names: Sequence[str], jobs: int
+) -> None:
+    """Judge the faults of a crate that can be switched on in programs that are built once."""
+    apart: set[str] = set()
     build = False
-    while chosen := [fault for _, fault in sample.unknown() if fault.key not in apart]:
+    while chosen := [fault for _, fault in sample.unknown(crate.rooms) if fault.key not in apart]:
         unviable, unfit = programs.put(chosen, names, build=build)
         for fault in unviable:
             sample.add(fault, Entry("unviable", "the compiler", 0.0))
         for fault in unfit:
-            if alone.answers(fault, rust.CHECK):
+            if alone.answers(fault, crate.check):
                 apart.add(fault.key)
             else:
                 sample.add(fault, Entry("unviable", "the compiler", 0.0))
@@ -181,8 +193,6 @@ def judge_rust(sample: Sample, names: Sequence[str], jobs: int) -> None:
         done = {pool.submit(programs.judge, fault): fault for fault in chosen}
         for judged in as_completed(done):
             sample.add(done[judged], judged.result())
-    while unknown := next(sample.unknown(), None):
-        sample.add(unknown[1], alone.judge(unknown[1]))
 
 
 def _together(parts: Sequence[Callable[[], None]]) -> None:
@@ -210,6 +220,9 @@ def main() -> int:
     parser.add_argument("-n", type=int, default=300, help="how many faults are drawn")
     parser.add_argument("--seed", type=int, default=1, help="of the draw")
     parser.add_argument("--room", action="append", help="only this room; repeatable")
+    parser.add_argument(
+        "--written", action="store_true", help="the faults of crate live that were written by hand, no others"
+    )
     parser.add_argument("--keep-caught", action="store_true", help="what was caught once is not judged again")
     parser.add_argument(
         "--jobs", type=int, default=os.cpu_count() or 1, help="tests of Rust that run at once"
@@ -228,11 +241,12 @@ def main() -> int:
         sys.stderr.write("error: faults are being judged in this checkout already\n")
         return 4
     try:
-        rooms = everything()
+        rooms = {"live": rust.written(ROOT)} if given.written else everything()
     except rust.MissingError as error:
         sys.stderr.write(f"error: {error}\n")
         return 4
-    counts = shares({room: len(found) for room, found in rooms.items()}, given.n)
+    sizes = {room: len(found) for room, found in rooms.items()}
+    counts = sizes if given.written else shares(sizes, given.n)
     if given.room:
         rooms = {room: found for room, found in rooms.items() if room in given.room}
     for room, found in rooms.items():

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -214,7 +214,8 @@ def main() -> int:
     given = parser.parse_args()
     WORK.mkdir(parents=True, exist_ok=True)
     try:
-        listed = rust.listed(ROOT, (*rust.ROOMS, "receive_buffer"))
+        crate = replace(rust.TRANSPORT, rooms=(*rust.TRANSPORT.rooms, "receive_buffer"))
+        listed = rust.listed(ROOT, [crate])
     except rust.MissingError as error:
         sys.stderr.write(f"error: {error}\n")
         return 4

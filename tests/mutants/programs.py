@@ -54,8 +54,16 @@ class Programs:
     A test is deterministic, so one that does not come through the function that is at fault answers as ever.
     """
 
-    def __init__(self, root: Path, tree: Path, environment: Mapping[str, str], jobs: int) -> None:
+    def __init__(
+        self,
+        root: Path,
+        tree: Path,
+        environment: Mapping[str, str],
+        jobs: int,
+        crate: rust.Crate = rust.TRANSPORT,
+    ) -> None:
         self._root = root
+        self._crate = crate
         self._tree = tree
         self._environment = environment
         self._jobs = jobs
@@ -82,7 +90,7 @@ class Programs:
         left = [fault for fault in faults if fault.body is not None]
         while True:
             sources = self._write(left, names)
-            messages, well = self._cargo(rust.BUILD if build else rust.CHECK)
+            messages, well = self._cargo(self._crate.build if build else self._crate.check)
             if well:
                 break
             within, around = switch.blamed((one["message"] for one in messages if "message" in one), sources)
@@ -119,7 +127,8 @@ class Programs:
             self._places.update(sources[file].places)
             places = max(self._places.values()) + 1
         changed = {file: source.text for file, source in sources.items()}
-        changed[rust.TOP] = (self._root / rust.TOP).read_bytes() + switch.module(places)
+        top = self._crate.top
+        changed[top] = changed.get(top, (self._root / top).read_bytes()) + switch.module(places)
         bring(self._root, self._tree, names, changed)
         return sources
 

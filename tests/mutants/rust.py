@@ -5,64 +5,184 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import tomllib
 from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import switch
 from faults import Fault
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+    from collections.abc import Mapping, Sequence
 
-_CRATE = "anabranch-transport"
-_SOURCE = "crates/transport/src"
-#: The crate's root.
-TOP = f"{_SOURCE}/lib.rs"
 #: What the tests are built from, by how the names begin.
 SOURCES = ("Cargo.", "crates/")
-ROOMS = ("congestion", "scheduler", "subflow", "connection")
+_TEST = ("cargo", "test", "--offline", "--quiet")
+_JSON = ("--message-format", "json")
+
+
+@dataclass(frozen=True)
+class Crate:
+    """A crate with faults, and the tests that judge them.
+
+    Attributes
+    ----------
+    name
+        Its name without `anabranch-`, which is also its folder in `crates`.
+    rooms
+        The judged folders and files of its sources; a single room is the whole crate.
+    beside
+        Other crates whose tests judge what the crate's own tests miss.
+    """
+
+    name: str
+    rooms: tuple[str, ...]
+    beside: tuple[str, ...] = ()
+
+    @property
+    def package(self) -> str:
+        """Return its name for cargo."""
+        return f"anabranch-{self.name}"
+
+    @property
+    def source(self) -> str:
+        """Return the folder of its sources."""
+        return f"crates/{self.name}/src"
+
+    @property
+    def top(self) -> str:
+        """Return its root module."""
+        return f"{self.source}/lib.rs"
+
+    @property
+    def build(self) -> tuple[str, ...]:
+        """Return the command that builds all tests that judge it."""
+        packages = [word for name in self.beside for word in ("-p", f"anabranch-{name}")]
+        return (*_TEST, "-p", self.package, *packages, "--lib", "--test", "*", "--no-run", *_JSON)
+
+    @property
+    def check(self) -> tuple[str, ...]:
+        """Return the command that checks whether it compiles."""
+        return ("cargo", "check", "--offline", "--quiet", "-p", self.package, *_JSON)
+
+    @property
+    def stages(self) -> tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...]:
+        """Return name, building and running of what judges a fault alone, the cheapest first."""
+        targets = [
+            ("its unit tests", ("-p", self.package, "--lib")),
+            ("its tests", ("-p", self.package, "--test", "*")),
+            *(
+                (f"the tests of {name}", ("-p", f"anabranch-{name}", "--lib", "--test", "*"))
+                for name in self.beside
+            ),
+        ]
+        return tuple((name, (*_TEST, *target, "--no-run"), (*_TEST, *target)) for name, target in targets)
+
+    def room(self, file: str) -> str | None:
+        """Return the room of a source; None if it is in none."""
+        if not file.startswith(f"{self.source}/"):
+            return None
+        if len(self.rooms) == 1:
+            return self.rooms[0]
+        room = file.removeprefix(f"{self.source}/").split("/")[0].removesuffix(".rs")
+        return room if room in self.rooms else None
+
+
+TRANSPORT = Crate("transport", ("congestion", "scheduler", "subflow", "connection"), beside=("sim",))
+LIVE = Crate("live", ("live",))
+CRATES = (TRANSPORT, LIVE)
+ROOMS = tuple(room for crate in CRATES for room in crate.rooms)
 
 
 class MissingError(Exception):
     """cargo-mutants is not there or does not answer."""
 
 
-def listed(root: Path, rooms: Sequence[str] = ROOMS) -> dict[str, list[Fault]]:
+def listed(root: Path, crates: Sequence[Crate] = CRATES) -> dict[str, list[Fault]]:
     """Return every fault that cargo-mutants knows, room by room."""
+    rooms: dict[str, list[Fault]] = {}
+    for crate in crates:
+        rooms |= by_room(_mutants(root, crate), root, crate)
+    return rooms
+
+
+def _mutants(root: Path, crate: Crate) -> list[dict[str, Any]]:
     if shutil.which("cargo-mutants") is None:
         message = "cargo-mutants is needed\n\n  hint: cargo install --locked cargo-mutants"
         raise MissingError(message)
-    command = ["cargo", "mutants", "--list", "--json", "--package", _CRATE, "--colors", "never"]
+    command = ["cargo", "mutants", "--list", "--json", "--package", crate.package, "--colors", "never"]
     answer = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
     if answer.returncode:
         message = f"cargo-mutants does not list its mutants: {answer.stderr.strip()}"
         raise MissingError(message)
-    return by_room(json.loads(answer.stdout), root, rooms)
+    mutants: list[dict[str, Any]] = json.loads(answer.stdout)
+    return mutants
 
 
-def by_room(
-    found: Sequence[dict[str, Any]], root: Path, names: Sequence[str] = ROOMS
-) -> dict[str, list[Fault]]:
+def written(root: Path, crate: Crate = LIVE) -> list[Fault]:
+    """Return the faults of a crate that were written by hand, in `tests/mutants/CRATE.toml`."""
+    text = (Path(__file__).parent / f"{crate.name}.toml").read_text(encoding="utf-8")
+    return by_hand(tomllib.loads(text)["faults"], _mutants(root, crate), root, crate)
+
+
+def by_hand(
+    faults: Mapping[str, Mapping[str, str]], found: Sequence[dict[str, Any]], root: Path, crate: Crate
+) -> list[Fault]:
+    """Return faults written by hand; `found` is cargo-mutants' list, which knows where functions are."""
+    result = []
+    for name, fault in faults.items():
+        file = f"{crate.source}/{fault['file']}"
+        text = (root / file).read_text(encoding="utf-8")
+        if text.count(fault["old"]) != 1:
+            message = f"tests/mutants/{crate.name}.toml: {name}: `old` is not in {file} exactly once"
+            raise MissingError(message)
+        start = len(text[: text.index(fault["old"])].encode())
+        end = start + len(fault["old"].encode())
+        spans = {
+            _span(text, one["function"]["span"], _lines(text))
+            for one in found
+            if one["file"] == file and one.get("function")
+        }
+        around = [span for span in spans if span[0] <= start and end <= span[1]]
+        body = switch.body(text.encode(), *max(around)) if around else None
+        inside = body is not None and body[0] <= start and end <= body[1]
+        line = text[: text.index(fault["old"])].count("\n") + 1
+        key = f"{file}: {name}"
+        result.append(
+            Fault(
+                file=file,
+                line=line,
+                key=key,
+                start=start,
+                end=end,
+                text=fault["new"],
+                body=body if inside else None,
+            )
+        )
+    return result
+
+
+def by_room(found: Sequence[dict[str, Any]], root: Path, crate: Crate = TRANSPORT) -> dict[str, list[Fault]]:
     """Return the faults of cargo-mutants' list that belong to a room."""
-    rooms: dict[str, list[Fault]] = {room: [] for room in names}
+    rooms: dict[str, list[Fault]] = {room: [] for room in crate.rooms}
     seen: Counter[str] = Counter()
     sources: dict[str, list[int]] = {}
     for mutant in found:
         file = mutant["file"]
-        room = file.removeprefix(f"{_SOURCE}/").split("/")[0].removesuffix(".rs")
-        if not file.startswith(f"{_SOURCE}/") or room not in rooms:
+        room = crate.room(file)
+        if room is None:
             continue
         text = (root / file).read_text(encoding="utf-8")
         starts = sources.setdefault(file, _lines(text))
-        start, end = (_offset(text, mutant["span"][edge], starts) for edge in ("start", "end"))
+        start, end = _span(text, mutant["span"], starts)
         key = f"{file}: {mutant['name'].partition(': ')[2]}"
         seen[key] += 1
         key += f" #{seen[key]}" if seen[key] > 1 else ""
         line = mutant["span"]["start"]["line"]
         within = mutant.get("function")
-        edges = [_offset(text, within["span"][edge], starts) for edge in ("start", "end")] if within else None
-        body = switch.body(text.encode(), *edges) if edges else None
+        body = switch.body(text.encode(), *_span(text, within["span"], starts)) if within else None
         new = mutant["replacement"]
         rooms[room].append(Fault(file=file, line=line, key=key, start=start, end=end, text=new, body=body))
     return rooms
@@ -76,24 +196,16 @@ def _lines(text: str) -> list[int]:
     return starts
 
 
+def _span(text: str, span: dict[str, dict[str, int]], starts: Sequence[int]) -> tuple[int, int]:
+    """Return the first byte of a span and the one after its last."""
+    return _offset(text, span["start"], starts), _offset(text, span["end"], starts)
+
+
 def _offset(text: str, place: dict[str, int], starts: Sequence[int]) -> int:
     """Return a place's offset in bytes from its line and column, both from 1, in characters."""
     return len(text[: starts[place["line"] - 1] + place["column"] - 1].encode())
 
 
-# The cheapest first; the simulated world judges what the endpoint's own tests let pass.
-_TARGETS: Sequence[tuple[str, tuple[str, ...]]] = (
-    ("its unit tests", ("-p", _CRATE, "--lib")),
-    ("its tests", ("-p", _CRATE, "--test", "*")),
-    ("the simulator's tests", ("-p", "anabranch-sim", "--lib", "--test", "*")),
-)
-_TEST = ("cargo", "test", "--offline", "--quiet")
-_JSON = ("--message-format", "json")
-#: Name, building and running of what judges a fault alone.
-STAGES = tuple((name, (*_TEST, *targets, "--no-run"), (*_TEST, *targets)) for name, targets in _TARGETS)
-#: Building all of that at once, and looking only at whether the crate compiles.
-BUILD = (*_TEST, "-p", _CRATE, "-p", "anabranch-sim", "--lib", "--test", "*", "--no-run", *_JSON)
-CHECK = ("cargo", "check", "--offline", "--quiet", "-p", _CRATE, *_JSON)
 # Building is most of the work when each fault is built.
 ENVIRONMENT = {
     "CARGO_PROFILE_TEST_OPT_LEVEL": "1",

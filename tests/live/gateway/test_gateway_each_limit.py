@@ -104,6 +104,17 @@ def test_incomplete_handshakes_and_the_share_of_a_source(lab):
         assert refused(gateway, "flood") == before
 
 
+def test_a_full_backlog_keeps_nobody_out(lab):
+    """A SYN cookie stands for the handshake (RFC 4987 section 3.6): no incomplete one expires meanwhile."""
+    arguments = ("--backlog", "4", "--half-open", "200 s")
+    with Origin(lab.host, echo), lab.gateway(*arguments) as gateway, raw(lab) as flood:
+        sends(flood, gateway, [syn("10.77.1.9", 1024 + number, OPTIONS) for number in range(4)])
+        with lab.connect(timeout=5) as client:
+            assert exchange(client, b"served") == b"served"
+        assert gateway.records(1)[0]["protocol"] == "mptcp"
+        assert gateway.metrics()["half_open_connections"] == 4
+
+
 @pytest.mark.parametrize("known", [True, False], ids=["known-token", "guessed-tokens"])
 def test_joins(lab, known):
     """A known token draws one answer for each join, and guesses 64 a second. The connection goes on."""

@@ -6,10 +6,11 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
-from uplinks import V4, Origin, echo, exchange, wait
+from uplinks import HUNG_S, V4, Origin, echo, exchange, wait
 
 import anabranch
 
@@ -69,6 +70,24 @@ def test_it_serves_where_io_uring_is_forbidden_and_says_so(lab):
         wait(lambda: any("no io_uring" in note for note in gateway.notes), "the operator is told")
         assert sum("Operation not permitted" in note for note in gateway.notes) == 1
         assert gateway.metrics()["io_uring"] == 0
+
+
+def test_packets_that_the_device_does_not_take_are_counted(lab):
+    """A TUN device that is down takes no packet (EIO, `tun_get_user`)."""
+    down = threading.Event()
+
+    def talk(connected):
+        connected.sendall(connected.recv(1))
+        down.wait(HUNG_S)
+        connected.sendall(bytes(10_000))
+
+    with Origin(lab.host, talk), lab.gateway() as gateway, lab.connect() as client:
+        client.sendall(b"x")
+        assert client.recv(1) == b"x"
+        assert gateway.metrics()["packets_refused_total"] == 0
+        lab.host.run("ip link set anabranch0 down")
+        down.set()
+        wait(lambda: gateway.metrics()["packets_refused_total"] > 0, "refused packets are counted")
 
 
 def test_the_metric_tells_whether_io_uring_is_used(lab):

@@ -130,3 +130,33 @@ def test_sighup_opens_the_log_again_and_reads_the_limits_again(lab, tmp_path):
             assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", found["time"])
             assert found["end"] == "finished"
         assert gateway.process.poll() is None
+
+
+def test_sighup_changes_memory_and_times_for_connections_that_are_open(lab, tmp_path):
+    limits = tmp_path / "limits.toml"
+
+    def change(text, told):
+        limits.write_text(text, encoding="utf-8")
+        gateway.process.send_signal(signal.SIGHUP)
+        wait(lambda: any(told in note for note in gateway.notes), told)
+
+    shorter = "memory = '64 MiB'\nidle = '300 ms'\ngrace = '1000 s'\n"
+    limits.write_text("idle = '1000 s'\ngrace = '1000 s'\n", encoding="utf-8")
+    with Origin(lab.host, echo), lab.gateway("--limits", str(limits)) as gateway:
+        with lab.connect() as client:
+            client.sendall(b"x")
+            assert client.recv(1) == b"x"
+            change(shorter, "idle_s = 0.3")
+            with pytest.raises(ConnectionResetError):
+                client.recv(1)
+        assert gateway.records(1)[0]["end"] == "idle"
+        assert gateway.metrics()["memory_limit_bytes"] == 64 << 20
+        change("idle = '1000 s'\ngrace = '300 ms'\n", "grace_s = 0.3")
+        with lab.connect() as client:
+            client.sendall(b"x")
+            assert client.recv(1) == b"x"
+            gateway.terminate()
+            with pytest.raises(ConnectionResetError):
+                client.recv(1)
+        assert gateway.wait_end() == 0
+        assert gateway.records(2)[1]["end"] == "shutdown"

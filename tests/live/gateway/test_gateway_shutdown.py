@@ -53,6 +53,7 @@ def test_a_second_signal_ends_it_at_once(lab):
             assert client.recv(1) == b"x"
             gateway.terminate()
             wait(lambda: any("SIGTERM" in note for note in gateway.notes), "the signal is heard")
+            assert gateway.metrics()["closing"] == 1
             gateway.process.send_signal(signal.SIGINT)
             with pytest.raises(ConnectionResetError):
                 client.recv(1)

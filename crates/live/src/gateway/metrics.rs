@@ -224,8 +224,16 @@ mod tests {
     #[test]
     fn what_is_over_and_what_is_open_are_counted_together() {
         let record = Record { end: End::Idle, ..example() };
-        let mut metrics = Metrics { accepted: [2, 0], ..Metrics::default() };
+        let mut metrics = Metrics {
+            accepted: [2, 0],
+            fallbacks: 11,
+            joined: 12,
+            packets: [13, 14],
+            ..Metrics::default()
+        };
         metrics.note_end(&record);
+        metrics.note_origin_error(Errno::CONNREFUSED);
+        metrics.note_origin_error(Errno::CONNREFUSED);
         let mut admission =
             Admission::new(Limits { connections: 1, per_source: 1, per_site: 1, memory: 7 });
         admission.refuse(Refusal::Source);
@@ -238,9 +246,9 @@ mod tests {
             paths: record.paths.clone(),
             admission: &admission,
             shares: &shares,
-            refused_packets: 0,
+            refused_packets: 9,
             io_uring: true,
-            closing: false,
+            closing: true,
             log: LogCounts { written: 3, dropped: 4 },
         });
         for line in [
@@ -261,7 +269,17 @@ mod tests {
             "anabranch_gateway_relayed_bytes_total{direction=\"from_client\"} 108",
             "anabranch_gateway_relayed_bytes_total{direction=\"to_client\"} 207",
             "anabranch_gateway_subflow_bytes_total{address=\"10.9.0.1\",direction=\"to_client\"} 14",
+            "anabranch_gateway_subflow_bytes_total{address=\"10.9.0.1\",direction=\"from_client\"} 16",
             "anabranch_gateway_retransmissions_total{address=\"10.9.0.1\"} 2",
+            // 2 bytes of the subflow that ended and 2 of the open one.
+            "anabranch_gateway_retransmitted_bytes_total{address=\"10.9.0.1\"} 4",
+            "anabranch_gateway_origin_errors_total{errno=\"ECONNREFUSED\"} 2",
+            "anabranch_gateway_fallbacks_total 11",
+            "anabranch_gateway_joined_subflows_total 12",
+            "anabranch_gateway_packets_total{direction=\"from_client\"} 13",
+            "anabranch_gateway_packets_total{direction=\"to_client\"} 14",
+            "anabranch_gateway_packets_refused_total 9",
+            "anabranch_gateway_closing 1",
         ] {
             assert!(page.lines().any(|found| found == line), "{line}\nis not in\n{page}");
         }
