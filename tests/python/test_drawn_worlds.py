@@ -353,3 +353,19 @@ def test_a_drawn_value_may_be_called_kind_or_count(folder):
     (*drawn,) = (found.tables("w", seed=1, world=world)["paths"][0] for world in range(40))
     pairs = {(one["rtt"], one["rate"]) for one in drawn}
     assert pairs == {(rtt, rate) for rtt in ("10 ms", "20 ms") for rate in ("1 Mbit/s", "2 Mbit/s")}
+
+
+@pytest.mark.module
+def test_figures_take_worlds_as_trials(folder, tmp_path):
+    """A bar an arm, not one a world, and over time world 0 alone."""
+    from anabranch.experiments import drawn
+
+    out = tmp_path / "out"
+    runner.run(studies.sweep(folder, studies.read(folder), worlds=2), out, workers=1)
+    assert {(one["row"], one["series"]) for one in drawn.runs(out)} == {
+        ("one", "plain"),
+        ("one", "slow"),
+        ("calm", "plain"),
+    }
+    pictures = drawn.first_trials(out, lambda *_: None)
+    assert {one["series"] for one in pictures["sequence-numbers-one"].data} == {"plain", "slow"}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from anabranch import _intervals
 from anabranch.errors import Fault, InputError, did_you_mean
 from anabranch.figures.picture import Picture
+from anabranch.results.worlds import WORLD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -130,7 +131,7 @@ def first_trials(results: Path, progress: Callable[[float, float], None]) -> dic
     from anabranch.figures import first_trials as trials
     from anabranch.study.stored import open_run
 
-    first = [row for row in runs(results) if row["run"] == 0]
+    first = [row for row in runs(results) if row["run"] == 0 and row.get(WORLD) in (None, "0")]
     drawn: dict[tuple[trials.Curve, str], list[Row]] = defaultdict(list)
     screens: list[Row] = []
     for count, row in enumerate(first, start=1):
@@ -157,7 +158,7 @@ def runs(results: Path) -> list[Row]:
     from anabranch.results import store
     from anabranch.results.read import some
 
-    labels = [name for name in store.made(results).labels if name not in ("row", "varied")]
+    labels = [name for name in store.made(results).labels if name not in ("row", "varied", WORLD)]
     paths: dict[tuple[str, int], dict[str, int]] = defaultdict(lambda: defaultdict(int))
     delays: dict[tuple[str, int], list[tuple[float, float]]] = defaultdict(list)
     for flow in some(results, "subflows").iter_rows(named=True):
