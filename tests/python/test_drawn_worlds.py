@@ -14,7 +14,7 @@ from anabranch.cli._app import app
 from anabranch.errors import InputError
 from anabranch.results import paired, versus
 from anabranch.results.worlds import by_pair
-from anabranch.study import draws, runner, sweep, templates, worlds
+from anabranch.study import draws, read_worlds, runner, sweep, templates
 from anabranch.study import study as studies
 
 FILE = """
@@ -144,15 +144,15 @@ def test_no_template(text):
 
 
 def test_a_value_that_is_added_changes_no_other(folder):
-    before = worlds.read(folder / "worlds.toml").tables("w", seed=7, world=2)
+    before = read_worlds.read(folder / "worlds.toml").tables("w", seed=7, world=2)
     text = FILE.replace("[draw]\n", "[draw]\nearlier = { uniform = [0, 1] }\n")
     (folder / "worlds.toml").write_text(text)
-    assert worlds.read(folder / "worlds.toml").tables("w", seed=7, world=2) == before
-    assert worlds.read(folder / "worlds.toml").tables("w", seed=8, world=2) != before
+    assert read_worlds.read(folder / "worlds.toml").tables("w", seed=7, world=2) == before
+    assert read_worlds.read(folder / "worlds.toml").tables("w", seed=8, world=2) != before
 
 
 def test_shares_add_up_and_lists_can_be_left_out(folder):
-    found = worlds.read(folder / "worlds.toml")
+    found = read_worlds.read(folder / "worlds.toml")
     drawn = [found.tables("w", seed=7, world=world) for world in range(40)]
     for one in drawn:
         rates = [float(path["rate"].split()[0]) for path in one["paths"]]
@@ -349,7 +349,7 @@ def test_a_drawn_value_may_be_called_kind_or_count(folder):
         '[[paths.kinds]]\nset = { rtt = "{kind} ms", rate = "1 Mbit/s" }\n'
         '[[paths.kinds]]\nset = { rtt = "{kind} ms", rate = "2 Mbit/s" }\n'
     )
-    found = worlds.read(folder / "worlds.toml")
+    found = read_worlds.read(folder / "worlds.toml")
     (*drawn,) = (found.tables("w", seed=1, world=world)["paths"][0] for world in range(40))
     pairs = {(one["rtt"], one["rate"]) for one in drawn}
     assert pairs == {(rtt, rate) for rtt in ("10 ms", "20 ms") for rate in ("1 Mbit/s", "2 Mbit/s")}
@@ -369,3 +369,47 @@ def test_figures_take_worlds_as_trials(folder, tmp_path):
     }
     pictures = drawn.first_trials(out, lambda *_: None)
     assert {one["series"] for one in pictures["sequence-numbers-one"].data} == {"plain", "slow"}
+
+
+KINDS = """
+[[kinds]]
+weight = 3
+set = { application = { kind = "bulk", bytes = "1 kB" } }
+[[kinds]]
+draw = { ladder = { choice = ["uq18-jp", "uq18-va"] } }
+set = { application = { kind = "adaptive", ladder = "{ladder}", duration = "10 s" } }
+[paths]
+set = { rtt = "10 ms", rate = "1 Mbit/s" }
+"""
+
+
+def test_the_whole_scenario_has_kinds(folder):
+    """Three of four worlds are bulk; tables of a kind are set over those of the scenario."""
+    text = '[scenario.transport]\ncongestion = "cubic"\n[scenario.application]\nduration = "5 s"\n' + KINDS
+    (folder / "worlds.toml").write_text(text)
+    found = read_worlds.read(folder / "worlds.toml")
+    drawn = [found.tables("w", seed=1, world=world) for world in range(400)]
+    kinds = [one["application"]["kind"] for one in drawn]
+    # Four standard errors: the root of 0.75 x 0.25 / 400 is 0.022.
+    assert kinds.count("bulk") / 400 == pytest.approx(0.75, abs=0.087)
+    assert {one["application"]["duration"] for one in drawn} == {"5 s", "10 s"}
+    assert {one["application"].get("ladder") for one in drawn} == {None, "uq18-jp", "uq18-va"}
+    assert all(one["transport"] == {"congestion": "cubic"} for one in drawn)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("weight = 3", "weight = -3", "expected weights"),
+        ('"{ladder}"', '"{lader}"', "did you mean `ladder`?"),
+        ('"uq18-jp"', '"uq18-jq"', "in a world with kinds.1"),
+        ('kind = "bulk"', 'kind = "bulky"', "in a world with kinds.0"),
+    ],
+)
+def test_faults_of_the_kinds_of_a_scenario(folder, old, new, message):
+    choice = KINDS.replace(', "uq18-va"', "")
+    assert old in choice
+    (folder / "worlds.toml").write_text(choice.replace(old, new))
+    with pytest.raises(InputError) as caught:
+        read_worlds.read(folder / "worlds.toml")
+    assert message in str(caught.value)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from anabranch.errors import Fault, InputError, did_you_mean
 from anabranch.results.worlds import WORLD
 from anabranch.scenario import shipped
-from anabranch.study import grid, values, worlds
+from anabranch.study import grid, read_worlds, values
 from anabranch.study.sweep import Point
 from anabranch.study.templates import TemplateError
 from anabranch.study.worlds import LISTS, Worlds
@@ -41,7 +41,7 @@ def faults(folder: Path, study: Study, where: str) -> list[Fault]:
         found += _unknown([study.base], study.arms, "arm", where, "base")
     for file in dict.fromkeys(one.file for one in study.worlds):
         try:
-            worlds.read(folder / file)
+            read_worlds.read(folder / file)
         except InputError as error:
             found += error.faults
     return found
@@ -87,7 +87,7 @@ def with_seed(study: Study, seed: int) -> Study:
 @lru_cache(maxsize=16)
 def _read(path: Path, changed_ns: int) -> Worlds:  # noqa: ARG001 - an edited file is read again
     """Return the distribution of a file."""
-    return worlds.read(path)
+    return read_worlds.read(path)
 
 
 def distribution(folder: Path, drawn: Drawn) -> Worlds:

@@ -6,32 +6,23 @@ handovers and other tables, each of one of several kinds. File, seed and number 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from anabranch.errors import Fault, InputError, did_you_mean, shown
-from anabranch.scenario import _faults, load, shipped
-from anabranch.study import draws, templates
-from anabranch.study.draws import Draw
+from anabranch.study import draws
 from anabranch.study.templates import Template, TemplateError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
-    from anabranch.scenario._lines import KeyPath
+    from anabranch.study.draws import Draw
 
 #: The arrays of a scenario that a file may draw, in the order in which they are drawn.
 LISTS = ("paths", "links", "handoffs", "events", "cross_traffic")
-_TOP = ("draw", "scenario", *LISTS)
-_LIST = ("count", "name", "draw", "set", "kinds")
-_KIND = ("weight", "draw", "set")
+#: The kinds of the whole scenario.
+KINDS = "kinds"
 #: The number of an element, from 1.
 NUMBER = "n"
-#: The most elements of a list.
-_MOST = 16
-#: The number of worlds in which a kind is looked for.
-_TRIED = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,11 +78,14 @@ class Worlds:
         Tables of the scenario; texts are templates.
     lists
         Its arrays.
+    scenario_kinds
+        Kinds of the whole scenario, one of which is drawn: its tables are set over `scenario`.
     """
 
     draws: Mapping[str, Draw]
     scenario: Mapping[str, Any]
     lists: Mapping[str, Many]
+    scenario_kinds: Sequence[Kind] = ()
 
     def tables(
         self,
@@ -113,7 +107,7 @@ class Worlds:
         without
             Lists that are left out. All other values stay what they are.
         kind
-            A list and the place of the kind that its elements have instead of a drawn one.
+            A list, or `KINDS`, and the place of the kind that is taken instead of a drawn one.
 
         Raises
         ------
@@ -129,7 +123,8 @@ class Worlds:
         return result
 
     def kinds(self) -> Iterator[tuple[str, int]]:
-        """Yield every kind of every list: the list and the kind's place."""
+        """Yield every kind of the scenario and of every list: `KINDS` or the list, and the kind's place."""
+        yield from ((KINDS, place) for place in range(len(self.scenario_kinds)))
         for key, many in self.lists.items():
             yield from ((key, place) for place in range(len(many.kinds)))
 
@@ -188,20 +183,28 @@ class _Made:
 
     def scenario(self) -> dict[str, Any]:
         """Return the tables that are no lists."""
-        return {key: _filled(value, self._values, self._sums) for key, value in self._worlds.scenario.items()}
+        result = _filled(self._worlds.scenario, self._values, self._sums)
+        if self._worlds.scenario_kinds:
+            kind = self._picked(KINDS, self._worlds.scenario_kinds, "")
+            values = self._drawn(kind.draws, "", self._values)
+            for tables in kind.tables:
+                result = _merged(result, _filled(tables, values, self._sums))
+        return dict(result)
+
+    def _picked(self, key: str, kinds: Sequence[Kind], place: str) -> Kind:
+        """Return the kind that is drawn, or taken instead."""
+        if self._kind is not None and self._kind[0] == key:
+            return kinds[self._kind[1]]
+        total = sum(kind.weight for kind in kinds)
+        return kinds[draws.picked([kind.weight / total for kind in kinds], self._chance(place + "#kind"))]
 
     def elements(self, key: str) -> list[dict[str, Any]]:
         """Return the elements of a list."""
         many = self._worlds.lists[key]
-        total = sum(kind.weight for kind in many.kinds)
-        weights = [kind.weight / total for kind in many.kinds]
         result = []
         for own in self._own[key]:
             place = f"{key}.{own[NUMBER]}."
-            picked = draws.picked(weights, self._chance(place + "#kind"))
-            if self._kind is not None and self._kind[0] == key:
-                picked = self._kind[1]
-            kind = many.kinds[picked]
+            kind = self._picked(key, many.kinds, place)
             values = self._drawn(kind.draws, place, own)
             name = {} if many.name is None else {"name": str(many.name.value(values, self._sums))}
             result += [{**name, **_filled(one, values, self._sums)} for one in kind.tables]
@@ -219,249 +222,25 @@ def _filled(raw: Any, values: Mapping[str, Any], sums: Mapping[str, list[Any]]) 
     return raw
 
 
+def _merged(below: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Return tables with others set over them."""
+    result = dict(below)
+    for key, value in over.items():
+        known = result.get(key)
+        both = isinstance(known, dict) and isinstance(value, dict)
+        result[key] = _merged(known, value) if both and isinstance(known, dict) else value
+    return result
+
+
 def _longest(many: Many) -> int:
     """Return the largest length of a list."""
-    return max(_counts(many.count), default=0)
+    return max(counts(many.count), default=0)
 
 
-def _counts(draw: Draw) -> Iterator[int]:
+def counts(draw: Draw) -> Iterator[int]:
     """Yield the lengths between which a draw of whole numbers lies; those of other draws are no lengths."""
     if draw.form == "choice":
         for one in draw.values:
-            yield from _counts(one)
+            yield from counts(one)
     elif draw.form in ("integer", "constant"):
         yield from (one for one in draw.values if isinstance(one, int) and not isinstance(one, bool))
-
-
-def read(path: Path) -> Worlds:
-    """Return the distribution of a file.
-
-    Raises
-    ------
-    InputError
-        With every fault of the file; each kind of each list is tried in a world.
-    """
-    where = shipped.display(path)
-    raw, lines = load.read(path, where, what="file of worlds")
-    source = _faults.Source(where=where, raw=raw, lines=lines, origins={})
-    reader = _Reader(source)
-    worlds = reader.worlds(raw)
-    if not reader.faults:
-        reader.faults += _tried(worlds, path)
-    if reader.faults:
-        raise InputError(sorted(dict.fromkeys(reader.faults), key=source.order))
-    return worlds
-
-
-def _tried(worlds: Worlds, path: Path) -> list[Fault]:
-    """Return the faults of scenarios that have each kind of each list."""
-    where = shipped.display(path)
-    found: dict[tuple[str, str | None], Fault] = {}
-    for key, place in worlds.kinds():
-        for fault in faults_of(worlds, path.parent, key, place):
-            message = f"in a world with {key}.kinds.{place}: {fault.message}"
-            found.setdefault(
-                (fault.message, fault.key),
-                Fault(message=message, where=where, key=fault.key, hint=fault.hint),
-            )
-    return list(found.values())
-
-
-def faults_of(worlds: Worlds, folder: Path, key: str, place: int) -> Sequence[Fault]:
-    """Return the faults of the first world in which a list has elements, all of one kind."""
-    try:
-        drawn = (worlds.tables("world", seed=1, world=world, kind=(key, place)) for world in range(_TRIED))
-        found = next((one for one in drawn if key in one), None)
-        if found is not None:
-            load.load(found, folder=folder)
-    except TemplateError as error:
-        return [Fault(message=str(error))]
-    except InputError as error:
-        return error.faults
-    return []
-
-
-@dataclass
-class _Scope:
-    """The names that templates may use."""
-
-    names: set[str] = field(default_factory=set)
-    sums: set[str] = field(default_factory=set)
-    paths: bool = False
-
-
-class _Reader:
-    """Reads a file; faults are gathered on the way."""
-
-    def __init__(self, source: _faults.Source) -> None:
-        self.faults: list[Fault] = []
-        self._source = source
-
-    def worlds(self, raw: dict[str, Any]) -> Worlds:
-        """Return the distribution."""
-        self._known((), raw, _TOP)
-        scope = _Scope()
-        drawn = self._draws(("draw",), raw.get("draw", {}), scope)
-        scope.names |= drawn.keys()
-        if "paths" not in raw:
-            self._fault((), "missing table: `paths`", hint="a list with `count`, `draw` and `set` or `kinds`")
-        lists = {}
-        for key in LISTS:
-            if key in raw:
-                lists[key] = self._many(key, raw[key], scope)
-                scope.paths = True
-        scenario = self._tables(("scenario",), raw.get("scenario", {}), scope)
-        return Worlds(draws=drawn, scenario=scenario, lists=lists)
-
-    def _fault(self, path: KeyPath, message: str, *, hint: str = "") -> None:
-        self.faults.append(self._source.fault(path, message, hint=hint))
-
-    def _known(self, path: KeyPath, raw: Mapping[str, Any], known: Sequence[str]) -> None:
-        """Find keys that a table does not have."""
-        for key in raw:
-            if key not in known:
-                self._fault((*path, key), f"unknown key: `{key}`", hint=did_you_mean(key, known))
-
-    def _is_table(self, path: KeyPath, raw: object) -> bool:
-        """Tell whether a value is a table."""
-        if not isinstance(raw, dict):
-            self._fault(path, f"expected a table, got {shown(raw)}")
-        return isinstance(raw, dict)
-
-    def _draws(self, path: KeyPath, raw: Any, scope: _Scope) -> dict[str, Draw]:  # noqa: ANN401 - TOML
-        """Return the draws of a table."""
-        result: dict[str, Draw] = {}
-        for name, value in raw.items() if self._is_table(path, raw) else ():
-            if not name.isidentifier() or name in (NUMBER, "sum", "min", "max"):
-                hint = "letters, digits and `_`, except n, sum, min and max"
-                self._fault((*path, name), f"no name of a drawn value: `{name}`", hint=hint)
-            one = self._draw((*path, name), value)
-            self._check_paths((*path, name), one, {*scope.names, *result}, scope)
-            # Templates may use a name whose draw is wrong.
-            result[name] = one or Draw(form="constant", values=(1,))
-        return result
-
-    def _draw(self, path: KeyPath, raw: object) -> Draw | None:
-        """Return a draw, or None if it is wrong."""
-        found = draws.parse(raw)
-        if isinstance(found, Draw):
-            return found
-        for key, message, hint in found:
-            self._fault((*path, key) if key else path, message, hint=hint)
-        return None
-
-    def _check_paths(self, path: KeyPath, one: Draw | None, known: set[str], scope: _Scope) -> None:
-        """Find draws of paths where there are none yet, or that differ from no known one."""
-        if one is None:
-            return
-        for inner in one.values if one.form == "choice" else ():
-            self._check_paths(path, inner, known, scope)
-        if one.form == "path" and not scope.paths:
-            self._fault(
-                path, "paths are drawn later than this", hint="draw a path in `handoffs` or another list"
-            )
-        elif one.form == "path" and one.than and one.than not in known:
-            self._fault(path, f"no such drawn path: `{one.than}`", hint=did_you_mean(one.than, known))
-
-    def _many(self, key: str, raw: Any, scope: _Scope) -> Many:  # noqa: ANN401 - TOML
-        """Return a list."""
-        if not self._is_table((key,), raw):
-            raw = {"set": {}}
-        self._known((key,), raw, _LIST)
-        count = self._count(key, raw.get("count", 1))
-        drawn = self._draws((key, "draw"), raw.get("draw", {}), scope)
-        sums = set(drawn) if key == "paths" else scope.sums
-        scope.sums = sums
-        inner = _Scope(names={*scope.names, *drawn, NUMBER}, sums=sums, paths=scope.paths)
-        name = None
-        if key in ("paths", "links") or "name" in raw:
-            text = raw.get("name", f"{key[0]}{{n}}")
-            name = self._template((key, "name"), text, inner) if isinstance(text, str) else None
-            if name is None and not isinstance(text, str):
-                self._fault((key, "name"), f"expected a text, got {shown(text)}")
-        return Many(count=count, name=name, draws=drawn, kinds=self._kinds(key, raw, inner))
-
-    def _count(self, key: str, raw: object) -> Draw:
-        """Return the draw of a list's length."""
-        one = self._draw((key, "count"), raw)
-        if one is None:
-            return Draw(form="constant", values=(1,))
-        least = 1 if key == "paths" else 0
-        counts = list(_counts(one))
-        if not counts or not all(least <= count <= _MOST for count in counts) or not _is_whole(one):
-            self._fault((key, "count"), f"expected whole numbers from {least} to {_MOST}, got {shown(raw)}")
-        return one
-
-    def _kinds(self, key: str, raw: Mapping[str, Any], scope: _Scope) -> list[Kind]:
-        """Return the kinds of a list."""
-        given = raw.get("kinds")
-        if (given is None) == ("set" not in raw):
-            self._fault((key,), f"expected either `set` or `kinds` in `{key}`")
-        if given is None:
-            return [Kind(weight=1.0, draws={}, tables=self._set((key, "set"), raw.get("set", {}), scope))]
-        if not isinstance(given, list) or not given or not all(isinstance(one, dict) for one in given):
-            self._fault((key, "kinds"), f"expected a list of tables, got {shown(given)}")
-            return []
-        weights = [one.get("weight", 1) for one in given]
-        if not draws.is_weights(weights):
-            message = f"expected weights of zero or more that are not all zero, got {shown(weights)}"
-            self._fault((key, "kinds"), message)
-            weights = [1] * len(given)
-        return [
-            self._kind((key, "kinds", place), one, weight, scope)
-            for place, (one, weight) in enumerate(zip(given, weights, strict=True))
-        ]
-
-    def _kind(self, path: KeyPath, raw: Mapping[str, Any], weight: float, scope: _Scope) -> Kind:
-        """Return one kind."""
-        self._known(path, raw, _KIND)
-        if "set" not in raw:
-            self._fault(path, "missing key: `set`", hint="the keys of an element of this kind")
-        drawn = self._draws((*path, "draw"), raw.get("draw", {}), scope)
-        inner = _Scope(names={*scope.names, *drawn}, sums=scope.sums, paths=scope.paths)
-        return Kind(weight=weight, draws=drawn, tables=self._set((*path, "set"), raw.get("set", {}), inner))
-
-    def _set(self, path: KeyPath, raw: Any, scope: _Scope) -> list[dict[str, Any]]:  # noqa: ANN401 - TOML
-        """Return the tables of one element, or of several that come together."""
-        if not isinstance(raw, list):
-            return [self._tables(path, raw, scope)]
-        if path[0] in ("paths", "links"):
-            self._fault(path, f"expected a table: each element of `{path[0]}` has a name of its own")
-        return [self._tables((*path, place), one, scope) for place, one in enumerate(raw)]
-
-    def _tables(self, path: KeyPath, raw: Any, scope: _Scope) -> dict[str, Any]:  # noqa: ANN401 - TOML
-        """Return tables with templates in place of texts."""
-        if not self._is_table(path, raw):
-            return {}
-        return {key: self._value((*path, key), value, scope) for key, value in raw.items()}
-
-    def _value(self, path: KeyPath, raw: Any, scope: _Scope) -> Any:  # noqa: ANN401 - TOML
-        """Return a value with templates in place of texts."""
-        if isinstance(raw, str):
-            return self._template(path, raw, scope)
-        if isinstance(raw, dict):
-            return self._tables(path, raw, scope)
-        if isinstance(raw, list):
-            return [self._value((*path, place), one, scope) for place, one in enumerate(raw)]
-        return raw
-
-    def _template(self, path: KeyPath, text: str, scope: _Scope) -> Template | None:
-        """Return a template, or None if it is wrong."""
-        try:
-            found = templates.parse(text)
-        except TemplateError as error:
-            self._fault(path, str(error))
-            return None
-        for name in sorted(found.names() - scope.names):
-            self._fault(path, f"no such drawn value: `{name}`", hint=did_you_mean(name, scope.names))
-        for name in sorted(found.summed() - scope.sums):
-            message = f"no value of every path to sum up: `{name}`"
-            self._fault(path, message, hint=did_you_mean(name, scope.sums))
-        return found
-
-
-def _is_whole(draw: Draw) -> bool:
-    """Tell whether a draw gives whole numbers only."""
-    if draw.form == "choice":
-        return all(map(_is_whole, draw.values))
-    return draw.form in ("integer", "constant")
