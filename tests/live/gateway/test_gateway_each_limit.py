@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import socket
 import struct
+import threading
 from contextlib import ExitStack
 
 import pytest
@@ -154,6 +155,51 @@ def test_bytes_held_by_a_connection(lab):
         while piece := client.recv(1 << 16):
             heard += piece
         assert heard == down
+
+
+def test_new_connections_of_a_source_above_its_share_of_memory(lab):
+    """One source may hold 7/16 of 2 MiB. Memory is short from 3/4 on, until half is held (`shares.rs`)."""
+    done = threading.Event()
+
+    def pours(connected):
+        if connected.recv(1) == b"p":
+            while True:
+                connected.sendall(bytes(1 << 20))
+        connected.sendall(b"served")
+
+    def reads_slowly():
+        while not done.wait(0.1):
+            client.recv(1 << 16)
+
+    def reads(least):
+        while least > 0:
+            least -= len(client.recv(1 << 16))
+
+    with (
+        Origin(lab.host, pours),
+        lab.gateway("--memory", "2 MiB") as gateway,
+        raw(lab) as flood,
+        lab.connect(mptcp=False) as client,
+    ):
+        client.sendall(b"p")
+        # The gateway's buffer for this client grows.
+        reads(4 << 20)
+        reader = threading.Thread(target=reads_slowly)
+        reader.start()
+
+        def refuses():
+            flood.sendto(syn(CLIENT_V4[0], 999, OPTIONS), (V4, 0))
+            return refused(gateway, "memory") > 0
+
+        try:
+            wait(lambda: gateway.metrics()["memory_short"] == 1, "memory is short")
+            wait(refuses, "the source is refused")
+            with lab.connect(source=CLIENT_V4[1]) as other:
+                assert exchange(other, b"x") == b"served"
+        finally:
+            done.set()
+            reader.join()
+        reads(8 << 20)
 
 
 def test_packets_for_others_and_damaged_packets(lab):

@@ -100,8 +100,7 @@ def test_a_path_that_loses_packets_loses_no_bytes(lab, mptcp):
         assert gateway.metrics()[f'retransmissions_total{{address="{V4}"}}'] > 0
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("v6", [False, True], ids=["v4", "v6"])
+@pytest.mark.parametrize("v6", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["v4", "v6"])
 def test_a_router_s_word_about_the_mtu_is_heard(lab, v6):
     down = pattern(2 * MIB, 2)
     # The client's own MTU stays, so that its segment size says nothing of it.

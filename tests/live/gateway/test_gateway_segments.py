@@ -18,12 +18,18 @@ CAPABLE = bytes([MPTCP_OPTION, 4, 1, 1])
 PLAIN = ("SA", 0, None)
 
 
-def both(lab, talk, script):
-    """Run a script against the kernel and the gateway, with equal origins. Return both results."""
+def both(lab, talk, script, counted=None):
+    """Run a script against the kernel and the gateway, with equal origins. Return both results.
+
+    `counted` receives the gateway's metrics at the end.
+    """
     device = ByHand(lab)
     try:
-        with KernelOrigin(lab.host, talk), Origin(lab.host, talk), lab.gateway():
-            return [script(partial(Talker, device, address)) for address in (KERNEL_V4, V4)]
+        with KernelOrigin(lab.host, talk), Origin(lab.host, talk), lab.gateway() as gateway:
+            found = [script(partial(Talker, device, address)) for address in (KERNEL_V4, V4)]
+            if counted is not None:
+                counted.update(gateway.metrics())
+            return found
     finally:
         device.close()
 
@@ -84,7 +90,10 @@ def test_a_report_of_a_failed_checksum_is_answered(lab):
         # The kernel puts a DSS option before MP_FAIL.
         return any(FAIL << 4 in said["signals"] for said in made.all())
 
-    assert both(lab, echo, script) == [True, True]
+    counted = {}
+    assert both(lab, echo, script, counted) == [True, True]
+    # The connection has one subflow, so it falls back (section 3.7).
+    assert counted["fallbacks_total"] == 1
 
 
 def test_a_newer_segment_closes_the_window_though_it_acknowledges_nothing_new(lab):
