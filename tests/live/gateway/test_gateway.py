@@ -329,3 +329,17 @@ def test_nothing_moves_for_the_idle_time(lab):
         (record,) = gateway.records(1)
         assert record["end"] == "idle"
         assert 1 <= float(record["seconds"]) < 3
+
+
+def test_a_client_that_reads_slowly_is_not_idle(lab):
+    """The gateway has the whole answer in its buffer, so only acknowledgements show that the client reads."""
+    down = pattern(60_000, 2)
+    with Origin(lab.host, answers(down)), lab.gateway("--idle", "1 s") as gateway:
+        with lab.connect(receive_buffer=1 << 14) as client:
+            client.shutdown(socket.SHUT_WR)
+            heard = b""
+            while piece := client.recv(2000):
+                heard += piece
+                time.sleep(0.1)
+        assert digest(heard) == digest(down)
+        assert gateway.records(1)[0]["end"] == "finished"

@@ -92,3 +92,23 @@ fn a_record_has_each_direction_the_time_and_each_path_s_bytes() {
     let [path] = &record.paths[..] else { panic!("{:?}", record.paths) };
     assert_eq!((path.tuple, path.up, path.down), (tuple(1), 310, 0));
 }
+
+#[test]
+fn bytes_in_all_buffers_of_a_connection_are_held() {
+    let (mut served, _endpoint) = served();
+    let (ours, peer) = rustix::net::socketpair(
+        rustix::net::AddressFamily::UNIX,
+        rustix::net::SocketType::STREAM,
+        rustix::net::SocketFlags::NONBLOCK,
+        None,
+    )
+    .expect("two sockets");
+    let mut origin = Socket::accepted(ours, BEGIN);
+    rustix::io::write(&peer, &[0; 1000]).expect("it has room");
+    origin.handle_ready(BEGIN, true, false);
+    // The socket reads all 1,000 bytes and returns 300.
+    assert_eq!(origin.read(BEGIN, 300).expect("bytes").len(), 300);
+    served.origin = Some(origin);
+    // In the connection's own buffers: 5 bytes from the client, 7 from the origin.
+    assert_eq!(served.held([5, 7]), [5, 707]);
+}
