@@ -1,7 +1,8 @@
 //! The HTTP server of the metrics: one page, to a bounded number of visitors.
 //!
-//! No visitor can block the page for others. If there are too many visitors, the oldest is closed. If the host has no
-//! descriptor left, one from a small reserve is used.
+//! No visitor can block the page for others. A request that has arrived is answered when its visitor is accepted. If
+//! there are too many visitors, the oldest is closed. If the host has no descriptor left, one from a small reserve is
+//! used.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,6 +17,8 @@ use crate::poller::Poller;
 
 /// The most visitors at one time.
 const MOST: usize = 16;
+/// The most visitors accepted for one event. No visitor is then closed in favour of another one of the same event.
+const ACCEPTS: usize = MOST;
 /// The longest request, bytes.
 const LONGEST: usize = 4096;
 /// The longest time for a visitor to send its request and read the answer.
@@ -75,10 +78,10 @@ impl Responder {
         now: Instant,
         poller: &Poller,
         token: u64,
-        page: impl FnOnce() -> String,
+        page: impl Fn() -> String,
     ) {
         if token == self.first_token {
-            self.accept(now, poller);
+            self.accept(now, poller, page);
         } else if let Some(visitor) = self.visitors.get_mut(&token)
             && !visitor.serve(page)
         {
@@ -105,12 +108,21 @@ impl Responder {
         }
     }
 
-    fn accept(&mut self, now: Instant, poller: &Poller) {
-        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        loop {
-            match rustix::net::accept_with(&self.listener, flags) {
-                Ok(fd) => self.welcome(now, poller, fd),
-                Err(Errno::MFILE | Errno::NFILE) if self.free_a_descriptor() => {}
+    /// Accepts visitors. The listener stays ready while more of them wait.
+    fn accept(&mut self, now: Instant, poller: &Poller, page: impl Fn() -> String) {
+        for accepted in 0..ACCEPTS {
+            match self.accept_one() {
+                Ok(fd) => self.welcome(now, poller, fd, &page),
+                // accept(2) takes a descriptor before it looks at the queue, so the queue may be empty.
+                Err(Errno::MFILE | Errno::NFILE) if accepted > 0 => return,
+                Err(Errno::MFILE | Errno::NFILE) if self.free_a_descriptor() => {
+                    let visitor = self.accept_one();
+                    if let Ok(fd) = visitor {
+                        self.welcome(now, poller, fd, &page);
+                    }
+                    // Before another connection takes the descriptor.
+                    return self.fill_reserve();
+                }
                 Err(Errno::AGAIN) => return,
                 // The visitor has left already (accept(2) also returns the network's errors).
                 Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO) => {}
@@ -123,21 +135,34 @@ impl Responder {
         }
     }
 
+    fn accept_one(&self) -> Result<OwnedFd, Errno> {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        rustix::net::accept_with(&self.listener, flags)
+    }
+
     /// Closes a reserved descriptor, or else the oldest visitor. Returns false if there is neither.
     fn free_a_descriptor(&mut self) -> bool {
         self.reserve.pop().is_some() || self.visitors.pop_first().is_some()
     }
 
-    fn welcome(&mut self, now: Instant, poller: &Poller, fd: OwnedFd) {
+    /// Serves a new visitor at once. It is kept if it has to wait.
+    fn welcome(
+        &mut self,
+        now: Instant,
+        poller: &Poller,
+        fd: OwnedFd,
+        page: impl FnOnce() -> String,
+    ) {
+        self.made += 1;
+        let token = self.first_token + self.made;
+        let mut visitor = Visitor { fd, since: now, request: Vec::new(), answer: None };
+        if poller.add_edges(&visitor.fd, token).is_err() || !visitor.serve(page) {
+            return;
+        }
         if self.visitors.len() >= MOST {
             self.visitors.pop_first();
         }
-        self.made += 1;
-        let token = self.first_token + self.made;
-        if poller.add_edges(&fd, token).is_ok() {
-            let visitor = Visitor { fd, since: now, request: Vec::new(), answer: None };
-            self.visitors.insert(token, visitor);
-        }
+        self.visitors.insert(token, visitor);
     }
 }
 
@@ -193,12 +218,15 @@ fn answer(request: &[u8], page: impl FnOnce() -> String) -> Vec<u8> {
 mod tests {
     use super::*;
 
+    const GET: &[u8] = b"GET /metrics HTTP/1.1\r\n\r\n";
+
     fn said(request: &str) -> String {
         String::from_utf8(answer(request.as_bytes(), || "page\n".to_owned())).expect("text")
     }
 
     use std::io::{Read, Write};
     use std::net::TcpStream;
+    use std::process::Command;
 
     use crate::clock::Clock;
 
@@ -218,6 +246,21 @@ mod tests {
         }
     }
 
+    /// Connects a visitor. A read that gets nothing for ten seconds fails.
+    fn visit(address: SocketAddr, said: &[u8]) -> TcpStream {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(std::time::Duration::from_secs(10))).unwrap();
+        stream.write_all(said).unwrap();
+        stream
+    }
+
+    /// Reads until the visitor is closed.
+    fn heard(mut stream: TcpStream) -> String {
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    }
+
     /// Reads the answer to a request on this stream.
     fn ask(responder: &mut Responder, poller: &mut Poller, stream: &mut TcpStream) -> String {
         stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
@@ -232,10 +275,12 @@ mod tests {
     #[test]
     fn silent_visitors_give_way_to_later_ones_oldest_first() {
         let (mut responder, mut poller, address) = responder();
-        let silent: Vec<_> = (0..MOST).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let silent: Vec<_> = (0..MOST).map(|_| visit(address, b"")).collect();
         turn(&mut responder, &mut poller, Instant::ZERO);
         assert_eq!(responder.visitors.len(), MOST);
-        let mut last = TcpStream::connect(address).unwrap();
+        let mut last = visit(address, b"");
+        turn(&mut responder, &mut poller, Instant::ZERO);
+        assert_eq!(responder.visitors.len(), MOST);
         let answer = ask(&mut responder, &mut poller, &mut last);
         assert!(answer.ends_with("\r\n\r\npage\n"), "{answer}");
         // The first visitor was closed, and the others were not.
@@ -261,7 +306,7 @@ mod tests {
     #[test]
     fn a_request_may_come_in_pieces_and_has_a_longest_length() {
         let (mut responder, mut poller, address) = responder();
-        let mut slow = TcpStream::connect(address).unwrap();
+        let mut slow = visit(address, b"");
         turn(&mut responder, &mut poller, Instant::ZERO);
         for piece in [&b"GET /metr"[..], b"ics HTTP/1.1\r\n", b"Host: x\r\n\r"] {
             slow.write_all(piece).unwrap();
@@ -278,6 +323,66 @@ mod tests {
         endless.write_all(&[b'x'; LONGEST + 1]).unwrap();
         turn(&mut responder, &mut poller, Instant::ZERO);
         assert_eq!(responder.visitors.len(), 0);
+    }
+
+    #[test]
+    fn a_request_is_answered_before_later_visitors_are_accepted() {
+        let (mut responder, mut poller, address) = responder();
+        let scrape = visit(address, GET);
+        let _silent: Vec<_> = (0..=MOST).map(|_| visit(address, b"")).collect();
+        turn(&mut responder, &mut poller, Instant::ZERO);
+        assert!(heard(scrape).ends_with("page\n"));
+        // One event accepts 16 of the 18 visitors, and of these the first is gone.
+        assert_eq!(responder.visitors.len(), ACCEPTS - 1);
+        turn(&mut responder, &mut poller, Instant::ZERO);
+        assert_eq!(responder.visitors.len(), MOST);
+    }
+
+    /// The environment of a test that runs in a process of its own, which has no descriptor left.
+    const EXHAUSTED: &str = "ANABRANCH_TEST_EXHAUSTED";
+
+    #[test]
+    fn without_descriptors_every_request_is_answered_and_the_reserve_is_kept() {
+        if std::env::var_os(EXHAUSTED).is_none() {
+            let name = "gateway::responder::tests::\
+                        without_descriptors_every_request_is_answered_and_the_reserve_is_kept";
+            let shell = r#"ulimit -n 64 && exec "$0" --exact "$1""#;
+            let mut again = Command::new("sh");
+            again.arg("-c").arg(shell).arg(std::env::current_exe().unwrap()).arg(name);
+            let done = again.env(EXHAUSTED, "1").output().unwrap();
+            let text = String::from_utf8_lossy(&done.stdout);
+            assert!(done.status.success() && text.contains("1 passed"), "{text}");
+            return;
+        }
+        let (mut responder, mut poller, address) = responder();
+        let scrapes = [GET; 4].map(|said| visit(address, said));
+        let silent = [b""; 3].map(|said| visit(address, said));
+        let last = visit(address, GET);
+        let mut taken = Vec::new();
+        while let Ok(fd) = fcntl_dupfd_cloexec(&responder.listener, 0) {
+            taken.push(fd);
+        }
+        for scrape in scrapes {
+            turn(&mut responder, &mut poller, Instant::ZERO);
+            assert_eq!((responder.reserve.len(), responder.visitors.len()), (RESERVE, 0));
+            let answer = heard(scrape);
+            assert!(answer.ends_with("page\n"), "{answer}");
+            // The client's descriptor is taken by another part of the program.
+            taken.push(fcntl_dupfd_cloexec(&responder.listener, 0).unwrap());
+        }
+        // Two of those who say nothing have the reserve, and the first of them gives way to the third.
+        for reserved in [1, 0, 0] {
+            turn(&mut responder, &mut poller, Instant::ZERO);
+            assert_eq!(responder.reserve.len(), reserved);
+        }
+        let [first, second, _third] = silent;
+        assert_eq!(heard(first), "");
+        taken.push(fcntl_dupfd_cloexec(&responder.listener, 0).unwrap());
+        turn(&mut responder, &mut poller, Instant::ZERO);
+        assert_eq!(heard(second), "");
+        assert!(heard(last).ends_with("page\n"));
+        assert_eq!((responder.reserve.len(), responder.visitors.len()), (1, 1));
+        drop(taken);
     }
 
     #[test]
@@ -303,7 +408,7 @@ mod tests {
         let (mut responder, mut poller, address) = responder();
         poller.remove(&responder.listener).unwrap();
         responder.rests = true;
-        let mut visitor = TcpStream::connect(address).unwrap();
+        let mut visitor = visit(address, b"");
         turn(&mut responder, &mut poller, Instant::ZERO);
         assert_eq!(responder.visitors.len(), 0);
         responder.handle_timeout(Instant::ZERO, &poller);
