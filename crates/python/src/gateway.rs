@@ -214,7 +214,11 @@ pub(crate) fn gateway(
     let given = settings.extract::<Given>()?;
     let settings = given.settings(classes.registry())?;
     let notes = Log::start(Sink::Stderr, None)?;
-    let log = Log::start(given.log.map_or(Sink::Stdout, Sink::File), Some(notes.clone()))?;
+    let sink = given.log.map_or(Sink::Stdout, Sink::File);
+    let log = Log::start(sink.clone(), Some(notes.clone())).map_err(|error| {
+        let number = error.raw_os_error().unwrap_or(0);
+        PyOSError::new_err((number, format!("the log {sink}: {error}")))
+    })?;
     let mut watcher = Watch { called: watch, classes, log, notes, raised: None, looked: false };
     let outcome = py.detach(|| serve(&settings, &mut watcher));
     if watcher.looked && watcher.raised.is_none() {

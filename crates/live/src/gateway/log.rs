@@ -1,9 +1,11 @@
 //! The log. A separate thread writes its lines, so a full disk or a stalled reader delays no connection.
 //!
-//! Lines wait in a bounded queue. A line is dropped and counted if the queue is full or if the write fails.
+//! Lines wait in a bounded queue. A line is dropped and counted if the queue is full or if the write fails. A request to open
+//! the file again waits in the same queue, so earlier lines go to the old file.
 //! The number of dropped lines is written before the next line that succeeds.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -34,6 +36,16 @@ pub enum Sink {
     File(PathBuf),
 }
 
+impl fmt::Display for Sink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stdout => f.write_str("stdout"),
+            Self::Stderr => f.write_str("stderr"),
+            Self::File(path) => write!(f, "`{}`", path.display()),
+        }
+    }
+}
+
 impl Sink {
     fn open(&self) -> io::Result<OwnedFd> {
         match self {
@@ -57,39 +69,56 @@ pub struct LogCounts {
     pub dropped: u64,
 }
 
-/// The waiting lines, and requests to the thread that writes them.
+/// Work of the thread that writes a log.
+#[derive(Debug, PartialEq, Eq)]
+enum Entry {
+    /// Write a line, and before it the number of dropped lines.
+    Line(String, u64),
+    /// Open the file again.
+    Reopen,
+}
+
+/// The waiting entries.
 #[derive(Debug, Default)]
 struct Queue {
-    lines: VecDeque<String>,
+    entries: VecDeque<Entry>,
     bytes: usize,
     counts: LogCounts,
     /// Dropped lines that are not reported in the log yet.
     unmentioned: u64,
-    /// The file must be opened again before further lines are written.
-    reopen: bool,
-    /// No further lines will be added.
+    /// No further entries will be added.
     closed: bool,
-    /// A line is being written.
+    /// An entry is being processed.
     busy: bool,
 }
 
 impl Queue {
     /// Adds a line, or drops it if the queue is full.
     fn push(&mut self, line: String) {
-        if self.lines.len() >= MOST_LINES || self.bytes + line.len() > MOST_BYTES {
+        if self.entries.len() >= MOST_LINES || self.bytes + line.len() > MOST_BYTES {
             self.note_dropped(1);
             return;
         }
         self.bytes += line.len();
-        self.lines.push_back(line);
+        self.entries.push_back(Entry::Line(line, 0));
     }
 
-    /// Takes the oldest line, and the number of dropped lines to report before it.
-    fn pop(&mut self) -> Option<(String, u64)> {
-        let line = self.lines.pop_front()?;
-        self.bytes -= line.len();
+    /// Adds a request to open the file again, even if the queue is full. Requests without a line between them are one.
+    fn push_reopen(&mut self) {
+        if self.entries.back() != Some(&Entry::Reopen) {
+            self.entries.push_back(Entry::Reopen);
+        }
+    }
+
+    /// Takes the oldest entry. A line gets the number of dropped lines to report before it.
+    fn pop(&mut self) -> Option<Entry> {
+        let mut entry = self.entries.pop_front()?;
+        if let Entry::Line(line, missing) = &mut entry {
+            self.bytes -= line.len();
+            *missing = std::mem::take(&mut self.unmentioned);
+        }
         self.busy = true;
-        Some((line, std::mem::take(&mut self.unmentioned)))
+        Some(entry)
     }
 
     fn note_dropped(&mut self, lines: u64) {
@@ -146,9 +175,10 @@ impl Log {
         self.0.changed.notify_all();
     }
 
-    /// Requests that the file is opened again, for example after it was renamed. Waiting lines go to the old file.
+    /// Requests that the file is opened again, for example after it was renamed. Lines that were added before go to the
+    /// old file. `notes` get the outcome.
     pub fn reopen(&self) {
-        self.0.lock().reopen = true;
+        self.0.lock().push_reopen();
         self.0.changed.notify_all();
     }
 
@@ -162,7 +192,7 @@ impl Log {
         let mut queue = self.0.lock();
         queue.closed = true;
         self.0.changed.notify_all();
-        let waits = |queue: &mut Queue| queue.busy || !queue.lines.is_empty();
+        let waits = |queue: &mut Queue| queue.busy || !queue.entries.is_empty();
         let _ = self.0.changed.wait_timeout_while(queue, patience, waits);
     }
 }
@@ -179,39 +209,44 @@ struct Writer {
 }
 
 impl Writer {
-    /// Writes lines until the log is closed.
+    /// Processes entries until the log is closed.
     fn run(&mut self, shared: &Shared) {
         let mut queue = shared.lock();
         loop {
-            let idle = |queue: &mut Queue| queue.lines.is_empty() && !queue.reopen && !queue.closed;
+            let idle = |queue: &mut Queue| queue.entries.is_empty() && !queue.closed;
             queue = shared.changed.wait_while(queue, idle).unwrap_or_else(PoisonError::into_inner);
-            if let Some((line, missing)) = queue.pop() {
-                drop(queue);
-                let told = missing == 0 || self.write(&missing_line(missing));
-                let written = told && self.write(&line);
-                queue = shared.lock();
-                queue.unmentioned += if told { 0 } else { missing };
-                if written {
-                    queue.counts.written += 1;
-                } else {
-                    queue.note_dropped(1);
+            let Some(entry) = queue.pop() else { return };
+            drop(queue);
+            queue = match entry {
+                Entry::Reopen => {
+                    self.reopen();
+                    shared.lock()
                 }
-                queue.busy = false;
-                shared.changed.notify_all();
-            } else if std::mem::take(&mut queue.reopen) {
-                drop(queue);
-                self.reopen();
-                queue = shared.lock();
-            } else {
-                return;
-            }
+                Entry::Line(line, missing) => {
+                    let told = missing == 0 || self.write(&missing_line(missing));
+                    let written = told && self.write(&line);
+                    let mut queue = shared.lock();
+                    queue.unmentioned += if told { 0 } else { missing };
+                    if written {
+                        queue.counts.written += 1;
+                    } else {
+                        queue.note_dropped(1);
+                    }
+                    queue
+                }
+            };
+            queue.busy = false;
+            shared.changed.notify_all();
         }
     }
 
     /// Opens the file again. If that fails, lines still go to the old file.
     fn reopen(&mut self) {
         match self.sink.open() {
-            Ok(output) => (self.output, self.cut) = (Some(output), false),
+            Ok(output) => {
+                (self.output, self.cut) = (Some(output), false);
+                self.note("the log is open again");
+            }
             Err(error) => self.note(&format!("the log cannot be opened again: {error}")),
         }
     }

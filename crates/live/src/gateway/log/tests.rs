@@ -1,7 +1,7 @@
 //! Tests of the log: its bounded queue, and outputs that fail or block.
 
 use std::fs;
-use std::io::Read;
+use std::io::{BufRead, BufReader};
 
 use rustix::pipe::{PipeFlags, pipe_with};
 
@@ -36,18 +36,18 @@ fn a_queue_has_room_for_so_many_lines_and_bytes() {
     for _ in 0..=MOST_LINES {
         queue.push("x".into());
     }
-    assert_eq!((queue.lines.len(), queue.counts.dropped), (MOST_LINES, 1));
-    assert_eq!(queue.pop(), Some(("x".into(), 1)));
-    assert_eq!(queue.pop(), Some(("x".into(), 0)));
+    assert_eq!((queue.entries.len(), queue.counts.dropped), (MOST_LINES, 1));
+    assert_eq!(queue.pop(), Some(Entry::Line("x".into(), 1)));
+    assert_eq!(queue.pop(), Some(Entry::Line("x".into(), 0)));
     let mut queue = Queue::default();
     let long = "x".repeat(MOST_BYTES / 2);
     for _ in 0..3 {
         queue.push(long.clone());
     }
-    assert_eq!((queue.lines.len(), queue.counts.dropped), (2, 1));
+    assert_eq!((queue.entries.len(), queue.counts.dropped), (2, 1));
     queue.pop();
     queue.push(long);
-    assert_eq!((queue.lines.len(), queue.counts.dropped), (2, 1));
+    assert_eq!((queue.entries.len(), queue.counts.dropped), (2, 1));
 }
 
 #[test]
@@ -69,14 +69,17 @@ fn a_pipe_that_nobody_reads_holds_up_nobody_and_missing_lines_are_mentioned() {
     let dropped = log.counts().dropped;
     assert!(dropped >= lines - MOST_LINES as u64 - 2000, "{dropped} lines dropped");
     assert!(dropped < lines - MOST_LINES as u64, "{dropped} lines dropped");
-    let mut reader = File::from(reader);
-    let mut text = String::new();
-    let mut piece = [0; 8192];
-    while !text.contains("lines_dropped=") {
-        let length = reader.read(&mut piece).unwrap();
-        text.push_str(std::str::from_utf8(&piece[..length]).unwrap());
+    let mut reader = BufReader::new(File::from(reader));
+    let mut mentioned = 0;
+    // The queue may have been full more than once: each time a line has the number of lines that are missing there.
+    while mentioned < dropped {
+        let mut line = String::new();
+        reader.read_line(&mut line).unwrap();
+        if let Some((_, number)) = line.trim_end().split_once(" lines_dropped=") {
+            mentioned += number.parse::<u64>().unwrap();
+        }
     }
-    assert!(text.contains(&format!(" lines_dropped={dropped}\n")));
+    assert_eq!(mentioned, dropped);
 }
 
 #[test]
@@ -106,31 +109,82 @@ fn a_full_disk_costs_lines() {
     assert_eq!(log.counts(), counts(0, 1));
 }
 
+/// A file's log, its path, the path to which it is to be renamed, and the log of its notes with the end to read.
+struct Reopened {
+    folder: PathBuf,
+    log: Log,
+    notes: Log,
+    told: OwnedFd,
+}
+
+impl Reopened {
+    fn new(name: &str) -> Self {
+        let folder = format!("anabranch-log-{name}-{}", std::process::id());
+        let folder = std::env::temp_dir().join(folder);
+        fs::create_dir_all(&folder).unwrap();
+        let (told, output) = pipe_with(PipeFlags::CLOEXEC).unwrap();
+        let notes = log_to(output, None);
+        let log = Log::start(Sink::File(folder.join("log")), Some(notes.clone())).unwrap();
+        Self { folder, log, notes, told }
+    }
+
+    /// Ends both logs. Returns the lines of the two files, and the notes.
+    fn end(self) -> [Vec<String>; 3] {
+        self.log.finish(LONG);
+        self.notes.finish(LONG);
+        let mut piece = [0; 4096];
+        let length = rustix::io::read(&self.told, &mut piece).unwrap();
+        let notes = String::from_utf8(piece[..length].to_vec()).unwrap();
+        let [old, new] = ["log.1", "log"]
+            .map(|name| fs::read_to_string(self.folder.join(name)).unwrap_or_default());
+        fs::remove_dir_all(&self.folder).unwrap();
+        [old, new, notes].map(|text| without_times(&text).into_iter().map(str::to_owned).collect())
+    }
+}
+
 #[test]
-fn a_file_is_opened_again_behind_the_lines_that_wait() {
-    let folder = std::env::temp_dir().join(format!("anabranch-log-{}", std::process::id()));
-    fs::create_dir_all(&folder).unwrap();
-    let (path, old) = (folder.join("log"), folder.join("log.1"));
-    let log = Log::start(Sink::File(path.clone()), None).unwrap();
-    log.record("n=1");
-    while log.counts().written < 1 {
-        #[expect(clippy::disallowed_methods, reason = "another thread writes")]
-        std::thread::sleep(Duration::from_millis(1));
+fn lines_before_a_request_to_reopen_go_to_the_old_file_and_later_ones_to_the_new_one() {
+    let it = Reopened::new("both");
+    fs::rename(it.folder.join("log"), it.folder.join("log.1")).unwrap();
+    {
+        // The thread cannot take an entry before all of them are there.
+        let mut queue = it.log.0.lock();
+        for number in 1..=100 {
+            queue.push(format!("t n={number}\n"));
+        }
+        queue.push_reopen();
+        queue.push_reopen();
+        queue.push("t n=101\n".into());
+        assert_eq!(queue.entries.len(), 102);
     }
-    fs::rename(&path, &old).unwrap();
-    log.record("n=2");
-    log.reopen();
-    while !path.exists() {
-        #[expect(clippy::disallowed_methods, reason = "another thread writes")]
-        std::thread::sleep(Duration::from_millis(1));
+    it.log.0.changed.notify_all();
+    let [old, new, notes] = it.end();
+    assert_eq!((old.len(), old[99].as_str()), (100, "n=100"));
+    assert_eq!((new, notes), (vec!["n=101".to_owned()], vec!["the log is open again".to_owned()]));
+}
+
+#[test]
+fn a_log_that_cannot_be_opened_again_goes_on_in_the_old_file_and_is_reported() {
+    let it = Reopened::new("neither");
+    fs::rename(it.folder.join("log"), it.folder.join("log.1")).unwrap();
+    // The path is a folder now.
+    fs::create_dir(it.folder.join("log")).unwrap();
+    it.log.reopen();
+    it.log.line("n=1");
+    let [old, _, notes] = it.end();
+    assert_eq!(old, ["n=1"]);
+    // open(2): EISDIR.
+    assert_eq!(notes, ["the log cannot be opened again: Is a directory (os error 21)"]);
+}
+
+#[test]
+fn a_full_queue_takes_a_request_to_reopen() {
+    let mut queue = Queue::default();
+    for _ in 0..=MOST_LINES {
+        queue.push("x".into());
     }
-    log.line("n=3");
-    log.finish(LONG);
-    let text = |path| fs::read_to_string(path).unwrap();
-    assert_eq!(without_times(&text(&old)), ["n=1", "n=2"]);
-    assert_eq!(without_times(&text(&path)), ["n=3"]);
-    assert!(text(&old).starts_with("time=2"));
-    fs::remove_dir_all(folder).unwrap();
+    queue.push_reopen();
+    assert_eq!(queue.entries.len(), MOST_LINES + 1);
 }
 
 #[test]
