@@ -15,8 +15,6 @@ from anabranch.cli._console import guarded
 from anabranch.errors import Fault, InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from anabranch.live.gateway import Settings
 
 
@@ -164,21 +162,16 @@ def _gateway(given: SimpleNamespace) -> None:
 
 def _settings(given: SimpleNamespace) -> Settings:
     """Return the settings, all that is wrong with them told at once."""
+    from anabranch.live import gateway_limits
     from anabranch.live.gateway import Settings, resolve
     from anabranch.plugins.load import Finder
-    from anabranch.scenario import units
 
     faults: list[Fault] = []
     if given.proxy_protocol not in {None, "v2"}:
         message = f"no such version: `{given.proxy_protocol}`"
         faults.append(Fault(message=message, where="--proxy-protocol", hint="v2"))
-    seconds: dict[str, Any] = {
-        name: _read(units.time_ns, given, name, faults) / 1e9
-        for name in ("half_open", "connect_timeout", "idle", "grace")
-    }
-    seconds["connect"] = seconds.pop("connect_timeout")
-    sizes = ("memory", "receive_buffer", "send_buffer")
-    bytes_: dict[str, Any] = {name: _read(units.size_bytes, given, name, faults) for name in sizes}
+    limits, unread = gateway_limits.given(vars(given))
+    faults += unread
     found: tuple[str, ...] = ()
     try:
         found = resolve(given.origin)
@@ -193,25 +186,11 @@ def _settings(given: SimpleNamespace) -> Settings:
         proxy_protocol=given.proxy_protocol == "v2",
         metrics=None if given.metrics == "off" else given.metrics,
         **{name: getattr(given, name) for name in ("tun", "scheduler", "congestion")},
-        **{name: getattr(given, name) for name in ("connections", "per_source", "per_site", "backlog")},
         wait_for_client=given.wait_for_client,
         log=None if given.log is None else str(given.log),
-        **{f"{name}_s": value for name, value in seconds.items()},
-        **bytes_,
+        **limits,
     )
     faults += settings.faults(Finder(Path.cwd()))
     if faults:
         raise InputError(faults)
     return settings
-
-
-def _read(read: Callable[[object], int], given: SimpleNamespace, name: str, faults: list[Fault]) -> int:
-    """Return a quantity, or 0 with what is wrong with it among the faults."""
-    from anabranch.scenario import units
-
-    try:
-        return read(getattr(given, name))
-    except units.UnitError as error:
-        option = f"--{name.replace('_', '-')}"
-        faults.append(Fault(message=str(error), where=option, hint=error.hint))
-        return 0

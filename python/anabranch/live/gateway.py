@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anabranch.errors import Fault, InputError, MissingError, did_you_mean, shown
+from anabranch.errors import AnabranchError, Fault, InputError, MissingError, did_you_mean, shown
 from anabranch.live.deadline import deadline
 from anabranch.plugins import module
 from anabranch.plugins.load import Finder, raised
@@ -350,12 +350,13 @@ class _Signals:
         try:
             found = reread()
             _raise_descriptor_limit(found.connections)
-        except InputError as error:
-            self.notes += [*str(error).splitlines(), "SIGHUP: the limits stay as they were"]
+        except Exception as error:  # noqa: BLE001 - no fault of a file may end a gateway that serves
+            told = str(error) if isinstance(error, AnabranchError) else f"{type(error).__name__}: {error}"
+            self.notes += [*told.splitlines(), "SIGHUP: the limits stay as they were"]
             return settings
         self.grace_s = found.grace_s
         limits = ", ".join(f"{name} = {getattr(found, name)}" for name in RELOADED)
-        self.notes.append(f"SIGHUP: the log is open again; limits: {limits}")
+        self.notes.append(f"SIGHUP: limits: {limits}")
         return found
 
     @contextmanager
@@ -440,7 +441,13 @@ def _missing(settings: Settings, error: OSError) -> MissingError:
         errno.EPERM: f"make it this user's: ip tuntap add dev {settings.tun} mode tun user $USER",
         errno.EACCES: "may this user open /dev/net/tun?",
         errno.EBUSY: "another program has it",
-        errno.ENOENT: "is the folder of --log there?",
         errno.EADDRINUSE: "another port for --metrics, or off",
     }
+    if said.startswith("the log "):
+        hints = {
+            errno.ENOENT: "is the folder of --log there?",
+            errno.EACCES: "may this user write there?",
+            errno.EISDIR: "--log takes a file, not a folder",
+            errno.EROFS: "in a systemd unit: ReadWritePaths= with the folder of --log (see --setup-print)",
+        }
     return MissingError(said, hint=hints.get(error.errno or 0, ""))

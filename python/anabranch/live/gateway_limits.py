@@ -9,20 +9,36 @@ from anabranch.errors import Fault, InputError, did_you_mean, shown
 from anabranch.scenario import load, units
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from anabranch.live.gateway import Settings
 
 _MOST_CONNECTIONS = (1 << 32) - 1
+#: The least memory: one connection may hold more than a third of it between its buffers.
+_LEAST_MEMORY = 1 << 20
 
 
 def _count(value: object) -> int:
     """Convert a value to a number of connections."""
     if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= _MOST_CONNECTIONS:
         message = f"not a number of connections: {shown(value)}"
-        raise units.UnitError(message, hint="a whole number from 1 on")
+        raise units.UnitError(message, hint=f"a whole number from 1 to {_MOST_CONNECTIONS}")
     return value
+
+
+def _backlog(value: object) -> int:
+    """Convert a value to a number of handshakes, which may be 0."""
+    return 0 if value == 0 and not isinstance(value, bool) else _count(value)
+
+
+def _memory(value: object) -> int:
+    """Convert a value to the bytes that all connections may hold."""
+    found = units.size_bytes(value)
+    if found < _LEAST_MEMORY:
+        message = f"less than 1 MiB: {shown(value)}"
+        raise units.UnitError(message, hint='for example "512 MiB"')
+    return found
 
 
 def _seconds(value: object) -> float:
@@ -35,15 +51,43 @@ def _positive_seconds(value: object) -> float:
     return units.positive_time_ns(value) / 1e9
 
 
-#: The keys: the setting that each one changes, and how its value is read.
+#: The keys of the file: the setting that each one changes, and how its value is read. The options of the same
+#: names are read in the same way.
 KEYS: dict[str, tuple[str, Callable[[object], Any]]] = {
     "connections": ("connections", _count),
     "per_source": ("per_source", _count),
     "per_site": ("per_site", _count),
-    "memory": ("memory", units.size_bytes),
+    "memory": ("memory", _memory),
     "idle": ("idle_s", _positive_seconds),
     "grace": ("grace_s", _seconds),
 }
+#: Limits that are options only.
+OPTIONS: dict[str, tuple[str, Callable[[object], Any]]] = {
+    "backlog": ("backlog", _backlog),
+    "half_open": ("half_open_s", _positive_seconds),
+    "connect_timeout": ("connect_s", _positive_seconds),
+    "receive_buffer": ("receive_buffer", units.size_bytes),
+    "send_buffer": ("send_buffer", units.size_bytes),
+}
+
+
+def given(options: Mapping[str, object]) -> tuple[dict[str, Any], list[Fault]]:
+    """Return the settings that options make, and the faults of those that cannot be read.
+
+    A limit that cannot be read has its default. `per_site` may be None.
+    """
+    settings: dict[str, Any] = {}
+    faults: list[Fault] = []
+    for option, (name, read) in (KEYS | OPTIONS).items():
+        value = options[option]
+        if value is None:
+            continue
+        try:
+            settings[name] = read(value)
+        except units.UnitError as error:
+            where = f"--{option.replace('_', '-')}"
+            faults.append(Fault(message=str(error), where=where, hint=error.hint))
+    return settings, faults
 
 
 def applied(settings: Settings, path: Path) -> Settings:

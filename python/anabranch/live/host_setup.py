@@ -54,7 +54,8 @@ _SANDBOX = (
     "RestrictRealtime=yes",
     "RestrictSUIDSGID=yes",
     "LockPersonality=yes",
-    "UMask=0077",
+    # The log is the only file. Its group may read it, for example to ship it.
+    "UMask=0027",
 )
 #: The packets that the device holds: what clients acknowledge of all that waits to be written.
 _QUEUE = 2000

@@ -75,7 +75,7 @@ def test_it_serves_under_all_that_the_unit_forbids(lab, tmp_path):
         Bystander(lab) as bystander,
     ):
         status = Path(f"/proc/{gateway.process.pid}/status").read_text(encoding="ascii")
-        for line in ("Seccomp:\t2", "NoNewPrivs:\t1", "CapEff:\t" + "0" * 16, "Umask:\t0077"):
+        for line in ("Seccomp:\t2", "NoNewPrivs:\t1", "CapEff:\t" + "0" * 16, "Umask:\t0027"):
             assert f"{line}\n" in status
         rate = bystander.meter()
         for _ in range(20):
