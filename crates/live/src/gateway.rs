@@ -5,13 +5,16 @@
 //! host is changed: the device is there before.
 
 mod admission;
+mod agenda;
 mod calling;
+mod candidates;
 mod connections;
 mod flood;
 mod log;
 mod memory;
 mod metrics;
 mod packets;
+mod phase;
 mod progress;
 mod proxy_protocol;
 mod record;
@@ -43,6 +46,7 @@ use crate::secret::secret_seed;
 use crate::tun::Tun;
 
 use admission::Admission;
+use agenda::Agenda;
 use calling::Shortage;
 use flood::Flood;
 use metrics::{Metrics, Moment};
@@ -55,8 +59,6 @@ pub use admission::Limits;
 pub use log::{Log, LogCounts, Sink};
 pub use record::{End, PathRecord, Record};
 
-/// Time between two looks at the watcher, and at what has grown old.
-const LOOK: Duration = Duration::from_millis(100);
 /// The headers of a packet over IPv4, bytes.
 const HEADERS: u16 = 40;
 
@@ -186,8 +188,6 @@ struct Gateway<'a> {
     readers: Readers,
     admission: Admission,
     shares: Shares,
-    /// Connections that wait because they hold more than their share of memory. Their origins have more to read.
-    held_back: BTreeSet<u64>,
     /// The earliest time of the next note about memory.
     next_memory_note: Instant,
     flood: Flood,
@@ -200,14 +200,10 @@ struct Gateway<'a> {
     made: u64,
     /// The number of a connection, by the place of its handle.
     places: Vec<Option<(ConnectionHandle, u64)>>,
-    /// Those for which there may be something to do.
-    touched: BTreeSet<u64>,
-    next_look: Instant,
+    agenda: Agenda,
     /// Like [`Settings::idle`], but may change at run time.
     idle: Duration,
     grace: Duration,
-    /// The time of the next count of memory.
-    next_count: Instant,
     /// The gateway is to finish, until then at the latest.
     closing: Option<Instant>,
     /// What is written over for every packet.
@@ -280,7 +276,6 @@ impl<'a> Gateway<'a> {
             readers,
             admission: Admission::new(settings.limits),
             shares: Shares::new(settings.limits.memory),
-            held_back: BTreeSet::new(),
             next_memory_note: clock.now(),
             flood: Flood::new(clock.now()),
             shortage: Shortage::default(),
@@ -289,11 +284,9 @@ impl<'a> Gateway<'a> {
             served: BTreeMap::new(),
             made: 0,
             places: Vec::new(),
-            touched: BTreeSet::new(),
-            next_look: clock.now(),
+            agenda: Agenda::new(clock.now()),
             idle: settings.idle,
             grace: settings.grace,
-            next_count: clock.now(),
             closing: None,
             segment: Segment::default(),
             rest: Vec::new(),
@@ -307,12 +300,10 @@ impl<'a> Gateway<'a> {
             let now = self.clock.now();
             while self.endpoint.handle_timeout(now).is_some() {}
             let mut more = self.settle(now)?;
-            if now >= self.next_count {
-                // Connections for which memory became free are driven at once.
+            if self.agenda.count_is_due(now) {
                 self.count_memory(now);
-                more |= !self.touched.is_empty();
             }
-            if now >= self.next_look {
+            if self.agenda.take_look(now) {
                 if self.look(now)? {
                     return Ok(());
                 }
@@ -320,9 +311,8 @@ impl<'a> Gateway<'a> {
                 more = true;
             }
             self.hand_on()?;
-            let due = self.endpoint.poll_timeout().unwrap_or(Instant::FAR_FUTURE);
-            let wake = due.min(self.next_look).min(self.next_count);
-            let until = if more { now } else { wake };
+            let timeout = self.endpoint.poll_timeout();
+            let until = if more { now } else { self.agenda.wake(now, timeout) };
             let ready = self.poller.wait(&self.clock, Some(until)).map_err(tried("waiting"))?;
             for ready in ready {
                 self.handle_ready(ready, &mut inlet)?;
@@ -335,12 +325,16 @@ impl<'a> Gateway<'a> {
     fn settle(&mut self, now: Instant) -> Result<bool, GatewayError> {
         loop {
             self.hear(now);
-            while let Some(number) = self.touched.pop_first() {
+            while let Some(number) = self.agenda.pop() {
                 self.drive(now, number);
+                // So much was read that the rest of this turn could exceed the limit.
+                if self.agenda.count_is_due(now) {
+                    self.count_memory(now);
+                }
             }
             let more = self.transmit(now)?;
             let ended = self.end_failed(now);
-            if more || !self.hear(now) && self.touched.is_empty() && !ended {
+            if more || !self.hear(now) && !self.agenda.has_touched() && !ended {
                 return Ok(more);
             }
         }
@@ -379,7 +373,6 @@ impl<'a> Gateway<'a> {
 
     /// Looks at what has grown old, and asks the watcher. True when the gateway is to end.
     fn look(&mut self, now: Instant) -> Result<bool, GatewayError> {
-        self.next_look = now + LOOK;
         self.pool.tidy();
         // Its reserve of descriptors comes before connections that wait for one.
         if let Some(responder) = &mut self.responder {
@@ -397,7 +390,7 @@ impl<'a> Gateway<'a> {
         if now >= until {
             let left: Vec<u64> = self.served.keys().copied().collect();
             for number in left {
-                self.fail(number, End::Shutdown);
+                self.fail(number, End::Shutdown, None);
             }
         }
         // At the end everybody's last word is said, however many turns it takes.

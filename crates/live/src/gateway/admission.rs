@@ -2,15 +2,14 @@
 //!
 //! A slot is provisional while its client is *silent*: the handshake is complete, but the client has sent no byte. If
 //! the gateway, the source or the site of a new connection has no free slot, the oldest silent connection of that group
-//! gives way. If none is silent and the whole gateway is full, a stalled connection of the source with the most slots
-//! gives way. This happens only if the new connection's source has at least two slots fewer.
+//! gives way. If none is silent and the whole gateway is full, one of the [`Candidates`] gives way.
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use anabranch_units::Instant;
 
+use super::candidates::{Candidates, Standing};
 use super::source::{site, source};
 
 /// Why somebody was not let in, or a packet not heard.
@@ -114,8 +113,8 @@ pub(super) struct Admission {
     sites: BTreeMap<IpAddr, Group>,
     /// The source of each connection.
     members: BTreeMap<u64, IpAddr>,
-    /// Stalled connections; those of the source with the most slots come first.
-    stalled: Vec<u64>,
+    /// Connections that may give way although none is silent. There are none while slots are free.
+    candidates: Candidates,
     refused: [u64; Refusal::ALL.len()],
 }
 
@@ -127,7 +126,7 @@ impl Admission {
             sources: BTreeMap::new(),
             sites: BTreeMap::new(),
             members: BTreeMap::new(),
-            stalled: Vec::new(),
+            candidates: Candidates::default(),
             refused: [0; Refusal::ALL.len()],
         }
     }
@@ -186,21 +185,21 @@ impl Admission {
         }
     }
 
-    /// Stores the stalled connections, each with the time since which it has been stalled.
-    pub(super) fn note_stalled(&mut self, stalled: impl IntoIterator<Item = (Instant, u64)>) {
-        let known = stalled.into_iter().filter(|(_, number)| self.members.contains_key(number));
-        let mut stalled: Vec<_> = known.collect();
-        stalled
-            .sort_by_key(|(since, number)| (Reverse(self.slots_beside(*number)), *since, *number));
-        self.stalled = stalled.into_iter().map(|(_, number)| number).collect();
+    /// Selects the connections that may give way, unless enough slots are free.
+    pub(super) fn note_standings(&mut self, now: Instant, standings: &[Standing]) {
+        self.candidates = if self.is_crowded() {
+            Candidates::new(now, standings, |number| self.slots_beside(number))
+        } else {
+            Candidates::default()
+        };
     }
 
-    /// Returns whether the slots are nearly full, so that stalled connections must be known.
-    pub(super) fn is_crowded(&self) -> bool {
+    /// Returns whether the slots are nearly full.
+    fn is_crowded(&self) -> bool {
         self.all.count >= self.limits.connections / 4 * 3
     }
 
-    /// Returns the number of slots of a connection's source.
+    /// Returns the number of slots of a connection's source; 0 if the connection has none.
     fn slots_beside(&self, number: u64) -> u32 {
         self.members.get(&number).map_or(0, |source| self.slots_of(*source))
     }
@@ -224,17 +223,15 @@ impl Admission {
         for (group, limit, refusal) in groups {
             let Some(group) = group.filter(|it| it.count >= limit) else { continue };
             let silent = group.silent.first().copied();
-            let stalled = || self.stalled_for(from).filter(|_| refusal == Refusal::Connections);
-            return silent.or_else(stalled).map(Slot::TakenBy).ok_or(refusal);
+            let other = || self.other_for(from).filter(|_| refusal == Refusal::Connections);
+            return silent.or_else(other).map(Slot::TakenBy).ok_or(refusal);
         }
         Ok(Slot::Free)
     }
 
-    /// Returns the stalled connection that gives way to a new one from a source.
-    fn stalled_for(&self, from: IpAddr) -> Option<u64> {
-        // One that has gone has no slots.
-        let others = self.slots_of(from) + 1;
-        self.stalled.iter().copied().find(|it| self.slots_beside(*it) > others)
+    /// Returns the connection that gives way to a new one from a source if none is silent.
+    fn other_for(&self, from: IpAddr) -> Option<u64> {
+        self.candidates.find(self.slots_of(from), |number| self.slots_beside(number))
     }
 
     /// Counts a refusal.
@@ -351,16 +348,25 @@ mod tests {
         assert_eq!(admission.enter(2, ip("192.0.2.2")), Ok(Some(1)));
     }
 
+    /// A connection that has stood still since the beginning.
+    fn still(number: u64) -> Standing {
+        let (since, waits) = (Instant::ZERO, true);
+        Standing { number, since, moved_at: since, waits, answered: true, rate: 0 }
+    }
+
     #[test]
     fn a_connection_that_stands_still_gives_way_to_a_source_with_fewer_slots() {
         let limits = Limits { per_source: 3, ..LIMITS };
         let from = ["192.0.2.1", "192.0.2.2", "192.0.2.2", "192.0.2.2"];
         let mut admission = heard(limits, &from);
-        assert!(admission.is_crowded());
-        assert!(!admission.admits(ip("192.0.2.9")), "none stands still");
-        let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
+        assert!(!admission.admits(ip("192.0.2.9")), "none is known to stand still");
+        let now = Instant::ZERO + Duration::from_secs(20);
+        let later = |number, seconds| Standing {
+            moved_at: Instant::ZERO + Duration::from_secs(seconds),
+            ..still(number)
+        };
         // The first one has stood still for longest, but its source has one slot.
-        admission.note_stalled([(at(1), 1), (at(3), 2), (at(2), 3)]);
+        admission.note_standings(now, &[still(1), later(2, 3), later(3, 2)]);
         assert_eq!(admission.enter(5, ip("192.0.2.9")), Ok(Some(3)));
         admission.note_heard(5);
         // Two slots against one cannot be divided more evenly.
@@ -369,13 +375,22 @@ mod tests {
     }
 
     #[test]
-    fn a_later_candidate_gives_way_if_the_first_one_may_not() {
-        let limits = Limits { per_source: 3, ..LIMITS };
-        let mut admission = heard(limits, &["192.0.2.1", "192.0.2.2", "192.0.2.2", "192.0.2.2"]);
-        admission.note_stalled([(Instant::ZERO, 2), (Instant::ZERO, 1)]);
-        // The first candidate's source has one slot since; a source with two has come.
-        admission.stalled = vec![1, 3];
-        assert_eq!(admission.enter(5, ip("192.0.2.9")), Ok(Some(3)));
+    fn candidates_are_forgotten_when_slots_are_free_again() {
+        let limits = Limits { connections: 8, per_source: 8, ..LIMITS };
+        let mut admission = heard(limits, &["192.0.2.1"; 8]);
+        let now = Instant::ZERO + Duration::from_secs(20);
+        admission.note_standings(now, &[still(1)]);
+        assert!(admission.admits(ip("192.0.2.9")));
+        // Five of eight slots are taken: fewer than three quarters. The first connection moves again.
+        for number in 6..=8 {
+            admission.leave(number);
+        }
+        admission.note_standings(now, &[still(1)]);
+        for number in 6..=8 {
+            assert_eq!(admission.enter(number, ip("192.0.2.1")), Ok(None));
+            admission.note_heard(number);
+        }
+        assert_eq!(admission.enter(9, ip("192.0.2.9")), Err(Refusal::Connections));
     }
 
     #[test]

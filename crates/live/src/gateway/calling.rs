@@ -97,6 +97,11 @@ impl Calling {
         (self.until, self.waits_until, self.error) = (None, None, None);
     }
 
+    /// Returns whether the first attempt has been made.
+    pub(super) fn has_begun(&self) -> bool {
+        self.tried > 0 || self.waits_until.is_some()
+    }
+
     /// Returns whether the current attempt has passed its deadline.
     pub(super) fn is_late(&self, now: Instant) -> bool {
         self.until.is_some_and(|until| until <= now)
@@ -170,8 +175,11 @@ mod tests {
     #[test]
     fn a_connection_that_stands_has_no_error_and_waits_for_nothing() {
         let (all, mut calling) = (addresses(), Calling::new(LIMIT));
+        assert!(!calling.has_begun());
         calling.next(at(0), &all);
+        assert!(calling.has_begun());
         calling.fail(at(0), Errno::NFILE);
+        assert!(calling.has_begun(), "it waits for a descriptor");
         calling.next(at(100), &all);
         assert!(!calling.waits(), "an attempt is under way");
         calling.succeed();

@@ -2,7 +2,7 @@
 
 use anabranch_host::Stream;
 use anabranch_transport::{Connection, ConnectionHandle, Event};
-use anabranch_units::{Duration, Instant};
+use anabranch_units::Instant;
 use bytes::Bytes;
 use rustix::io::Errno;
 
@@ -10,13 +10,11 @@ use crate::relay::Relay;
 use crate::socket::{Kind, Socket};
 
 use super::calling::{After, Calling};
+use super::phase::Phase;
 use super::proxy_protocol;
 use super::record::End;
 use super::served::Served;
 use super::{Gateway, ORIGINS};
-
-/// The time that a client has to take the last bytes of an origin that reads no more.
-const LINGER: Duration = Duration::from_secs(5);
 
 /// Ends a connection with a reset, and frees what it had for us.
 fn break_off(now: Instant, connection: &mut Connection) {
@@ -68,7 +66,7 @@ impl Gateway<'_> {
         self.made += 1;
         self.metrics.accepted[usize::from(!multipath)] += 1;
         if let Some(other) = gives_way {
-            self.fail(other, End::GaveWay);
+            self.fail(other, End::GaveWay, None);
         }
         let header = if self.settings.proxy_protocol {
             proxy_protocol::header(first.remote, first.local)
@@ -86,16 +84,20 @@ impl Gateway<'_> {
         if !self.settings.wait_for_client {
             self.call(now, number);
         }
-        self.touched.insert(number);
+        self.agenda.touch(number);
     }
 
-    /// Handles the first byte of a client, or its end without one.
+    /// Handles bytes of a client, or its end: the slot is kept from the first byte on, and the origin is connected if
+    /// it was to wait for either.
     fn note_heard(&mut self, now: Instant, number: u64, event: Event) {
         if event == Event::Readable {
             self.admission.note_heard(number);
         }
-        let serves = self.served.get(&number).is_some_and(|it| it.end.is_none());
-        if self.settings.wait_for_client && serves {
+        let waits = self
+            .served
+            .get(&number)
+            .is_some_and(|it| it.phase() == Phase::Relaying && !it.calling.has_begun());
+        if self.settings.wait_for_client && waits {
             self.call(now, number);
         }
     }
@@ -122,14 +124,11 @@ impl Gateway<'_> {
             match served.calling.fail(now, error) {
                 After::Next => {}
                 After::Later => return,
-                After::End(end) => {
-                    served.error = Some(error);
-                    return self.fail(number, end);
-                }
+                After::End(end) => return self.fail(number, end, Some(error)),
             }
         }
-        served.error = served.calling.error();
-        self.fail(number, End::OriginRefused);
+        let error = served.calling.error();
+        self.fail(number, End::OriginRefused, error);
     }
 
     /// Handles a failed attempt to connect to the origin: tries the next address.
@@ -143,17 +142,14 @@ impl Gateway<'_> {
             After::Next => self.call(now, number),
             // `expire` tries again later.
             After::Later => served.origin = None,
-            After::End(end) => {
-                served.error = Some(error);
-                self.fail(number, end);
-            }
+            After::End(end) => self.fail(number, end, Some(error)),
         }
     }
 
     /// The socket to the origin of a connection, for which there may be something to do now.
     pub(super) fn touch(&mut self, number: u64) -> Option<&mut Socket> {
         let origin = self.served.get_mut(&number)?.origin.as_mut()?;
-        self.touched.insert(number);
+        self.agenda.touch(number);
         Some(origin)
     }
 
@@ -168,22 +164,16 @@ impl Gateway<'_> {
         let Some(served) = self.served.get_mut(&number) else { return };
         served.relay.note_client(event);
         served.fell_back |= event == Event::FellBack;
-        if matches!(event, Event::Readable | Event::PeerFinished)
-            && std::mem::take(&mut served.silent)
-        {
+        if matches!(event, Event::Readable | Event::PeerFinished) {
             self.note_heard(now, number, event);
         }
-        let Some(served) = self.served.get_mut(&number) else { return };
-        if event == Event::Closed && served.end.is_none() {
-            if served.linger.is_some() {
-                served.end = Some(End::OriginBroke);
-            } else if served.relay.is_complete() {
-                served.end = Some(End::Finished);
-            } else {
-                self.fail(number, End::Client);
-            }
+        if event == Event::Closed
+            && let Some(served) = self.served.get_mut(&number)
+            && served.close() != Phase::Draining
+        {
+            self.fail(number, End::Client, None);
         }
-        self.touched.insert(number);
+        self.agenda.touch(number);
     }
 
     /// Moves what there is to be moved of one connection.
@@ -191,7 +181,7 @@ impl Gateway<'_> {
         loop {
             let room = self.readable_now(number);
             let Some(served) = self.served.get_mut(&number) else { return };
-            if served.linger.is_some() {
+            if served.phase().lingers() {
                 return self.discard(now, number);
             }
             let Some(origin) = &mut served.origin else { return };
@@ -215,11 +205,10 @@ impl Gateway<'_> {
             let Some(client) = self.endpoint.get_mut(handle) else { return };
             origin.set_room(room);
             // A connection that is alone is read soonest by this thread. Where others wait for it, readers help.
-            origin.set_submits(!self.touched.is_empty());
+            origin.set_submits(self.agenda.has_touched());
             let (before, most) = (served.relay.moved()[1], room.max(origin.held()));
             match served.relay.pump(now, client, origin, most) {
-                Ok(true) => served.active = now,
-                Ok(false) => {}
+                Ok(_) => {}
                 // The end of the client's side is news of its own.
                 Err(_) if client.is_closed() => return,
                 Err(_) => return self.lose_origin(now, number),
@@ -227,10 +216,10 @@ impl Gateway<'_> {
             let has_news = origin.has_news();
             let read = served.relay.moved()[1] - before;
             if read >= room {
-                self.held_back.insert(number);
+                self.agenda.hold_back(number);
             }
             if self.shares.note_read(read) {
-                self.next_count = now;
+                self.agenda.count_soon(now);
             }
             if !has_news {
                 return;
@@ -242,14 +231,12 @@ impl Gateway<'_> {
     fn lose_origin(&mut self, now: Instant, number: u64) {
         let Some(served) = self.served.get_mut(&number) else { return };
         let error = served.origin.as_ref().and_then(Socket::error);
-        served.error = served.error.or(error);
         if let Some(error) = error {
             self.metrics.note_origin_error(error);
         }
-        if !served.relay.has_answered() {
-            return self.fail(number, End::OriginBroke);
+        if !served.lose_origin(now, error).lingers() {
+            return self.fail(number, End::OriginBroke, error);
         }
-        served.linger.get_or_insert(now + LINGER);
         served.origin = None;
         self.discard(now, number);
     }
@@ -261,7 +248,7 @@ impl Gateway<'_> {
         let Some(client) = handle.and_then(|handle| self.endpoint.get_mut(handle)) else { return };
         while client.read(now, usize::MAX).is_some() {}
         if client.end_is_acknowledged() {
-            self.fail(number, End::OriginBroke);
+            self.fail(number, End::OriginBroke, None);
         }
     }
 
@@ -276,17 +263,17 @@ impl Gateway<'_> {
             Ok(false) => {}
             Ok(true) => self.finish(now, number),
             Err(_) => {
-                served.end = Some(End::OriginBroke);
+                served.fail(End::OriginBroke, None);
                 self.finish(now, number);
             }
         }
     }
 
-    /// Ends a connection before its time: both sides are told by a reset.
-    pub(super) fn fail(&mut self, number: u64, end: End) {
+    /// Ends a connection before its time: both sides are reset. `error` is the origin's, if it is the reason.
+    pub(super) fn fail(&mut self, number: u64, end: End, error: Option<Errno>) {
         let now = self.clock.now();
         let Some(served) = self.served.get_mut(&number) else { return };
-        served.end.get_or_insert(end);
+        served.fail(end, error);
         if let Some(origin) = served.origin.take() {
             origin.reset();
         }
@@ -310,7 +297,7 @@ impl Gateway<'_> {
         let failed: Vec<_> = failed.map(|(handle, _)| handle).collect();
         for &handle in &failed {
             match self.number_of(handle) {
-                Some(number) => self.fail(number, End::Plugin),
+                Some(number) => self.fail(number, End::Plugin, None),
                 None => {
                     if let Some(connection) = self.endpoint.get_mut(handle) {
                         break_off(now, connection);
@@ -337,8 +324,8 @@ impl Gateway<'_> {
     fn finish(&mut self, now: Instant, number: u64) {
         let Some(served) = self.served.remove(&number) else { return };
         self.admission.leave(number);
-        self.held_back.remove(&number);
-        let record = served.record(now, served.end.unwrap_or(End::Client));
+        self.agenda.forget(number);
+        let record = served.record(now);
         self.metrics.note_end(&record);
         self.watcher.ended(&record);
     }
@@ -347,27 +334,26 @@ impl Gateway<'_> {
     /// had no socket.
     pub(super) fn expire(&mut self, now: Instant) {
         self.call_again(now);
-        let lingering = self.served.iter().filter(|(_, served)| served.linger.is_some());
+        let lingering = self.served.iter().filter(|(_, served)| served.phase().lingers());
         let lingering: Vec<u64> = lingering.map(|(number, _)| *number).collect();
         for number in lingering {
             self.discard(now, number);
         }
-        let idle = self.idle;
         let due = self.served.iter().filter_map(|(number, served)| {
-            if served.linger.is_some_and(|until| until <= now) {
+            if served.lingers_too_long(now) {
                 Some((*number, End::OriginBroke))
             } else {
-                (now.since(served.active) >= idle).then_some((*number, End::Idle))
+                served.is_idle(now, self.idle).then_some((*number, End::Idle))
             }
         });
         let due: Vec<_> = due.collect();
         for (number, end) in due {
-            self.fail(number, end);
+            self.fail(number, end, None);
         }
     }
 
     fn call_again(&mut self, now: Instant) {
-        let due = self.served.iter().filter(|(_, served)| served.end.is_none());
+        let due = self.served.iter().filter(|(_, served)| !served.phase().is_over());
         let due = due.filter_map(|(number, served)| {
             let late = served.calling.is_late(now);
             (late || served.calling.waits()).then_some((*number, late))

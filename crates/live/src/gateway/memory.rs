@@ -7,14 +7,10 @@ use anabranch_units::{Duration, Instant};
 
 use super::Gateway;
 use super::admission::Refusal;
+use super::candidates::Standing;
 use super::record::End;
 use super::shares::Holding;
 
-/// The time between two counts: normally, and while memory is short.
-const COUNT: Duration = Duration::from_millis(100);
-const COUNT_WHILE_SHORT: Duration = Duration::from_millis(20);
-/// A connection stands still if no byte has left for this time.
-const STALLED: Duration = Duration::from_secs(10);
 /// The least time between two notes that memory is short.
 const NOTE: Duration = Duration::from_secs(10);
 
@@ -31,26 +27,22 @@ impl Gateway<'_> {
     /// Counts the memory that connections hold, and resets connections if it is short.
     pub(super) fn count_memory(&mut self, now: Instant) {
         let mut holdings: Vec<Holding> = Vec::with_capacity(self.served.len());
+        let mut standings: Vec<Standing> = Vec::with_capacity(self.served.len());
+        // Also those whose client is gone: the origin may not have read the client's last bytes.
         for (number, served) in &mut self.served {
             let connection = served.handle.and_then(|handle| self.endpoint.get(handle));
             let of_connection = connection.map_or([0; 2], Connection::memory_held);
-            if served.end.is_none() {
-                holdings.push(served.measure(now, *number, of_connection));
-            }
+            let (holding, standing) = served.measure(now, *number, of_connection);
+            holdings.push(holding);
+            standings.push(standing);
         }
         let counted = self.shares.count(now, &holdings);
-        if self.admission.is_crowded() {
-            let stalled = holdings.iter().filter(|it| now.since(it.moved_at) >= STALLED);
-            self.admission.note_stalled(stalled.map(|it| (it.moved_at, it.number)));
-        } else {
-            self.admission.note_stalled([]);
-        }
+        self.admission.note_standings(now, &standings);
         for &number in &counted.reset {
-            self.fail(number, End::Memory);
+            self.fail(number, End::Memory, None);
         }
-        // Process the held-back connections again: memory may be free now.
-        self.touched.append(&mut self.held_back);
-        self.next_count = now + if self.shares.is_short() { COUNT_WHILE_SHORT } else { COUNT };
+        // Connections that were held back are processed again: memory may be free now.
+        self.agenda.note_count(now, self.shares.is_short());
         if counted.turned && self.shares.is_short() && now >= self.next_memory_note {
             self.next_memory_note = now + NOTE;
             let (held, limit) = (self.shares.held() >> 20, self.shares.limit() >> 20);

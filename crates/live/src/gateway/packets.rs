@@ -158,7 +158,7 @@ impl Gateway<'_> {
             if emitted.is_ok() {
                 self.write_segment(&tuple, segment_size)?;
             } else if let Some(number) = connection.and_then(|handle| self.number_of(handle)) {
-                self.fail(number, End::Defect);
+                self.fail(number, End::Defect, None);
             }
         }
         Ok(true)

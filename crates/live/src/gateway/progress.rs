@@ -2,9 +2,13 @@
 
 use anabranch_units::{Duration, Instant};
 
-/// The length of a measurement window. A rate covers the current window and the previous one. A client that reads a
-/// little now and then is therefore averaged, and a short outage does not count as a standstill.
+/// The window of the drain time. A rate covers the current window and the previous one. A client that reads a little now
+/// and then is therefore averaged, and a short outage does not count as a standstill.
 const WINDOW: Duration = Duration::from_secs(1);
+/// The window of the rate. It is longer than the pauses of a player between two chunks.
+const RATE_WINDOW: Duration = Duration::from_secs(30);
+/// A connection below this rate is slow, bytes a second.
+pub(super) const LEAST_RATE: u64 = 1024;
 
 /// The bytes that had left the gateway at a time: from the client, and from the origin.
 #[derive(Clone, Copy, Debug)]
@@ -13,13 +17,34 @@ struct Mark {
     left: [u64; 2],
 }
 
-/// The progress of one connection.
-#[derive(Clone, Debug)]
-pub(super) struct Progress {
+/// The current window and the previous one.
+#[derive(Clone, Copy, Debug)]
+struct Windows {
+    length: Duration,
     /// The start of the previous window.
     before: Mark,
     /// The start of the current window.
     begun: Mark,
+}
+
+impl Windows {
+    fn new(length: Duration, start: Mark) -> Self {
+        Self { length, before: start, begun: start }
+    }
+
+    fn note(&mut self, mark: Mark) {
+        if mark.at.since(self.begun.at) >= self.length {
+            (self.before, self.begun) = (self.begun, mark);
+        }
+    }
+}
+
+/// The progress of one connection.
+#[derive(Clone, Debug)]
+pub(super) struct Progress {
+    since: Instant,
+    drain: Windows,
+    rate: Windows,
     /// The latest measurement.
     last: Mark,
     /// When a byte last left.
@@ -30,22 +55,20 @@ impl Progress {
     /// Starts to measure a connection that begins now.
     pub(super) fn new(now: Instant) -> Self {
         let start = Mark { at: now, left: [0; 2] };
-        Self { before: start, begun: start, last: start, moved_at: now }
+        let (drain, rate) = (Windows::new(WINDOW, start), Windows::new(RATE_WINDOW, start));
+        Self { since: now, drain, rate, last: start, moved_at: now }
     }
 
-    /// Records how many bytes have left since the connection began: from the client, and from the origin.
-    /// Returns whether the numbers have changed.
-    pub(super) fn note(&mut self, now: Instant, left: [u64; 2]) -> bool {
-        let moved = left != self.last.left;
-        if moved {
+    /// Records how many bytes have left since the connection began: from the client, and from the origin. A number
+    /// that falls is ignored: bytes that are reinjected are held twice, and have not come back.
+    pub(super) fn note(&mut self, now: Instant, left: [u64; 2]) {
+        let left = [0, 1].map(|way| left[way].max(self.last.left[way]));
+        if left != self.last.left {
             self.moved_at = now;
         }
         self.last = Mark { at: now, left };
-        if now.since(self.begun.at) >= WINDOW {
-            self.before = self.begun;
-            self.begun = self.last;
-        }
-        moved
+        self.drain.note(self.last);
+        self.rate.note(self.last);
     }
 
     /// Returns the time of the latest measurement in which bytes had left.
@@ -53,15 +76,38 @@ impl Progress {
         self.moved_at
     }
 
+    /// Returns when the connection began.
+    pub(super) fn since(&self) -> Instant {
+        self.since
+    }
+
+    /// Returns how many bytes have left, of both sides.
+    pub(super) fn left(&self) -> u64 {
+        self.last.left.iter().sum()
+    }
+
+    /// Returns whether the client has received a byte from the origin.
+    pub(super) fn is_answered(&self) -> bool {
+        self.last.left[1] > 0
+    }
+
+    /// Returns the rate of the last 30 to 60 s, or since the connection began, bytes a second.
+    pub(super) fn rate(&self) -> u64 {
+        let before = self.rate.before;
+        let left = u128::from(self.left() - before.left.iter().sum::<u64>());
+        let nanos = u128::from(self.last.at.since(before.at).as_nanos());
+        u64::try_from(left * 1_000_000_000 / nanos.max(1)).unwrap_or(u64::MAX)
+    }
+
     /// Returns how long the held bytes take to leave at the current rate; [`Duration::MAX`] if none leave.
     /// `held` has the bytes from the client and those from the origin. A direction with less than half of the bytes is
     /// ignored. If nothing has left within the first window, the age of the connection is returned.
     pub(super) fn drain_time(&self, held: [u64; 2]) -> Duration {
-        let span = self.last.at.since(self.before.at).as_nanos();
+        let span = self.last.at.since(self.drain.before.at).as_nanos();
         let all = held[0] + held[1];
         let times =
             [0, 1].into_iter().filter(|&way| held[way] > 0 && 2 * held[way] >= all).map(|way| {
-                let left = self.last.left[way].saturating_sub(self.before.left[way]);
+                let left = self.last.left[way].saturating_sub(self.drain.before.left[way]);
                 let nanos = u128::from(held[way]) * u128::from(span) / u128::from(left.max(1));
                 if left == 0 && span < WINDOW.as_nanos() {
                     Duration::from_nanos(span)
@@ -115,6 +161,30 @@ mod tests {
         }
         // One byte a second: 4 MB take 4,000,000 s, even right after a byte has left.
         assert_eq!(progress.drain_time([4_000_000, 0]), Duration::from_secs(4_000_000));
+    }
+
+    #[test]
+    fn bytes_that_are_held_twice_are_no_progress() {
+        let mut progress = Progress::new(at(0));
+        progress.note(at(100), [0, 9000]);
+        // 1,400 bytes are reinjected, and then one copy of them is acknowledged.
+        progress.note(at(200), [0, 7600]);
+        progress.note(at(300), [0, 9000]);
+        assert_eq!((progress.left(), progress.moved_at()), (9000, at(100)));
+    }
+
+    #[test]
+    fn the_rate_covers_pauses_between_chunks() {
+        let mut progress = Progress::new(at(0));
+        progress.note(at(2000), [100, 99_900]);
+        assert_eq!(progress.rate(), 50_000);
+        for second in 3..=59 {
+            progress.note(at(1000 * second), [100, 99_900]);
+        }
+        // 100,000 bytes in 59 s. The next window begins at 60 s, and the one from 30 s on had none.
+        assert_eq!(progress.rate(), 1694);
+        progress.note(at(60_000), [100, 99_900]);
+        assert_eq!((progress.rate(), progress.is_answered()), (0, true));
     }
 
     #[test]

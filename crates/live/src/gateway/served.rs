@@ -3,13 +3,15 @@
 use std::net::SocketAddr;
 
 use anabranch_transport::{Connection, ConnectionHandle, FourTuple};
-use anabranch_units::Instant;
+use anabranch_units::{Duration, Instant};
 use rustix::io::Errno;
 
 use crate::relay::Relay;
 use crate::socket::Socket;
 
 use super::calling::Calling;
+use super::candidates::Standing;
+use super::phase::Phase;
 use super::progress::Progress;
 use super::record::{End, PathRecord, Record};
 use super::shares::Holding;
@@ -31,19 +33,10 @@ pub(super) struct Served {
     pub(super) multipath: bool,
     pub(super) fell_back: bool,
     since: Instant,
-    /// When something moved last.
-    pub(super) active: Instant,
-    /// The client has sent no byte yet.
-    pub(super) silent: bool,
     progress: Progress,
+    phase: Phase,
     /// What came from the client, by the addresses that it came between.
     pub(super) received: Vec<(FourTuple, u64)>,
-    /// The origin reads no more, but has said all: until then the client may take it.
-    pub(super) linger: Option<Instant>,
-    /// Why it is over, once it is.
-    pub(super) end: Option<End>,
-    /// The error of the socket to the origin that ended the connection.
-    pub(super) error: Option<Errno>,
     /// What there was to be told when the endpoint freed it.
     paths: Vec<PathRecord>,
 }
@@ -67,13 +60,9 @@ impl Served {
             multipath,
             fell_back: false,
             since: now,
-            active: now,
-            silent: true,
             progress: Progress::new(now),
+            phase: Phase::Relaying,
             received: Vec::new(),
-            linger: None,
-            end: None,
-            error: None,
             paths: Vec::new(),
         }
     }
@@ -85,26 +74,67 @@ impl Served {
         [of_client + up, of_origin + down + read]
     }
 
-    /// Measures the progress. `of_connection` has the bytes from the client and from the origin that the connection
-    /// holds.
+    /// Measures the progress: the memory that the connection holds, and how it uses its slot. `of_connection` has the
+    /// bytes from the client and from the origin that the connection holds.
     pub(super) fn measure(
         &mut self,
         now: Instant,
         number: u64,
         of_connection: [u64; 2],
-    ) -> Holding {
+    ) -> (Holding, Standing) {
         let [up, down] = self.relay.moved();
-        if self.progress.note(now, [up, down.saturating_sub(of_connection[1])]) {
-            self.active = now;
-        }
+        self.progress.note(now, [up, down.saturating_sub(of_connection[1])]);
         let held = self.held(of_connection);
-        Holding {
+        let bytes = held[0] + held[1];
+        let holding = Holding {
             number,
             from: self.client().ip(),
-            bytes: held[0] + held[1],
+            bytes,
             drain_time: self.progress.drain_time(held),
             moved_at: self.progress.moved_at(),
-        }
+        };
+        let standing = Standing {
+            number,
+            since: self.progress.since(),
+            moved_at: self.progress.moved_at(),
+            waits: bytes > 0,
+            answered: self.progress.is_answered(),
+            rate: self.progress.rate(),
+        };
+        (holding, standing)
+    }
+
+    /// Returns the phase.
+    pub(super) fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// Returns whether no byte has left for so long.
+    pub(super) fn is_idle(&self, now: Instant, idle: Duration) -> bool {
+        now.since(self.progress.moved_at()) >= idle
+    }
+
+    /// Returns whether the client takes too long to receive the rest of an answer whose origin is gone.
+    pub(super) fn lingers_too_long(&self, now: Instant) -> bool {
+        self.phase.lingers_too_long(now, &self.progress)
+    }
+
+    /// The client's connection has closed. Returns the phase since.
+    pub(super) fn close(&mut self) -> Phase {
+        self.phase = self.phase.close(self.relay.is_complete());
+        self.phase
+    }
+
+    /// The origin is gone, with an error if there was one. Returns the phase since.
+    pub(super) fn lose_origin(&mut self, now: Instant, error: Option<Errno>) -> Phase {
+        let (answered, left) = (self.relay.has_answered(), self.progress.left());
+        self.phase = self.phase.lose_origin(now, answered, left, error);
+        self.phase
+    }
+
+    /// It ends before its time, unless it has ended already.
+    pub(super) fn fail(&mut self, end: End, error: Option<Errno>) {
+        self.phase = self.phase.fail(end, error);
     }
 
     /// The client.
@@ -130,8 +160,9 @@ impl Served {
     }
 
     /// What is told of it, once it is over.
-    pub(super) fn record(&self, now: Instant, end: End) -> Record {
+    pub(super) fn record(&self, now: Instant) -> Record {
         let [up, down] = self.relay.moved();
+        let (end, error) = self.phase.outcome();
         Record {
             client: self.first.remote,
             local: self.first.local,
@@ -141,7 +172,7 @@ impl Served {
             up,
             down,
             end,
-            error: self.error.map(Errno::raw_os_error),
+            error: error.map(Errno::raw_os_error),
             paths: self.paths.clone(),
         }
     }

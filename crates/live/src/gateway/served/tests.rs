@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use anabranch_host::Stream;
 use anabranch_transport::path_manager::Candidate;
 use anabranch_transport::{Config, Endpoint, Event, WriteError};
-use anabranch_units::{Duration, Seed};
+use anabranch_units::Seed;
 use bytes::Bytes;
 
 use super::*;
@@ -82,8 +82,8 @@ fn a_record_has_each_direction_the_time_and_each_path_s_bytes() {
     let handle = served.handle.expect("it was not freed");
     served.part(endpoint.connection(handle));
     assert!(served.handle.is_none(), "the endpoint has freed it");
-    served.error = Some(Errno::CONNRESET);
-    let record = served.record(now, End::OriginBroke);
+    served.fail(End::OriginBroke, Some(Errno::CONNRESET));
+    let record = served.record(now);
     assert_eq!((record.up, record.down), (300, 7000));
     assert_eq!((record.client, record.local), (tuple(1).remote, tuple(1).local));
     assert_eq!((record.multipath, record.fell_back), (true, false));

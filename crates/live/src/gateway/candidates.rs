@@ -1,0 +1,187 @@
+//! Connections that may give way if every slot is taken and no client is silent.
+//!
+//! They are looked at in this order:
+//!
+//! 1. *stalled* ones, of a source with at least two slots more than the newcomer's;
+//! 2. *slow* ones, of a source with at least two slots more, or of any source if the newcomer's has none. Connections that
+//!    the origin has never answered come first, then those of the source with the most slots, then the slowest;
+//! 3. the slowest of the source with the most slots, if that source has at least twice the newcomer's and two more.
+//!
+//! A viewer who pauses is not stalled: no bytes wait for that client. Rule 2 is for many sources with one slot each,
+//! and rule 3 for a source whose connections are all fast.
+
+use std::cmp::Reverse;
+
+use anabranch_units::{Duration, Instant};
+
+use super::progress::LEAST_RATE;
+
+/// A connection is stalled if no byte has left for this time.
+const STALLED: Duration = Duration::from_secs(10);
+/// The age from which the rate of a connection is known.
+const YOUNG: Duration = Duration::from_secs(10);
+
+/// How a connection uses its slot.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Standing {
+    /// The connection's number.
+    pub(super) number: u64,
+    /// When it began.
+    pub(super) since: Instant,
+    /// When a byte last left the gateway.
+    pub(super) moved_at: Instant,
+    /// The gateway holds bytes that wait to leave.
+    pub(super) waits: bool,
+    /// The client has received a byte from the origin.
+    pub(super) answered: bool,
+    /// Bytes that have left, a second.
+    pub(super) rate: u64,
+}
+
+impl Standing {
+    /// Returns whether the connection stands still, although something is to be sent: bytes that the gateway holds, or
+    /// the first answer.
+    fn is_stalled(&self, now: Instant) -> bool {
+        now.since(self.moved_at) >= STALLED && (self.waits || !self.answered)
+    }
+
+    fn is_young(&self, now: Instant) -> bool {
+        now.since(self.since) < YOUNG
+    }
+
+    fn is_slow(&self, now: Instant) -> bool {
+        !self.is_young(now) && self.rate < LEAST_RATE
+    }
+}
+
+/// The candidates of the last count, each list in the order in which they give way.
+#[derive(Debug, Default)]
+pub(super) struct Candidates {
+    stalled: Vec<u64>,
+    slow: Vec<u64>,
+    others: Vec<u64>,
+}
+
+impl Candidates {
+    /// Selects candidates. `slots` returns the number of slots of a connection's source; 0 if the connection has none.
+    pub(super) fn new(now: Instant, standings: &[Standing], slots: impl Fn(u64) -> u32) -> Self {
+        let counted = standings.iter().map(|it| (slots(it.number), it));
+        let counted: Vec<_> = counted.filter(|(slots, _)| *slots > 0).collect();
+        let stalled = counted.iter().filter(|(_, it)| it.is_stalled(now));
+        let slow = counted.iter().filter(|(_, it)| it.is_slow(now));
+        Self {
+            stalled: sorted(stalled.map(|(slots, it)| ((Reverse(*slots), it.moved_at), it.number))),
+            slow: sorted(
+                slow.map(|(slots, it)| ((it.answered, Reverse(*slots), it.rate), it.number)),
+            ),
+            others: sorted(
+                counted
+                    .iter()
+                    .map(|(slots, it)| ((Reverse(*slots), it.is_young(now), it.rate), it.number)),
+            ),
+        }
+    }
+
+    /// Returns the connection that gives way to a newcomer whose source has `own` slots.
+    pub(super) fn find(&self, own: u32, slots: impl Fn(u64) -> u32) -> Option<u64> {
+        let first = |list: &[u64], least: u32| list.iter().copied().find(|it| slots(*it) >= least);
+        let two_more = own.saturating_add(2);
+        first(&self.stalled, two_more)
+            .or_else(|| first(&self.slow, if own == 0 { 1 } else { two_more }))
+            .or_else(|| first(&self.others, own.saturating_mul(2).saturating_add(2)))
+    }
+}
+
+/// Returns numbers in the order of their keys.
+fn sorted<K: Ord>(keyed: impl Iterator<Item = (K, u64)>) -> Vec<u64> {
+    let mut keyed: Vec<_> = keyed.collect();
+    keyed.sort_unstable();
+    keyed.into_iter().map(|(_, number)| number).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Instant {
+        Instant::ZERO + Duration::from_secs(seconds)
+    }
+
+    /// A viewer at 50 Mb/s who has been there for a minute.
+    fn fast(number: u64) -> Standing {
+        let rate = 6_250_000;
+        Standing { number, since: at(0), moved_at: at(60), waits: true, answered: true, rate }
+    }
+
+    /// A client that sends a byte of its request every nine seconds.
+    fn trickles(number: u64) -> Standing {
+        Standing { rate: 0, moved_at: at(51), waits: false, answered: false, ..fast(number) }
+    }
+
+    /// A viewer who has watched and now pauses.
+    fn pauses(number: u64) -> Standing {
+        Standing { rate: 20_000, moved_at: at(48), waits: false, ..fast(number) }
+    }
+
+    /// Returns the connection that gives way at 60 s to a newcomer whose source has `own` slots.
+    fn gives_way(standings: &[Standing], own: u32, slots: impl Fn(u64) -> u32) -> Option<u64> {
+        Candidates::new(at(60), standings, &slots).find(own, &slots)
+    }
+
+    #[test]
+    fn one_that_stands_still_gives_way_before_a_slow_one() {
+        let still = |number| Standing { moved_at: at(50), ..fast(number) };
+        let all = [trickles(1), still(2), Standing { moved_at: at(49), ..still(3) }];
+        assert_eq!(gives_way(&all, 0, |_| 2), Some(3), "for longer");
+        assert_eq!(gives_way(&all, 0, |it| if it == 2 { 3 } else { 2 }), Some(2), "more slots");
+        assert_eq!(gives_way(&[still(2)], 1, |_| 2), None, "two slots against one");
+        let before = Standing { moved_at: at(51), ..still(2) };
+        assert_eq!(gives_way(&[before], 2, |_| 4), None, "nine seconds");
+    }
+
+    #[test]
+    fn a_viewer_who_pauses_is_not_stalled() {
+        assert_eq!(gives_way(&[pauses(1)], 2, |_| 4), None);
+        let waits = Standing { waits: true, ..pauses(1) };
+        assert_eq!(gives_way(&[waits], 2, |_| 4), Some(1), "bytes wait");
+        let half = Standing { answered: false, ..pauses(1) };
+        assert_eq!(gives_way(&[half], 2, |_| 4), Some(1), "half a request");
+    }
+
+    #[test]
+    fn a_slow_connection_of_many_sources_gives_way_and_a_paused_viewer_does_not() {
+        let rests = Standing { rate: 10, ..pauses(4) };
+        let all = [fast(1), pauses(2), trickles(3), rests];
+        assert_eq!(gives_way(&all, 0, |_| 1), Some(3), "never answered");
+        assert_eq!(gives_way(&all, 1, |_| 2), None, "two slots against one");
+        assert_eq!(gives_way(&all, 1, |_| 3), Some(3));
+        let all = [fast(1), pauses(2), rests, Standing { rate: 9, ..rests }];
+        assert_eq!(gives_way(&all, 0, |_| 1), Some(4));
+        // 1,024 bytes a second are not slow.
+        let [enough, less] = [1024, 1023].map(|rate| Standing { rate, ..rests });
+        assert_eq!(gives_way(&[enough], 0, |_| 1), None);
+        assert_eq!(gives_way(&[less], 0, |_| 1), Some(4));
+        let young = Standing { since: at(51), ..less };
+        assert_eq!(gives_way(&[young], 0, |_| 1), None, "its rate is not known yet");
+    }
+
+    #[test]
+    fn the_slowest_of_the_largest_source_gives_way_from_twice_the_slots_and_two() {
+        let rate = |number, rate| Standing { rate, ..fast(number) };
+        // Connections 1 to 3 are of a source with six slots, and 4 of one with five.
+        let all = [rate(1, 5000), rate(2, 4000), rate(3, 6000), rate(4, 2000)];
+        let slots = |number| if number == 4 { 5 } else { 6 };
+        assert_eq!(gives_way(&all, 2, slots), Some(2), "6 >= 2 * 2 + 2");
+        assert_eq!(gives_way(&all, 3, slots), None, "6 < 2 * 3 + 2");
+        let young = Standing { since: at(55), rate: 1, ..fast(5) };
+        assert_eq!(gives_way(&[young, rate(1, 5000)], 2, |_| 6), Some(1));
+        assert_eq!(gives_way(&[young], 2, |_| 6), Some(5));
+    }
+
+    #[test]
+    fn a_connection_that_has_gone_is_no_candidate() {
+        let candidates = Candidates::new(at(60), &[trickles(1), trickles(2)], |_| 4);
+        assert_eq!(candidates.find(0, |it| if it == 1 { 0 } else { 4 }), Some(2));
+        assert_eq!(Candidates::default().find(0, |_| 9), None);
+    }
+}

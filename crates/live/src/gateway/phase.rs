@@ -1,0 +1,171 @@
+//! The phase of a served connection, and why it ended.
+
+use anabranch_units::{Duration, Instant};
+use rustix::io::Errno;
+
+use super::progress::{LEAST_RATE, Progress};
+use super::record::End;
+
+/// The time that a client may take without receiving a byte of an answer whose origin is gone. After this time it must
+/// also have received [`LEAST_RATE`] on average.
+const LINGER: Duration = Duration::from_secs(5);
+
+/// What becomes of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Bytes are relayed.
+    Relaying,
+    /// The origin has sent its whole answer and is gone. The client still receives the answer.
+    Lingering {
+        since: Instant,
+        /// Bytes that had left the gateway before.
+        left: u64,
+        /// The error of the socket to the origin.
+        error: Option<Errno>,
+    },
+    /// The client has received the whole answer and has closed. The origin may still receive the client's last bytes.
+    Draining,
+    /// The connection ended before both sides had everything.
+    Failed { end: End, error: Option<Errno> },
+}
+
+impl Phase {
+    /// Returns whether the client's connection has ended.
+    pub(super) fn is_over(self) -> bool {
+        matches!(self, Self::Draining | Self::Failed { .. })
+    }
+
+    /// Returns whether only the rest of the answer goes to the client.
+    pub(super) fn lingers(self) -> bool {
+        matches!(self, Self::Lingering { .. })
+    }
+
+    /// Returns the phase after the origin has gone. `answered` is set if the client was given the whole answer, and
+    /// `left` is the number of bytes that have left the gateway.
+    pub(super) fn lose_origin(
+        self,
+        now: Instant,
+        answered: bool,
+        left: u64,
+        error: Option<Errno>,
+    ) -> Self {
+        match self {
+            Self::Relaying if answered => Self::Lingering { since: now, left, error },
+            lingering @ Self::Lingering { .. } => lingering,
+            other => other.fail(End::OriginBroke, error),
+        }
+    }
+
+    /// Returns the phase after the client's connection has closed. `complete` is set if both sides had finished.
+    pub(super) fn close(self, complete: bool) -> Self {
+        match self {
+            Self::Relaying if complete => Self::Draining,
+            Self::Relaying => self.fail(End::Client, None),
+            Self::Lingering { error, .. } => self.fail(End::OriginBroke, error),
+            over => over,
+        }
+    }
+
+    /// Returns the phase after a failure. The first failure counts. The error that the origin had before counts more
+    /// than a later one.
+    pub(super) fn fail(self, end: End, error: Option<Errno>) -> Self {
+        match self {
+            Self::Relaying | Self::Draining => Self::Failed { end, error },
+            Self::Lingering { error: before, .. } => Self::Failed { end, error: before.or(error) },
+            failed @ Self::Failed { .. } => failed,
+        }
+    }
+
+    /// Returns whether the client takes too long to receive the rest of the answer.
+    pub(super) fn lingers_too_long(self, now: Instant, progress: &Progress) -> bool {
+        let Self::Lingering { since, left, .. } = self else { return false };
+        let lasted = now.since(since);
+        let received = u128::from(progress.left().saturating_sub(left));
+        let slow =
+            received * 1_000_000_000 < u128::from(LEAST_RATE) * u128::from(lasted.as_nanos());
+        now.since(since.max(progress.moved_at())) >= LINGER || slow && lasted >= LINGER
+    }
+
+    /// Returns why a connection that is gone now has ended, and the origin's error.
+    pub(super) fn outcome(self) -> (End, Option<Errno>) {
+        match self {
+            Self::Relaying => (End::Client, None),
+            Self::Lingering { error, .. } => (End::OriginBroke, error),
+            Self::Draining => (End::Finished, None),
+            Self::Failed { end, error } => (end, error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(millis)
+    }
+
+    const RESET: Option<Errno> = Some(Errno::CONNRESET);
+
+    #[test]
+    fn a_connection_that_both_sides_finished_is_finished_unless_its_last_bytes_are_lost() {
+        let done = Phase::Relaying.close(true);
+        assert_eq!((done, done.outcome()), (Phase::Draining, (End::Finished, None)));
+        assert!(done.is_over());
+        // The origin does not read the client's last bytes.
+        assert_eq!(done.fail(End::Idle, None).outcome(), (End::Idle, None));
+        let lost = done.lose_origin(at(0), true, 0, RESET);
+        assert_eq!(lost.outcome(), (End::OriginBroke, RESET));
+    }
+
+    #[test]
+    fn the_first_failure_counts() {
+        let failed = Phase::Relaying.close(false);
+        assert_eq!(failed.outcome(), (End::Client, None));
+        assert_eq!(failed.fail(End::Memory, RESET), failed);
+        assert_eq!(failed.close(true), failed);
+        assert_eq!(
+            Phase::Relaying.lose_origin(at(0), false, 0, RESET).outcome().0,
+            End::OriginBroke
+        );
+    }
+
+    #[test]
+    fn an_answer_without_its_origin_ends_as_what_it_was() {
+        let lingering = Phase::Relaying.lose_origin(at(0), true, 0, RESET);
+        assert!(lingering.lingers() && !lingering.is_over());
+        for over in [lingering.close(true), lingering.fail(End::OriginBroke, None)] {
+            assert_eq!(over.outcome(), (End::OriginBroke, RESET));
+        }
+        assert_eq!(lingering.fail(End::Shutdown, None).outcome(), (End::Shutdown, RESET));
+    }
+
+    #[test]
+    fn a_client_may_take_long_but_not_five_seconds_without_a_byte() {
+        let mut progress = Progress::new(at(0));
+        progress.note(at(0), [0, 1000]);
+        let lingering = Phase::Relaying.lose_origin(at(0), true, 1000, None);
+        // 2 Mb/s: 250 kB a second for a minute.
+        for second in 1..=60 {
+            progress.note(at(1000 * second), [0, 1000 + 250_000 * second]);
+            assert!(!lingering.lingers_too_long(at(1000 * second), &progress), "{second} s");
+        }
+        assert!(!lingering.lingers_too_long(at(64_999), &progress));
+        assert!(lingering.lingers_too_long(at(65_000), &progress));
+        assert!(!Phase::Relaying.lingers_too_long(at(65_000), &progress));
+    }
+
+    #[test]
+    fn a_client_that_takes_a_byte_now_and_then_is_ended_after_five_seconds() {
+        let mut progress = Progress::new(at(0));
+        let lingering = Phase::Relaying.lose_origin(at(0), true, 0, None);
+        progress.note(at(4000), [0, 1]);
+        assert!(!lingering.lingers_too_long(at(4999), &progress));
+        assert!(lingering.lingers_too_long(at(5000), &progress));
+        // 1,024 bytes a second are enough, and one less is not.
+        progress.note(at(5000), [0, 5119]);
+        assert!(lingering.lingers_too_long(at(5000), &progress));
+        progress.note(at(5000), [0, 5120]);
+        assert!(!lingering.lingers_too_long(at(5000), &progress));
+    }
+}
