@@ -15,11 +15,16 @@ const BYTES: u64 = 300_000;
 
 /// Returns a plan with two paths of 12 Mbit/s and 5 ms. The arguments are further keys of the plan.
 fn plan(application: &str, path: &str, rest: &str) -> Plan {
+    plan_of("bulk", application, path, rest)
+}
+
+/// As [`plan`], for another kind of application.
+fn plan_of(kind: &str, application: &str, path: &str, rest: &str) -> Plan {
     let links: Vec<_> = ["a.down", "a.up", "b.down", "b.up"]
         .map(|name| format!(r#"{{"name":"{name}","rate_bps":12000000,"delay_ns":5000000}}"#))
         .into();
     let text = format!(
-        r#"{{"scenario":"t","seed":1,"run":0,"application":{{"kind":"bulk"{application}}},
+        r#"{{"scenario":"t","seed":1,"run":0,"application":{{"kind":"{kind}"{application}}},
         "transport":{{"scheduler":"linux","congestion":"cubic","path_manager":"full-mesh",
           "receive_buffer_initial":131072,"receive_buffer_max":1048576,"send_buffer_max":4194304,"mss":1400}},
         "links":[{}],
@@ -227,4 +232,23 @@ fn background_flows_run_with_the_client_and_are_recorded_separately() {
     assert!(came > 0.0 && sent >= came + lost, "{sent} {came} {lost}");
     assert_eq!(cross.numbers("bytes_read")[downloads] as u64, 50_000);
     assert!(cross.numbers("data_segments")[downloads] >= 50_000.0 / 1460.0);
+}
+
+#[test]
+fn a_film_is_played_in_real_time_and_shown_to_the_observer() {
+    let film = r#","film":{"synthetic":{"name":"papers-film","rate_bps":2000000,"duration_ns":800000000}}"#;
+    let mut follower = Follower { watches: true, ..Follower::default() };
+    let outcome = through(&plan_of("progressive", "", "", film), &mut follower, None);
+    assert!(finished(&outcome));
+    let events = texts(&outcome, "playback", "event");
+    let count = |wanted: &str| events.iter().filter(|event| *event == wanted).count();
+    assert_eq!((count("start"), count("underflow"), count("end")), (1, 0, 1), "{events:?}");
+    // 30 pictures a second. A busy machine may show some of them too late.
+    let shown = table(&outcome, "frames").numbers("shown_s");
+    assert_eq!(shown.len(), 24);
+    assert!(shown.iter().any(|at| at.is_finite()));
+    let viewings: Vec<_> =
+        follower.moments.iter().map(|it| it.viewing.expect("a viewer")).collect();
+    assert!(viewings.iter().all(|it| it.discards.is_some() && it.underflows == 0));
+    assert!(viewings.last().expect("a moment").position_s > viewings[0].position_s);
 }
