@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use anabranch_transport::{Connection, WindowInUse};
+use anabranch_transport::{Assumed, Connection, WindowInUse};
 use anabranch_units::{Duration, Instant};
 use anabranch_wire::Segment;
 
@@ -125,9 +125,9 @@ impl Flights {
         flight.begin(ordinal);
         let number = flight.depart(segment);
         if in_flight.max(flight.under_way) > cwnd {
-            // What is taken for lost and was only late is under way, and in no window.
-            let late = connection.lost_on(id);
-            let most = in_flight.max(flight.under_way.saturating_sub(late));
+            let uncounted =
+                connection.assumed_on(id).map_or(0, |assumed| flight.uncounted(assumed));
+            let most = in_flight.max(flight.under_way.saturating_sub(uncounted));
             flight.check(now, id.0, most, cwnd)?;
         }
         Ok(number.map(|number| (id.0, number)))
@@ -146,6 +146,18 @@ impl Flights {
 }
 
 impl Flight {
+    /// Segments under way that the sender does not count as in flight. It may, if it takes late segments for lost.
+    /// Without SACK, each duplicate acknowledgement also counts as a delivered segment (`tcp_add_reno_sack`), although
+    /// the copy of a packet or a needless retransmission causes one too (RFC 5681 section 3.2).
+    #[cold]
+    fn uncounted(&self, assumed: Assumed) -> u32 {
+        let is_missing =
+            |sent: &&Sent| !sent.arrived && sent.start.wrapping_sub(assumed.una.0) as i32 >= 0;
+        let missing = self.sent.iter().filter(is_missing).count() as u32;
+        let arrived = assumed.outstanding.saturating_sub(missing);
+        assumed.lost + assumed.delivered.saturating_sub(arrived)
+    }
+
     #[cold]
     fn check(&mut self, now: Instant, subflow: u8, most: u32, cwnd: u32) -> Result<(), Violation> {
         if most <= cwnd {
@@ -249,6 +261,23 @@ mod tests {
         assert_eq!(flight.under_way, 1);
         flight.settle(number, true);
         assert_eq!(flight.under_way, 0);
+    }
+
+    #[test]
+    fn needless_duplicates_are_uncounted_and_those_for_arrived_segments_are_not() {
+        // Six segments from 5000 on; the first was acknowledged, the third and the fifth have arrived.
+        let mut flight = Flight::default();
+        for n in 0..6 {
+            depart(&mut flight, 5000 + 100 * n);
+        }
+        flight.settle(2, true);
+        flight.settle(4, true);
+        let uncounted = |lost, delivered| {
+            let una = SeqNumber(5100);
+            flight.uncounted(Assumed { una, outstanding: 5, lost, delivered })
+        };
+        assert_eq!((uncounted(0, 0), uncounted(1, 0)), (0, 1));
+        assert_eq!((uncounted(0, 2), uncounted(0, 3), uncounted(1, 4)), (0, 1, 3));
     }
 
     #[test]

@@ -48,7 +48,7 @@ use crate::subflow::{State, Subflow, Written};
 use crate::{path_manager, scheduler};
 
 pub(crate) use connect::{Offer, REASON_MPTCP, capable_answer, join, understood};
-pub use events::{Counters, Event, SubflowSample, SubflowSummary, WindowInUse};
+pub use events::{Assumed, Counters, Event, SubflowSample, SubflowSummary, WindowInUse};
 pub(crate) use ownership::{Moved, Owner};
 pub use send::WriteError;
 pub use window::ReceiverSample;

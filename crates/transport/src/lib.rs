@@ -17,7 +17,7 @@ mod subflow;
 
 pub use config::{Announcement, Config, EcnMode, FourTuple, HostModel};
 pub use connection::{
-    Connection, Event, Origin, ReceiverSample, SubflowSample, SubflowSummary, Transmit,
+    Assumed, Connection, Event, Origin, ReceiverSample, SubflowSample, SubflowSummary, Transmit,
     WindowInUse, WriteError,
 };
 pub use endpoint::{ConnectError, ConnectionHandle, Endpoint, ListenConfig, ListenError, Outgoing};

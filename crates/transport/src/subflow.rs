@@ -372,7 +372,7 @@ impl Subflow {
     }
 
     /// The wire's sequence number of one of our positions.
-    fn wire_seq(&self, position: u64) -> SeqNumber {
+    pub(crate) fn wire_seq(&self, position: u64) -> SeqNumber {
         self.local_iss.add(position as u32)
     }
 

@@ -1,6 +1,6 @@
 //! What a connection tells its application, and what it lets a trace see.
 
-use anabranch_units::{Duration, Instant, Rate, SubflowId};
+use anabranch_units::{Duration, Instant, Rate, SeqNumber, SubflowId};
 
 use super::Connection;
 use crate::config::FourTuple;
@@ -91,6 +91,19 @@ pub struct WindowInUse {
     pub in_flight: u32,
     /// Congestion window, segments.
     pub cwnd: u32,
+}
+
+/// A subflow's assumptions about its outstanding segments. They may be wrong.
+#[derive(Clone, Copy, Debug)]
+pub struct Assumed {
+    /// The oldest unacknowledged byte.
+    pub una: SeqNumber,
+    /// Segments sent and not cumulatively acknowledged.
+    pub outstanding: u32,
+    /// Segments marked lost and not retransmitted.
+    pub lost: u32,
+    /// Segments that duplicate acknowledgements stand for; 0 with SACK, where reports name the segments.
+    pub delivered: u32,
 }
 
 /// A subflow as a whole.
@@ -208,8 +221,15 @@ impl Connection {
         Some(WindowInUse { id: *id, ordinal: *ordinal, in_flight, cwnd })
     }
 
-    /// For checkers: segments that a subflow takes for lost and has not sent again.
-    pub fn lost_on(&self, id: SubflowId) -> u32 {
-        self.subflows.get(id.index()).map_or(0, |s| s.board.lost_waiting())
+    /// For checkers: a subflow's assumptions about its outstanding segments.
+    pub fn assumed_on(&self, id: SubflowId) -> Option<Assumed> {
+        let subflow = self.subflows.get(id.index())?;
+        let board = &subflow.board;
+        Some(Assumed {
+            una: subflow.wire_seq(subflow.send.una()),
+            outstanding: board.packets_out(),
+            lost: board.lost_waiting(),
+            delivered: subflow.counted_duplicates(),
+        })
     }
 }
