@@ -135,7 +135,7 @@ class TestSound:
 
     def test_sound_of_its_own_in_some_variants_is_a_fault(self, put):
         master = put([group("x"), *variants(None, "x")], {**PICTURES, "x": (chunks(10), 8_000)})
-        with pytest.raises(MediaError, match="a variant without sound of its own beside others that have it"):
+        with pytest.raises(MediaError, match="a variant without a separate sound, although others have one"):
             read(master)
 
     @pytest.mark.module
@@ -250,6 +250,23 @@ class TestGaps:
         assert run.qoe["finished"]
         levels = {row["index"]: row["rendition"] for row in run.rows("chunks")}
         assert [levels[at] for at in (4, 5, 6, 7)] == [1, 0, 0, 1]
+
+    def test_separate_sound_stays_with_the_pictures_behind_a_gap(self, put):
+        # The pictures from 3 to 4 s and from 6 to 8 s are gaps. Chunks of sound of 1.5 s begin at 0, 1.5, 3, 4.5, 6, 7.5
+        # and 9 s. Of these, 1.5, 1.5, 0.5, 1.5, 0, 1 and 1 s remain.
+        pictures = {"lo": (self.gap(3, 6, 7), 62_500), "hi": (self.gap(3, 6, 7), 250_000)}
+        sound = chunks(7, seconds=1.5, changed={6: ["#EXTINF:1,"]})
+        found, notes = read(put([group("x"), *variants("x", "x")], {**pictures, "x": (sound, 8_000)}))
+        kept = [(one["path"], one["duration_ns"] / 1e9) for one in found["audio"]["chunks"]]
+        times = {0: 1.5, 1: 1.5, 2: 0.5, 3: 1.5, 5: 1.0, 6: 1.0}
+        assert kept == [(f"x/s{at}.ts", seconds) for at, seconds in times.items()]
+        assert (
+            sum(times.values()) == sum(one["duration_ns"] for one in found["renditions"][0]["chunks"]) / 1e9
+        )
+        assert notes == [
+            "3 chunks are gaps in every rendition (EXT-X-GAP): 3 s are skipped",
+            "1 chunks of the sound `audio` are left out, as the pictures of their time are gaps",
+        ]
 
     @pytest.mark.module
     def test_a_gap_in_the_sound_is_passed_over(self, put, tmp_path):

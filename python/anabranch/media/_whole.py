@@ -185,7 +185,10 @@ def _last_box(path: Path) -> tuple[bytes, int]:
 
 
 def _is_cut_ts(path: Path) -> bool:
-    """Return whether the last packet of a transport stream is incomplete."""
+    """Return whether the last packet of a transport stream is incomplete.
+
+    Other bytes behind the last packet do not begin with a sync byte. FFmpeg and VLC ignore them.
+    """
     size = path.stat().st_size
     with path.open("rb") as file:
         begin = file.read(_TS_FORMS[-1][0] * (_SYNCS + 1))
@@ -193,8 +196,16 @@ def _is_cut_ts(path: Path) -> bool:
         for packet, before in _TS_FORMS:
             syncs = begin[first + before :: packet][:_SYNCS]
             if syncs and all(byte == _SYNC for byte in syncs):
-                return (size - first) % packet != 0
+                rest = (size - first) % packet
+                return rest > before and _byte(path, size - rest + before) == _SYNC
     return False
+
+
+def _byte(path: Path, at: int) -> int:
+    """Return the byte at a position of a file."""
+    with path.open("rb") as file:
+        file.seek(at)
+        return file.read(1)[0]
 
 
 def _matroska_end(path: Path) -> int:

@@ -178,8 +178,10 @@ def _sounds(master: Playlist, variants: list[Variant]) -> list[_Sound]:
         else:
             within.append(variant)
     if found and within:
-        message = f"a variant without sound of its own beside others that have it: `{within[0].uri[:60]}`"
-        master.fault(message, within[0].line, hint="name a group with an address in its AUDIO")
+        message = f"a variant without a separate sound, although others have one: `{within[0].uri[:60]}`"
+        hint = "a player that switches would change between muxed and separate sound: name a group with an "
+        hint += "address in the AUDIO of each variant, or in none"
+        master.fault(message, within[0].line, hint=hint)
     return list(found.values())
 
 
@@ -410,18 +412,41 @@ def _skipped(renditions: list[tuple[int, dict[str, Any]]], sounds: list[dict[str
     if gaps:
         lost_s = sum(every[0]["chunks"][at]["duration_ns"] for at in gaps) / _SECOND
         notes.append(f"{len(gaps)} chunks are gaps in every rendition (EXT-X-GAP): {lost_s:g} s are skipped")
+        ends = [0, *_ends(every[0])]
+        spans = [(ends[at], ends[at + 1]) for at in gaps]
         for rendition in every:
             _without(rendition, gaps)
+        for sound in sounds:
+            count_left_out = _without_times(sound, spans)
+            chunks = f"{count_left_out} chunks of the sound `{sound['name']}`"
+            notes.append(f"{chunks} are left out, as the pictures of their time are gaps")
     some = sum(any(one["chunks"][at].get("gap") for one in every) for at in range(count - len(gaps)))
     if some:
         notes.append(f"{some} chunks are gaps in some renditions (EXT-X-GAP): others are played there")
     end_ns = _ends(every[0])[-1] if every and every[0]["chunks"] else 0
     for sound in sounds:
         apart_s = (_ends(sound)[-1] - end_ns) / _SECOND
-        if abs(apart_s) > 1 and not gaps:
+        if abs(apart_s) > 1:
             longer = "longer" if apart_s > 0 else "shorter"
             notes.append(f"the sound `{sound['name']}` is {abs(apart_s):g} s {longer} than the pictures")
     return notes
+
+
+def _without_times(sound: dict[str, Any], spans: list[tuple[int, int]]) -> int:
+    """Remove some times from a sound, and return how many of its chunks have no time left.
+
+    A player skips these times in all tracks. A chunk of which only a part remains is loaded in full.
+    """
+    left_out, begin = [], 0
+    for at, (chunk, end) in enumerate(zip(sound["chunks"], _ends(sound), strict=True)):
+        skipped = sum(max(0, min(end, last) - max(begin, first)) for first, last in spans)
+        begin = end
+        if skipped >= chunk["duration_ns"]:
+            left_out.append(at)
+        else:
+            chunk["duration_ns"] -= skipped
+    _without(sound, left_out)
+    return len(left_out)
 
 
 def _without(rendition: dict[str, Any], gaps: Iterable[int]) -> None:
