@@ -12,9 +12,6 @@ class PlanError(ValueError):
 class SimulationError(RuntimeError):
     """A checker found the simulation to be wrong: a bug, never the user's fault."""
 
-class StandstillError(SimulationError):
-    """No packet is sent any more. The arguments are a message and whether a scheduler could have sent."""
-
 class RaisedError(RuntimeError):
     """A plug-in in Python raised: its kind, its name, its exception."""
 

@@ -373,19 +373,24 @@ def run_loaded(
     pcapng: str | Path | None = None,
     progress: Callable[[float, float], None] | None = None,
     film: Film | None = None,
+    may_stand: bool = False,
 ) -> Run:
     """Run a scenario that has been validated; its film, if not given, is opened or made.
+
+    With `may_stand`, a run in which nothing is sent any more is returned too. Its summary has `standstills`.
 
     Raises
     ------
     ScenarioError
         When a plug-in refuses its parameters.
     InputError
-        When a plug-in in Python returns something that is not a valid answer.
+        When a plug-in in Python returns something that is not a valid answer, or sends nothing any more.
     PluginError
         When one raises.
     MissingError
         When the simulator is not built, or the capture cannot be written.
+    DefectError
+        When a rule was broken.
     """
     from anabranch.scenario import plan as plans
 
@@ -402,6 +407,8 @@ def run_loaded(
     written = nullcontext() if pcapng is None else _files.whole(Path(pcapng), "the capture")
     with written as capture:
         trace = simulated(loaded, plan, pcapng=capture, progress=heard)
+        if not may_stand:
+            _rust.refuse_standstill(loaded, trace["summary"], replay=_replay(plan))
     return finished(loaded, film, plan, trace, run=run)
 
 
@@ -473,8 +480,12 @@ def simulated(
     from anabranch.scenario import plan as plans
 
     capture = None if pcapng is None else str(pcapng)
-    replay = f"the scenario, seed {plan['seed']}, run {plan['run']}"
-    with _rust.classes(loaded, plan, replay=replay) as classes:
+    with _rust.classes(loaded, plan, replay=_replay(plan)) as classes:
         used = watched(classes)
         trace: dict[str, Any] = plugins.module().simulate(plans.encode(plan), capture, progress, used)
     return trace
+
+
+def _replay(plan: Mapping[str, Any]) -> str:
+    """Return the inputs that repeat a run, in words."""
+    return f"the scenario, seed {plan['seed']}, run {plan['run']}"

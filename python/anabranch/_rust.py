@@ -61,12 +61,32 @@ def classes(
     except rust.PlanError as error:
         refused = _refused.faults(error.faults, dict(plan), loaded.scenario, loaded.source)
         raise ScenarioError(refused) from None
-    except rust.StandstillError as error:
-        message, could_send = error.args
-        fault = _refusing(loaded, message) if could_send else None
-        raise InputError([fault]) if fault else DefectError(message, replay=replay) from None
     except rust.SimulationError as error:
         raise DefectError(str(error), replay=replay) from None
+
+
+def refuse_standstill(loaded: Loaded, summary: Mapping[str, Any], *, replay: str) -> None:
+    """Raise the fault of a run in which nothing is sent any more.
+
+    Parameters
+    ----------
+    loaded
+        The scenario.
+    summary
+        The summary of the run's trace.
+    replay
+        The inputs that repeat the run, in words.
+
+    Raises
+    ------
+    InputError
+        If a scheduler in Python could have sent data.
+    DefectError
+        If not.
+    """
+    for one in summary.get("standstills", ()):
+        fault = _refusing(loaded, one["message"]) if one["could_send"] else None
+        raise InputError([fault]) if fault else DefectError(one["message"], replay=replay)
 
 
 def _refusing(loaded: Loaded, message: str) -> Fault | None:

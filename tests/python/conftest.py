@@ -49,10 +49,6 @@ class SimulationError(RuntimeError):
     """As the Rust module's."""
 
 
-class StandstillError(SimulationError):
-    """Like the error of the Rust module."""
-
-
 class RaisedError(RuntimeError):
     """As the Rust module's."""
 
@@ -231,7 +227,6 @@ def _fake_module():
     module.__file__ = __file__
     module.PlanError = PlanError
     module.SimulationError = SimulationError
-    module.StandstillError = StandstillError
     module.simulate = fake_simulate
     module.schedulers = lambda: list(SCHEDULERS.items())
     module.congestion_controls = lambda: list(CONGESTION.items())

@@ -2,7 +2,7 @@
 
 use anabranch_live::LiveError;
 use anabranch_plan::{KeyPath, Step};
-use anabranch_sim::{RunError, Violation};
+use anabranch_sim::RunError;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -21,13 +21,6 @@ create_exception!(
     AnswerError,
     PyRuntimeError,
     "A plug-in's answer is not valid: kind, name, method, message."
-);
-
-create_exception!(
-    _anabranch,
-    StandstillError,
-    SimulationError,
-    "Nothing is sent any more: message, whether a scheduler could have sent something."
 );
 
 /// A refused plan; `faults` has for each fault the keys of the plan that lead to it, the message, and
@@ -64,9 +57,6 @@ pub(crate) fn run(error: RunError) -> PyErr {
         RunError::Capture(error) => PyOSError::new_err(error.to_string()),
         RunError::Plan(error) => plan(&error),
         RunError::Stopped => PyKeyboardInterrupt::new_err("the run was stopped"),
-        RunError::Violation(ref rule @ Violation::Stalled { open, .. }) => {
-            StandstillError::new_err((rule.to_string(), open))
-        }
         other => SimulationError::new_err(other.to_string()),
     }
 }

@@ -356,7 +356,6 @@ fn _anabranch(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("PlanError", module.py().get_type::<error::PlanError>())?;
     module.add("SimulationError", module.py().get_type::<error::SimulationError>())?;
-    module.add("StandstillError", module.py().get_type::<error::StandstillError>())?;
     module.add("RaisedError", module.py().get_type::<error::RaisedError>())?;
     module.add("AnswerError", module.py().get_type::<error::AnswerError>())?;
     module.add_function(wrap_pyfunction!(simulate, module)?)?;

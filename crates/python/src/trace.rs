@@ -327,6 +327,16 @@ pub(crate) fn to_dict(py: Python<'_>, trace: Trace) -> PyResult<Bound<'_, PyDict
     summary.set_item("duration_s", trace.summary.duration_s)?;
     summary.set_item("steps", trace.summary.steps)?;
     summary.set_item("notes", &trace.summary.notes)?;
+    if !trace.summary.standstills.is_empty() {
+        let stands = trace.summary.standstills.iter().map(|one| {
+            let found = PyDict::new(py);
+            found.set_item("message", &one.message)?;
+            found.set_item("at_s", one.at_s)?;
+            found.set_item("could_send", one.could_send)?;
+            Ok(found)
+        });
+        summary.set_item("standstills", stands.collect::<PyResult<Vec<_>>>()?)?;
+    }
     let tables = PyDict::new(py);
     for table in trace.tables {
         let columns = table

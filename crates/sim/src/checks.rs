@@ -41,27 +41,6 @@ pub enum Violation {
         /// Bytes needed.
         bytes: usize,
     },
-    /// No packet is sent any more, but the run has not ended.
-    #[error(
-        "the run stands still from {:.3} s on: nothing was sent for 300 s; subflows of the server: {states}",
-        *at_ns as f64 / 1e9
-    )]
-    Stalled {
-        /// The start of the standstill.
-        at_ns: u64,
-        /// Whether a subflow has room in its window and nothing queued, so that its scheduler could have used it.
-        open: bool,
-        /// A description of each subflow's state.
-        states: String,
-    },
-    /// A background flow has data to transfer but makes no progress.
-    #[error("background flow {flow} stands still from {:.3} s on", *at_ns as f64 / 1e9)]
-    StalledFlow {
-        /// The flow's number, from 0.
-        flow: usize,
-        /// The start of the standstill.
-        at_ns: u64,
-    },
 }
 
 impl From<WrongBytes> for Violation {

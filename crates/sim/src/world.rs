@@ -15,7 +15,7 @@ use std::io::Write;
 use anabranch_host::rows::Numbers;
 use anabranch_plan::{Media, Plan, PlanError};
 use anabranch_plugin::Registry;
-use anabranch_trace::{Rows, Trace};
+use anabranch_trace::{Rows, Standstill, Trace};
 use anabranch_units::{Duration, Instant, Schedule};
 use thiserror::Error;
 
@@ -84,10 +84,8 @@ pub(crate) struct World<'a> {
     plan: &'a Plan,
     registry: Registry,
     now: Instant,
-    /// The last time at which a packet of a client was sent, delivered or lost, or the world was changed.
-    last_event: Instant,
-    /// The film time of all clients at the last call of [`World::check_standstill`]; `None` before.
-    film_position: Option<f64>,
+    /// The last time at which an event of the scenario changed the world.
+    last_change: Instant,
     topology: Topology,
     schedule: Schedule,
     nodes: Vec<Node>,
@@ -112,6 +110,7 @@ pub(crate) struct World<'a> {
     digest: u64,
     rows: Rows,
     notes: Vec<String>,
+    standstills: Vec<Standstill>,
     capture: Option<Capture>,
     record: Option<Box<record::Record>>,
     /// The packet that the next segment is written into.
@@ -223,14 +222,14 @@ impl World<'_> {
                 self.cut_flow(flow)?;
             }
             Node::Sampler => {
-                self.check_standstill()?;
-                self.check_flows()?;
+                self.check_standstill();
+                self.check_flows();
                 self.sample();
                 self.sample_flows();
                 self.schedule.set(node, Some(self.now + sampling::PERIOD));
             }
             Node::Event => {
-                self.last_event = self.now;
+                self.last_change = self.now;
                 self.next_event_happens()?;
                 self.schedule.set(node, self.next_change());
             }

@@ -3,13 +3,18 @@
 mod common;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anabranch_plugin::{Foreign, PluginChoice, PluginError, Registry};
-use anabranch_sim::{Column, Plan, RunError, Silent, Trace, Violation, run_with};
+use anabranch_sim::{Column, Plan, RunError, Silent, Trace, run_with};
+use anabranch_trace::Standstill;
+use anabranch_transport::congestion::{
+    AckSample, CongestionController, CongestionEvent, Controllers, Window,
+};
 use anabranch_transport::scheduler::{
     Decision, PathScheduler, Schedulers, SendRequest, SubflowView,
 };
-use anabranch_units::Duration;
+use anabranch_units::{Duration, RandomStream};
 
 use common::simulate;
 
@@ -73,6 +78,14 @@ fn plan(application: &str, scheduler: &str, events: &str) -> String {
 const BULK: &str = r#"{"kind":"bulk","bytes":5000000}"#;
 const FILM: &str = r#"{"kind":"progressive","player":{"prefetch_bytes":1000000}}"#;
 
+/// Returns which clients received all they asked for.
+fn finished(trace: &Trace) -> Vec<bool> {
+    match trace.table("connections").and_then(|table| table.column("finished")) {
+        Some(Column::Bool(values)) => values.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
 fn refused(application: &str, refusing: Refusing) -> Result<Trace, RunError> {
     let plan = Plan::from_json(&plan(application, "refusing", "")).expect("a plan");
     let registry = Registry::TABLES.with::<Schedulers>(Arc::new(refusing));
@@ -83,17 +96,140 @@ fn refused(application: &str, refusing: Refusing) -> Result<Trace, RunError> {
 fn a_session_whose_scheduler_refuses_every_subflow_stands_still() {
     for application in [BULK, FILM] {
         for wakes in [false, true] {
-            let error =
-                refused(application, Refusing { from: 1_000_000, wakes }).expect_err("a fault");
-            let RunError::Violation(Violation::Stalled { at_ns, open, states }) = error else {
-                panic!("{error}");
+            let trace = refused(application, Refusing { from: 1_000_000, wakes }).expect("a trace");
+            let [Standstill { message, at_s, could_send }] = &*trace.summary.standstills else {
+                panic!("{application}: {:?}", trace.summary.standstills);
             };
             // 1 MB over 40 Mb/s takes 0.2 s and, in slow start, some round trips of 50 ms.
-            assert!(at_ns < 3_000_000_000, "{application}: {at_ns}");
+            assert!(*at_s < 3.0, "{application}: {at_s}");
             // Nothing is in flight on either subflow, so the scheduler could have used it.
-            assert!(open && states.contains("0 Open with 0 of"), "{application}: {states}");
+            assert!(
+                *could_send && message.contains("0 Open with 0 of"),
+                "{application}: {message}"
+            );
+            // The session is cut off after 300 s without an event, or when the player's clock has passed the end of the
+            // film of 600 s.
+            assert_eq!(finished(&trace), [false], "{application}");
+            let end_s = trace.summary.duration_s;
+            let earliest_s = if application == BULK { at_s + 300.0 } else { 600.0 };
+            assert!((earliest_s..earliest_s + 2.0).contains(&end_s), "{application}: {end_s}");
         }
     }
+}
+
+/// A scheduler that refuses every subflow after 1 MB, in the connection that is the first to get there.
+#[derive(Debug, Default)]
+struct OneRefuses {
+    number: usize,
+    /// Schedulers built so far.
+    built: Arc<AtomicUsize>,
+    /// The number of the one that refuses, or 0.
+    refuses: Arc<AtomicUsize>,
+}
+
+impl PathScheduler for OneRefuses {
+    fn name(&self) -> &'static str {
+        "refusing"
+    }
+
+    fn schedule(&mut self, request: &SendRequest, subflows: &[SubflowView]) -> Decision {
+        let mut from = u64::MAX;
+        if request.data_next >= 1_000_000 {
+            let (old, order) = (0, Ordering::Relaxed);
+            let first = self.refuses.compare_exchange(old, self.number, order, order);
+            let is_first = first.map_or_else(|first| first == self.number, |_| true);
+            from = if is_first { 1_000_000 } else { u64::MAX };
+        }
+        Refusing { from, wakes: true }.schedule(request, subflows)
+    }
+}
+
+impl Foreign<Schedulers> for OneRefuses {
+    fn build(
+        &self,
+        choice: &PluginChoice,
+        (): (),
+    ) -> Option<Result<Box<dyn PathScheduler>, PluginError>> {
+        let (built, refuses) = (self.built.clone(), self.refuses.clone());
+        let number = built.fetch_add(1, Ordering::Relaxed) + 1;
+        let one = Self { number, built, refuses };
+        (choice.name == "refusing").then(|| Ok(Box::new(one) as Box<_>))
+    }
+
+    fn failed(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn a_client_that_stands_still_is_noticed_while_another_one_is_served() {
+    // 6.25 MB at 100 kb/s take 500 s, 1 MB takes 80 s. The check waits for 300 s.
+    let paced = r#"{"kind":"paced","rate_bps":100000,"bytes":6250000}"#;
+    let plan = plan(paced, "refusing", "").replacen('{', r#"{"clients":2,"#, 1);
+    let plan = Plan::from_json(&plan).expect("a plan");
+    let registry = Registry::TABLES.with::<Schedulers>(Arc::<OneRefuses>::default());
+    let trace = run_with(&plan, registry, None, &mut Silent).expect("a trace");
+    let [Standstill { message, at_s, .. }] = &*trace.summary.standstills else {
+        panic!("{:?}", trace.summary.standstills);
+    };
+    let done = finished(&trace);
+    assert_eq!(done.iter().filter(|done| **done).count(), 1, "{done:?}");
+    let dead = done.iter().position(|done| !done).expect("one is not");
+    assert!(message.starts_with(&format!("client {dead} stands still from")), "{message}");
+    assert!((79.0..82.0).contains(at_s), "{at_s}");
+    // The run ends when the served client is done.
+    assert!((500.0..503.0).contains(&trace.summary.duration_s), "{}", trace.summary.duration_s);
+}
+
+/// A controller that closes the window after 100 segments.
+#[derive(Clone, Copy, Debug, Default)]
+struct Closing(u32);
+
+impl CongestionController for Closing {
+    fn name(&self) -> &'static str {
+        "closing"
+    }
+
+    fn on_ack(&mut self, ack: &AckSample<'_>, window: &mut Window) {
+        self.0 += ack.acked;
+        if self.0 > 100 {
+            window.cwnd = 0;
+        }
+    }
+
+    fn on_congestion(&mut self, _event: &CongestionEvent, _window: &mut Window) {}
+}
+
+impl Foreign<Controllers> for Closing {
+    fn build(
+        &self,
+        choice: &PluginChoice,
+        _random: RandomStream,
+    ) -> Option<Result<Box<dyn CongestionController>, PluginError>> {
+        (choice.name == "closing").then(|| Ok(Box::new(*self) as Box<_>))
+    }
+
+    fn failed(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn a_background_flow_that_stands_still_is_noticed_and_the_run_goes_on() {
+    // 5 MB at 100 kb/s take 400 s.
+    let paced = r#"{"kind":"paced","rate_bps":100000,"bytes":5000000}"#;
+    let flow = r#"{"cross_traffic":[{"name":"x","data":["d"],"acks":["u"],"kind":"bulk",
+        "congestion":"closing","count":1,"start_ns":1000000000}],"#;
+    let plan = Plan::from_json(&plan(paced, "linux", "").replacen('{', flow, 1)).expect("a plan");
+    let registry = Registry::TABLES.with::<Controllers>(Arc::new(Closing::default()));
+    let trace = run_with(&plan, registry, None, &mut Silent).expect("a trace");
+    let [Standstill { message, at_s, .. }] = &*trace.summary.standstills else {
+        panic!("{:?}", trace.summary.standstills);
+    };
+    // 100 segments take some round trips of 50 ms.
+    assert!(message.starts_with("background flow 0 stands still from 1."), "{message}");
+    assert!((1.1..2.0).contains(at_s), "{at_s}");
+    assert_eq!(finished(&trace), [true]);
 }
 
 #[test]

@@ -30,6 +30,19 @@ pub struct Summary {
     pub steps: u64,
     /// Sentences that belong to the results: which of the plug-ins are reconstructions.
     pub notes: Vec<String>,
+    /// Clients and background flows that stand still; empty over real packets.
+    pub standstills: Vec<Standstill>,
+}
+
+/// A client or background flow for which no packet is sent any more, although it is not done.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Standstill {
+    /// A sentence with its beginning and the state of its subflows.
+    pub message: String,
+    /// Its beginning, seconds.
+    pub at_s: f64,
+    /// Whether a subflow has space in its window and nothing queued, so that its scheduler could have used it.
+    pub could_send: bool,
 }
 
 /// Everything a run leaves behind.

@@ -20,6 +20,7 @@ def compare(
     """Run a scenario over sets of its paths, and say what each path adds."""
     from anabranch import comparison
     from anabranch.comparison.make import sweep_of
+    from anabranch.results import summary
 
     fault = None if report is None else _outputs.unwritable(report, "--report")
     faults = [] if fault is None else [fault]
@@ -36,6 +37,7 @@ def compare(
     if not _sweep.make(what, how):
         return
     _sweep.left_out(how.folder(what), shown_by=f"anabranch results {how.folder(what)} --earlier")
+    _console.warn(summary.standstills(how.folder(what)))
     found = comparison.read(how.folder(what))
     if as_json:
         _console.out(json.dumps(found.to_json(), indent=2))
@@ -48,6 +50,7 @@ def compare(
         result = _commands.simulate(loaded, film=film, what="running with all paths once more")
         reports.write(report, result, comparison=found)
         _console.note(f"report: {report}")
+    _sweep.check_standstills(how.folder(what))
 
 
 def tell(found: Comparison) -> None:

@@ -96,6 +96,15 @@ def run(what: Sweep, how: How, *, as_json: bool) -> None:
     """Run a sweep into its folder and print the means of its cells."""
     if make(what, how):
         results(how.folder(what), by=None, metrics=(), sql=None, as_json=as_json)
+        check_standstills(how.folder(what))
+
+
+def check_standstills(folder: Path) -> None:
+    """End the program with the exit code of unreached ends if a run of a finished sweep stands still."""
+    from anabranch.results import summary
+
+    if summary.standstills(folder):
+        raise typer.Exit(_console.UNREACHED)
 
 
 def make(what: Sweep, how: How, *, told: bool = True) -> bool:
@@ -261,6 +270,7 @@ def results(
         unreached = summary.unreached(folder)
         if unreached:
             _console.note(f"warning: {unreached}")
+        _console.warn(summary.standstills(folder))
         for name, note in found.notes.items():
             _console.note(f"assumption: {name}: {note}")
     left_out(folder, earlier=earlier)

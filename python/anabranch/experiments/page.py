@@ -106,6 +106,7 @@ def _warnings(results: Path, paper: Paper | None, short: int, whole: int) -> lis
     unreached = summary.unreached(results)
     if unreached:
         found.append(f"{unreached[0].upper()}{unreached[1:]}.")
+    found += [fault.sentence() for fault in summary.standstills(results)]
     if paper is not None and paper.changed:
         found.append(
             f"{paper.changed} cells have other settings than the study as it stands: "

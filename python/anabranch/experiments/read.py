@@ -287,4 +287,5 @@ class Results:
             parts.append(
                 _html.paragraph(f"{short} of {whole} runs had not finished when the simulation ended")
             )
+        parts += [_html.paragraph(fault.sentence()) for fault in summary.standstills(self.folder)]
         return _html.block(*parts)

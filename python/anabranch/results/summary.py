@@ -105,6 +105,22 @@ def unreached(folder: Path) -> str | None:
     return f"in {short} of {frame.height} runs a player did not reach the end{started}"
 
 
+def standstills(folder: Path) -> list[Fault]:
+    """Return a warning about runs in which nothing was sent any more; empty if there are none."""
+    frame = Reader(folder).current(TABLES[0])
+    if "standstill" not in frame.columns:
+        return []
+    found = frame.filter(frame["standstill"].is_not_null())
+    if not found.height:
+        return []
+    first = found.row(0, named=True)
+    message = f"{found.height} of {frame.height} runs stand still, the first one with seed {first['seed']}, "
+    message += f"run {first['run']}, of {first['cell']}: {first['standstill']}"
+    hint = "unless your own scheduler caused it, this is a defect: please report it with scenario and seed"
+    shown = f"`anabranch report {folder} --run {first['identity']}` shows it"
+    return [Fault(message=message, hint=f"{hint}; {shown}")]
+
+
 def _count(frame: polars.DataFrame, column: str) -> int:
     """Return the number of runs in which a count of sessions is not zero."""
     return int((frame[column] > 0).sum()) if column in frame.columns else 0

@@ -48,7 +48,7 @@ def work(job: Job, code: str) -> Outcome:
         message = f"a worker runs another build of this program: {identity.code()}, not {code}"
         raise MissingError(message, hint="install the same build everywhere")
     loaded, film = job.ready()
-    run = run_loaded(loaded, run=job.run, film=film)
+    run = run_loaded(loaded, run=job.run, film=film, may_stand=True)
     prices = {path.name: path.price_per_gb for path in loaded.scenario.paths if path.price_per_gb is not None}
     return measure.rows(job, run, prices), measure.traces(job, run)
 

@@ -72,6 +72,10 @@ def rows(job: Job, run: Run, prices: Mapping[str, float]) -> Rows:
         players = [one["qoe"] for one in run.clients if one["qoe"] is not None]
         numbers["unstarted_sessions"] = sum(one["startup_delay_s"] is None for one in players)
         numbers["unreached_sessions"] = sum(not one["reached_end"] for one in players)
+    stands = run.summary.get("standstills", ())
+    if stands:
+        numbers["standstill_s"] = min(one["at_s"] for one in stands)
+        numbers["standstill"] = stands[0]["message"]
     paths = {f"bytes_{path}": count for path, count in per_path.items()}
     costs = {f"cost_{path}": per_path.get(path, 0) / 1e9 * price for path, price in prices.items()}
     total = {"cost": sum(costs.values())} if costs else {}

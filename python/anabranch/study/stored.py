@@ -90,7 +90,7 @@ def _again(folder: Path, row: store.Row, progress: Callable[[float, float], None
     from anabranch._run import run_loaded
 
     loaded, film = scenario_of(folder, row)
-    run = run_loaded(loaded, run=row["run"], film=film, progress=progress)
+    run = run_loaded(loaded, run=row["run"], film=film, progress=progress, may_stand=True)
     prove(folder, row, run)
     return dataclasses.replace(run, identity=row["identity"])
 

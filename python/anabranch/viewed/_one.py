@@ -68,7 +68,7 @@ def work(task: Task) -> Made:
             number = task.job.run
             run = run_live(loaded, server=task.server, viewer=task.viewer, run=number, film=film)
         else:
-            run = run_loaded(loaded, run=task.job.run, film=film)
+            run = run_loaded(loaded, run=task.job.run, film=film, may_stand=True)
     except (InputError, MissingError) as error:
         return Made(rows={}, traces={}, error=str(error))
     rows = measure.rows(task.job, run, {})

@@ -80,6 +80,7 @@ impl World<'_> {
             duration_s,
             steps: self.delivered,
             notes: self.notes,
+            standstills: Vec::new(),
         };
         Ok(Outcome {
             trace: Trace { summary, tables: self.rows.into_tables() },

@@ -2,14 +2,15 @@
 //!
 //! Nobody waits for them: a run ends with its clients, and only their packets are signs of life.
 
+use anabranch_host::Session;
 use anabranch_plan::PlanError;
 use anabranch_plan::crossing::{
     Arrivals, Beginning, CrossFlow, Source, Witnesses, beginnings, hosts,
 };
+use anabranch_units::Instant;
 
 use super::hosts::Station;
-use super::{Node, RunError, STALL, World};
-use crate::checks::Violation;
+use super::{Node, RunError, World};
 use crate::topology::{Datagram, Load, Packet};
 
 /// What a background flow consists of.
@@ -26,8 +27,10 @@ enum Carries {
 
 /// One background flow.
 pub(super) struct Flow {
-    flow: CrossFlow,
+    life: CrossFlow,
     carries: Carries,
+    /// It is known to stand still.
+    pub(super) stands: bool,
 }
 
 impl Flow {
@@ -38,6 +41,24 @@ impl Flow {
             Carries::Connection { client } => *client,
             Carries::Datagrams { .. } => unreachable!("datagrams go between no hosts"),
         }
+    }
+
+    /// The station of its client; `None` if it sends datagrams.
+    pub(super) fn connects(&self) -> Option<usize> {
+        match &self.carries {
+            Carries::Connection { client } => Some(*client),
+            Carries::Datagrams { .. } => None,
+        }
+    }
+
+    /// When it begins.
+    pub(super) fn start(&self) -> Instant {
+        self.life.start
+    }
+
+    /// Returns whether it has begun and is not done.
+    pub(super) fn is_running(&self, session: Option<&Session>, now: Instant) -> bool {
+        self.life.end(session, now).0 == "running"
     }
 
     /// The source of its datagrams, if that is what it is made of.
@@ -100,7 +121,11 @@ impl World<'_> {
     fn add_datagrams(&mut self, flow: CrossFlow, source: Box<Source>) {
         let node = self.add_node(Node::Datagram(self.flows.len() as u32));
         self.schedule.set(node, Some(flow.start));
-        self.flows.push(Flow { flow, carries: Carries::Datagrams { source, node } });
+        self.flows.push(Flow {
+            life: flow,
+            carries: Carries::Datagrams { source, node },
+            stands: false,
+        });
     }
 
     /// A TCP flow.
@@ -118,7 +143,11 @@ impl World<'_> {
             let cut = self.add_node(Node::Cut(number));
             self.schedule.set(cut, flow.stop);
         }
-        self.flows.push(Flow { flow, carries: Carries::Connection { client: station } });
+        self.flows.push(Flow {
+            life: flow,
+            carries: Carries::Connection { client: station },
+            stands: false,
+        });
         Ok(())
     }
 
@@ -138,17 +167,17 @@ impl World<'_> {
     /// Notes that something happens to a flow, and a connection that ends before its time.
     pub(super) fn note_flow(&mut self, flow: u32) {
         let Self { flows, stations, now, .. } = self;
-        let Flow { flow, carries } = &mut flows[flow as usize];
+        let Flow { life, carries, .. } = &mut flows[flow as usize];
         if let Carries::Connection { client } = carries {
             let witnesses = Witnesses::of(&stations[*client].host, &stations[*client + 1].host);
-            flow.note(*now, witnesses);
+            life.note(*now, witnesses);
         }
     }
 
     /// It is time for a flow's next datagram.
     pub(super) fn send_datagram(&mut self, flow: u32) -> Result<(), RunError> {
         let now = self.now;
-        let Flow { flow: at, carries } = &mut self.flows[flow as usize];
+        let Flow { life: at, carries, .. } = &mut self.flows[flow as usize];
         at.last_event = Some(now);
         let Carries::Datagrams { source, node } = carries else { return Ok(()) };
         if at.is_cut_off(now) {
@@ -181,30 +210,12 @@ impl World<'_> {
         }
     }
 
-    /// A flow that has something to do and does nothing for so long never will again.
-    pub(super) fn check_flows(&self) -> Result<(), Violation> {
-        for (number, Flow { flow, carries }) in self.flows.iter().enumerate() {
-            let Some(at) = flow.last_event.filter(|at| self.now.since(*at) > STALL) else {
-                continue;
-            };
-            let session = match carries {
-                Carries::Connection { client } => self.stations[*client].host.session(),
-                Carries::Datagrams { .. } => None,
-            };
-            if flow.end(session, self.now).0 == "running" {
-                let at_ns = at.since(self.begin).as_nanos();
-                return Err(Violation::StalledFlow { flow: number, at_ns });
-            }
-        }
-        Ok(())
-    }
-
     /// One row a flow whose connection stands, as its server sees it.
     pub(super) fn sample_flows(&mut self) {
         let t_s = self.seconds(self.now);
         let Self { plan, flows, stations, rows, .. } = self;
         for (index, flow) in flows.iter().enumerate() {
-            flow.flow.sample(plan, t_s, index, flow.witnesses(stations), rows);
+            flow.life.sample(plan, t_s, index, flow.witnesses(stations), rows);
         }
     }
 
@@ -213,7 +224,7 @@ impl World<'_> {
         let Self { plan, flows, stations, rows, begin, now, .. } = self;
         for (index, flow) in flows.iter().enumerate() {
             let witnesses = flow.witnesses(stations);
-            flow.flow.report(plan, (*begin, *now), index, witnesses, rows)?;
+            flow.life.report(plan, (*begin, *now), index, witnesses, rows)?;
         }
         Ok(())
     }

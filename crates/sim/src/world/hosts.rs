@@ -4,7 +4,8 @@ use anabranch_host::Host;
 use anabranch_plan::PlanError;
 use anabranch_plan::addresses::served_at;
 use anabranch_plan::endpoints::config;
-use anabranch_transport::{ConnectError, Connection, Outgoing};
+use anabranch_transport::{ConnectError, Outgoing};
+use anabranch_units::Instant;
 
 use super::{RunError, World};
 use crate::checks::Violation;
@@ -29,8 +30,13 @@ pub(super) struct Station {
     pub(super) ports: u16,
     /// Packets that a client's downed interface did not let pass.
     pub(super) refused: u64,
-    /// A client's session is known to be over.
+    /// A client's session is known to be over, or nothing can happen to it any more.
     pub(super) over: bool,
+    /// Of a client or a flow's client: the last time at which a packet from or to it was sent, delivered or lost; zero
+    /// before.
+    pub(super) last_event: Instant,
+    /// The film time at the last check of a client that is silent; `None` before.
+    pub(super) film_position: Option<f64>,
 }
 
 impl Station {
@@ -45,6 +51,8 @@ impl Station {
             ports: 0,
             refused: 0,
             over: false,
+            last_event: Instant::ZERO,
+            film_position: None,
         }
     }
 }
@@ -59,33 +67,6 @@ impl World<'_> {
             None => number,
             Some(flow) => self.flows[flow].client() + usize::from(serves),
         }
-    }
-
-    /// The server has given up every connection of each client that is not done, after retransmissions
-    /// without an answer (`tcp_retries2`, `tcp_orphan_retries`): a kernel does not tell the client. Of a client with
-    /// several connections, one that is open at its end alone.
-    pub(super) fn is_given_up(&self) -> bool {
-        let clients = self.plan.clients as usize;
-        let server = self.stations[self.station(0, true)].host.endpoint();
-        let mut alive = vec![None; clients];
-        for ((_, connection), client) in server.connections().zip(&self.served) {
-            *alive[*client as usize].get_or_insert(false) |= !connection.is_closed();
-        }
-        let waits = |client: &usize| {
-            self.stations[*client].host.session().is_some_and(|session| !session.over)
-        };
-        let is_half_open = |client: usize| {
-            let own = self.stations[client].host.endpoint().connections();
-            let open = own.filter(|(_, connection)| !connection.is_closed()).count();
-            let pairs = server.connections().zip(&self.served);
-            let at_server = |&((_, connection), of): &((_, &Connection), &u32)| {
-                *of as usize == client && !connection.is_closed()
-            };
-            pairs.filter(at_server).count() < open
-        };
-        (0..clients)
-            .filter(waits)
-            .all(|client| alive[client] == Some(false) || is_half_open(client))
     }
 
     pub(super) fn wake_station(&mut self, station: usize) -> Result<(), RunError> {
@@ -176,10 +157,7 @@ impl World<'_> {
             packet.follow(handle.index(), followed);
         }
         match route {
-            None => {
-                self.last_event = self.now;
-                self.send_on_path(packet, &sent.tuple)
-            }
+            None => self.send_on_path(packet, &sent.tuple),
             Some(route) => {
                 (packet.host, packet.route) = (number, route);
                 self.launch(packet)

@@ -195,8 +195,10 @@ impl World<'_> {
         let down = packet.down;
         let (path, client) = locate(if down { tuple.remote } else { tuple.local });
         if !down && !self.topology.interfaces.is_up(usize::from(path)) {
-            // The host has no route: the packet never leaves it.
-            self.stations[client as usize].refused += 1;
+            // The host has no route: the packet never leaves it. The host may still give up after a time.
+            let at = &mut self.stations[client as usize];
+            at.refused += 1;
+            at.last_event = self.now;
             self.spare.push(packet);
             return Ok(());
         }
@@ -213,6 +215,7 @@ impl World<'_> {
     /// Puts a packet with its segment on the first link of its route.
     #[inline(always)]
     pub(super) fn launch(&mut self, mut packet: Box<Packet>) -> Result<(), RunError> {
+        self.live(&packet);
         let segment = packet.segment();
         let options = segment.options_len();
         if options > 40 {
@@ -270,11 +273,12 @@ impl World<'_> {
         self.flights_of(packet, connection).settle(subflow, number, arrived);
     }
 
-    /// Something happened to a client's packet: its world does not stand still. Cross traffic, which
-    /// may go on for ever, says nothing of that.
+    /// Records the time of a packet's delivery or loss: its client or background flow does not stand still.
+    #[inline(always)]
     pub(super) fn live(&mut self, packet: &Packet) {
-        if !self.crosses(packet) {
-            self.last_event = self.now;
+        if let Load::Segment(_) = packet.load {
+            let client = self.station(packet.host, false);
+            self.stations[client].last_event = self.now;
         }
     }
 }

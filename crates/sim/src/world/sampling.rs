@@ -89,6 +89,7 @@ impl World<'_> {
             adaptive_playback: self.plan.application.kind == ApplicationKind::Adaptive,
         };
         let digest = digest(log, events, &tables, tells);
-        Trace { summary: Summary { digest, duration_s, steps, notes: self.notes }, tables }
+        let (notes, standstills) = (self.notes, self.standstills);
+        Trace { summary: Summary { digest, duration_s, steps, notes, standstills }, tables }
     }
 }

@@ -1,68 +1,111 @@
-//! Detects a client that waits, and a world without further events.
+//! Detects clients and background flows for which nothing happens any more.
 //!
 //! A timer that fires repeatedly without sending anything is not an event. For example, an endpoint whose scheduler
-//! refuses every subflow restarts its retransmission timer for ever.
+//! refuses every subflow restarts its retransmission timer for ever. Each client is judged by its own packets, so that
+//! other clients do not hide its standstill.
 
-use anabranch_units::Duration;
+use anabranch_trace::Standstill;
+use anabranch_units::{Duration, Instant};
 
-use super::{RunError, STALL, World};
-use crate::checks::Violation;
+use super::{STALL, World};
 
 /// The largest amount for which a paced source waits before it writes, bytes. It writes at least 1,448.
 const PACED_PIECE: u64 = 4096;
 
+/// The connections of a client that are open at its server.
+#[derive(Clone, Copy, Debug, Default)]
+struct AtServer {
+    /// Whether the server has or had a connection of the client.
+    known: bool,
+    open: usize,
+}
+
 impl World<'_> {
-    /// Ends the run if nothing has been sent or played for [`STALL`] and no change of the world is scheduled.
-    pub(super) fn check_standstill(&mut self) -> Result<(), RunError> {
-        let is_quiet = self.now.since(self.last_event) > self.patience();
-        if !is_quiet || self.next_change().is_some() || self.is_played() {
-            return Ok(());
+    /// Stops waiting for each client to which nothing happened for [`STALL`] and nothing can happen.
+    pub(super) fn check_standstill(&mut self) {
+        if self.next_change().is_some() {
+            return;
         }
-        // An endpoint that misreads changed data may wait for ever.
-        if self.is_given_up() || self.plan.changes_payload() {
-            // A client that only reads has no timer, so nothing would end its wait.
-            if !self.waits_for_a_time() {
-                self.unfinished = 0;
+        let patience = self.patience();
+        let mut at_server = None;
+        for client in 0..self.plan.clients as usize {
+            let since = self.stations[client].last_event.max(self.last_change);
+            let is_waited_for = !self.stations[client].over;
+            if !is_waited_for || self.now.since(since) <= patience || self.is_played(client) {
+                continue;
             }
-            return Ok(());
+            let at_server = at_server.get_or_insert_with(|| self.at_server())[client];
+            // An endpoint that misreads changed data may wait for ever.
+            if !self.is_given_up(client, at_server) && !self.plan.changes_payload() {
+                self.note_standstill(client, since);
+            } else if self.stations[client].host.poll_timeout().is_some() {
+                // The player or the connection has a timer, which may end the wait.
+                continue;
+            }
+            self.stations[client].over = true;
+            self.unfinished -= 1;
         }
-        let since = self.last_event.since(self.begin);
-        let (open, states) = self.usable();
-        Err(Violation::Stalled { at_ns: since.as_nanos(), open, states }.into())
     }
 
-    /// Returns how long the world may be silent before it counts as stalled.
+    /// Returns how long a client may be silent before it counts as stalled.
     fn patience(&self) -> Duration {
         let piece = |rate| Duration::from_secs_f64((8 * PACED_PIECE) as f64 / rate as f64);
         self.plan.application.rate_bps.map_or(STALL, |rate| STALL.max(piece(rate)))
     }
 
-    /// Returns whether a film has advanced since the last call, or a client has not started yet.
-    fn is_played(&mut self) -> bool {
-        let clients = &self.stations[..self.plan.clients as usize];
-        let begins = |session: &anabranch_host::Session| session.start > self.now;
-        if clients.iter().any(|client| client.host.session().is_some_and(begins)) {
+    /// Returns whether a client's film has advanced since the last call, or the client has not started yet.
+    fn is_played(&mut self, client: usize) -> bool {
+        let now = self.now;
+        let station = &mut self.stations[client];
+        if station.host.session().is_some_and(|session| session.start > now) {
             return true;
         }
-        let viewings = clients.iter().filter_map(|client| client.host.viewing(self.now));
-        let position: f64 = viewings.map(|viewing| viewing.position_s).sum();
-        let before = self.film_position.replace(position);
+        let position = station.host.viewing(now).map_or(0.0, |viewing| viewing.position_s);
+        let before = station.film_position.replace(position);
         before.is_none_or(|before| position > before)
     }
 
-    /// Returns whether a client's player or connection has a timer. If so, the run continues until it fires.
-    fn waits_for_a_time(&mut self) -> bool {
-        let clients = self.plan.clients as usize;
-        self.stations[..clients].iter_mut().any(|station| station.host.poll_timeout().is_some())
+    /// Returns for each client the connections that are open at the server.
+    fn at_server(&self) -> Vec<AtServer> {
+        let mut found = vec![AtServer::default(); self.plan.clients as usize];
+        let server = self.stations[self.station(0, true)].host.endpoint();
+        for ((_, connection), client) in server.connections().zip(&self.served) {
+            let of = &mut found[*client as usize];
+            of.known = true;
+            of.open += usize::from(!connection.is_closed());
+        }
+        found
     }
 
-    /// Returns whether a subflow of the clients' connections could send, and a description of each subflow's state.
-    fn usable(&self) -> (bool, String) {
+    /// Returns whether the server has given up all connections of a client, or one that is still open at the client. It
+    /// does so after retransmissions without an answer (`tcp_retries2`, `tcp_orphan_retries`), and a kernel does not
+    /// inform the client.
+    fn is_given_up(&self, client: usize, at_server: AtServer) -> bool {
+        let own = self.stations[client].host.endpoint().connections();
+        let open = own.filter(|(_, connection)| !connection.is_closed()).count();
+        (at_server.known && at_server.open == 0) || at_server.open < open
+    }
+
+    /// Records a client's standstill.
+    fn note_standstill(&mut self, client: usize, since: Instant) {
+        let (could_send, states) = self.usable(client);
+        let who = if self.plan.clients > 1 { format!("client {client}") } else { "the run".into() };
+        let at_s = self.seconds(since);
+        let message = format!(
+            "{who} stands still from {at_s:.3} s on: nothing was sent for 300 s; subflows of the server: {states}"
+        );
+        self.notes.push(format!("{}{}.", message[..1].to_uppercase(), &message[1..]));
+        self.standstills.push(Standstill { message, at_s, could_send });
+    }
+
+    /// Returns whether a subflow of a client's connections could send, and a description of each subflow's state.
+    fn usable(&self, client: usize) -> (bool, String) {
         let server = self.stations[self.station(0, true)].host.endpoint();
         let samples = server
             .connections()
-            .filter(|(_, connection)| !connection.is_closed())
-            .flat_map(|(_, connection)| connection.samples());
+            .zip(&self.served)
+            .filter(|((_, connection), of)| **of as usize == client && !connection.is_closed())
+            .flat_map(|((_, connection), _)| connection.samples());
         let (mut open, mut states) = (false, Vec::new());
         for one in samples {
             let (in_flight, cwnd) = (one.in_flight_segments, one.cwnd_segments);
@@ -74,5 +117,27 @@ impl World<'_> {
             ));
         }
         (open, if states.is_empty() { "none".to_owned() } else { states.join(", ") })
+    }
+
+    /// Records each background flow that has data to transfer and for which nothing was sent for [`STALL`].
+    pub(super) fn check_flows(&mut self) {
+        if self.plan.changes_payload() {
+            return;
+        }
+        for number in 0..self.flows.len() {
+            let flow = &self.flows[number];
+            let Some(station) = flow.connects().filter(|_| !flow.stands) else { continue };
+            let since = self.stations[station].last_event.max(flow.start());
+            let session = self.stations[station].host.session();
+            let is_quiet = self.now.since(since) > STALL;
+            if !is_quiet || !flow.is_running(session, self.now) {
+                continue;
+            }
+            let at_s = self.seconds(since);
+            let message = format!("background flow {number} stands still from {at_s:.3} s on");
+            self.notes.push(format!("{}{}.", message[..1].to_uppercase(), &message[1..]));
+            self.standstills.push(Standstill { message, at_s, could_send: false });
+            self.flows[number].stands = true;
+        }
     }
 }
