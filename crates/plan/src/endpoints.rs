@@ -1,7 +1,7 @@
 //! The endpoints that a plan asks for: how they are configured, and the server's.
 
 use anabranch_plugin::{PluginError, Registry};
-use anabranch_transport::{Config, Endpoint};
+use anabranch_transport::{Config, Endpoint, Stack};
 use anabranch_transport::{congestion, path_manager, scheduler};
 use anabranch_units::Seed;
 
@@ -17,7 +17,8 @@ use crate::plugins::choice;
 pub fn config(plan: &Plan, registry: &Registry) -> Result<Config, PlanError> {
     let transport = &plan.transport;
     let below = |error: PlanError| error.at("transport");
-    let stack = transport.mechanisms().map_err(below)?;
+    let mechanisms = transport.mechanisms().map_err(below)?;
+    let stack = Stack { outage: transport.outage.rule(), ..mechanisms };
     let chosen =
         |key: &'static str, text: &str| choice(text).map_err(|error| error.at(key).at("transport"));
     let config = Config {
@@ -38,6 +39,8 @@ pub fn config(plan: &Plan, registry: &Registry) -> Result<Config, PlanError> {
         ecn: transport.ecn.client.mode(),
         host: plan.host.model(),
         stack,
+        rto_max: transport.rto_max().map_err(below)?,
+        retries: transport.retries().map_err(below)?,
         candidates: Vec::new(),
         announce: Vec::new(),
     };

@@ -11,8 +11,8 @@ mod strips;
 use std::collections::BTreeMap;
 
 use anabranch_media::{PlayerConfig, RecordedFilm, SyntheticFilm};
-use anabranch_transport::profile::{self, PARTS, PROFILES};
-use anabranch_transport::{EcnMode, HostModel, Stack};
+use anabranch_transport::profile::{self, OutageRule, PARTS, PROFILES};
+use anabranch_transport::{EcnMode, HostModel, RTO_MAX_DEFAULT, RTO_MAX_LEAST, Stack};
 use anabranch_units::Duration;
 use serde::Deserialize;
 
@@ -176,6 +176,37 @@ pub struct TransportPlan {
     /// Parts of it that are switched off, or on again.
     #[serde(default)]
     pub stack: BTreeMap<String, bool>,
+    /// How the acknowledgements after an outage are judged.
+    #[serde(default)]
+    pub outage: OutageWord,
+    /// The longest retransmission timeout; absent: the kernel's.
+    #[serde(default)]
+    pub rto_max_ns: Option<u64>,
+    /// Retransmission timeouts in a row that end a subflow; absent: as many as last as long as the kernel's.
+    #[serde(default)]
+    pub retries: Option<u16>,
+}
+
+/// A rule for the acknowledgements after an outage; see [`OutageRule`].
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[expect(missing_docs, reason = "OutageRule says what each means")]
+pub enum OutageWord {
+    #[default]
+    Kernel,
+    Timeouts,
+    Dsack,
+}
+
+impl OutageWord {
+    /// As the endpoint has it.
+    pub const fn rule(self) -> OutageRule {
+        match self {
+            Self::Kernel => OutageRule::Kernel,
+            Self::Timeouts => OutageRule::Timeouts,
+            Self::Dsack => OutageRule::Dsack,
+        }
+    }
 }
 
 /// What the hosts do with explicit congestion notification; those of cross traffic do the same.
@@ -229,6 +260,33 @@ impl TransportPlan {
             part.ok_or_else(unknown)?.switch(&mut stack, &whole, *on);
         }
         Ok(stack)
+    }
+
+    /// The longest retransmission timeout.
+    ///
+    /// # Errors
+    /// One that Linux does not have.
+    pub fn rto_max(&self) -> Result<Duration, PlanError> {
+        let given = self.rto_max_ns.map_or(RTO_MAX_DEFAULT, Duration::from_nanos);
+        if (RTO_MAX_LEAST..=RTO_MAX_DEFAULT).contains(&given) {
+            Ok(given)
+        } else {
+            Err(PlanError::Invalid("must be from 1 s to 120 s").at("rto_max_ns"))
+        }
+    }
+
+    /// The retransmission timeouts in a row that end a subflow, where a number is given.
+    ///
+    /// # Errors
+    /// None at all, which would end a subflow at its first loss, or more than last for hours.
+    pub fn retries(&self) -> Result<Option<u16>, PlanError> {
+        match self.retries {
+            Some(0) => Err(PlanError::Invalid("must be at least 1").at("retries")),
+            Some(more) if more > limits::MOST_RETRIES => {
+                Err(PlanError::Invalid("must be at most 10,000").at("retries"))
+            }
+            retries => Ok(retries),
+        }
     }
 }
 

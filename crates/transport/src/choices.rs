@@ -19,6 +19,8 @@ impl Stack {
         let bbr = self.kernel_forms.then_some("linux-4.14");
         let set = [("hystart", hystart), ("form", form), ("form", bbr)];
         let known = congestion::parameters(&choice.name).unwrap_or_default();
+        let probes = known.iter().any(|info| info.key == "outage_probe");
+        let keeps_min_rtt = (probes && !self.outage_probe).then_some("outage_probe");
         fill(
             choice,
             set.into_iter()
@@ -27,7 +29,8 @@ impl Stack {
                     let quoted = format!("\"{word}\"");
                     known.iter().any(|info| info.key == *key && info.allowed.contains(&quoted))
                 })
-                .map(|(key, word)| (key, Value::Text(word.to_owned()))),
+                .map(|(key, word)| (key, Value::Text(word.to_owned())))
+                .chain(keeps_min_rtt.map(|key| (key, Value::Flag(false)))),
         )
     }
 

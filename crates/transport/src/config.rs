@@ -9,6 +9,10 @@ use anabranch_wire::Packet;
 use crate::path_manager::Candidate;
 use crate::profile::Stack;
 
+/// The longest retransmission timeout unless another one is set (`TCP_RTO_MAX`).
+pub const RTO_MAX_DEFAULT: Duration = Duration::from_secs(120);
+/// The least that it may be set to (`TCP_RTO_MAX_MIN_SEC`).
+pub const RTO_MAX_LEAST: Duration = Duration::from_secs(1);
 /// The smallest segment, TCP options and all, whatever the peer asks for: 40 bytes of options and 8 of
 /// payload (`TCP_MIN_SND_MSS`; CVE-2019-11479).
 pub(crate) const MSS_MIN: u16 = 48;
@@ -166,6 +170,11 @@ pub struct Config {
     pub host: HostModel,
     /// The mechanisms of the kernel.
     pub stack: Stack,
+    /// The longest retransmission timeout, doubled or not (`net.ipv4.tcp_rto_max_ms`); at least [`RTO_MAX_LEAST`].
+    pub rto_max: Duration,
+    /// Retransmission timeouts in a row, and window probes without an answer, that end a subflow
+    /// (`net.ipv4.tcp_retries2`). `None` is as many as last for as long as 15 of them with [`RTO_MAX_DEFAULT`].
+    pub retries: Option<u16>,
     /// Pairs of addresses the client may open subflows between, the first is the initial one.
     pub candidates: Vec<Candidate>,
     /// Further addresses of ours to announce to the peer, in order (Linux's `signal` end points).
@@ -220,6 +229,8 @@ impl Default for Config {
             ecn: EcnMode::default(),
             host: HostModel::default(),
             stack: Stack::default(),
+            rto_max: RTO_MAX_DEFAULT,
+            retries: None,
             candidates: Vec::new(),
             announce: Vec::new(),
         }

@@ -15,7 +15,9 @@ pub mod scheduler;
 mod secrets;
 mod subflow;
 
-pub use config::{Announcement, Config, EcnMode, FourTuple, HostModel};
+pub use config::{
+    Announcement, Config, EcnMode, FourTuple, HostModel, RTO_MAX_DEFAULT, RTO_MAX_LEAST,
+};
 pub use connection::{
     Assumed, Connection, Event, Origin, ReceiverSample, SubflowSample, SubflowSummary, Transmit,
     WindowInUse, WriteError,

@@ -77,6 +77,24 @@ pub enum Deferral {
     NextMillisecond,
 }
 
+/// What the first acknowledgement after a retransmission timeout may mean when the path was silent.
+///
+/// After an outage that acknowledgement covers segments that were never sent again, and it echoes an old
+/// timestamp. F-RTO (RFC 5682) and the Eifel algorithm (RFC 3522) then find the timeout spurious and take the loss
+/// marks away, and the RTT sample is as long as the outage. The two other rules do neither.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OutageRule {
+    /// As in Linux: every timeout may prove spurious, and every RTT sample counts.
+    #[default]
+    Kernel,
+    /// After two timeouts in a row, and until the loss is repaired, no timeout is found spurious, and no RTT sample
+    /// counts that reaches back before the last timeout.
+    Timeouts,
+    /// The same for an acknowledgement that carries a DSACK (RFC 2883): the peer had the segment that was sent
+    /// again, and only its acknowledgement was lost. A peer without SACK sends none; then as `Timeouts`.
+    Dsack,
+}
+
 /// The mechanisms of a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stack {
@@ -173,8 +191,13 @@ pub struct Stack {
     /// What comes while more memory is taken than the connection's buffer has, or the subflow's where that is larger, stays
     /// with its subflow, unknown to the connection, until there is room (`mptcp_data_ready`).
     pub parks_data: bool,
-    /// How long after an address has come up joins are tried over it (`address_worker`).
-    pub join_delay: Duration,
+    /// Joins are tried over an address half a second after it has come up (`address_worker`); without it at once.
+    pub joins_late: bool,
+    /// How the acknowledgements after an outage are judged.
+    pub outage: OutageRule,
+    /// BBR looks for its minimum RTT also when the last one grew old during an outage. Without it the minimum from
+    /// before the outage counts as new once more.
+    pub outage_probe: bool,
 }
 
 impl Stack {
@@ -223,7 +246,9 @@ pub const LINUX_6_18: Stack = Stack {
     merges_reported: true,
     delegates_sending: true,
     parks_data: true,
-    join_delay: Duration::ZERO,
+    joins_late: false,
+    outage: OutageRule::Kernel,
+    outage_probe: true,
 };
 
 /// The out-of-tree MPTCP v0.94 on Linux 4.14, with 250 jiffies a second.
@@ -261,7 +286,9 @@ pub const MPTCP_0_94: Stack = Stack {
     merges_reported: false,
     delegates_sending: false,
     parks_data: false,
-    join_delay: Duration::from_millis(500),
+    joins_late: true,
+    outage: OutageRule::Kernel,
+    outage_probe: true,
 };
 
 /// A profile: a stack's name and what is known of it.
@@ -358,6 +385,11 @@ pub const PARTS: &[Part] = &[
         name: "penalisation",
         summary: "the window of a subflow that holds up the others halved, where the scheduler does so",
         switch: |stack, _, on| stack.penalisation = on,
+    },
+    Part {
+        name: "outage_probe",
+        summary: "BBR's search for the minimum RTT after an outage; without it the old one is kept",
+        switch: |stack, _, on| stack.outage_probe = on,
     },
 ];
 

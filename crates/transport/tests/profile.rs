@@ -105,7 +105,7 @@ fn an_address_that_comes_up_is_joined_half_a_second_later() {
     };
     assert_eq!(joins(MPTCP_0_94, false), Some(at(1500)));
     assert_eq!(joins(MPTCP_0_94, true), None);
-    let at_once = Stack { join_delay: anabranch_units::Duration::ZERO, ..MPTCP_0_94 };
+    let at_once = Stack { joins_late: false, ..MPTCP_0_94 };
     assert_eq!(joins(at_once, false), Some(at(1000)));
 }
 

@@ -12,6 +12,8 @@ MOST_CLIENTS = _FOUND.get("most_clients", sys.maxsize)
 MOST_PATHS = _FOUND.get("most_paths", sys.maxsize)
 #: Background flows of all groups together.
 MOST_FLOWS = _FOUND.get("most_flows", sys.maxsize)
+#: Retransmission timeouts in a row.
+MOST_RETRIES = _FOUND.get("most_retries", sys.maxsize)
 #: Bytes.
 LEAST_MTU = _FOUND.get("least_mtu", 0)
 #: Bytes, of a link that IPv6 crosses.

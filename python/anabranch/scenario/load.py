@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from anabranch import _files
 from anabranch.errors import Fault, ScenarioError
 from anabranch.plugins.load import Finder
-from anabranch.scenario import _cross, _faults, _follow, _overrides, shipped
+from anabranch.scenario import _cross, _doubts, _faults, _follow, _overrides, shipped
 from anabranch.scenario._lines import key_lines
 from anabranch.scenario.models import Scenario
 
@@ -111,6 +111,7 @@ def load(
     located, trace_faults = _follow.locate(source, beside, warnings)
     faults += trace_faults
     value = _validate(source, located, faults, finder)
+    warnings += _doubts.retries(source)
     from anabranch.media.films import check_film
     from anabranch.media.ladders import check_ladder
 

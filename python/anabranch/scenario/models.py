@@ -238,6 +238,9 @@ class Transport(Table):
 
     profile: profiles.ProfileName = Field(default="linux-6.18", description="the kernel generation")
     stack: profiles.Stack = Field(default=profiles.Stack(), description="parts of it switched off")
+    preset: profiles.PresetName = Field(
+        default="kernel", description="a named combination of scheduler, congestion control and timeouts"
+    )
     scheduler: NamedPlugin = Field(default=_usual("scheduler"), description="who sends next")
     congestion: NamedPlugin = Field(default=_usual("congestion"), description="how much may be in flight")
     path_manager: NamedPlugin = Field(default=_usual("path_manager"), description="which subflows to open")
@@ -256,6 +259,12 @@ class Transport(Table):
     )
     checksum: bool = Field(default=False, description="DSS checksums")
     pacing: bool = Field(default=False, description="pace every subflow, whatever its congestion control")
+    rto_max: Annotated[int, quantity(units.time_ns), Field(ge=10**9, le=120 * 10**9)] | None = Field(
+        default=None, description="longest retransmission timeout (`tcp_rto_max_ms`)"
+    )
+    retries: Annotated[int, Field(ge=1, le=limits.MOST_RETRIES)] | None = Field(
+        default=None, description="retransmission timeouts in a row that end a subflow (`tcp_retries2`)"
+    )
     ecn: AnyEcn = Field(default="accept", description="explicit congestion notification (RFC 3168)")
 
 

@@ -135,9 +135,16 @@ def _transport(scenario: Scenario) -> dict[str, Any]:
         "checksum": given.checksum,
         "pacing": given.pacing,
         "profile": given.profile,
-        "stack": given.stack.model_dump(exclude_none=True),
+        "stack": given.stack.model_dump(exclude_none=True, exclude={"outage"}),
         **_ecn(given),
+        **_outages(given),
     }
+
+
+def _outages(given: Transport) -> dict[str, Any]:
+    """Return what the transport does about outages, where it is not what the kernel does."""
+    said = {"outage": given.stack.outage, "rto_max_ns": given.rto_max, "retries": given.retries}
+    return {key: value for key, value in said.items() if value not in (None, "kernel")}
 
 
 def _ecn(given: Transport) -> dict[str, Any]:

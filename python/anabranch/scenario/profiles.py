@@ -24,6 +24,22 @@ _DEFAULTS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
 }
 
 
+PresetName = Literal["kernel", "video"]
+
+#: What a preset sets in `[transport]` where the scenario says nothing.
+PRESETS: Mapping[str, Mapping[str, Any]] = {
+    "kernel": {},
+    "video": {
+        "scheduler": "min-rtt-0.9x",
+        "congestion": "bbr3",
+        "rto_max": "1 s",
+        "stack": {"outage": "dsack"},
+    },
+}
+
+OutageWord = Literal["kernel", "timeouts", "dsack"]
+
+
 class Stack(Table):
     """Parts of the profile that a scenario switches; parts left out are as in the profile."""
 
@@ -41,15 +57,33 @@ class Stack(Table):
     penalisation: bool | None = Field(
         default=None, description="`dft` halves the window of a subflow that holds up the others"
     )
+    outage_probe: bool | None = Field(
+        default=None, description="BBR's search for the minimum RTT after an outage"
+    )
+    outage: OutageWord = Field(
+        default="kernel", description="how the acknowledgements after an outage are judged"
+    )
 
 
 def with_defaults(raw: object) -> object:
-    """Return a scenario's tables with what its profile sets where they say nothing."""
+    """Return a scenario's tables with what its preset and its profile set where they say nothing."""
     transport = raw.get("transport") if isinstance(raw, dict) else None
     if not isinstance(raw, dict) or not isinstance(transport, dict):
         return raw
-    name = transport.get("profile")
-    defaults = _DEFAULTS.get(name, {}) if isinstance(name, str) else {}
-    tables = {key: raw.get(key, {}) for key in defaults}
-    fits = {key: table for key, table in tables.items() if isinstance(table, dict)}
-    return {**raw, **{key: {**defaults[key], **table} for key, table in fits.items()}}
+    with_preset = _filled(transport, _named(PRESETS, transport.get("preset")))
+    return _filled({**raw, "transport": with_preset}, _named(_DEFAULTS, transport.get("profile")))
+
+
+def _named(known: Mapping[str, Mapping[str, Any]], name: object) -> Mapping[str, Any]:
+    """Return the defaults of a name; none if there is no such name, which is refused later."""
+    return known.get(name, {}) if isinstance(name, str) else {}
+
+
+def _filled(table: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a table with defaults where it has no key; tables within it are filled in turn."""
+    filled = dict(table)
+    for key, value in defaults.items():
+        given = filled.setdefault(key, value)
+        if isinstance(value, dict) and isinstance(given, dict) and given is not value:
+            filled[key] = _filled(given, value)
+    return filled

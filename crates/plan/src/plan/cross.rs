@@ -152,8 +152,8 @@ impl CrossPlan {
     }
 
     /// The client's configuration, and but for ECN the server's: plain TCP on hosts like the clients' and the
-    /// server's, whose buffers, segment size and ECN it shares. What `[transport]` says of MPTCP, and its pacing, is of
-    /// the connection under study and not of strangers' flows.
+    /// server's, whose buffers, segment size and ECN it shares. What `[transport]` says of MPTCP, of pacing and of
+    /// outages is of the connection under study and not of strangers' flows.
     ///
     /// # Errors
     /// Names that no profile, part of one or plug-in has.

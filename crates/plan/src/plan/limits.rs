@@ -16,11 +16,15 @@ pub(super) const LEAST_MTU: u64 = 576;
 /// The least MTU of a link that IPv6 crosses (RFC 8200 section 5).
 pub(super) const LEAST_IPV6_MTU: u64 = 1280;
 
+/// The most retransmission timeouts in a row: hours with the shortest longest timeout.
+pub(super) const MOST_RETRIES: u16 = 10_000;
+
 /// All of them, by name.
-pub const LIMITS: [(&str, u64); 5] = [
+pub const LIMITS: [(&str, u64); 6] = [
     ("most_clients", MOST_CLIENTS as u64),
     ("most_paths", MOST_PATHS as u64),
     ("most_flows", MOST_FLOWS),
+    ("most_retries", MOST_RETRIES as u64),
     ("least_mtu", LEAST_MTU),
     ("least_ipv6_mtu", LEAST_IPV6_MTU),
 ];

@@ -90,6 +90,8 @@ pub struct Bbr {
     aggregation: Aggregation,
     /// As in 4.14.
     linux_414: bool,
+    /// It looks for the minimum RTT also when the last one grew old during an outage.
+    outage_probe: bool,
 }
 
 impl Bbr {
@@ -100,6 +102,7 @@ impl Bbr {
         let form = parameters.word("form", &["linux-6.18", "linux-4.14"]);
         Box::new(Self {
             linux_414: form == "linux-4.14",
+            outage_probe: parameters.flag("outage_probe", true),
             random,
             mode: Mode::Startup,
             state: CongestionState::Open,

@@ -140,6 +140,8 @@ impl Feedback<'_> {
 #[derive(Debug)]
 pub struct Bbr3 {
     random: RandomStream,
+    /// It looks for the minimum RTT also when the last one grew old during an outage.
+    outage_probe: bool,
     state: State,
     ca_state: CongestionState,
     mss: u32,
@@ -179,11 +181,13 @@ impl Bbr3 {
                 parameters.number_or("ecn_max_rtt_ms", ECN_MAX_RTT_MS, 0.1..=10_000.0, "none");
             Marks::new(max_rtt.map(|ms| Duration::from_secs_f64(ms / 1000.0)))
         });
-        Box::new(Self::new(random, marks))
+        let outage_probe = parameters.flag("outage_probe", true);
+        Box::new(Self { outage_probe, ..Self::new(random, marks) })
     }
 
     fn new(random: RandomStream, marks: Option<Marks>) -> Self {
         Self {
+            outage_probe: true,
             random,
             state: State::Startup,
             ca_state: CongestionState::Open,
@@ -323,6 +327,9 @@ impl CongestionController for Bbr3 {
             self.restore_cwnd(window);
         }
         self.undo.saved &= recovering;
+        if state == CongestionState::Loss {
+            self.min_rtt.on_loss();
+        }
         self.ca_state = state;
     }
 

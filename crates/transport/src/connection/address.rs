@@ -17,6 +17,9 @@ const REPETITIONS: u32 = 3;
 /// The longest wait before the first repetition (`net.mptcp.add_addr_timeout`).
 const ECHO_TIMEOUT: Duration = Duration::from_secs(120);
 
+/// How long after an address has come up joins are tried over it where that is late.
+const LATE_JOIN: Duration = Duration::from_millis(500);
+
 /// The reason "unacceptable performance" of a RST (RFC 8684 section 3.6).
 const REASON_PERFORMANCE: u8 = 5;
 
@@ -194,7 +197,8 @@ impl Connection {
     /// Input: one of our addresses can be used from now on, to reach `candidate.remote`. The path
     /// manager is asked whether to join over it (`mptcp_nl_add_subflow_or_signal_addr`).
     pub fn handle_address_added(&mut self, now: Instant, candidate: Candidate) {
-        let at = now + self.config.stack.join_delay;
+        let wait = if self.config.stack.joins_late { LATE_JOIN } else { Duration::ZERO };
+        let at = now + wait;
         self.addresses.upcoming.push_back((at, candidate));
         self.use_addresses(now);
     }

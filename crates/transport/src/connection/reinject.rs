@@ -5,10 +5,11 @@ use anabranch_units::{Duration, Instant};
 use bytes::Bytes;
 
 use super::{Connection, Event, Mode};
+use crate::config::RTO_MAX_DEFAULT;
 use crate::subflow::Subflow;
-use crate::subflow::rtt::{RTO_MAX, RTO_MIN};
+use crate::subflow::rtt::RTO_MIN;
 
-/// The number of doublings of 200 ms until they are longer than `RTO_MAX`.
+/// The number of doublings of 200 ms until they are longer than the longest timeout of the kernel.
 const RTO_DOUBLINGS: u8 = 10;
 /// `net.mptcp.stale_loss_cnt`.
 const STALE_AFTER: u32 = 4;
@@ -140,7 +141,7 @@ impl Connection {
             if retransmission.again >= MOST_AGAIN {
                 let wait = RTO_MIN * (1 << retransmission.beyond);
                 retransmission.beyond = RTO_DOUBLINGS.min(retransmission.beyond + 1);
-                retransmission.not_before = now + wait.min(RTO_MAX);
+                retransmission.not_before = now + wait.min(RTO_MAX_DEFAULT);
             }
         }
         if self.config.stack.timer_after_push {

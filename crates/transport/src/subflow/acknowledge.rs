@@ -170,11 +170,12 @@ impl Subflow {
         if !PLAIN {
             self.settle_duplicates(removed, &mut flags);
         }
-        let rtt = self.take_rtt(host, now, &flags, &samples);
+        let rtt = self.take_rtt::<PLAIN>(host, now, &flags, &samples);
         let repair = if PLAIN {
             Repair::None
         } else {
-            flags.set_timer |= !flags.una_advanced && self.answers_before_head(&samples);
+            flags.set_timer |=
+                !flags.una_advanced && rtt.is_some() && self.answers_before_head(&samples);
             self.repair_for(host, now, ack, prior, &mut flags, echo)
         };
         let progress = Progress {

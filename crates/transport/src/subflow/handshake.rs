@@ -99,8 +99,9 @@ pub(crate) enum Answered {
 
 impl SynAnswer<'_> {
     /// When the SYN/ACK is to come again that goes out now, after `before` of them.
-    pub(crate) fn due_again(host: &HostModel, now: Instant, before: u32) -> Instant {
-        host.expiry(now, RTO_INITIAL * (1 << before.min(6)))
+    pub(crate) fn due_again(config: &Config, now: Instant, before: u32) -> Instant {
+        let wait = RTO_INITIAL * (1 << before.min(6));
+        config.host.expiry(now, wait.min(config.rto_max))
     }
 
     /// The segment.
@@ -188,7 +189,7 @@ impl Subflow {
         self.send.after_syn();
         let linear = if answering { 0 } else { SYN_LINEAR };
         let wait = RTO_INITIAL * (1 << attempt.saturating_sub(linear).min(6));
-        self.handshake.deadline = host.expiry(now, wait);
+        self.handshake.deadline = host.expiry(now, wait.min(config.rto_max));
         self.handshake.sent_at = now;
         self.handshake.attempts += 1;
         true

@@ -1,11 +1,17 @@
 //! Recovery: proportional rate reduction (RFC 6937; `tcp_cwnd_reduction`), F-RTO (RFC 5682) and
 //! Eifel/DSACK undo (RFC 3522, RFC 4015; `tcp_may_undo`).
 
-use anabranch_units::Instant;
+use std::num::NonZeroU32;
+
+use anabranch_units::{Duration, Instant};
 
 use super::Subflow;
+use super::rtt::timestamp_clock;
 use crate::congestion::{CongestionEvent, CongestionKind, CongestionState, Window, WindowChange};
-use crate::profile::Reduction;
+use crate::profile::{OutageRule, Reduction};
+
+/// What an RTT sample may be longer than it was: timestamps count milliseconds (RFC 7323 section 5.4).
+const CLOCK_ERROR: Duration = Duration::from_millis(2);
 
 /// State of a reduction under way.
 #[derive(Debug, Default)]
@@ -23,10 +29,14 @@ pub(crate) struct Recovery {
     /// Segments that the peer has reported as duplicates (`dsack_dups`).
     pub(super) duplicates: u32,
     /// Timestamp clock at the first retransmission (`retrans_stamp`).
-    pub(crate) retrans_stamp: Option<u32>,
+    pub(crate) retrans_stamp: Option<NonZeroU32>,
     /// F-RTO is deciding whether the timeout was spurious.
     pub(crate) frto: bool,
     pub(crate) consecutive_timeouts: u32,
+    /// The timestamp clock at the last timeout.
+    last_timeout: u32,
+    /// There were two timeouts in a row, and the loss is not repaired yet.
+    pub(super) silent: bool,
     /// The peer took back what it had reported, and that is being repaired (`is_sack_reneg`).
     pub(crate) reneged: bool,
     /// `snd_nxt` when the tail loss probe went out.
@@ -72,6 +82,19 @@ impl Recovery {
         self.prior_ssthresh = current_ssthresh;
     }
 
+    /// A timeout: the second in a row tells that the path was silent.
+    pub(super) fn on_timeout(&mut self, now: Instant) {
+        self.consecutive_timeouts += 1;
+        self.last_timeout = timestamp_clock(now);
+        self.silent |= self.consecutive_timeouts >= 2;
+    }
+
+    /// An RTT sample that ends now reaches back before the last timeout, by more than the clock's error.
+    pub(super) fn outlasts_timeout(&self, now: Instant, rtt: Duration) -> bool {
+        let since = timestamp_clock(now).wrapping_sub(self.last_timeout);
+        rtt > Duration::from_millis(since.into()) + CLOCK_ERROR
+    }
+
     /// `tcp_init_undo`.
     pub(crate) fn init_undo(&mut self, una: u64, retrans_out: u32) {
         self.undo_marker = Some(una);
@@ -88,7 +111,7 @@ impl Recovery {
     pub(crate) fn on_retransmit(&mut self, clock: u32) {
         self.undo_retrans = self.undo_retrans.max(0) + 1;
         if self.retrans_stamp.is_none() {
-            self.retrans_stamp = Some(clock);
+            self.retrans_stamp = NonZeroU32::new(clock);
         }
     }
 
@@ -114,7 +137,7 @@ impl Recovery {
     /// (`tcp_packet_delayed`).
     fn original_answered(&self, echo: Option<u32>) -> bool {
         let echoed = self.undo_marker.and(self.retrans_stamp).zip(echo);
-        echoed.is_some_and(|(stamp, echo)| (echo.wrapping_sub(stamp) as i32) < 0)
+        echoed.is_some_and(|(stamp, echo)| (echo.wrapping_sub(stamp.get()) as i32) < 0)
     }
 }
 
@@ -365,7 +388,9 @@ impl Subflow {
     /// `tcp_process_loss`: after a timeout, with F-RTO (RFC 5682).
     fn answer_in_loss(&mut self, now: Instant, flags: &mut AckFlags, echo: Option<u32>) -> Repair {
         let recovered = self.send.una() >= self.recovery.high_seq;
-        if flags.una_advanced && self.recovery.may_undo(echo) {
+        if self.follows_outage(flags) {
+            self.recovery.frto = false;
+        } else if flags.una_advanced && self.recovery.may_undo(echo) {
             self.undo_timeout(now);
             return Repair::None;
         }
@@ -396,6 +421,18 @@ impl Subflow {
             self.count_duplicate(flags);
         }
         Repair::Lost
+    }
+
+    /// Returns whether an acknowledgement is taken as one after an outage. It then says nothing about the timeout:
+    /// that it covers what was never sent again only shows that acknowledgements were lost.
+    pub(super) fn follows_outage(&self, flags: &AckFlags) -> bool {
+        match self.stack.outage {
+            OutageRule::Kernel => false,
+            OutageRule::Dsack if self.agreed.sack_permitted => {
+                flags.dsack && self.ca_state == CongestionState::Loss
+            }
+            _ => self.recovery.silent,
+        }
     }
 
     /// `tcp_try_undo_loss`.

@@ -6,8 +6,8 @@ use anabranch_units::{Duration, Instant};
 use super::Subflow;
 use super::recovery::{AckFlags, Repair};
 use super::rtt::timestamp_clock;
-use super::rtt::{RTO_INITIAL, RTO_MAX};
-use crate::config::HostModel;
+use super::rtt::{RTO_INITIAL, RTO_MIN};
+use crate::config::{Config, HostModel, RTO_MAX_DEFAULT};
 use crate::congestion::{CongestionEvent, CongestionKind, CongestionState, WindowChange};
 use crate::profile::LossDetection;
 
@@ -17,20 +17,33 @@ const SINGLE_SEGMENT_EXTRA: Duration = Duration::from_millis(200);
 /// The least time for which the peer may leave what it reported unacknowledged (`tcp_check_sack_reneging`).
 const RENEGING_MIN: Duration = Duration::from_millis(10);
 
-/// The time for which retransmissions go on, ms: 15 of them that double from 200 ms to 120 s (`tcp_retries2`,
-/// `tcp_model_timeout`; RFC 9293 section 3.8.3, R2).
-const PATIENCE_MS: u32 = 924_600;
-/// Window probes without an answer that end a subflow (`tcp_probe_timer`).
-const PROBES: u32 = 15;
-/// The same two where nobody waits for the subflow any more: 8 that double from 200 ms
-/// (`tcp_orphan_retries`).
-const ORPHAN: (u32, u32) = (102_200, 8);
-/// The same two once timeouts are `RTO_MAX` long: the time of one of 200 ms, and no probe.
-const SLOW_ORPHAN: (u32, u32) = (200, 0);
+/// Retransmissions in a row that end a subflow, and window probes without an answer (`net.ipv4.tcp_retries2`;
+/// RFC 9293 section 3.8.3, R2).
+const RETRIES: u16 = 15;
+/// The same where nobody waits for the subflow any more (`tcp_orphan_retries`).
+const ORPHAN_RETRIES: u16 = 8;
 
 /// The time for which the peer's FIN is waited for once ours is acknowledged and nobody waits for the subflow any
 /// more (`net.ipv4.tcp_fin_timeout`, `tcp_fin_time`).
 const FIN_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The time that so many retransmissions last which double from 200 ms up to `longest` (`tcp_model_timeout`).
+fn time_of_retries(retries: u16, longest: Duration) -> Duration {
+    let doublings = (longest.as_nanos() / RTO_MIN.as_nanos()).max(1).ilog2() as u16;
+    let doubled = RTO_MIN * ((2 << retries.min(doublings)) - 1);
+    doubled + longest * u64::from(retries.saturating_sub(doublings))
+}
+
+/// The retransmissions in a row that end a subflow, as configured: without a number as many as last no shorter than
+/// 15 with the longest timeout of the kernel.
+fn retries(config: &Config) -> u16 {
+    let usual = time_of_retries(RETRIES, RTO_MAX_DEFAULT);
+    let missing = || {
+        let short = usual.saturating_sub(time_of_retries(RETRIES, config.rto_max));
+        RETRIES + short.as_nanos().div_ceil(config.rto_max.as_nanos()) as u16
+    };
+    config.retries.unwrap_or_else(missing)
+}
 
 /// What the timer waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,19 +66,20 @@ pub(crate) struct Timer {
     due: Instant,
     /// Window probes since the peer was last heard (`icsk_probes_out`).
     probes: u32,
+    /// Retransmissions in a row, or window probes, that end the subflow.
+    retries: u16,
     /// New data has set it to a loss probe, and since then nothing was heard or sent again: more that leaves in the
     /// same instant would set the same.
     renewed: bool,
 }
 
-impl Default for Timer {
-    fn default() -> Self {
-        let (at, due) = (Instant::FAR_FUTURE, Instant::ZERO);
-        Self { pending: None, at, due, probes: 0, renewed: false }
-    }
-}
-
 impl Timer {
+    /// One that waits for nothing.
+    pub(super) fn new(config: &Config) -> Self {
+        let (at, due) = (Instant::FAR_FUTURE, Instant::ZERO);
+        Self { pending: None, at, due, probes: 0, retries: retries(config), renewed: false }
+    }
+
     /// When it fires; far future for never.
     pub(crate) fn at(&self) -> Instant {
         self.at
@@ -207,25 +221,28 @@ impl Subflow {
                 // section 3.8.6, SHLD-17; `tcp_rtx_probe0_timed_out`). An orphan ends like any other (`SOCK_DEAD` in
                 // `tcp_retransmit_timer`).
                 let closed = self.send.window() == 0 && !self.is_orphan();
-                if closed && now.since(self.last_ack_at) <= RTO_MAX * 2 {
+                if closed && now.since(self.last_ack_at) <= self.rtt.rto_max() * 2 {
                     return false;
                 }
                 let clock = timestamp_clock(now);
-                let since = self.recovery.retrans_stamp.map(|stamp| clock.wrapping_sub(stamp));
-                since.is_some_and(|ms| ms >= self.patience().0)
+                let since =
+                    self.recovery.retrans_stamp.map(|stamp| clock.wrapping_sub(stamp.get()));
+                let longest = time_of_retries(self.patience(), self.rtt.rto_max());
+                since.is_some_and(|ms| u64::from(ms) >= longest.as_millis())
             }
-            Pending::WindowProbe => self.timer.probes >= self.patience().1,
+            Pending::WindowProbe => self.timer.probes >= u32::from(self.patience()),
             Pending::PeersFin => true,
             _ => false,
         }
     }
 
-    /// The longest time of retransmissions in ms, and the number of window probes.
-    fn patience(&self) -> (u32, u32) {
+    /// The number of retransmissions in a row, or of window probes, that ends the subflow: none for an orphan whose
+    /// timeouts are as long as they get.
+    fn patience(&self) -> u16 {
         match self.is_orphan() {
-            false => (PATIENCE_MS, PROBES),
-            true if self.rtt.rto() < RTO_MAX => ORPHAN,
-            true => SLOW_ORPHAN,
+            false => self.timer.retries,
+            true if self.rtt.rto() < self.rtt.rto_max() => ORPHAN_RETRIES,
+            true => 0,
         }
     }
 
@@ -283,7 +300,7 @@ impl Subflow {
         }
         self.enter_loss(now);
         self.totals.timeouts += 1;
-        self.recovery.consecutive_timeouts += 1;
+        self.recovery.on_timeout(now);
         self.rtt.back_off();
         self.send.force_retransmit = true;
         self.timer.arm(host, now, Pending::Timeout, self.rtt.rto());
@@ -364,6 +381,7 @@ impl Subflow {
     pub(crate) fn set_state(&mut self, now: Instant, state: CongestionState) {
         self.ca_state = state;
         self.timer.review();
+        self.recovery.silent &= state == CongestionState::Loss;
         // Timeouts in a row are one loss (`mptcp_olia_set_state`).
         if state >= CongestionState::Cwr && self.recovery.consecutive_timeouts == 0 {
             self.loss_interval.on_loss(self.totals.bytes_acked);

@@ -3,12 +3,10 @@
 
 use anabranch_units::{Duration, Instant};
 
-use crate::config::HostModel;
+use crate::config::{HostModel, RTO_MAX_DEFAULT};
 
 /// Linux's `TCP_RTO_MIN`.
 pub(crate) const RTO_MIN: Duration = Duration::from_millis(200);
-/// Linux's `TCP_RTO_MAX`.
-pub(crate) const RTO_MAX: Duration = Duration::from_secs(120);
 /// Linux's `TCP_TIMEOUT_INIT` (RFC 6298 section 2.1).
 pub(crate) const RTO_INITIAL: Duration = Duration::from_secs(1);
 /// Linux's `TCP_TIMEOUT_FALLBACK` (RFC 6298 section 5.7).
@@ -30,11 +28,20 @@ pub(crate) struct RttEstimator {
     min_rtt: Option<Duration>,
     min_rtt_at: Instant,
     rto: Duration,
-    backoff: u32,
+    backoff: u8,
+    /// The longest timeout, ms.
+    rto_max: u32,
 }
 
 impl Default for RttEstimator {
     fn default() -> Self {
+        Self::new(RTO_MAX_DEFAULT)
+    }
+}
+
+impl RttEstimator {
+    /// One without a sample, whose timeouts are `rto_max` long at most.
+    pub(crate) fn new(rto_max: Duration) -> Self {
         Self {
             srtt8: 0,
             mdev4: 0,
@@ -45,11 +52,10 @@ impl Default for RttEstimator {
             min_rtt_at: Instant::ZERO,
             rto: RTO_INITIAL,
             backoff: 0,
+            rto_max: rto_max.as_millis() as u32,
         }
     }
-}
 
-impl RttEstimator {
     /// Takes one sample; `una` and `nxt` are the sender's positions.
     #[inline(always)]
     pub(crate) fn sample(&mut self, host: &HostModel, rtt: Duration, una: u64, nxt: u64) {
@@ -87,14 +93,14 @@ impl RttEstimator {
             }
         }
         let rto = Duration::from_micros(self.srtt8 / 8 + self.rttvar4);
-        self.rto = host.ticks(rto).min(RTO_MAX);
+        self.rto = host.ticks(rto).min(self.rto_max());
         self.backoff = 0;
     }
 
     /// The handshake measured nothing, most likely for a retransmission: the first timeout is long
     /// until a sample comes (`tcp_init_metrics`).
     pub(crate) fn distrust(&mut self) {
-        self.rto = RTO_FALLBACK;
+        self.rto = RTO_FALLBACK.min(self.rto_max());
     }
 
     /// Feeds the windowed minimum.
@@ -133,12 +139,17 @@ impl RttEstimator {
             return self.rto;
         }
         let factor = 1u64 << self.backoff.min(20);
-        (self.rto * factor).min(RTO_MAX)
+        (self.rto * factor).min(self.rto_max())
+    }
+
+    /// The longest timeout.
+    pub(crate) fn rto_max(&self) -> Duration {
+        Duration::from_millis(self.rto_max.into())
     }
 
     /// Doubles the timeout (RFC 6298 section 5.5).
     pub(crate) fn back_off(&mut self) {
-        self.backoff += 1;
+        self.backoff = self.backoff.saturating_add(1);
     }
 
     /// Forgets the back-off: new data was acknowledged.

@@ -21,6 +21,7 @@ mod mapping;
 mod mp_capable;
 mod mp_join;
 mod options;
+mod outage;
 mod pacing;
 mod parked;
 mod path_mtu;

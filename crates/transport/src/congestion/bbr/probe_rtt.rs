@@ -3,7 +3,7 @@
 use anabranch_units::{Duration, Instant};
 
 use super::{Bbr, MIN_CWND, Mode};
-use crate::congestion::{AckSample, Window};
+use crate::congestion::{AckSample, CongestionState, Window};
 
 /// The age at which the least RTT is looked for anew (`bbr_min_rtt_win_sec`).
 const MIN_RTT_WINDOW: Duration = Duration::from_secs(10);
@@ -14,7 +14,13 @@ impl Bbr {
     /// `bbr_update_min_rtt`, with the visit to `ProbeRtt` when it has grown old. An acknowledgement
     /// that may have been delayed can lower the minimum, but not take the place of an old one.
     pub(super) fn update_min_rtt(&mut self, ack: &AckSample<'_>, window: &mut Window) {
-        let expired = ack.coarse_now > self.min_rtt_at + MIN_RTT_WINDOW;
+        let mut expired = ack.coarse_now > self.min_rtt_at + MIN_RTT_WINDOW;
+        let lost = [self.previous_state, self.state].contains(&CongestionState::Loss);
+        if expired && lost && !self.outage_probe && self.min_rtt.is_some() {
+            // The path was silent: nothing was seen of its delay, which is looked for later.
+            self.min_rtt_at = ack.coarse_now;
+            expired = false;
+        }
         if let Some(rtt) = ack.rtt
             && (expired && (!ack.maybe_delayed || self.linux_414)
                 || self.min_rtt.is_none_or(|min| rtt < min || (self.linux_414 && rtt == min)))

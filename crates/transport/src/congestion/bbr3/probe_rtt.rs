@@ -3,7 +3,7 @@
 use anabranch_units::{Duration, Instant};
 
 use super::{Bandwidth, Bbr3, MIN_PIPE, State};
-use crate::congestion::{AckSample, Window};
+use crate::congestion::{AckSample, CongestionState, Window};
 
 /// The time for which a minimum RTT holds (`MinRTTFilterLen`).
 const MIN_RTT_WINDOW: Duration = Duration::from_secs(10);
@@ -21,6 +21,8 @@ pub(super) struct MinRtt {
     recent: Option<Duration>,
     recent_at: Instant,
     expired: bool,
+    /// The subflow was in Loss at the last acknowledgement, or has been since.
+    lost: bool,
     /// When the visit under way may end (`probe_rtt_done_stamp`).
     done: Option<Instant>,
     round_done: bool,
@@ -32,6 +34,21 @@ impl MinRtt {
         *self = Self { min: rtt, at: now, recent: rtt, recent_at: now, ..Self::default() };
     }
 
+    /// A retransmission timeout.
+    pub(super) fn on_loss(&mut self) {
+        self.lost = true;
+    }
+
+    /// The path was silent: nothing was seen of its delay, and what grew old meanwhile counts as new.
+    fn keep(&mut self, now: Instant) {
+        if self.recent.is_some() && now > self.recent_at + INTERVAL {
+            self.recent_at = now;
+        }
+        if self.min.is_some() && now > self.at + MIN_RTT_WINDOW {
+            self.at = now;
+        }
+    }
+
     pub(super) fn get(&self) -> Option<Duration> {
         self.min
     }
@@ -41,6 +58,10 @@ impl Bbr3 {
     /// `UpdateMinRTT`.
     pub(super) fn update_min_rtt(&mut self, ack: &AckSample<'_>) {
         let (filter, now) = (&mut self.min_rtt, ack.now);
+        let lost = std::mem::replace(&mut filter.lost, self.ca_state == CongestionState::Loss);
+        if lost && !self.outage_probe {
+            filter.keep(now);
+        }
         filter.expired = now > filter.recent_at + INTERVAL;
         let renews = filter.expired && !ack.maybe_delayed;
         if let Some(rtt) = ack.rtt

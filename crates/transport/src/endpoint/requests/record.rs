@@ -174,7 +174,7 @@ impl SynRecord {
             return Instant::FAR_FUTURE;
         };
         let sent_at = self.sent_at(seen);
-        let again = SynAnswer::due_again(&config.host, sent_at, before);
+        let again = SynAnswer::due_again(config, sent_at, before);
         let waited = Duration::from_millis(self.waited_when_sent());
         again.min(sent_at + patience.saturating_sub(waited))
     }

@@ -45,7 +45,7 @@ impl Subflow {
 
     /// `tcp_ack_update_rtt`: feeds the estimator; returns the RTT a controller may use.
     #[inline(always)]
-    pub(super) fn take_rtt(
+    pub(super) fn take_rtt<const PLAIN: bool>(
         &mut self,
         host: &HostModel,
         now: Instant,
@@ -77,6 +77,11 @@ impl Subflow {
             ca_rtt = ca_rtt.or(from_echo);
         }
         let rtt = rtt?;
+        if !PLAIN && self.follows_outage(flags) && self.recovery.outlasts_timeout(now, rtt) {
+            // It measures the outage. But the path answers: timeouts start from the RTT again.
+            self.rtt.reset_backoff();
+            return None;
+        }
         if let Some(sample) = ca_rtt {
             self.rtt.observe_min(now, sample);
         }

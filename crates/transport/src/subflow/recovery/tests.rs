@@ -148,7 +148,7 @@ fn undo_counts_retransmissions_and_their_duplicates() {
     assert!(!recovery.all_duplicates(), "nothing was retransmitted");
     recovery.on_retransmit(5);
     recovery.on_retransmit(6);
-    assert_eq!(recovery.retrans_stamp, Some(5), "of the first");
+    assert_eq!(recovery.retrans_stamp, NonZeroU32::new(5), "of the first");
     recovery.on_dsack(1000, 1);
     assert_eq!(recovery.undo_retrans, 2, "before the reduction began");
     recovery.on_dsack(1001, 1);

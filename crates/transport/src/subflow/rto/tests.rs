@@ -189,7 +189,7 @@ fn patience_ends_after_fifteen_probes_or_924_seconds() {
         let (mut subflow, _) = super::super::fixture::subflow();
         send(&mut subflow, at(0), 1000);
         subflow.recovery.consecutive_timeouts = 5;
-        subflow.recovery.retrans_stamp = Some(timestamp_clock(at(1000)));
+        subflow.recovery.retrans_stamp = std::num::NonZeroU32::new(timestamp_clock(at(1000)));
         subflow.timer.arm(&exact(), at(0), Pending::Timeout, ms(300));
         assert_eq!(subflow.fire_timer(&exact(), at(1000 + elapsed)), goes_on);
         subflow.recovery.consecutive_timeouts = 0;

@@ -211,6 +211,30 @@ fn minimums_are_too_old_after_more_than_their_time() {
     }
 }
 
+/// After an outage the minimum from before it counts for its time once more, if that is asked for.
+#[test]
+fn a_minimum_is_kept_over_an_outage() {
+    for (probe, outage, kept) in [(false, true, true), (true, true, false), (false, false, false)] {
+        let mut bench = Bench::in_state(State::Cruise);
+        bench.cc.outage_probe = probe;
+        bench.cc.probe.wait = Duration::from_secs(100);
+        if outage {
+            // It may be over with the acknowledgement that tells of it.
+            bench.cc.on_state(bench.now, CongestionState::Loss, &mut bench.window);
+            bench.cc.on_state(bench.now, CongestionState::Open, &mut bench.window);
+        }
+        let said = Said { rtt: RTT * 2, in_flight: 500, ..WITHIN };
+        bench.now = Instant::ZERO + Duration::from_secs(120);
+        bench.hear(said);
+        assert_eq!(bench.cc.min_rtt.get() == Some(RTT), kept, "{probe} {outage}");
+        assert_eq!(bench.cc.state != State::ProbeRtt, kept, "{probe} {outage}");
+        // For once: six seconds later it is too old.
+        bench.now = Instant::ZERO + Duration::from_secs(126);
+        bench.hear(said);
+        assert_eq!(bench.cc.state, State::ProbeRtt, "{probe} {outage}");
+    }
+}
+
 /// An acknowledgement without a rate begins no round, and leaves what idleness spares.
 #[test]
 fn what_delivers_nothing_changes_no_model() {
