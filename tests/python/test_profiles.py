@@ -69,13 +69,93 @@ def test_unknown_names_are_refused_with_the_nearest(transport, message, hint):
     assert hint in fault.hint
 
 
+def outages(**transport):
+    found = plan(**transport)["transport"]
+    return {key: found.get(key) for key in ("outage", "rto_max_ns", "retries")}
+
+
+def test_a_preset_sets_what_the_scenario_leaves_out():
+    found = plan(preset="video")["transport"]
+    assert '"name":"min-rtt-0.9x"' in found["scheduler"]
+    assert '"name":"bbr3"' in found["congestion"]
+    assert outages(preset="video") == {"outage": "dsack", "rto_max_ns": 10**9, "retries": None}
+    kept = plan(preset="video", congestion="cubic", stack={"outage": "kernel", "rack": False})["transport"]
+    assert '"name":"cubic"' in kept["congestion"]
+    assert kept["stack"] == {"rack": False}
+    assert "outage" not in kept
+    assert kept["rto_max_ns"] == 10**9
+
+
+def test_a_preset_takes_precedence_over_the_profile():
+    assert '"name":"bbr3"' in plan(preset="video", profile="mptcp-0.94")["transport"]["congestion"]
+    papers = plan(preset="video", profile="mptcp-0.94")["transport"]
+    assert papers["receive_buffer_initial"] == 87_380
+
+
+def test_the_kernels_rules_leave_no_trace_in_the_plan():
+    assert plan() == plan(preset="kernel", stack={"outage": "kernel"})
+    assert outages() == {"outage": None, "rto_max_ns": None, "retries": None}
+
+
+@pytest.mark.parametrize(
+    ("transport", "warned"),
+    [
+        ({"rto_max": "1 s"}, "transport.rto_max"),
+        ({"retries": 30}, "transport.retries"),
+        ({"rto_max": "1 s", "retries": 30}, None),
+        ({"preset": "video"}, None),
+        ({"preset": "video", "retries": 30}, None),
+        ({"preset": "video", "rto_max": "2 s"}, "transport.rto_max"),
+    ],
+)
+def test_one_of_longest_timeout_and_retries_alone_is_warned_about(transport, warned):
+    found = loading.load(scenario(**transport)).warnings
+    assert [fault.key for fault in found] == ([] if warned is None else [warned])
+
+
+@pytest.mark.parametrize(
+    ("transport", "message"),
+    [
+        ({"rto_max": "0.9 s"}, "must be at least 1 s"),
+        ({"rto_max": "121 s"}, "must be at most 2 min"),
+        ({"retries": 0, "rto_max": "1 s"}, "must be at least 1"),
+        ({"stack": {"outage": "dsak"}}, "unknown outage"),
+        ({"preset": "vido"}, "unknown preset"),
+    ],
+)
+def test_values_that_linux_does_not_have_are_refused(transport, message):
+    with pytest.raises(ScenarioError) as caught:
+        loading.load(scenario(**transport))
+    assert message in caught.value.faults[0].message
+
+
+@pytest.mark.module
+def test_a_path_that_returns_is_found_within_the_longest_timeout():
+    # The only path is silent from 2 to 22 s. Timeouts that double from 0.3 s come at about 3, 4, 6, 10, 18 and 34 s.
+    silent = {"path": "wifi", "kind": "silent", "at": "2 s", "lasting": "20 s"}
+    one = {
+        **TWO,
+        "paths": TWO["paths"][:1],
+        "application": {"kind": "bulk", "bytes": "4 MB"},
+        "handoffs": [silent],
+    }
+    ended = {
+        name: anabranch.run({**one, "transport": {"preset": name, "congestion": "cubic"}}).duration_s
+        for name in ("kernel", "video")
+    }
+    # 4 MB at 5 Mb/s take 6.4 s: 26.4 s with the silence. The last timeout is at most a second old, and slow start
+    # begins again.
+    assert 26.4 < ended["video"] < 28.4
+    assert ended["kernel"] > 30
+
+
 @pytest.mark.module
 def test_the_simulator_has_the_profiles_and_parts_that_scenarios_name():
     from anabranch import plugins
 
     known = plugins.catalogue()
     assert tuple(known.profiles) == typing.get_args(ProfileName)
-    assert tuple(known.parts) == tuple(Stack.model_fields)
+    assert {*known.parts} == {*Stack.model_fields} - {"outage"}
 
 
 @pytest.mark.module

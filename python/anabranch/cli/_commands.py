@@ -32,6 +32,7 @@ class Given:
     scenario: str
     scheduler: str | None = None
     congestion: str | None = None
+    preset: str | None = None
     seed: int | None = None
     set: tuple[str, ...] = ()
     #: What an option of the command's own sets; `set` goes over it.
@@ -45,6 +46,7 @@ class Given:
             ("seed", self.seed, "--seed"),
             ("transport.scheduler", self.scheduler, "--scheduler"),
             ("transport.congestion", self.congestion, "--congestion"),
+            ("transport.preset", self.preset, "--preset"),
         )
         last = [
             Override(key=key, value=value, origin=f"{option} {value}")

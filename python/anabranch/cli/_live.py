@@ -13,7 +13,7 @@ import typer
 
 from anabranch.cli import _console
 from anabranch.cli._console import guarded
-from anabranch.cli._options import Congestion, Json, Scenario, Scheduler, Set, rooted
+from anabranch.cli._options import Congestion, Json, Preset, Scenario, Scheduler, Set, rooted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -56,6 +56,7 @@ def live(
     application: Asked = None,
     scheduler: Scheduler = None,
     congestion: Congestion = None,
+    preset: Preset = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of the links' draws.")] = None,
     set_: Set = None,
     as_json: Json = False,
@@ -89,6 +90,7 @@ def live(
         scenario=scenario,
         scheduler=scheduler,
         congestion=congestion,
+        preset=preset,
         seed=seed,
         set=tuple(set_ or ()),
         first=tuple(_asked(application, set_ or ())),

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from anabranch.cli._console import guarded
-from anabranch.cli._options import Congestion, Json, JsonArray, Scenario, Scheduler, Seed, Set
+from anabranch.cli._options import Congestion, Json, JsonArray, Preset, Scenario, Scheduler, Seed, Set
 from anabranch.errors import Fault, InputError
 
 Workers = Annotated[int | None, typer.Option(min=1, help="Processes (default: one a core).")]
@@ -53,6 +53,7 @@ def compare(
     scenario: Scenario,
     scheduler: Scheduler = None,
     congestion: Congestion = None,
+    preset: Preset = None,
     seed: Seed = None,
     set_: Set = None,
     trials: Annotated[
@@ -77,7 +78,12 @@ def compare(
     from anabranch.cli import _commands, _compare, _sweep
 
     given = _commands.Given(
-        scenario=scenario, scheduler=scheduler, congestion=congestion, seed=seed, set=tuple(set_ or ())
+        scenario=scenario,
+        scheduler=scheduler,
+        congestion=congestion,
+        preset=preset,
+        seed=seed,
+        set=tuple(set_ or ()),
     )
     how = _sweep.How(workers=workers, dask=None, shard=None, out=out)
     _compare.compare(given, trials=trials, how=how, report=report, as_json=as_json)

@@ -12,6 +12,7 @@ from anabranch.cli._options import (
     Congestion,
     Json,
     JsonArray,
+    Preset,
     RunNumber,
     Scenario,
     Scheduler,
@@ -30,6 +31,7 @@ def run(
     scenario: Scenario,
     scheduler: Scheduler = None,
     congestion: Congestion = None,
+    preset: Preset = None,
     seed: Seed = None,
     run: RunNumber = 0,
     set_: Set = None,
@@ -51,7 +53,12 @@ def run(
     from anabranch.cli import _commands
 
     given = _commands.Given(
-        scenario=scenario, scheduler=scheduler, congestion=congestion, seed=seed, set=tuple(set_ or ())
+        scenario=scenario,
+        scheduler=scheduler,
+        congestion=congestion,
+        preset=preset,
+        seed=seed,
+        set=tuple(set_ or ()),
     )
     files = _commands.Files(report=report, pcapng=pcapng, p1203=p1203)
     _commands.run(given, run=run, as_json=as_json, files=files)
@@ -61,6 +68,7 @@ def check(
     scenario: Scenario,
     scheduler: Scheduler = None,
     congestion: Congestion = None,
+    preset: Preset = None,
     set_: Set = None,
     plan: Annotated[
         bool, typer.Option("--plan", help="Print the plan: what the simulator would be given.")
@@ -75,7 +83,7 @@ def check(
     from anabranch.cli import _commands
 
     given = _commands.Given(
-        scenario=scenario, scheduler=scheduler, congestion=congestion, set=tuple(set_ or ())
+        scenario=scenario, scheduler=scheduler, congestion=congestion, preset=preset, set=tuple(set_ or ())
     )
     _commands.check(given, show_plan=plan)
 
@@ -140,6 +148,7 @@ def demo(
     scenario: Annotated[str, typer.Option(help="The scenario to show.")] = "two-paths",
     scheduler: Scheduler = None,
     congestion: Congestion = None,
+    preset: Preset = None,
     seed: Seed = None,
     set_: Set = None,
 ) -> None:
@@ -152,7 +161,12 @@ def demo(
     from anabranch.cli import _commands, _demo
 
     given = _commands.Given(
-        scenario=scenario, scheduler=scheduler, congestion=congestion, seed=seed, set=tuple(set_ or ())
+        scenario=scenario,
+        scheduler=scheduler,
+        congestion=congestion,
+        preset=preset,
+        seed=seed,
+        set=tuple(set_ or ()),
     )
     _demo.demo(given, report=report)
 

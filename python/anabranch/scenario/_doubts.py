@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from anabranch.scenario import profiles
+
 if TYPE_CHECKING:
     from anabranch.errors import Fault
     from anabranch.scenario._faults import Source
 
 
 def retries(source: Source) -> list[Fault]:
-    """Return a warning if the longest timeout is given without the number of retries, or the other way round."""
+    """Return a warning if the longest timeout is given without the number of retries, or vice versa."""
     given = source.raw.get("transport")
     if not isinstance(given, dict) or ("rto_max" in given) == ("retries" in given):
+        return []
+    if "retries" in given and "rto_max" in profiles.preset(given.get("preset")):
         return []
     if "rto_max" in given:
         message = "given without retries, so a connection lasts as long as with 120 s"

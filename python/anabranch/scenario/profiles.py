@@ -70,13 +70,15 @@ def with_defaults(raw: object) -> object:
     transport = raw.get("transport") if isinstance(raw, dict) else None
     if not isinstance(raw, dict) or not isinstance(transport, dict):
         return raw
-    with_preset = _filled(transport, _named(PRESETS, transport.get("preset")))
-    return _filled({**raw, "transport": with_preset}, _named(_DEFAULTS, transport.get("profile")))
+    with_preset = _filled(transport, preset(transport.get("preset")))
+    profile = transport.get("profile")
+    defaults = _DEFAULTS.get(profile, {}) if isinstance(profile, str) else {}
+    return _filled({**raw, "transport": with_preset}, defaults)
 
 
-def _named(known: Mapping[str, Mapping[str, Any]], name: object) -> Mapping[str, Any]:
-    """Return the defaults of a name; none if there is no such name, which is refused later."""
-    return known.get(name, {}) if isinstance(name, str) else {}
+def preset(name: object) -> Mapping[str, Any]:
+    """Return what a preset sets in `[transport]`; nothing for an unknown name, which is refused later."""
+    return PRESETS.get(name, {}) if isinstance(name, str) else {}
 
 
 def _filled(table: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
