@@ -1,8 +1,8 @@
 //! Background flows of a plan: plain TCP and datagrams over links of their own choice, beside the clients.
 
 use anabranch_plugin::{PluginChoice, Registry};
-use anabranch_transport::Config;
 use anabranch_transport::congestion;
+use anabranch_transport::{Config, Stack};
 use anabranch_units::{Duration, Seed};
 use serde::Deserialize;
 
@@ -158,7 +158,8 @@ impl CrossPlan {
     /// # Errors
     /// Names that no profile, part of one or plug-in has.
     pub fn config(&self, plan: &Plan, registry: &Registry) -> Result<Config, PlanError> {
-        let stack = plan.transport.mechanisms()?; // checked before: the clients' connections have the same
+        // Checked before: the clients' connections have the same.
+        let stack = Stack { outage_probe: true, ..plan.transport.mechanisms()? };
         let congestion = self.controller()?.unwrap_or_else(|| Config::default().congestion);
         let config = Config {
             multipath: false,
