@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import typing
 
 import pytest
+from typer.testing import CliRunner
 
 import anabranch
+from anabranch.cli._app import app
 from anabranch.errors import ScenarioError
 from anabranch.scenario import load as loading
 from anabranch.scenario import plan as plans
@@ -84,6 +87,21 @@ def test_a_preset_sets_what_the_scenario_leaves_out():
     assert kept["stack"] == {"rack": False}
     assert "outage" not in kept
     assert kept["rto_max_ns"] == 10**9
+
+
+@pytest.mark.module
+def test_a_preset_of_the_command_line_replaces_the_keys_of_the_scenario():
+    def planned(*options):
+        return json.loads(CliRunner().invoke(app, ["check", "two-paths", "--plan", *options]).stdout)[
+            "transport"
+        ]
+
+    # The scenario itself says scheduler = "linux".
+    found = planned("--preset", "video")
+    assert (found["scheduler"], found["rto_max_ns"]) == ('{"name":"min-rtt-0.9x"}', 10**9)
+    assert planned("--set", "transport.preset=video")["scheduler"] == '{"name":"linux"}'
+    found = planned("--preset", "video", "--scheduler", "blest", "--set", "transport.congestion=bbr")
+    assert (found["scheduler"], found["congestion"]) == ('{"name":"blest"}', '{"name":"bbr"}')
 
 
 def test_a_preset_takes_precedence_over_the_profile():

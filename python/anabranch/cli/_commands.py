@@ -46,14 +46,24 @@ class Given:
             ("seed", self.seed, "--seed"),
             ("transport.scheduler", self.scheduler, "--scheduler"),
             ("transport.congestion", self.congestion, "--congestion"),
-            ("transport.preset", self.preset, "--preset"),
         )
         last = [
             Override(key=key, value=value, origin=f"{option} {value}")
             for key, value, option in named
             if value is not None
         ]
-        return [*self.first, *map(parse_assignment, self.set), *last]
+        return [*self.first, *self._preset(), *map(parse_assignment, self.set), *last]
+
+    def _preset(self) -> list[Override]:
+        """Return the preset's keys, which replace the scenario's own."""
+        from anabranch.scenario._overrides import Override
+        from anabranch.scenario.profiles import preset_keys
+
+        if self.preset is None:
+            return []
+        origin = f"--preset {self.preset}"
+        keys = {"preset": self.preset, **preset_keys(self.preset)}
+        return [Override(key=f"transport.{key}", value=value, origin=origin) for key, value in keys.items()]
 
     def load(self) -> Loaded:
         """Return the validated scenario."""

@@ -16,7 +16,8 @@ def retries(source: Source) -> list[Fault]:
     given = source.raw.get("transport")
     if not isinstance(given, dict) or ("rto_max" in given) == ("retries" in given):
         return []
-    if "retries" in given and "rto_max" in profiles.preset(given.get("preset")):
+    of_preset = profiles.preset(given.get("preset")).get("rto_max")
+    if of_preset is not None and given.get("rto_max", of_preset) == of_preset:
         return []
     if "rto_max" in given:
         message = "given without retries, so a connection lasts as long as with 120 s"

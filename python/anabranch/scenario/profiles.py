@@ -81,6 +81,15 @@ def preset(name: object) -> Mapping[str, Any]:
     return PRESETS.get(name, {}) if isinstance(name, str) else {}
 
 
+def preset_keys(name: str) -> dict[str, Any]:
+    """Return the same under dotted keys."""
+    keys: dict[str, Any] = {}
+    for key, value in preset(name).items():
+        inner = value if isinstance(value, dict) else {"": value}
+        keys |= {f"{key}.{part}".rstrip("."): one for part, one in inner.items()}
+    return keys
+
+
 def _filled(table: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
     """Return a table with defaults where it has no key; tables within it are filled in turn."""
     filled = dict(table)
