@@ -14,7 +14,7 @@ from anabranch.cli._app import app
 from anabranch.errors import InputError
 from anabranch.results import paired, versus
 from anabranch.results.worlds import by_pair
-from anabranch.study import draws, read_worlds, runner, sweep, templates
+from anabranch.study import drawn, draws, read_worlds, runner, sweep, templates
 from anabranch.study import study as studies
 
 FILE = """
@@ -153,15 +153,15 @@ def test_a_value_that_is_added_changes_no_other(folder):
 
 def test_shares_add_up_and_lists_can_be_left_out(folder):
     found = read_worlds.read(folder / "worlds.toml")
-    drawn = [found.tables("w", seed=7, world=world) for world in range(40)]
-    for one in drawn:
+    made = [found.tables("w", seed=7, world=world) for world in range(40)]
+    for one in made:
         rates = [float(path["rate"].split()[0]) for path in one["paths"]]
         assert 4 - 0.01 <= sum(rates) <= 8 + 0.01
-    assert {len(one["paths"]) for one in drawn} == {1, 2}
+    assert {len(one["paths"]) for one in made} == {1, 2}
     # Two handovers that come together, or none.
-    assert {len(one.get("handoffs", [])) for one in drawn} == {0, 2}
-    assert len({one["seed"] for one in drawn}) == 40
-    for world, one in enumerate(drawn):
+    assert {len(one.get("handoffs", [])) for one in made} == {0, 2}
+    assert len({one["seed"] for one in made}) == 40
+    for world, one in enumerate(made):
         calm = found.tables("w", seed=7, world=world, without=["handoffs"])
         assert calm == {key: value for key, value in one.items() if key != "handoffs"}
 
@@ -350,24 +350,24 @@ def test_a_drawn_value_may_be_called_kind_or_count(folder):
         '[[paths.kinds]]\nset = { rtt = "{kind} ms", rate = "2 Mbit/s" }\n'
     )
     found = read_worlds.read(folder / "worlds.toml")
-    (*drawn,) = (found.tables("w", seed=1, world=world)["paths"][0] for world in range(40))
-    pairs = {(one["rtt"], one["rate"]) for one in drawn}
+    made = (found.tables("w", seed=1, world=world)["paths"][0] for world in range(40))
+    pairs = {(one["rtt"], one["rate"]) for one in made}
     assert pairs == {(rtt, rate) for rtt in ("10 ms", "20 ms") for rate in ("1 Mbit/s", "2 Mbit/s")}
 
 
 @pytest.mark.module
 def test_figures_take_worlds_as_trials(folder, tmp_path):
     """A bar an arm, not one a world, and over time world 0 alone."""
-    from anabranch.experiments import drawn
+    from anabranch.experiments import drawn as pictures_of
 
     out = tmp_path / "out"
     runner.run(studies.sweep(folder, studies.read(folder), worlds=2), out, workers=1)
-    assert {(one["row"], one["series"]) for one in drawn.runs(out)} == {
+    assert {(one["row"], one["series"]) for one in pictures_of.runs(out)} == {
         ("one", "plain"),
         ("one", "slow"),
         ("calm", "plain"),
     }
-    pictures = drawn.first_trials(out, lambda *_: None)
+    pictures = pictures_of.first_trials(out, lambda *_: None)
     assert {one["series"] for one in pictures["sequence-numbers-one"].data} == {"plain", "slow"}
 
 
@@ -388,13 +388,13 @@ def test_the_whole_scenario_has_kinds(folder):
     text = '[scenario.transport]\ncongestion = "cubic"\n[scenario.application]\nduration = "5 s"\n' + KINDS
     (folder / "worlds.toml").write_text(text)
     found = read_worlds.read(folder / "worlds.toml")
-    drawn = [found.tables("w", seed=1, world=world) for world in range(400)]
-    kinds = [one["application"]["kind"] for one in drawn]
+    made = [found.tables("w", seed=1, world=world) for world in range(400)]
+    kinds = [one["application"]["kind"] for one in made]
     # Four standard errors: the root of 0.75 x 0.25 / 400 is 0.022.
     assert kinds.count("bulk") / 400 == pytest.approx(0.75, abs=0.087)
-    assert {one["application"]["duration"] for one in drawn} == {"5 s", "10 s"}
-    assert {one["application"].get("ladder") for one in drawn} == {None, "uq18-jp", "uq18-va"}
-    assert all(one["transport"] == {"congestion": "cubic"} for one in drawn)
+    assert {one["application"]["duration"] for one in made} == {"5 s", "10 s"}
+    assert {one["application"].get("ladder") for one in made} == {None, "uq18-jp", "uq18-va"}
+    assert all(one["transport"] == {"congestion": "cubic"} for one in made)
 
 
 @pytest.mark.parametrize(
@@ -413,3 +413,33 @@ def test_faults_of_the_kinds_of_a_scenario(folder, old, new, message):
     with pytest.raises(InputError) as caught:
         read_worlds.read(folder / "worlds.toml")
     assert message in str(caught.value)
+
+
+def test_returning_paths_draws_what_its_readme_states():
+    """Ranges and shares of studies/returning-paths/README.md, over its own worlds, within 4 standard errors."""
+    folder = studies.find("returning-paths")
+    study = studies.read(folder)
+    handover, steady = study.worlds
+    worlds = [drawn.tables(folder, handover, world) for world in range(handover.count)]
+    for world, one in enumerate(worlds):
+        rates = [path.get("rate") or path["model"]["mean"] for path in one["paths"]]
+        assert 5.79 <= sum(float(rate.split()[0]) for rate in rates) <= 11.05
+        calm = drawn.tables(folder, steady, world)
+        assert {key: value for key, value in one.items() if key not in ("handoffs", "name")} == {
+            key: value for key, value in calm.items() if key != "name"
+        }
+    kinds = [(one["handoffs"][0]["kind"], len(one["handoffs"])) for one in worlds]
+    lost = [
+        one
+        for one in worlds
+        if "lasting" not in one["handoffs"][0] and kinds[worlds.index(one)][0] != "ping-pong"
+    ]
+    for share, count in [
+        (0.75, sum(len(one["paths"]) == 2 for one in worlds)),
+        (0.15, sum(number == 2 for _, number in kinds)),
+        (0.20, sum(kind == "fade" for kind, _ in kinds)),
+        (0.25, sum(kind == "ping-pong" for kind, _ in kinds)),
+        (0.05, len(lost)),
+    ]:
+        error = (share * (1 - share) / len(worlds)) ** 0.5
+        assert count / len(worlds) == pytest.approx(share, abs=4 * error)

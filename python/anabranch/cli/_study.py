@@ -320,7 +320,7 @@ def run_study(
       anabranch study run PC16 --only 'diff*' --set 'paths.*.loss=0.2 %'
       anabranch study run PC16 --assume kernel=linux-6.18 --assume 'receive-buffer=64 KiB'
       anabranch study run SD18 --vary queue --grid transport.congestion=cubic --trials 10
-      anabranch study run returning-paths --worlds 200
+      anabranch study run returning-paths --worlds 40
     """
     from anabranch.cli import _drawn, _sweep
     from anabranch.scenario._overrides import parse_assignment
