@@ -3,12 +3,14 @@
 //! They are looked at in this order:
 //!
 //! 1. *stalled* ones, of a source with at least two slots more than the newcomer's;
-//! 2. *slow* ones, of a source with at least two slots more, or of any source if the newcomer's has none. Connections that
-//!    the origin has never answered come first, then those of the source with the most slots, then the slowest;
-//! 3. the slowest of the source with the most slots, if that source has at least twice the newcomer's and two more.
+//! 2. *slow* ones that the origin has never answered, of a source with at least as many slots as the newcomer's;
+//! 3. other slow ones, of a source with at least two slots more, or of any source if the newcomer's has none;
+//! 4. the slowest of the source with the most slots, if that source has at least twice the newcomer's and two more.
 //!
-//! A viewer who pauses is not stalled: no bytes wait for that client. Rule 2 is for many sources with one slot each,
-//! and rule 3 for a source whose connections are all fast.
+//! Of several slow ones, those of the source with the most slots come first, then the slowest.
+//!
+//! A viewer who pauses is not stalled: no bytes wait for that client. Rules 2 and 3 are for many sources with one slot
+//! each, and rule 4 for a source whose connections are all fast.
 
 use std::cmp::Reverse;
 
@@ -58,6 +60,7 @@ impl Standing {
 #[derive(Debug, Default)]
 pub(super) struct Candidates {
     stalled: Vec<u64>,
+    unanswered: Vec<u64>,
     slow: Vec<u64>,
     others: Vec<u64>,
 }
@@ -68,12 +71,14 @@ impl Candidates {
         let counted = standings.iter().map(|it| (slots(it.number), it));
         let counted: Vec<_> = counted.filter(|(slots, _)| *slots > 0).collect();
         let stalled = counted.iter().filter(|(_, it)| it.is_stalled(now));
-        let slow = counted.iter().filter(|(_, it)| it.is_slow(now));
+        let slow = |answered| {
+            let slow = counted.iter().filter(|(_, it)| it.is_slow(now) && it.answered == answered);
+            sorted(slow.map(|(slots, it)| ((Reverse(*slots), it.rate), it.number)))
+        };
         Self {
             stalled: sorted(stalled.map(|(slots, it)| ((Reverse(*slots), it.moved_at), it.number))),
-            slow: sorted(
-                slow.map(|(slots, it)| ((it.answered, Reverse(*slots), it.rate), it.number)),
-            ),
+            unanswered: slow(false),
+            slow: slow(true),
             others: sorted(
                 counted
                     .iter()
@@ -87,6 +92,7 @@ impl Candidates {
         let first = |list: &[u64], least: u32| list.iter().copied().find(|it| slots(*it) >= least);
         let two_more = own.saturating_add(2);
         first(&self.stalled, two_more)
+            .or_else(|| first(&self.unanswered, own.max(1)))
             .or_else(|| first(&self.slow, if own == 0 { 1 } else { two_more }))
             .or_else(|| first(&self.others, own.saturating_mul(2).saturating_add(2)))
     }
@@ -153,8 +159,10 @@ mod tests {
         let rests = Standing { rate: 10, ..pauses(4) };
         let all = [fast(1), pauses(2), trickles(3), rests];
         assert_eq!(gives_way(&all, 0, |_| 1), Some(3), "never answered");
-        assert_eq!(gives_way(&all, 1, |_| 2), None, "two slots against one");
-        assert_eq!(gives_way(&all, 1, |_| 3), Some(3));
+        assert_eq!(gives_way(&all, 1, |_| 1), Some(3), "a second connection of a viewer");
+        assert_eq!(gives_way(&all, 2, |_| 1), None);
+        assert_eq!(gives_way(&[rests], 1, |_| 2), None, "two slots against one");
+        assert_eq!(gives_way(&[rests], 1, |_| 3), Some(4));
         let all = [fast(1), pauses(2), rests, Standing { rate: 9, ..rests }];
         assert_eq!(gives_way(&all, 0, |_| 1), Some(4));
         // 1,024 bytes a second are not slow.
