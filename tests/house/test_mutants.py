@@ -219,6 +219,18 @@ def test_short_tests_are_run_together_and_the_cheapest_first(tools):
     assert starts == [["short"], ["6", "7"], ["long"], ["0", "1", "2", "3", "4", "5"]]
 
 
+def test_a_test_that_cannot_record_places_judges_every_fault(tools, tmp_path, monkeypatch):
+    programs = tools["programs"].Programs(tmp_path, tmp_path, {}, 1)
+    programs._places = {1: 4, 2: 7}
+    ends = {}
+    monkeypatch.setattr(programs, "_run", lambda _, choice, __: ends["recording" if choice else "alone"])
+    ends.update(recording=101, alone=0)
+    assert programs._measure(("program", "", "uses all descriptors")).reached == {4, 7}
+    ends.update(alone=101)
+    with pytest.raises(tools["programs"].BrokenError):
+        programs._measure(("program", "", "fails"))
+
+
 def test_rooms_are_drawn_in_proportion(tools):
     shares = tools["sample"].shares
     assert shares({"a": 600, "b": 300, "c": 100}, 10) == {"a": 6, "b": 3, "c": 1}

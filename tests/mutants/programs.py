@@ -172,11 +172,14 @@ class Programs:
             begun = time.monotonic()
             ended = self._run([measured], {switch.CHOICE: switch.RECORD, switch.REACHED: str(reached)}, 3600)
             took = time.monotonic() - begun
-            if ended != 0:
-                message = f"error: {measured.name} fails without a fault"
-                raise BrokenError(message)
             lines = reached.read_text(encoding="ascii").split() if reached.exists() else []
-        return measured._replace(seconds=took, reached=frozenset(map(int, lines)))
+        if ended == 0:
+            return measured._replace(seconds=took, reached=frozenset(map(int, lines)))
+        # A test that uses up all descriptors cannot record places. It judges every fault.
+        if self._run([measured], {}, 3600) == 0:
+            return measured._replace(seconds=took, reached=frozenset(self._places.values()))
+        message = f"error: {measured.name} fails without a fault"
+        raise BrokenError(message)
 
     def _run(self, tests: Sequence[Test], choice: Mapping[str, str], limit_s: float) -> int | None:
         names = [test.name for test in tests]
