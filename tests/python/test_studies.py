@@ -39,7 +39,7 @@ def test_a_short_run_of_the_study_ends_well(name, tmp_path):
     first = {key: values[0] for key, values in grids}
     axes = [studies.axis_of(key, [value]) for key, value in first.items()]
     what = studies.sweep(folder, study, quick=True, trials=1, axes=axes)
-    assert {cell.scenario for cell in what.cells} == {one for part in study.parts for one in part.scenarios}
+    assert {dict(cell.labels)["row"] for cell in what.cells} == set(study.rows())
     done = runner.run(what, tmp_path / "out", workers=1)
     assert done.complete
 
