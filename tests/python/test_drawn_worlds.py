@@ -1,5 +1,6 @@
 """Studies with drawn worlds: distributions, faults of their files, pairs of worlds and folders that grow."""
 
+import hashlib
 import json
 import math
 import tomllib
@@ -443,3 +444,32 @@ def test_returning_paths_draws_what_its_readme_states():
     ]:
         error = (share * (1 - share) / len(worlds)) ** 0.5
         assert count / len(worlds) == pytest.approx(share, abs=4 * error)
+
+
+def test_a_world_is_its_seed_number_and_file(folder):
+    """The names of random numbers are a contract: stored worlds stay what they are. By SHA-256, as above."""
+    made = read_worlds.read(folder / "worlds.toml").tables("w", seed=7, world=2)
+
+    def number(name):
+        found = hashlib.sha256(f"7/2/{name}".encode()).digest()
+        return (int.from_bytes(found[:8], "big") >> 11) / 2**53
+
+    assert made["seed"] == int(number("#seed") * 2**31)
+    assert len(made["paths"]) == (1 if number("paths.#count") < 0.25 else 2)
+    assert made["paths"][0]["rtt"] == f"{10 * 10 ** number('paths.1.rtt'):.1f} ms"
+    assert ("loss" in made["paths"][0]) == (number("paths.1.#kind") >= 0.75)
+
+
+def test_arms_come_before_assumptions(folder):
+    with (folder / "study.toml").open("a") as file:
+        file.write(
+            '[assumptions.a]\nwhat = "w"\nwhy = "y"\n'
+            'set = { "transport.congestion" = "cubic", "paths.*.queue" = "9 packets" }\n'
+        )
+    what = studies.sweep(folder, studies.read(folder), worlds=1)
+    set_ = {dict(cell.labels)["arm"]: [item[:2] for item in cell.settings] for cell in what.cells}
+    queues = [
+        (f"paths.p{n + 1}.queue", "9 packets") for n in range(len(json.loads(what.cells[0].raw)["paths"]))
+    ]
+    assert sorted(set_["plain"]) == [*queues, ("transport.congestion", "cubic")]
+    assert sorted(set_["slow"]) == [*queues, ("transport.congestion", "reno")]
