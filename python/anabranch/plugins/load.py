@@ -23,6 +23,7 @@ from anabranch.plugins.tables import Kind, Parameter, PluginFault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from types import ModuleType
 
 #: The entry-point groups in which packages announce their plug-ins.
@@ -142,7 +143,7 @@ class Finder:
                 plugged = self._find(kind, name, folders)
                 if plugged is None:
                     continue
-                with reads.watched(plugged.source, data):
+                with _watched(plugged.source, data):
                     _check_parameters(plugged, parameters)
             except FaultyPluginError as error:
                 faulty.add(tuple(keys))
@@ -386,9 +387,14 @@ def _loaded(
 ) -> Plugged:
     """Return a plugged class whose module is imported now, with the data files that it reads then."""
     data: dict[str, str] = {}
-    with reads.watched(read, data):
+    with _watched(read, data):
         plugin = load(session)
     return _sound(Plugged(kind=kind, name=name, plugin=plugin, source=read, load=load)).with_data(data)
+
+
+def _watched(source: sources.Sources, data: dict[str, str]) -> AbstractContextManager[None]:
+    """Add the data files that a plug-in reads meanwhile to `data`."""
+    return reads.watched(source.root, source.files, source.below, data)
 
 
 def _sound(plugged: Plugged) -> Plugged:

@@ -16,10 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from types import FrameType
-
-    from anabranch.plugins.sources import Sources
 
 _IMPORTS = "<frozen importlib"
 _MODULES = (".py", ".pyc", ".so")
@@ -40,23 +38,31 @@ _installed = False
 
 
 @contextmanager
-def watched(source: Sources, found: dict[str, str]) -> Iterator[None]:
-    """Add the hashes of the files that a plug-in reads meanwhile to `found`, by path from the root."""
+def watched(root: Path, files: Iterable[str], below: str | None, found: dict[str, str]) -> Iterator[None]:
+    """Add the hashes of the files that a plug-in reads meanwhile to `found`, by path from the root.
+
+    Parameters
+    ----------
+    root, files, below
+        As in the plug-in's `Sources`.
+    found
+        Receives the hashes.
+    """
     # A hook cannot be removed, so it is installed once.
     global _installed
     with _INSTALL:
         if not _installed:
             sys.addaudithook(_hook)
             _installed = True
-    _WATCH.own = frozenset(str(source.root / file) for file in source.files)
+    _WATCH.own = frozenset(str(root / file) for file in files)
     _WATCH.read, _WATCH.written = set(), set()
     try:
         yield
     finally:
         _WATCH.own = None
         for name in sorted(_WATCH.read - _WATCH.written):
-            if (place := _place(source, name)) is not None:
-                found[place] = digest(source.root / place)
+            if (place := _place(root.resolve(), below, Path(name))) is not None:
+                found[place] = digest(root / place)
 
 
 def digest(file: Path) -> str:
@@ -87,13 +93,11 @@ def _by_plugin(own: frozenset[str]) -> bool:
     return False
 
 
-def _place(source: Sources, name: str) -> str | None:
+def _place(root: Path, below: str | None, path: Path) -> str | None:
     """Return a file's path from the root; None if the file does not count."""
-    path, root = Path(name), source.root.resolve()
-    inside = root / source.below if source.below else root
     installed = {Path(sys.prefix).resolve(), Path(sys.base_prefix).resolve()}
     around = {prefix for prefix in installed if prefix not in root.parents and prefix != root}
-    if not path.is_relative_to(inside) or path.suffix in _MODULES or not path.is_file():
+    if not path.is_relative_to(root / (below or "")) or path.suffix in _MODULES or not path.is_file():
         return None
     if any(path.is_relative_to(prefix) for prefix in around):
         return None
