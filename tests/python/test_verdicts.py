@@ -345,6 +345,23 @@ def test_a_claim_is_void_if_a_share_of_the_runs_died():
     assert (one.verdict, one.findings[0].effect.pairs) == ("reproduced", 39)
 
 
+def test_a_claim_is_void_if_a_share_of_the_runs_stands_still():
+    # A transfer has no player, so only the standstill shows that it died.
+    (comparison,) = stated("more").comparisons
+    comparison = dataclasses.replace(
+        comparison, metric=measure.parse("goodput_mbps"), by={"goodput_mbps": 1.0}
+    )
+    claim = dataclasses.replace(stated("more"), comparisons=(comparison,))
+
+    def rows(name, rate, stuck=()):
+        head = {"row": name, "cell": name, "seed": 1, "goodput_mbps": rate}
+        return [{**head, "run": run, **({"standstill_s": 2.0} if run in stuck else {})} for run in range(40)]
+
+    assert judged(claim, rows("left1.0", 9.0), rows("right1.0", 5.0)).verdict == "reproduced"
+    one = judged(claim, rows("left1.0", 9.0), rows("right1.0", 5.0, stuck=(3, 4)))
+    assert (one.verdict, one.note) == ("undecided", "void: 2 of 40 runs of right1.0 stand still")
+
+
 def test_film_that_is_not_shown_counts_for_sessions_that_died():
     (comparison,) = stated("more").comparisons
     metric = measure.parse("unplayed_s")

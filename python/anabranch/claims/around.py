@@ -171,6 +171,10 @@ class _Means:
         """Return how many runs of a cell did not reach the end, and how many runs it has."""
         return self._of(cell).unreached(cell)
 
+    def stalled(self, cell: Cell) -> tuple[int, int]:
+        """Return how many runs of a cell stand still, and how many runs it has."""
+        return self._of(cell).stalled(cell)
+
     def _of(self, cell: Cell) -> Runs:
         """Return the runs that count for a cell."""
         if self._other is None or self._world is None or not self._world.concerns(cell):

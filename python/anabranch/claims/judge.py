@@ -62,6 +62,10 @@ class Evidence(Protocol):
         """Return how many runs of a cell did not reach the end, and how many runs it has."""
         ...
 
+    def stalled(self, cell: Cell) -> tuple[int, int]:
+        """Return how many runs of a cell stand still, and how many runs it has."""
+        ...
+
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
@@ -164,11 +168,12 @@ def judge(claims: Sequence[Stated], runs: Runs) -> list[Judged]:
 def _void(one: Stated, runs: Evidence) -> str:
     """Return why a claim is void; empty if it is not.
 
-    Too many runs of a cell never started, or did not reach the end and the claim is about what a viewer saw.
+    Too many runs of a cell stand still or never started, or did not reach the end and the claim is about
+    what a viewer saw.
     """
     seen = any(part.metric is None or is_seen(part.metric) for part in one.comparisons)
     for cell in one.cells():
-        counts = [(runs.unstarted(cell), "never started")]
+        counts = [(runs.stalled(cell), "stand still"), (runs.unstarted(cell), "never started")]
         counts += [(runs.unreached(cell), "did not reach the end")] if seen else []
         for (short, whole), what in counts:
             if short and short >= VOID * whole:

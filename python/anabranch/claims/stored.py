@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch.metrics import SUBFLOW_METRICS
 from anabranch.results import store
+from anabranch.results.read import present_runs
 from anabranch.results.read import rows as all_rows
-from anabranch.results.read import some
 from anabranch.results.worlds import WORLD, Pair, by_pair, number, pair_of
 
 if TYPE_CHECKING:
@@ -113,6 +113,11 @@ class Runs:
         rows = self._cells.get(_place(dict(cell.labels)), {})
         return sum(map(_is_short, rows.values())), len(rows)
 
+    def stalled(self, cell: Cell) -> tuple[int, int]:
+        """Return how many runs of a cell stand still, and how many runs it has."""
+        rows = self._cells.get(_place(dict(cell.labels)), {})
+        return sum(row.get("standstill_s") is not None for row in rows.values()), len(rows)
+
     def trials(self) -> tuple[int, int]:
         """Return the fewest and the most runs, or drawn worlds, of the cells that draw something.
 
@@ -144,7 +149,7 @@ def read(folder: Path) -> Runs:
     InputError
         When the folder holds no results.
     """
-    some(folder)
+    present_runs(folder)
     return _read(folder, [None])[None]
 
 

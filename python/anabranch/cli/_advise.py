@@ -108,6 +108,7 @@ def _advise(given: Given, how: How) -> None:
     """Run an advice, print it, and write its report."""
     from anabranch.advice import make
     from anabranch.cli import _sweep
+    from anabranch.results import summary
 
     what = _asked(given, how)
     folder = how.out or Path("results") / what.sweep.name
@@ -125,6 +126,7 @@ def _advise(given: Given, how: How) -> None:
         _console.note(f"interrupted; finished runs are in {folder}: repeat the command to go on")
         raise
     _sweep.left_out(folder, shown_by=f"anabranch results {folder} --earlier")
+    _console.warn(summary.standstills(folder))
     _console.note(f"{found.runs} runs instead of {found.exhaustive}; results in {folder}")
     if how.as_json:
         _console.out(json.dumps(found.to_json(), indent=2))
