@@ -340,10 +340,10 @@ def test_a_sweep_has_its_best_cell_on_top_and_names_stay_text(tmp_path):
     assert html.escape(nasty) in page
     assert "small&lt;b&gt;" in page.partition("</header>")[0]
     said = on_top(page)
-    assert said == [f"{one}." for one in report.told(found.folder)[0]]
+    assert said == [f"{one}." for one in report.verdicts(found.folder)[0]]
     assert any("best by goodput is" in one.lower() for one in said)
     # Of each measure a bar a cell.
-    assert page.count('class="bar"') == 4 * len(report.told(found.folder)[1]) > 0
+    assert page.count('class="bar"') == 4 * len(report.verdicts(found.folder)[1]) > 0
 
 
 @pytest.mark.slow

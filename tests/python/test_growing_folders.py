@@ -222,7 +222,8 @@ def test_verify_finds_pooled_and_foreign_runs():
     swept(values="linux")
     out = Path("out")
     first = {
-        table: Tables(out, None).whole(table).to_dicts()[0] | {"identity": "f" * 20} for table in store.TABLES
+        table: Tables(out, None).rows_of(table).to_dicts()[0] | {"identity": "f" * 20}
+        for table in store.TABLES
     }
     with store.Store(out, store.manifest(out), part="x").writing() as journal:
         journal.add({table: [row] for table, row in first.items()}, {})

@@ -378,7 +378,9 @@ def test_a_data_file_that_a_plug_in_reads_is_hashed_and_no_other(write):
     read = loaded.plugins["scheduler"]["mine.py:Mine"].source
     assert sorted(read.data) == ["b.txt", "deep/table.json"]
     # The manifest of a folder of results lists the files, so an edit is found without an import.
-    listed = inputs.taken("plugin", read.root / "mine.py", root=str(read.root), data=sorted(read.data))
+    listed = inputs.with_checksum(
+        "plugin", read.root / "mine.py", root=str(read.root), data=sorted(read.data)
+    )
     assert listed["sha256"] == read.digest
     write("b.txt", "3")
     assert inputs.checksum(listed) != read.digest

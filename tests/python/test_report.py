@@ -414,7 +414,7 @@ def results(monkeypatch):
         made, frame = folder_of(rows, keys)
         monkeypatch.setattr(_folder.store, "made", lambda _: made)
         monkeypatch.setattr(_folder.store, "manifest", lambda _: {"name": "<script>x</script>"})
-        monkeypatch.setattr(_folder, "some", lambda _: frame)
+        monkeypatch.setattr(_folder, "present_runs", lambda _: frame)
 
     return given
 
@@ -433,11 +433,11 @@ def test_a_sweep_says_which_cell_is_best_at_each_setting(results):
     )
     # One resample of three in 27 is the least value thrice, more than the 2.5 % below an interval.
     best = "best by goodput is linux: 6 ± 2.48 Mb/s, and redundant cannot be told from it"
-    assert report.told(Path("x"))[0] == [
+    assert report.verdicts(Path("x"))[0] == [
         f"With lte rate 1Mbit/s: {best}; min-rtt has 5 ± 2.48 Mb/s (-1)",
         "With lte rate 3Mbit/s: no cell can be told from another: goodput, longest wait for a byte",
     ]
-    (heading, rows), _ = report.told(Path("x"))[1]
+    (heading, rows), _ = report.verdicts(Path("x"))[1]
     assert heading == "goodput, Mb/s"
     assert [row["setting"] for row in rows] == ["lte rate 1Mbit/s", "", "", "lte rate 3Mbit/s", ""]
     # As the means 6, 5, 5.997, 8 and 8 stand to each other.

@@ -363,7 +363,7 @@ impl Subflow {
 
     /// Handles a new largest window of the peer: segments may grow with it (`tcp_ack_update_window`).
     #[cold]
-    fn hear_largest_window(&mut self, window: u64) {
+    fn raise_largest_window(&mut self, window: u64) {
         self.send.note_largest_window(window);
         if self.mss < u32::from(self.peer_mss).saturating_sub(self.agreed.bytes()) {
             self.update_mss(self.dss_bytes.into());

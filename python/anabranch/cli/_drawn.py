@@ -39,9 +39,9 @@ def run(study: Study, what: Sweep, how: How, *, as_json: bool) -> None:
 
 def _measured(folder: Path) -> list[str]:
     """Return the metrics whose changes are printed, of those that the runs have."""
-    from anabranch.results.read import some
+    from anabranch.results.read import present_runs
 
-    return [name for name in _CHANGES if name in some(folder).columns]
+    return [name for name in _CHANGES if name in present_runs(folder).columns]
 
 
 def show(name: str, *, world: int | None, row: str | None, arm: str | None) -> None:

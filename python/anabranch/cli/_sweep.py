@@ -297,7 +297,7 @@ def left_out(folder: Path, *, earlier: bool = False, shown_by: str = "--earlier"
     """Print notes about the runs that a summary leaves out, and about damaged files."""
     from anabranch.results import read
 
-    for sentence in read.told(folder, shown_by):
+    for sentence in read.left_out(folder, shown_by):
         if not (earlier and f"({shown_by} shows" in sentence):
             _console.note(sentence)
 

@@ -120,7 +120,7 @@ def read(folder: Path) -> Comparison:
     """
     made, found = store.made(folder), store.manifest(folder)
     scenarios = {cell["scenario"]: tables_of(found, cell) for cell in found["cells"]}
-    frame = results.some(folder)
+    frame = results.present_runs(folder)
     chosen = measures.of(frame.columns)
     used = []
     for (label,), rows in frame.group_by(paths.COLUMN, maintain_order=True):

@@ -156,17 +156,17 @@ def runs(results: Path) -> list[Row]:
     """Return the runs of a folder as it stands, no assumption varied, with what figures need of each."""
     from anabranch import plugins
     from anabranch.results import store
-    from anabranch.results.read import some
+    from anabranch.results.read import present_runs
 
     labels = [name for name in store.made(results).labels if name not in ("row", "varied", WORLD)]
     paths: dict[tuple[str, int], dict[str, int]] = defaultdict(lambda: defaultdict(int))
     delays: dict[tuple[str, int], list[tuple[float, float]]] = defaultdict(list)
-    for flow in some(results, "subflows").iter_rows(named=True):
+    for flow in present_runs(results, "subflows").iter_rows(named=True):
         key = (flow["cell"], flow["run"])
         paths[key][flow["path"]] += flow["retransmissions"]
         if flow["srtt_ms_mean"] is not None:
             delays[key].append((flow["bytes"], flow["srtt_ms_mean"]))
-    frame = some(results)
+    frame = present_runs(results)
     several = [name for name in labels if frame[name].n_unique() > 1]
     named = [frame[name].unique(maintain_order=True) for name in ("scheduler", "congestion", *labels)]
     short = plugins.short(value for column in named for value in column if isinstance(value, str))

@@ -10,7 +10,7 @@ from anabranch.experiments import drawn
 from anabranch.experiments.table import table
 from anabranch.figures import study
 from anabranch.results import store, summary
-from anabranch.results.read import some, told
+from anabranch.results.read import left_out, present_runs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,7 +54,7 @@ def build(results: Path) -> str:
     heads, lines, words = table(results, list(made.labels))
     short, whole = summary.unfinished(results)
     counts = _counts(paper)
-    verdicts, measured = report.told(results)
+    verdicts, measured = report.verdicts(results)
     said = [*([f"Claims: {counts}"] if counts else []), *verdicts]
     dots = whole <= _DRAWN
     return report.page(
@@ -62,7 +62,7 @@ def build(results: Path) -> str:
         title=_name(results) if paper is None else paper.study.title,
         source="" if paper is None else paper.study.source,
         folder=str(results),
-        seeds=sorted(set(some(results)["seed"].to_list())),
+        seeds=sorted(set(present_runs(results)["seed"].to_list())),
         runs=whole,
         warnings=_warnings(results, paper, short, whole),
         verdicts=[f"{sentence}." for sentence in said],
@@ -83,7 +83,7 @@ def build(results: Path) -> str:
 def _name(results: Path) -> str:
     """Return what a folder of results is called; of a comparison what it asks."""
     if store.made(results).labels == (paths.COLUMN,):
-        return f"{some(results)['scenario'][0]}: which paths"
+        return f"{present_runs(results)['scenario'][0]}: which paths"
     return str(store.manifest(results)["name"])
 
 
@@ -97,7 +97,7 @@ def _warnings(results: Path, paper: Paper | None, short: int, whole: int) -> lis
     """Return what is not as it should be with the runs."""
     found = [
         f"{sentence[:1].upper()}{sentence[1:]}."
-        for sentence in told(results, f"anabranch results {results} --earlier")
+        for sentence in left_out(results, f"anabranch results {results} --earlier")
     ]
     if count := len(store.journals(results)):
         found.append(f"Not finished: {count} journals are open in this folder.")

@@ -281,7 +281,7 @@ class Results:
         parts.append(_html.table(head, lines[:_SHOWN], left=left))
         if len(lines) > _SHOWN:
             parts.append(_html.paragraph(f"and {len(lines) - _SHOWN} more cells: .means() has all"))
-        parts += map(_html.paragraph, Reader(self.folder).told("earlier=True"))
+        parts += map(_html.paragraph, Reader(self.folder).left_out("earlier=True"))
         short, whole = summary.unfinished(self.folder)
         if short:
             parts.append(

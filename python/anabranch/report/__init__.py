@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from anabranch.advice import Advice
 
-__all__ = ["build", "build_advice", "page", "told", "write", "write_advice"]
+__all__ = ["build", "build_advice", "page", "verdicts", "write", "write_advice"]
 
 
 def build_advice(advice: Advice) -> str:
@@ -44,7 +44,7 @@ def write_advice(path: Path, advice: Advice) -> None:
     _files.write(path, build_advice(advice), "the report")
 
 
-def told(folder: Path) -> tuple[list[str], list[tuple[str, list[dict[str, Any]]]]]:
+def verdicts(folder: Path) -> tuple[list[str], list[tuple[str, list[dict[str, Any]]]]]:
     """Return what a folder of results says, and its measures as a page draws them.
 
     The first says for each setting its best cell, of a comparison what paths add; the second has for each
@@ -57,4 +57,4 @@ def told(folder: Path) -> tuple[list[str], list[tuple[str, list[dict[str, Any]]]
     """
     from anabranch.report import _folder
 
-    return _folder.told(folder)
+    return _folder.verdicts(folder)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from anabranch import plugins
 from anabranch.comparison import measures, paths
 from anabranch.results import paired, store
-from anabranch.results.read import some
+from anabranch.results.read import present_runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -52,7 +52,7 @@ class Cell:
         return self._effects[column]
 
 
-def told(folder: Path) -> tuple[list[str], list[tuple[str, list[dict[str, Any]]]]]:
+def verdicts(folder: Path) -> tuple[list[str], list[tuple[str, list[dict[str, Any]]]]]:
     """Return what a folder of results says, and each measure as it is drawn.
 
     The first is a sentence a setting: its best cell, and how far the others are; of a comparison the
@@ -98,7 +98,7 @@ def _verdicts(folder: Path, found: Sequence[Cell], shown: Sequence[Measure]) -> 
 
 def cells(folder: Path) -> tuple[list[Cell], tuple[Measure, ...]]:
     """Return the cells of a folder as the study stands, in order, and what they are measured by."""
-    made, frame = store.made(folder), some(folder)
+    made, frame = store.made(folder), present_runs(folder)
     # Sessions that never start are among those that do not reach the end.
     shown = tuple(one for one in measures.of(frame.columns) if one is not measures.UNSTARTED)
     labels = [name for name in made.labels if name in frame.columns and frame[name].n_unique() > 1]

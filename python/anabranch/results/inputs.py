@@ -26,7 +26,7 @@ Input = dict[str, Any]
 UNREADABLE = ""
 
 
-def taken(kind: Kind, path: Path, **more: str | list[str] | None) -> Input:
+def with_checksum(kind: Kind, path: Path, **more: str | list[str] | None) -> Input:
     """Return an input with its present checksum.
 
     Parameters

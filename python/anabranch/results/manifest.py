@@ -51,7 +51,7 @@ def _plain(found: Mapping[str, Any]) -> bytes:
     return (json.dumps(found, indent=1) + "\n").encode()
 
 
-def said(folder: Path) -> Table:
+def parsed(folder: Path) -> Table:
     """Return the content of a manifest of any version.
 
     Raises
@@ -102,7 +102,7 @@ def read(folder: Path) -> Table:
     InputError
         If the folder has no results, or results of another version.
     """
-    found = said(folder)
+    found = parsed(folder)
     form = found["format"]
     if form not in (FORMAT, _UPGRADED):
         message = f"results of another version: format {form!r}, this program adds to {FORMAT}"

@@ -145,7 +145,7 @@ class Reader:
         found = whole.filter(of == CURRENT)
         return arranged(without_strangers(found) if found.height else found, table, self.selection.cells)
 
-    def told(self, shown_by: str = "--earlier") -> list[str]:
+    def left_out(self, shown_by: str = "--earlier") -> list[str]:
         """Return sentences about runs that are left out and files that are damaged.
 
         Parameters
@@ -187,7 +187,7 @@ class Reader:
 
 def _found(folder: Path) -> Table:
     """Return a manifest of any version in the present format."""
-    found = manifests.said(folder)
+    found = manifests.parsed(folder)
     if found["format"] in (manifests.FORMAT, 2):
         return manifests.read(folder)
     said = found.get("cells")
@@ -245,7 +245,7 @@ def rows(folder: Path, table: str = "runs", *, earlier: bool = False) -> polars.
     return reader.current(table, earlier=earlier) if table in TABLES else reader.trace(table, earlier=earlier)
 
 
-def some(folder: Path, table: str = "runs") -> polars.DataFrame:
+def present_runs(folder: Path, table: str = "runs") -> polars.DataFrame:
     """Return the same as `rows`, and require at least one run.
 
     Raises
@@ -274,14 +274,14 @@ def all_runs(folder: Path) -> polars.DataFrame:
     return whole.sort(polars.col(SOURCES) != CURRENT, maintain_order=True).drop(SOURCES)
 
 
-def told(folder: Path, shown_by: str = "--earlier") -> list[str]:
+def left_out(folder: Path, shown_by: str = "--earlier") -> list[str]:
     """Return sentences about runs that a summary leaves out, and about damaged files."""
-    return Reader(folder).told(shown_by)
+    return Reader(folder).left_out(shown_by)
 
 
 def warn(reader: Reader, *, stacklevel: int = 2) -> None:
     """Warn about runs that a summary leaves out, and about damaged files."""
-    if sentences := reader.told("earlier=True"):
+    if sentences := reader.left_out("earlier=True"):
         warnings.warn("\n".join(sentences), LeftOutWarning, stacklevel=stacklevel)
 
 

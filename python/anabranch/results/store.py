@@ -132,7 +132,7 @@ class Store:
             The tables that must be kept of a run's trace.
         """
         files = self.tables()
-        frame = files.whole(TABLES[0])
+        frame = files.rows_of(TABLES[0])
         known = set() if frame is None else set(frame.select("cell", "identity").iter_rows())
         known -= files.partial(manifests.read(self.folder))
         return {one for one in known if not keep or kept.has(self.folder, one, keep)}
@@ -184,7 +184,7 @@ def _write(folder: Path, found: Table, files: Tables) -> None:
     # Of a damaged pair of earlier tables, the rows of the sound one stay.
     half = {} if files.pair(EARLIER) else files.sound(EARLIER)
     for table in TABLES:
-        whole = files.whole(table)
+        whole = files.rows_of(table)
         # An earlier run stays in the earlier tables: an interrupt between two files loses no run.
         before = files.pair(EARLIER).get(table, half.get(table))
         others = [] if before is None else [before]
@@ -220,7 +220,7 @@ def _partial(found: Table, files: Tables, half: Mapping[str, polars.DataFrame]) 
 
     Such a run is shown among the earlier runs, and is run again if a sweep wants it.
     """
-    whole = files.whole(TABLES[0])
+    whole = files.rows_of(TABLES[0])
     sound = set() if whole is None else set(whole.select("cell", "identity").iter_rows())
     lost = {one for frame in half.values() for one in frame.select("cell", "identity").iter_rows()} - sound
     partial = sorted(files.partial(found) | lost)
@@ -263,7 +263,7 @@ def _before(folder: Path) -> tuple[Table | None, tuple[str, ...]]:
     if not (folder / MANIFEST).exists():
         return None, ((f"{folder / MANIFEST}: missing, and written again",) if _has_results(folder) else ())
     try:
-        found = manifests.said(folder)
+        found = manifests.parsed(folder)
         if found["format"] == FORMAT:
             found = manifests.read(folder)
         else:

@@ -196,7 +196,7 @@ class Tables:
             self._lines = read_journals(self.folder, is_sealed=self._has_sums)
         return self._lines
 
-    def whole(self, table: str) -> polars.DataFrame | None:
+    def rows_of(self, table: str) -> polars.DataFrame | None:
         """Return the rows of a table from all undamaged files, each once; None if no rows are found."""
         # Read journals before tables: another process may be moving their records into tables.
         self.journal()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import Fault, InputError, did_you_mean
 from anabranch.results import paired, store
-from anabranch.results.read import some
+from anabranch.results.read import present_runs
 from anabranch.results.store import HEAD
 from anabranch.results.summary import SHOWN
 from anabranch.results.worlds import WORLD, Pair, by_pair, pair_of
@@ -56,7 +56,7 @@ def differences(
         When nothing in the grid has this value, or a column does not exist or is not numeric.
     """
     made = store.made(folder)
-    frame = some(folder)
+    frame = present_runs(folder)
     labels = [name for name in made.labels if name in frame.columns and name != WORLD]
     key, wanted = _found(frame, labels, value)
     chosen = _metrics(frame, metrics)

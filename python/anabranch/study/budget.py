@@ -71,11 +71,11 @@ def taken(results: Path) -> dict[str, dict[str, float]]:
 def _streamed(results: Path) -> Iterator[tuple[Cell, Loaded, Film | None, float]]:
     """Yield the cells of the study as it stands that stream: scenario, film, seconds a session lasted."""
     from anabranch.results import store
-    from anabranch.results.read import some
+    from anabranch.results.read import present_runs
 
     found = store.manifest(results)
     lasted: dict[str, float] = {}
-    for row in some(results).iter_rows(named=True):
+    for row in present_runs(results).iter_rows(named=True):
         lasted[row["cell"]] = max(row["duration_s"], lasted.get(row["cell"], 0.0))
     for one in found["cells"]:
         if one["labels"].get("varied") is None and one["cell"] in lasted:

@@ -26,7 +26,7 @@ def of(loaded: Loaded, file: str) -> list[Input]:
     file
         The scenario's file; empty if it was not read from one.
     """
-    own = [inputs.taken("scenario", Path(file))] if file else []
+    own = [inputs.with_checksum("scenario", Path(file))] if file else []
     return [*own, *_plugins(loaded), *_media(loaded), *_recordings(loaded)]
 
 
@@ -36,7 +36,7 @@ def _plugins(loaded: Loaded) -> Iterator[Input]:
         for _, one in sorted(loaded.plugins[kind].items()):
             source = one.source
             path = source.root / source.first
-            yield inputs.taken(
+            yield inputs.with_checksum(
                 "plugin", path, root=str(source.root), below=source.below, data=sorted(source.data)
             )
 
@@ -50,12 +50,12 @@ def _media(loaded: Loaded) -> Iterator[Input]:
         name = application.ladder
         path = None if name is None or name in ladders.NAMED else films.locate(name, loaded.folders)
         if path is not None:
-            yield inputs.taken("ladder", path.resolve())
+            yield inputs.with_checksum("ladder", path.resolve())
         return
     name = application.film
     path = None if name is None or name in films.NAMED else films.locate(name, loaded.folders)
     if path is not None:
-        yield inputs.taken("film", path.resolve())
+        yield inputs.with_checksum("film", path.resolve())
 
 
 def _recordings(loaded: Loaded) -> Iterator[Input]:
@@ -67,4 +67,4 @@ def _recordings(loaded: Loaded) -> Iterator[Input]:
             if one is not None:
                 found[one.file] = None
     for file in found:
-        yield inputs.taken("recording", Path(file))
+        yield inputs.with_checksum("recording", Path(file))

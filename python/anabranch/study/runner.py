@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from anabranch.errors import Fault, InputError
 from anabranch.results import traces
-from anabranch.results.alike import alike
+from anabranch.results.reusable import reusable_runs
 from anabranch.results.store import Store
 from anabranch.study import execute, measure, sweep
 
@@ -156,12 +156,12 @@ def run(
 def _renamed(store: Store, jobs: Iterator[Job], keep: Sequence[str]) -> bool:
     """Give stored runs that are those of other cells the names of these; return whether there were any."""
     files = store.tables()
-    if files.whole("runs") is None:
+    if files.rows_of("runs") is None:
         return False
     wanted: dict[tuple[str, int], list[Job]] = {}
     for job in jobs:
         wanted.setdefault((job.alike, job.run), []).append(job)
-    found = list(alike(files, wanted, keep)) if wanted else []
+    found = list(reusable_runs(files, wanted, keep)) if wanted else []
     if not found:
         return False
     with store.writing() as journal:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from anabranch.errors import Fault, InputError
 from anabranch.results import identity, sealed, store, traces
 from anabranch.results.manifest import entries
-from anabranch.results.read import all_runs, some
+from anabranch.results.read import all_runs, present_runs
 from anabranch.study.measure import RUN, TRACE
 from anabranch.study.sweep import afresh, stored_cell
 
@@ -41,7 +41,7 @@ def find(folder: Path, run: str | None = None) -> tuple[store.Row, int]:
         When the folder holds no results, or none or several runs with such an identity.
     """
     # A run that is named may be of earlier sources.
-    frame = some(folder) if run is None else all_runs(folder)
+    frame = present_runs(folder) if run is None else all_runs(folder)
     places = {entry["cell"] for entry in entries(store.manifest(folder))}
     # A row of a cell that is not in the manifest cannot be run again: it counts as none.
     rows = [row for row in frame.iter_rows(named=True) if row["cell"] in places]

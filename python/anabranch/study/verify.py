@@ -133,7 +133,7 @@ def _rows(reader: Reader) -> dict[store.Key, dict[str, list[Any]]]:
     """Return the rows of each run by table."""
     result: dict[store.Key, dict[str, list[Any]]] = {}
     for table in store.TABLES:
-        frame = reader.files.whole(table)
+        frame = reader.files.rows_of(table)
         for row in frame.iter_rows(named=True) if frame is not None else ():
             result.setdefault(store.key(row), {one: [] for one in store.TABLES})[table].append(row)
     return result

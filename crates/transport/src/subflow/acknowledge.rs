@@ -55,10 +55,10 @@ impl Subflow {
         let echo = self.hear_echo(segment);
         let window = self.peer_window(segment);
         if window > self.send.window_max {
-            self.hear_largest_window(window);
+            self.raise_largest_window(window);
         }
         let position = self.peer_position(segment.seq).unwrap_or_default();
-        let moved = self.send.hear_window(position, ack, window);
+        let moved = self.send.update_send_window(position, ack, window);
         self.review_window_probe(host, now);
         let one_way = ack == prior_una && self.board.is_empty();
         if one_way && self.recovery.probe_high.is_none() {

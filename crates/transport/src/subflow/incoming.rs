@@ -44,14 +44,14 @@ impl Subflow {
             return false;
         }
         let under_way = behind >= 0 && behind as u64 <= self.send.oldest_answer();
-        under_way || self.endures_odd_answer(now, behind)
+        under_way || self.accepts_invalid_ack(now, behind)
     }
 
     /// Handles an acknowledgement that is too old or acknowledges unsent data. After the handshake it is answered with
     /// an acknowledgement (RFC 5961 section 5.2, RFC 9293 section 3.10.7.4; `tcp_ack`). Returns true for an old one
     /// during the handshake, which the caller handles.
     #[cold]
-    fn endures_odd_answer(&mut self, now: Instant, behind: i32) -> bool {
+    fn accepts_invalid_ack(&mut self, now: Instant, behind: i32) -> bool {
         let opening = self.state == State::SynReceived;
         if !opening {
             self.challenge(now);

@@ -104,10 +104,10 @@ fn what_lies_beyond_a_window_that_was_taken_back_is_not_sent_again_except_the_ol
     // __tcp_retransmit_skb: `seq >= tcp_wnd_end && seq != snd_una`.
     let mut sender = sender(false);
     sender.set_una(101);
-    sender.hear_window(7, 102, 1000);
+    sender.update_send_window(7, 102, 1000);
     assert_eq!([101, 102, 1101, 1102].map(|at| sender.admits_again(at)), [true, true, true, false]);
     sender.set_una(102);
-    sender.hear_window(8, 102, 0);
+    sender.update_send_window(8, 102, 0);
     assert_eq!([102, 103].map(|at| sender.admits_again(at)), [true, false]);
 }
 
@@ -218,18 +218,18 @@ fn the_edge_goes_back_on_plain_tcp_only_and_with_a_segment_that_counts() {
         (8, 1, 0, 1),
         (9, 1, 10, 11),
     ] {
-        assert!(sender.hear_window(position, ack, window), "{position} {ack} {window}");
+        assert!(sender.update_send_window(position, ack, window), "{position} {ack} {window}");
         assert_eq!(sender.window_end, edge);
     }
     // A duplicate with a smaller window, and an older segment with any window.
     for (position, window) in [(9, 9), (8, 5000), (8, 0)] {
-        assert!(!sender.hear_window(position, 1, window));
+        assert!(!sender.update_send_window(position, 1, window));
         assert_eq!((sender.window_end, sender.window()), (11, 10));
     }
     sender.use_mappings();
-    assert!(!sender.hear_window(10, 1, 9) && sender.window_end == 11);
-    assert!(!sender.hear_window(11, 1, 0) && sender.window_end == 11);
-    assert!(sender.hear_window(11, 3, 10) && sender.window_end == 13);
+    assert!(!sender.update_send_window(10, 1, 9) && sender.window_end == 11);
+    assert!(!sender.update_send_window(11, 1, 0) && sender.window_end == 11);
+    assert!(sender.update_send_window(11, 3, 10) && sender.window_end == 13);
     let sender = &mut sender;
     // Shut out is who has something to send and no room for a segment of it.
     assert!(!sender.shut_out());
@@ -251,8 +251,8 @@ fn a_duplicate_takes_nothing_of_the_window_that_is_believed() {
     let believed = |position: u64, ack: u64, window: u64| {
         let mut sender = sender(false);
         sender.set_una(100);
-        sender.hear_window(7, 101, 5000);
-        sender.hear_window(position, ack, window);
+        sender.update_send_window(7, 101, 5000);
+        sender.update_send_window(position, ack, window);
         sender.window()
     };
     assert_eq!([believed(7, 100, 4999), believed(7, 100, 5001)], [5000, 5001]);

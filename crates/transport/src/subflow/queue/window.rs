@@ -22,7 +22,12 @@ impl Sender {
     /// subflows share one edge, which never moves back. Returns whether the window or its edge was updated. Must be
     /// called before `una` is updated.
     #[inline(always)]
-    pub(in crate::subflow) fn hear_window(&mut self, position: u64, ack: u64, window: u64) -> bool {
+    pub(in crate::subflow) fn update_send_window(
+        &mut self,
+        position: u64,
+        ack: u64,
+        window: u64,
+    ) -> bool {
         let newer = ack > self.una || position > self.window_told_at;
         let changes = window > self.window || window == 0;
         let counts = newer || (position == self.window_told_at && changes);

@@ -173,7 +173,7 @@ fn a_burst_waits_for_room_in_the_window_as_it_is_now() {
         }
         subflow.refresh_pacing();
         write(&mut subflow, 20);
-        subflow.send.hear_window(7, 1, 1000 * segments);
+        subflow.send.update_send_window(7, 1, 1000 * segments);
         let sent = send_all(&mut subflow, us(99_500));
         assert!(sent == 0 || sent == 3, "{sent}");
         sent == 0
@@ -197,7 +197,7 @@ fn a_window_is_full_where_a_burst_waits_for_it_and_not_for_the_peers() {
         subflow.send.cwnd_limited = false;
         subflow.refresh_pacing();
         write(&mut subflow, 20);
-        subflow.send.hear_window(7, 1, 1000 * peer);
+        subflow.send.update_send_window(7, 1, 1000 * peer);
         assert_eq!(send_all(&mut subflow, us(99_500)), 0);
         assert!(subflow.send.deferred);
         subflow.send.cwnd_limited

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from anabranch.results.manifest import Table
 
 
-def alike(
+def reusable_runs(
     files: Tables, wanted: Mapping[tuple[str, int], Any], keep: Collection[str]
 ) -> Iterator[tuple[tuple[str, int], Rows, Key]]:
     """Yield stored runs of this build that another cell needs.
@@ -24,7 +24,7 @@ def alike(
     ----------
     files
         The files of the folder.
-    The needed runs, by their number and the hash of their plan without the scenario's name.
+    wanted
         The runs by the hash of a plan without its scenario's name, and number.
     keep
         The tables that must be kept of the run's trace.
@@ -35,7 +35,7 @@ def alike(
     for entry in manifests.entries(found):
         if entry.get("alike") in texts and entry["code"] == identity.code():
             known.setdefault(entry["cell"], []).append(entry)
-    frame = files.whole(TABLES[0]) if known else None
+    frame = files.rows_of(TABLES[0]) if known else None
     if frame is None:
         return
     at: dict[Key, tuple[str, int]] = {}
@@ -58,7 +58,7 @@ def alike(
     labels = set(manifests.labels(manifests.entries(found))) - set(HEAD)
     rows: dict[Key, Rows] = {one: {table: [] for table in TABLES} for one in at}
     for table in TABLES:
-        whole = files.whole(table)
+        whole = files.rows_of(table)
         for row in whole.iter_rows(named=True) if whole is not None else ():
             if key(row) in at:
                 own = {name: value for name, value in row.items() if name not in labels}
