@@ -176,6 +176,39 @@ def test_the_sound_of_each_variant_is_that_of_hlsjs(tmp_path):
     )
 
 
+#: Sounds as group, name, default and address, and the groups of two variants.
+SOUNDS = {
+    "group of the higher": ([("a", "en", "YES", "a")], None, "a"),
+    "group of the lower": ([("a", "en", "YES", "a")], "a", None),
+    "no group": ([("a", "en", "YES", "a")], None, None),
+    "a later default": ([("a", "fr", "NO", "f"), ("a", "en", "YES", "a")], None, "a"),
+    "two groups": ([("a", "en", "YES", "a"), ("b", "en", "YES", "b")], None, "b"),
+    "a muxed default": ([("a", "en", "YES", None), ("a", "fr", "NO", "f")], None, "a"),
+    "a muxed group": ([("a", "en", "YES", None), ("b", "en", "YES", "b")], "a", "b"),
+    "no default": ([("a", "fr", "NO", "f"), ("a", "en", "NO", "a")], None, None),
+    "no default, with groups": ([("a", "fr", "NO", "f"), ("a", "en", "NO", "a")], "a", "a"),
+}
+
+
+@pytest.mark.parametrize("name", SOUNDS)
+def test_the_sound_of_a_variant_is_that_of_hlsjs_also_without_a_group(name, tmp_path):
+    sounds, *groups = SOUNDS[name]
+    lines = [
+        f'#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID="{of}",NAME="{label}",DEFAULT={default}'
+        + (f',URI="{uri}.m3u8"' if uri else "")
+        for of, label, default, uri in sounds
+    ]
+    rates = zip(("lo", "hi"), (500_000, 2_000_000), groups, strict=True)
+    lines += [variant(uri, rate, CODECS=AVC, **({"AUDIO": of} if of else {})) for uri, rate, of in rates]
+    master = tmp_path / "master.m3u8"
+    master.write_text(master_of(lines), encoding="utf-8")
+    (one,) = answers([{"files": {"master.m3u8": master_of(lines)}}])
+    found = _hls.read(master)
+    audio = [(line, media) for line, media in found.media if media["TYPE"] == "AUDIO"]
+    ours = [_variants.sound_of(of, audio, first=found.variants[0])[1].get("URI", "") for of in found.variants]
+    assert [uri.removeprefix(HERE) for uri in one["sounds"]] == ours
+
+
 #: Media playlists by name: the lines, and each chunk as uri, seconds, byte range, gap, set-up.
 MEDIA = {
     "ranges after": (

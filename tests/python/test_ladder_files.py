@@ -133,9 +133,19 @@ class TestSound:
         found, _ = read(put([group("x", uri=False), other, *variants("x", "x")], PICTURES))
         assert found["audio"] is None
 
-    def test_sound_of_its_own_in_some_variants_is_a_fault(self, put):
-        master = put([group("x"), *variants(None, "x")], {**PICTURES, "x": (chunks(10), 8_000)})
-        with pytest.raises(MediaError, match="a variant without a separate sound, although others have one"):
+    def test_separate_sound_is_played_with_variants_without_a_group(self, put):
+        # As hls.js does (`test_hlsjs_playlists.py`).
+        found, notes = read(put([group("x"), *variants(None, "x")], {**PICTURES, "x": (chunks(10), 8_000)}))
+        assert found["audio"]["chunks"][0]["bytes"] == 8_000
+        assert all("sound" not in one for one in found["renditions"])
+        assert notes == [
+            "separate sound is played with variants that name no AUDIO, as in hls.js: `lo/index.m3u8`"
+        ]
+
+    def test_muxed_sound_in_some_variants_is_a_fault(self, put):
+        lines = [group("m", uri=False), group("x"), *variants("m", "x")]
+        master = put(lines, {**PICTURES, "x": (chunks(10), 8_000)})
+        with pytest.raises(MediaError, match="muxed, although others have separate sound"):
             read(master)
 
     @pytest.mark.module

@@ -121,8 +121,6 @@ FAULTS = [
      "EXT-X-STREAM-INF: not a value of RESOLUTION: `360p`"),
     ("attributes", "master", 6, "#EXT-X-STREAM-INF:BANDWIDTH", "master", 6,
      "EXT-X-STREAM-INF: not a list of attributes: `BANDWIDTH`"),
-    ("sound in some", "master", 6, '#EXT-X-STREAM-INF:BANDWIDTH=300000,RESOLUTION=1x1,CODECS="avc1,mp4a"', "master", 7,
-     "a variant without a separate sound, although others have one: `low/index.m3u8`"),
     ("gone", "master", 7, "lower/index.m3u8", "master", 7, "no such file: `lower/index.m3u8`"),
     ("remote", "master", 7, "https://example.org/low.m3u8", "master", 7,
      "not a file: `https://example.org/low.m3u8`"),

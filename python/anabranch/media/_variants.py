@@ -43,6 +43,40 @@ def chosen(variants: Sequence[Variant]) -> tuple[list[Variant], list[str]]:
     return kept, notes
 
 
+def sound_of(
+    variant: Variant, audio: Sequence[tuple[int, dict[str, str]]], *, first: Variant
+) -> tuple[int, dict[str, str]]:
+    """Return the line and the attributes of the `EXT-X-MEDIA` that is played with a variant.
+
+    It is the default of the group in `AUDIO`, or the group's first. Without `AUDIO`, hls.js selects among the
+    members of all groups. Before these, it adds muxed sound if the master playlist's first variant declares
+    an audio codec and no `AUDIO` (`onManifestLoaded`, `switchLevel`, `findTrackId`).
+
+    Parameters
+    ----------
+    variant
+        The variant.
+    audio
+        The `EXT-X-MEDIA` with sound of the master playlist.
+    first
+        The first variant of the master playlist.
+
+    Returns
+    -------
+    tuple
+        No attributes if the sound is muxed.
+    """
+    muxed: tuple[int, dict[str, str]] = (0, {})
+    group = variant.attributes.get("AUDIO")
+    members = [one for one in audio if group in (None, one[1]["GROUP-ID"])]
+    has_muxed = any("URI" not in media for _, media in audio)
+    declares = bool(_four(first, {*_AUDIO, *_UNPLAYED_AUDIO})) and "AUDIO" not in first.attributes
+    if group is None and declares and not has_muxed:
+        members.insert(0, muxed)
+    members.sort(key=lambda member: member[1].get("DEFAULT") != "YES")
+    return members[0] if members else muxed
+
+
 def _codecs(variant: Variant) -> list[str]:
     """Return the declared codecs."""
     return [name.strip() for name in variant.attributes.get("CODECS", "").split(",") if name.strip()]

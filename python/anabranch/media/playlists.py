@@ -54,6 +54,7 @@ def read(path: Path, notes: list[Fault] | None = None) -> dict[str, Any]:
         renditions.append((variant.line, {**_declared(variant), **_measured(media, base)}))
         faults += media.faults
     sounds: list[dict[str, Any]] = []
+    groupless = [variant for variant in variants if "AUDIO" not in variant.attributes]
     for one in _sounds(master, variants):
         media = _media(master, one.line, one.uri)
         name = f"audio-{one.group}" if sounds else "audio"
@@ -74,6 +75,9 @@ def read(path: Path, notes: list[Fault] | None = None) -> dict[str, Any]:
         said += [] if master.faults else _skipped(renditions, sounds)
     if master.faults or faults:
         raise MediaError([*master.faults, *faults])
+    if sounds and groupless:
+        names = ", ".join(f"`{variant.uri[:60]}`" for variant in groupless)
+        said.append(f"separate sound is played with variants that name no AUDIO, as in hls.js: {names}")
     notes += [Fault(message=text, where=str(master.file)) for text in (*left_out, *said)]
     unspecific = master.file.stem in ("master", "index", "playlist")
     ladder = {
@@ -154,7 +158,7 @@ class _Sound:
 
 
 def _sounds(master: Playlist, variants: list[Variant]) -> list[_Sound]:
-    """Return the sounds of the variants' groups (`AUDIO`), each once: the group's default, or its first.
+    """Return the separate sounds of the variants, each once.
 
     A sound without an address is part of the variant's own chunks (section 4.3.4.1).
     """
@@ -168,19 +172,18 @@ def _sounds(master: Playlist, variants: list[Variant]) -> list[_Sound]:
         if group is not None and group not in groups:
             master.fault(f"no EXT-X-MEDIA of the group: `{group}`", variant.tag_line)
     for place, variant in enumerate(variants):
-        group = variant.attributes.get("AUDIO")
-        members = [member for member in audio if member[1]["GROUP-ID"] == group]
-        members.sort(key=lambda member: member[1].get("DEFAULT") != "YES")
-        uri = members[0][1].get("URI") if members else None
+        line, media = _variants.sound_of(variant, audio, first=master.variants[0])
+        uri = media.get("URI")
         if uri:
-            sound = _Sound(group=str(group), uri=uri, line=members[0][0], variants=[])
+            sound = _Sound(group=media["GROUP-ID"], uri=uri, line=line, variants=[])
             found.setdefault(uri, sound).variants.append(place)
         else:
             within.append(variant)
     if found and within:
-        message = f"a variant without a separate sound, although others have one: `{within[0].uri[:60]}`"
-        hint = "a player that switches would change between muxed and separate sound: name a group with an "
-        hint += "address in the AUDIO of each variant, or in none"
+        message = (
+            f"a variant whose sound is muxed, although others have separate sound: `{within[0].uri[:60]}`"
+        )
+        hint = "the player model does not change between the two: name a group with an address in each AUDIO"
         master.fault(message, within[0].line, hint=hint)
     return list(found.values())
 
