@@ -172,7 +172,7 @@ HEAD = 'title = "t"\nsource = "s"\nquestion = "q"\n'
             HEAD + "trials = 'x'\n[[parts]]\nscenarios = ['one']",
             "expected a whole number, got `x` (FILE, line 4)",
         ),
-        (HEAD, "missing key: `parts` (FILE, line 1)"),
+        (HEAD, "missing key: `parts` or `worlds` (FILE, line 1)"),
         (
             HEAD + "[[parts]]\nscenarios = []",
             "`parts.0.scenarios` is empty: at least one is needed (FILE, line 5)",

@@ -90,7 +90,7 @@ def read(folder: Path) -> Study:
     faults = [*dict.fromkeys(faults), *_unknown_values(study, where)]
     if not study.parts and not study.worlds:
         hint = "`parts` has scenarios and a grid, `worlds` has worlds that are drawn"
-        faults.append(Fault(message="missing key: `parts` or `worlds`", where=where, hint=hint))
+        faults.append(Fault(message="missing key: `parts` or `worlds`", where=where, line=1, hint=hint))
     faults += drawn.faults(folder, study, where)
     if faults:
         raise InputError(faults)
