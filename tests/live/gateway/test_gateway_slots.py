@@ -191,8 +191,9 @@ def test_uploads_of_clients_that_have_finished_count_and_are_reset(lab):
         bystander = stack.enter_context(Bystander(lab))
         for source in more_sources(lab):
             for _ in range(6):
-                client = stack.enter_context(lab.connect(source=source, mptcp=False, timeout=3))
+                # A source above its share is refused, and a client may be reset before it has sent everything.
                 with suppress(OSError):
+                    client = stack.enter_context(lab.connect(source=source, mptcp=False, timeout=3))
                     assert client.recv(10) == b"answer"
                     client.sendall(bytes(100 << 10))
                     client.shutdown(socket.SHUT_WR)
