@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from anabranch.calibrate.compare import Comparison
     from anabranch.calibrate.model import GroundTruth, Measured
+    from anabranch.calibrate.outages import Cell, Row
     from anabranch.calibrate.page import Outcome
     from anabranch.calibrate.simulate import Task
     from anabranch.figures.calibration import Series
@@ -57,21 +58,24 @@ class Asked:
 
 def calibrate(asked: Asked, *, as_json: bool) -> None:
     """Run the settings, print figure beside figure as they come, and fail when a judged one is off."""
-    from anabranch.calibrate import page, read, score, simulate
+    from anabranch.calibrate import page, score, simulate
 
     _known(asked)
-    truth = read.shipped() if asked.against is None else read.read(asked.against, kernel=asked.kernel)
+    truth, cells = _measurements(asked)
     for fault in truth.refused:
         _console.note(f"{fault}\n")
-    measured = chosen(truth, asked.only)
+    measured = chosen(truth, asked.only, [cell.name for cell in cells])
+    cells = [cell for cell in cells if not asked.only or any(_matches(cell.name, one) for one in asked.only)]
     if asked.same_losses:
         measured = _seeded(measured)
     kernel = None if asked.docs is None else _prepare(asked.docs, measured)
     workers = asked.workers or os.cpu_count() or 1
     todo = simulate.tasks(measured, truth.films, runs=asked.runs, same_losses=asked.same_losses)
-    compared = _compared(measured, todo, workers=workers, tables=not as_json)
+    compared = _compared(measured, todo, workers=workers, tables=not as_json) if todo else []
+    rows = _outages(cells, workers=workers)
     if as_json:
-        _console.out(json.dumps(_json(truth, measured, compared), indent=2, allow_nan=False))
+        said = _json(truth, measured, compared) | {"outages": [row.to_json() for row in rows]}
+        _console.out(json.dumps(said, indent=2, allow_nan=False))
     if asked.docs is not None and kernel is not None:
         first = {task.place: task for task in reversed(todo)}
         tasks = [first[place] for place in range(len(measured))]
@@ -87,7 +91,33 @@ def calibrate(asked: Asked, *, as_json: bool) -> None:
             same_losses=score.judged(again, same),
         )
         _write(asked.docs, outcome, kernel)
-    _conclude(truth, measured, compared, tables=not as_json)
+    _conclude(truth, measured, compared, rows, tables=not as_json)
+
+
+def _measurements(asked: Asked) -> tuple[GroundTruth, list[Cell]]:
+    """Return the settings and the cells with outages that are asked for.
+
+    A page, losses that are repeated and a kernel of choice are of settings alone.
+    """
+    from anabranch.calibrate import outages, read
+    from anabranch.calibrate.model import GroundTruth
+
+    if asked.against is not None and outages.is_here(asked.against):
+        return GroundTruth(measured=(), films={}, refused=()), outages.read(asked.against)
+    if asked.against is not None:
+        return read.read(asked.against, kernel=asked.kernel), []
+    settings_alone = asked.same_losses or asked.docs is not None
+    return read.shipped(), [] if settings_alone else outages.read()
+
+
+def _outages(cells: Sequence[Cell], *, workers: int) -> list[Row]:
+    """Run the cells with outages; return what those of each variant and controller come to."""
+    from anabranch.calibrate import outages
+
+    if not cells:
+        return []
+    with _console.progress("outages", unit="runs") as bar:
+        return outages.rows(cells, list(outages.each(cells, workers=workers, progress=bar)))
 
 
 def _known(asked: Asked) -> None:
@@ -156,18 +186,24 @@ def _conclude(
     truth: GroundTruth,
     measured: Sequence[Measured],
     compared: Sequence[Sequence[Comparison]],
+    outage_rows: Sequence[Row],
     *,
     tables: bool,
 ) -> None:
     """Say how many figures hold, and fail when one does not or when something was refused."""
-    from anabranch.calibrate import score
+    from anabranch.calibrate import outages, score
 
-    if tables:
+    if tables and outage_rows:
+        _console.heading(f"{outages.NAME}: kernel | simulator")
+        _console.table(outages.HEAD, [outages.cells_of(row) for row in outage_rows])
+        _console.out()
+    if tables and measured:
         found = score.judged(measured, compared)
         shares = score.by(found, lambda setting: "/".join(filter(None, (setting.folder, setting.kind))))
         rows = [score.row(name, one) for name, one in shares.items()]
         _console.table(score.HEAD, [*rows, score.row("all", score.score(found))])
     verdicts = [one.verdict for comparisons in compared for one in comparisons]
+    verdicts += ["ok" if row.holds else "miss" for row in outage_rows]
     counts = [f"{verdicts.count(verdict)} {verdict}" for verdict in ("ok", "miss", "not judged")]
     refused = [f"{len(truth.refused)} refused, told above"] if truth.refused else []
     _console.note(", ".join([*counts, *refused]))
@@ -230,15 +266,15 @@ def _write(docs: Path, outcome: Outcome, kernel: Mapping[str, Series]) -> None:
     _console.note(f"page: {docs}")
 
 
-def chosen(truth: GroundTruth, only: Sequence[str]) -> list[Measured]:
+def chosen(truth: GroundTruth, only: Sequence[str], others: Sequence[str] = ()) -> list[Measured]:
     """Return the settings that any of the patterns names, or all without a pattern.
 
     Raises
     ------
     InputError
-        When a pattern names none.
+        When a pattern names none, and none of the `others`.
     """
-    names = [one.setting.name for one in truth.measured]
+    names = [*(one.setting.name for one in truth.measured), *others]
     faults = [
         Fault(
             message=f"no setting has a name that matches: `{pattern}`",
