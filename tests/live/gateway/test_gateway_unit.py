@@ -102,7 +102,10 @@ def is_served(lab, under):
         return False
 
 
-@pytest.mark.parametrize("call", ["io_uring_setup", "epoll_ctl", "connect"])
+@pytest.mark.parametrize(
+    "call",
+    ["connect", *(pytest.param(name, marks=pytest.mark.slow) for name in ("io_uring_setup", "epoll_ctl"))],
+)
 def test_a_call_that_is_forbidden_would_be_noticed(lab, tmp_path, call):
     for_nobody(lab)
     assert not is_served(lab, restricted(lab, tmp_path, call))

@@ -138,6 +138,8 @@ mod tests {
             assert_eq!(over.outcome(), (End::OriginBroke, RESET));
         }
         assert_eq!(lingering.fail(End::Shutdown, None).outcome(), (End::Shutdown, RESET));
+        let later = Some(Errno::TIMEDOUT);
+        assert_eq!(lingering.fail(End::Shutdown, later).outcome(), (End::Shutdown, RESET));
     }
 
     #[test]

@@ -145,6 +145,15 @@ mod tests {
     }
 
     #[test]
+    fn a_connection_is_answered_when_a_byte_of_the_origin_has_left() {
+        let mut progress = Progress::new(at(0));
+        progress.note(at(100), [500, 0]);
+        assert!(!progress.is_answered());
+        progress.note(at(200), [500, 1]);
+        assert!(progress.is_answered());
+    }
+
+    #[test]
     fn a_new_connection_has_a_second_until_it_stands_still() {
         let mut progress = Progress::new(at(0));
         progress.note(at(999), [0, 0]);
