@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+from types import SimpleNamespace
 
 import pytest
 
+from anabranch.cli import _gateway
 from anabranch.cli._gateway import gateway
 from anabranch.errors import InputError
 from anabranch.live import gateway as gateways
@@ -43,6 +45,25 @@ def options(**changed):
     words = gateway.__code__.co_varnames[count - len(gateway.__defaults__) : count]
     defaults = dict(zip(words, gateway.__defaults__, strict=True))
     return {name: defaults[name] for name in names} | changed
+
+
+def plugged(**changed):
+    """Return what a preset and the options that replace it set, and the faults."""
+    faults = []
+    given = SimpleNamespace(**{"preset": "kernel", "scheduler": None, "congestion": None} | changed)
+    return _gateway._preset(given, faults), faults
+
+
+def test_a_preset_of_the_gateway_sets_plug_ins_and_timeouts():
+    assert plugged() == ({}, [])
+    video = {"scheduler": "min-rtt-0.9x", "congestion": "bbr3", "rto_max_s": 1.0, "outage": "dsack"}
+    assert plugged(preset="video") == (video, [])
+    assert plugged(preset="video", congestion="cubic")[0] == video | {"congestion": "cubic"}
+    assert plugged(scheduler="blest")[0] == {"scheduler": "blest"}
+    faults = plugged(preset="vidoe")[1]
+    assert [(fault.where, fault.hint) for fault in faults] == [("--preset", "did you mean `video`?")]
+    # Without a preset the kernel's: 120 s (TCP_RTO_MAX).
+    assert (settings().rto_max_s, settings().outage) == (120.0, "kernel")
 
 
 def settings(**more):

@@ -18,7 +18,7 @@ pub fn config(plan: &Plan, registry: &Registry) -> Result<Config, PlanError> {
     let transport = &plan.transport;
     let below = |error: PlanError| error.at("transport");
     let mechanisms = transport.mechanisms().map_err(below)?;
-    let stack = Stack { outage: transport.outage.rule(), ..mechanisms };
+    let stack = Stack { outage: transport.outage().map_err(below)?, ..mechanisms };
     let chosen =
         |key: &'static str, text: &str| choice(text).map_err(|error| error.at(key).at("transport"));
     let config = Config {

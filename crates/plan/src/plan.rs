@@ -176,37 +176,15 @@ pub struct TransportPlan {
     /// Parts of it that are switched off, or on again.
     #[serde(default)]
     pub stack: BTreeMap<String, bool>,
-    /// How the acknowledgements after an outage are judged.
+    /// How the acknowledgements after an outage are judged, by name; absent: as by the kernel.
     #[serde(default)]
-    pub outage: OutageWord,
+    pub outage: Option<String>,
     /// The longest retransmission timeout; absent: the kernel's.
     #[serde(default)]
     pub rto_max_ns: Option<u64>,
     /// Retransmission timeouts in a row that end a subflow; absent: as many as last as long as the kernel's.
     #[serde(default)]
     pub retries: Option<u16>,
-}
-
-/// A rule for the acknowledgements after an outage; see [`OutageRule`].
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[expect(missing_docs, reason = "OutageRule says what each means")]
-pub enum OutageWord {
-    #[default]
-    Kernel,
-    Timeouts,
-    Dsack,
-}
-
-impl OutageWord {
-    /// As the endpoint has it.
-    pub const fn rule(self) -> OutageRule {
-        match self {
-            Self::Kernel => OutageRule::Kernel,
-            Self::Timeouts => OutageRule::Timeouts,
-            Self::Dsack => OutageRule::Dsack,
-        }
-    }
 }
 
 /// What the hosts do with explicit congestion notification; those of cross traffic do the same.
@@ -260,6 +238,17 @@ impl TransportPlan {
             part.ok_or_else(unknown)?.switch(&mut stack, &whole, *on);
         }
         Ok(stack)
+    }
+
+    /// How the acknowledgements after an outage are judged.
+    ///
+    /// # Errors
+    /// A name that no rule has.
+    pub fn outage(&self) -> Result<OutageRule, PlanError> {
+        let unknown = || PlanError::Invalid("must be kernel, timeouts or dsack").at("outage");
+        self.outage
+            .as_deref()
+            .map_or(Ok(OutageRule::Kernel), |name| OutageRule::named(name).ok_or_else(unknown))
     }
 
     /// The longest retransmission timeout.

@@ -10,7 +10,8 @@ use anabranch_live::gateway::{
 };
 use anabranch_plan::choice;
 use anabranch_plugin::Registry;
-use anabranch_transport::{Announcement, Config};
+use anabranch_transport::profile::OutageRule;
+use anabranch_transport::{Announcement, Config, RTO_MAX_DEFAULT, RTO_MAX_LEAST, Stack};
 use anabranch_units::{Duration, Seed};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
@@ -34,6 +35,8 @@ struct Given {
     announce: Vec<String>,
     scheduler: String,
     congestion: String,
+    rto_max_s: f64,
+    outage: String,
     multipath: bool,
     proxy_protocol: bool,
     wait_for_client: bool,
@@ -72,6 +75,8 @@ impl Given {
         });
         let plugin = |text: &str| choice(text).map_err(|fault| error::plan(&fault));
         let usual = Config::default();
+        let rule = OutageRule::named(&self.outage)
+            .ok_or_else(|| PyValueError::new_err(format!("unknown outage: {}", self.outage)))?;
         Ok(Settings {
             device: self.tun.clone(),
             offload: self.offload,
@@ -81,6 +86,8 @@ impl Given {
                 multipath: self.multipath,
                 scheduler: plugin(&self.scheduler)?,
                 congestion: plugin(&self.congestion)?,
+                stack: Stack { outage: rule, ..usual.stack },
+                rto_max: span(self.rto_max_s).clamp(RTO_MAX_LEAST, RTO_MAX_DEFAULT),
                 receive_buffer_max: self.receive_buffer,
                 receive_buffer_initial: self.receive_buffer.min(usual.receive_buffer_initial),
                 send_buffer_max: self.send_buffer,

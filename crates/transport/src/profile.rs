@@ -95,6 +95,17 @@ pub enum OutageRule {
     Dsack,
 }
 
+impl OutageRule {
+    /// Every rule with its name in scenarios.
+    pub const NAMED: [(&'static str, Self); 3] =
+        [("kernel", Self::Kernel), ("timeouts", Self::Timeouts), ("dsack", Self::Dsack)];
+
+    /// The rule of a name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::NAMED.iter().find(|(known, _)| *known == name).map(|(_, rule)| *rule)
+    }
+}
+
 /// The mechanisms of a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stack {

@@ -29,8 +29,9 @@ _MINE = "FILE.py:CLASS is one of yours."
 Listen = Annotated[list[str], _option("Where clients connect: an address of its own; repeatable.", _PLACE)]
 Origin = Annotated[str, _option("Who gets the bytes; looked up at the start.", "HOST:PORT")]
 Tun = Annotated[str, _option("The TUN device, made before.", "NAME")]
-Scheduler = Annotated[str, _option(f"Path scheduler; {_MINE}")]
-Congestion = Annotated[str, _option(f"Congestion control; {_MINE}")]
+Preset = Annotated[str, _option("Plug-ins and timeouts together.", "kernel|video")]
+Scheduler = Annotated[str | None, _option(f"Path scheduler, instead of the preset's; {_MINE}")]
+Congestion = Annotated[str | None, _option(f"Congestion control, instead of the preset's; {_MINE}")]
 Announce = Annotated[
     list[str] | None, _option("A further address of its own that clients may join; repeatable.", "ADDRESS")
 ]
@@ -88,8 +89,9 @@ def gateway(
     listen: Listen,
     origin: Origin,
     tun: Tun = "anabranch0",
-    scheduler: Scheduler = "linux",
-    congestion: Congestion = "cubic",
+    preset: Preset = "kernel",
+    scheduler: Scheduler = None,
+    congestion: Congestion = None,
     announce: Announce = None,
     proxy_protocol: ProxyProtocol = None,
     wait_for_client: WaitForClient = False,
@@ -160,6 +162,24 @@ def _gateway(given: SimpleNamespace) -> None:
     gateways.serve(settings, ready=ready, reread=reread)
 
 
+def _preset(given: SimpleNamespace, faults: list[Fault]) -> dict[str, Any]:
+    """Return what the preset sets, and what replaces it."""
+    from anabranch.errors import did_you_mean
+    from anabranch.scenario import profiles, units
+
+    if given.preset not in profiles.PRESETS:
+        hint = did_you_mean(given.preset, profiles.PRESETS)
+        faults.append(Fault(message=f"unknown preset: `{given.preset}`", where="--preset", hint=hint))
+    keys = profiles.preset(given.preset)
+    kept = {"outage": keys.get("stack", {}).get("outage"), "scheduler": keys.get("scheduler")}
+    kept |= {"congestion": keys.get("congestion"), "rto_max_s": None}
+    if "rto_max" in keys:
+        kept["rto_max_s"] = units.time_ns(keys["rto_max"]) / 1e9
+    given_names = {name: getattr(given, name) for name in ("scheduler", "congestion")}
+    found = kept | {name: value for name, value in given_names.items() if value is not None}
+    return {name: value for name, value in found.items() if value is not None}
+
+
 def _settings(given: SimpleNamespace) -> Settings:
     """Return the settings, all that is wrong with them told at once."""
     from anabranch.live import gateway_limits
@@ -185,7 +205,8 @@ def _settings(given: SimpleNamespace) -> Settings:
         offload=not given.no_offload,
         proxy_protocol=given.proxy_protocol == "v2",
         metrics=None if given.metrics == "off" else given.metrics,
-        **{name: getattr(given, name) for name in ("tun", "scheduler", "congestion")},
+        tun=given.tun,
+        **_preset(given, faults),
         wait_for_client=given.wait_for_client,
         log=None if given.log is None else str(given.log),
         **limits,

@@ -62,6 +62,10 @@ class Settings:
         Further addresses of its own, which clients may join.
     scheduler, congestion
         The plug-ins, by name or short form, or `FILE.py:CLASS`.
+    rto_max_s
+        The longest retransmission timeout, in seconds.
+    outage
+        How the acknowledgements after an outage are judged: `kernel`, `timeouts` or `dsack`.
     multipath
         Whether MPTCP is spoken.
     proxy_protocol
@@ -94,6 +98,8 @@ class Settings:
     announce: tuple[str, ...] = ()
     scheduler: str = "linux"
     congestion: str = "cubic"
+    rto_max_s: float = 120.0
+    outage: str = "kernel"
     multipath: bool = True
     proxy_protocol: bool = False
     wait_for_client: bool = False
