@@ -2,7 +2,9 @@
 //!
 //! A slot is provisional while its client is *silent*: the handshake is complete, but the client has sent no byte. If
 //! the gateway, the source or the site of a new connection has no free slot, the oldest silent connection of that group
-//! gives way. If none is silent and the whole gateway is full, one of the [`Candidates`] gives way.
+//! gives way. If none is silent and the whole gateway is full, one of the [`Candidates`] gives way. The *weights* of
+//! sources decide which: a weight is the number of slots, but for IPv6 at least a quarter of the site's slots. A /48 that
+//! takes each slot from another /64 therefore weighs as much as one with four sources.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -10,7 +12,7 @@ use std::net::IpAddr;
 use anabranch_units::Instant;
 
 use super::candidates::{Candidates, Standing};
-use super::source::{site, source};
+use super::source::{SITE_SHARES, site, source};
 
 /// Why somebody was not let in, or a packet not heard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -188,7 +190,7 @@ impl Admission {
     /// Selects the connections that may give way, unless enough slots are free.
     pub(super) fn note_standings(&mut self, now: Instant, standings: &[Standing]) {
         self.candidates = if self.is_crowded() {
-            Candidates::new(now, standings, |number| self.slots_beside(number))
+            Candidates::new(now, standings, |number| self.weight_beside(number))
         } else {
             Candidates::default()
         };
@@ -199,13 +201,19 @@ impl Admission {
         self.all.count >= self.limits.connections / 4 * 3
     }
 
-    /// Returns the number of slots of a connection's source; 0 if the connection has none.
-    fn slots_beside(&self, number: u64) -> u32 {
-        self.members.get(&number).map_or(0, |source| self.slots_of(*source))
+    /// Returns the weight of a connection's source; 0 if the connection has no slot.
+    fn weight_beside(&self, number: u64) -> u32 {
+        self.members.get(&number).map_or(0, |source| self.weight(*source))
     }
 
-    fn slots_of(&self, source: IpAddr) -> u32 {
-        self.sources.get(&source).map_or(0, |it| it.count)
+    /// Returns the weight of a source: its slots, or a quarter of its IPv6 site's slots, rounded up, if that is more.
+    fn weight(&self, source: IpAddr) -> u32 {
+        let count = |group: Option<&Group>| group.map_or(0, |it| it.count);
+        let own = count(self.sources.get(&source));
+        if source.is_ipv4() {
+            return own;
+        }
+        own.max(count(self.sites.get(&site(source))).div_ceil(SITE_SHARES))
     }
 
     /// Finds the slot that a connection from an address would get.
@@ -231,7 +239,7 @@ impl Admission {
 
     /// Returns the connection that gives way to a new one from a source if none is silent.
     fn other_for(&self, from: IpAddr) -> Option<u64> {
-        self.candidates.find(self.slots_of(from), |number| self.slots_beside(number))
+        self.candidates.find(self.weight(from), |number| self.weight_beside(number))
     }
 
     /// Counts a refusal.
@@ -372,6 +380,54 @@ mod tests {
         // Two slots against one cannot be divided more evenly.
         assert_eq!(admission.enter(6, ip("192.0.2.1")), Err(Refusal::Connections));
         assert_eq!(admission.enter(6, ip("192.0.2.8")), Ok(Some(2)));
+    }
+
+    /// Four /48 that have taken all 32 slots, each from another /64, and receive at full speed.
+    fn full_of_four_sites() -> Admission {
+        let limits = Limits { connections: 32, per_source: 8, per_site: 9, memory: 1000 };
+        let from: Vec<_> = (0..32).map(|it| format!("2001:db8:{}:{it}::1", it % 4)).collect();
+        let from: Vec<_> = from.iter().map(String::as_str).collect();
+        let mut admission = heard(limits, &from);
+        let fast = |number| Standing { rate: 6_250_000, waits: false, ..still(number) };
+        let standings: Vec<_> = (1..=32).map(fast).collect();
+        admission.note_standings(Instant::ZERO + Duration::from_secs(20), &standings);
+        admission
+    }
+
+    #[test]
+    fn four_sites_whose_connections_have_a_source_each_keep_four_slots_each() {
+        let mut admission = full_of_four_sites();
+        // 32 slots, of which four sites keep four each: ceil(5 / 4) = 2 gives way to 0, and ceil(4 / 4) = 1 does not.
+        for number in 1..=16 {
+            let from = ip(&format!("192.0.2.{number}"));
+            let gives_way = admission.enter(100 + number, from).expect("a slot");
+            assert!(gives_way.is_some_and(|it| it <= 32), "{number}: {gives_way:?}");
+            admission.note_heard(100 + number);
+        }
+        assert_eq!(admission.enter(200, ip("192.0.2.17")), Err(Refusal::Connections));
+        assert!(admission.sites.values().filter(|it| it.count == 4).count() == 4);
+    }
+
+    #[test]
+    fn a_fresh_source_of_a_site_that_has_slots_is_no_newcomer_without_any() {
+        let mut admission = full_of_four_sites();
+        // ceil(8 / 4) = 2, and a connection of weight 2 gives way to 0 only.
+        assert_eq!(admission.enter(200, ip("2001:db8:0:ff::1")), Err(Refusal::Connections));
+        assert!(admission.admits(ip("2001:db8:4:ff::1")), "another site");
+    }
+
+    #[test]
+    fn a_source_weighs_its_slots_or_a_quarter_of_its_ipv6_site_s() {
+        let limits = Limits { connections: 20, per_source: 9, per_site: 9, memory: 1000 };
+        let mut from = ["2001:db8:0:1::1"; 3].to_vec();
+        from.extend(["2001:db8:0:2::1", "2001:db8:0:3::1", "192.0.2.1", "192.0.2.1"]);
+        let admission = heard(limits, &from);
+        // Of five slots of the site, a quarter is 1.25.
+        let weights = ["2001:db8:0:1::", "2001:db8:0:2::", "2001:db8:0:9::", "2001:db8:1::"]
+            .map(|it| admission.weight(ip(it)));
+        assert_eq!(weights, [3, 2, 2, 0]);
+        assert_eq!((admission.weight(ip("192.0.2.1")), admission.weight(ip("192.0.2.2"))), (2, 0));
+        assert_eq!((admission.weight_beside(4), admission.weight_beside(99)), (2, 0));
     }
 
     #[test]

@@ -7,6 +7,8 @@
 //! 3. other slow ones, of a source with at least two slots more, or of any source if the newcomer's has none;
 //! 4. the slowest of the source with the most slots, if that source has at least twice the newcomer's and two more.
 //!
+//! The slots of an IPv6 source are at least a quarter of its site's.
+//!
 //! Of several slow ones, those of the source with the most slots come first, then the slowest.
 //!
 //! A viewer who pauses is not stalled: no bytes wait for that client. Rules 2 and 3 are for many sources with one slot

@@ -16,10 +16,8 @@ use anabranch_units::{Duration, Instant};
 
 use crate::relay::PIECE;
 
-use super::source::{site, source};
+use super::source::{SITE_SHARES, site, source};
 
-/// The number of shares that the sources of one IPv6 site get together.
-const SITE_SHARES: u64 = 4;
 /// What a connection that holds nothing may read, however small its share is, bytes.
 const LEAST: u64 = 4096;
 /// The time that a connection above its share has to get rid of what it holds, and the drain time that it may have.
@@ -204,7 +202,7 @@ fn sum(connections: &[(u64, u64)]) -> u64 {
 
 /// Returns the number of shares that a site gets.
 fn shares_of(site: IpAddr) -> u64 {
-    if site.is_ipv6() { SITE_SHARES } else { 1 }
+    if site.is_ipv6() { SITE_SHARES.into() } else { 1 }
 }
 
 /// Returns the largest share with which all sites and their sources get at most `room` together. `needs` has, for

@@ -1,7 +1,7 @@
 //! The address ranges that limits apply to: a *source* and a *site*.
 //!
 //! A source is an IPv4 address or an IPv6 /64, the smallest range that a subscriber gets (RFC 6177). A site is an IPv4
-//! address or an IPv6 /48. A /48 contains 65,536 sources.
+//! address or an IPv6 /48. A /48 contains 65,536 sources, and all together have as much as [`SITE_SHARES`] sources.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -9,6 +9,8 @@ use std::net::{IpAddr, Ipv6Addr};
 const SOURCE_BITS: u32 = 64;
 /// The prefix length of a site in IPv6.
 const SITE_BITS: u32 = 48;
+/// The number of sources of equal weight that an IPv6 site counts as.
+pub(super) const SITE_SHARES: u32 = 4;
 
 /// Returns the source of an address.
 pub(super) fn source(ip: IpAddr) -> IpAddr {
