@@ -1,4 +1,4 @@
-"""What is ranked: every congestion control with every scheduler over every set of paths."""
+"""What is ranked: every congestion control, scheduler and rules for outages over every set of paths."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from anabranch import plugins
+from anabranch.advice import outages
 from anabranch.comparison import paths
 from anabranch.errors import Fault, InputError, ScenarioError, did_you_mean
 from anabranch.study.sweep import Cell
@@ -39,50 +40,69 @@ class Candidate:
         The path scheduler; None over a single path, where there is nothing to choose.
     congestion
         The congestion control of every subflow.
+    outages
+        The rules for paths that fall silent and return.
     short
-        What people read for these two, where it is not the same.
+        What people read for scheduler and congestion control, where it is not the same.
     """
 
     paths: tuple[str, ...]
     scheduler: str | None
     congestion: str
+    outages: outages.Rules = outages.KERNEL
     short: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def name(self) -> str:
-        """What it is called: `wifi + lte, blest, cubic`."""
+        """What it is called: `wifi + lte, blest, cubic, rto_max 1 s`."""
         return ", ".join(word for word in self.words if word is not None)
 
     @property
-    def words(self) -> tuple[str, str | None, str]:
-        """The set of paths, the scheduler and the congestion control as people read them."""
+    def words(self) -> tuple[str, str | None, str, str | None]:
+        """The paths, the scheduler, the congestion control and the rules for outages as people read them."""
         scheduler = None if self.scheduler is None else self.short.get(self.scheduler, self.scheduler)
-        return paths.label(self.paths), scheduler, self.short.get(self.congestion, self.congestion)
+        congestion = self.short.get(self.congestion, self.congestion)
+        return paths.label(self.paths), scheduler, congestion, self.outages.word
 
     @property
     def in_kernel(self) -> bool:
         """Mainline Linux can do it."""
         known = self.scheduler is None or self.scheduler in KERNEL_SCHEDULERS
-        return known and self.congestion in KERNEL_CONTROLLERS
+        return known and self.congestion in KERNEL_CONTROLLERS and self.outages.in_kernel
 
     def settings(self) -> tuple[tuple[str, Any, str], ...]:
         """Return what is set over the scenario's tables."""
-        chosen = [(_CONGESTION, self.congestion, "--controllers")]
+        chosen = [(f"transport.{key}", value, "--outages") for key, value in self.outages.keys]
+        chosen.append((_CONGESTION, self.congestion, "--controllers"))
         if self.scheduler is not None:
             chosen.append((_SCHEDULER, self.scheduler, "--schedulers"))
         return tuple(chosen)
 
 
 def candidates(
-    sets: Sequence[tuple[str, ...]], controllers: Sequence[str], schedulers: Sequence[str]
+    sets: Sequence[tuple[str, ...]],
+    controllers: Sequence[str],
+    schedulers: Sequence[str],
+    rules: Mapping[tuple[str, ...], Sequence[outages.Rules]] | None = None,
 ) -> list[Candidate]:
-    """Return every combination, small sets of paths first; schedulers only where there are several paths."""
+    """Return every combination, small sets of paths first.
+
+    Parameters
+    ----------
+    sets
+        The sets of paths.
+    controllers, schedulers
+        Names; schedulers are combined with sets of several paths only.
+    rules
+        The rules for outages of each set of paths; None is the kernel's for all.
+    """
     short = plugins.short([*schedulers, *controllers])
     return [
-        Candidate(paths=names, scheduler=scheduler, congestion=controller, short=short)
+        Candidate(paths=names, scheduler=scheduler, congestion=controller, outages=one, short=short)
         for names in sets
         for scheduler in (schedulers if len(names) > 1 else [None])
         for controller in controllers
+        for one in (rules or {}).get(names, (outages.KERNEL,))
     ]
 
 
@@ -149,6 +169,8 @@ def cells(found: Sequence[Candidate], raw: Mapping[str, Any], folder: Path) -> t
     folder
         Where films, ladders and plug-ins in Python are found that it names.
     """
+    # Folders of advice without these rules keep their columns.
+    has_rules = any(one.outages.keys for one in found)
     left = {names: json.dumps(paths.only(raw, names), default=str) for names in {one.paths for one in found}}
     return tuple(
         Cell(
@@ -161,6 +183,7 @@ def cells(found: Sequence[Candidate], raw: Mapping[str, Any], folder: Path) -> t
                 (paths.COLUMN, paths.label(one.paths)),
                 (_SCHEDULER, one.scheduler or "-"),
                 (_CONGESTION, one.congestion),
+                *(((outages.COLUMN, one.outages.name),) if has_rules else ()),
             ),
         )
         for one in found

@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from anabranch.advice.candidates import Candidate
     from anabranch.study.sweep import Cell
 
+#: What is said where the gateway has no option for exactly the rules that were run.
+_PRESET = (
+    "# The rules for outages are the preset's, not those that were run: timeouts of at most 1 s, and DSACK."
+)
+
 
 def toml(cell: Cell) -> str:
     """Return a candidate's scenario as a file for `anabranch run`; files that it names have full paths."""
@@ -21,8 +26,11 @@ def toml(cell: Cell) -> str:
 
     raw = json.loads(cell.raw)
     for key, value, _ in cell.settings:
-        table, _, name = key.partition(".")
-        raw.setdefault(table, {})[name] = value
+        *tables, name = key.split(".")
+        table = raw
+        for word in tables:
+            table = table.setdefault(word, {})
+        table[name] = value
     _absolute(raw, Path(cell.folder))
     return tomli_w.dumps({**_first(raw), **raw})
 
@@ -70,6 +78,7 @@ def kernel(candidate: Candidate, cell: Cell) -> str:
         *load,
         f"sysctl -w net.ipv4.tcp_congestion_control={congestion}",
         *_buffer(raw, "send_buffer", "net.ipv4.tcp_wmem", 4096, 16384),
+        *candidate.outages.sysctl(),
     ]
     if candidate.scheduler is None:
         name = candidate.paths[0]
@@ -117,7 +126,11 @@ def gateway(candidate: Candidate) -> str:
     """Return the command that serves clients as a candidate does, on a server with any kernel."""
     words = ["anabranch", "gateway", "--listen", "10.9.0.1:443", "--origin", "127.0.0.1:8443"]
     words += ["--no-mptcp"] if candidate.scheduler is None else ["--scheduler", candidate.scheduler]
-    return shlex.join([*words, "--congestion", candidate.congestion])
+    rules = candidate.outages
+    if rules.are_set:
+        words[2:2] = ["--preset", "video"]
+    command = shlex.join([*words, "--congestion", candidate.congestion])
+    return command if rules.are_video or not rules.are_set else f"{_PRESET}\n{command}"
 
 
 def lacking(candidate: Candidate) -> str:
@@ -127,4 +140,4 @@ def lacking(candidate: Candidate) -> str:
         found.append(f"the scheduler {candidate.scheduler}")
     if candidate.congestion not in KERNEL_CONTROLLERS:
         found.append(f"the congestion control {candidate.congestion}")
-    return " and ".join(found)
+    return " and ".join([*found, *candidate.outages.lacking()])

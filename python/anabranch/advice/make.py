@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from anabranch.advice import candidates as choosing
+from anabranch.advice import outages as rules
 from anabranch.advice import score, spending
 from anabranch.advice.read import Advice, Evidence, judged
 from anabranch.errors import Fault, InputError
@@ -64,6 +65,7 @@ def advise(
     controllers: Sequence[str] = choosing.CONTROLLERS,
     schedulers: Sequence[str] = choosing.SCHEDULERS,
     paths: Sequence[str] = (),
+    outages: Sequence[str] = (),
     trials: int = TRIALS,
     budget: int | None = None,
     seed: int | None = None,
@@ -82,6 +84,8 @@ def advise(
         Congestion controls and path schedulers to choose from, by name, short form or place.
     paths
         The scenario's paths to choose from; empty is all.
+    outages
+        From `kernel`, `cap` and `dsack`; empty is all where a path may fall silent, else `kernel`.
     trials
         The most trials of a candidate, from 2; an exhaustive comparison would give each so many.
     budget
@@ -100,7 +104,7 @@ def advise(
     ScenarioError
         With every fault of the scenario, and of each scheduler and congestion control that it does not take.
     InputError
-        When there is no such path, the budget is too small, or the folder holds something else.
+        When there are no such paths or rules, the budget is too small, or the folder holds something else.
 
     Examples
     --------
@@ -119,6 +123,7 @@ def advise(
         controllers=controllers,
         schedulers=schedulers,
         paths=paths,
+        outages=outages,
         trials=trials,
         budget=budget,
     )
@@ -136,6 +141,7 @@ def asked(
     paths: Sequence[str],
     trials: int,
     budget: int | None,
+    outages: Sequence[str] = (),
     film: Callable[[Loaded], Film | None] | None = None,
 ) -> Asked:
     """Return what is to be run.
@@ -146,7 +152,7 @@ def asked(
         The scenario, validated.
     scenario, overrides
         What it was loaded from, without a fault.
-    controllers, schedulers, paths, trials, budget
+    controllers, schedulers, paths, trials, budget, outages
         As of `advise`.
     film
         What makes or finds the scenario's film once nothing is wrong; None does so without a word.
@@ -160,9 +166,7 @@ def asked(
     from anabranch.comparison.make import tables_of
 
     raw, folder = tables_of(scenario, overrides)
-    sets = choosing.sets([path.name for path in loaded.scenario.paths], paths)
-    choosing.validated(raw, folder, controllers, schedulers)
-    found = choosing.candidates(sets, tuple(dict.fromkeys(controllers)), tuple(dict.fromkeys(schedulers)))
+    found = _combined(raw, folder, loaded, controllers, schedulers, paths, outages)
     exhaustive = len(found) * trials
     runs = max(len(found), int(SHARE * exhaustive)) if budget is None else budget
     faults = []
@@ -187,6 +191,32 @@ def asked(
         ),
         budget=runs,
         score=score.of(application.kind, (film or film_of)(loaded), application.duration),
+    )
+
+
+def _combined(
+    raw: Mapping[str, Any],
+    folder: Path,
+    loaded: Loaded,
+    controllers: Sequence[str],
+    schedulers: Sequence[str],
+    paths: Sequence[str],
+    outages: Sequence[str],
+) -> list[Candidate]:
+    """Return the candidates, all that is wrong with them told at once."""
+    from anabranch.comparison.paths import only
+
+    wrong = rules.faults(raw, outages)
+    try:
+        sets = choosing.sets([path.name for path in loaded.scenario.paths], paths)
+        choosing.validated(raw, folder, controllers, schedulers)
+    except InputError as error:
+        raise type(error)([*error.faults, *wrong]) from None
+    if wrong:
+        raise InputError(wrong)
+    of_sets = {names: rules.of(only(raw, names), outages) for names in sets}
+    return choosing.candidates(
+        sets, tuple(dict.fromkeys(controllers)), tuple(dict.fromkeys(schedulers)), of_sets
     )
 
 

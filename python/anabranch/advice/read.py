@@ -11,7 +11,7 @@ from anabranch.advice.score import worst
 from anabranch.comparison import measures, paths
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from anabranch.advice.candidates import Candidate
     from anabranch.advice.score import Score
@@ -80,23 +80,38 @@ class Evidence:
     def questions(self, candidates: Sequence[Candidate]) -> list[int]:
         """Return the candidates that matter behind the rounds.
 
-        These are the best one and its last rival, the best with one path more or less, and the best that a
-        mainline kernel can carry out.
+        These are the best one and its last rival, the best with one path more or less, the best that a
+        mainline kernel can carry out, with rules for outages and without, and the best without rules.
         """
-        places = range(len(candidates))
-        best = spending.champion(places, self.scores, self.exact, lambda _: True)
+
+        def best_of(suits: Callable[[int], bool]) -> int | None:
+            return spending.champion(range(len(candidates)), self.scores, self.exact, suits)
+
+        def in_kernel(one: int) -> bool:
+            return candidates[one].in_kernel
+
+        def has_rules(one: int) -> bool:
+            return bool(candidates[one].outages.keys)
+
+        best = best_of(lambda _: True)
         if best is None:
             return []
-        rival = spending.champion(places, self.scores, self.exact, lambda one: one != best)
-        kernel = spending.champion(places, self.scores, self.exact, lambda one: candidates[one].in_kernel)
-        near = [self.champion(candidates, one) for one in _neighbours(candidates, candidates[best])]
-        return list(dict.fromkeys(one for one in (best, rival, kernel, *near) if one is not None))
+        found = [best, best_of(lambda one: one != best), best_of(in_kernel)]
+        found += [self.champion(candidates, one) for one in _neighbours(candidates, candidates[best])]
+        if any(map(has_rules, range(len(candidates)))):
+            # One that had a single trial would lose to any that had two.
+            found += [
+                best_of(lambda one: in_kernel(one) and has_rules(one)),
+                best_of(lambda one: in_kernel(one) and not has_rules(one)),
+                best_of(lambda one: not has_rules(one)),
+            ]
+        return list(dict.fromkeys(one for one in found if one is not None))
 
     def choose(self, candidates: Sequence[Candidate], places: Sequence[int]) -> int:
         """Return what is advised: the best mean, or what is simpler and no worse by anything that matters.
 
-        Simpler is to use fewer paths, then to need nothing but a mainline kernel. No worse is it when the
-        95 % interval of the paired difference ends below what matters.
+        Simpler is to use fewer paths, then to need nothing but a mainline kernel, then to set no rules for
+        outages. No worse is it when the 95 % interval of the paired difference ends below what matters.
         """
         best = spending.ranked(places, self.scores, self.exact)[0]
         matters = self.score.matters(spending.mean(self.scores[best]))
@@ -106,10 +121,12 @@ class Evidence:
             return one == best or (effect.high is not None and effect.high <= matters)
 
         ranks = {place: rank for rank, place in enumerate(spending.ranked(places, self.scores, self.exact))}
-        return min(
-            filter(as_good, places),
-            key=lambda one: (len(candidates[one].paths), not candidates[one].in_kernel, ranks[one]),
-        )
+
+        def complexity(one: int) -> tuple[int, bool, bool, int]:
+            which = candidates[one]
+            return len(which.paths), not which.in_kernel, bool(which.outages.keys), ranks[one]
+
+        return min(filter(as_good, places), key=complexity)
 
 
 def _neighbours(candidates: Sequence[Candidate], chosen: Candidate) -> list[frozenset[str]]:
@@ -153,6 +170,7 @@ class Ranked:
             "paths": list(one.paths),
             "scheduler": one.scheduler,
             "congestion": one.congestion,
+            "outages": one.outages.name,
             "in_mainline_kernel": one.in_kernel,
             "trials": self.trials,
             "score": {"mean": self.score.value, "low": self.score.low, "high": self.score.high},
@@ -241,21 +259,27 @@ class Advice:
         first = f"use {one.candidate.name}: {value} over {trials}{risk}"
         return [first, *(path.sentence for path in self.of_paths)]
 
+    @property
+    def left(self) -> int:
+        """The columns of the table that name a candidate: one more if rules for outages were ranked."""
+        return 4 if any(one.candidate.outages.keys for one in self.ranked) else 3
+
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Return headings and a line a candidate, as people read them."""
         unit, has_risk = self.score.unit, self.choice.risk is not None
-        head = ["paths", "scheduler", "congestion", f"score, {unit}", f"worst tenth, {unit}"]
+        head = ["paths", "scheduler", "congestion", "outages"][: self.left]
+        head += [f"score, {unit}", f"worst tenth, {unit}"]
         head += [*(["risk"] if has_risk else []), "trials", *(one.heading for one in self.measures)]
         lines = []
         for one in self.ranked:
-            called, scheduler, congestion = one.candidate.words
+            called, scheduler, congestion, outages = one.candidate.words
             means = [
                 measure.number(one.means[measure.column]) if measure.column in one.means else "-"
                 for measure in self.measures
             ]
             value = shown(one.score, unit).removesuffix(f" {unit}")
             risk = [f"{100 * (one.risk or 0):.0f} %"] if has_risk else []
-            words = [called, scheduler or "-", congestion]
+            words = [called, scheduler or "-", congestion, outages or "-"][: self.left]
             lines.append([*words, value, f"{one.worst:,.2f}", *risk, str(one.trials), *means])
         return head, lines
 
@@ -292,7 +316,7 @@ class Advice:
 
         head, lines = self.table()
         parts = [_html.heading(self.scenario, "what to use"), *map(_html.paragraph, self.sentences)]
-        parts.append(_html.table(head, lines[:SHOWN], left=3))
+        parts.append(_html.table(head, lines[:SHOWN], left=self.left))
         if len(lines) > SHOWN:
             parts.append(_html.paragraph(f"and {len(lines) - SHOWN} more candidates: .table() has all"))
         return _html.block(*parts)

@@ -24,6 +24,13 @@ if TYPE_CHECKING:
 Names = Annotated[str | None, typer.Option(metavar="A,B,C", help="Congestion controls to choose from.")]
 Schedulers = Annotated[str | None, typer.Option(metavar="A,B,C", help="Path schedulers to choose from.")]
 Paths = Annotated[str | None, typer.Option(metavar="A,B,C", help="Paths to choose from (default: all).")]
+Outages = Annotated[
+    str | None,
+    typer.Option(
+        metavar="A,B,C",
+        help="Rules for outages to choose from: kernel, cap, dsack (default: all if paths may fall silent).",
+    ),
+]
 Trials = Annotated[
     int, typer.Option(min=2, max=1_000_000, help="Most runs of a candidate, on the same luck in each.")
 ]
@@ -46,6 +53,7 @@ class How:
     controllers: str | None
     schedulers: str | None
     paths: str | None
+    outages: str | None
     trials: int
     budget: int | None
     workers: int | None
@@ -64,6 +72,7 @@ def advise(
     controllers: Names = None,
     schedulers: Schedulers = None,
     paths: Paths = None,
+    outages: Outages = None,
     trials: Trials = 30,
     budget: Budget = None,
     seed: Seed = None,
@@ -76,8 +85,10 @@ def advise(
     """Say which paths, which scheduler and which congestion control to use, and print what carries it out.
 
     Candidates are run on the same luck, those that are hard to tell apart at the top more often: a fifth of
-    the runs of trying everything. Printed are the ranking, a sentence for each path, the scenario, and the
-    settings of the hosts' kernels. Finished runs are kept; repeat the command to go on. For example:
+    the runs of trying everything. Films are ranked by waiting for the start, standstill and film not shown.
+    Where a path may fall silent and return, rules for outages are ranked too. Printed are the ranking, a
+    sentence for each path, the scenario, and the settings of the hosts' kernels. Finished runs are kept;
+    repeat the command to go on. For example:
 
       anabranch advise two-paths
       anabranch advise wifi-lte --controllers cubic,bbr --schedulers linux,blest,'rtx-aware(min-rtt)'
@@ -94,6 +105,7 @@ def advise(
             controllers=controllers,
             schedulers=schedulers,
             paths=paths,
+            outages=outages,
             trials=trials,
             budget=budget,
             workers=workers,
@@ -158,6 +170,7 @@ def _asked(given: Given, how: How) -> Asked:
             controllers=_names(how.controllers) or candidates.CONTROLLERS,
             schedulers=_names(how.schedulers) or candidates.SCHEDULERS,
             paths=_names(how.paths),
+            outages=_names(how.outages),
             trials=how.trials,
             budget=how.budget,
             film=_commands.prepare_film,
@@ -198,7 +211,7 @@ def tell(found: Advice) -> None:
 
     head, lines = found.table()
     _console.heading(f"{found.scenario}: what to use")
-    _console.table(head, lines[:SHOWN], left=3)
+    _console.table(head, lines[:SHOWN], left=found.left)
     hidden = len(lines) - SHOWN
     if hidden > 0:
         _console.note(f"{hidden} more candidates went out early; --json has them")

@@ -1,0 +1,198 @@
+"""The rules for outages that are ranked: the kernel's, with a cap on timeouts, and the endpoint's own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from anabranch.errors import Fault, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+#: The column that names the rules of a run.
+COLUMN = "outages"
+#: The most that `net.ipv4.tcp_retries2` takes.
+MOST_RETRIES = 255
+#: The states of an event in which a path carries nothing.
+_LOST = ("down", "link-down", "removed")
+#: The models of links that fall silent now and then.
+_MODELS = ("lte", "starlink")
+#: The longest timeout, in ns, that kernel and endpoint have if nothing is set.
+_USUAL_NS = 120 * 10**9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """What TCP does when a path returns after an outage.
+
+    Attributes
+    ----------
+    name
+        `kernel`, `cap` or `dsack`; `own` if they are those of the scenario.
+    keys
+        The keys of `[transport]` that are set for it, with dots, and their values.
+    rto_max_ns
+        The longest retransmission timeout; None is the kernel's 120 s.
+    retries
+        The retries that end a connection; None is the default.
+    outage
+        `transport.stack.outage`.
+    has_probe
+        BBR searches for its minimum RTT after an outage, as in the kernel.
+    word
+        The rules as people read them; None if nothing is set.
+    """
+
+    name: str
+    keys: tuple[tuple[str, Any], ...] = ()
+    rto_max_ns: int | None = None
+    retries: int | None = None
+    outage: str = "kernel"
+    has_probe: bool = True
+    word: str | None = None
+
+    @property
+    def in_kernel(self) -> bool:
+        """Whether mainline Linux has them, with `sysctl`."""
+        return self.outage == "kernel" and self.has_probe
+
+    @property
+    def are_set(self) -> bool:
+        """Whether they differ from the kernel's default, apart from the retries."""
+        return self.rto_max_ns is not None or not self.in_kernel
+
+    @property
+    def are_video(self) -> bool:
+        """Whether the preset `video` has the same."""
+        return (self.rto_max_ns, self.outage, self.has_probe) == (10**9, "dsack", True)
+
+    def lacking(self) -> list[str]:
+        """Return what of them no mainline kernel has, in words."""
+        found = [] if self.outage == "kernel" else [f'stack.outage = "{self.outage}"']
+        return found if self.has_probe else [*found, "stack.outage_probe = false"]
+
+    def sysctl(self) -> list[str]:
+        """Return the commands for a mainline kernel, with comments."""
+        retries = min(self.retries or MOST_RETRIES, MOST_RETRIES)
+        if self.rto_max_ns is None:
+            return [] if self.retries is None else [f"sysctl -w net.ipv4.tcp_retries2={retries}"]
+        longest_ms = self.rto_max_ns // 10**6
+        return [
+            "# Linux 6.15 or newer. The retries must be raised with it: at 1 s each, the kernel's 15 end a",
+            f"# connection after 14 s of silence. {MOST_RETRIES} is the most and lasts 254 s.",
+            f"sysctl -w net.ipv4.tcp_rto_max_ms={longest_ms} net.ipv4.tcp_retries2={retries}",
+        ]
+
+
+#: Nothing is set.
+KERNEL = Rules(name="kernel")
+#: What can be had of Linux by `sysctl`: the scenario has as many retries as Linux takes.
+CAP = Rules(
+    name="cap",
+    keys=(("rto_max", "1 s"), ("retries", MOST_RETRIES)),
+    rto_max_ns=10**9,
+    retries=MOST_RETRIES,
+    word="rto_max 1 s",
+)
+#: What only our endpoint has. The candidate's scheduler and control take precedence over the preset's.
+DSACK = Rules(
+    name="dsack",
+    keys=(("preset", "video"),),
+    rto_max_ns=10**9,
+    outage="dsack",
+    word="rto_max 1 s, outage dsack",
+)
+NAMED = {rules.name: rules for rules in (KERNEL, CAP, DSACK)}
+
+
+def faults(raw: Mapping[str, Any], asked: Sequence[str]) -> list[Fault]:
+    """Return the faults of the rules that are asked for: unknown names, and a scenario with rules of its own.
+
+    Parameters
+    ----------
+    raw
+        The tables of a valid scenario.
+    asked
+        Names; none is the default.
+    """
+    found = [
+        Fault(
+            message=f"no such rules for outages: `{name}`",
+            where=f"--outages {name}",
+            hint=did_you_mean(name, NAMED),
+        )
+        for name in dict.fromkeys(asked)
+        if name not in NAMED
+    ]
+    own = _own_keys(raw)
+    if asked and own:
+        keys = ", ".join(f"transport.{key}" for key in own)
+        hint = "leave --outages out to rank with these keys, or take them out of the scenario"
+        message = f"the scenario has rules for outages of its own: {keys}"
+        found.append(Fault(message=message, where=f"--outages {','.join(asked)}", hint=hint))
+    return found
+
+
+def of(raw: Mapping[str, Any], asked: Sequence[str]) -> tuple[Rules, ...]:
+    """Return the rules that are ranked for a scenario.
+
+    Parameters
+    ----------
+    raw
+        The tables of a valid scenario.
+    asked
+        Names without a fault; none is all if a path may fall silent and return, else the kernel's only.
+    """
+    if _own_keys(raw):
+        return (_own(raw),)
+    if asked:
+        return tuple(NAMED[name] for name in dict.fromkeys(asked))
+    return tuple(NAMED.values()) if may_fall_silent(raw) else (KERNEL,)
+
+
+def may_fall_silent(raw: Mapping[str, Any]) -> bool:
+    """Return whether a path of a scenario is lost at a time, or follows a recording or a radio's model."""
+    from anabranch.scenario import _follow, link_models
+
+    if raw.get("handoffs") or any(_is_silent(event) for event in raw.get("events", ())):
+        return True
+    tables = [table for _, table in _follow.places(dict(raw))]
+    models = [link_models.expanded(table.get("model")) for table in tables]
+    return any("trace" in table for table in tables) or any(
+        model is not None and model["name"] in _MODELS for model in models
+    )
+
+
+def _is_silent(event: Mapping[str, Any]) -> bool:
+    """Return whether nothing passes after an event."""
+    from anabranch.scenario import units
+
+    loss = event.get("loss")
+    loses_all = loss is not None and not isinstance(loss, dict) and units.fraction(loss) >= 1
+    return event.get("state") in _LOST or loses_all
+
+
+def _own_keys(raw: Mapping[str, Any]) -> list[str]:
+    """Return the keys for outages that a scenario sets itself."""
+    transport = raw.get("transport", {})
+    stack = transport.get("stack", {})
+    found = [key for key in ("preset", "rto_max", "retries") if key in transport]
+    return [*found, *(f"stack.{key}" for key in ("outage", "outage_probe") if key in stack)]
+
+
+def _own(raw: Mapping[str, Any]) -> Rules:
+    """Return the rules that a scenario sets itself."""
+    from anabranch.scenario import profiles, units
+
+    filled: Any = profiles.with_defaults({"transport": raw["transport"]})
+    transport = filled["transport"]
+    stack, longest = transport.get("stack", {}), transport.get("rto_max")
+    longest_ns = None if longest is None else units.time_ns(longest)
+    return Rules(
+        name="own",
+        rto_max_ns=None if longest_ns == _USUAL_NS else longest_ns,
+        retries=transport.get("retries"),
+        outage=stack.get("outage", "kernel"),
+        has_probe=stack.get("outage_probe") is not False,
+    )
