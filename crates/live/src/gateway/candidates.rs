@@ -61,10 +61,10 @@ impl Standing {
 /// The candidates of the last count, each list in the order in which they give way.
 #[derive(Debug, Default)]
 pub(super) struct Candidates {
-    stalled: Vec<u64>,
-    unanswered: Vec<u64>,
-    slow: Vec<u64>,
-    others: Vec<u64>,
+    stalled: List,
+    unanswered: List,
+    slow: List,
+    others: List,
 }
 
 impl Candidates {
@@ -75,23 +75,22 @@ impl Candidates {
         let stalled = counted.iter().filter(|(_, it)| it.is_stalled(now));
         let slow = |answered| {
             let slow = counted.iter().filter(|(_, it)| it.is_slow(now) && it.answered == answered);
-            sorted(slow.map(|(slots, it)| ((Reverse(*slots), it.rate), it.number)))
+            List::new(slow.map(|(slots, it)| (*slots, it.rate, it.number)))
         };
+        let others = counted.iter();
         Self {
-            stalled: sorted(stalled.map(|(slots, it)| ((Reverse(*slots), it.moved_at), it.number))),
+            stalled: List::new(stalled.map(|(slots, it)| (*slots, it.moved_at, it.number))),
             unanswered: slow(false),
             slow: slow(true),
-            others: sorted(
-                counted
-                    .iter()
-                    .map(|(slots, it)| ((Reverse(*slots), it.is_young(now), it.rate), it.number)),
+            others: List::new(
+                others.map(|(slots, it)| (*slots, (it.is_young(now), it.rate), it.number)),
             ),
         }
     }
 
     /// Returns the connection that gives way to a newcomer whose source has `own` slots.
     pub(super) fn find(&self, own: u32, slots: impl Fn(u64) -> u32) -> Option<u64> {
-        let first = |list: &[u64], least: u32| list.iter().copied().find(|it| slots(*it) >= least);
+        let first = |list: &List, least: u32| list.first(least, &slots);
         let two_more = own.saturating_add(2);
         first(&self.stalled, two_more)
             .or_else(|| first(&self.unanswered, own.max(1)))
@@ -100,15 +99,32 @@ impl Candidates {
     }
 }
 
-/// Returns numbers in the order of their keys.
-fn sorted<K: Ord>(keyed: impl Iterator<Item = (K, u64)>) -> Vec<u64> {
-    let mut keyed: Vec<_> = keyed.collect();
-    keyed.sort_unstable();
-    keyed.into_iter().map(|(_, number)| number).collect()
+/// Connections with the slots of their sources at the count. Those of sources with the most slots come first.
+#[derive(Debug, Default)]
+struct List(Vec<(u32, u64)>);
+
+impl List {
+    /// Creates a list of slots, keys and numbers. Connections with equally many slots are in the order of their keys.
+    fn new<K: Ord>(keyed: impl Iterator<Item = (u32, K, u64)>) -> Self {
+        let mut keyed: Vec<_> =
+            keyed.map(|(slots, key, number)| (Reverse(slots), key, number)).collect();
+        keyed.sort_unstable();
+        Self(keyed.into_iter().map(|(Reverse(slots), _, number)| (slots, number)).collect())
+    }
+
+    /// Returns the first connection whose source had at least `least` slots at the count and still has them. `slots`
+    /// returns the present number. It is not called for sources that had fewer slots: in a full gateway without a
+    /// candidate, a SYN must not cost a look at every connection.
+    fn first(&self, least: u32, slots: impl Fn(u64) -> u32) -> Option<u64> {
+        let enough = self.0.iter().take_while(|(counted, _)| *counted >= least);
+        enough.map(|(_, number)| *number).find(|it| slots(*it) >= least)
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     fn at(seconds: u64) -> Instant {
@@ -186,6 +202,27 @@ mod tests {
         let young = Standing { since: at(55), rate: 1, ..fast(5) };
         assert_eq!(gives_way(&[young, rate(1, 5000)], 2, |_| 6), Some(1));
         assert_eq!(gives_way(&[young], 2, |_| 6), Some(5));
+    }
+
+    #[test]
+    fn only_connections_of_sources_with_enough_slots_are_looked_at() {
+        // Of 1,000 viewers who receive at full speed, 997 are sources of their own. The last three are one source.
+        let all: Vec<_> = (1..=1000).map(fast).collect();
+        let slots = |number: u64| if number > 997 { 3 } else { 1 };
+        let candidates = Candidates::new(at(60), &all, slots);
+        let looks = |own: u32, left: u32| {
+            let visited = Cell::new(0);
+            let found = candidates.find(own, |number| {
+                visited.set(visited.get() + 1);
+                left.min(slots(number))
+            });
+            (found, visited.get())
+        };
+        // 3 >= 2 * 0 + 2, and 3 < 2 * 1 + 2.
+        assert_eq!(looks(0, 3), (Some(998), 1));
+        assert_eq!(looks(1, 3), (None, 0));
+        // Two of the three have ended since.
+        assert_eq!(looks(0, 1), (None, 3));
     }
 
     #[test]
