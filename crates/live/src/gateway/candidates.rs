@@ -11,8 +11,9 @@
 //!
 //! Of several slow ones, those of the source with the most slots come first, then the slowest.
 //!
-//! A viewer who pauses is not stalled: no bytes wait for that client. Rules 2 and 3 are for many sources with one slot
-//! each, and rule 4 for a source whose connections are all fast.
+//! A viewer who pauses is not stalled: the rate is that of the last 30 to 60 s. This holds even if the player stops
+//! reading and bytes wait for it. Rules 2 and 3 are for many sources with one slot each, and rule 4 for a source whose
+//! connections are all fast.
 
 use std::cmp::Reverse;
 
@@ -43,10 +44,11 @@ pub(super) struct Standing {
 }
 
 impl Standing {
-    /// Returns whether the connection stands still, although something is to be sent: bytes that the gateway holds, or
-    /// the first answer.
+    /// Returns whether the connection stands still, although something is to be sent: the first answer, or bytes that the
+    /// gateway holds. A client that was answered may pause as long as its rate is sufficient.
     fn is_stalled(&self, now: Instant) -> bool {
-        now.since(self.moved_at) >= STALLED && (self.waits || !self.answered)
+        let stopped = self.waits && self.rate < LEAST_RATE;
+        now.since(self.moved_at) >= STALLED && (!self.answered || stopped)
     }
 
     fn is_young(&self, now: Instant) -> bool {
@@ -154,20 +156,25 @@ mod tests {
 
     #[test]
     fn one_that_stands_still_gives_way_before_a_slow_one() {
-        let still = |number| Standing { moved_at: at(50), ..fast(number) };
+        let still = |number| Standing { rate: 0, moved_at: at(50), ..fast(number) };
         let all = [trickles(1), still(2), Standing { moved_at: at(49), ..still(3) }];
         assert_eq!(gives_way(&all, 0, |_| 2), Some(3), "for longer");
         assert_eq!(gives_way(&all, 0, |it| if it == 2 { 3 } else { 2 }), Some(2), "more slots");
         assert_eq!(gives_way(&[still(2)], 1, |_| 2), None, "two slots against one");
-        let before = Standing { moved_at: at(51), ..still(2) };
-        assert_eq!(gives_way(&[before], 2, |_| 4), None, "nine seconds");
+        // An upload without an answer has stood still for nine seconds and for ten.
+        let [nine, ten] =
+            [51, 50].map(|seconds| Standing { answered: false, moved_at: at(seconds), ..fast(2) });
+        assert_eq!(gives_way(&[nine], 2, |_| 4), None);
+        assert_eq!(gives_way(&[ten], 2, |_| 4), Some(2));
     }
 
     #[test]
     fn a_viewer_who_pauses_is_not_stalled() {
         assert_eq!(gives_way(&[pauses(1)], 2, |_| 4), None);
-        let waits = Standing { waits: true, ..pauses(1) };
-        assert_eq!(gives_way(&[waits], 2, |_| 4), Some(1), "bytes wait");
+        // The player has stopped reading, and the gateway's buffers for it are full: 1,024 bytes a second are enough.
+        let [enough, less] = [1024, 1023].map(|rate| Standing { rate, waits: true, ..pauses(1) });
+        assert_eq!(gives_way(&[enough], 2, |_| 4), None);
+        assert_eq!(gives_way(&[less], 2, |_| 4), Some(1), "bytes wait");
         let half = Standing { answered: false, ..pauses(1) };
         assert_eq!(gives_way(&[half], 2, |_| 4), Some(1), "half a request");
     }
