@@ -244,7 +244,7 @@ impl Writer {
     fn reopen(&mut self) {
         match self.sink.open() {
             Ok(output) => {
-                (self.output, self.cut) = (Some(output), false);
+                (self.output, self.cut, self.faulty) = (Some(output), false, false);
                 self.note("the log is open again");
             }
             Err(error) => self.note(&format!("the log cannot be opened again: {error}")),

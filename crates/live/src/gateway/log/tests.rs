@@ -178,6 +178,29 @@ fn a_log_that_cannot_be_opened_again_goes_on_in_the_old_file_and_is_reported() {
 }
 
 #[test]
+fn a_new_file_that_fails_at_once_is_reported_again() {
+    let (told, output) = pipe_with(PipeFlags::CLOEXEC).unwrap();
+    let notes = log_to(output, None);
+    let sink = Sink::File("/dev/full".into());
+    let output = Some(sink.open().unwrap());
+    let (faulty, cut) = (false, false);
+    let mut writer = Writer { sink, output, notes: Some(notes.clone()), faulty, cut };
+    for _ in 0..2 {
+        assert!(!writer.write("lost\n") && !writer.write("lost\n"));
+        writer.reopen();
+    }
+    notes.finish(LONG);
+    let mut piece = [0; 4096];
+    let length = rustix::io::read(&told, &mut piece).unwrap();
+    let text = std::str::from_utf8(&piece[..length]).unwrap();
+    // write(2): ENOSPC, once for each file.
+    let fails =
+        "the log cannot be written, lines are dropped: No space left on device (os error 28)";
+    let opened = "the log is open again";
+    assert_eq!(without_times(text), [fails, opened, fails, opened]);
+}
+
+#[test]
 fn a_full_queue_takes_a_request_to_reopen() {
     let mut queue = Queue::default();
     for _ in 0..=MOST_LINES {
