@@ -1,23 +1,25 @@
 //! The HTTP server of the metrics: one page, to a bounded number of visitors.
 //!
 //! No visitor can block the page for others. A request that has arrived is answered when its visitor is accepted. If
-//! there are too many visitors, the oldest is closed. If the host has no descriptor left, one from a small reserve is
+//! there are too many visitors, one of the source with the most visitors is closed. If the host has no descriptor left, one from a small reserve is
 //! used.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 
 use anabranch_units::{Duration, Instant};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto, sockopt};
 
+use super::source::source;
 use crate::poller::Poller;
 
 /// The most visitors at one time.
 const MOST: usize = 16;
-/// The most visitors accepted for one event. No visitor is then closed in favour of another one of the same event.
+/// The most visitors accepted for one event. If all have one source, none is closed in favour of another one of the event.
 const ACCEPTS: usize = MOST;
 /// The longest request, bytes.
 const LONGEST: usize = 4096;
@@ -31,6 +33,8 @@ const BACKLOG: i32 = 128;
 /// A client of the metrics.
 struct Visitor {
     fd: OwnedFd,
+    /// The source of its address; `None` if the kernel returned no address.
+    source: Option<IpAddr>,
     since: Instant,
     request: Vec<u8>,
     /// The rest of the answer; set after the request is complete.
@@ -112,13 +116,13 @@ impl Responder {
     fn accept(&mut self, now: Instant, poller: &Poller, page: impl Fn() -> String) {
         for accepted in 0..ACCEPTS {
             match self.accept_one() {
-                Ok(fd) => self.welcome(now, poller, fd, &page),
+                Ok(accepted) => self.welcome(now, poller, accepted, &page),
                 // accept(2) takes a descriptor before it looks at the queue, so the queue may be empty.
                 Err(Errno::MFILE | Errno::NFILE) if accepted > 0 => return,
                 Err(Errno::MFILE | Errno::NFILE) if self.free_a_descriptor() => {
                     let visitor = self.accept_one();
-                    if let Ok(fd) = visitor {
-                        self.welcome(now, poller, fd, &page);
+                    if let Ok(accepted) = visitor {
+                        self.welcome(now, poller, accepted, &page);
                     }
                     // Before another connection takes the descriptor.
                     return self.fill_reserve();
@@ -135,14 +139,28 @@ impl Responder {
         }
     }
 
-    fn accept_one(&self) -> Result<OwnedFd, Errno> {
+    /// Accepts a visitor. Returns its descriptor and its source.
+    fn accept_one(&self) -> Result<(OwnedFd, Option<IpAddr>), Errno> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        rustix::net::accept_with(&self.listener, flags)
+        let (fd, address) = rustix::net::acceptfrom_with(&self.listener, flags)?;
+        let address = address.and_then(|it| SocketAddr::try_from(it).ok());
+        Ok((fd, address.map(|it| source(it.ip()))))
     }
 
-    /// Closes a reserved descriptor, or else the oldest visitor. Returns false if there is neither.
+    /// Closes a reserved descriptor, or else a visitor. Returns false if there is neither.
     fn free_a_descriptor(&mut self) -> bool {
-        self.reserve.pop().is_some() || self.visitors.pop_first().is_some()
+        self.reserve.pop().is_some() || self.close_one()
+    }
+
+    /// Closes the oldest visitor of the source with the most visitors; of equal sources, that of the oldest visitor.
+    /// Returns false if there is no visitor.
+    fn close_one(&mut self) -> bool {
+        let mut of_source: BTreeMap<Option<IpAddr>, (usize, Reverse<u64>)> = BTreeMap::new();
+        for (token, visitor) in &self.visitors {
+            of_source.entry(visitor.source).or_insert((0, Reverse(*token))).0 += 1;
+        }
+        let most = of_source.into_values().max();
+        most.is_some_and(|(_, Reverse(oldest))| self.visitors.remove(&oldest).is_some())
     }
 
     /// Serves a new visitor at once. It is kept if it has to wait.
@@ -150,19 +168,19 @@ impl Responder {
         &mut self,
         now: Instant,
         poller: &Poller,
-        fd: OwnedFd,
+        (fd, source): (OwnedFd, Option<IpAddr>),
         page: impl FnOnce() -> String,
     ) {
         self.made += 1;
         let token = self.first_token + self.made;
-        let mut visitor = Visitor { fd, since: now, request: Vec::new(), answer: None };
+        let mut visitor = Visitor { fd, source, since: now, request: Vec::new(), answer: None };
         if poller.add_edges(&visitor.fd, token).is_err() || !visitor.serve(page) {
             return;
         }
-        if self.visitors.len() >= MOST {
-            self.visitors.pop_first();
-        }
         self.visitors.insert(token, visitor);
+        if self.visitors.len() > MOST {
+            self.close_one();
+        }
     }
 }
 
@@ -289,6 +307,34 @@ mod tests {
         let waits = (&silent[1]).read(&mut [0; 1]).unwrap_err();
         assert_eq!(waits.kind(), io::ErrorKind::WouldBlock);
         assert_eq!(responder.visitors.len(), MOST - 1);
+    }
+
+    /// Connects a silent visitor from an address of the loopback network.
+    fn visit_from(last: u8, to: SocketAddr) -> TcpStream {
+        let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        rustix::net::bind(&socket, &SocketAddr::from(([127, 0, 0, last], 0))).unwrap();
+        rustix::net::connect(&socket, &to).unwrap();
+        socket.into()
+    }
+
+    #[test]
+    fn a_visitor_of_the_source_with_the_most_visitors_is_closed_first() {
+        let (mut responder, mut poller, address) = responder();
+        let mut scraper = visit(address, b"");
+        turn(&mut responder, &mut poller, Instant::ZERO);
+        // 32 silent visitors come before the scraper's request.
+        let many: Vec<_> = (0..2 * MOST).map(|_| visit_from(2, address)).collect();
+        for _ in 0..2 {
+            turn(&mut responder, &mut poller, Instant::ZERO);
+        }
+        assert_eq!(responder.visitors.len(), MOST);
+        // The last 15 of the 32 are left, oldest first.
+        assert_eq!((&many[MOST]).read(&mut [0; 1]).unwrap(), 0);
+        many[MOST + 1].set_nonblocking(true).unwrap();
+        let waits = (&many[MOST + 1]).read(&mut [0; 1]).unwrap_err();
+        assert_eq!(waits.kind(), io::ErrorKind::WouldBlock);
+        let answer = ask(&mut responder, &mut poller, &mut scraper);
+        assert!(answer.ends_with("page\n"), "{answer}");
     }
 
     #[test]
