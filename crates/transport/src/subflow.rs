@@ -248,7 +248,7 @@ impl Subflow {
             stale_count: 0,
             stale_ack_stamp: Instant::ZERO,
             nonce: 0,
-            handshake: handshake::Handshake::default(),
+            handshake: handshake::Handshake::new(config),
             local_iss: iss,
             remote_iss: SeqNumber(0),
             agreed: agreed::Agreed::offer(config),

@@ -17,6 +17,8 @@ use crate::congestion::Opened;
 const SYN_RETRIES: u32 = 6;
 /// SYN retransmissions a second apart that come before those (`tcp_syn_linear_timeouts`); a SYN/ACK has none.
 const SYN_LINEAR: u32 = 4;
+/// How long the answer to a SYN is waited for in all: five waits of a second and six that double (`tcp_syn_retries`).
+const SYN_PATIENCE: Duration = Duration::from_secs(131);
 /// SYN/ACK retransmissions before giving up (`tcp_synack_retries`).
 pub(crate) const SYN_ACK_RETRIES: u32 = 5;
 /// SYNs with `MP_CAPABLE` before the option is dropped (Linux's blackhole detection).
@@ -35,6 +37,8 @@ pub(crate) struct Handshake {
     pub(crate) due: bool,
     sent_at: Instant,
     attempts: u32,
+    /// The number of retransmissions of a SYN before it is given up.
+    syn_retries: u8,
     /// When the segment is repeated; `FAR_FUTURE` for never.
     deadline: Instant,
     /// When the third packet is repeated; `FAR_FUTURE` for never.
@@ -50,13 +54,32 @@ impl Default for Handshake {
             due: false,
             sent_at: Instant::ZERO,
             attempts: 0,
+            syn_retries: (SYN_RETRIES + SYN_LINEAR) as u8,
             deadline: Instant::FAR_FUTURE,
             third_deadline: Instant::FAR_FUTURE,
         }
     }
 }
 
+/// How long an answer is waited for after the SYN that `before` others went before.
+fn syn_wait(before: u32, rto_max: Duration) -> Duration {
+    (RTO_INITIAL * (1 << before.saturating_sub(SYN_LINEAR).min(6))).min(rto_max)
+}
+
 impl Handshake {
+    /// One that has not begun. Where the longest timeout is set and the number of retries is not, SYNs are repeated for
+    /// as long as without it.
+    pub(super) fn new(config: &Config) -> Self {
+        let mut retries = SYN_RETRIES + SYN_LINEAR;
+        if config.retries.is_none() {
+            let waits = (0..=retries).map(|before| syn_wait(before, config.rto_max));
+            let waited = waits.fold(Duration::ZERO, |sum, wait| sum + wait);
+            let missing = SYN_PATIENCE.saturating_sub(waited);
+            retries += missing.as_nanos().div_ceil(config.rto_max.as_nanos()) as u32;
+        }
+        Self { syn_retries: retries as u8, ..Self::default() }
+    }
+
     /// Something of it is to come again unless it is answered.
     #[inline]
     pub(crate) fn waits(&self) -> bool {
@@ -187,9 +210,9 @@ impl Subflow {
         segment.window = self.receive.window().min(65_535) as u16;
         segment.mptcp.extend(self.handshake.first);
         self.send.after_syn();
-        let linear = if answering { 0 } else { SYN_LINEAR };
-        let wait = RTO_INITIAL * (1 << attempt.saturating_sub(linear).min(6));
-        self.handshake.deadline = host.expiry(now, wait.min(config.rto_max));
+        // A SYN/ACK doubles from the first one on.
+        let before = if answering { attempt + SYN_LINEAR } else { attempt };
+        self.handshake.deadline = host.expiry(now, syn_wait(before, config.rto_max));
         self.handshake.sent_at = now;
         self.handshake.attempts += 1;
         true
@@ -201,7 +224,7 @@ impl Subflow {
             self.handshake.deadline = Instant::FAR_FUTURE;
             let retries = match self.state {
                 State::SynReceived => SYN_ACK_RETRIES,
-                _ => SYN_RETRIES + SYN_LINEAR,
+                _ => self.handshake.syn_retries.into(),
             };
             if self.handshake.attempts > retries {
                 return false;

@@ -157,7 +157,7 @@ impl Subflow {
             None => RTO_INITIAL,
         };
         let left = if advancing { self.rtt.rto() } else { self.timeout_left(now) };
-        let span = host.ticks(timeout);
+        let span = host.ticks(timeout).min(self.rtt.rto_max());
         let span = if left.is_zero() { span } else { span.min(left) };
         self.timer.arm(host, now, Pending::LossProbe, span);
         true

@@ -66,7 +66,7 @@ fn after_an_outage_what_was_lost_goes_again_at_once() {
         for n in 3..8 {
             s.us(2000, &format!(". {}:{}", 1000 * n + 1, 1000 * n + 1001));
         }
-        // The timeout has no back-off any more: 250 ms.
+        // The timeout has no back-off any more, as a duplicate was reported: 250 ms.
         s.silence(2249);
         s.us(2250, ". 3001:4001");
     }
@@ -140,6 +140,23 @@ fn without_sack_two_timeouts_tell_an_outage() {
 }
 
 #[test]
+fn without_sack_a_path_that_became_slower_is_learnt() {
+    // The RTT is 50 ms, then 1 s for good. Timeouts at 350 and 850 ms; the first answer comes at 1100. Its sample reaches
+    // back before the last timeout and does not count, but the back-off stays: 250 ms doubled twice.
+    let mut s = unanswered(ruled(OutageRule::Timeouts), "nosack", 1100);
+    s.peer(1100, ". ack=10001 ecr=100");
+    // Without SACK Loss lasts until newer data is acknowledged (`tcp_try_undo_recovery`).
+    assert_eq!(after(&s), (1, Loss, 50));
+    s.rest_until(2000);
+    s.write(2000, 1000);
+    s.us(2000, ". 10001:11001");
+    s.silence(2989);
+    // The answer after 990 ms counts: 7/8 50 + 1/8 990 = 167.5.
+    s.peer(2990, ". ack=11001 ecr=2000");
+    assert_eq!(after(&s), (1, Open, 167));
+}
+
+#[test]
 fn a_peer_that_reports_no_duplicates_is_judged_as_by_the_kernel() {
     // `net.ipv4.tcp_dsack` = 0: nothing tells the outage from a delay.
     assert_eq!(
@@ -176,9 +193,12 @@ fn the_longest_timeout_bounds_every_wait() {
 
 #[test]
 fn a_join_over_a_silent_path_is_tried_every_second() {
-    // tcp_syn_linear_timeouts = 4 a second apart, then tcp_syn_retries = 6 that double from a second.
-    for (rto_max, waits) in [(120, [1, 1, 1, 1, 1, 2, 4, 8, 16, 32]), (1, [1; 10])] {
-        let config = Config { rto_max: Duration::from_secs(rto_max), ..config() };
+    // tcp_syn_linear_timeouts = 4 a second apart, then tcp_syn_retries = 6 that double from a second: with the last wait,
+    // of 64 s, 131 s. For as long a second apart, unless the number of retries is set.
+    let doubling = vec![1, 1, 1, 1, 1, 2, 4, 8, 16, 32];
+    let settings = [(120, None, doubling), (1, None, vec![1; 130]), (1, Some(60), vec![1; 10])];
+    for (rto_max, retries, waits) in settings {
+        let config = Config { rto_max: Duration::from_secs(rto_max), retries, ..config() };
         let mut s = Script::multipath_client(config, 2);
         s.peer(100, ". ack=1 dack4=0");
         let mut ms = 100;

@@ -78,8 +78,12 @@ impl Subflow {
         }
         let rtt = rtt?;
         if !PLAIN && self.follows_outage(flags) && self.recovery.outlasts_timeout(now, rtt) {
-            // It measures the outage. But the path answers: timeouts start from the RTT again.
-            self.rtt.reset_backoff();
+            // It measures the outage. A duplicate tells that the path answers as before, so timeouts start from the RTT
+            // again. Otherwise the RTT may have grown, and the back-off stays until a sample counts (RFC 6298 section
+            // 5.7).
+            if flags.dsack {
+                self.rtt.reset_backoff();
+            }
             return None;
         }
         if let Some(sample) = ca_rtt {
