@@ -13,6 +13,7 @@ from anabranch.cli._app import app
 from anabranch.errors import ScenarioError
 from anabranch.scenario import load as loading
 from anabranch.scenario import plan as plans
+from anabranch.scenario._overrides import parse_assignment
 from anabranch.scenario.profiles import ProfileName, Stack
 
 TWO = {
@@ -122,13 +123,32 @@ def test_the_kernels_rules_leave_no_trace_in_the_plan():
         ({"retries": 30}, "transport.retries"),
         ({"rto_max": "1 s", "retries": 30}, None),
         ({"preset": "video"}, None),
-        ({"preset": "video", "retries": 30}, None),
+        # 30 retries last 29.4 s with the preset's timeouts.
+        ({"preset": "video", "retries": 30}, "transport.retries"),
+        ({"preset": "video", "retries": 30, "rto_max": "1 s"}, None),
         ({"preset": "video", "rto_max": "2 s"}, "transport.rto_max"),
     ],
 )
 def test_one_of_longest_timeout_and_retries_alone_is_warned_about(transport, warned):
     found = loading.load(scenario(**transport)).warnings
     assert [fault.key for fault in found] == ([] if warned is None else [warned])
+
+
+def test_the_warning_says_how_long_the_retries_last():
+    # tcp_model_timeout: 0.2 + 0.4 + 0.8 = 1.4 s, then 13 of a second; for 5 s 0.2 s doubled four times, 6.2 s, then
+    # 11 of 5 s.
+    for rto_max, lasts in [("1 s", "15 retries last 14 s"), ("5 s", "15 retries last 61 s")]:
+        [fault] = loading.load(scenario(rto_max=rto_max)).warnings
+        assert lasts in fault.hint
+    [fault] = loading.load(scenario(retries=15)).warnings
+    assert "15 retries last 925 s" in fault.message
+
+
+def test_keys_that_hide_those_of_a_preset_are_warned_about():
+    video = [parse_assignment("transport.preset=video")]
+    [fault] = loading.load(scenario(scheduler="linux"), video).warnings
+    assert fault.message == "the scenario's own scheduler takes precedence over the preset's"
+    assert loading.load(scenario(), video).warnings == ()
 
 
 @pytest.mark.parametrize(

@@ -275,11 +275,13 @@ def chosen(truth: GroundTruth, only: Sequence[str], others: Sequence[str] = ()) 
         When a pattern names none, and none of the `others`.
     """
     names = [*(one.setting.name for one in truth.measured), *others]
+    # Of hundreds of cells the kinds are enough.
+    shown = [*names[: len(truth.measured)], *sorted({name.split("/")[0] for name in others})]
     faults = [
         Fault(
             message=f"no setting has a name that matches: `{pattern}`",
             where=f"--only {pattern}",
-            hint=did_you_mean(pattern, names),
+            hint=did_you_mean(pattern, shown),
         )
         for pattern in only
         if not any(_matches(name, pattern) for name in names)

@@ -55,14 +55,18 @@ class Given:
         return [*self.first, *self._preset(), *map(parse_assignment, self.set), *last]
 
     def _preset(self) -> list[Override]:
-        """Return the preset's keys, which replace the scenario's own."""
+        """Return the preset's keys, which replace the scenario's own.
+
+        The kernel's preset sets nothing, so it replaces the keys of the others by their defaults.
+        """
         from anabranch.scenario._overrides import Override
-        from anabranch.scenario.profiles import preset_keys
+        from anabranch.scenario.profiles import KERNEL_KEYS, preset_keys
 
         if self.preset is None:
             return []
         origin = f"--preset {self.preset}"
-        keys = {"preset": self.preset, **preset_keys(self.preset)}
+        own = KERNEL_KEYS if self.preset == "kernel" else preset_keys(self.preset)
+        keys = {"preset": self.preset, **own}
         return [Override(key=f"transport.{key}", value=value, origin=origin) for key, value in keys.items()]
 
     def load(self) -> Loaded:

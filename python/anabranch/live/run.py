@@ -15,7 +15,7 @@ from anabranch.live.viewers import origin
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping
 
     from anabranch._run import Run
     from anabranch.live.page import Page
@@ -248,7 +248,7 @@ class _LiveRun:
         summary = trace["summary"]
         summary["kernels"] = kernels
         summary["ends"] = {"server": self.server, "client": self.client}
-        summary["notes"] = [*summary["notes"], *_notes(summary, self.server)]
+        summary["notes"] = [*summary["notes"], *_notes(summary, self.server, self.plan)]
         return trace
 
     def _listens(self, stack: ExitStack, bed: Bed) -> socket.socket | None:
@@ -293,7 +293,7 @@ class _LiveRun:
         summary["notes"] += session.faults(self.played.title)
 
 
-def _notes(summary: dict[str, Any], server: Server) -> list[str]:
+def _notes(summary: dict[str, Any], server: Server, plan: Mapping[str, Any]) -> list[str]:
     """Return what has to be said with the results."""
     late = summary["lateness"]
     lateness = (
@@ -304,6 +304,8 @@ def _notes(summary: dict[str, Any], server: Server) -> list[str]:
     notes = [lateness]
     if server == "kernel":
         notes.append(f"The kernel served with congestion control {summary['server_congestion']}.")
+        if "outage" in plan["transport"]:
+            notes.append("The kernel judged what follows an outage by its own rules, not by stack.outage.")
     if summary["refused_packets"]:
         notes.append(f"A kernel did not take {summary['refused_packets']:,} packets that had arrived.")
     return notes

@@ -46,6 +46,9 @@ _NO_DETECTION = 0x02
 #: `MPTCP_PM_ADDR_FLAG_SIGNAL`, `MPTCP_PM_ADDR_FLAG_SUBFLOW` and `MPTCP_PM_ADDR_FLAG_BACKUP`.
 _SIGNAL, _SUBFLOW, _BACKUP = 1 << 0, 1 << 1, 1 << 2
 
+#: The most retries that Linux takes (`net.ipv4.tcp_retries2`).
+_MOST_RETRIES = 255
+
 
 @dataclass(frozen=True, kw_only=True)
 class Lane:
@@ -315,10 +318,22 @@ def _settings(plan: Mapping[str, Any], end: str, congestion: str | None) -> None
         "mptcp/checksum_enabled": int(given["checksum"]),
         "ipv6/conf/all/disable_ipv6": int(all(path.get("family") != "ipv6" for path in plan["paths"])),
     }
-    for name, value in settings.items():
+    for name, value in {**settings, **timeouts(given)}.items():
         _set(name, value)
     if congestion is not None:
         _set("ipv4/tcp_congestion_control", congestion, needed=False)
+
+
+def timeouts(transport: Mapping[str, Any]) -> dict[str, int]:
+    """Return what a kernel is told of a plan's longest timeout and retries, both under net/.
+
+    Without a number of retries a kernel gets the most it takes: 254 s if the longest timeout is 1 s.
+    """
+    longest, retries = transport.get("rto_max_ns"), transport.get("retries")
+    settings = {} if longest is None else {"ipv4/tcp_rto_max_ms": round(longest / 1e6)}
+    if longest is not None and retries is None:
+        retries = _MOST_RETRIES
+    return settings | ({} if retries is None else {"ipv4/tcp_retries2": min(retries, _MOST_RETRIES)})
 
 
 def _set(name: str, value: object, *, needed: bool = True) -> None:

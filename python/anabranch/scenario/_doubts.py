@@ -1,31 +1,82 @@
-"""What a scenario may say, but hardly means."""
+"""Warnings about valid but doubtful scenarios."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from anabranch.scenario import profiles
+from anabranch.scenario import profiles, units
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from anabranch.errors import Fault
     from anabranch.scenario._faults import Source
 
+#: The keys that Linux sets if nothing else is said.
+_RTO_MAX, _RETRIES = "120 s", 15
+#: The most retries that Linux takes (`net.ipv4.tcp_retries2`).
+_MOST_RETRIES = 255
+_RTO_MIN_S = 0.2
 
-def retries(source: Source) -> list[Fault]:
-    """Return a warning if the longest timeout is given without the number of retries, or vice versa."""
+
+def warnings(source: Source) -> list[Fault]:
+    """Return a warning for each doubtful key."""
     given = source.raw.get("transport")
-    if not isinstance(given, dict) or ("rto_max" in given) == ("retries" in given):
+    if not isinstance(given, dict):
         return []
-    of_preset = profiles.preset(given.get("preset")).get("rto_max")
-    if of_preset is not None and given.get("rto_max", of_preset) == of_preset:
+    preset = profiles.preset(given.get("preset"))
+    return [*_retries(source, given, preset), *_hidden(source, given, preset)]
+
+
+def lasting_s(retries: int, rto_max_s: float) -> float:
+    """Return how long Linux goes on: timeouts double from 0.2 s up to the longest (`tcp_model_timeout`)."""
+    doublings = int(rto_max_s / _RTO_MIN_S).bit_length() - 1
+    doubled = _RTO_MIN_S * ((2 << min(retries, doublings)) - 1)
+    return doubled + rto_max_s * max(retries - doublings, 0)
+
+
+def _retries(source: Source, given: Mapping[str, Any], preset: Mapping[str, Any]) -> list[Fault]:
+    """Return a warning if only one of the longest timeout and the number of retries is given."""
+    longest = given.get("rto_max", preset.get("rto_max"))
+    of_preset = source.origins.get(("transport", "rto_max"), "").startswith("--preset")
+    bounded = "rto_max" in given and not of_preset
+    if bounded == ("retries" in given):
         return []
-    if "rto_max" in given:
-        message = "given without retries, so a connection lasts as long as with 120 s"
-        hint = (
-            "Linux counts retries: with tcp_rto_max_ms = 1000 its 15 end a connection after 14 s of silence; "
-            "raise tcp_retries2 (255 at most, 254 s), and set transport.retries to the same number here"
-        )
-        return [source.fault(("transport", "rto_max"), message, hint=hint)]
-    message = "given without rto_max, so timeouts double up to 120 s"
-    hint = "15 retries last 924.6 s then; set transport.rto_max too if that is not meant"
-    return [source.fault(("transport", "retries"), message, hint=hint)]
+    try:
+        longest_s = units.time_ns(longest or _RTO_MAX) / 1e9
+        counted = int(given.get("retries", _RETRIES))
+    except (units.UnitError, TypeError, ValueError):
+        return []
+    lasts = f"{counted} retries last {lasting_s(counted, max(longest_s, 1.0)):.0f} s"
+    if "retries" in given:
+        message = f"given without rto_max: {lasts} of silence, then the connection ends"
+        hint = "set transport.rto_max too, or leave retries out: then it lasts as long as Linux's, 925 s"
+        return [source.fault(("transport", "retries"), message, hint=hint)]
+    message = "given without retries, so a connection lasts as long as with 120 s"
+    most = f"{_MOST_RETRIES} at most, {lasting_s(_MOST_RETRIES, max(longest_s, 1.0)):.0f} s"
+    hint = (
+        f"Linux counts retries: with this tcp_rto_max_ms its {lasts}. Raise tcp_retries2 there ({most}), "
+        "and set transport.retries to the same number here"
+    )
+    return [source.fault(("transport", "rto_max"), message, hint=hint)]
+
+
+def _hidden(source: Source, given: Mapping[str, Any], preset: Mapping[str, Any]) -> list[Fault]:
+    """Return a warning if the command line sets a preset and the file's own keys hide what it sets."""
+    if ("transport", "preset") not in source.origins:
+        return []
+    kept = [key for key, value in preset.items() if key in given and not _same(given[key], value)]
+    own = [key for key in kept if ("transport", key) not in source.origins]
+    if not own:
+        return []
+    verb = "takes" if len(own) == 1 else "take"
+    message = f"the scenario's own {' and '.join(own)} {verb} precedence over the preset's"
+    hint = "with --preset the preset takes precedence"
+    return [source.fault(("transport", "preset"), message, hint=hint)]
+
+
+def _same(given: object, value: object) -> bool:
+    """Tell whether a key says what the preset says."""
+    if isinstance(given, dict) and isinstance(value, dict):
+        return value.items() <= given.items()
+    return given == value

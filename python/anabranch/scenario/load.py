@@ -111,7 +111,7 @@ def load(
     located, trace_faults = _follow.locate(source, beside, warnings)
     faults += trace_faults
     value = _validate(source, located, faults, finder)
-    warnings += _doubts.retries(source)
+    warnings += _doubts.warnings(source)
     from anabranch.media.films import check_film
     from anabranch.media.ladders import check_ladder
 

@@ -26,7 +26,7 @@ _DEFAULTS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
 
 PresetName = Literal["kernel", "video"]
 
-#: What a preset sets in `[transport]` where the scenario says nothing.
+#: The keys that a preset sets in `[transport]` if the scenario does not.
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     "kernel": {},
     "video": {
@@ -35,6 +35,14 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
         "rto_max": "1 s",
         "stack": {"outage": "dsack"},
     },
+}
+
+#: What `--preset kernel` sets: the keys that presets have, as Linux has them.
+KERNEL_KEYS: Mapping[str, Any] = {
+    "scheduler": "linux",
+    "congestion": "cubic",
+    "rto_max": "120 s",
+    "stack.outage": "kernel",
 }
 
 OutageWord = Literal["kernel", "timeouts", "dsack"]

@@ -1,0 +1,17 @@
+"""What a kernel in a testbed is told of a scenario's timeouts."""
+
+from __future__ import annotations
+
+from anabranch.live.testbed import timeouts
+
+
+def test_a_kernel_gets_the_longest_timeout_and_the_retries():
+    assert timeouts({}) == {}
+    assert timeouts({"rto_max_ns": 10**9, "retries": 60}) == {
+        "ipv4/tcp_rto_max_ms": 1000,
+        "ipv4/tcp_retries2": 60,
+    }
+    # Without a number as many as Linux takes, and never more (proc_dou8vec_minmax).
+    assert timeouts({"rto_max_ns": 2 * 10**9})["ipv4/tcp_retries2"] == 255
+    assert timeouts({"rto_max_ns": 10**9, "retries": 926})["ipv4/tcp_retries2"] == 255
+    assert timeouts({"retries": 8}) == {"ipv4/tcp_retries2": 8}
