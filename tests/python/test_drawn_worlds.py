@@ -15,7 +15,8 @@ from anabranch.cli._app import app
 from anabranch.errors import InputError
 from anabranch.results import paired, versus
 from anabranch.results.worlds import by_pair
-from anabranch.study import drawn, draws, read_worlds, runner, sweep, templates
+from anabranch.scenario._overrides import parse_assignment
+from anabranch.study import drawn, draws, grid, read_worlds, runner, sweep, templates
 from anabranch.study import study as studies
 
 FILE = """
@@ -473,3 +474,35 @@ def test_arms_come_before_assumptions(folder):
     ]
     assert sorted(set_["plain"]) == [*queues, ("transport.congestion", "cubic")]
     assert sorted(set_["slow"]) == [*queues, ("transport.congestion", "reno")]
+
+
+@pytest.mark.parametrize(
+    ("of_arm", "key"),
+    [
+        ('"transport.congestion" = "reno"', "transport.congestion"),
+        ('"transport.preset" = "video"', "transport.rto_max"),
+        ('"paths.*.queue" = "9 packets"', "paths.p1.queue"),
+        ('"paths.p1.queue" = "9 packets"', "paths.*.queue"),
+    ],
+)
+def test_neither_grid_nor_set_overrides_a_key_of_an_arm(folder, of_arm, key):
+    (folder / "study.toml").write_text(STUDY.replace('"transport.congestion" = "reno"', of_arm))
+    study = studies.read(folder)
+    for option, given in [("axes", grid.parse(f"{key}=1,2")), ("sets", parse_assignment(f"{key}=1"))]:
+        with pytest.raises(InputError, match="an arm of the study sets this key"):
+            studies.sweep(folder, study, worlds=1, **{option: [given]})
+    assert studies.sweep(folder, study, worlds=1, axes=[grid.parse("clients=1,2")])
+
+
+def test_a_preset_of_an_arm_comes_before_assumptions(folder):
+    """The preset video has a congestion control, a timeout and rules for outages, but no `retries`."""
+    text = STUDY.replace('"transport.congestion" = "reno"', '"transport.preset" = "video"')
+    settings = (
+        '"transport.congestion" = "cubic", "transport.stack.outage" = "kernel", "transport.retries" = 9'
+    )
+    text += f'[assumptions.a]\nwhat = "w"\nwhy = "y"\nset = {{ {settings} }}\n'
+    (folder / "study.toml").write_text(text)
+    what = studies.sweep(folder, studies.read(folder), worlds=1)
+    set_ = {dict(cell.labels)["arm"]: {key: value for key, value, *_ in cell.settings} for cell in what.cells}
+    assert set_["slow"] == {"transport.retries": 9, "transport.preset": "video"}
+    assert set_["plain"]["transport.congestion"] == "cubic"

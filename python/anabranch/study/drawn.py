@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import Fault, InputError, did_you_mean
 from anabranch.results.worlds import WORLD
 from anabranch.scenario import shipped
+from anabranch.scenario.profiles import preset_keys
 from anabranch.study import grid, read_worlds, values
 from anabranch.study.sweep import Point
 from anabranch.study.templates import TemplateError
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 #: The column with the name of the arm.
 ARM = "arm"
+_PRESET = "transport.preset"
 
 
 def faults(folder: Path, study: Study, where: str) -> list[Fault]:
@@ -159,7 +162,9 @@ def settings(
     fixed: Mapping[str, Any],
     over: Sequence[tuple[str, Any, str]] = (),
 ) -> tuple[tuple[str, Any, str], ...]:
-    """Return what is set in a world: by assumptions, by an arm in place of them, and by axes.
+    """Return the keys that are set in a world: by assumptions, by an arm in place of them, and by axes.
+
+    An arm's preset also replaces the keys that assumptions set and the preset has a value for.
 
     Parameters
     ----------
@@ -176,8 +181,24 @@ def settings(
     given = [(key, value, values.FILE) for key, value in values.spread(fixed, names)]
     of_arm = {} if arm is None else study.arms[arm].set
     own = [(key, value, f"{values.FILE}, arms.{arm}") for key, value in values.spread(of_arm, names)]
-    keys = {key for key, *_ in (*own, *over)}
+    keys = _keys({key: value for key, value, _ in (*own, *over)})
     return (*(one for one in given if one[0] not in keys), *own, *over)
+
+
+def is_of_an_arm(study: Study, key: str) -> bool:
+    """Tell whether an arm sets a key; `paths.*` stands for every path, on both sides."""
+    return bool(study.worlds) and any(
+        fnmatchcase(key, one) or fnmatchcase(one, key)
+        for arm in study.arms.values()
+        for one in _keys(arm.set)
+    )
+
+
+def _keys(settings: Mapping[str, Any]) -> set[str]:
+    """Return the keys that are set, with those that a preset sets."""
+    name = settings.get(_PRESET)
+    of_preset = preset_keys(name) if isinstance(name, str) else {}
+    return {*settings, *(f"transport.{key}" for key in of_preset)}
 
 
 def paths_of(point: Point) -> list[str]:

@@ -365,13 +365,12 @@ def _with(point: Point, sets: Sequence[Override]) -> Point:
 
 
 def _axes_set(study: Study, axes: Sequence[grid.Axis], sets: Sequence[Override]) -> list[Fault]:
-    """Return the faults of keys that are set and varied."""
+    """Return the faults of keys that are set and varied, or that arms set."""
     varied = {key for part in study.parts for key in part.grid} | {axis.key for axis in axes}
-    of_arms = {key for arm in study.arms.values() for key in arm.set} if study.worlds else set()
     return [
         Fault(message=f"an arm of the study sets this key: `{one.key}`", where=one.origin)
-        for one in sets
-        if one.key in of_arms
+        for one in (*sets, *axes)
+        if drawn.is_of_an_arm(study, one.key)
     ] + [
         Fault(
             message=f"the study varies this key: `{one.key}`",
