@@ -25,6 +25,8 @@ _KIND = ("weight", "draw", "set")
 _MOST = 16
 #: The number of worlds in which a kind is looked for.
 _TRIED = 1000
+#: The keys that each world has of its own.
+_OF_WORLDS = ("name", "seed")
 
 
 def read(path: Path) -> Worlds:
@@ -78,9 +80,10 @@ def faults_of(worlds: Worlds, folder: Path, key: str, place: int) -> Sequence[Fa
 
 @dataclass
 class _Scope:
-    """The names that templates may use."""
+    """The names that templates may use; `routes` are those of drawn paths."""
 
     names: set[str] = field(default_factory=set)
+    routes: set[str] = field(default_factory=set)
     sums: set[str] = field(default_factory=set)
     paths: bool = False
 
@@ -91,6 +94,7 @@ class _Reader:
     def __init__(self, source: _faults.Source) -> None:
         self.faults: list[Fault] = []
         self._source = source
+        self._fewest_paths = 1
 
     def worlds(self, raw: dict[str, Any]) -> Worlds:
         """Return the distribution."""
@@ -105,9 +109,17 @@ class _Reader:
             if key in raw:
                 lists[key] = self._many(key, raw[key], scope)
                 scope.paths = True
-        scenario = self._tables(("scenario",), raw.get("scenario", {}), scope)
+        scenario = self._scenario(("scenario",), raw.get("scenario", {}), scope)
         kinds = self._listed((KINDS,), raw[KINDS], scope) if KINDS in raw else []
         return Worlds(draws=drawn, scenario=scenario, lists=lists, scenario_kinds=kinds)
+
+    def _scenario(self, path: KeyPath, raw: Any, scope: _Scope) -> dict[str, Any]:  # noqa: ANN401 - TOML
+        """Return tables of the scenario, which has no name or seed of its own."""
+        for key in _OF_WORLDS:
+            if isinstance(raw, dict) and key in raw:
+                hint = "study.toml has the seed of the draws" if key == "seed" else "leave it out"
+                self._fault((*path, key), f"each world has its own `{key}`", hint=hint)
+        return self._tables(path, raw, scope)
 
     def _fault(self, path: KeyPath, message: str, *, hint: str = "") -> None:
         self.faults.append(self._source.fault(path, message, hint=hint))
@@ -132,9 +144,9 @@ class _Reader:
                 hint = "letters, digits and `_`, except n, sum, min and max"
                 self._fault((*path, name), f"no name of a drawn value: `{name}`", hint=hint)
             one = self._draw((*path, name), value)
-            self._check_paths((*path, name), one, {*scope.names, *result}, scope)
-            # Templates may use a name whose draw is wrong.
-            result[name] = one or Draw(form="constant", values=(1,))
+            self._check_paths((*path, name), one, _with_routes(scope, result), scope)
+            # Templates and other draws may use a name whose draw is wrong.
+            result[name] = one or Draw(form="path")
         return result
 
     def _draw(self, path: KeyPath, raw: object) -> Draw | None:
@@ -157,7 +169,10 @@ class _Reader:
                 path, "paths are drawn later than this", hint="draw a path in `handoffs` or another list"
             )
         elif one.form == "path" and one.than and one.than not in known:
-            self._fault(path, f"no such drawn path: `{one.than}`", hint=did_you_mean(one.than, known))
+            hint = did_you_mean(one.than, known, otherwise='a name drawn before by { path = "any" }')
+            self._fault(path, f"no such drawn path: `{one.than}`", hint=hint)
+        elif one.form == "path" and one.than and self._fewest_paths < 2:
+            self._fault(path, "no other path: a world can have one path only", hint="`paths.count` from 2")
 
     def _many(self, key: str, raw: Any, scope: _Scope) -> Many:  # noqa: ANN401 - TOML
         """Return a list."""
@@ -168,7 +183,12 @@ class _Reader:
         drawn = self._draws((key, "draw"), raw.get("draw", {}), scope)
         sums = set(drawn) if key == "paths" else scope.sums
         scope.sums = sums
-        inner = _Scope(names={*scope.names, *drawn, NUMBER}, sums=sums, paths=scope.paths)
+        inner = _Scope(
+            names={*scope.names, *drawn, NUMBER},
+            routes=_with_routes(scope, drawn),
+            sums=sums,
+            paths=scope.paths,
+        )
         name = None
         if key in ("paths", "links") or "name" in raw:
             text = raw.get("name", f"{key[0]}{{n}}")
@@ -184,6 +204,8 @@ class _Reader:
             return Draw(form="constant", values=(1,))
         least = 1 if key == "paths" else 0
         lengths = list(counts(one))
+        if key == "paths":
+            self._fewest_paths = min(lengths, default=1)
         if not lengths or not all(least <= length <= _MOST for length in lengths) or not _is_whole(one):
             self._fault((key, "count"), f"expected whole numbers from {least} to {_MOST}, got {shown(raw)}")
         return one
@@ -223,11 +245,12 @@ class _Reader:
 
     def _set(self, path: KeyPath, raw: Any, scope: _Scope) -> list[dict[str, Any]]:  # noqa: ANN401 - TOML
         """Return the tables of one element, or of several that come together."""
+        one = self._scenario if path[0] == KINDS else self._tables
         if not isinstance(raw, list):
-            return [self._tables(path, raw, scope)]
+            return [one(path, raw, scope)]
         if path[0] in ("paths", "links"):
             self._fault(path, f"expected a table: each element of `{path[0]}` has a name of its own")
-        return [self._tables((*path, place), one, scope) for place, one in enumerate(raw)]
+        return [one((*path, place), tables, scope) for place, tables in enumerate(raw)]
 
     def _tables(self, path: KeyPath, raw: Any, scope: _Scope) -> dict[str, Any]:  # noqa: ANN401 - TOML
         """Return tables with templates in place of texts."""
@@ -258,6 +281,16 @@ class _Reader:
             message = f"no value of every path to sum up: `{name}`"
             self._fault(path, message, hint=did_you_mean(name, scope.sums))
         return found
+
+
+def _with_routes(scope: _Scope, drawn: Mapping[str, Draw]) -> set[str]:
+    """Return the names of drawn paths after some draws, which replace those of the same names."""
+    return scope.routes - drawn.keys() | {name for name, one in drawn.items() if _is_path(one)}
+
+
+def _is_path(draw: Draw) -> bool:
+    """Tell whether a draw gives paths only."""
+    return all(map(_is_path, draw.values)) if draw.form == "choice" else draw.form == "path"
 
 
 def _is_whole(draw: Draw) -> bool:

@@ -240,7 +240,7 @@ def _longest(many: Many) -> int:
 def counts(draw: Draw) -> Iterator[int]:
     """Yield the lengths between which a draw of whole numbers lies; those of other draws are no lengths."""
     if draw.form == "choice":
-        for one in draw.values:
-            yield from counts(one)
+        for one, weight in zip(draw.values, draw.weights, strict=True):
+            yield from counts(one) if weight > 0 else ()
     elif draw.form in ("integer", "constant"):
         yield from (one for one in draw.values if isinstance(one, int) and not isinstance(one, bool))
