@@ -15,8 +15,7 @@ from anabranch.cli._app import app
 from anabranch.errors import InputError
 from anabranch.results import paired, versus
 from anabranch.results.worlds import by_pair
-from anabranch.scenario._overrides import parse_assignment
-from anabranch.study import drawn, draws, grid, read_worlds, runner, sweep, templates
+from anabranch.study import drawn, draws, read_worlds, runner, sweep, templates
 from anabranch.study import study as studies
 
 FILE = """
@@ -208,19 +207,6 @@ def test_every_fault_is_told_at_once(folder):
         ),
         ("at = { uniform = [1, 2] }", 'to = { path = "other", than = "pth" }', "no such drawn path: `pth`"),
         ("total = {", 'via = { path = "any" }\ntotal = {', "paths are drawn later"),
-        ("at = { uniform = [1, 2] }", 'to = { path = "other", than = "path" }', "one path only"),
-        ("at = {", 'to = { path = "other", than = "share" }, at = {', "no such drawn path: `share`"),
-        (
-            "[scenario.transport]",
-            "[scenario]\nseed = 3\n[scenario.transport]",
-            "each world has its own `seed`",
-        ),
-        (
-            "[scenario.transport]",
-            "[scenario]\nname = 'a'\n[scenario.transport]",
-            "each world has its own `name`",
-        ),
-        ("[paths]", "[[kinds]]\nset = { seed = 3 }\n[paths]", "key: kinds.0.set.seed"),
         ("{at + 1:.2f}", "{path + 1:.2f}", "calculates with a text"),
         ("{at + 1:.2f}", "{at / 0:.2f}", "no number"),
         ("[paths]", "[ways]", "unknown key: `ways`"),
@@ -487,62 +473,3 @@ def test_arms_come_before_assumptions(folder):
     ]
     assert sorted(set_["plain"]) == [*queues, ("transport.congestion", "cubic")]
     assert sorted(set_["slow"]) == [*queues, ("transport.congestion", "reno")]
-
-
-@pytest.mark.parametrize(
-    ("of_arm", "key"),
-    [
-        ('"transport.congestion" = "reno"', "transport.congestion"),
-        ('"transport.preset" = "video"', "transport.rto_max"),
-        ('"paths.*.queue" = "9 packets"', "paths.p1.queue"),
-        ('"paths.p1.queue" = "9 packets"', "paths.*.queue"),
-    ],
-)
-def test_neither_grid_nor_set_overrides_a_key_of_an_arm(folder, of_arm, key):
-    (folder / "study.toml").write_text(STUDY.replace('"transport.congestion" = "reno"', of_arm))
-    study = studies.read(folder)
-    for option, given in [("axes", grid.parse(f"{key}=1,2")), ("sets", parse_assignment(f"{key}=1"))]:
-        with pytest.raises(InputError, match="an arm of the study sets this key"):
-            studies.sweep(folder, study, worlds=1, **{option: [given]})
-    assert studies.sweep(folder, study, worlds=1, axes=[grid.parse("clients=1,2")])
-
-
-def test_a_preset_of_an_arm_comes_before_assumptions(folder):
-    """The preset video has a congestion control, a timeout and rules for outages, but no `retries`."""
-    text = STUDY.replace('"transport.congestion" = "reno"', '"transport.preset" = "video"')
-    settings = (
-        '"transport.congestion" = "cubic", "transport.stack.outage" = "kernel", "transport.retries" = 9'
-    )
-    text += f'[assumptions.a]\nwhat = "w"\nwhy = "y"\nset = {{ {settings} }}\n'
-    (folder / "study.toml").write_text(text)
-    what = studies.sweep(folder, studies.read(folder), worlds=1)
-    set_ = {dict(cell.labels)["arm"]: {key: value for key, value, *_ in cell.settings} for cell in what.cells}
-    assert set_["slow"] == {"transport.retries": 9, "transport.preset": "video"}
-    assert set_["plain"]["transport.congestion"] == "cubic"
-
-
-@pytest.mark.parametrize(
-    ("draws_", "message"),
-    [
-        ('at = { uniform = [1, 2] }, path = { path = "any" }, to = { path = "other", than = "at" }', "`at`"),
-        ('path = { path = "any" }, at = 1.5, to = { path = "other", than = "at" }', "`at`"),
-        ('path = { path = "any" }, to = { path = "other", than = "path" }', ""),
-        ('path = { choice = [{ path = "any" }] }, to = { path = "other", than = "path" }', ""),
-        ('path = { choice = [{ path = "any" }, 3] }, to = { path = "other", than = "path" }', "`path`"),
-    ],
-)
-def test_another_path_differs_from_a_drawn_path_alone(folder, draws_, message):
-    """With two paths or more the other one is never the same."""
-    old = 'path = { path = "any" }, at = { uniform = [1, 2] }'
-    text = FILE.replace("choice = [1, 2], weights = [1, 3]", "choice = [1, 2], weights = [0, 3]")
-    text = text.replace("{at:.2f}", "1").replace("{at + 1:.2f}", "2").replace("{ integer = [0, 1] }", "1")
-    text = text.replace('{ path = "{path}", at = "2 s"', '{ path = "{to}", at = "2 s"')
-    assert old in text
-    (folder / "worlds.toml").write_text(text.replace(old, draws_))
-    if message:
-        with pytest.raises(InputError, match=f"no such drawn path: {message}"):
-            studies.read(folder)
-        return
-    found = read_worlds.read(folder / "worlds.toml")
-    pairs = [found.tables("w", seed=7, world=world)["handoffs"] for world in range(30)]
-    assert {(one["path"], other["path"]) for one, other in pairs} == {("p1", "p2"), ("p2", "p1")}

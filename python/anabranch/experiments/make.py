@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from contextlib import nullcontext
+from numbers import Integral
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
@@ -89,7 +90,7 @@ def sweep(
     """
     from anabranch.scenario._overrides import by_name
 
-    axes = _axes(grid or {}, keep, trials)
+    axes = _axes(grid or {}, keep, trials=trials)
     fixed = by_name(seed=seed, scheduler=scheduler, congestion=congestion, set=set)
     kept = measure.kept(keep, whole=keep_trace)
     what = _sweep_of(scenario, axes, fixed, trials=trials, keep=kept)
@@ -158,7 +159,7 @@ def study(
         trials=trials,
         quick=quick,
         vary=vary,
-        axes=_axes(grid or {}, keep, trials),
+        axes=_axes(grid or {}, keep, trials=trials, worlds=worlds),
         keep=measure.kept(keep, whole=keep_trace),
         only=only,
         sets=by_name(seed=None, scheduler=None, congestion=None, set=set),
@@ -200,12 +201,15 @@ def _sweep_of(
     return sweeps.Sweep(name=name, cells=sweeps.cells(points), trials=trials, keep=keep)
 
 
-def _axes(grid: Mapping[str, Sequence[Any]], keep: Sequence[str], trials: int | None) -> list[Axis]:
-    """Return the axes of a grid; the faults of all arguments are told together."""
+def _axes(grid: Mapping[str, Sequence[Any]], keep: Sequence[str], **counts: int | None) -> list[Axis]:
+    """Return the axes of a grid; the faults of all arguments are reported together."""
     found = [grids.given(key, values) for key, values in grid.items()]
     faults = [one for one in found if isinstance(one, Fault)] + measure.unknown_tables(keep)
-    if trials is not None and trials < 1:
-        faults.append(Fault(message=f"expected 1 or more: {trials}", where=f"trials={trials}"))
+    faults += [
+        Fault(message=f"expected 1 or more: {count}", where=f"{name}={count}")
+        for name, count in counts.items()
+        if count is not None and (not isinstance(count, Integral) or count < 1)
+    ]
     if faults:
         raise InputError(faults)
     return [one for one in found if not isinstance(one, Fault)]

@@ -136,11 +136,14 @@ def _ends(form: str, ends: object) -> Draw | list[tuple[str, str, str]]:
     fault = [(form, f"expected {FORMS[form]}, got {shown(ends)}", "")]
     if not isinstance(ends, list) or len(ends) != 2:
         return fault
-    if any(isinstance(one, bool) or not isinstance(one, whole) or not math.isfinite(one) for one in ends):
+    if any(isinstance(one, bool) or not isinstance(one, whole) or not _is_finite(one) for one in ends):
         return fault
     low, high = ends
     if low > high or (form == "log_uniform" and low <= 0):
         return fault
+    # Two finite ends can have an infinite difference or quotient.
+    if not _is_finite(high / low if form == "log_uniform" else high - low):
+        return [(form, f"expected ends that are less far apart, got {shown(ends)}", "")]
     return Draw(form=form, values=(low, high))  # type: ignore[arg-type] # one of the forms
 
 
@@ -173,13 +176,22 @@ def _choice(raw: dict[str, Any]) -> Draw | list[tuple[str, str, str]]:
 
 
 def is_weights(raw: object) -> bool:
-    """Tell whether a value is a list of weights."""
+    """Tell whether a value is a list of weights with a finite sum."""
     return (
         isinstance(raw, list)
         and all(isinstance(one, int | float) and not isinstance(one, bool) for one in raw)
-        and all(math.isfinite(one) and one >= 0 for one in raw)
+        and all(_is_finite(one) and one >= 0 for one in raw)
+        and _is_finite(sum(raw))
         and sum(raw) > 0
     )
+
+
+def _is_finite(number: float) -> bool:
+    """Tell whether a number is finite as a floating-point number."""
+    try:
+        return math.isfinite(number)
+    except OverflowError:
+        return False
 
 
 def _path(raw: dict[str, Any]) -> Draw | list[tuple[str, str, str]]:

@@ -200,7 +200,7 @@ def sweep(
     assume
         Other values of assumptions instead of the study's own: `NAME=TEXT`, a text that one has.
     worlds
-        The number of drawn worlds of each row instead of the study's own.
+        The number of drawn worlds of each row instead of the study's own, from 1.
 
     Raises
     ------
@@ -212,7 +212,7 @@ def sweep(
     if faults:
         raise InputError(faults)
     chosen = assumed.chosen(study.assumptions, assume, vary)
-    study = drawn.counted(study, worlds or (study.quick.worlds if quick else None))
+    study = drawn.counted(study, study.quick.worlds if quick and worlds is None else worlds)
     given, study = study, _with_values(study, chosen)
     rows = _rows(study, only)
     points = (

@@ -92,7 +92,7 @@ class Template:
             return plain(value)
         try:
             return format(value, form)
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, OverflowError):
             message = f"`{form}` does not fit `{value}`: `{self.text}`"
             raise TemplateError(message) from None
 
