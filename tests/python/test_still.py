@@ -226,6 +226,21 @@ def test_a_quiet_run_is_not_opened_again(column, amount, quiet):
     assert stored._is_quiet({**row, column: amount}) is quiet
 
 
+@pytest.mark.parametrize(
+    ("row", "is_first"),
+    [
+        ({"run": 1}, True),
+        ({"run": 2}, False),
+        ({"run": 0, "world": "1"}, True),
+        ({"run": 2, "world": "1"}, True),
+        ({"run": 0, "world": "2"}, False),
+        ({"run": 1, "world": None}, True),
+    ],
+)
+def test_causes_of_two_trials_are_those_of_two_drawn_worlds(row, is_first):
+    assert stored.is_among(row, 2) is is_first
+
+
 def adaptive(events, *, duration=40.0, finished=True, planned=None, rate=None, chunks=True):
     """Return the tables of a ladder with a film of 30 s."""
     own = [0] if chunks else []

@@ -268,7 +268,9 @@ def write_report(
 @guarded
 def tell_causes(
     results: Annotated[Path, typer.Argument(metavar="RESULTS", help="A study's folder of results.")],
-    trials: Annotated[int, typer.Option(min=1, help="Runs of each cell, from run 0 on.")] = 1,
+    trials: Annotated[
+        int, typer.Option(min=1, help="Runs of each cell, or drawn worlds of each row, from 0 on.")
+    ] = 1,
 ) -> None:
     """Say why pictures froze, were discarded or lost in resolution, by row and congestion control.
 

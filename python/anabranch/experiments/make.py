@@ -201,7 +201,7 @@ def _sweep_of(
     return sweeps.Sweep(name=name, cells=sweeps.cells(points), trials=trials, keep=keep)
 
 
-def _axes(grid: Mapping[str, Sequence[Any]], keep: Sequence[str], **counts: int | None) -> list[Axis]:
+def _axes(grid: Mapping[str, Sequence[Any]], keep: Sequence[str], **counts: object) -> list[Axis]:
     """Return the axes of a grid; the faults of all arguments are reported together."""
     found = [grids.given(key, values) for key, values in grid.items()]
     faults = [one for one in found if isinstance(one, Fault)] + measure.unknown_tables(keep)

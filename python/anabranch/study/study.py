@@ -368,9 +368,9 @@ def _axes_set(study: Study, axes: Sequence[grid.Axis], sets: Sequence[Override])
     """Return the faults of keys that are set and varied, or that arms set."""
     varied = {key for part in study.parts for key in part.grid} | {axis.key for axis in axes}
     return [
-        Fault(message=f"an arm of the study sets this key: `{one.key}`", where=one.origin)
-        for one in (*sets, *axes)
-        if drawn.is_of_an_arm(study, one.key)
+        Fault(message=f"an arm of the study sets this key: `{key}`", where=origin)
+        for key, origin in [(one.key, one.origin) for one in sets] + [(one.key, one.origin) for one in axes]
+        if drawn.is_of_an_arm(study, key)
     ] + [
         Fault(
             message=f"the study varies this key: `{one.key}`",

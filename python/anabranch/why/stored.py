@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch.metrics._still import FREEZE_S
 from anabranch.results import sealed
+from anabranch.results.worlds import number, pair_of
 from anabranch.why.attribute import why
 
 if TYPE_CHECKING:
@@ -41,24 +42,26 @@ def make(
 ) -> dict[str, dict[str, Any]]:
     """Find the causes of the first runs of each cell of the study as it stands, those that are not known.
 
+    A drawn world counts as a trial, so the runs are those in the first worlds.
+
     Parameters
     ----------
     folder
         The results.
     trials
-        How many runs of each cell.
+        Runs of each cell, or drawn worlds of each row.
     progress
-        Told the runs done, and how many there are.
+        Called with the number of runs done and the number of all runs.
 
     Raises
     ------
     InputError
-        When a run does not come out as it did.
+        If a run does not come out as it did.
     """
     from anabranch.study.stored import open_run
 
     known = read(folder)
-    wanted = [row for row in _rows(folder) if row["run"] < trials and row["identity"] not in known]
+    wanted = [row for row in _rows(folder) if is_among(row, trials) and row["identity"] not in known]
     path = folder / FILE
     is_cut_off = path.exists() and not path.read_bytes().endswith(b"\n")
     with path.open("ab") as out:
@@ -90,6 +93,11 @@ def groups(folder: Path) -> dict[Group, dict[str, Any]]:
                 for cause, amount in one.get(name, {}).items():
                     group[name][cause] += amount
     return {place: _means(group) for place, group in sums.items()}
+
+
+def is_among(row: Mapping[str, Any], trials: int) -> bool:
+    """Tell whether a run is one of the first trials: by its own number, or by that of its drawn world."""
+    return number(pair_of(row)) < trials
 
 
 def _is_quiet(row: Mapping[str, Any]) -> bool:
