@@ -221,6 +221,10 @@ class Advice:
         All candidates: the choice, then the others by their means less the standard error.
     of_paths
         What is said of each path.
+    plain
+        The best without rules for outages, if the choice has some.
+    gain
+        What the choice scores more than that.
     measures
         What the means are of.
     score
@@ -241,6 +245,8 @@ class Advice:
     behind: Effect | None
     ranked: tuple[Ranked, ...]
     of_paths: tuple[OfPath, ...]
+    plain: Ranked | None
+    gain: Effect | None
     measures: tuple[Measure, ...]
     score: Score
     runs: int
@@ -251,13 +257,21 @@ class Advice:
 
     @property
     def sentences(self) -> list[str]:
-        """The advice, then a sentence for each path."""
+        """The advice, then a sentence for each path, and one for rules for outages."""
         one = self.choice
         risk = "" if one.risk is None else f"; {100 * one.risk:.0f} % of its trials froze or did not end"
         value = shown(one.score, self.score.unit)
         trials = f"{one.trials} trial{'s' if one.trials > 1 else ''}"
         first = f"use {one.candidate.name}: {value} over {trials}{risk}"
-        return [first, *(path.sentence for path in self.of_paths)]
+        found = [first, *(path.sentence for path in self.of_paths)]
+        if self.plain is not None and self.gain is not None:
+            change = shown(self.gain, self.score.unit, signed=True)
+            over = f"{self.gain.pairs} trial{'s' if self.gain.pairs > 1 else ''}"
+            rules = one.candidate.outages.word
+            found.append(
+                f"{rules} beside the best without, {self.plain.candidate.name}: {change} over {over}"
+            )
+        return found
 
     @property
     def left(self) -> int:
@@ -340,6 +354,8 @@ class Advice:
                 }
                 for one in self.of_paths
             ],
+            "without_outage_rules": None if self.plain is None else self.plain.to_json(),
+            "outage_rules_gain": None if self.gain is None else _effect(self.gain),
             "ranked": [one.to_json() for one in self.ranked],
             "toml": self.toml,
             "settings": self.settings,
@@ -374,6 +390,7 @@ def judged(sweep: Sweep, candidates: Sequence[Candidate], evidence: Evidence) ->
     chosen = evidence.choose(candidates, places)
     kernel = spending.champion(places, evidence.scores, evidence.exact, lambda one: candidates[one].in_kernel)
     kernel = chosen if candidates[chosen].in_kernel else kernel
+    plain = _plain(candidates, evidence, places, chosen)
     columns = evidence.rows[chosen][0]
     judging = tuple(one for one in measures.of(columns) if one.better and one not in measures.COUNTED)
     ranked = {place: _ranked(candidates[place], evidence, place, judging) for place in sorted(evidence.rows)}
@@ -387,6 +404,8 @@ def judged(sweep: Sweep, candidates: Sequence[Candidate], evidence: Evidence) ->
         behind=None if kernel in (None, chosen) else evidence.less(chosen, kernel),
         ranked=tuple(ranked[place] for place in (chosen, *others)),
         of_paths=tuple(_of_path(name, candidates, evidence, chosen) for name in _names(candidates)),
+        plain=None if plain is None else ranked[plain],
+        gain=None if plain is None else evidence.less(chosen, plain),
         measures=judging,
         score=evidence.score,
         runs=evidence.runs,
@@ -394,6 +413,17 @@ def judged(sweep: Sweep, candidates: Sequence[Candidate], evidence: Evidence) ->
         toml=carry.toml(sweep.cells[chosen]),
         settings="" if kernel is None else carry.kernel(candidates[kernel], sweep.cells[kernel]),
         gateway="" if own.in_kernel else carry.gateway(own),
+    )
+
+
+def _plain(
+    candidates: Sequence[Candidate], evidence: Evidence, places: Sequence[int], chosen: int
+) -> int | None:
+    """Return the best candidate without rules for outages; None if the choice has none itself."""
+    if not candidates[chosen].outages.keys:
+        return None
+    return spending.champion(
+        places, evidence.scores, evidence.exact, lambda one: not candidates[one].outages.keys
     )
 
 
