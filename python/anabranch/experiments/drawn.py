@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from anabranch import _intervals
 from anabranch.errors import Fault, InputError, did_you_mean
 from anabranch.figures.picture import Picture
+from anabranch.results import worlds
 from anabranch.results.worlds import WORLD
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
     from anabranch.figures.study import Row
 
+#: The columns that distinguish the cells of figures.
+_CELL = ("row", "series", "control", "scheduler")
 #: What a cell carries of bulk data.
 CARRIED = "goodput_mbps"
 
@@ -46,6 +49,7 @@ def every(results: Path, *, dots: bool = True) -> dict[str, Picture]:
         for path, count in row["paths"].items()
     ]
     if flows:
+        flows = _trials(flows, ("retransmissions",), ("row", "series", "control", "scheduler", "path"))
         numbers = _plain(flows, ("path", "retransmissions"))
         made["retransmissions-by-flow"] = Picture(chart=study.flows(flows, dots=dots), data=numbers)
     for name, across, up, turned in study.CROSSES:
@@ -66,8 +70,9 @@ def bars(
     from anabranch.figures import study
 
     own = [row for row in rows if row.get(metric) is not None]
-    chart = study.bars(own, cells(own, (metric,)), metric, marks=marks, dots=dots)
-    return Picture(chart=chart, data=_plain(own, (metric,)))
+    each = _trials(own, (metric,))
+    chart = study.bars(each, cells(own, (metric,)), metric, marks=marks, dots=dots)
+    return Picture(chart=chart, data=_plain(each, (metric,)))
 
 
 def of_metrics(results: Path, metrics: Sequence[str] = ()) -> Picture:
@@ -107,8 +112,8 @@ def of_metrics(results: Path, metrics: Sequence[str] = ()) -> Picture:
     parts = []
     for name in chosen:
         own = [row for row in rows if row.get(name) is not None]
-        parts.append((own, cells(own, (name,)), name))
-    return Picture(chart=study.stacked(parts), data=_plain(rows, chosen))
+        parts.append((_trials(own, (name,)), cells(own, (name,)), name))
+    return Picture(chart=study.stacked(parts), data=_plain(_trials(rows, chosen), chosen))
 
 
 def _has(rows: Sequence[Row], name: str) -> bool:
@@ -213,14 +218,12 @@ def _stalled(row: Row) -> float | None:
 
 
 def cells(rows: Sequence[Row], metrics: Sequence[str]) -> list[Row]:
-    """Return the cells: means with half the width of their 95 % intervals by Student's t."""
+    """Return the cells: means over runs or drawn worlds, with half their 95 % intervals by Student's t."""
     import numpy as np
 
-    groups: dict[tuple[str, ...], list[Row]] = defaultdict(list)
-    for row in rows:
-        groups[row["row"], row["series"], row["control"], row["scheduler"]].append(row)
     result = []
-    for (name, series, control, scheduler), own in groups.items():
+    for (name, series, control, scheduler), own in _grouped(rows, _CELL).items():
+        each = worlds.trials(own, metrics)
         cell: Row = {
             "row": name,
             "series": series,
@@ -229,7 +232,7 @@ def cells(rows: Sequence[Row], metrics: Sequence[str]) -> list[Row]:
             "runs": len(own),
         }
         for metric in metrics:
-            values = np.array([row[metric] for row in own], dtype=float)
+            values = np.array([row[metric] for row in each], dtype=float)
             cell[metric] = float(values.mean())
             spread = float(values.std(ddof=1)) if values.size > 1 else None
             wide = (
@@ -242,6 +245,27 @@ def cells(rows: Sequence[Row], metrics: Sequence[str]) -> list[Row]:
     return result
 
 
+def _grouped(rows: Sequence[Row], by: Sequence[str]) -> dict[tuple[str, ...], list[Row]]:
+    """Return rows by some of their columns."""
+    groups: dict[tuple[str, ...], list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[tuple(row[name] for name in by)].append(row)
+    return groups
+
+
+def _trials(rows: Sequence[Row], metrics: Sequence[str], by: Sequence[str] = _CELL) -> list[Row]:
+    """Return a row a trial of each cell, for dots and numbers."""
+    if all(row.get(WORLD) is None for row in rows):
+        return list(rows)
+    return [row for own in _grouped(rows, by).values() for row in worlds.trials(own, metrics)]
+
+
 def _plain(rows: Sequence[Row], names: Sequence[str]) -> list[Row]:
-    """Return what stands beside a figure."""
-    return [{name: row.get(name) for name in ("row", "series", "run", *names)} for row in rows]
+    """Return the numbers of a figure: of each run, or of each drawn world."""
+    return [
+        {
+            name: row.get(name)
+            for name in ("row", "series", "run" if row.get(WORLD) is None else WORLD, *names)
+        }
+        for row in rows
+    ]

@@ -8,6 +8,7 @@ from anabranch import _intervals
 from anabranch.errors import Fault, InputError, did_you_mean
 from anabranch.results.read import Reader, asked
 from anabranch.results.tables import HEAD, TABLES
+from anabranch.results.worlds import WORLD
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,7 +58,8 @@ def means(
     -------
     list of dict
         `NAME` is the mean over the runs that have the metric, `NAME_ci95` half the width of its 95 %
-        interval by Student's t; None where fewer than two have it.
+        interval by Student's t; None where fewer than two have it. Several runs in a drawn world
+        count as one, with their mean, unless `by` names the world.
 
     Raises
     ------
@@ -80,13 +82,39 @@ def means(
     if not metrics:
         # Means only cover the runs that started.
         chosen = [*chosen, *(name for name in SHORT if _count(frame, name))]
-    columns = [_quoted(name) for name in by]
-    for name in chosen:
-        value = f"{_quoted(name)}::DOUBLE"
-        columns += [f"avg({value})", f"stddev_samp({value})", f"count({value})"]
-    group = f" GROUP BY {', '.join(columns[: len(by)])} ORDER BY min(rowid)" if by else ""
-    found = asked(reader, f"SELECT {', '.join(['count(*)', *columns])} FROM runs{group}", earlier=earlier)
+    drawn = WORLD in frame.columns and WORLD not in by
+    found = asked(reader, _statement(by, chosen, drawn=drawn), earlier=earlier)
     return [_row(row, by, chosen) for row in found.iter_rows()]
+
+
+def _statement(by: Sequence[str], metrics: Sequence[str], *, drawn: bool) -> str:
+    """Return the query for each cell's number of runs and, of each metric, mean, spread and count.
+
+    Parameters
+    ----------
+    by, metrics
+        The columns.
+    drawn
+        Take the mean over each drawn world's runs first. Worlds of equal number and seed are the same world.
+    """
+    keys = [f"{_quoted(name)} AS by{place}" for place, name in enumerate(by)]
+    values = [f"{_quoted(name)}::DOUBLE" for name in metrics]
+    trial = "rowid::VARCHAR"
+    if drawn:
+        trial = f"coalesce({_quoted(WORLD)}::VARCHAR || ' ' || seed::VARCHAR, 'run ' || {trial})"
+        values = [f"avg({value})" for value in values]
+    named = [f"{value} AS metric{place}" for place, value in enumerate(values)]
+    group = ", ".join(f"by{place}" for place in range(len(by)))
+    if drawn:
+        each = f" GROUP BY {', '.join([*filter(None, [group]), trial])}"
+        head = ["count(*) AS runs", "min(rowid) AS place"]
+    else:
+        each, head = "", ["1 AS runs", "rowid AS place"]
+    inner = f"SELECT {', '.join([*head, *keys, *named])} FROM runs{each}"
+    names = (f"metric{place}" for place in range(len(metrics)))
+    figures = (f"avg({name}), stddev_samp({name}), count({name})" for name in names)
+    outer = ", ".join(["sum(runs)::BIGINT", *filter(None, [group]), *figures])
+    return f"SELECT {outer} FROM ({inner})" + (f" GROUP BY {group} ORDER BY min(place)" if by else "")
 
 
 def unfinished(folder: Path) -> tuple[int, int]:

@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 #: The column with the number of the drawn world.
 WORLD = "world"
@@ -24,6 +24,31 @@ def number(pair: Pair) -> int:
     """Return the number under which a run is compared with others: that of its world, or its own."""
     world, run = pair
     return run if world is None else world
+
+
+def trials(rows: Sequence[Mapping[str, Any]], metrics: Sequence[str]) -> list[dict[str, Any]]:
+    """Return rows of one cell with a row a trial: of several runs in a drawn world one row, with their means.
+
+    Parameters
+    ----------
+    rows
+        Rows of `runs`; those outside drawn worlds are returned as they are.
+    metrics
+        The columns to average, each over the runs that have a value. Others are those of the first run.
+    """
+    found: dict[object, list[Mapping[str, Any]]] = {}
+    for place, row in enumerate(rows):
+        world = row.get(WORLD)
+        found.setdefault(("run", place) if world is None else ("world", world), []).append(row)
+    return [
+        dict(own[0]) if len(own) == 1 else {**own[0], **_averaged(own, metrics)} for own in found.values()
+    ]
+
+
+def _averaged(rows: Sequence[Mapping[str, Any]], metrics: Sequence[str]) -> dict[str, float | None]:
+    """Return the means of some columns."""
+    values = {name: [row[name] for row in rows if row.get(name) is not None] for name in metrics}
+    return {name: fmean(own) if own else None for name, own in values.items()}
 
 
 def by_pair(values: Mapping[Pair, float]) -> dict[int, float]:
