@@ -1,4 +1,4 @@
-"""Worlds whose paths fall silent and return: what is read, what is run, and what counts as near."""
+"""Worlds whose paths fall silent and return: reading the cells, running them, and the tolerances."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def test_draws_follow_their_distributions():
     logs = [math.log(value, 10) for value in values({"log_uniform": [1, 10]})]
     assert sum(logs) / count == pytest.approx(0.5, abs=error)
     whole = values({"integer": [3, 5]})
-    # Of shares: the standard deviation of a share p is the root of p (1 - p).
+    # The standard deviation of a share p is the root of p (1 - p).
     assert [whole.count(one) / count for one in (3, 4, 5)] == pytest.approx([1 / 3] * 3, abs=0.03)
     chosen = values({"choice": ["a", {"choice": ["b", "c"]}], "weights": [1, 3]})
     assert [chosen.count(one) / count for one in "abc"] == pytest.approx([0.25, 0.375, 0.375], abs=0.031)
@@ -281,7 +281,7 @@ def test_a_printed_world_is_that_of_the_study(folder, tmp_path):
     (tmp_path / "alone.toml").write_text(printed.stdout)
     alone = sweep.cells([sweep.Point(path=tmp_path / "alone.toml", settings=(), labels=())])
     plans = sweep.planned(sweep.Sweep(name="w", cells=(cell, *alone), trials=1))
-    # Equal but for the scenario's name, so that the digest of the run is the same.
+    # Only the scenario's name differs, so the digest of the run is the same.
     assert plans[0].alike == plans[1].alike
 
 
@@ -344,7 +344,7 @@ def test_claims_name_arms(folder):
 
 
 def test_a_drawn_value_may_be_called_kind_or_count(folder):
-    """The kind of an element has a random number of its own: in 40 worlds every pair of both is drawn."""
+    """The kind of an element has a separate random number: in 40 worlds every pair of both is drawn."""
     (folder / "worlds.toml").write_text(
         "[scenario.application]\nkind = 'bulk'\nbytes = '1 kB'\n[paths]\ncount = 1\ndraw = { kind = { choice = [10, 20] } }\n"
         '[[paths.kinds]]\nset = { rtt = "{kind} ms", rate = "1 Mbit/s" }\n'

@@ -1,4 +1,4 @@
-"""What a film's layout costs before it plays: `media check`, and the index that `media make` puts in front."""
+"""Start-up costs of a film's layout: `media check`, and the index that `media make` puts in front."""
 
 import json
 import struct
@@ -58,7 +58,7 @@ def test_media_make_puts_the_index_in_front(film):
 
 
 def test_the_index_at_the_end_has_to_arrive_too(film, tmp_path):
-    """The file is the same but for the order of its boxes: what is in front moves behind."""
+    """Only the order of the boxes differs: the index moves behind the media data."""
     front = layout.check(again(film, tmp_path / "front.mp4", movflags="+faststart"))
     end = layout.check(again(film, tmp_path / "end.mp4"))
     assert end.index_bytes == front.index_bytes

@@ -1,7 +1,7 @@
-"""The simulator beside a kernel in worlds whose paths fall silent and return, by the rules for outages.
+"""Comparison of the simulator with a kernel in worlds whose paths fall silent and return.
 
-There is one run of the kernel for each cell: a world, a mode, a controller and a variant of the rules. So a
-cell is not judged by itself: of each variant a share of the cells has to be near.
+A cell is a world, a mode, a controller and a variant of the rules for outages. Each cell has one kernel run,
+so a share of each variant's cells is judged, and not a single cell.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-#: The measurements that came with the program, and what the names of their cells begin with.
+#: The packaged measurements. The names of their cells begin with `NAME`.
 NAME = "returning-paths"
 FOLDER = SHIPPED / NAME
 
-#: What `[transport]` has for each variant. The kernel's `A` and `capA` are not among them: the simulator has
-#: no rule that refuses the undoing of a timeout but counts its RTT sample.
+#: The keys of `[transport]` for each variant. The kernel's `A` and `capA` are missing: the simulator has no
+#: rule that refuses the undoing of a timeout but counts its RTT sample.
 _CAP = {"rto_max": "1 s", "retries": 60}
 _COUNTED: dict[str, Any] = {"outage": "timeouts"}
 VARIANTS: Mapping[str, Mapping[str, Any]] = {
@@ -42,7 +42,7 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "capDS": {**_CAP, "stack": {"outage": "dsack"}},
 }
 
-#: The share of cells that have to be near, and how near: of goodput, and of times in seconds.
+#: The required share of cells near the kernel, and the relative tolerances of goodput and times.
 SHARE = 0.85
 _GOODPUT = 0.05
 _TIME = 0.25
@@ -56,14 +56,14 @@ _COLUMNS = ("case", "mode", "cc", "variant", "goodput", "longest", "still")
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """What a run had: goodput in Mb/s, longest time between two reads and sum of those over 0.5 s, in s."""
+    """Figures of one run: goodput in Mb/s, and the longest and the sum over 0.5 s of its read gaps, in s."""
 
     goodput_mbps: float
     longest_s: float
     still_s: float
 
     def near(self, kernel: Figures) -> tuple[bool, bool, bool]:
-        """Tell of each figure whether it is near the kernel's."""
+        """Return for each figure whether it is near the kernel's."""
         return (
             abs(self.goodput_mbps - kernel.goodput_mbps) <= _GOODPUT * kernel.goodput_mbps,
             _near(self.longest_s, kernel.longest_s),
@@ -78,11 +78,11 @@ class Cell:
     Attributes
     ----------
     case, mode, congestion, variant
-        Which.
+        The names that identify the run.
     world
-        The legs and events of its world, as the file has them.
+        The legs and events of its world, as in the file.
     kernel
-        What the kernel had.
+        The kernel's figures.
     """
 
     case: str
@@ -134,18 +134,18 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """What all cells of a variant and a controller come to.
+    """Shares and means of all cells of a variant and a controller.
 
     Attributes
     ----------
     variant, congestion
-        Which.
+        The variant and the controller.
     cells
-        How many there are.
+        The number of cells.
     near
-        Of goodput, of the longest time and of all times, the share of cells that are near.
+        The shares of cells that are near, for goodput, the longest gap and the sum of gaps.
     kernel, simulator
-        The means.
+        The mean figures.
     """
 
     variant: str
@@ -249,7 +249,7 @@ def each(
 
 
 def rows(cells: Sequence[Cell], found: Sequence[Figures]) -> list[Row]:
-    """Return what the cells of each variant and controller come to."""
+    """Return the shares and means of each variant and controller."""
     groups: dict[tuple[str, str], list[tuple[Figures, Figures]]] = {}
     for cell, simulator in zip(cells, found, strict=True):
         groups.setdefault((cell.variant, cell.congestion), []).append((cell.kernel, simulator))
@@ -275,7 +275,7 @@ HEAD = (
 
 
 def cells_of(row: Row) -> tuple[str, ...]:
-    """Return a row as a table has it under `HEAD`: the kernel's mean and the simulator's."""
+    """Return the cells of a table row under `HEAD`, with the means of kernel and simulator."""
     pairs = [
         (row.kernel.goodput_mbps, row.simulator.goodput_mbps),
         (row.kernel.longest_s, row.simulator.longest_s),
@@ -293,7 +293,7 @@ def _near(simulator: float, kernel: float) -> bool:
 
 
 def _is_world(worlds: object, name: str) -> bool:
-    """Tell whether there is a world of that name that has what a scenario needs."""
+    """Tell whether a world of that name exists and has legs and events."""
     world = worlds.get(name) if isinstance(worlds, dict) else None
     return isinstance(world, dict) and {"legs", "events"} <= world.keys()
 
@@ -312,7 +312,7 @@ def _cell(row: Mapping[str, str], world: Mapping[str, Any]) -> Cell:
 
 
 def _event(text: str) -> dict[str, Any]:
-    """Return an event of a world (`26.328:0:down`) as a scenario has it."""
+    """Return an event of a world (`26.328:0:down`) as an event of a scenario."""
     at, leg, state = text.split(":")
     return {"at": f"{at} s", "path": path_name(int(leg) + 1), "state": state}
 
@@ -328,7 +328,7 @@ def _counted(
 
 
 def _row(variant: str, congestion: str, pairs: Sequence[tuple[Figures, Figures]]) -> Row:
-    """Return what pairs of kernel and simulator come to."""
+    """Return the shares and means of pairs of kernel and simulator."""
     near = [simulator.near(kernel) for kernel, simulator in pairs]
     shares = [sum(column) / len(near) for column in zip(*near, strict=True)]
     return Row(

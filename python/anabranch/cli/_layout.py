@@ -26,7 +26,7 @@ _PLACES = {
 
 
 def check(file: Path, *, rtt: str, rate: str, as_json: bool) -> None:
-    """Print a film's layout and what it costs over a path."""
+    """Print a film's layout and its start-up costs over a path."""
     from anabranch.media import layout
     from anabranch.scenario import units
 

@@ -1,4 +1,4 @@
-"""What a film's layout costs before it plays: the place of its index, connections, and interleaving."""
+"""Start-up costs of a film's layout: the place of its index, connections, and interleaving."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Index = Literal["front", "end", "fragments", "none"]
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """How a film lies in its file.
+    """The layout of a film's file.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ def start_s(connections: int, size_bytes: int, *, rtt_s: float, rate_bps: float)
     Parameters
     ----------
     connections, size_bytes
-        What has to be opened one after the other, and to arrive.
+        The number of connections opened one after the other, and the bytes that have to arrive.
     rtt_s, rate_bps
         The path.
     """

@@ -1,4 +1,4 @@
-"""The data files that a plug-in reads while it is imported or constructed, such as weights beside it.
+"""The data files, for example weights, that a plug-in reads while it is imported or constructed.
 
 An audit hook reports every file that is opened. A file counts if the plug-in's own code opens it, even
 through a library, for reading only, and if it is in or below the plug-in's folder. Modules and files of this
@@ -25,7 +25,7 @@ _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
 
 class _Watch(threading.local):
-    """The plug-in that this thread is importing or constructing, and what it has opened."""
+    """The plug-in that this thread is importing or constructing, and the files it has opened."""
 
     own: frozenset[str] | None = None
     read: set[str]

@@ -134,7 +134,7 @@ def points(
     axes
         Axes over all worlds and arms.
     fixed, labels
-        What assumptions set, and what results call it.
+        Keys set by assumptions, and result labels.
     """
     for world in range(drawn.count):
         raw = tables(folder, drawn, world)
@@ -175,7 +175,7 @@ def settings(
     arm
         The arm; None sets nothing.
     fixed, over
-        What assumptions and axes set.
+        Keys set by assumptions and by axes.
     """
     names = _names(raw)
     given = [(key, value, values.FILE) for key, value in values.spread(fixed, names)]

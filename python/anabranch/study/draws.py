@@ -1,7 +1,7 @@
 """Values drawn from a distribution that a file states: `{ uniform = [5, 20] }`.
 
-Every value has a random number of its own, made from the seed, the number of the world and the value's name.
-A value that is added to a file therefore changes no other value.
+Each value has a separate random number, made from the seed, the number of the world and the value's name.
+A new value in a file therefore changes no other value.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from anabranch.errors import did_you_mean, shown
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-#: The forms of a draw and what each has.
+#: The forms of a draw and their values.
 FORMS = {
     "uniform": "two numbers, the lower first",
     "log_uniform": "two positive numbers, the lower first",
@@ -47,7 +47,7 @@ class Draw:
     form
         One of `FORMS`, or `constant`.
     values
-        The two ends, or what is chosen from.
+        The two ends, or the values of a choice.
     weights
         The weights of a choice, which add up to 1.
     than

@@ -1,4 +1,4 @@
-"""What a study's file may have."""
+"""The tables of study.toml."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ class Table(BaseModel):
 
 
 class Assumption(Table):
-    """What no source states, and what is taken for it.
+    """A value that no source states.
 
     Attributes
     ----------
     what
-        What is not stated.
+        The missing fact.
     why
-        Why this value.
+        The reason for the value.
     set
-        Keys of the scenarios and their values; `paths.*.queue` is that of every path. Of a key that is an
-        axis of the grid the value is a pattern, `penalising({})`, for each value of the axis, or a table
-        with what stands for some of them, `{ spdx = "spdx(hold=1)" }`; the others stay.
+        Keys of the scenarios and their values; `paths.*.queue` sets the queue of every path. If the key is an
+        axis of the grid, the value is a pattern for each value of the axis, `penalising({})`, or a table that
+        replaces some of them, `{ spdx = "spdx(hold=1)" }`. Values that are not in the table stay.
     sweep
         Other values, for the sensitivity sweep: each replaces some of `set`.
     range
-        Why these values and no others: what a verdict "over the range" is about.
+        The reason for these values: a verdict "over the range" covers them and no others.
     scenarios
-        Those that it is about; none is all.
+        The scenarios that the assumption applies to; an empty list is all.
     """
 
     what: str
@@ -55,9 +55,9 @@ class Arm(Table):
     Attributes
     ----------
     what
-        What the arm is.
+        A description of the arm.
     set
-        Keys and their values; `paths.*.queue` is that of every path.
+        Keys and their values; `paths.*.queue` sets the queue of every path.
     """
 
     what: str
@@ -70,9 +70,9 @@ class Drawn(Table):
     Attributes
     ----------
     row
-        What results call them.
+        The row's name in results.
     file
-        The file of the distribution, beside the study's.
+        The file of the distribution, in the study's folder.
     count
         The number of worlds. With a larger one, the first worlds stay the same.
     seed
@@ -80,7 +80,7 @@ class Drawn(Table):
     without
         Lists of the file that are left out, for example `["handoffs"]`; all else stays the same.
     arms
-        The arms that run there; none is all.
+        The arms that run there; an empty list is all.
     """
 
     row: Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z0-9._-]+$")]
@@ -92,7 +92,7 @@ class Drawn(Table):
 
 
 class Quick(Table):
-    """What `--quick` changes: fewer trials or drawn worlds, and keys that make a run short."""
+    """Changes by `--quick`: fewer trials or drawn worlds, and keys that make a run short."""
 
     trials: Annotated[int, Field(ge=1)] = 2
     worlds: Annotated[int, Field(ge=1)] = 2
@@ -100,7 +100,7 @@ class Quick(Table):
 
 
 class Study(Table):
-    """A study as its file has it: a grid over scenarios in `parts`, or arms in drawn `worlds`.
+    """The content of study.toml: a grid over scenarios in `parts`, or arms in drawn `worlds`.
 
     Attributes
     ----------

@@ -25,7 +25,7 @@ _KIND = ("weight", "draw", "set")
 _MOST = 16
 #: The number of worlds in which a kind is looked for.
 _TRIED = 1000
-#: The keys that each world has of its own.
+#: The keys that every world sets itself.
 _OF_WORLDS = ("name", "seed")
 
 
@@ -114,7 +114,7 @@ class _Reader:
         return Worlds(draws=drawn, scenario=scenario, lists=lists, scenario_kinds=kinds)
 
     def _scenario(self, path: KeyPath, raw: Any, scope: _Scope) -> dict[str, Any]:  # noqa: ANN401 - TOML
-        """Return tables of the scenario, which has no name or seed of its own."""
+        """Return tables of the scenario; a name or a seed in them is a fault."""
         for key in _OF_WORLDS:
             if isinstance(raw, dict) and key in raw:
                 hint = "study.toml has the seed of the draws" if key == "seed" else "leave it out"
@@ -159,7 +159,7 @@ class _Reader:
         return None
 
     def _check_paths(self, path: KeyPath, one: Draw | None, known: set[str], scope: _Scope) -> None:
-        """Find draws of paths where there are none yet, or that differ from no known one."""
+        """Find draws of paths that come too early, and draws of another path that name no drawn path."""
         if one is None:
             return
         for inner in one.values if one.form == "choice" else ():

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-#: What an expression may consist of.
+#: The parts of an expression, for error messages.
 FORM = "drawn names, numbers, + - * / and brackets, sum(NAME), min(A, B), max(A, B)"
 _SIGNS: Mapping[type[ast.operator], Callable[[float, float], float]] = {
     ast.Add: operator.add,

@@ -32,9 +32,9 @@ class Kind:
     Attributes
     ----------
     weight
-        How often it is drawn, compared with the other kinds.
+        The weight of its draw among the kinds.
     draws
-        What is drawn for an element of this kind alone.
+        Draws for each element of this kind.
     tables
         Its keys; texts are templates. Several tables are elements that come together.
     """
@@ -55,7 +55,7 @@ class Many:
     name
         The template of an element's name, if its elements have names.
     draws
-        What is drawn for each element.
+        Draws for each element, of every kind.
     kinds
         The kinds of elements.
     """
@@ -73,7 +73,7 @@ class Worlds:
     Attributes
     ----------
     draws
-        What is drawn once for a world.
+        Draws of the world.
     scenario
         Tables of the scenario; texts are templates.
     lists

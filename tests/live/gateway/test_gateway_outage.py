@@ -25,7 +25,7 @@ def test_a_path_that_returns_is_found_within_a_second(lab):
             hook = "{ type filter hook ingress device up1 priority 0; policy drop; }"
             lab.client.run(f"nft add chain netdev cut arriving {hook}")
             time.sleep(SILENT_S)
-            # What had arrived before the cut.
+            # Read the bytes that arrived before the cut.
             client.setblocking(False)
             try:
                 while True:

@@ -1,4 +1,4 @@
-//! What the gateway does next, and when: connections to drive, and the times of the next look and the next count.
+//! The gateway's agenda: connections to drive, and the times of the next look and the next count.
 
 use std::collections::BTreeSet;
 

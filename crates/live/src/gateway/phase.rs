@@ -10,7 +10,7 @@ use super::record::End;
 /// also have received [`LEAST_RATE`] on average.
 const LINGER: Duration = Duration::from_secs(5);
 
-/// What becomes of a connection.
+/// The phase of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// Bytes are relayed.

@@ -1,11 +1,11 @@
-//! A path that falls silent and returns: what the first acknowledgement means (RFC 2883, RFC 3522, RFC 5682), and
-//! when the path is tried again (`tcp_rto_max_ms`, `tcp_retries2`).
+//! A path that falls silent and returns: the meaning of the first acknowledgement (RFC 2883, RFC 3522, RFC 5682), and
+//! the times at which the path is tried again (`tcp_rto_max_ms`, `tcp_retries2`).
 //!
-//! The RTT is 50 ms and the timeout 250 ms. Ten segments leave at 100 ms. As nothing is heard, a loss probe repeats the
-//! last one at 202 ms (RFC 8985 section 7.2), and the first one goes again 250 ms
-//! later, at 452, 952 and 1952 ms (RFC 6298 section 5.5).
-//! A Linux receiver that has a segment already drops its copy before it looks at the timestamp
-//! (`tcp_sequence`), so its answer echoes the last new segment, sent at 100 ms.
+//! The RTT is 50 ms and the timeout 250 ms. Ten segments leave at 100 ms. No acknowledgement arrives, so a loss probe
+//! repeats the last one at 202 ms (RFC 8985 section 7.2). The first one is retransmitted 250 ms later, at 452, 952 and
+//! 1952 ms (RFC 6298 section 5.5).
+//! A Linux receiver that already has a segment drops the copy before it reads the timestamp (`tcp_sequence`). Its answer
+//! therefore echoes the last new segment, sent at 100 ms.
 
 use anabranch_plugin::{PluginChoice, Value};
 use anabranch_transport::congestion::CongestionState;
@@ -21,7 +21,7 @@ fn ruled(outage: OutageRule) -> Config {
     Config { stack: Stack { outage, ..LINUX_6_18 }, ..thousands() }
 }
 
-/// Ten segments that nothing is heard of until `ms`, after a SYN with `options`.
+/// Ten segments that stay unacknowledged until `ms`, after a SYN with `options`.
 fn unanswered(config: Config, options: &str, ms: u64) -> Script {
     let mut s = Script::plain_after(config, 50, &format!("S {options}"));
     s.write(100, 10_000);
@@ -29,14 +29,14 @@ fn unanswered(config: Config, options: &str, ms: u64) -> Script {
     s
 }
 
-/// What an acknowledgement left: the number of undone timeouts, the state and the smoothed RTT in ms.
+/// Returns the number of undone timeouts, the state and the smoothed RTT in ms after an acknowledgement.
 fn after(s: &Script) -> (u64, CongestionState, u64) {
     let sample = s.sample(0);
     let srtt = sample.srtt.expect("a sample of the handshake");
     (sample.totals.undos, sample.state, srtt.as_millis())
 }
 
-/// The state after `line` is heard at `ms`, by each rule.
+/// Returns the state after `line` arrives at `ms`, for each rule.
 fn judged(options: &str, ms: u64, line: &str) -> [(u64, CongestionState, u64); 3] {
     RULES.map(|rule| {
         let mut s = unanswered(ruled(rule), options, ms);
@@ -278,7 +278,7 @@ fn retries_are_counted_as_linux_counts_them() {
 
 #[test]
 fn bbr_keeps_its_minimum_over_an_outage_if_told_so() {
-    // bbr_update_min_rtt: a minimum of 50 ms that is more than ten seconds old is looked for anew, with four segments.
+    // bbr_update_min_rtt: a minimum of 50 ms that is more than ten seconds old is measured again, with four segments.
     for (probe, least) in [(true, true), (false, false)] {
         let congestion = PluginChoice::named("bbr").with("outage_probe", Value::Flag(probe));
         let config = Config { congestion, ..ruled(OutageRule::Dsack) };
