@@ -193,7 +193,7 @@ def test_rules_that_gain_nothing_are_not_advised_and_what_the_kernel_can_do_come
 
 
 def test_the_cap_is_judged_by_several_trials_beside_the_plain_kernel():
-    """Both are asked for, though one has had a single trial: else any with two trials would stand before it."""
+    """Both get more trials, also the one with a single trial: any with two trials would rank before it."""
     found = [candidate(rules, name) for name in ("min-rtt", "linux") for rules in outages.NAMED.values()]
     seen = Evidence(score=score.Score(kind="transfer"), exact=(False,) * 6)
     for place, values in enumerate(([8, 8], [9, 9], [9, 9], [3, 3], [7], [7])):

@@ -1,4 +1,4 @@
-"""What a kernel in a testbed is told of a scenario's timeouts."""
+"""The sysctl values that a testbed sets for a scenario's timeouts."""
 
 from __future__ import annotations
 

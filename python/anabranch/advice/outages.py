@@ -24,7 +24,7 @@ _USUAL_NS = 120 * 10**9
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """What TCP does when a path returns after an outage.
+    """TCP's behaviour when a path returns after an outage.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class Rules:
 
     @property
     def are_set(self) -> bool:
-        """Whether they differ from the kernel's default, apart from the retries."""
+        """Whether they differ from the kernel's default in more than the retries."""
         return self.rto_max_ns is not None or not self.in_kernel
 
     @property
@@ -68,7 +68,7 @@ class Rules:
         return (self.rto_max_ns, self.outage, self.has_probe) == (10**9, "dsack", True)
 
     def lacking(self) -> list[str]:
-        """Return what of them no mainline kernel has, in words."""
+        """Return the keys that no mainline kernel has, as text."""
         found = [] if self.outage == "kernel" else [f'stack.outage = "{self.outage}"']
         return found if self.has_probe else [*found, "stack.outage_probe = false"]
 
@@ -87,7 +87,7 @@ class Rules:
 
 #: Nothing is set.
 KERNEL = Rules(name="kernel")
-#: What can be had of Linux by `sysctl`: the scenario has as many retries as Linux takes.
+#: The cap that `sysctl` sets on Linux, with as many retries as Linux accepts.
 CAP = Rules(
     name="cap",
     keys=(("rto_max", "1 s"), ("retries", MOST_RETRIES)),
@@ -95,7 +95,7 @@ CAP = Rules(
     retries=MOST_RETRIES,
     word="rto_max 1 s",
 )
-#: What only our endpoint has. The candidate's scheduler and control take precedence over the preset's.
+#: Rules that only our endpoint has. The candidate's scheduler and control take precedence over the preset's.
 DSACK = Rules(
     name="dsack",
     keys=(("preset", "video"),),
@@ -107,7 +107,7 @@ NAMED = {rules.name: rules for rules in (KERNEL, CAP, DSACK)}
 
 
 def faults(raw: Mapping[str, Any], asked: Sequence[str]) -> list[Fault]:
-    """Return the faults of the rules that are asked for: unknown names, and a scenario with rules of its own.
+    """Return the faults of requested rules: unknown names, and a scenario that already sets rules.
 
     Parameters
     ----------
