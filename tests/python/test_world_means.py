@@ -5,8 +5,12 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+import anabranch
+from anabranch.claims import around, cells, measure, statement
+from anabranch.claims import stored as claimed
 from anabranch.cli._app import app
 from anabranch.experiments import drawn
+from anabranch.report import _folder
 from anabranch.results import summary
 from anabranch.results.store import Store
 
@@ -114,3 +118,63 @@ def test_figures_have_a_dot_a_world_and_its_interval(folder):
 def test_the_command_prints_the_mean_over_worlds(folder):
     plain = json.loads(call("results", folder, "--json").stdout)[0]
     assert plain["still_s_ci95"] == pytest.approx(HALF, rel=1e-6)
+
+
+def test_a_report_ranks_arms_over_worlds_and_not_worlds(tmp_path):
+    """Goodputs of 1, 2 and 6 against 2, 3 and 7 Mb/s: 1 less in each world, so that `slow` is surely better."""
+    rates = {
+        (arm, world, run): value
+        for arm, worlds in STILL.items()
+        for world, runs in enumerate(worlds)
+        for run, value in enumerate(runs)
+    }
+    found = stored(tmp_path / "out", goodput_mbps=rates)
+    cells_, _ = _folder.cells(found)
+    assert [(one.name, one.setting, one.values["goodput_mbps"]) for one in cells_] == [
+        ("arm plain", "", {0: 1.0, 1: 2.0, 2: 6.0}),
+        ("arm slow", "", {0: 2.0, 1: 3.0, 2: 7.0}),
+    ]
+    (sentence,) = _folder.verdicts(found)[0]
+    assert sentence.startswith("Best by goodput is arm slow: 4 ")
+    assert sentence.endswith("; arm plain has 3 ± 6.57 Mb/s (-1)")
+
+
+def test_tables_in_python_and_on_the_page_have_a_row_an_arm(folder):
+    found = anabranch.Results(folder)
+    assert found.means()["arm"].to_list() == ["plain", "slow"]
+    assert "world" not in found.means().columns
+    assert found.means(by=["world"])["world"].to_list() == ["0", "1", "2"]
+    assert "<th>world" not in found._repr_html_()
+
+
+def test_worlds_around_a_study_are_compared_by_their_numbers():
+    """Over worlds 0 to 2, `left` has 2 and `right` 3. In world 0 alone `left` has 4, and the claim would fail."""
+
+    def runs(sides, varied=None):
+        rows = [
+            {"row": side, "world": str(world), "run": 0, "cell": f"{side}{world}", "seed": world}
+            | {"varied": varied, "still_s": value}
+            for side, values in sides.items()
+            for world, value in enumerate(values)
+        ]
+        return claimed.Runs(rows, ["row", "world"], varied=varied)
+
+    left, right = (
+        cells.Cell(labels=labels, said=labels, shown=labels, paths=())
+        for labels in ((("row", "left"),), (("row", "right"),))
+    )
+    part = statement.Part(test="less")
+    metric = measure.parse("still_s")
+    one = statement.Stated(
+        claim=statement.Claim(id="A.1", place="p", says="s", parts=[part]),
+        comparisons=(
+            statement.Comparison(
+                test="less", metric=metric, of=left, than=right, within=None, by={"still_s": 0.5}
+            ),
+        ),
+    )
+    other = around.World(assumption="a", said="b", rows=frozenset({"right"}))
+    own = runs({"left": (4.0, 1.0, 1.0), "right": (9.0, 9.0, 9.0)})
+    varied = runs({"right": (3.0, 3.0, 3.0)}, varied="b")
+    assert varied.numbers() == {0, 1, 2}
+    assert around.spread(one, own, {other: varied}).worlds == {other: True}

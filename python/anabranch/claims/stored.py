@@ -8,7 +8,7 @@ from anabranch.metrics import SUBFLOW_METRICS
 from anabranch.results import store
 from anabranch.results.read import present_runs
 from anabranch.results.read import rows as all_rows
-from anabranch.results.worlds import WORLD, Pair, by_pair, number, pair_of
+from anabranch.results.worlds import WORLD, Pair, by_pair, number, of_cells, pair_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -71,7 +71,7 @@ class Runs:
         exact: Iterable[str] = (),
         varied: str | None = None,
     ) -> None:
-        self._labels = tuple(name for name in labels if name != WORLD)
+        self._labels = tuple(of_cells(labels))
         self._cells: dict[tuple[tuple[str, str], ...], dict[Pair, Mapping[str, Any]]] = {}
         self._exact = set()
         names = set(exact)
@@ -133,8 +133,8 @@ class Runs:
         return sorted({row["seed"] for runs in self._cells.values() for row in runs.values()})
 
     def numbers(self) -> set[int]:
-        """Return the numbers of the runs."""
-        return {row["run"] for runs in self._cells.values() for row in runs.values()}
+        """Return the numbers of the runs, or of the drawn worlds."""
+        return {number(pair) for runs in self._cells.values() for pair in runs}
 
     def count(self) -> int:
         """Return how many runs there are."""

@@ -247,8 +247,7 @@ def results(
     earlier: bool = False,
 ) -> None:
     """Print the means of a folder's cells, or the answer to a query."""
-    from anabranch.results import read, store, summary
-    from anabranch.results.worlds import WORLD
+    from anabranch.results import read, store, summary, worlds
 
     given = [option for option, value in (("--by", by), ("--metric", metrics)) if value]
     if sql is not None and given:
@@ -259,9 +258,7 @@ def results(
         answer = read.asked(read.Reader(folder), sql, earlier=earlier)
         rows, headers = answer.to_dicts(), answer.columns
     else:
-        # The worlds of a distribution are its trials.
-        cells = [name for name in found.labels if name != WORLD]
-        rows = summary.means(folder, list(by or cells), metrics, earlier=earlier)
+        rows = summary.means(folder, list(by or worlds.of_cells(found.labels)), metrics, earlier=earlier)
         headers = list(dict.fromkeys(key for row in rows for key in row))
         headers = [name for name in headers if not name.endswith(summary.INTERVAL)]
         short, whole = summary.unfinished(folder)

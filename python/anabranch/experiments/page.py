@@ -9,7 +9,7 @@ from anabranch.comparison import paths
 from anabranch.experiments import drawn
 from anabranch.experiments.table import table
 from anabranch.figures import study
-from anabranch.results import store, summary
+from anabranch.results import store, summary, worlds
 from anabranch.results.read import left_out, present_runs
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def build(results: Path) -> str:
     from anabranch.claims import gather
 
     made, paper = store.made(results), gather.judged(results)
-    heads, lines, words = table(results, list(made.labels))
+    heads, lines, words = table(results, worlds.of_cells(made.labels))
     short, whole = summary.unfinished(results)
     counts = _counts(paper)
     verdicts, measured = report.verdicts(results)

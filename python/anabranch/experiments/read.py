@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anabranch.errors import Fault, InputError
-from anabranch.results import load, query, store, summary, versus
+from anabranch.results import load, query, store, summary, versus, worlds
 from anabranch.results.read import Reader, rows, warn
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class Results:
         Parameters
         ----------
         by
-            The columns that make a cell; None is the grid's keys.
+            The columns that make a cell; None is the grid's keys, without the number of a drawn world.
         metrics
             Columns to take the mean of; if empty, a selection of those that the runs have.
 
@@ -128,7 +128,7 @@ class Results:
         import polars
 
         self._warn()
-        labels = list(self.labels) if by is None else list(by)
+        labels = worlds.of_cells(self.labels) if by is None else list(by)
         found = summary.means(self.folder, labels, list(metrics))
         # A column without any number is one of numbers all the same.
         frame = polars.from_dicts(found, infer_schema_length=None) if found else polars.DataFrame()
@@ -276,7 +276,7 @@ class Results:
         from anabranch import _html
         from anabranch.experiments.table import table
 
-        head, lines, left = table(self.folder, list(self.labels))
+        head, lines, left = table(self.folder, worlds.of_cells(self.labels))
         parts = [_html.heading(self.name, f"{len(self)} runs")]
         parts.append(_html.table(head, lines[:_SHOWN], left=left))
         if len(lines) > _SHOWN:

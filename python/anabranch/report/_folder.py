@@ -10,6 +10,7 @@ from anabranch import plugins
 from anabranch.comparison import measures, paths
 from anabranch.results import paired, store
 from anabranch.results.read import present_runs
+from anabranch.results.worlds import WORLD, by_pair, of_cells, pair_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +29,7 @@ _DRAWN = 40
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """A cell of the results: its labels, and each measure by run."""
+    """A cell of the results: its labels, and each measure by run or drawn world."""
 
     setting: str
     name: str
@@ -56,9 +57,9 @@ def verdicts(folder: Path) -> tuple[list[str], list[tuple[str, list[dict[str, An
     """Return what a folder of results says, and each measure as it is drawn.
 
     The first is a sentence a setting: its best cell, and how far the others are; of a comparison the
-    sentences about its paths. Cells are compared run by run, by the first measure of the application in hand
-    in which any of them differ for sure. The second has a row a cell; a measure that is nothing in every cell
-    is left out, and of many cells none is drawn.
+    sentences about its paths. Cells are compared run by run, or world by world, by the first measure of the
+    application in hand in which any of them differ for sure. The second has a row a cell; a measure that is
+    nothing in every cell is left out, and of many cells none is drawn.
 
     Raises
     ------
@@ -101,7 +102,8 @@ def cells(folder: Path) -> tuple[list[Cell], tuple[Measure, ...]]:
     made, frame = store.made(folder), present_runs(folder)
     # Sessions that never start are among those that do not reach the end.
     shown = tuple(one for one in measures.of(frame.columns) if one is not measures.UNSTARTED)
-    labels = [name for name in made.labels if name in frame.columns and frame[name].n_unique() > 1]
+    own_labels = (name for name in of_cells(made.labels) if name in frame.columns)
+    labels = [name for name in own_labels if frame[name].n_unique() > 1]
     chosen = [name for name in labels if name.startswith(_CHOSEN)] or [
         name for name in labels if name not in ("row", "varied")
     ]
@@ -118,15 +120,16 @@ def cells(folder: Path) -> tuple[list[Cell], tuple[Measure, ...]]:
     for (setting, name), own in sorted(rows.items(), key=lambda item: settings.index(item[0][0])):
         values: dict[str, dict[int, float]] = {}
         for one in shown:
-            known = {row["run"]: float(row[one.column]) for row in own if row.get(one.column) is not None}
+            known = {pair_of(row): float(row[one.column]) for row in own if row.get(one.column) is not None}
             if known:
-                values[one.column] = known
+                values[one.column] = by_pair(known)
         result.append(
             Cell(
                 setting=setting,
                 name=name,
                 runs=len(own),
-                exact=own[0]["cell"] in made.exact,
+                # Which worlds are drawn is chance, also if nothing is drawn within a world.
+                exact=own[0]["cell"] in made.exact and own[0].get(WORLD) is None,
                 values=values,
             )
         )

@@ -10,7 +10,7 @@ from anabranch.results import paired, store
 from anabranch.results.read import present_runs
 from anabranch.results.store import HEAD
 from anabranch.results.summary import SHOWN
-from anabranch.results.worlds import WORLD, Pair, by_pair, pair_of
+from anabranch.results.worlds import WORLD, Pair, by_pair, of_cells, pair_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -57,7 +57,7 @@ def differences(
     """
     made = store.made(folder)
     frame = present_runs(folder)
-    labels = [name for name in made.labels if name in frame.columns and name != WORLD]
+    labels = [name for name in of_cells(made.labels) if name in frame.columns]
     key, wanted = _found(frame, labels, value)
     chosen = _metrics(frame, metrics)
     cells: dict[tuple[Any, ...], _Runs] = {}

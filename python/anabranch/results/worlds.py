@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 #: The column with the number of the drawn world.
 WORLD = "world"
@@ -24,6 +24,11 @@ def number(pair: Pair) -> int:
     """Return the number under which a run is compared with others: that of its world, or its own."""
     world, run = pair
     return run if world is None else world
+
+
+def of_cells(labels: Iterable[str]) -> list[str]:
+    """Return the labels that distinguish cells in summaries: all except the number of the drawn world."""
+    return [name for name in labels if name != WORLD]
 
 
 def trials(rows: Sequence[Mapping[str, Any]], metrics: Sequence[str]) -> list[dict[str, Any]]:
