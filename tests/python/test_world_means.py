@@ -11,7 +11,7 @@ from anabranch.claims import stored as claimed
 from anabranch.cli._app import app
 from anabranch.experiments import drawn
 from anabranch.report import _folder
-from anabranch.results import summary
+from anabranch.results import summary, versus
 from anabranch.results.store import Store
 
 #: Seconds without a moving picture of two runs in each of three worlds, by arm. The means of worlds are 1, 2, 6 and 2, 3, 7.
@@ -178,3 +178,82 @@ def test_worlds_around_a_study_are_compared_by_their_numbers():
     varied = runs({"right": (3.0, 3.0, 3.0)}, varied="b")
     assert varied.numbers() == {0, 1, 2}
     assert around.spread(one, own, {other: varied}).worlds == {other: True}
+
+
+def test_arms_are_comparable_if_both_were_run(folder, tmp_path):
+    assert versus.is_comparable(folder, "arm", "plain")
+    assert not versus.is_comparable(folder, "arm", "none")
+    assert not versus.is_comparable(folder, "variant", "plain")
+    assert not versus.is_comparable(stored(tmp_path / "one", {"plain": STILL["plain"]}), "arm", "plain")
+
+
+WORLDS = """
+[scenario.application]
+kind = "bulk"
+bytes = "200 kB"
+[paths]
+count = 2
+draw = { rtt = { uniform = [10, 20] } }
+set = { rtt = "{rtt:.1f} ms", rate = "8 Mbit/s" }
+"""
+STUDY = """
+title = "t"
+source = "s"
+question = "q"
+base = "plain"
+[[worlds]]
+row = "one"
+count = 2
+seed = 7
+[arms.plain]
+what = "as it is"
+"""
+STOPPING = """
+[arms.stopping]
+what = "a scheduler that refuses every subflow after 100 kB"
+set = { "transport.scheduler" = "stops.py:Stops" }
+"""
+STOPS = """
+class Stops:
+    def schedule(self, request, subflows):
+        free = [one for one in subflows if one.can_send]
+        return free[0] if free and request.data_next <= 100_000 else None
+"""
+
+
+@pytest.fixture
+def study(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    made = tmp_path / "mine"
+    made.mkdir()
+    (made / "worlds.toml").write_text(WORLDS)
+    (made / "study.toml").write_text(STUDY)
+    (made / "stops.py").write_text(STOPS)
+    return made
+
+
+@pytest.mark.module
+def test_changes_are_printed_though_runs_stand_still(study):
+    """The exit code is still 3, and two worlds are two pairs."""
+    (study / "study.toml").write_text(STUDY + STOPPING)
+    done = call("study", "run", study, "--out", "out", "--workers", 1)
+    assert done.exit_code == 3, done.stderr
+    assert "2 of 4 runs stand still" in done.stderr
+    assert "compared with arm=plain" in done.stderr
+    assert done.stdout.splitlines()[-1].split()[:3] == ["one", "stopping", "2"]
+    shown = call("results", "out", "--versus", "arm=plain")
+    assert (shown.exit_code, "warning: 2 of 4 runs stand still" in shown.stderr) == (0, True)
+    found = anabranch.Results("out")
+    for asked in (found.means, lambda: found.versus("arm=plain")):
+        with pytest.warns(summary.StandstillWarning, match="2 of 4 runs stand still") as caught:
+            asked()
+        assert caught[0].filename == __file__
+    with pytest.warns(summary.StandstillWarning, match="2 of 4 runs stand still"):
+        anabranch.study(study, out="out", workers=1)
+
+
+@pytest.mark.module
+def test_a_study_of_one_arm_has_no_changes(study):
+    done = call("study", "run", study, "--out", "out", "--workers", 1)
+    assert done.exit_code == 0, done.stderr
+    assert "compared with" not in done.stderr

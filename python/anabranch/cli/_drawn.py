@@ -22,19 +22,26 @@ _CHANGES = ("still_s", "unplayed_s", "startup_delay_s", "goodput_mbps", "retrans
 def run(study: Study, what: Sweep, how: How, *, as_json: bool) -> None:
     """Run a study, and print the means of its cells; of drawn worlds also the changes from the base arm."""
     from anabranch.cli import _sweep
-    from anabranch.results import store
+    from anabranch.results import store, versus
 
-    _sweep.run(what, how, as_json=as_json)
-    if not study.worlds or study.base is None or as_json:
+    if not _sweep.make(what, how):
         return
     folder = how.folder(what)
-    if store.journals(folder):
-        return
-    base = f"arm={study.base}"
+    _sweep.results(folder, by=None, metrics=(), sql=None, as_json=as_json)
+    wanted = study.worlds and study.base is not None and not as_json and not store.journals(folder)
+    if wanted and versus.is_comparable(folder, "arm", str(study.base)):
+        _changes(folder, f"arm={study.base}")
+    # The exit code of runs that stand still comes last, so that nothing is left out.
+    _sweep.check_standstills(folder)
+
+
+def _changes(folder: Path, base: str) -> None:
+    """Print the changes from the base arm."""
+    from anabranch.cli import _sweep
+
     _console.out("")
     _console.note(f"compared with {base} (`anabranch results {folder} --versus {base} --percent`):")
-    found = _measured(folder)
-    _sweep.versus(folder, base, by=None, metrics=found, sql=None, relative=True, as_json=False)
+    _sweep.changes(folder, base, _measured(folder), relative=True, as_json=False)
 
 
 def _measured(folder: Path) -> list[str]:

@@ -310,16 +310,24 @@ def versus(
     relative: bool = False,
 ) -> None:
     """Print the paired differences between a folder's cells and those with a value of the grid."""
-    from anabranch.results import store
-    from anabranch.results import versus as compared
-    from anabranch.results.worlds import WORLD
+    from anabranch.results import summary
 
     beside = [option for option, other in (("--by", by), ("--sql", sql)) if other]
     if beside:
         message = f"{' and '.join(beside)} beside `--versus`"
         raise InputError([Fault(message=message, where=f"--versus {value}", hint="leave one of them out")])
-    rows = compared.differences(folder, value, metrics, relative=relative)
+    _console.warn(summary.standstills(folder))
     left_out(folder)
+    changes(folder, value, metrics, relative=relative, as_json=as_json)
+
+
+def changes(folder: Path, value: str, metrics: Sequence[str], *, relative: bool, as_json: bool) -> None:
+    """Print paired differences without the notes about the folder."""
+    from anabranch.results import store
+    from anabranch.results import versus as compared
+    from anabranch.results.worlds import WORLD
+
+    rows = compared.differences(folder, value, metrics, relative=relative)
     what = "change of the mean in percent" if relative else "cell less its counterpart"
     worlds = WORLD in store.made(folder).labels
     paired = "drawn worlds in pairs" if worlds else "runs of the same number in pairs"

@@ -219,7 +219,7 @@ def _made(
     what: Sweep, out: str | Path | None, *, workers: int | None, dask: str | None, progress: Asked
 ) -> Results:
     """Run whatever is missing, and return what came of it."""
-    from anabranch.results import cost
+    from anabranch.results import cost, summary
     from anabranch.study import runner
     from anabranch.study.sweep import make_films
 
@@ -236,4 +236,6 @@ def _made(
         if space is not None:
             shutil.rmtree(space, ignore_errors=True)
         raise
+    # The warning is about the caller of `sweep` or `study`.
+    summary.warn_standstills(folder, stacklevel=4)
     return Results(folder, goes=space)

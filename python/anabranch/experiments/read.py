@@ -165,8 +165,9 @@ class Results:
         return polars.from_dicts(found, infer_schema_length=None).cast({polars.Null: polars.Float64})
 
     def _warn(self) -> None:
-        """Warn about the runs that are left out."""
+        """Warn about the runs that are left out, and about those that stand still."""
         warn(Reader(self.folder), stacklevel=4)
+        summary.warn_standstills(self.folder, stacklevel=4)
 
     def open(self, run: str | None = None) -> Run:
         """Return a run with its trace: read where it was kept, else repeated and proved by its digest.

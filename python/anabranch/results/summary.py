@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from anabranch import _intervals
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import polars
+
+
+class StandstillWarning(UserWarning):
+    """A warning that in some runs nothing was sent any more, though data was left."""
+
 
 #: The metrics that are shown of each cell, if the runs have them.
 SHOWN = (
@@ -147,6 +153,12 @@ def standstills(folder: Path) -> list[Fault]:
     hint = "unless your own scheduler caused it, this is a defect: please report it with scenario and seed"
     shown = f"`anabranch report {folder} --run {first['identity']}` shows it"
     return [Fault(message=message, hint=f"{hint}; {shown}")]
+
+
+def warn_standstills(folder: Path, *, stacklevel: int = 2) -> None:
+    """Warn about runs that stand still: they are part of the means."""
+    for fault in standstills(folder):
+        warnings.warn(fault.sentence(), StandstillWarning, stacklevel=stacklevel)
 
 
 def _count(frame: polars.DataFrame, column: str) -> int:

@@ -92,6 +92,27 @@ def differences(
     return result
 
 
+def is_comparable(folder: Path, key: str, value: str) -> bool:
+    """Return whether some cell differs from one with this value of a key in that key alone.
+
+    Parameters
+    ----------
+    folder
+        The results.
+    key, value
+        A label of the cells and its value.
+    """
+    frame = present_runs(folder)
+    labels = [name for name in of_cells(store.made(folder).labels) if name in frame.columns]
+    if key not in labels:
+        return False
+    groups: dict[tuple[Any, ...], set[str]] = {}
+    for row in frame.select(labels).unique().iter_rows(named=True):
+        place = tuple(row[name] for name in labels if name != key)
+        groups.setdefault(place, set()).add(_text(row[key]))
+    return any(value in values and len(values) > 1 for values in groups.values())
+
+
 def _found(frame: polars.DataFrame, labels: Sequence[str], value: str) -> tuple[str, str]:
     """Return the key of the grid that a value is of, and the value."""
     where = f"--versus {value}"
