@@ -17,6 +17,7 @@ from anabranch.live import gateway as gateways
 from anabranch.live import host_setup
 from anabranch.live.deadline import deadline
 from anabranch.live.gateway import Settings, resolve, split
+from anabranch.plugins import module
 from anabranch.plugins.load import Finder
 
 
@@ -139,6 +140,29 @@ def test_all_that_is_wrong_is_told_of_at_once():
 @pytest.mark.module
 def test_a_wait_for_the_origin_has_a_length():
     assert faults(connect_s=0.0) == [("--connect-timeout", "no time to connect in")]
+
+
+@pytest.mark.module
+@pytest.mark.parametrize("seconds", [0.999, 120.001, -1.0, 0.0, float("nan"), float("inf")])
+def test_a_retransmission_timeout_is_between_one_second_and_120(seconds):
+    """Linux's `tcp_rto_max_ms`: 1,000 to 120,000. The module refuses what the settings did not check."""
+    assert faults(rto_max_s=1.0) == faults(rto_max_s=120.0) == []
+    message = f"not between 1 and 120 s: `{seconds}`"
+    assert faults(rto_max_s=seconds) == [("rto_max_s", message)]
+    with pytest.raises(ValueError, match="rto_max_s is not between 1 and 120 s"):
+        module().gateway(settings(rto_max_s=seconds), lambda _: (2, [], None))
+
+
+@pytest.mark.module
+def test_a_rule_for_outages_has_a_known_name():
+    for name in ("kernel", "timeouts", "dsack"):
+        assert faults(outage=name) == []
+    (fault,) = settings(outage="dsak").faults(Finder(Path.cwd()))
+    assert (fault.where, fault.message, fault.hint) == (
+        "outage",
+        "unknown rule: `dsak`",
+        "did you mean `dsack`?",
+    )
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,16 @@ fn read<T: std::str::FromStr>(text: &str) -> PyResult<T> {
     text.parse().map_err(|_| PyValueError::new_err(format!("not an address: {text}")))
 }
 
+/// The longest retransmission timeout of so many seconds.
+fn rto_max(seconds: f64) -> PyResult<Duration> {
+    let given = span(seconds);
+    if (RTO_MAX_LEAST..=RTO_MAX_DEFAULT).contains(&given) {
+        return Ok(given);
+    }
+    let (least, most) = (RTO_MAX_LEAST.as_secs_f64(), RTO_MAX_DEFAULT.as_secs_f64());
+    Err(PyValueError::new_err(format!("rto_max_s is not between {least} and {most} s: {seconds}")))
+}
+
 fn span(seconds: f64) -> Duration {
     Duration::from_nanos((seconds * 1e9) as u64)
 }
@@ -87,7 +97,7 @@ impl Given {
                 scheduler: plugin(&self.scheduler)?,
                 congestion: plugin(&self.congestion)?,
                 stack: Stack { outage: rule, ..usual.stack },
-                rto_max: span(self.rto_max_s).clamp(RTO_MAX_LEAST, RTO_MAX_DEFAULT),
+                rto_max: rto_max(self.rto_max_s)?,
                 receive_buffer_max: self.receive_buffer,
                 receive_buffer_initial: self.receive_buffer.min(usual.receive_buffer_initial),
                 send_buffer_max: self.send_buffer,

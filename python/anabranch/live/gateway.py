@@ -10,7 +10,7 @@ import socket
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from anabranch.errors import AnabranchError, Fault, InputError, MissingError, did_you_mean, shown
 from anabranch.live.deadline import deadline
@@ -37,6 +37,8 @@ _IN_IPV4 = 2
 #: The announced addresses whose identifiers one byte has room for; 0 is the initial one's.
 _MOST_ANNOUNCED = 255
 _LEAST_BUFFER = 64 << 10
+#: The range of the longest retransmission timeout, s (Linux's `tcp_rto_max_ms`).
+_RTO_MAX_S = (1, 120)
 #: Descriptors that a gateway needs in addition to one for each connection: for its device, threads, metrics,
 #: log and plug-ins.
 _OTHER_DESCRIPTORS = 64
@@ -149,6 +151,7 @@ class Settings:
             yield found
         yield from _plugin_faults("scheduler", self.scheduler, finder)
         yield from _plugin_faults("congestion", self.congestion, finder)
+        yield from self._timeout_faults()
         if self.connect_s <= 0:
             yield Fault(message="no time to connect in", where="--connect-timeout", hint="5 s")
         most_s = dict(module().limits())["most_half_open_ns"] / 1e9
@@ -162,6 +165,18 @@ class Settings:
     def places(self) -> list[tuple[str, int]]:
         """Return the addresses and ports to listen at, those that are right."""
         return [found for place in self.listen if not isinstance(found := split(place), Fault)]
+
+    def _timeout_faults(self) -> Iterator[Fault]:
+        """Yield what is wrong with the retransmission timeout and the rule for outages."""
+        from anabranch.scenario.profiles import OutageWord
+
+        least, most = _RTO_MAX_S
+        if not least <= self.rto_max_s <= most:
+            message = f"not between {least} and {most} s: {shown(self.rto_max_s)}"
+            yield Fault(message=message, where="rto_max_s")
+        if self.outage not in (words := get_args(OutageWord)):
+            hint = did_you_mean(self.outage, words)
+            yield Fault(message=f"unknown rule: {shown(self.outage)}", where="outage", hint=hint)
 
     def _listen_faults(self) -> Iterator[Fault]:
         """Yield what is wrong with where connections are accepted."""
