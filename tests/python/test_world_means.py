@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 import anabranch
-from anabranch.claims import around, cells, measure, statement
+from anabranch.claims import around, cells, gather, measure, page, statement
 from anabranch.claims import stored as claimed
 from anabranch.cli._app import app
 from anabranch.experiments import drawn
@@ -257,3 +257,50 @@ def test_a_study_of_one_arm_has_no_changes(study):
     done = call("study", "run", study, "--out", "out", "--workers", 1)
     assert done.exit_code == 0, done.stderr
     assert "compared with" not in done.stderr
+
+
+CLAIMS = """
+[[claims]]
+id = "c"
+place = "p"
+says = "s"
+at = { row = "one" }
+parts = [{ test = "ratio", metric = "goodput_mbps", of = { arm = "reno" }, than = { arm = "plain" }, within = [0, 9], why = "w" }]
+"""
+
+
+@pytest.mark.module
+def test_a_page_of_claims_states_how_many_worlds_are_asked_for(study):
+    """Two of nine worlds; `trials` is left at its default."""
+    reno = '[arms.reno]\nwhat = "reno"\nset = { "transport.congestion" = "reno" }\n'
+    (study / "study.toml").write_text(STUDY.replace("count = 2", "count = 9") + reno)
+    (study / "claims.toml").write_text(CLAIMS)
+    found = anabranch.study(study, out="out", worlds=2, workers=1)
+    section = page.part(gather.judged(found.folder)).section
+    assert "trials of a cell: 2, where the study asks for 9; seed: " in section[3]
+    (study / "study.toml").write_text(STUDY + reno)
+    assert "where the study asks" not in page.part(gather.judged(found.folder)).section[3]
+
+
+def test_rows_that_ask_for_different_numbers_are_named():
+    assert page._asked({"one": 9, "two": 9}) == "9"
+    assert page._asked({"one": 30, "two": 9, "three": 9}) == "9 (two, three), 30 (one)"
+
+
+def test_a_metric_with_fewer_pairs_has_their_number(tmp_path):
+    """Two of three worlds have a startup delay: 1 less and 3 less than in `plain`, 2 on average.
+
+    Half the interval of 1 and 3 is the root of 2, by the root of 2, times 12.706.
+    """
+    delays = dict.fromkeys(
+        ((arm, world, run) for arm in STILL for world in range(3) for run in range(2)), 5.0
+    )
+    delays |= {("slow", 0, run): 4.0 for run in range(2)} | {("slow", 1, run): 2.0 for run in range(2)}
+    delays |= {("plain", 2, run): None for run in range(2)}
+    found = stored(tmp_path / "out", startup_delay_s=delays)
+    done = call(
+        "results", found, "--versus", "arm=plain", "--metric", "still_s", "--metric", "startup_delay_s"
+    )
+    assert done.exit_code == 0, done.stderr
+    words = done.stdout.splitlines()[-1].split(maxsplit=6)
+    assert words == ["one", "slow", "3", "+1", "[+1,", "+1]", "-2 [-14.7, +10.7], 2 pairs"]

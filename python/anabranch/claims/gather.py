@@ -88,6 +88,7 @@ def paper(name: str, folder: Path, study: Study, stated: Sequence[Stated], place
         judged=verdicts,
         runs=runs.count(),
         trials=runs.trials(),
+        lacking=_lacking(study, runs),
         seeds=runs.seeds(),
         code=made.code,
         notes=_notes(study, made.notes),
@@ -99,6 +100,15 @@ def paper(name: str, folder: Path, study: Study, stated: Sequence[Stated], place
         changed=_changed(folder, study, place),
         found=statement.found(folder),
     )
+
+
+def _lacking(study: Study, runs: Runs) -> dict[str, int]:
+    """Return the trials or worlds that the study asks for, of the rows that have fewer."""
+    # Labels of runs are in small letters.
+    counts = {one.row.lower(): one.count for one in study.worlds}
+    asked = {row: counts.get(row.lower(), study.trials) for row in study.rows()}
+    fewest = runs.fewest()
+    return {row: count for row, count in asked.items() if fewest.get(row.lower(), count) < count}
 
 
 def _notes(study: Study, made: Mapping[str, str]) -> dict[str, str]:

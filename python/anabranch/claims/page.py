@@ -49,7 +49,9 @@ class Paper:
     judged
         The claims.
     runs, trials, seeds
-        Number of runs, fewest and most runs of a cell that draws something, and seeds.
+        Number of runs, fewest and most runs or drawn worlds of a cell that draws something, and seeds.
+    lacking
+        The runs or drawn worlds that the study asks for, of each row that has fewer.
     code
         The build that made the results.
     notes
@@ -75,6 +77,7 @@ class Paper:
     judged: Sequence[Judged]
     runs: int
     trials: tuple[int, int]
+    lacking: Mapping[str, int]
     seeds: Sequence[int]
     code: str
     notes: Mapping[str, str]
@@ -218,8 +221,8 @@ def _section(paper: Paper) -> list[str]:
     """Return the lines about one paper."""
     seeds = _numbers(paper.seeds)
     told = f"{paper.study.title}; {paper.study.source}. {paper.runs} runs; trials of a cell: {trials(paper)}"
-    if paper.trials[0] < paper.study.trials:
-        told += f", where the study asks for {paper.study.trials}"
+    if paper.lacking:
+        told += f", where the study asks for {_asked(paper.lacking)}"
     told += f"; seed: {seeds}; CPU hours: {hours(paper)}; build: `{paper.code}`."
     lines = ["", f"## {paper.name}", "", told]
     if paper.changed:
@@ -236,6 +239,15 @@ def _section(paper: Paper) -> list[str]:
         lines += ["", "Assumptions:", ""]
         lines += [f"- {name}: {note}" for name, note in paper.notes.items()]
     return lines + _worlds(paper) + (["", *paper.found.splitlines()] if paper.found else []) + _causes(paper)
+
+
+def _asked(lacking: Mapping[str, int]) -> str:
+    """Return how many trials a study asks for: with the rows, if their numbers differ."""
+    numbers = sorted(set(lacking.values()))
+    if len(numbers) == 1:
+        return str(numbers[0])
+    rows = {number: ", ".join(row for row in lacking if lacking[row] == number) for number in numbers}
+    return ", ".join(f"{number} ({names})" for number, names in rows.items())
 
 
 def row(one: Judged, spread: Spread | None) -> str:

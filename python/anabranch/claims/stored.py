@@ -128,6 +128,15 @@ class Runs:
         ]
         return (min(counts), max(counts)) if counts else (0, 0)
 
+    def fewest(self) -> dict[str, int]:
+        """Return the fewest runs, or drawn worlds, of the cells of each row that draw something."""
+        found: dict[str, int] = {}
+        for place, runs in self._cells.items():
+            if place not in self._exact:
+                row, count = dict(place).get("row", ""), len(set(map(number, runs)))
+                found[row] = min(count, found.get(row, count))
+        return found
+
     def seeds(self) -> list[int]:
         """Return the seeds of the runs."""
         return sorted({row["seed"] for runs in self._cells.values() for row in runs.values()})

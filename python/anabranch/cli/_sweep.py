@@ -339,23 +339,24 @@ def changes(folder: Path, value: str, metrics: Sequence[str], *, relative: bool,
     rows = _shortened(rows, labels)
     ends = (compared.LOW, compared.HIGH, compared.PAIRS, compared.DETECTABLE)
     names = [name for name in rows[0] if name not in labels and not name.endswith(ends)]
-    pairs = [str(max(row[name + compared.PAIRS] for name in names)) for row in rows]
+    pairs = [max(row[name + compared.PAIRS] for name in names) for row in rows]
     lines = [
-        [*(str(row[name]) for name in labels), count, *(_difference(row, name) for name in names)]
+        [*(str(row[name]) for name in labels), str(count), *(_difference(row, name, count) for name in names)]
         for row, count in zip(rows, pairs, strict=True)
     ]
     _console.table((*labels, "pairs", *names), lines, left=len(labels))
 
 
-def _difference(row: Mapping[str, Any], name: str) -> str:
-    """Return a difference as a table shows it."""
+def _difference(row: Mapping[str, Any], name: str, most: int) -> str:
+    """Return a difference as a table shows it: with its number of pairs, if another metric has more."""
     from anabranch.results import versus as compared
 
     value, low, high = row[name], row[name + compared.LOW], row[name + compared.HIGH]
     if value is None:
         return "-"
-    text = f"{value:+.3g}"
-    return text if low is None or high is None else f"{text} [{low:+.3g}, {high:+.3g}]"
+    count = row[name + compared.PAIRS]
+    text = f"{value:+.3g}" if low is None or high is None else f"{value:+.3g} [{low:+.3g}, {high:+.3g}]"
+    return text if count == most else f"{text}, {count} {'pair' if count == 1 else 'pairs'}"
 
 
 def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
