@@ -309,12 +309,14 @@ mod tests {
         assert_eq!(responder.visitors.len(), MOST - 1);
     }
 
-    /// Connects a silent visitor from an address of the loopback network.
+    /// Connects a silent visitor from an address of the loopback network. A read that gets nothing for ten seconds fails.
     fn visit_from(last: u8, to: SocketAddr) -> TcpStream {
         let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
         rustix::net::bind(&socket, &SocketAddr::from(([127, 0, 0, last], 0))).unwrap();
         rustix::net::connect(&socket, &to).unwrap();
-        socket.into()
+        let stream = TcpStream::from(socket);
+        stream.set_read_timeout(Some(std::time::Duration::from_secs(10))).unwrap();
+        stream
     }
 
     #[test]
