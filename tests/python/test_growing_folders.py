@@ -209,7 +209,9 @@ def test_a_file_that_is_edited_during_a_sweep_ends_it():
     from anabranch.experiments.make import _axes, _sweep_of
     from anabranch.study import sweep
 
-    what = _sweep_of("small.toml", _axes({"transport.scheduler": ["v.py:V"]}, (), 1), (), trials=1, keep=())
+    what = _sweep_of(
+        "small.toml", _axes({"transport.scheduler": ["v.py:V"]}, (), trials=1), (), trials=1, keep=()
+    )
     (job,) = what.jobs(sweep.planned(what))
     sweep._READY.clear()
     edit("helper.py", "free[0]", "free[-1]")
