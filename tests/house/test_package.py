@@ -93,7 +93,7 @@ def test_both_have_what_the_program_reads_and_no_more(sdist, wheel):
     measured = {name for name in of_wheel if name.startswith("_groundtruth/") and not name.endswith("/")}
     tables = {
         path.relative_to(ROOT)
-        for part in ("", "odd", "papers-kernel")
+        for part in ("", "odd", "papers-kernel", "returning-paths")
         for path in (ROOT / "groundtruth" / part).glob("*.*")
     }
     assert measured == {f"_{path.as_posix()}" for path in tables}

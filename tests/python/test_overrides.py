@@ -130,7 +130,11 @@ VALUES = {
         }.items()
     },
     "transport.profile": ("mptcp-0.94", "mptcp-0.94"),
-    **{f"transport.stack.{part}": ("false", False) for part in Stack.model_fields},
+    **{f"transport.stack.{part}": ("false", False) for part in Stack.model_fields if part != "outage"},
+    "transport.stack.outage": ("dsack", "dsack"),
+    "transport.preset": ("video", "video"),
+    "transport.rto_max": ("2s", 2 * 10**9),
+    "transport.retries": ("30", 30),
     "transport.scheduler": ("redundant", models.Plugin(name="redundant")),
     "transport.congestion": ("reno", models.Plugin(name="reno")),
     "transport.path_manager": ("none", models.Plugin(name="none")),
