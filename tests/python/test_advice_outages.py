@@ -252,6 +252,14 @@ def test_a_scenarios_own_timeouts_are_printed_for_linux(own, expected):
     assert expected in "\n".join(rules.sysctl())
 
 
+def test_the_time_that_retries_last_is_that_of_the_scenarios_own_timeout():
+    """By `tcp_model_timeout`: 31 times 0.2 s, then 5 s for each of the 11 or 251 further retries."""
+    (rules,) = outages.of(tables(WIFI, transport={"rto_max": "5 s"}), ())
+    text = "\n".join(rules.sysctl())
+    assert "at 5 s each" in text
+    assert "after 61 s of silence. 255 is the most and lasts 1261 s." in text
+
+
 def test_the_gateway_has_the_preset():
     text = carry.gateway(candidate(outages.DSACK))
     assert text.startswith("anabranch gateway --preset video --listen ")

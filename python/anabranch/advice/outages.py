@@ -6,20 +6,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import Fault, did_you_mean
+from anabranch.scenario import linux_timeouts
+from anabranch.scenario.linux_timeouts import MOST_RETRIES, RETRIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 #: The column that names the rules of a run.
 COLUMN = "outages"
-#: The most that `net.ipv4.tcp_retries2` takes.
-MOST_RETRIES = 255
 #: The states of an event in which a path carries nothing.
 _LOST = ("down", "link-down", "removed")
 #: The models of links that fall silent now and then.
 _MODELS = ("lte", "starlink")
-#: The longest timeout, in ns, that kernel and endpoint have if nothing is set.
-_USUAL_NS = 120 * 10**9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,14 +72,21 @@ class Rules:
 
     def sysctl(self) -> list[str]:
         """Return the commands for a mainline kernel, with comments."""
-        retries = min(self.retries or MOST_RETRIES, MOST_RETRIES)
+        settings = linux_timeouts.settings(self.rto_max_ns, self.retries)
+        if not settings:
+            return []
+        given = (f"net.{name.replace('/', '.')}={value}" for name, value in settings.items())
+        command = " ".join(["sysctl -w", *given])
         if self.rto_max_ns is None:
-            return [] if self.retries is None else [f"sysctl -w net.ipv4.tcp_retries2={retries}"]
-        longest_ms = self.rto_max_ns // 10**6
+            return [command]
+        longest_s = self.rto_max_ns / 1e9
+        usual, most = (linux_timeouts.lasting_s(one, longest_s) for one in (RETRIES, MOST_RETRIES))
+        each = f"at {longest_s:g} s each, the kernel's {RETRIES} end a"
+        lasts = f"{MOST_RETRIES} is the most and lasts {most:.0f} s."
         return [
-            "# Linux 6.15 or newer. The retries must be raised with it: at 1 s each, the kernel's 15 end a",
-            f"# connection after 14 s of silence. {MOST_RETRIES} is the most and lasts 254 s.",
-            f"sysctl -w net.ipv4.tcp_rto_max_ms={longest_ms} net.ipv4.tcp_retries2={retries}",
+            f"# Linux 6.15 or newer. The retries must be raised with it: {each}",
+            f"# connection after {usual:.0f} s of silence. {lasts}",
+            command,
         ]
 
 
@@ -191,7 +196,7 @@ def _own(raw: Mapping[str, Any]) -> Rules:
     longest_ns = None if longest is None else units.time_ns(longest)
     return Rules(
         name="own",
-        rto_max_ns=None if longest_ns == _USUAL_NS else longest_ns,
+        rto_max_ns=None if longest_ns == units.time_ns(linux_timeouts.RTO_MAX) else longest_ns,
         retries=transport.get("retries"),
         outage=stack.get("outage", "kernel"),
         has_probe=stack.get("outage_probe") is not False,

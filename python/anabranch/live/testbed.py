@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from anabranch import _pieces
 from anabranch.errors import MissingError
 from anabranch.live import leftovers
+from anabranch.scenario import linux_timeouts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -45,9 +46,6 @@ _TUNSETIFF, _TUNSETPERSIST, _IFF_TUN, _IFF_NO_PI = 0x400454CA, 0x400454CB, 0x000
 _NO_DETECTION = 0x02
 #: `MPTCP_PM_ADDR_FLAG_SIGNAL`, `MPTCP_PM_ADDR_FLAG_SUBFLOW` and `MPTCP_PM_ADDR_FLAG_BACKUP`.
 _SIGNAL, _SUBFLOW, _BACKUP = 1 << 0, 1 << 1, 1 << 2
-
-#: The most retries that Linux takes (`net.ipv4.tcp_retries2`).
-_MOST_RETRIES = 255
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -325,15 +323,8 @@ def _settings(plan: Mapping[str, Any], end: str, congestion: str | None) -> None
 
 
 def timeouts(transport: Mapping[str, Any]) -> dict[str, int]:
-    """Return what a kernel is told of a plan's longest timeout and retries, both under net/.
-
-    Without a number of retries a kernel gets the most it takes: 254 s if the longest timeout is 1 s.
-    """
-    longest, retries = transport.get("rto_max_ns"), transport.get("retries")
-    settings = {} if longest is None else {"ipv4/tcp_rto_max_ms": round(longest / 1e6)}
-    if longest is not None and retries is None:
-        retries = _MOST_RETRIES
-    return settings | ({} if retries is None else {"ipv4/tcp_retries2": min(retries, _MOST_RETRIES)})
+    """Return the values under net/ for a plan's longest timeout and retries."""
+    return linux_timeouts.settings(transport.get("rto_max_ns"), transport.get("retries"))
 
 
 def _set(name: str, value: object, *, needed: bool = True) -> None:

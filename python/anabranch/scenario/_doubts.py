@@ -5,18 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from anabranch.scenario import profiles, units
+from anabranch.scenario.linux_timeouts import MOST_RETRIES, RETRIES, RTO_MAX, lasting_s
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from anabranch.errors import Fault
     from anabranch.scenario._faults import Source
-
-#: The keys that Linux sets if nothing else is said.
-_RTO_MAX, _RETRIES = "120 s", 15
-#: The most retries that Linux takes (`net.ipv4.tcp_retries2`).
-_MOST_RETRIES = 255
-_RTO_MIN_S = 0.2
 
 
 def warnings(source: Source) -> list[Fault]:
@@ -28,13 +23,6 @@ def warnings(source: Source) -> list[Fault]:
     return [*_retries(source, given, preset), *_hidden(source, given, preset)]
 
 
-def lasting_s(retries: int, rto_max_s: float) -> float:
-    """Return how long Linux goes on: timeouts double from 0.2 s up to the longest (`tcp_model_timeout`)."""
-    doublings = int(rto_max_s / _RTO_MIN_S).bit_length() - 1
-    doubled = _RTO_MIN_S * ((2 << min(retries, doublings)) - 1)
-    return doubled + rto_max_s * max(retries - doublings, 0)
-
-
 def _retries(source: Source, given: Mapping[str, Any], preset: Mapping[str, Any]) -> list[Fault]:
     """Return a warning if only one of the longest timeout and the number of retries is given."""
     longest = given.get("rto_max", preset.get("rto_max"))
@@ -43,8 +31,8 @@ def _retries(source: Source, given: Mapping[str, Any], preset: Mapping[str, Any]
     if bounded == ("retries" in given):
         return []
     try:
-        longest_s = units.time_ns(longest or _RTO_MAX) / 1e9
-        counted = int(given.get("retries", _RETRIES))
+        longest_s = units.time_ns(longest or RTO_MAX) / 1e9
+        counted = int(given.get("retries", RETRIES))
     except (units.UnitError, TypeError, ValueError):
         return []
     lasts = f"{counted} retries last {lasting_s(counted, max(longest_s, 1.0)):.0f} s"
@@ -53,7 +41,7 @@ def _retries(source: Source, given: Mapping[str, Any], preset: Mapping[str, Any]
         hint = "set transport.rto_max too, or leave retries out: then it lasts as long as Linux's, 925 s"
         return [source.fault(("transport", "retries"), message, hint=hint)]
     message = "given without retries, so a connection lasts as long as with 120 s"
-    most = f"{_MOST_RETRIES} at most, {lasting_s(_MOST_RETRIES, max(longest_s, 1.0)):.0f} s"
+    most = f"{MOST_RETRIES} at most, {lasting_s(MOST_RETRIES, max(longest_s, 1.0)):.0f} s"
     hint = (
         f"Linux counts retries: with this tcp_rto_max_ms its {lasts}. Raise tcp_retries2 there ({most}), "
         "and set transport.retries to the same number here"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
+from anabranch.scenario import linux_timeouts
 from anabranch.scenario._base import Table
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
 KERNEL_KEYS: Mapping[str, Any] = {
     "scheduler": "linux",
     "congestion": "cubic",
-    "rto_max": "120 s",
+    "rto_max": linux_timeouts.RTO_MAX,
     "stack.outage": "kernel",
 }
 
