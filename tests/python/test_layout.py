@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from anabranch.cli._app import app
-from anabranch.media import layout
+from anabranch.media import _boxes, layout
 from anabranch.media.make import make_film
 from anabranch.media.probe import Packets
 
@@ -92,14 +92,14 @@ def test_boxes_of_every_size(tmp_path):
     path = tmp_path / "boxes.mp4"
     large = struct.pack(">I4sQ", 1, b"mdat", 24) + b"x" * 8
     path.write_bytes(struct.pack(">I4s", 8, b"ftyp") + large + struct.pack(">I4s", 0, b"moov") + b"y" * 5)
-    assert list(layout._boxes(path)) == [(b"ftyp", 8), (b"mdat", 24), (b"moov", 13)]
+    assert list(_boxes.outermost(path)) == [(b"ftyp", 8), (b"mdat", 24), (b"moov", 13)]
     assert layout._index(path) == ("end", 13)
 
 
 def test_a_box_without_a_size_ends_the_search(tmp_path):
     path = tmp_path / "boxes.mp4"
     path.write_bytes(struct.pack(">I4s", 3, b"ftyp") + b"z" * 20)
-    assert list(layout._boxes(path)) == []
+    assert list(_boxes.outermost(path)) == []
 
 
 def test_the_command_gives_hints(film, tmp_path):

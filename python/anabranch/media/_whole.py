@@ -7,10 +7,12 @@ tables. In other containers the outermost elements are compared with the size of
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, BinaryIO
+
+from anabranch.media import _boxes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,6 +27,7 @@ _SYNC = 0x47
 #: The number of sync bytes in a row that identify a transport stream.
 _SYNCS = 8
 #: The outermost boxes of an MP4. Other bytes at the end of a file are not a box, and not a sign of a cut.
+#: A cut within the header of a box is found by the duration.
 _BOXES = frozenset(
     b"ftyp styp moov moof mdat mfra sidx ssix emsg prft free skip wide uuid meta pdin udta".split()
 )
@@ -165,23 +168,9 @@ def _lacks_samples_without_edits(path: Path, seen: dict[int, Seen]) -> bool:
 
 
 def _last_box(path: Path) -> tuple[bytes, int]:
-    """Return the name of the last box of an MP4, and its end by its size (ISO/IEC 14496-12 section 4.2)."""
-    at, size, name = 0, path.stat().st_size, b""
-    with path.open("rb") as file:
-        while at < size:
-            file.seek(at)
-            head = file.read(16)
-            # Fewer bytes than a header: not a box. A cut within a header is found by the duration.
-            if len(head) < 8:
-                return name, size
-            length, name = struct.unpack(">I4s", head[:8])
-            if length == 1 and len(head) == 16:
-                length = int.from_bytes(head[8:], "big")
-            # A box of size 0 extends to the end of the file.
-            if name not in _BOXES or length < 8:
-                return name, size
-            at += length
-    return name, at
+    """Return the name of the last box of an MP4, and its end by its size."""
+    found = list(takewhile(lambda box: box[0] in _BOXES, _boxes.outermost(path)))
+    return found[-1][0] if found else b"", sum(length for _, length in found)
 
 
 def _is_cut_ts(path: Path) -> bool:

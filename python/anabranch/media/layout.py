@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from anabranch.media import _boxes
 from anabranch.media.probe import probe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from anabranch.media.probe import Packets
@@ -126,7 +125,7 @@ def _apart(packets: Packets) -> float:
 
 def _index(path: Path) -> tuple[Index, int]:
     """Return where an MP4's index lies, and its size."""
-    names = list(_boxes(path))
+    names = list(_boxes.outermost(path))
     size = sum(length for name, length in names if name == b"moov")
     order = [name for name, _ in names]
     if b"moof" in order:
@@ -134,21 +133,3 @@ def _index(path: Path) -> tuple[Index, int]:
     if b"moov" not in order or b"mdat" not in order:
         return "front", size
     return ("front" if order.index(b"moov") < order.index(b"mdat") else "end"), size
-
-
-def _boxes(path: Path) -> Iterator[tuple[bytes, int]]:
-    """Yield the outermost boxes of an MP4 and their sizes (ISO/IEC 14496-12 section 4.2)."""
-    at, size = 0, path.stat().st_size
-    with path.open("rb") as file:
-        while at + 8 <= size:
-            file.seek(at)
-            head = file.read(16)
-            length, name = struct.unpack(">I4s", head[:8])
-            if length == 1 and len(head) == 16:
-                length = int.from_bytes(head[8:], "big")
-            # A box of size 0 extends to the end of the file.
-            length = size - at if length == 0 else length
-            if length < 8:
-                return
-            yield name, length
-            at += length
