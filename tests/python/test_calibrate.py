@@ -548,8 +548,8 @@ def test_a_setting_is_there_when_its_tasks_and_all_before_it_are(monkeypatch):
     order = [task(1, 0), task(0, 10, 11), task(2, 0), task(0, 0, 1)]
     monkeypatch.setattr(
         simulate,
-        "_each",
-        lambda *_: ((one, [{"x": one.place + n} for n in one.runs]) for one in order),
+        "done",
+        lambda *_, **__: ((at, [{"x": one.place + n} for n in one.runs]) for at, one in enumerate(order)),
     )
     told = []
     found = simulate.each(order, workers=1, progress=lambda *at: told.append(at))

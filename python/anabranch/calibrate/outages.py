@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import csv
 import json
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from anabranch._pool import processes, undisturbed
+from anabranch.calibrate import simulate
 from anabranch.calibrate.kernels import DEFAULT, KERNELS
 from anabranch.calibrate.read import SHIPPED
 from anabranch.calibrate.settings import path_name
-from anabranch.errors import Fault, InputError, MissingError
+from anabranch.errors import Fault, InputError
 from anabranch.scenario.shipped import display
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
 #: The packaged measurements. The names of their cells begin with `NAME`.
@@ -232,20 +231,14 @@ def figures(cell: Cell) -> Figures:
 
 def each(
     cells: Sequence[Cell], *, workers: int, progress: Callable[[float, float], None] | None = None
-) -> Iterator[Figures]:
-    """Yield the simulator's figures of cells, in their order; `progress` gets the number of runs done."""
-    if workers == 1 or len(cells) <= 1:
-        found: Iterator[Figures] = map(figures, cells)
-        yield from _counted(found, len(cells), progress)
-        return
-    try:
-        with processes(min(workers, len(cells))) as pool:
-            with undisturbed():
-                found = pool.map(figures, cells, chunksize=8)
-            yield from _counted(found, len(cells), progress)
-    except BrokenProcessPool:
-        message = "a process of the calibration was ended from outside"
-        raise MissingError(message, hint="is memory short? --workers 1 needs the least") from None
+) -> list[Figures]:
+    """Return the simulator's figures of cells, in their order; `progress` gets the number of runs done."""
+    found: dict[int, Figures] = {}
+    for place, one in simulate.done(figures, cells, workers=workers):
+        found[place] = one
+        if progress is not None:
+            progress(len(found), len(cells))
+    return [found[place] for place in sorted(found)]
 
 
 def rows(cells: Sequence[Cell], found: Sequence[Figures]) -> list[Row]:
@@ -315,16 +308,6 @@ def _event(text: str) -> dict[str, Any]:
     """Return an event of a world (`26.328:0:down`) as an event of a scenario."""
     at, leg, state = text.split(":")
     return {"at": f"{at} s", "path": path_name(int(leg) + 1), "state": state}
-
-
-def _counted(
-    found: Iterator[Figures], total: int, progress: Callable[[float, float], None] | None
-) -> Iterator[Figures]:
-    """Yield figures as they come, and report how many there were."""
-    for done, one in enumerate(found, start=1):
-        if progress is not None:
-            progress(done, total)
-        yield one
 
 
 def _row(variant: str, congestion: str, pairs: Sequence[tuple[Figures, Figures]]) -> Row:

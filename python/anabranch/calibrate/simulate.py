@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from anabranch._pool import processes, undisturbed
 from anabranch.calibrate import measure, settings
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from anabranch.calibrate.model import Measured, Setting
     from anabranch.media.films import Film
     from anabranch.metrics._rows import Tables
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 #: The runs of a setting without random loss, where only the emulator's lateness, the time of a cut and bbr's
 #: own draws vary.
@@ -135,18 +138,19 @@ def each(
     progress
         Told the runs done, and how many there are.
     """
-    done = 0
+    runs = 0
     total = sum(len(task.runs) for task in todo)
     wanted: dict[int, list[int]] = {}
     for task in todo:
         wanted.setdefault(task.place, []).append(task.runs[0])
     waiting = sorted(wanted)
     found: dict[tuple[int, int], list[Figures]] = {}
-    for task, figures in _each(todo, workers):
+    for at, figures in done(_work, todo, workers=workers):
+        task = todo[at]
         found[task.place, task.runs[0]] = figures
-        done += len(task.runs)
+        runs += len(task.runs)
         if progress is not None:
-            progress(done, total)
+            progress(runs, total)
         while waiting and all((waiting[0], first) in found for first in wanted[waiting[0]]):
             place = waiting.pop(0)
             yield place, [one for first in sorted(wanted[place]) for one in found.pop((place, first))]
@@ -179,16 +183,30 @@ def trace(task: Task, run: int) -> tuple[Figures, Tables]:
     return measure.figures(task.setting, result.tables, cut_at_s=cut), result.tables
 
 
-def _each(todo: Sequence[Task], workers: int) -> Iterator[tuple[Task, list[Figures]]]:
-    """Yield tasks as they are done."""
-    if workers == 1 or len(todo) == 1:
-        for task in todo:
-            yield task, _work(task)
+def done(work: Callable[[T], R], todo: Sequence[T], *, workers: int) -> Iterator[tuple[int, R]]:
+    """Yield the places of tasks and what came of them, as they are done.
+
+    Parameters
+    ----------
+    work
+        A function of a module, which other processes call too.
+    todo
+        What it is called with.
+    workers
+        Processes; 1 is this one.
+
+    Raises
+    ------
+    MissingError
+        If a process was ended from outside.
+    """
+    if workers == 1 or len(todo) <= 1:
+        yield from enumerate(map(work, todo))
         return
     try:
         with processes(min(workers, len(todo))) as pool:
             with undisturbed():
-                under_way = {pool.submit(_work, task): task for task in todo}
+                under_way = {pool.submit(work, task): place for place, task in enumerate(todo)}
             for future in as_completed(under_way):
                 yield under_way[future], future.result()
     except BrokenProcessPool:

@@ -117,7 +117,7 @@ def _outages(cells: Sequence[Cell], *, workers: int) -> list[Row]:
     if not cells:
         return []
     with _console.progress("outages", unit="runs") as bar:
-        return outages.rows(cells, list(outages.each(cells, workers=workers, progress=bar)))
+        return outages.rows(cells, outages.each(cells, workers=workers, progress=bar))
 
 
 def _known(asked: Asked) -> None:
