@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from anabranch.claims.cells import Cell
     from anabranch.claims.measure import Metric
     from anabranch.claims.statement import Stated
-    from anabranch.claims.stored import Runs
+    from anabranch.claims.stored import Endings, Runs
     from anabranch.study.models import Study
 
 Where = Literal["everywhere", "here", "nowhere", "unknown"]
@@ -163,17 +163,9 @@ class _Means:
         found = {run: value for run, value in whole.items() if self._numbers is None or run in self._numbers}
         return {0: sum(found.values()) / len(found)} if found else {}
 
-    def unstarted(self, cell: Cell) -> tuple[int, int]:
-        """Return how many runs of a cell never started, and how many runs it has."""
-        return self._of(cell).unstarted(cell)
-
-    def unreached(self, cell: Cell) -> tuple[int, int]:
-        """Return how many runs of a cell did not reach the end, and how many runs it has."""
-        return self._of(cell).unreached(cell)
-
-    def stalled(self, cell: Cell) -> tuple[int, int]:
-        """Return how many runs of a cell stand still, and how many runs it has."""
-        return self._of(cell).stalled(cell)
+    def endings(self, cell: Cell) -> Endings:
+        """Return how many runs of a cell ended too early."""
+        return self._of(cell).endings(cell)
 
     def _of(self, cell: Cell) -> Runs:
         """Return the runs that count for a cell."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from anabranch.claims.statement import Comparison, Stated
-    from anabranch.claims.stored import Runs
+    from anabranch.claims.stored import Endings, Runs
     from anabranch.results.paired import Values
 
 Verdict = Literal["reproduced", "not reproduced", "undecided", "not testable", "inferred"]
@@ -54,16 +54,8 @@ class Evidence(Protocol):
         """Return a metric by the number of the run."""
         ...
 
-    def unstarted(self, cell: Cell) -> tuple[int, int]:
-        """Return how many runs of a cell never started, and how many runs it has."""
-        ...
-
-    def unreached(self, cell: Cell) -> tuple[int, int]:
-        """Return how many runs of a cell did not reach the end, and how many runs it has."""
-        ...
-
-    def stalled(self, cell: Cell) -> tuple[int, int]:
-        """Return how many runs of a cell stand still, and how many runs it has."""
+    def endings(self, cell: Cell) -> Endings:
+        """Return how many runs of a cell ended too early."""
         ...
 
 
@@ -142,11 +134,11 @@ def judge(claims: Sequence[Stated], runs: Runs) -> list[Judged]:
         lacking = [cell for cell in one.cells() if cell not in runs]
         if one.claim.missing is not None:
             result[one.claim.id] = Judged(stated=one, verdict="not testable", note=one.claim.missing)
-        elif not lacking and (void := _void(one, runs)):
-            result[one.claim.id] = Judged(stated=one, verdict="undecided", note=void)
         elif lacking:
             note = f"{len(lacking)} of {len(one.cells())} cells were not run: {lacking[0].name}"
             result[one.claim.id] = Judged(stated=one, verdict="undecided", note=note)
+        elif void := _void(one, runs):
+            result[one.claim.id] = Judged(stated=one, verdict="undecided", note=void)
         else:
             findings, chance = weighed(one, runs)
             ready.append((one, findings, chance))
@@ -173,11 +165,12 @@ def _void(one: Stated, runs: Evidence) -> str:
     """
     seen = any(part.metric is None or is_seen(part.metric) for part in one.comparisons)
     for cell in one.cells():
-        counts = [(runs.stalled(cell), "stand still"), (runs.unstarted(cell), "never started")]
-        counts += [(runs.unreached(cell), "did not reach the end")] if seen else []
-        for (short, whole), what in counts:
-            if short and short >= VOID * whole:
-                return f"void: {short} of {whole} runs of {cell.name} {what}"
+        found = runs.endings(cell)
+        counts = [(found.stalled, "stand still"), (found.unstarted, "never started")]
+        counts += [(found.unreached, "did not reach the end")] if seen else []
+        for short, what in counts:
+            if short and short >= VOID * found.runs:
+                return f"void: {short} of {found.runs} runs of {cell.name} {what}"
     return ""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anabranch.metrics import SUBFLOW_METRICS
@@ -47,6 +48,26 @@ _SEEN = (
     "top_share",
     "bitrate_mean_mbps",
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Endings:
+    """How many runs of a cell ended too early.
+
+    Attributes
+    ----------
+    runs
+        The number of all its runs.
+    stalled
+        The runs that stand still.
+    unstarted, unreached
+        The runs with a player that never started, and that did not reach the end.
+    """
+
+    runs: int
+    stalled: int
+    unstarted: int
+    unreached: int
 
 
 class Runs:
@@ -103,20 +124,15 @@ class Runs:
         found = {pair: metric.value(row) for pair, row in rows.items() if not (seen and _is_short(row))}
         return by_pair({pair: value for pair, value in found.items() if value is not None})
 
-    def unstarted(self, cell: Cell) -> tuple[int, int]:
-        """Return how many runs of a cell never started, and how many runs it has."""
-        rows = self._cells.get(_place(dict(cell.labels)), {})
-        return sum(map(_never_started, rows.values())), len(rows)
-
-    def unreached(self, cell: Cell) -> tuple[int, int]:
-        """Return how many runs of a cell did not reach the end, and how many runs it has."""
-        rows = self._cells.get(_place(dict(cell.labels)), {})
-        return sum(map(_is_short, rows.values())), len(rows)
-
-    def stalled(self, cell: Cell) -> tuple[int, int]:
-        """Return how many runs of a cell stand still, and how many runs it has."""
-        rows = self._cells.get(_place(dict(cell.labels)), {})
-        return sum(row.get("standstill_s") is not None for row in rows.values()), len(rows)
+    def endings(self, cell: Cell) -> Endings:
+        """Return how many runs of a cell ended too early."""
+        rows = self._cells.get(_place(dict(cell.labels)), {}).values()
+        return Endings(
+            runs=len(rows),
+            stalled=sum(row.get("standstill_s") is not None for row in rows),
+            unstarted=sum(map(_never_started, rows)),
+            unreached=sum(map(_is_short, rows)),
+        )
 
     def trials(self) -> tuple[int, int]:
         """Return the fewest and the most runs, or drawn worlds, of the cells that draw something.
