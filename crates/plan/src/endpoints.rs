@@ -1,7 +1,7 @@
 //! The endpoints that a plan asks for: how they are configured, and the server's.
 
 use anabranch_plugin::{PluginError, Registry};
-use anabranch_transport::{Config, Endpoint, Stack};
+use anabranch_transport::{Config, Endpoint};
 use anabranch_transport::{congestion, path_manager, scheduler};
 use anabranch_units::Seed;
 
@@ -17,8 +17,7 @@ use crate::plugins::choice;
 pub fn config(plan: &Plan, registry: &Registry) -> Result<Config, PlanError> {
     let transport = &plan.transport;
     let below = |error: PlanError| error.at("transport");
-    let mechanisms = transport.mechanisms().map_err(below)?;
-    let stack = Stack { outage: transport.outage().map_err(below)?, ..mechanisms };
+    let stack = transport.mechanisms().map_err(below)?;
     let chosen =
         |key: &'static str, text: &str| choice(text).map_err(|error| error.at(key).at("transport"));
     let config = Config {

@@ -224,10 +224,10 @@ fn default_profile() -> String {
 }
 
 impl TransportPlan {
-    /// The mechanisms of the profile, its parts switched.
+    /// The mechanisms of the profile, its parts switched, with the rule for outages.
     ///
     /// # Errors
-    /// Names that no profile or part has.
+    /// Names that no profile, part or rule has.
     pub fn mechanisms(&self) -> Result<Stack, PlanError> {
         let unknown = |name: &String| PlanError::UnknownProfile(name.clone()).at("profile");
         let whole = profile::named(&self.profile).ok_or_else(|| unknown(&self.profile))?.stack;
@@ -237,14 +237,14 @@ impl TransportPlan {
             let unknown = || PlanError::UnknownPart(name.clone()).at(&**name).at("stack");
             part.ok_or_else(unknown)?.switch(&mut stack, &whole, *on);
         }
-        Ok(stack)
+        Ok(Stack { outage: self.outage()?, ..stack })
     }
 
     /// How the acknowledgements after an outage are judged.
     ///
     /// # Errors
     /// A name that no rule has.
-    pub fn outage(&self) -> Result<OutageRule, PlanError> {
+    fn outage(&self) -> Result<OutageRule, PlanError> {
         let unknown = || PlanError::Invalid("must be kernel, timeouts or dsack").at("outage");
         self.outage
             .as_deref()

@@ -2,6 +2,7 @@
 
 use anabranch_plugin::{PluginChoice, Registry};
 use anabranch_transport::congestion;
+use anabranch_transport::profile::OutageRule;
 use anabranch_transport::{Config, Stack};
 use anabranch_units::{Duration, Seed};
 use serde::Deserialize;
@@ -159,7 +160,8 @@ impl CrossPlan {
     /// Names that no profile, part of one or plug-in has.
     pub fn config(&self, plan: &Plan, registry: &Registry) -> Result<Config, PlanError> {
         // Checked before: the clients' connections have the same.
-        let stack = Stack { outage_probe: true, ..plan.transport.mechanisms()? };
+        let whole = plan.transport.mechanisms()?;
+        let stack = Stack { outage: OutageRule::Kernel, outage_probe: true, ..whole };
         let congestion = self.controller()?.unwrap_or_else(|| Config::default().congestion);
         let config = Config {
             multipath: false,

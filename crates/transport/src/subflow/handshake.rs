@@ -6,6 +6,7 @@ use anabranch_wire::{Dss, Flags, Mapping, MptcpOption, Segment, Timestamps};
 use bytes::Bytes;
 
 use super::agreed::Agreed;
+use super::rto::missing_retries;
 use super::rtt::RTO_INITIAL;
 use super::rtt::timestamp_clock;
 
@@ -17,8 +18,6 @@ use crate::congestion::Opened;
 const SYN_RETRIES: u32 = 6;
 /// SYN retransmissions a second apart that come before those (`tcp_syn_linear_timeouts`); a SYN/ACK has none.
 const SYN_LINEAR: u32 = 4;
-/// How long the answer to a SYN is waited for in all: five waits of a second and six that double (`tcp_syn_retries`).
-const SYN_PATIENCE: Duration = Duration::from_secs(131);
 /// SYN/ACK retransmissions before giving up (`tcp_synack_retries`).
 pub(crate) const SYN_ACK_RETRIES: u32 = 5;
 /// SYNs with `MP_CAPABLE` before the option is dropped (Linux's blackhole detection).
@@ -61,23 +60,31 @@ impl Default for Handshake {
     }
 }
 
-/// How long an answer is waited for after the SYN that `before` others went before.
+/// The time until a SYN or SYN/ACK is repeated: a second that has doubled so many times.
+fn wait(doublings: u32, rto_max: Duration) -> Duration {
+    (RTO_INITIAL * (1 << doublings.min(SYN_RETRIES))).min(rto_max)
+}
+
+/// The time until a SYN is repeated that was sent after `before` others.
 fn syn_wait(before: u32, rto_max: Duration) -> Duration {
-    (RTO_INITIAL * (1 << before.saturating_sub(SYN_LINEAR).min(6))).min(rto_max)
+    wait(before.saturating_sub(SYN_LINEAR), rto_max)
+}
+
+/// The time that so many retransmissions of a SYN last.
+fn time_of_syns(retries: u32, rto_max: Duration) -> Duration {
+    (0..=retries).fold(Duration::ZERO, |sum, before| sum + syn_wait(before, rto_max))
 }
 
 impl Handshake {
-    /// One that has not begun. Where the longest timeout is set and the number of retries is not, SYNs are repeated for
-    /// as long as without it.
+    /// One that has not begun. Without a number of retries SYNs are repeated for as long as with the kernel's longest
+    /// timeout.
     pub(super) fn new(config: &Config) -> Self {
-        let mut retries = SYN_RETRIES + SYN_LINEAR;
-        if config.retries.is_none() {
-            let waits = (0..=retries).map(|before| syn_wait(before, config.rto_max));
-            let waited = waits.fold(Duration::ZERO, |sum, wait| sum + wait);
-            let missing = SYN_PATIENCE.saturating_sub(waited);
-            retries += missing.as_nanos().div_ceil(config.rto_max.as_nanos()) as u32;
-        }
-        Self { syn_retries: retries as u8, ..Self::default() }
+        let usual = SYN_RETRIES + SYN_LINEAR;
+        let more = match config.retries {
+            None => missing_retries(config.rto_max, |longest| time_of_syns(usual, longest)),
+            Some(_) => 0,
+        };
+        Self { syn_retries: (usual + more) as u8, ..Self::default() }
     }
 
     /// Something of it is to come again unless it is answered.
@@ -123,8 +130,7 @@ pub(crate) enum Answered {
 impl SynAnswer<'_> {
     /// When the SYN/ACK is to come again that goes out now, after `before` of them.
     pub(crate) fn due_again(config: &Config, now: Instant, before: u32) -> Instant {
-        let wait = RTO_INITIAL * (1 << before.min(6));
-        config.host.expiry(now, wait.min(config.rto_max))
+        config.host.expiry(now, wait(before, config.rto_max))
     }
 
     /// The segment.
@@ -210,9 +216,8 @@ impl Subflow {
         segment.window = self.receive.window().min(65_535) as u16;
         segment.mptcp.extend(self.handshake.first);
         self.send.after_syn();
-        // A SYN/ACK doubles from the first one on.
-        let before = if answering { attempt + SYN_LINEAR } else { attempt };
-        self.handshake.deadline = host.expiry(now, syn_wait(before, config.rto_max));
+        let until_again = if answering { wait } else { syn_wait };
+        self.handshake.deadline = host.expiry(now, until_again(attempt, config.rto_max));
         self.handshake.sent_at = now;
         self.handshake.attempts += 1;
         true

@@ -36,7 +36,7 @@ pub(crate) struct Recovery {
     /// The timestamp clock at the last timeout.
     last_timeout: u32,
     /// There were two timeouts in a row, and the loss is not repaired yet.
-    pub(super) silent: bool,
+    silent: bool,
     /// The peer took back what it had reported, and that is being repaired (`is_sack_reneg`).
     pub(crate) reneged: bool,
     /// `snd_nxt` when the tail loss probe went out.
@@ -87,6 +87,11 @@ impl Recovery {
         self.consecutive_timeouts += 1;
         self.last_timeout = timestamp_clock(now);
         self.silent |= self.consecutive_timeouts >= 2;
+    }
+
+    /// The congestion state is now `state`: outside of Loss the loss is repaired.
+    pub(super) fn on_state(&mut self, state: CongestionState) {
+        self.silent &= state == CongestionState::Loss;
     }
 
     /// An RTT sample that ends now reaches back before the last timeout, by more than the clock's error.

@@ -37,12 +37,15 @@ fn time_of_retries(retries: u16, longest: Duration) -> Duration {
 /// The retransmissions in a row that end a subflow, as configured: without a number as many as last no shorter than
 /// 15 with the longest timeout of the kernel.
 fn retries(config: &Config) -> u16 {
-    let usual = time_of_retries(RETRIES, RTO_MAX_DEFAULT);
-    let missing = || {
-        let short = usual.saturating_sub(time_of_retries(RETRIES, config.rto_max));
-        RETRIES + short.as_nanos().div_ceil(config.rto_max.as_nanos()) as u16
-    };
-    config.retries.unwrap_or_else(missing)
+    let time = |longest| time_of_retries(RETRIES, longest);
+    config.retries.unwrap_or_else(|| RETRIES + missing_retries(config.rto_max, time) as u16)
+}
+
+/// The retries of the `longest` timeout that are missing until as much time has passed as with the kernel's; `time` is
+/// that of the usual retries by their longest timeout.
+pub(super) fn missing_retries(longest: Duration, time: impl Fn(Duration) -> Duration) -> u32 {
+    let missing = time(RTO_MAX_DEFAULT).saturating_sub(time(longest));
+    missing.as_nanos().div_ceil(longest.as_nanos()) as u32
 }
 
 /// What the timer waits for.
@@ -381,7 +384,7 @@ impl Subflow {
     pub(crate) fn set_state(&mut self, now: Instant, state: CongestionState) {
         self.ca_state = state;
         self.timer.review();
-        self.recovery.silent &= state == CongestionState::Loss;
+        self.recovery.on_state(state);
         // Timeouts in a row are one loss (`mptcp_olia_set_state`).
         if state >= CongestionState::Cwr && self.recovery.consecutive_timeouts == 0 {
             self.loss_interval.on_loss(self.totals.bytes_acked);
