@@ -37,7 +37,7 @@ impl World<'_> {
             let at_server = at_server.get_or_insert_with(|| self.at_server())[client];
             // An endpoint that misreads changed data may wait for ever.
             if !self.is_given_up(client, at_server) && !self.plan.changes_payload() {
-                self.note_standstill(client, since);
+                self.note_client(client, since);
             } else if self.stations[client].host.poll_timeout().is_some() {
                 // The player or the connection has a timer, which may end the wait.
                 continue;
@@ -87,13 +87,19 @@ impl World<'_> {
     }
 
     /// Records a client's standstill.
-    fn note_standstill(&mut self, client: usize, since: Instant) {
+    fn note_client(&mut self, client: usize, since: Instant) {
         let (could_send, states) = self.usable(client);
         let who = if self.plan.clients > 1 { format!("client {client}") } else { "the run".into() };
+        let silent_s = self.patience().as_secs_f64();
+        let detail =
+            format!(": nothing was sent for {silent_s:.0} s; subflows of the server: {states}");
+        self.note_standstill(&who, since, &detail, could_send);
+    }
+
+    /// Records a standstill, in the notes too.
+    fn note_standstill(&mut self, who: &str, since: Instant, detail: &str, could_send: bool) {
         let at_s = self.seconds(since);
-        let message = format!(
-            "{who} stands still from {at_s:.3} s on: nothing was sent for 300 s; subflows of the server: {states}"
-        );
+        let message = format!("{who} stands still from {at_s:.3} s on{detail}");
         self.notes.push(format!("{}{}.", message[..1].to_uppercase(), &message[1..]));
         self.standstills.push(Standstill { message, at_s, could_send });
     }
@@ -133,10 +139,7 @@ impl World<'_> {
             if !is_quiet || !flow.is_running(session, self.now) {
                 continue;
             }
-            let at_s = self.seconds(since);
-            let message = format!("background flow {number} stands still from {at_s:.3} s on");
-            self.notes.push(format!("{}{}.", message[..1].to_uppercase(), &message[1..]));
-            self.standstills.push(Standstill { message, at_s, could_send: false });
+            self.note_standstill(&format!("background flow {number}"), since, "", false);
             self.flows[number].stands = true;
         }
     }

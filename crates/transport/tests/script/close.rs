@@ -286,15 +286,21 @@ fn given_up(s: &mut Script, from: u64) {
     s.silence(1_000_000);
 }
 
-#[test]
-fn the_last_fin_of_two_that_have_agreed_is_not_repeated_for_a_quarter_of_an_hour() {
+/// A connection on whose end both hosts have agreed at 150 ms; the peer adds `words`.
+fn both_ended(words: &str) -> Script {
     let mut s = Script::server(config());
     s.peer(0, "S mpc nosack");
     s.us(0, "S. mpc-key");
     s.peer(50, ". mpc-keys");
     s.shutdown(100);
     s.us(100, ". 1:1 map=0+1@0 dfin");
-    s.peer(150, ". dack4=1 map=0+1@0 dfin");
+    s.peer(150, &format!(". dack4=1 map=0+1@0 dfin {words}"));
+    s
+}
+
+#[test]
+fn the_last_fin_of_two_that_have_agreed_is_not_repeated_for_a_quarter_of_an_hour() {
+    let mut s = both_ended("");
     given_up(&mut s, 150);
 }
 
@@ -303,13 +309,7 @@ fn a_closed_window_does_not_keep_an_orphan() {
     // `tcp_retransmit_timer` exempts a peer that closed its window only if `!sock_flag(sk, SOCK_DEAD)`. Both hosts have
     // agreed on the end. The peer answers with a window of 0. The 9th timeout ends the subflow: 511 * 250 ms = 127.75 s
     // after the FIN.
-    let mut s = Script::server(config());
-    s.peer(0, "S mpc nosack");
-    s.us(0, "S. mpc-key");
-    s.peer(50, ". mpc-keys");
-    s.shutdown(100);
-    s.us(100, ". 1:1 map=0+1@0 dfin");
-    s.peer(150, ". dack4=1 map=0+1@0 dfin win=0");
+    let mut s = both_ended("win=0");
     for second in 1..=128 {
         s.run_to(at(150 + 1000 * second));
         s.rest();
