@@ -9,7 +9,7 @@ from anabranch.metrics import SUBFLOW_METRICS
 from anabranch.results import store
 from anabranch.results.read import present_runs
 from anabranch.results.read import rows as all_rows
-from anabranch.results.worlds import WORLD, Pair, by_pair, number, of_cells, pair_of
+from anabranch.results.worlds import Pair, by_pair, is_exact, number, of_cells, pair_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -101,8 +101,7 @@ class Runs:
             if row.get("varied") == varied:
                 place = _place({name: row.get(name) for name in self._labels})
                 self._cells.setdefault(place, {})[pair_of(row)] = row
-                # Which worlds are drawn is chance, also if nothing is drawn within a world.
-                if row.get("cell") in names and row.get(WORLD) is None:
+                if is_exact(row, names):
                     self._exact.add(place)
 
     def __contains__(self, cell: Cell) -> bool:

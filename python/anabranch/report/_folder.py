@@ -10,7 +10,7 @@ from anabranch import plugins
 from anabranch.comparison import measures, paths
 from anabranch.results import paired, store
 from anabranch.results.read import present_runs
-from anabranch.results.worlds import WORLD, by_pair, of_cells, pair_of
+from anabranch.results.worlds import by_pair, is_exact, of_cells, pair_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -128,8 +128,7 @@ def cells(folder: Path) -> tuple[list[Cell], tuple[Measure, ...]]:
                 setting=setting,
                 name=name,
                 runs=len(own),
-                # Which worlds are drawn is chance, also if nothing is drawn within a world.
-                exact=own[0]["cell"] in made.exact and own[0].get(WORLD) is None,
+                exact=is_exact(own[0], made.exact),
                 values=values,
             )
         )

@@ -10,7 +10,7 @@ from anabranch.results import paired, store
 from anabranch.results.read import present_runs
 from anabranch.results.store import HEAD
 from anabranch.results.summary import SHOWN
-from anabranch.results.worlds import WORLD, Pair, by_pair, of_cells, pair_of
+from anabranch.results.worlds import Pair, by_pair, is_exact, of_cells, pair_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -65,7 +65,7 @@ def differences(
     for row in frame.iter_rows(named=True):
         place = tuple(row[name] for name in labels)
         cells.setdefault(place, {})[pair_of(row)] = row
-        if row["cell"] in made.exact and row.get(WORLD) is None:
+        if is_exact(row, made.exact):
             exact.add(place)
     result = []
     at = labels.index(key)

@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
 #: The column with the number of the drawn world.
 WORLD = "world"
@@ -18,6 +18,19 @@ def pair_of(row: Mapping[str, Any]) -> Pair:
     """Return which run a row of `runs` is of."""
     world = row.get(WORLD)
     return (None if world is None else int(world), int(row["run"]))
+
+
+def is_exact(row: Mapping[str, Any], exact: Collection[str]) -> bool:
+    """Tell whether a row's cell has nothing random. Which world was drawn is random, also if all else is not.
+
+    Parameters
+    ----------
+    row
+        A row of `runs`.
+    exact
+        The names of the cells that draw nothing.
+    """
+    return row.get("cell") in exact and row.get(WORLD) is None
 
 
 def number(pair: Pair) -> int:
