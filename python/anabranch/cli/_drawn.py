@@ -48,7 +48,8 @@ def _measured(folder: Path) -> list[str]:
     """Return the metrics whose changes are printed, of those that the runs have."""
     from anabranch.results.read import present_runs
 
-    return [name for name in _CHANGES if name in present_runs(folder).columns]
+    columns = present_runs(folder).columns
+    return [name for name in _CHANGES if name in columns]
 
 
 def show(name: str, *, world: int | None, row: str | None, arm: str | None) -> None:

@@ -189,7 +189,7 @@ def _found(folder: Path) -> Table:
     """Return a manifest of any version in the present format."""
     found = manifests.parsed(folder)
     if found["format"] in (manifests.FORMAT, 2):
-        return manifests.read(folder)
+        return manifests.present(found, folder)
     said = found.get("cells")
     cells = [
         {
