@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import Fault, did_you_mean
-from anabranch.scenario import linux_timeouts
+from anabranch.scenario import linux_timeouts, profiles, units
 from anabranch.scenario.linux_timeouts import MOST_RETRIES, RETRIES
 
 if TYPE_CHECKING:
@@ -63,7 +63,8 @@ class Rules:
     @property
     def are_video(self) -> bool:
         """Whether the preset `video` has the same."""
-        return (self.rto_max_ns, self.outage, self.has_probe) == (10**9, "dsack", True)
+        same = (self.rto_max_ns, self.outage, self.has_probe)
+        return same == (DSACK.rto_max_ns, DSACK.outage, DSACK.has_probe)
 
     def lacking(self) -> list[str]:
         """Return the keys that no mainline kernel has, as text."""
@@ -90,24 +91,39 @@ class Rules:
         ]
 
 
+def _of_transport(
+    name: str,
+    transport: Mapping[str, Any],
+    *,
+    keys: tuple[tuple[str, Any], ...] = (),
+    word: str | None = None,
+) -> Rules:
+    """Return the rules that a `[transport]` has with its preset."""
+    filled: Any = profiles.with_defaults({"transport": transport})
+    stack, longest = filled["transport"].get("stack", {}), filled["transport"].get("rto_max")
+    longest_ns = None if longest is None else units.time_ns(longest)
+    return Rules(
+        name=name,
+        keys=keys,
+        rto_max_ns=None if longest_ns == units.time_ns(linux_timeouts.RTO_MAX) else longest_ns,
+        retries=filled["transport"].get("retries"),
+        outage=stack.get("outage", "kernel"),
+        has_probe=stack.get("outage_probe") is not False,
+        word=word,
+    )
+
+
+def _named(name: str, word: str, **keys: object) -> Rules:
+    """Return the rules that some keys of `[transport]` set."""
+    return _of_transport(name, keys, keys=tuple(keys.items()), word=word)
+
+
 #: Nothing is set.
 KERNEL = Rules(name="kernel")
 #: The cap that `sysctl` sets on Linux, with as many retries as Linux accepts.
-CAP = Rules(
-    name="cap",
-    keys=(("rto_max", "1 s"), ("retries", MOST_RETRIES)),
-    rto_max_ns=10**9,
-    retries=MOST_RETRIES,
-    word="rto_max 1 s",
-)
+CAP = _named("cap", "rto_max 1 s", rto_max="1 s", retries=MOST_RETRIES)
 #: Rules that only our endpoint has. The candidate's scheduler and control take precedence over the preset's.
-DSACK = Rules(
-    name="dsack",
-    keys=(("preset", "video"),),
-    rto_max_ns=10**9,
-    outage="dsack",
-    word="rto_max 1 s, outage dsack",
-)
+DSACK = _named("dsack", "rto_max 1 s, outage dsack", preset="video")
 NAMED = {rules.name: rules for rules in (KERNEL, CAP, DSACK)}
 
 
@@ -150,7 +166,7 @@ def of(raw: Mapping[str, Any], asked: Sequence[str]) -> tuple[Rules, ...]:
         Names without a fault; none is all if a path may fall silent and return, else the kernel's only.
     """
     if _own_keys(raw):
-        return (_own(raw),)
+        return (_of_transport("own", raw["transport"]),)
     if asked:
         return tuple(NAMED[name] for name in dict.fromkeys(asked))
     return tuple(NAMED.values()) if may_fall_silent(raw) else (KERNEL,)
@@ -171,8 +187,6 @@ def may_fall_silent(raw: Mapping[str, Any]) -> bool:
 
 def _is_silent(event: Mapping[str, Any]) -> bool:
     """Return whether nothing passes after an event."""
-    from anabranch.scenario import units
-
     loss = event.get("loss")
     loses_all = loss is not None and not isinstance(loss, dict) and units.fraction(loss) >= 1
     return event.get("state") in _LOST or loses_all
@@ -184,20 +198,3 @@ def _own_keys(raw: Mapping[str, Any]) -> list[str]:
     stack = transport.get("stack", {})
     found = [key for key in ("preset", "rto_max", "retries") if key in transport]
     return [*found, *(f"stack.{key}" for key in ("outage", "outage_probe") if key in stack)]
-
-
-def _own(raw: Mapping[str, Any]) -> Rules:
-    """Return the rules that a scenario sets itself."""
-    from anabranch.scenario import profiles, units
-
-    filled: Any = profiles.with_defaults({"transport": raw["transport"]})
-    transport = filled["transport"]
-    stack, longest = transport.get("stack", {}), transport.get("rto_max")
-    longest_ns = None if longest is None else units.time_ns(longest)
-    return Rules(
-        name="own",
-        rto_max_ns=None if longest_ns == units.time_ns(linux_timeouts.RTO_MAX) else longest_ns,
-        retries=transport.get("retries"),
-        outage=stack.get("outage", "kernel"),
-        has_probe=stack.get("outage_probe") is not False,
-    )
