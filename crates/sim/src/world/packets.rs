@@ -194,11 +194,10 @@ impl World<'_> {
     ) -> Result<(), RunError> {
         let down = packet.down;
         let (path, client) = locate(if down { tuple.remote } else { tuple.local });
+        self.stations[client as usize].last_event = self.now;
         if !down && !self.topology.interfaces.is_up(usize::from(path)) {
             // The host has no route: the packet never leaves it. The host may still give up after a time.
-            let at = &mut self.stations[client as usize];
-            at.refused += 1;
-            at.last_event = self.now;
+            self.stations[client as usize].refused += 1;
             self.spare.push(packet);
             return Ok(());
         }
@@ -215,7 +214,6 @@ impl World<'_> {
     /// Puts a packet with its segment on the first link of its route.
     #[inline(always)]
     pub(super) fn launch(&mut self, mut packet: Box<Packet>) -> Result<(), RunError> {
-        self.live(&packet);
         let segment = packet.segment();
         let options = segment.options_len();
         if options > 40 {
@@ -273,7 +271,8 @@ impl World<'_> {
         self.flights_of(packet, connection).settle(subflow, number, arrived);
     }
 
-    /// Records the time of a packet's delivery or loss: its client or background flow does not stand still.
+    /// Records the time of a packet's delivery or loss: its client or background flow does not stand still. A client's
+    /// packets are recorded when they are sent, too ([`Self::send_on_path`]).
     #[inline(always)]
     pub(super) fn live(&mut self, packet: &Packet) {
         if let Load::Segment(_) = packet.load {
