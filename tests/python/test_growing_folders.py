@@ -42,6 +42,15 @@ class V:
     def schedule(self, request, subflows):
         return pick(subflows[::STEP])
 """
+SECOND = """\
+import pathlib
+from helper import pick
+class V:
+    def __init__(self, file: str):
+        self.step = int((pathlib.Path(__file__).parent / file).read_text())
+    def schedule(self, request, subflows):
+        return pick(subflows[::self.step])
+"""
 HELPER = "def pick(subflows):\n    free = [one for one in subflows if one.can_send]\n    return free[{}] if free else None\n"
 
 pytestmark = pytest.mark.module
@@ -140,6 +149,18 @@ def test_an_edit_leaves_the_earlier_runs_out_and_going_back_finds_them(name):
     assert shown() == old
     assert counted(swept()) == (0, 4)
     assert shown() == old
+
+
+def test_each_cell_has_the_data_files_that_its_parameters_name():
+    """Two cells of one plug-in: an edit of one's data file concerns the other one in nothing."""
+    Path("v.py").write_text(SECOND, encoding="utf-8")
+    Path("back.txt").write_text("-1", encoding="utf-8")
+    values = "v.py:V(file=step.txt),v.py:V(file=back.txt)"
+    swept(values=values)
+    assert [row["runs"] for row in shown()] == [2, 2]
+    edit("back.txt", "-1", "-2")
+    assert [row["runs"] for row in shown()] == [2]
+    assert counted(swept(values=values)) == (2, 2)
 
 
 def test_more_values_and_another_axis_run_only_what_is_missing():
