@@ -22,6 +22,9 @@ _DRY = re.compile(r"make (?!demo)")
 
 _SECONDS = 600
 
+#: What `make build` touches once the module is built.
+STAMP = Path(sys.prefix) / "stamps" / "module"
+
 
 def commands(markdown: str) -> list[str]:
     """Return the commands of a text's blocks: in `console` those behind a `$`, in `sh` all lines."""
@@ -50,6 +53,10 @@ SNIPPETS = [
 @pytest.fixture(scope="module")
 def elsewhere(tmp_path_factory):
     """Return a folder that looks like the checkout and takes what the commands write."""
+    if STAMP.exists():
+        # Built from the folder below, the program would be installed for that one.
+        environment = {**os.environ, "MAKEFLAGS": "", "MAKELEVEL": ""}
+        subprocess.run(["make", "--silent", "build"], cwd=ROOT, env=environment, timeout=_SECONDS, check=True)
     folder = tmp_path_factory.mktemp("readme")
     for name in {Path(file).parts[0] for file in files()}:
         (folder / name).symlink_to(ROOT / name)
@@ -78,7 +85,7 @@ EACH = [pytest.param(one, marks=pytest.mark.slow) if long(one) else one for one 
 # One after the other: a command reads what those before it wrote.
 @pytest.mark.parametrize("command", EACH)
 def test_the_command_ends_well(command, elsewhere):
-    if command.startswith("make ") and not (Path(sys.prefix) / "stamps" / "module").exists():
+    if command.startswith("make ") and not STAMP.exists():
         pytest.skip("this environment is not the one that make builds")
     if _DRY.match(command):
         command += " --dry-run"
