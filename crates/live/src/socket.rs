@@ -259,7 +259,8 @@ impl Socket {
     }
 
     fn keep(&mut self, read: Read) {
-        self.room -= self.room.min(read.pieces.iter().map(|piece| piece.len() as u64).sum());
+        let bytes = read.pieces.iter().map(|piece| piece.len() as u64).sum();
+        self.room = self.room.saturating_sub(bytes);
         self.read.extend(read.pieces);
         match read.ending {
             Ending::Full => {}

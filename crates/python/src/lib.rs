@@ -23,8 +23,8 @@ use anabranch_plugin::PluginName;
 use anabranch_sim::{Observer, Silent, run_with};
 use anabranch_transport::profile::{PARTS, PROFILES};
 use anabranch_transport::{
-    Config, ListenConfig, congestion as congestion_control, path_manager,
-    scheduler as path_scheduler,
+    Config, ListenConfig, RTO_MAX_DEFAULT, RTO_MAX_LEAST, congestion as congestion_control,
+    path_manager, scheduler as path_scheduler,
 };
 use anabranch_units::Seed;
 use pyo3::prelude::*;
@@ -204,8 +204,12 @@ fn plugin_defaults() -> Vec<(&'static str, String)> {
 /// What a scenario or a gateway may have at most, or must have at least, by name.
 #[pyfunction]
 fn limits() -> Vec<(&'static str, u64)> {
-    let half_open = ("most_half_open_ns", ListenConfig::HALF_OPEN_MAX.as_nanos());
-    LIMITS.into_iter().chain([half_open]).collect()
+    let times = [
+        ("most_half_open_ns", ListenConfig::HALF_OPEN_MAX),
+        ("least_rto_max_ns", RTO_MAX_LEAST),
+        ("most_rto_max_ns", RTO_MAX_DEFAULT),
+    ];
+    LIMITS.into_iter().chain(times.map(|(name, time)| (name, time.as_nanos()))).collect()
 }
 
 /// A parameter of a model: its keys in a scenario and a plan, its form, the words that it may be, its default,

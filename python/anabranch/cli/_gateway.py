@@ -162,22 +162,28 @@ def _gateway(given: SimpleNamespace) -> None:
     gateways.serve(settings, ready=ready, reread=reread)
 
 
+#: The settings that a preset's keys change.
+_OF_PRESET = {
+    "scheduler": "scheduler",
+    "congestion": "congestion",
+    "rto_max": "rto_max_s",
+    "stack.outage": "outage",
+}
+
+
 def _preset(given: SimpleNamespace, faults: list[Fault]) -> dict[str, Any]:
-    """Return what the preset sets, and what replaces it."""
+    """Return the settings of the preset, except those that an option replaces."""
     from anabranch.errors import did_you_mean
     from anabranch.scenario import profiles, units
 
     if given.preset not in profiles.PRESETS:
         hint = did_you_mean(given.preset, profiles.PRESETS)
         faults.append(Fault(message=f"unknown preset: `{given.preset}`", where="--preset", hint=hint))
-    keys = profiles.preset(given.preset)
-    kept = {"outage": keys.get("stack", {}).get("outage"), "scheduler": keys.get("scheduler")}
-    kept |= {"congestion": keys.get("congestion"), "rto_max_s": None}
-    if "rto_max" in keys:
-        kept["rto_max_s"] = units.time_ns(keys["rto_max"]) / 1e9
-    given_names = {name: getattr(given, name) for name in ("scheduler", "congestion")}
-    found = kept | {name: value for name, value in given_names.items() if value is not None}
-    return {name: value for name, value in found.items() if value is not None}
+    found = {_OF_PRESET[key]: value for key, value in profiles.preset_keys(given.preset).items()}
+    if "rto_max_s" in found:
+        found["rto_max_s"] = units.time_ns(found["rto_max_s"]) / 1e9
+    options = {name: getattr(given, name) for name in ("scheduler", "congestion")}
+    return found | {name: value for name, value in options.items() if value is not None}
 
 
 def _settings(given: SimpleNamespace) -> Settings:

@@ -37,8 +37,6 @@ _IN_IPV4 = 2
 #: The announced addresses whose identifiers one byte has room for; 0 is the initial one's.
 _MOST_ANNOUNCED = 255
 _LEAST_BUFFER = 64 << 10
-#: The range of the longest retransmission timeout, s (Linux's `tcp_rto_max_ms`).
-_RTO_MAX_S = (1, 120)
 #: Descriptors that a gateway needs in addition to one for each connection: for its device, threads, metrics,
 #: log and plug-ins.
 _OTHER_DESCRIPTORS = 64
@@ -168,11 +166,12 @@ class Settings:
 
     def _timeout_faults(self) -> Iterator[Fault]:
         """Yield what is wrong with the retransmission timeout and the rule for outages."""
+        from anabranch.scenario import limits
         from anabranch.scenario.profiles import OutageWord
 
-        least, most = _RTO_MAX_S
+        least, most = limits.LEAST_RTO_MAX_NS / 1e9, limits.MOST_RTO_MAX_NS / 1e9
         if not least <= self.rto_max_s <= most:
-            message = f"not between {least} and {most} s: {shown(self.rto_max_s)}"
+            message = f"not between {least:g} and {most:g} s: {shown(self.rto_max_s)}"
             yield Fault(message=message, where="rto_max_s")
         if self.outage not in (words := get_args(OutageWord)):
             hint = did_you_mean(self.outage, words)

@@ -14,6 +14,9 @@ MOST_PATHS = _FOUND.get("most_paths", sys.maxsize)
 MOST_FLOWS = _FOUND.get("most_flows", sys.maxsize)
 #: Retransmission timeouts in a row.
 MOST_RETRIES = _FOUND.get("most_retries", sys.maxsize)
+#: The range of the longest retransmission timeout, ns.
+LEAST_RTO_MAX_NS = _FOUND.get("least_rto_max_ns", 0)
+MOST_RTO_MAX_NS = _FOUND.get("most_rto_max_ns", sys.maxsize)
 #: Bytes.
 LEAST_MTU = _FOUND.get("least_mtu", 0)
 #: Bytes, of a link that IPv6 crosses.

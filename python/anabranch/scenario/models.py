@@ -48,6 +48,7 @@ Loss = Annotated[
     Discriminator(_kind_of_loss),
 ]
 LossAt = Literal["exit", "entry"]
+RtoMax = Annotated[int, quantity(units.time_ns), Field(ge=limits.LEAST_RTO_MAX_NS, le=limits.MOST_RTO_MAX_NS)]
 Mtu = Annotated[int, quantity(units.size_bytes), Field(ge=limits.LEAST_MTU, le=65_535)]
 Family = Literal["ipv4", "ipv6"]
 
@@ -259,7 +260,7 @@ class Transport(Table):
     )
     checksum: bool = Field(default=False, description="DSS checksums")
     pacing: bool = Field(default=False, description="pace every subflow, whatever its congestion control")
-    rto_max: Annotated[int, quantity(units.time_ns), Field(ge=10**9, le=120 * 10**9)] | None = Field(
+    rto_max: RtoMax | None = Field(
         default=None, description="longest retransmission timeout (`tcp_rto_max_ms`)"
     )
     retries: Annotated[int, Field(ge=1, le=limits.MOST_RETRIES)] | None = Field(

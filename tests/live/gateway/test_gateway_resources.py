@@ -184,10 +184,24 @@ def test_an_origin_that_closes_and_resets_later_data_frees_its_slot(lab, mptcp):
         client = stack.enter_context(lab.connect(mptcp=mptcp))
         assert client.recv(10) == b""
         client.sendall(b"too late")
+        # The gateway accepts and discards what the client says until it has closed.
+        wait(lambda: gateway.metrics().get('origin_errors_total{errno="EPIPE"}') == 1, "the origin is gone")
+        client.sendall(b"too late again")
+        client.close()
         (record,) = gateway.records(1)
         assert (record["end"], record["errno"]) == ("origin-broke", "EPIPE")
         assert gateway.metrics()['connections_ended_total{reason="origin-broke"}'] == 1
-        # The slot is freed well before the 5 s that a client may take to acknowledge the answer.
+        # The slot is freed well before the 5 s that a client may take to read the answer.
         assert float(record["seconds"]) < 4
-        wait(lambda: is_reset(client), "the client is told")
         assert rate() >= LEAST_MBPS
+
+
+@pytest.mark.slow
+def test_a_client_that_stays_when_its_origin_is_gone_is_reset_after_five_seconds(lab):
+    with Origin(lab.host, closes_at_once), lab.gateway() as gateway, lab.connect() as client:
+        assert client.recv(10) == b""
+        client.sendall(b"too late")
+        (record,) = gateway.records(1)
+        assert record["end"] == "origin-broke"
+        assert 5 <= float(record["seconds"]) < 8
+        wait(lambda: is_reset(client), "the client is told")

@@ -3,8 +3,8 @@
 //! A slot is provisional while its client is *silent*: the handshake is complete, but the client has sent no byte. If
 //! the gateway, the source or the site of a new connection has no free slot, the oldest silent connection of that group
 //! gives way. If none is silent and the whole gateway is full, one of the [`Candidates`] gives way. The *weights* of
-//! sources decide which: a weight is the number of slots, but for IPv6 at least a quarter of the site's slots. A /48 that
-//! takes each slot from another /64 therefore weighs as much as one with four sources.
+//! sources decide which: a weight is the number of slots, but for IPv6 at least a quarter of the site's slots. A /48
+//! that takes each slot from another /64 therefore weighs as much as one with four sources.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -140,7 +140,7 @@ impl Admission {
 
     /// Returns whether a connection from an address would get a slot. Counts a refusal, and removes no connection.
     pub(super) fn admits(&mut self, from: IpAddr) -> bool {
-        self.find(from).map_err(|refusal| self.refuse(refusal)).is_ok()
+        self.find(from).inspect_err(|refusal| self.refuse(*refusal)).is_ok()
     }
 
     /// Takes a slot for a connection. Returns the connection that gives way, if any; it no longer has a slot.
@@ -190,7 +190,7 @@ impl Admission {
     /// Selects the connections that may give way, unless enough slots are free.
     pub(super) fn note_standings(&mut self, now: Instant, standings: &[Standing]) {
         self.candidates = if self.is_crowded() {
-            Candidates::new(now, standings, |number| self.weight_beside(number))
+            Candidates::new(now, standings, |number| self.weight_of(number))
         } else {
             Candidates::default()
         };
@@ -202,7 +202,7 @@ impl Admission {
     }
 
     /// Returns the weight of a connection's source; 0 if the connection has no slot.
-    fn weight_beside(&self, number: u64) -> u32 {
+    fn weight_of(&self, number: u64) -> u32 {
         self.members.get(&number).map_or(0, |source| self.weight(*source))
     }
 
@@ -239,7 +239,7 @@ impl Admission {
 
     /// Returns the connection that gives way to a new one from a source if none is silent.
     fn other_for(&self, from: IpAddr) -> Option<u64> {
-        self.candidates.find(self.weight(from), |number| self.weight_beside(number))
+        self.candidates.find(self.weight(from), |number| self.weight_of(number))
     }
 
     /// Counts a refusal.
@@ -427,7 +427,7 @@ mod tests {
             .map(|it| admission.weight(ip(it)));
         assert_eq!(weights, [3, 2, 2, 0]);
         assert_eq!((admission.weight(ip("192.0.2.1")), admission.weight(ip("192.0.2.2"))), (2, 0));
-        assert_eq!((admission.weight_beside(4), admission.weight_beside(99)), (2, 0));
+        assert_eq!((admission.weight_of(4), admission.weight_of(99)), (2, 0));
     }
 
     #[test]

@@ -44,8 +44,8 @@ pub(super) struct Standing {
 }
 
 impl Standing {
-    /// Returns whether the connection stands still, although something is to be sent: the first answer, or bytes that the
-    /// gateway holds. A client that was answered may pause as long as its rate is sufficient.
+    /// Returns whether the connection stands still, although something is to be sent: the first answer, or bytes that
+    /// the gateway holds. A client that was answered may pause as long as its rate is sufficient.
     fn is_stalled(&self, now: Instant) -> bool {
         let stopped = self.waits && self.rate < LEAST_RATE;
         now.since(self.moved_at) >= STALLED && (!self.answered || stopped)

@@ -87,21 +87,6 @@ impl Gateway<'_> {
         self.agenda.touch(number);
     }
 
-    /// Handles bytes of a client, or its end: the slot is kept from the first byte on, and the origin is connected if
-    /// it was to wait for either.
-    fn note_heard(&mut self, now: Instant, number: u64, event: Event) {
-        if event == Event::Readable {
-            self.admission.note_heard(number);
-        }
-        let waits = self
-            .served
-            .get(&number)
-            .is_some_and(|it| it.phase() == Phase::Relaying && !it.calling.has_begun());
-        if self.settings.wait_for_client && waits {
-            self.call(now, number);
-        }
-    }
-
     /// Connects to the next address of the origin. If no address is left, the client is reset. If the host has no
     /// socket left, the connection waits for one.
     fn call(&mut self, now: Instant, number: u64) {
@@ -153,7 +138,8 @@ impl Gateway<'_> {
         Some(origin)
     }
 
-    /// A client's connection has news.
+    /// Handles an event of a client's connection. The slot is kept from the client's first byte on. If the origin waits
+    /// for the client, it is connected after the client's first byte or its end.
     fn note(&mut self, now: Instant, handle: ConnectionHandle, event: Event) {
         match event {
             Event::FellBack => self.metrics.fallbacks += 1,
@@ -164,13 +150,13 @@ impl Gateway<'_> {
         let Some(served) = self.served.get_mut(&number) else { return };
         served.relay.note_client(event);
         served.fell_back |= event == Event::FellBack;
-        if matches!(event, Event::Readable | Event::PeerFinished) {
-            self.note_heard(now, number, event);
+        if event == Event::Readable {
+            self.admission.note_heard(number);
         }
-        if event == Event::Closed
-            && let Some(served) = self.served.get_mut(&number)
-            && served.close() != Phase::Draining
-        {
+        let heard = matches!(event, Event::Readable | Event::PeerFinished);
+        if heard && self.settings.wait_for_client && served.waits_for_client() {
+            self.call(now, number);
+        } else if event == Event::Closed && served.close() != Phase::Draining {
             self.fail(number, End::Client, None);
         }
         self.agenda.touch(number);
@@ -241,15 +227,12 @@ impl Gateway<'_> {
         self.discard(now, number);
     }
 
-    /// Discards data from a client whose origin is gone, and ends the connection after the client has acknowledged the
-    /// whole answer.
+    /// Discards data from a client whose origin is gone. The connection is not reset as soon as the client has
+    /// acknowledged the answer: on some systems, a reset discards what the client has not read (RFC 9112, section 9.6).
     fn discard(&mut self, now: Instant, number: u64) {
         let handle = self.served.get(&number).and_then(|served| served.handle);
         let Some(client) = handle.and_then(|handle| self.endpoint.get_mut(handle)) else { return };
         while client.read(now, usize::MAX).is_some() {}
-        if client.end_is_acknowledged() {
-            self.fail(number, End::OriginBroke, None);
-        }
     }
 
     /// Writes to the origin what is left of a client that is gone.

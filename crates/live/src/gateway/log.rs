@@ -1,8 +1,8 @@
 //! The log. A separate thread writes its lines, so a full disk or a stalled reader delays no connection.
 //!
-//! Lines wait in a bounded queue. A line is dropped and counted if the queue is full or if the write fails. A request to open
-//! the file again waits in the same queue, so earlier lines go to the old file.
-//! The number of dropped lines is written before the next line that succeeds.
+//! Lines wait in a bounded queue. A line is dropped and counted if the queue is full or if the write fails. A request to
+//! open the file again waits in the same queue, so earlier lines go to the old file. The number of dropped lines is
+//! written before the next line that succeeds.
 
 use std::collections::VecDeque;
 use std::fmt;

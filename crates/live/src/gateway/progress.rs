@@ -2,8 +2,8 @@
 
 use anabranch_units::{Duration, Instant};
 
-/// The window of the drain time. A rate covers the current window and the previous one. A client that reads a little now
-/// and then is therefore averaged, and a short outage does not count as a standstill.
+/// The window of the drain time. A rate covers the current window and the previous one. A client that reads a little
+/// now and then is therefore averaged, and a short outage does not count as a standstill.
 const WINDOW: Duration = Duration::from_secs(1);
 /// The window of the rate. It is longer than the pauses of a player between two chunks.
 const RATE_WINDOW: Duration = Duration::from_secs(30);

@@ -32,7 +32,6 @@ pub(super) struct Served {
     pub(super) first: FourTuple,
     pub(super) multipath: bool,
     pub(super) fell_back: bool,
-    since: Instant,
     progress: Progress,
     phase: Phase,
     /// What came from the client, by the addresses that it came between.
@@ -59,7 +58,6 @@ impl Served {
             first,
             multipath,
             fell_back: false,
-            since: now,
             progress: Progress::new(now),
             phase: Phase::Relaying,
             received: Vec::new(),
@@ -107,6 +105,11 @@ impl Served {
     /// Returns the phase.
     pub(super) fn phase(&self) -> Phase {
         self.phase
+    }
+
+    /// Returns whether the origin has not been called yet and may still be.
+    pub(super) fn waits_for_client(&self) -> bool {
+        self.phase == Phase::Relaying && !self.calling.has_begun()
     }
 
     /// Returns whether no byte has left for so long.
@@ -168,7 +171,7 @@ impl Served {
             local: self.first.local,
             multipath: self.multipath,
             fell_back: self.fell_back,
-            lasted: now.since(self.since),
+            lasted: now.since(self.progress.since()),
             up,
             down,
             end,

@@ -1,9 +1,9 @@
 //! Shares of memory: limits reading from the origin while memory is short, and selects connections to reset.
 //!
-//! Memory is short from three quarters of the limit on, until no more than half of it is held. Meanwhile 7/16 of it
-//! are divided, so that the sum falls below half: every source gets the same share, as far as it needs it, and what it does not need goes to the others.
-//! A site of IPv6 has at most [`SITE_SHARES`] shares. A source's share is divided among its connections in the same way.
-//! Of a connection that holds its share or more, the origin is not read. One that holds less is served as ever.
+//! Memory is short from three quarters of the limit on, until no more than half of it is held. Meanwhile 7/16 of the
+//! limit are divided, so that the sum falls below half. Every source gets the same share, and bytes that it does not
+//! need go to the others. A site of IPv6 has at most [`SITE_SHARES`] shares. A source's share is divided among its
+//! connections in the same way. While memory is short, a connection's origin is read only up to the connection's share.
 //!
 //! Connections above their share are reset if their bytes leave too slowly. The slowest are reset first, until at most
 //! half of the limit is held.

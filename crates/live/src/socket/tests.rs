@@ -311,12 +311,3 @@ fn what_goes_to_an_origin_goes_at_once_and_a_silent_origin_is_found_out() {
     assert!(sockopt::tcp_nodelay(&socket).unwrap());
     assert!(sockopt::socket_keepalive(&socket).unwrap());
 }
-
-#[test]
-fn a_socket_to_an_origin_has_keepalive_and_sends_at_once() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let socket = Socket::call(&Kind::TO_ORIGIN, address, Pool::default()).unwrap();
-    assert_eq!(sockopt::socket_keepalive(&socket.fd), Ok(true));
-    assert_eq!(sockopt::tcp_nodelay(&socket.fd), Ok(true));
-}

@@ -84,15 +84,6 @@ impl Connection {
         self.is_deserted() && self.closing.deserted_until.is_none()
     }
 
-    /// Returns whether the peer has acknowledged all written data and the end after it.
-    pub fn end_is_acknowledged(&self) -> bool {
-        if self.mode == Mode::Plain {
-            let sender = self.subflows.first().map(|only| &only.send);
-            return sender.is_some_and(|it| it.fin_sent() && it.una() == it.next());
-        }
-        self.closing.acknowledged && self.out.una == self.out.end
-    }
-
     /// Every subflow is gone.
     pub(super) fn is_deserted(&self) -> bool {
         !self.subflows.is_empty() && self.subflows.iter().all(|s| s.state == State::Closed)
