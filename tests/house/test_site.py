@@ -10,6 +10,7 @@ import sys
 import pytest
 import typer
 
+from anabranch.figures import goodput
 from repository import ROOT, text
 
 _COMMANDS = "docs/reference/commands.md"
@@ -33,6 +34,10 @@ def written():
 
 def test_the_page_of_commands_is_what_the_command_line_says():
     assert text(_COMMANDS) == written(), "make docs writes it"
+
+
+def test_the_figure_of_goodputs_shows_the_tables_of_the_calibration():
+    assert text("docs/calibration/goodput.svg") == goodput.svg(text("docs/calibration.md"))
 
 
 def test_the_page_of_commands_has_every_option():

@@ -314,17 +314,17 @@ def test_the_page_says_what_was_found():
     )
     again = page.page(outcome, [], folder="x", by_hand="", random="Seed 7.")
     assert page.drawn(again) == "Seed 7."
-    body = text[text.index("## In short") : text.index("## What stays apart")]
+    body = text[text.index("## In short") : text.index("## How figures are compared")]
     assert body.split("\n")[2:8] == [
-        (
-            "- groundtruth: goodput 1 of 1, all figures 1 of 2, retransmissions 0 of 1, "
-            "worst goodput +1.6 % (`bulk/P1/cubic`)."
-        ),
-        "",
         "| | goodput | retransmissions | all figures | worst goodput |",
         "|---|--:|--:|--:|--:|",
         "| Bulk | 1 of 1 | 0 of 0 | 1 of 1 | +1.6 % (bulk/P1/cubic) |",
         "| Hand-over | 0 of 0 | 0 of 1 | 0 of 1 |  |",
+        "",
+        (
+            "- groundtruth: goodput 1 of 1, all figures 1 of 2, retransmissions 0 of 1, "
+            "worst goodput +1.6 % (`bulk/P1/cubic`)."
+        ),
     ]
     assert "- `handoff/P1/cubic/blackhole/paced`: path 1: retransmissions, kernel 0, simulator 2\n" in body
     rest = text[text.index("## Bulk") :]
@@ -363,9 +363,7 @@ def test_the_page_says_what_is_odd_and_what_was_refused():
         measured=[Measured(setting=one, trials=())], compared=[[nothing]], tasks=[], runs=40,
     )  # fmt: skip
     text = page.page(outcome, [], folder="x", by_hand="")
-    assert (
-        "What was not understood and is left out:\n\n- error: unknown column: `x` (b.csv, line 1)\n" in text
-    )
+    assert "Not understood and left out:\n\n- error: unknown column: `x` (b.csv, line 1)\n" in text
     assert "- `odd/bulk/HX/cubic`: path 1: cwnd mean, segments, kernel 8, simulator none\n" in text
     assert "| odd: Bulk | 0 of 0 | 0 of 0 | 0 of 1 |  |" in text
     assert text[text.index("## odd") :] == (

@@ -46,39 +46,66 @@ _NO_PROFILE = (
 )
 
 _HEAD = """\
-# Calibration: the simulator beside the Linux kernel
+# Calibration: the simulator compared with the Linux kernel
 
-This page compares the simulator with two Linux kernels. Every measured setting
-([groundtruth](../groundtruth/README.md), its [odd](../groundtruth/odd/README.md) settings and the [papers'
-kernel](../groundtruth/papers-kernel/README.md)) is repeated in the simulator with the laboratory's buffers
-and queues: settings of kernel 6.18 with the scheduler `linux`, settings of MPTCP v0.94 on 4.14 {profile}.
-The figures of a run are computed as in the laboratory: means over samples 200 ms apart from the server's
-accept on, totals of the last sample, goodput and silences as the client read. A setting with random loss is
-run {runs} times. Any other is run {plain} times, because the emulator's lateness, bbr's own draws and the
-time of a cut still differ; ten minutes of bulk for a film are run {films} times. A row gives the kernel's
-mean with its 95 % t-interval and number of trials, over all tables; the simulator's mean; and the
-difference allowed. This page is written by `anabranch calibrate --docs docs/calibration.md`.
+![Simulated goodput compared with measured goodput, one point for each setting]({folder}/goodput.svg)
 
-**Targets.** Goodput within 2 % (bbr: 3 %); a subflow's bytes within 5 % of all; retransmissions within 15 %
-or 10 segments; mean congestion window and mean smoothed RTT within 10 %, of hand-overs too; the largest gap
-between reads within 15 % or 100 ms; of a paced application the split between the subflows within 8 points,
-in place of their bytes; data again after the loss of a path within 15 % or 100 ms; stalls within 2 or 25 %;
-VLC's start within 0.3 s, its rebuffers within 2, their seconds within 20 %, lost pictures within 25 %. The
-remaining figures are shown and not judged.
+Each point is one setting: paths, congestion control, scheduler and kernel. It was measured on a Linux
+kernel and then repeated in the simulator. A point outside the band can still be within its target, if the
+kernel's own trials vary more than that.
+"""
+
+_HOW = """\
+## How figures are compared
+
+**Settings.** The measurements are in [groundtruth](../groundtruth/README.md). They include [unusual
+settings](../groundtruth/odd/README.md) and the [papers' kernel](../groundtruth/papers-kernel/README.md).
+The simulator uses the laboratory's buffers and queues. Kernel 6.18 is compared with the scheduler `linux`.
+MPTCP v0.94 on Linux 4.14 is compared {profile}.
+
+**Figures.** They are computed as in the laboratory. Means are over samples 200 ms apart, from the moment at
+which the server accepts the connection. Totals are those of the last sample. Goodput and gaps are measured
+where the client reads.
+
+**Runs.** A setting with random loss is run {runs} times. Any other is run {plain} times, because the
+emulator's lateness, bbr's random draws and the time of a cut still differ. Ten minutes of bulk for a film
+are run {films} times.
+
+**Tables.** A row has the kernel's mean with its 95 % t-interval, the number of trials over all tables, the
+simulator's mean and the difference allowed. This page is written by `anabranch calibrate --docs
+docs/calibration.md`.
+
+| figure | target |
+|---|---|
+| goodput | 2 % (bbr: 3 %) |
+| a subflow's bytes | 5 % of all bytes |
+| split between the subflows of a paced application (instead of their bytes) | 8 points |
+| retransmissions | 15 % or 10 segments |
+| mean congestion window and mean smoothed RTT, also of hand-overs | 10 % |
+| largest gap between reads | 15 % or 100 ms |
+| time until data arrives again after the loss of a path | 15 % or 100 ms |
+| stalls | 2 or 25 % |
+| VLC: startup | 0.3 s |
+| VLC: rebuffers | 2 |
+| VLC: seconds of rebuffering | 20 % |
+| VLC: lost pictures | 25 % |
+
+The remaining figures are shown and not judged.
 
 **Every figure with a target is judged.** If the simulator's mean is outside the range of all trials by more
 than the target, it is a miss in any case. Otherwise, where the 95 % t-interval of the kernel's mean is
 wider than the target, the interval is used: unchanged with {interval} trials or more, with fewer up to
-{most:g} times the target, so that trials far apart do not allow anything. A figure that the simulator does
-not have is a miss. The denominator of a share is every figure with a target.
+{most:g} times the target. Trials that vary widely therefore do not excuse any difference. A figure that the
+simulator does not have is a miss. The denominator of a share is every figure with a target.
 
 **Two modes.** For some figures there are two kinds of trial (reno either overshoots its slow start or does
 not). With {interval} trials or more, they are split where the two sides vary least within themselves. The
-sides count as modes when their Ashman's D is so large that at most 1 % of equally many draws of a normal
-distribution reach it, and when they are further apart than the target allows. Then two things are compared.
+sides count as modes under two conditions. Their Ashman's D is so large that at most 1 % of equally many
+draws of a normal distribution reach it. And they are further apart than the target allows. Then two things
+are compared.
 The simulator's share of runs in the lower mode must be in the exact 95 % interval of the kernel's share.
 And the mean of the simulator's runs in each mode must be as near to the kernel's mean there as the rules
-above ask of a whole figure. A mode that no run falls into is judged by its share alone.
+above require of a whole figure. If no run falls into a mode, it is judged by its share alone.
 """
 
 
@@ -204,7 +231,7 @@ def page(
     from anabranch.calibrate import compare
 
     old = kernels.KERNELS["mptcp-0.94"]
-    head = _HEAD.format(
+    how = _HOW.format(
         profile=_PROFILE.format(old.name) if old.profile else _NO_PROFILE,
         films=min(outcome.runs, simulate.RUNS_OF_FILMS),
         runs=outcome.runs,
@@ -213,8 +240,9 @@ def page(
         most=compare.INTERVAL_MOST,
     )
     parts = [
-        head,
+        _HEAD.format(folder=folder),
         _summary(outcome),
+        how,
         f"## What stays apart, and why\n\n{KEPT[0]}\n\n{by_hand}\n\n{KEPT[1]}\n",
         random_settings(random),
     ]
@@ -240,12 +268,12 @@ def _chapter(setting: Setting) -> str:
 def _summary(outcome: Outcome) -> str:
     """Return how many figures hold, by folder and kind, and which do not."""
     everything = score.judged(outcome.measured, outcome.compared)
-    lines = ["## In short\n"]
-    for folder, found in score.by(everything, lambda setting: setting.folder or "groundtruth").items():
-        lines.append(f"- {folder}: {score.sentence(found)}.")
-    lines += ["", f"|{' | '.join(score.HEAD)} |", "|---|--:|--:|--:|--:|"]
+    lines = ["## In short\n", f"|{' | '.join(score.HEAD)} |", "|---|--:|--:|--:|--:|"]
     kinds = score.by(everything, lambda setting: _chapter(setting).rpartition(":")[0])
     lines += ["| " + " | ".join(score.row(name, found)) + " |" for name, found in kinds.items()]
+    lines.append("")
+    for folder, found in score.by(everything, lambda setting: setting.folder or "groundtruth").items():
+        lines.append(f"- {folder}: {score.sentence(found)}.")
     misses = [
         f"- `{one.setting.name}`: {figure_name(c.figure)}, "
         f"kernel {number(c.kernel)}, simulator {'none' if c.simulator is None else number(c.simulator)}"
@@ -254,9 +282,9 @@ def _summary(outcome: Outcome) -> str:
         for c in one.comparisons
         if c.verdict == "miss"
     ]
-    listed = ["\nWhat misses its target:\n", *misses] if misses else ["\nNothing misses its target."]
+    listed = ["\nFigures that miss their target:\n", *misses] if misses else ["\nNothing misses its target."]
     refused = [f"- {' '.join(str(fault).split())}" for fault in outcome.truth.refused]
-    left_out = ["\nWhat was not understood and is left out:\n", *refused] if refused else []
+    left_out = ["\nNot understood and left out:\n", *refused] if refused else []
     return "\n".join([*lines, *_same_losses(outcome, everything), *listed, *left_out]) + "\n"
 
 
@@ -268,11 +296,11 @@ def _same_losses(outcome: Outcome, everything: Sequence[score.Judged]) -> list[s
     own = score.score([one for one in everything if one.setting in repeated])
     same = score.score(outcome.same_losses)
     return [
-        "\n**The same losses.** All else here is judged with losses that the simulator draws by itself.",
-        f"{len(repeated)} settings have random loss, and tables that tell the seeds that it was drawn from.",
-        "Run again with the packets lost that the kernel's trials lost (`--same-losses`), they have:\n",
+        "\n**The same losses.** The figures above are judged with losses that the simulator draws.",
+        f"{len(repeated)} settings have random loss, and their tables have the seeds of these losses.",
+        "They were run again, and lost the same packets that the kernel's trials lost (`--same-losses`):\n",
         f"- the same losses: {score.sentence(same)};",
-        f"- losses of its own, as above: {score.sentence(own)}.",
+        f"- drawn losses, as above: {score.sentence(own)}.",
     ]
 
 

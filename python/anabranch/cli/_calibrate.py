@@ -245,14 +245,13 @@ def _unreadable(docs: Path) -> Fault | None:
 def _write(docs: Path, outcome: Outcome, kernel: Mapping[str, Series]) -> None:
     """Write the page, and its figures into a folder of its name beside it."""
     from anabranch.calibrate import page
-    from anabranch.figures import calibration
+    from anabranch.figures import calibration, goodput
 
     shown = page.pictures(outcome, kernel)
     folder = docs.with_suffix("") if docs.suffix else docs.with_name(f"{docs.name}.figures")
     before = docs.read_text(encoding="utf-8") if docs.exists() else ""
     try:
-        if shown:
-            folder.mkdir(exist_ok=True)
+        folder.mkdir(exist_ok=True)
         for picture in shown:
             chart = calibration.overlay(picture.columns, until_s=picture.until_s)
             (folder / f"{picture.name}.svg").write_text(calibration.svg(chart), encoding="utf-8")
@@ -260,6 +259,7 @@ def _write(docs: Path, outcome: Outcome, kernel: Mapping[str, Series]) -> None:
             outcome, shown, folder=folder.name, by_hand=page.kept(before), random=page.drawn(before)
         )
         docs.write_text(text, encoding="utf-8")
+        (folder / "goodput.svg").write_text(goodput.svg(text), encoding="utf-8")
     except OSError as error:
         message = f"cannot write the page: {error.strerror or error}"
         raise InputError([Fault(message=message, where=f"--docs {docs}")]) from None
