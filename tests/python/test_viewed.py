@@ -91,11 +91,11 @@ def test_arms_are_run_by_turns_the_same_in_both_worlds(name):
     folder = studies.find(name)
     found = read.read(folder)
     what = read.sweep(folder, found)
-    assert what.trials == 5
-    arms = [arm.name for arm in found.arms]
+    assert what.trials == found.trials
+    cases = [case.labels for case in found.cases()]
     live, simulated = (make._tasks(found, what, live=live) for live in (True, False))
-    assert [dict(task.job.cell.labels)["arm"] for task in live] == arms * 5
-    assert [task.job.run for task in live] == [run for run in range(5) for _ in arms]
+    assert [task.job.cell.labels for task in live] == cases * found.trials
+    assert [task.job.run for task in live] == [run for run in range(found.trials) for _ in cases]
     for here, there in zip(live, simulated, strict=True):
         assert (here.job.cell, here.job.run) == (there.job.cell, there.job.run)
         assert here.job.identity != there.job.identity

@@ -12,6 +12,8 @@ import typer
 from anabranch.cli import _console
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from anabranch.study.sweep import Sweep
     from anabranch.viewed.compare import Compared
     from anabranch.viewed.make import Done
@@ -35,12 +37,15 @@ class How:
         How many go side by side; None is one a core.
     out
         The folder of results; None is `results/NAME-live`.
+    record
+        Whether finished runs are added to the study's `live.csv`.
     """
 
     trials: int | None
     only: tuple[str, ...]
     workers: int | None
     out: Path | None
+    record: bool = False
 
 
 def live(name: str, how: How, *, runs: bool, docs: Path | None, as_json: bool) -> None:
@@ -48,7 +53,7 @@ def live(name: str, how: How, *, runs: bool, docs: Path | None, as_json: bool) -
     from anabranch.cli._commands import making_film
     from anabranch.study import study as studies
     from anabranch.study.sweep import make_films
-    from anabranch.viewed import make, read
+    from anabranch.viewed import make, read, record
     from anabranch.viewed.compare import compare
     from anabranch.viewed.page import cells
 
@@ -59,10 +64,17 @@ def live(name: str, how: How, *, runs: bool, docs: Path | None, as_json: bool) -
     workers = how.workers or make.at_once()
     with making_film() as making:
         make_films(what, making)
-    done = _made(found, what, at, workers) if runs else None
+    recorded = record.read(folder, what)
+    try:
+        known = {(row["cell"], row["run"]) for row in recorded}
+        done = _made(found, what, at, workers, known) if runs else None
+    finally:
+        if how.record:
+            _console.note(f"recorded: {record.write(folder, found, what, at)} runs in {folder / record.FILE}")
+    recorded = record.missing(recorded, at)
     with _console.progress("simulating", unit="runs") as progress:
         simulated = make.simulated(found, what, workers=make.at_once(), progress=progress)
-    compared = compare(at, found, simulated)
+    compared = compare(at, found, simulated, recorded)
     if as_json:
         _console.out(json.dumps(compared.to_json(), indent=2, allow_nan=False))
     else:
@@ -74,7 +86,9 @@ def live(name: str, how: How, *, runs: bool, docs: Path | None, as_json: bool) -
         _told(done, at, voids=sum(compared.voids.values()))
 
 
-def _made(found: LiveStudy, what: Sweep, at: Path, workers: int) -> Done:
+def _made(
+    found: LiveStudy, what: Sweep, at: Path, workers: int, recorded: Collection[tuple[str, int]]
+) -> Done:
     """Make the runs that are missing."""
     from anabranch.viewed import make
 
@@ -82,7 +96,7 @@ def _made(found: LiveStudy, what: Sweep, at: Path, workers: int) -> Done:
     _announce(what, workers)
     with _console.progress(f"running {what.name}", unit="runs") as progress:
         try:
-            return make.make(at, found, what, workers=workers, progress=progress)
+            return make.make(at, found, what, workers=workers, progress=progress, recorded=recorded)
         except KeyboardInterrupt:
             _console.note(f"interrupted; finished runs are in {at}: repeat the command to go on")
             raise
@@ -95,8 +109,10 @@ def _check(found: LiveStudy, what: Sweep) -> None:
     from anabranch.study.sweep import afresh
 
     needed()
+    cases = {case.labels: case for case in found.cases()}
     for cell in what.cells:
-        viewers.check(found.viewer, afresh(cell.text())[0])
+        labels = tuple((key, str(text)) for key, text in cell.labels)
+        viewers.check(cases[labels].viewer, afresh(cell.text())[0])
 
 
 def _announce(what: Sweep, workers: int) -> None:
@@ -118,6 +134,7 @@ def _announce(what: Sweep, workers: int) -> None:
 def _write(docs: Path, name: str, found: LiveStudy, compared: Compared, at: Path) -> None:
     """Write the page of a study, and the report of each arm's first trial beside it."""
     from anabranch import _files, report
+    from anabranch.results.manifest import MANIFEST
     from anabranch.results.read import rows
     from anabranch.study.stored import open_run
     from anabranch.viewed.page import page
@@ -128,12 +145,13 @@ def _write(docs: Path, name: str, found: LiveStudy, compared: Compared, at: Path
     except OSError as error:
         raise _files.unwritable(what, docs, error) from None
     reports = {}
-    first = {row["arm"]: row for row in rows(at).iter_rows(named=True) if row["run"] == 0 and not row["void"]}
-    for place, arm in enumerate(found.arms):
-        if arm.name in first:
+    stored = rows(at).to_dicts() if (at / MANIFEST).exists() else []
+    for place, case in enumerate(found.cases()):
+        first = next((one for one in stored if case.owns(one) and one["run"] == 0 and not one["void"]), None)
+        if first is not None:
             file = f"{name}-{place + 1}.html"
-            report.write(docs / file, open_run(at, first[arm.name]["identity"]))
-            reports[arm.name] = file
+            report.write(docs / file, open_run(at, first["identity"]))
+            reports[case.name] = file
     _files.write(docs / f"{name}.md", page(name, found, compared, reports), what)
     _console.note(f"page: {docs / name}.md")
 

@@ -375,6 +375,9 @@ def run_live_study(
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder of results (default: results/NAME-live).")
     ] = None,
+    record: Annotated[
+        bool, typer.Option("--record", help="Add finished runs to the study's live.csv: they count as done.")
+    ] = False,
     docs: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Write a page, and the report of each arm's first trial, there."),
@@ -386,12 +389,12 @@ def run_live_study(
     What is compared stands in the study's live.toml: arms, run by turns and in real time. A run in which the
     emulator was late by more than 1 ms at the 99th percentile is void, and made again. It takes root, and
     what `anabranch doctor` says. Finished runs are kept: after an interrupt, repeat the command to go on.
-    For example:
+    Runs in the study's live.csv are not repeated. For example:
 
       anabranch study live HO20 --trials 1
       anabranch study live SD18 --workers 4 --docs docs/examples
     """
     from anabranch.cli import _live_study
 
-    how = _live_study.How(trials=trials, only=tuple(only or ()), workers=workers, out=out)
+    how = _live_study.How(trials=trials, only=tuple(only or ()), workers=workers, out=out, record=record)
     _live_study.live(name, how, runs=runs, docs=docs, as_json=as_json)

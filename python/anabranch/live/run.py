@@ -46,6 +46,7 @@ def run_live(
     film: Film | None = None,
     viewer: str | None = None,
     watch: Page | None = None,
+    stock_client: bool = False,
 ) -> Run:
     """Run a scenario that has been validated over real packets, which takes as long as it says.
 
@@ -71,6 +72,8 @@ def run_live(
         serves it, behind our endpoint or over the kernel's sockets.
     watch
         A page that shows the run while it runs, of [`page.served`][anabranch.live.page.served].
+    stock_client
+        Whether a kernel at the client's end keeps its own timeouts and retries.
 
     Returns
     -------
@@ -99,7 +102,7 @@ def run_live(
     written = nullcontext() if pcapng is None else _files.whole(Path(pcapng), "the capture")
     shown = _shown(watch, loaded, server=server, client=client, expected_s=expected_s)
     with written as capture, shown as show:
-        bed = open_bed(plan, announced=announced)
+        bed = open_bed(plan, announced=announced, stock_client=stock_client)
         live = _LiveRun(loaded=loaded, plan=plan, server=server, client=client, played=played)
         trace = live.trace(bed, capture, _follower(progress, expected_s), show)
     return finished(loaded, film, plan, _noted(plan, trace), run=run)

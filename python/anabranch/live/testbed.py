@@ -201,7 +201,11 @@ def needed() -> None:
 
 @contextmanager
 def open_bed(
-    plan: Mapping[str, Any], *, congestion: str | None = None, announced: Collection[str] = ()
+    plan: Mapping[str, Any],
+    *,
+    congestion: str | None = None,
+    announced: Collection[str] = (),
+    stock_client: bool = False,
 ) -> Iterator[Bed]:
     """Make the two namespaces of a plan, and take them away at the end, on a host that has what is needed.
 
@@ -214,6 +218,8 @@ def open_bed(
     announced
         Paths on which a kernel that is the server announces its address, and a kernel that is the client has
         no end point of its own.
+    stock_client
+        Whether the client's kernel keeps its own timeouts and retries.
 
     Raises
     ------
@@ -230,8 +236,15 @@ def open_bed(
             name = getattr(bed, end)
             netns.create(name)
             stack.callback(_remove, name)
-            _furnish(stack, bed, end, plan, congestion)
+            own = _stock(plan) if stock_client and end == "client" else plan
+            _furnish(stack, bed, end, own, congestion)
         yield bed
+
+
+def _stock(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a plan without its timeouts and retries."""
+    kept = {key: value for key, value in plan["transport"].items() if key not in ("rto_max_ns", "retries")}
+    return {**plan, "transport": kept}
 
 
 def _furnish(stack: ExitStack, bed: Bed, end: str, plan: Mapping[str, Any], congestion: str | None) -> None:

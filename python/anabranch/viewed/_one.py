@@ -30,12 +30,15 @@ class Task:
         Over real packets; else in the simulator.
     server, viewer
         Who serves, and which program plays, over real packets.
+    client
+        The timeouts of the client's kernel: as in the scenario, or its own.
     """
 
     job: Job
     live: bool
     server: Server
     viewer: str
+    client: str = "set"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +69,10 @@ def work(task: Task) -> Made:
         loaded, film = task.job.ready()
         if task.live:
             number = task.job.run
-            run = run_live(loaded, server=task.server, viewer=task.viewer, run=number, film=film)
+            stock = task.client == "stock"
+            run = run_live(
+                loaded, server=task.server, viewer=task.viewer, run=number, film=film, stock_client=stock
+            )
         else:
             run = run_loaded(loaded, run=task.job.run, film=film, may_stand=True)
     except (InputError, MissingError) as error:

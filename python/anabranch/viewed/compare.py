@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anabranch._intervals import half_width
+from anabranch.results.manifest import MANIFEST
 from anabranch.results.read import rows
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from anabranch.results.store import Row
-    from anabranch.viewed.read import LiveStudy
+    from anabranch.viewed.read import Case, LiveStudy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +140,9 @@ class Compared:
         ]
 
 
-def compare(folder: Path, found: LiveStudy, simulated: Sequence[Row]) -> Compared:
+def compare(
+    folder: Path, found: LiveStudy, simulated: Sequence[Row], recorded: Sequence[Row] = ()
+) -> Compared:
     """Compare the two worlds.
 
     Parameters
@@ -150,31 +153,35 @@ def compare(folder: Path, found: LiveStudy, simulated: Sequence[Row]) -> Compare
         What the study runs over real packets.
     simulated
         The rows of the same runs in the simulator.
+    recorded
+        The rows of runs over real packets that are not in the folder.
 
     Raises
     ------
     InputError
         When a file is damaged.
     """
-    live = rows(folder).to_dicts()
+    live = [*rows(folder).to_dicts(), *recorded] if (folder / MANIFEST).exists() else list(recorded)
     counting = [row for row in live if not row["void"]]
-    arms = [arm.name for arm in found.arms if any(row["arm"] == arm.name for row in counting)]
+    cases = [case for case in found.cases() if any(case.owns(row) for row in counting)]
 
-    def own(rows: Sequence[Row], arm: str) -> list[Row]:
-        return [row for row in rows if row["arm"] == arm]
+    def own(rows: Sequence[Row], case: Case) -> list[Row]:
+        return [row for row in rows if case.owns(row)]
 
     return Compared(
         differences=tuple(
-            one for arm in arms for one in _of(arm, own(counting, arm), own(simulated, arm), found.causes)
+            one
+            for case in cases
+            for one in _of(case, own(counting, case), own(simulated, case), found.causes)
         ),
-        trials={arm: len(own(counting, arm)) for arm in arms},
-        voids={arm: sum(row["voids"] for row in own(live, arm)) for arm in arms},
+        trials={case.name: len(own(counting, case)) for case in cases},
+        voids={case.name: sum(row["voids"] for row in own(live, case)) for case in cases},
         late_ms=max((row["late.p99_ms"] for row in counting), default=0.0),
     )
 
 
 def _of(
-    arm: str, live: Sequence[Row], simulated: Sequence[Row], causes: Mapping[str, str]
+    case: Case, live: Sequence[Row], simulated: Sequence[Row], causes: Mapping[str, str]
 ) -> Iterator[Difference]:
     """Yield the differences of an arm."""
     times = {name for row in (*live, *simulated) for name in row if name.startswith(_TIME_AT)}
@@ -187,8 +194,10 @@ def _of(
         metric = METRICS.get(name) or Metric(
             title=f"time at {_height(name)}p, %", within=_TIME.within, share=_TIME.share
         )
-        cause = causes.get(f"{arm}: {name}", causes.get(name, ""))
-        yield Difference(arm=arm, name=name, metric=metric, viewer=viewer, simulator=simulator, cause=cause)
+        cause = causes.get(f"{case.name}: {name}", causes.get(name, ""))
+        yield Difference(
+            arm=case.name, name=name, metric=metric, viewer=viewer, simulator=simulator, cause=cause
+        )
 
 
 def _height(name: str) -> int:

@@ -19,13 +19,13 @@ from anabranch.study import sweep as sweeps
 from anabranch.viewed._one import Made, Task
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
     from typing import Self
 
     from anabranch.results.store import Row
     from anabranch.study.sweep import Sweep
-    from anabranch.viewed.read import Arm, LiveStudy
+    from anabranch.viewed.read import Case, LiveStudy
 
 #: The emulator's own lateness at the 99th percentile above which a run does not count, milliseconds.
 LATE_MS = 1.0
@@ -63,6 +63,7 @@ def make(
     *,
     workers: int,
     progress: Callable[[float, float], None],
+    recorded: Collection[tuple[str, int]] = (),
 ) -> Done:
     """Make whatever runs over real packets are missing.
 
@@ -87,12 +88,16 @@ def make(
     # Real packets are of no build: whichever made some of the runs, another one goes on.
     tasks, planned = _tasks(found, what, live=True), sweeps.planned(what)
     manifest = sweeps.manifest(what, planned)
-    arms = {arm.name: arm for arm in found.arms}
+    cases = {case.labels: case for case in found.cases()}
     for cell in manifest["cells"]:
-        cell["code"] = _world(arms[cell["labels"]["arm"]], found)
+        cell["code"] = _world(cases[tuple(cell["labels"].items())])
     store = Store(folder, {**manifest, "code": ""})
     done = store.done()
-    left = [task for task in tasks if (task.job.name, task.job.identity) not in done]
+    left = [
+        task
+        for task in tasks
+        if (task.job.name, task.job.identity) not in done and (task.job.name, task.job.run) not in recorded
+    ]
     count, failed = len(tasks) - len(left), []
     progress(count, len(tasks))
     with store.writing() as journal, _Runners(workers) as runners:
@@ -141,22 +146,22 @@ def simulated(
 
 def _tasks(found: LiveStudy, what: Sweep, *, live: bool) -> list[Task]:
     """Return the runs by turns."""
-    arms = {arm.name: arm for arm in found.arms}
+    cases = {case.labels: case for case in found.cases()}
     planned = sweeps.planned(what)
     tasks = []
     for job in what.jobs(planned):
-        arm = arms[str(dict(job.cell.labels)["arm"])]
+        case = cases[tuple((key, str(value)) for key, value in job.cell.labels)]
         if live:
-            named = replace(job, identity=identity.of_run(job.hash, job.run, _world(arm, found)))
+            named = replace(job, identity=identity.of_run(job.hash, job.run, _world(case)))
         else:
             named = replace(job, keep=())
-        tasks.append(Task(job=named, live=live, server=arm.server, viewer=found.viewer))
+        tasks.append(Task(job=named, live=live, server=case.server, viewer=case.viewer, client=case.client))
     return tasks
 
 
-def _world(arm: Arm, found: LiveStudy) -> str:
+def _world(case: Case) -> str:
     """Return a text that replaces the build in the identity of a run over real packets."""
-    return f"{arm.server} {found.viewer}"
+    return f"{case.server} {case.viewer}" + (" stock" if case.client == "stock" else "")
 
 
 class _Runners:

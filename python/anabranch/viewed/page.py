@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from anabranch.viewed.compare import Compared, Difference
-    from anabranch.viewed.read import Arm, LiveStudy
+    from anabranch.viewed.read import Case, LiveStudy
 
 
 def page(name: str, found: LiveStudy, compared: Compared, reports: dict[str, str]) -> str:
@@ -42,35 +42,48 @@ def _head(name: str, found: LiveStudy, compared: Compared) -> Iterator[str]:
     yield f"{found.question}"
     yield ""
     yield f"This page is written by `anabranch study live {name} --docs docs/examples`."
+    viewers = dict.fromkeys(VIEWERS[case.viewer].title for case in found.cases())
     yield (
-        f"{VIEWERS[found.viewer].title} plays; the arms are run by turns, in real time. The emulator itself "
+        f"{' or '.join(viewers)} plays; the arms are run by turns, in real time. The emulator itself "
         f"was late by {compared.late_ms:.2f} ms at most, at the 99th percentile of a run; runs beyond "
         f"{LATE_MS:g} ms are void: {voids} {'was' if voids == 1 else 'were'}."
     )
 
 
 def _arms(found: LiveStudy, compared: Compared, reports: dict[str, str]) -> Iterator[str]:
-    """Yield a table with what viewers saw, an arm a column."""
-    arms = [arm for arm in found.arms if arm.name in compared.trials]
-    by_name = {one.name: one.metric.title for one in compared.differences}
+    """Yield a table with what viewers saw, an arm a column; one for each world if there are worlds."""
+    cases = [case for case in found.cases() if case.name in compared.trials]
     yield ""
     yield "## What the viewer saw"
+    if not found.worlds:
+        yield from _table(cases, compared, reports)
+    for row in dict.fromkeys(case.row for case in cases if case.in_world):
+        yield ""
+        yield f"### {row}"
+        yield from _table([case for case in cases if case.row == row], compared, reports)
+
+
+def _table(cases: Sequence[Case], compared: Compared, reports: dict[str, str]) -> Iterator[str]:
+    """Yield a table with what viewers saw, a case a column."""
+    by_name = {
+        one.name: one.metric.title for one in compared.differences if one.arm in {c.name for c in cases}
+    }
     yield ""
-    yield "| | " + " | ".join(arm.name for arm in arms) + " |"
-    yield "|---|" + "--:|" * len(arms)
-    yield "| scenario, who serves | " + " | ".join(_served(arm) for arm in arms) + " |"
-    yield "| trials | " + " | ".join(str(compared.trials[arm.name]) for arm in arms) + " |"
+    yield "| | " + " | ".join(case.arm for case in cases) + " |"
+    yield "|---|" + "--:|" * len(cases)
+    yield "| scenario, who serves | " + " | ".join(_served(case) for case in cases) + " |"
+    yield "| trials | " + " | ".join(str(compared.trials[case.name]) for case in cases) + " |"
     for name, title in by_name.items():
-        cells = [_mean(_viewer(compared, arm.name, name)) for arm in arms]
-        yield f"| {title} | " + " | ".join(cells) + " |"
+        values = [_mean(_viewer(compared, case.name, name)) for case in cases]
+        yield f"| {title} | " + " | ".join(values) + " |"
     if reports:
-        links = [f"[report]({reports[arm.name]})" if arm.name in reports else "" for arm in arms]
+        links = [f"[report]({reports[case.name]})" if case.name in reports else "" for case in cases]
         yield "| its first trial | " + " | ".join(links) + " |"
 
 
-def _served(arm: Arm) -> str:
+def _served(case: Case) -> str:
     """Return what an arm runs, and who serves."""
-    return f"`{arm.row}`, {'our endpoint' if arm.server == 'gateway' else 'the kernel'}"
+    return f"`{case.row}`, {'our endpoint' if case.server == 'gateway' else 'the kernel'}"
 
 
 def _viewer(compared: Compared, arm: str, name: str) -> Sequence[float]:

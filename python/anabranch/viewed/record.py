@@ -1,0 +1,121 @@
+"""The runs over real packets that are kept with a study: `live.csv` beside its `live.toml`."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import TYPE_CHECKING, Any
+
+from anabranch import _files
+from anabranch.errors import Fault, InputError
+from anabranch.results.manifest import MANIFEST
+from anabranch.results.read import rows
+from anabranch.scenario import shipped
+from anabranch.viewed.compare import METRICS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from anabranch.results.store import Row
+    from anabranch.study.sweep import Sweep
+    from anabranch.viewed.read import LiveStudy
+
+#: The file.
+FILE = "live.csv"
+#: The columns that say which run it is: scenario, arm, number, and the hash of scenario and settings.
+_WHICH = ("row", "arm", "run", "cell")
+#: The emulator's lateness, and how many attempts it made void.
+_LATE = ("late.p99_ms", "late.max_ms", "voids")
+_TEXTS = ("row", "arm", "cell")
+_WHOLE = ("run", "voids")
+
+
+def read(folder: Path, what: Sweep) -> list[Row]:
+    """Return the recorded runs of the cells of a study as it stands; none if there is no file.
+
+    Parameters
+    ----------
+    folder
+        The study's.
+    what
+        Its cells. Runs of other scenarios or settings are left out.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or a value is no number.
+    """
+    path = folder / FILE
+    if not path.exists():
+        return []
+    cells = {cell.name for cell in what.cells}
+    with path.open(encoding="utf-8", newline="") as file:
+        found = [_parsed(one, path, line) for line, one in enumerate(csv.DictReader(file), start=2)]
+    return [one for one in found if one["cell"] in cells and one["run"] < what.trials]
+
+
+def _parsed(one: Mapping[str, str | None], path: Path, line: int) -> Row:
+    """Return a line's values; an empty one is None."""
+    row: dict[str, Any] = {"void": False}
+    for key, text in one.items():
+        try:
+            row[key] = _value(key, text)
+        except ValueError:
+            message = f"no number: `{text}`"
+            raise InputError(
+                [Fault(message=message, where=shipped.display(path), line=line, key=key)]
+            ) from None
+    return row
+
+
+def _value(key: str, text: str | None) -> str | float | None:
+    """Return a value of a column."""
+    if not text:
+        return None
+    if key in _TEXTS:
+        return text
+    return int(text) if key in _WHOLE else float(text)
+
+
+def missing(recorded: Iterable[Row], at: Path) -> list[Row]:
+    """Return the recorded runs that are not in a folder of results."""
+    if not (at / MANIFEST).exists():
+        return list(recorded)
+    there = {(row["cell"], row["run"]) for row in rows(at).iter_rows(named=True)}
+    return [row for row in recorded if (row["cell"], row["run"]) not in there]
+
+
+def write(folder: Path, found: LiveStudy, what: Sweep, at: Path) -> int:
+    """Write the recorded runs and those of a folder of results that count; return how many there are.
+
+    Parameters
+    ----------
+    folder, found, what
+        The study, what it runs over real packets, and its cells.
+    at
+        The folder of results.
+
+    Raises
+    ------
+    MissingError
+        If the file cannot be written.
+    """
+    stored = rows(at).to_dicts() if (at / MANIFEST).exists() else []
+    kept = [*missing(read(folder, what), at), *(row for row in stored if not row["void"])]
+    order = {case.labels: place for place, case in enumerate(found.cases())}
+    place = {cell.name: order[tuple((key, str(text)) for key, text in cell.labels)] for cell in what.cells}
+    kept.sort(key=lambda row: (place[row["cell"]], row["run"]))
+    extra = {key for row in kept for key in row if key.startswith(("bytes_", "time_at."))}
+    columns = (*_WHICH, *METRICS, *sorted(extra), *_LATE)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({key: _short(row.get(key)) for key in columns} for row in kept)
+    _files.write(folder / FILE, text.getvalue(), "the recorded runs")
+    return len(kept)
+
+
+def _short(value: object) -> object:
+    """Return a value with at most four decimals."""
+    return f"{value:.4f}".rstrip("0").rstrip(".") if isinstance(value, float) else value
