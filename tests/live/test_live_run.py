@@ -47,7 +47,7 @@ def test_subflows_are_told_whoever_serves(server):
 
 def test_what_a_run_says_of_itself_is_documented():
     page = Path(__file__).parents[2].joinpath("docs/reference/trace.md").read_text(encoding="utf-8")
-    told = page.partition("## What a run says of itself\n")[2].partition("\n## ")[0]
+    told = page.partition("## Summary of a run\n")[2].partition("\n## ")[0]
     summary = run_live(load(GIVEN)).summary
     names = [*summary, *summary["lateness"], *summary["ends"]]
     assert [name for name in names if f"`{name}`" not in told] == []
