@@ -11,6 +11,7 @@ from anabranch.errors import Fault, InputError
 from anabranch.results.manifest import MANIFEST
 from anabranch.results.read import rows
 from anabranch.scenario import shipped
+from anabranch.viewed import lines
 from anabranch.viewed.compare import METRICS
 
 if TYPE_CHECKING:
@@ -89,6 +90,8 @@ def missing(recorded: Iterable[Row], at: Path) -> list[Row]:
 def write(folder: Path, found: LiveStudy, what: Sweep, at: Path) -> int:
     """Write the recorded runs and those of a folder of results that count; return how many there are.
 
+    The time lines of each case's first trial are written too.
+
     Parameters
     ----------
     folder, found, what
@@ -113,6 +116,7 @@ def write(folder: Path, found: LiveStudy, what: Sweep, at: Path) -> int:
     writer.writeheader()
     writer.writerows({key: _short(row.get(key)) for key in columns} for row in kept)
     _files.write(folder / FILE, text.getvalue(), "the recorded runs")
+    lines.write(folder, found.cases(), at)
     return len(kept)
 
 
