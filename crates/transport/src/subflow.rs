@@ -16,6 +16,7 @@ pub(crate) mod final_mapping;
 mod handshake;
 mod header;
 mod incoming;
+mod intent;
 mod loss;
 mod loss_interval;
 mod mapping;

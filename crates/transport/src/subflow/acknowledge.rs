@@ -7,7 +7,8 @@ use anabranch_units::{Duration, Instant};
 use anabranch_wire::{Flags, SackBlock, Segment};
 
 use super::Subflow;
-use super::recovery::{AckFlags, Repair};
+use super::loss::Verdict;
+use super::recovery::{AckFlags, Answer, Repair};
 use super::rto::Pending;
 use crate::config::HostModel;
 use crate::congestion::{AckSample, CongestionState, SiblingView};
@@ -30,6 +31,7 @@ struct Progress {
     acked_bytes: u64,
     rtt: Option<Duration>,
     maybe_delayed: bool,
+    verdict: Verdict,
 }
 
 impl Subflow {
@@ -155,7 +157,6 @@ impl Subflow {
             0 => prior.una,
             _ => self.board.highest_sacked_start,
         };
-        self.send.newly_lost = 0;
         // Blocks that were not agreed on say nothing (`tcp_parse_options`).
         if !PLAIN && !segment.sack.is_empty() && self.agreed.sack_permitted {
             let span = (prior.una, ack);
@@ -171,8 +172,8 @@ impl Subflow {
             self.settle_duplicates(removed, &mut flags);
         }
         let rtt = self.take_rtt::<PLAIN>(host, now, &flags, &samples);
-        let repair = if PLAIN {
-            Repair::None
+        let answer = if PLAIN {
+            Answer::default()
         } else {
             flags.set_timer |=
                 !flags.una_advanced && rtt.is_some() && self.answers_before_head(&samples);
@@ -185,9 +186,10 @@ impl Subflow {
             acked_bytes,
             rtt,
             maybe_delayed,
+            verdict: answer.verdict,
         };
         self.size_window(host, now, &progress, &flags, siblings);
-        self.after_ack(host, now, &flags, repair);
+        self.after_ack(host, now, &flags, answer);
         if !PLAIN {
             self.note_full_window(host, now);
         }
@@ -272,7 +274,7 @@ impl Subflow {
         prior: &Prior,
         flags: &mut AckFlags,
         echo: Option<u32>,
-    ) -> Repair {
+    ) -> Answer {
         if flags.dsack && !flags.probe_duplicated {
             self.rack.on_dsack(self.rate.delivered, self.rate.prior_delivered());
         }
@@ -286,9 +288,11 @@ impl Subflow {
         let calm = flags.una_advanced && !flags.data_sacked && !flags.dsack && !flags.echo;
         let open = self.ca_state == CongestionState::Open;
         if calm && open && self.board.sacked_out == 0 {
-            Repair::None
+            Answer::default()
         } else if flags.una_advanced && self.board.front().is_some_and(|head| head.sacked) {
-            self.suspect_reneging(host, now, flags)
+            self.suspect_reneging(host, now);
+            flags.set_timer = false;
+            Answer::default()
         } else {
             self.answer_ack(now, flags, echo)
         }
@@ -353,10 +357,9 @@ impl Subflow {
         flags: &AckFlags,
         siblings: &mut [SiblingView],
     ) {
-        let newly_lost = self.send.newly_lost;
         let reducing = self.reducing() && !self.controller.owns_recovery();
         if reducing {
-            self.reduce(progress.delivered, newly_lost, flags);
+            self.reduce(progress.delivered, progress.verdict, flags);
         }
         if self.recovery.reneged {
             self.rate.discard();
@@ -372,7 +375,7 @@ impl Subflow {
             tick: host.timer_tick,
             acked: progress.delivered,
             acked_bytes: progress.acked_bytes,
-            newly_lost,
+            newly_lost: progress.verdict.lost,
             delivered: self.rate.delivered,
             delivered_ce: self.totals.delivered_ce,
             echo: flags.echo,
@@ -455,7 +458,7 @@ impl Subflow {
 
     /// Timers and repair after an acknowledgement (`tcp_xmit_recovery`).
     #[inline(always)]
-    fn after_ack(&mut self, host: &HostModel, now: Instant, flags: &AckFlags, repair: Repair) {
+    fn after_ack(&mut self, host: &HostModel, now: Instant, flags: &AckFlags, answer: Answer) {
         if flags.set_timer {
             if flags.una_advanced && self.board.is_empty() {
                 self.rearm_timeout(host, now);
@@ -463,11 +466,11 @@ impl Subflow {
                 self.set_timer(host, now);
             }
         }
-        self.arm_reordering_timer(host, now);
-        match repair {
+        self.arm_reordering_timer(host, now, answer.verdict.wait);
+        match answer.repair {
             Repair::None => {}
-            Repair::Lost => self.send.retransmit = true,
-            Repair::New => self.send.retransmit = false,
+            Repair::Lost => self.send.intent.set_repairs(true),
+            Repair::New => self.send.intent.set_repairs(false),
         }
     }
 }

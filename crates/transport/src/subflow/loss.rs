@@ -19,6 +19,29 @@ const WINDOW_KEPT_RECOVERIES: u32 = 16;
 /// The least reordering window of RACK's first draft.
 const DRAFT_WINDOW_MIN: Duration = Duration::from_millis(1);
 
+/// The result of a search for losses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    /// Segments marked lost.
+    pub(crate) lost: u32,
+    /// A retransmission is among them (`FLAG_LOST_RETRANS`).
+    pub(crate) lost_retransmission: bool,
+    /// The timeout of the reordering timer, which waits for the segments that may still be only late: zero if there
+    /// are none, `None` if no search by time took place.
+    pub(crate) wait: Option<Duration>,
+}
+
+impl Verdict {
+    /// Adds the result of a later search within the same acknowledgement.
+    pub(super) fn and(self, later: Self) -> Self {
+        Self {
+            lost: self.lost + later.lost,
+            lost_retransmission: self.lost_retransmission | later.lost_retransmission,
+            wait: later.wait.or(self.wait),
+        }
+    }
+}
+
 /// RACK's state.
 #[derive(Debug, Default)]
 pub(crate) struct Rack {
@@ -108,21 +131,25 @@ impl Subflow {
     /// Marks what has as many reported segments above it as mean loss (`tcp_update_scoreboard`,
     /// `tcp_mark_head_lost`). Reordering makes the kernel ask for more of them, up to 300; here it ends
     /// the count, and time decides.
-    fn count_reports(&mut self, now: Instant) {
-        let Some(below) = self.board.sacked_out.checked_sub(DUPLICATE_THRESHOLD) else { return };
+    fn count_reports(&mut self, now: Instant) -> Verdict {
+        let mut verdict = Verdict::default();
+        let Some(below) = self.board.sacked_out.checked_sub(DUPLICATE_THRESHOLD) else {
+            return verdict;
+        };
         let mut reported = 0;
         for number in self.board.numbers() {
-            let Some(sent) = self.board.get(number) else { return };
+            let Some(sent) = self.board.get(number) else { break };
             if sent.sacked {
                 reported += 1;
                 if reported > below {
-                    return;
+                    break;
                 }
             } else if !sent.lost {
                 self.mark_lost(now, number);
-                self.send.newly_lost += 1;
+                verdict.lost += 1;
             }
         }
+        verdict
     }
 
     /// `tcp_rack_reo_wnd`.
@@ -165,25 +192,26 @@ impl Subflow {
         self.send.admits_again(sent.start).then_some(number)
     }
 
-    /// `tcp_identify_packet_loss`, `tcp_rack_mark_lost`; arms the reordering timer through `send.reorder_wait`.
-    pub(crate) fn detect_losses(&mut self, now: Instant, flags: &mut AckFlags) {
+    /// Marks the segments that are lost (`tcp_identify_packet_loss`, `tcp_rack_mark_lost`).
+    pub(crate) fn detect_losses(&mut self, now: Instant, una_advanced: bool) -> Verdict {
         if !self.agreed.sack_permitted {
-            self.detect_loss_of_oldest(now, flags);
-            return;
+            return self.detect_loss_of_oldest(now, una_advanced);
         }
         let detection = self.stack.loss_detection;
         if detection == LossDetection::Count {
             return self.count_reports(now);
         }
-        self.detect_by_time(now, detection, flags);
+        let verdict = self.detect_by_time(now, detection);
         if detection == LossDetection::RackDraft && !self.rack.reordering_seen {
-            self.count_reports(now);
+            return verdict.and(self.count_reports(now));
         }
+        verdict
     }
 
-    fn detect_by_time(&mut self, now: Instant, detection: LossDetection, flags: &mut AckFlags) {
+    fn detect_by_time(&mut self, now: Instant, detection: LossDetection) -> Verdict {
+        let mut verdict = Verdict::default();
         if !self.rack.advanced {
-            return;
+            return verdict;
         }
         self.rack.advanced = false;
         let window = match detection {
@@ -199,9 +227,9 @@ impl Subflow {
             };
             match self.rack.time_left(now, sent, window) {
                 None => {
-                    flags.lost_retransmission |= sent.retransmitted;
+                    verdict.lost_retransmission |= sent.retransmitted;
                     self.mark_lost(now, number);
-                    self.send.newly_lost += 1;
+                    verdict.lost += 1;
                 }
                 Some(left) => {
                     wait = wait.max(left);
@@ -211,13 +239,18 @@ impl Subflow {
         }
         self.board.restore(skipped);
         let armed = !wait.is_zero();
-        self.send.reorder_wait = if armed { wait + self.stack.timeout_min } else { Duration::ZERO };
+        verdict.wait = Some(if armed { wait + self.stack.timeout_min } else { Duration::ZERO });
+        verdict
     }
 
-    /// Arms the reordering timer if the last search for losses left segments undecided.
-    pub(crate) fn arm_reordering_timer(&mut self, host: &HostModel, now: Instant) {
-        let wait = std::mem::take(&mut self.send.reorder_wait);
-        if !wait.is_zero() {
+    /// Arms the reordering timer if a search for losses left segments undecided.
+    pub(crate) fn arm_reordering_timer(
+        &mut self,
+        host: &HostModel,
+        now: Instant,
+        wait: Option<Duration>,
+    ) {
+        if let Some(wait) = wait.filter(|wait| !wait.is_zero()) {
             self.timer.arm(host, now, Pending::Reordering, wait.min(self.rtt.rto()));
         }
     }
@@ -226,20 +259,20 @@ impl Subflow {
     pub(crate) fn on_reordering_timeout(&mut self, host: &HostModel, now: Instant) {
         let before = self.board.in_flight();
         self.rack.advanced = true;
-        self.detect_losses(now, &mut AckFlags::default());
+        let verdict = self.detect_losses(now, false);
         if before != self.board.in_flight() {
             if self.ca_state != CongestionState::Recovery {
                 self.enter_recovery(now, false);
                 if !self.controller.owns_recovery() {
-                    self.reduce(1, 0, &AckFlags::default());
+                    self.reduce(1, Verdict::default(), &AckFlags::default());
                 }
             }
-            self.send.retransmit = true;
+            self.send.intent.set_repairs(true);
         }
         if self.timer.pending() == Some(Pending::Reordering) {
             self.rearm_timeout(host, now);
         }
-        self.arm_reordering_timer(host, now);
+        self.arm_reordering_timer(host, now, verdict.wait);
     }
 }
 
@@ -406,7 +439,7 @@ mod tests {
             for number in reported {
                 subflow.board.mark_sacked(*number);
             }
-            subflow.detect_losses(at(1), &mut AckFlags::default());
+            subflow.detect_losses(at(1), false);
             (0..8).filter(|n| subflow.board.get(*n).is_some_and(|s| s.lost)).collect::<Vec<_>>()
         };
         assert_eq!(lost(&[1, 2], false), []);

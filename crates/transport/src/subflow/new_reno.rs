@@ -6,7 +6,7 @@
 use anabranch_units::Instant;
 
 use super::Subflow;
-use super::loss::DUPLICATE_THRESHOLD;
+use super::loss::{DUPLICATE_THRESHOLD, Verdict};
 use super::recovery::AckFlags;
 use crate::congestion::CongestionState;
 
@@ -56,20 +56,21 @@ impl Subflow {
     }
 
     /// `tcp_newreno_mark_lost`.
-    pub(super) fn detect_loss_of_oldest(&mut self, now: Instant, flags: &AckFlags) {
+    pub(super) fn detect_loss_of_oldest(&mut self, now: Instant, una_advanced: bool) -> Verdict {
         let lost = match self.ca_state {
-            CongestionState::Recovery => flags.una_advanced,
+            CongestionState::Recovery => una_advanced,
             CongestionState::Loss => false,
             _ => self.board.sacked_out >= DUPLICATE_THRESHOLD,
         };
         let oldest = self.board.numbers().start;
-        if lost && self.board.front().is_some_and(|sent| !sent.lost) {
-            // The count must leave room for it, beside what is lost already.
-            let most = self.board.packets_out() - self.board.lost_out - 1;
-            self.board.sacked_out = self.board.sacked_out.min(most);
-            self.mark_lost(now, oldest);
-            self.send.newly_lost += 1;
+        if !lost || self.board.front().is_none_or(|sent| sent.lost) {
+            return Verdict::default();
         }
+        // The count must leave room for it, beside what is lost already.
+        let most = self.board.packets_out() - self.board.lost_out - 1;
+        self.board.sacked_out = self.board.sacked_out.min(most);
+        self.mark_lost(now, oldest);
+        Verdict { lost: 1, ..Verdict::default() }
     }
 
     /// Everything up to the end of the recovery is acknowledged, and nothing beyond: duplicates of
@@ -103,7 +104,6 @@ mod tests {
         retransmission_acked: false,
         dsack: false,
         probe_duplicated: false,
-        lost_retransmission: false,
         set_timer: false,
         not_duplicate: false,
         echo: false,
@@ -184,9 +184,8 @@ mod tests {
             for _ in 0..counted {
                 subflow.count_duplicate(&DUPLICATE);
             }
-            let flags = AckFlags { una_advanced: advanced, ..AckFlags::default() };
-            subflow.detect_losses(at(50), &mut flags.clone());
-            assert_eq!(subflow.send.newly_lost, subflow.board.lost_out);
+            let verdict = subflow.detect_losses(at(50), advanced);
+            assert_eq!(verdict.lost, subflow.board.lost_out);
             subflow.board.lost_out
         };
         assert_eq!(lost(CongestionState::Disorder, 2, true), 0);
@@ -197,21 +196,19 @@ mod tests {
         // Once; and of one segment no duplicate can tell.
         let mut subflow = five();
         subflow.ca_state = CongestionState::Recovery;
-        let mut flags = AckFlags { una_advanced: true, ..AckFlags::default() };
-        subflow.detect_losses(at(50), &mut flags);
-        subflow.detect_losses(at(50), &mut flags);
-        assert_eq!((subflow.board.lost_out, subflow.send.newly_lost), (1, 1));
+        let both = [0, 1].map(|_| subflow.detect_losses(at(50), true).lost);
+        assert_eq!((subflow.board.lost_out, both), (1, [1, 0]));
         let mut subflow = five();
         subflow.ca_state = CongestionState::Recovery;
         subflow.board.sacked_out = 5;
-        subflow.detect_losses(at(50), &mut flags);
+        subflow.detect_losses(at(50), true);
         assert_eq!((subflow.board.sacked_out, subflow.board.lost_out), (4, 1));
         // Nor for what was lost before: sacked_out + lost_out <= packets_out.
         let mut subflow = five();
         subflow.ca_state = CongestionState::Recovery;
         subflow.board.mark_lost(3);
         subflow.board.sacked_out = 4;
-        subflow.detect_losses(at(50), &mut flags);
+        subflow.detect_losses(at(50), true);
         assert_eq!((subflow.board.sacked_out, subflow.board.lost_out), (3, 2));
     }
 

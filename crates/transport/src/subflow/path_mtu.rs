@@ -60,7 +60,7 @@ impl Subflow {
             self.recovery.frto = false;
             self.set_state(now, CongestionState::Loss);
         }
-        self.send.retransmit = true;
+        self.send.intent.set_repairs(true);
     }
 }
 

@@ -32,7 +32,7 @@ impl Subflow {
             | self.receive.reports.may_owe()
             | self.may_owe_first()
             | self.send.is_urged()
-            | self.send.retransmit
+            | self.send.intent.repairs()
             | self.final_mapping.is_some()
     }
 

@@ -5,9 +5,10 @@ mod window;
 
 use std::collections::VecDeque;
 
-use anabranch_units::{Duration, Instant};
+use anabranch_units::Instant;
 use bytes::{Bytes, BytesMut};
 
+use super::intent::Intent;
 use super::scoreboard::BurstMapping;
 use crate::config::Config;
 use crate::congestion::INITIAL_WINDOW;
@@ -67,17 +68,8 @@ pub(crate) struct Sender {
     whole_mappings: bool,
     /// More of what is handed over at once follows.
     goes_on: bool,
-    /// Retransmit the head whatever the window says: the timer has fired.
-    pub(crate) force_retransmit: bool,
-    /// A tail loss probe is due.
-    pub(crate) probe: bool,
-    /// A window that has room for less than a segment is to be used: waiting was in vain.
-    pub(super) fill_window: bool,
-    /// Retransmit lost segments as the window allows.
-    pub(crate) retransmit: bool,
-    /// The time that the reordering timer is to have; zero where it is not to be armed.
-    pub(crate) reorder_wait: Duration,
-    pub(crate) newly_lost: u32,
+    /// What goes out next.
+    pub(super) intent: Intent,
     pub(super) cwnd_limited: bool,
     pub(super) max_packets_out: u32,
     pub(super) usage_seq: u64,
@@ -129,12 +121,7 @@ impl Sender {
             multipath_mappings: false,
             whole_mappings: config.stack.whole_mappings,
             goes_on: false,
-            force_retransmit: false,
-            probe: false,
-            fill_window: false,
-            retransmit: false,
-            reorder_wait: Duration::ZERO,
-            newly_lost: 0,
+            intent: Intent::New,
             cwnd_limited: false,
             max_packets_out: 0,
             usage_seq: 0,
@@ -429,7 +416,7 @@ impl Sender {
 
     /// Something waits for room in the congestion window.
     pub(crate) fn has_work(&self) -> bool {
-        (self.queued > 0 && !self.must_wait_for_more()) || self.retransmit || self.fin_due()
+        (self.queued > 0 && !self.must_wait_for_more()) || self.intent.repairs() || self.fin_due()
     }
 }
 

@@ -6,6 +6,7 @@ use std::num::NonZeroU32;
 use anabranch_units::{Duration, Instant};
 
 use super::Subflow;
+use super::loss::Verdict;
 use super::rtt::timestamp_clock;
 use crate::congestion::{CongestionEvent, CongestionKind, CongestionState, Window, WindowChange};
 use crate::profile::{OutageRule, Reduction};
@@ -44,14 +45,28 @@ pub(crate) struct Recovery {
     pub(crate) probe_retransmitted: bool,
 }
 
-/// What to send after an acknowledgement was judged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What to send in reaction to an acknowledgement.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Repair {
+    #[default]
     None,
     /// Retransmit what is lost.
     Lost,
     /// F-RTO step 2b: new data first.
     New,
+}
+
+/// The reaction to an acknowledgement.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub(super) verdict: Verdict,
+    pub(super) repair: Repair,
+}
+
+impl From<Repair> for Answer {
+    fn from(repair: Repair) -> Self {
+        Self { repair, verdict: Verdict::default() }
+    }
 }
 
 /// What an acknowledgement was found to contain (Linux's `FLAG_*`).
@@ -65,7 +80,6 @@ pub(crate) struct AckFlags {
     pub(crate) dsack: bool,
     /// It reports a duplicate of the tail loss probe (`FLAG_DSACK_TLP`).
     pub(crate) probe_duplicated: bool,
-    pub(crate) lost_retransmission: bool,
     pub(crate) set_timer: bool,
     /// The acknowledgement carried data or changed the window: not a duplicate.
     pub(crate) not_duplicate: bool,
@@ -198,7 +212,7 @@ impl Subflow {
     }
 
     /// `tcp_cwnd_reduction`: one acknowledgement's share of the reduction.
-    pub(crate) fn reduce(&mut self, delivered: u32, newly_lost: u32, flags: &AckFlags) {
+    pub(crate) fn reduce(&mut self, delivered: u32, verdict: Verdict, flags: &AckFlags) {
         if delivered == 0 || self.recovery.prior_cwnd == 0 {
             return;
         }
@@ -220,12 +234,12 @@ impl Subflow {
                 .max(i64::from(delivered));
             let room = match self.stack.reduction {
                 Reduction::ProportionalRepaired
-                    if flags.retransmission_acked && !flags.lost_retransmission =>
+                    if flags.retransmission_acked && !verdict.lost_retransmission =>
                 {
                     owed + 1
                 }
                 Reduction::ProportionalRepaired => i64::from(delivered),
-                _ => owed + i64::from(flags.una_advanced && newly_lost == 0),
+                _ => owed + i64::from(flags.una_advanced && verdict.lost == 0),
             };
             room.min(delta)
         };
@@ -319,12 +333,12 @@ impl Subflow {
     }
 
     /// `tcp_fastretrans_alert`: answers an acknowledgement that is not plainly good.
-    pub(crate) fn answer_ack(
+    pub(super) fn answer_ack(
         &mut self,
         now: Instant,
-        flags: &mut AckFlags,
+        flags: &AckFlags,
         echo: Option<u32>,
-    ) -> Repair {
+    ) -> Answer {
         if self.ca_state != CongestionState::Open && self.send.una() >= self.recovery.high_seq {
             match self.ca_state {
                 CongestionState::Cwr if self.send.una() != self.recovery.high_seq => {
@@ -334,7 +348,7 @@ impl Subflow {
                 CongestionState::Recovery => {
                     self.forget_duplicates();
                     if !self.finish_recovery(now, echo) {
-                        return Repair::None;
+                        return Answer::default();
                     }
                     self.end_reduction(now);
                 }
@@ -345,28 +359,24 @@ impl Subflow {
             CongestionState::Recovery => self.answer_in_recovery(now, flags, echo),
             CongestionState::Loss => {
                 let repair = self.answer_in_loss(now, flags, echo);
-                self.detect_losses(now, flags);
-                if self.ca_state != CongestionState::Open && !flags.lost_retransmission {
-                    return repair;
+                let verdict = self.detect_losses(now, flags.una_advanced);
+                if self.ca_state != CongestionState::Open && !verdict.lost_retransmission {
+                    return Answer { verdict, repair };
                 }
                 // The window was undone, or retransmissions were lost again.
-                self.answer_open(now, flags)
+                let later = self.answer_open(now, flags);
+                Answer { verdict: verdict.and(later.verdict), ..later }
             }
             _ => self.answer_open(now, flags),
         }
     }
 
-    fn answer_in_recovery(
-        &mut self,
-        now: Instant,
-        flags: &mut AckFlags,
-        echo: Option<u32>,
-    ) -> Repair {
+    fn answer_in_recovery(&mut self, now: Instant, flags: &AckFlags, echo: Option<u32>) -> Answer {
         self.count_duplicate(flags);
         // A partial acknowledgement may show that the reduction was spurious (`tcp_try_undo_partial`).
         if flags.una_advanced && self.recovery.original_answered(echo) {
             if self.board.retrans_out > 0 {
-                return Repair::Lost;
+                return Repair::Lost.into();
             }
             self.recovery.retrans_stamp = None;
             self.undo(now, true);
@@ -379,19 +389,19 @@ impl Subflow {
             self.answer_echo(now, flags);
             self.try_open(now);
         }
-        self.detect_losses(now, flags);
+        let verdict = self.detect_losses(now, flags.una_advanced);
         if self.ca_state != CongestionState::Recovery {
             if self.board.lost_out == 0 {
                 self.try_open(now);
-                return Repair::None;
+                return Answer { verdict, repair: Repair::None };
             }
             self.enter_recovery(now, flags.echo);
         }
-        Repair::Lost
+        Answer { verdict, repair: Repair::Lost }
     }
 
     /// `tcp_process_loss`: after a timeout, with F-RTO (RFC 5682).
-    fn answer_in_loss(&mut self, now: Instant, flags: &mut AckFlags, echo: Option<u32>) -> Repair {
+    fn answer_in_loss(&mut self, now: Instant, flags: &AckFlags, echo: Option<u32>) -> Repair {
         let recovered = self.send.una() >= self.recovery.high_seq;
         if self.follows_outage(flags) {
             self.recovery.frto = false;
@@ -450,7 +460,7 @@ impl Subflow {
         self.try_open(now);
     }
 
-    fn answer_open(&mut self, now: Instant, flags: &mut AckFlags) -> Repair {
+    fn answer_open(&mut self, now: Instant, flags: &AckFlags) -> Answer {
         if flags.una_advanced {
             self.forget_duplicates();
         }
@@ -459,14 +469,14 @@ impl Subflow {
             self.undo(now, false);
             self.rack.on_undo();
         }
-        self.detect_losses(now, flags);
+        let verdict = self.detect_losses(now, flags.una_advanced);
         if self.board.lost_out == 0 {
             self.answer_echo(now, flags);
             self.try_open(now);
-            return Repair::None;
+            return Answer { verdict, repair: Repair::None };
         }
         self.enter_recovery(now, flags.echo);
-        Repair::Lost
+        Answer { verdict, repair: Repair::Lost }
     }
 
     /// PRR is sizing the window.

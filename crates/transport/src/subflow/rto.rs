@@ -4,7 +4,7 @@
 use anabranch_units::{Duration, Instant};
 
 use super::Subflow;
-use super::recovery::{AckFlags, Repair};
+use super::intent::Urgent;
 use super::rtt::timestamp_clock;
 use super::rtt::{RTO_INITIAL, RTO_MIN};
 use crate::config::{Config, HostModel, RTO_MAX_DEFAULT};
@@ -263,7 +263,7 @@ impl Subflow {
     fn on_window_probe(&mut self, host: &HostModel, now: Instant) {
         self.timer.clear();
         if self.send.window_end > self.send.next {
-            self.send.fill_window = true;
+            self.send.intent.urge(Urgent::SmallWindow);
             return;
         }
         self.rtt.back_off();
@@ -305,7 +305,7 @@ impl Subflow {
         self.totals.timeouts += 1;
         self.recovery.on_timeout(now);
         self.rtt.back_off();
-        self.send.force_retransmit = true;
+        self.send.intent.urge(Urgent::Head);
         self.timer.arm(host, now, Pending::Timeout, self.rtt.rto());
     }
 
@@ -313,16 +313,9 @@ impl Subflow {
     /// if it had kept that: soon it is taken for lost, unless more is acknowledged first
     /// (`tcp_check_sack_reneging`; RFC 2018 section 8).
     #[cold]
-    pub(super) fn suspect_reneging(
-        &mut self,
-        host: &HostModel,
-        now: Instant,
-        flags: &mut AckFlags,
-    ) -> Repair {
+    pub(super) fn suspect_reneging(&mut self, host: &HostModel, now: Instant) {
         let delay = self.rtt.srtt().map_or(RENEGING_MIN, |srtt| (srtt / 2).max(RENEGING_MIN));
         self.timer.arm(host, now, Pending::Timeout, delay);
-        flags.set_timer = false;
-        Repair::None
     }
 
     /// `tcp_timeout_mark_lost`, `tcp_enter_loss`.
@@ -373,7 +366,7 @@ impl Subflow {
     /// Tail loss probe (`tcp_send_loss_probe`, RFC 8985 section 7.3).
     fn on_probe_timeout(&mut self, host: &HostModel, now: Instant) {
         if self.recovery.probe_high.is_none() && !self.board.is_empty() {
-            self.send.probe = true;
+            self.send.intent.urge(Urgent::Probe);
             self.recovery.probe_high = Some(self.send.next());
             self.recovery.probe_retransmitted = false;
         }

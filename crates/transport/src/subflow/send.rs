@@ -5,6 +5,7 @@ use anabranch_units::{DataSeq, Duration, Instant};
 use anabranch_wire::{CapableKeys, Flags, Mapping, MappingDsn, MptcpOption, Segment, dss_checksum};
 use bytes::Bytes;
 
+use super::intent::Urgent;
 use super::queue::{BURST_BYTES, Sender};
 use super::rtt::timestamp_clock;
 use super::scoreboard::{BurstMapping, Sent};
@@ -39,7 +40,7 @@ impl Sender {
 
     /// Something is to go out whatever the congestion window says.
     pub(crate) fn is_urged(&self) -> bool {
-        self.force_retransmit | self.probe | self.fill_window
+        self.intent.is_urgent()
     }
 }
 
@@ -56,16 +57,15 @@ impl Subflow {
             return false;
         }
         let now = context.now;
-        if std::mem::take(&mut self.send.force_retransmit)
+        if self.send.intent.take(Urgent::Head)
             && let Some(number) = self.board.next_lost()
         {
             return self.retransmit(host, number, context, segment);
         }
-        if self.send.probe {
-            self.send.probe = false;
+        if self.send.intent.take(Urgent::Probe) {
             return self.send_probe(host, context, segment);
         }
-        if self.send.retransmit {
+        if self.send.intent.repairs() {
             let room = self.board.in_flight() < self.window.cwnd && !self.pacer.blocked(now);
             if room {
                 if let Some(number) = self.next_admitted_loss() {
@@ -73,7 +73,7 @@ impl Subflow {
                     self.note_full_window(host, now);
                     return sent;
                 }
-                self.send.retransmit = false;
+                self.send.intent.set_repairs(false);
             }
         }
         self.send_new(host, context, false, segment)
@@ -262,7 +262,7 @@ impl Subflow {
     /// The peer's window has room for a segment, or for some of one and that was waited for in vain.
     #[inline(always)]
     fn window_admits(&mut self, host: &HostModel, now: Instant) -> bool {
-        let fill = std::mem::take(&mut self.send.fill_window);
+        let fill = self.send.intent.take(Urgent::SmallWindow);
         let some = fill && self.send.window_end > self.send.next;
         let admits = some || !self.send.shut_out();
         if !admits && self.board.is_empty() {

@@ -4,6 +4,7 @@
 use anabranch_units::{Duration, Instant};
 use anabranch_wire::{MptcpOption, RemoveAddr};
 
+use super::intent::Intent;
 use super::scoreboard::Scoreboard;
 use super::{State, Subflow};
 
@@ -118,9 +119,7 @@ impl Subflow {
         self.send.drain_unsent();
         self.send.forget_unacknowledged();
         self.board = Scoreboard::default();
-        self.send.retransmit = false;
-        self.send.force_retransmit = false;
-        self.send.probe = false;
+        self.send.intent = Intent::New;
         self.receive.discard();
         self.outbox = Outbox::default();
     }

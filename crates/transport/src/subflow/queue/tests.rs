@@ -1,5 +1,6 @@
 //! What is queued, cut and charged.
 
+use super::super::intent::Urgent;
 use super::*;
 
 /// Segments of 1000 bytes; a buffer costs 832 beside its bytes.
@@ -172,7 +173,7 @@ fn a_small_segment_waits_while_another_is_unacknowledged() {
     assert!(sender.has_work());
     sender.small_end = 2;
     assert!(!sender.has_work());
-    sender.retransmit = true;
+    sender.intent.set_repairs(true);
     assert!(sender.has_work());
 }
 
@@ -196,9 +197,10 @@ fn urgent_is_what_no_window_holds_back() {
         change(&mut sender);
         sender.is_urged()
     };
-    assert!(!urged(&|_| {}) && !urged(&|s| s.retransmit = true));
-    assert!(urged(&|s| s.force_retransmit = true));
-    assert!(urged(&|s| s.probe = true) && urged(&|s| s.fill_window = true));
+    assert!(!urged(&|_| {}) && !urged(&|s| s.intent.set_repairs(true)));
+    for first in [Urgent::Head, Urgent::Probe, Urgent::SmallWindow] {
+        assert!(urged(&|s| s.intent.urge(first)));
+    }
 }
 
 #[test]

@@ -15,7 +15,6 @@ const STILL: AckFlags = AckFlags {
     retransmission_acked: false,
     dsack: false,
     probe_duplicated: false,
-    lost_retransmission: false,
     set_timer: false,
     not_duplicate: false,
     echo: false,
@@ -43,17 +42,17 @@ fn reduction_is_proportional_while_more_than_ssthresh_is_in_flight() {
     }
     subflow.recovery.prr_out = 1;
     // 16 in flight; of 4 delivered 2 may go, 1 has.
-    subflow.reduce(4, 0, &STILL);
+    subflow.reduce(4, Verdict::default(), &STILL);
     assert_eq!((subflow.recovery.prr_delivered, subflow.window.cwnd), (4, 17));
     // ceil(5/2) = 3: rounded up.
-    subflow.reduce(1, 0, &STILL);
+    subflow.reduce(1, Verdict::default(), &STILL);
     assert_eq!(subflow.window.cwnd, 18);
     // Nothing delivered changes nothing, nor does a reduction that never began.
     subflow.window.cwnd = 3;
-    subflow.reduce(0, 5, &ADVANCED);
+    subflow.reduce(0, Verdict { lost: 5, ..Verdict::default() }, &ADVANCED);
     assert_eq!((subflow.window.cwnd, subflow.recovery.prr_delivered), (3, 5));
     subflow.recovery.prior_cwnd = 0;
-    subflow.reduce(2, 0, &ADVANCED);
+    subflow.reduce(2, Verdict::default(), &ADVANCED);
     assert_eq!((subflow.window.cwnd, subflow.recovery.prr_delivered), (3, 5));
 }
 
@@ -68,7 +67,11 @@ fn below_ssthresh_the_window_is_filled_by_what_is_delivered() {
         }
         subflow.recovery.prr_delivered = 6;
         subflow.recovery.prr_out = out;
-        subflow.reduce(delivered, lost, if advanced { &ADVANCED } else { &STILL });
+        subflow.reduce(
+            delivered,
+            Verdict { lost, ..Verdict::default() },
+            if advanced { &ADVANCED } else { &STILL },
+        );
         subflow.window.cwnd
     };
     assert_eq!(filled(4, 1, 4, 1, true), 4 + 3, "7 - 4");
@@ -94,12 +97,9 @@ fn of_4_14_the_flight_grows_only_where_a_retransmission_was_acknowledged() {
         }
         subflow.recovery.prr_delivered = 6;
         subflow.recovery.prr_out = out;
-        let flags = AckFlags {
-            retransmission_acked: repaired,
-            lost_retransmission: lost_again,
-            ..ADVANCED
-        };
-        subflow.reduce(delivered, 0, &flags);
+        let flags = AckFlags { retransmission_acked: repaired, ..ADVANCED };
+        let verdict = Verdict { lost_retransmission: lost_again, ..Verdict::default() };
+        subflow.reduce(delivered, verdict, &flags);
         subflow.window.cwnd
     };
     assert_eq!(filled(false, false, 1, 3), 4 + 1, "one delivered, whatever is owed");
@@ -114,7 +114,7 @@ fn without_prr_the_window_falls_at_once() {
     let mut subflow = twenty();
     subflow.stack.reduction = Reduction::AtOnce;
     subflow.board.mark_sacked(1);
-    subflow.reduce(1, 0, &STILL);
+    subflow.reduce(1, Verdict::default(), &STILL);
     assert_eq!(subflow.window.cwnd, 10);
 }
 
@@ -206,10 +206,10 @@ fn a_timeout_is_undone_by_an_echo_of_the_original() {
     assert_eq!((subflow.ca_state, subflow.window.cwnd), (CongestionState::Loss, 1));
     assert_eq!((subflow.window.ssthresh, subflow.recovery.frto), (5, true));
     subflow.recovery.frto = false;
-    let mut flags = AckFlags { una_advanced: true, ..AckFlags::default() };
+    let flags = AckFlags { una_advanced: true, ..AckFlags::default() };
     subflow.send.set_una(1001);
     subflow.board.drop_front();
-    assert_eq!(subflow.answer_in_loss(at(310), &mut flags, Some(1)), Repair::None);
+    assert_eq!(subflow.answer_in_loss(at(310), &flags, Some(1)), Repair::None);
     assert_eq!((subflow.ca_state, subflow.window.cwnd), (CongestionState::Open, 10));
     assert_eq!((subflow.board.lost_out, subflow.totals.undos), (0, 1));
     assert_eq!(subflow.recovery.consecutive_timeouts, 0);
@@ -220,17 +220,17 @@ fn a_timeout_is_undone_by_a_report_of_the_duplicate() {
     let mut subflow = timed_out();
     subflow.recovery.frto = false;
     subflow.recovery.on_dsack(1001, 1);
-    let mut flags = AckFlags { una_advanced: true, dsack: true, ..AckFlags::default() };
+    let flags = AckFlags { una_advanced: true, dsack: true, ..AckFlags::default() };
     subflow.send.set_una(1001);
     subflow.board.drop_front();
-    assert_eq!(subflow.answer_in_loss(at(310), &mut flags, None), Repair::None);
+    assert_eq!(subflow.answer_in_loss(at(310), &flags, None), Repair::None);
     assert_eq!((subflow.ca_state, subflow.window.cwnd), (CongestionState::Open, 10));
     // Neither does it without the acknowledgement of something.
     let mut subflow = timed_out();
     subflow.recovery.frto = false;
     subflow.recovery.on_dsack(1001, 1);
-    let mut flags = AckFlags { dsack: true, ..AckFlags::default() };
-    assert_eq!(subflow.answer_in_loss(at(310), &mut flags, Some(1)), Repair::Lost);
+    let flags = AckFlags { dsack: true, ..AckFlags::default() };
+    assert_eq!(subflow.answer_in_loss(at(310), &flags, Some(1)), Repair::Lost);
     assert_eq!(subflow.ca_state, CongestionState::Loss);
 }
 
@@ -242,13 +242,12 @@ fn new_data_tells_whether_a_timeout_was_needed() {
     subflow.send.enqueue(bytes::Bytes::from(vec![0; 3000]), 5000);
     subflow.send.set_una(1001);
     subflow.board.drop_front();
-    let mut flags =
-        AckFlags { una_advanced: true, retransmission_acked: true, ..AckFlags::default() };
-    assert_eq!(subflow.answer_in_loss(at(400), &mut flags, None), Repair::New);
+    let flags = AckFlags { una_advanced: true, retransmission_acked: true, ..AckFlags::default() };
+    assert_eq!(subflow.answer_in_loss(at(400), &flags, None), Repair::New);
     assert_eq!(subflow.recovery.high_seq, 5001);
     send(&mut subflow, at(400), 1000);
-    let reported = |mut subflow: Subflow, mut flags: AckFlags| {
-        let repair = subflow.answer_in_loss(at(500), &mut flags, None);
+    let reported = |mut subflow: Subflow, flags: AckFlags| {
+        let repair = subflow.answer_in_loss(at(500), &flags, None);
         (repair, subflow.recovery.frto, subflow.ca_state)
     };
     let advanced = AckFlags { una_advanced: true, original_acked: true, ..AckFlags::default() };
@@ -270,8 +269,8 @@ fn new_data_tells_whether_a_timeout_was_needed() {
     let mut subflow = timed_out();
     subflow.send.set_una(1001);
     subflow.board.drop_front();
-    let mut flags = AckFlags { una_advanced: true, ..AckFlags::default() };
-    assert_eq!(subflow.answer_in_loss(at(400), &mut flags, None), Repair::Lost);
+    let flags = AckFlags { una_advanced: true, ..AckFlags::default() };
+    assert_eq!(subflow.answer_in_loss(at(400), &flags, None), Repair::Lost);
     assert!(!subflow.recovery.frto);
 }
 
@@ -331,8 +330,8 @@ fn a_partial_acknowledgement_undoes_nothing_while_a_retransmission_is_out() {
         }
         subflow.send.set_una(1001);
         subflow.board.drop_front();
-        let mut flags = AckFlags { una_advanced: true, ..AckFlags::default() };
-        subflow.answer_in_recovery(at(110), &mut flags, Some(99));
+        let flags = AckFlags { una_advanced: true, ..AckFlags::default() };
+        subflow.answer_in_recovery(at(110), &flags, Some(99));
         assert_eq!(subflow.totals.undos > 0, !out);
         assert_eq!(subflow.recovery.retrans_stamp.is_some(), out);
     }

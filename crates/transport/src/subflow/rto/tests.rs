@@ -89,7 +89,7 @@ fn a_timeout_loses_the_head_and_what_is_older_than_a_round_trip() {
     assert_eq!((subflow.board.lost_out, subflow.board.in_flight()), (2, 2));
     assert_eq!((subflow.window.cwnd, subflow.window.ssthresh), (3, 10));
     assert_eq!((subflow.ca_state, subflow.recovery.high_seq), (CongestionState::Loss, 4001));
-    assert!(subflow.send.force_retransmit && subflow.recovery.frto);
+    assert!(subflow.send.intent.take(Urgent::Head) && subflow.recovery.frto);
     assert_eq!((subflow.totals.timeouts, subflow.recovery.consecutive_timeouts), (1, 1));
     assert_eq!(armed(&subflow, 300), Some((Pending::Timeout, 600_000)));
     // Again: a second reduction in the same recovery would be one too many.
@@ -132,16 +132,18 @@ fn one_probe_at_a_time_is_due() {
     let (mut subflow, _) = subflow();
     subflow.timer.arm(&exact(), at(0), Pending::LossProbe, ms(100));
     subflow.fire_timer(&exact(), at(100));
-    assert!(!subflow.send.probe && subflow.recovery.probe_high.is_none(), "nothing is outstanding");
+    assert!(
+        !subflow.send.intent.is_urgent() && subflow.recovery.probe_high.is_none(),
+        "nothing is outstanding"
+    );
     send(&mut subflow, at(100), 1000);
     subflow.timer.arm(&exact(), at(100), Pending::LossProbe, ms(100));
     subflow.fire_timer(&exact(), at(200));
-    assert!(subflow.send.probe && subflow.recovery.probe_high == Some(1001));
+    assert!(subflow.send.intent.take(Urgent::Probe) && subflow.recovery.probe_high == Some(1001));
     assert_eq!(armed(&subflow, 200), Some((Pending::Timeout, 200_000)));
-    subflow.send.probe = false;
     subflow.timer.arm(&exact(), at(200), Pending::LossProbe, ms(100));
     subflow.fire_timer(&exact(), at(300));
-    assert!(!subflow.send.probe, "the last one is not answered yet");
+    assert!(!subflow.send.intent.is_urgent(), "the last one is not answered yet");
 }
 
 #[test]
@@ -165,7 +167,7 @@ fn a_closed_window_is_asked_about_ever_more_rarely() {
     // Less than a segment is used when the time has come.
     subflow.send.window_end = 2;
     subflow.fire_timer(&exact(), at(1000));
-    assert!(subflow.send.fill_window && subflow.timer.pending().is_none());
+    assert!(subflow.send.intent.take(Urgent::SmallWindow) && subflow.timer.pending().is_none());
     subflow.send.window_end = 1;
     subflow.arm_window_probe(&exact(), at(1000));
     subflow.send.window_end = 1001;
