@@ -19,8 +19,8 @@ PAGE = Path(__file__).parent / "reference" / "commands.md"
 
 _HEAD = """# Every command and option
 
-This page is written by `make docs` from the command line itself: it is what `--help` says.
-[Command line](cli.md) tells of exit codes, of what `--json` prints, and more of each command.
+`make docs` writes this page from the texts of `--help`. [Command line](cli.md) describes exit codes,
+the output of `--json`, and details of each command.
 """
 _EXAMPLES = re.compile(r"(?:^  \S.*\n?)+", re.MULTILINE)
 

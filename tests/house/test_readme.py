@@ -64,6 +64,10 @@ def elsewhere(tmp_path_factory):
     return folder
 
 
+def test_the_readme_has_at_most_seventy_lines():
+    assert len(text("README.md").splitlines()) <= 70
+
+
 def test_the_two_commands_are_there():
     assert len(commands(text("README.md"))) == 2
     assert {"make demo", "make build", "make test", "make test-all", "make lint"} <= set(COMMANDS)
