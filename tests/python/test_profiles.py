@@ -6,6 +6,7 @@ import json
 import typing
 
 import pytest
+import tomli_w
 from typer.testing import CliRunner
 
 import anabranch
@@ -91,13 +92,14 @@ def test_a_preset_sets_what_the_scenario_leaves_out():
 
 
 @pytest.mark.module
-def test_a_preset_of_the_command_line_replaces_the_keys_of_the_scenario():
-    def planned(*options):
-        return json.loads(CliRunner().invoke(app, ["check", "two-paths", "--plan", *options]).stdout)[
-            "transport"
-        ]
+def test_a_preset_of_the_command_line_replaces_the_keys_of_the_scenario(tmp_path):
+    given = tmp_path / "two.toml"
+    given.write_text(tomli_w.dumps(scenario(scheduler="linux", congestion="cubic")), encoding="utf-8")
 
-    # The scenario itself says scheduler = "linux".
+    def planned(*options):
+        result = CliRunner().invoke(app, ["check", str(given), "--plan", *options])
+        return json.loads(result.stdout)["transport"]
+
     found = planned("--preset", "video")
     assert (found["scheduler"], found["rto_max_ns"]) == ('{"name":"min-rtt-0.9x"}', 10**9)
     assert planned("--set", "transport.preset=video")["scheduler"] == '{"name":"linux"}'
