@@ -253,6 +253,13 @@ def test_vlc_stands_still_for_as_long_as_the_simulator_says():
     simulated = run_loaded(loaded, film=film_of(loaded))
     run = run_live(loaded, viewer="vlc")
     assert run.qoe["rebuffer_s"] < 2 < simulated.qoe["still_s"] - simulated.qoe["rebuffer_s"]
+    discarded = [one.qoe["frames"]["discarded"] for one in (run, simulated)]
+    # VLC also discards pictures that it had no time to decode. Measured with eight programs a
+    # processor: 8 to 10 discards in sessions at the film's rate, 17 to 105 in the others.
+    if discarded[0] > discarded[1] + 10:
+        pytest.skip(
+            f"the machine is busy: VLC discarded {discarded[0]} pictures, the simulator {discarded[1]}"
+        )
     # VLC refreshes its counters every 0.25 s, at either end of the stretch and of the session: 0.5 s. The
     # start may differ by 0.3 s and the time of rebuffering, 1 s, by 20 % (docs/calibration.md).
     assert run.qoe["still_s"] == pytest.approx(simulated.qoe["still_s"], abs=1.0)

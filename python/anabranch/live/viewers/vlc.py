@@ -39,6 +39,8 @@ _REDISPLAY_S = 0.08
 _LONG_S = 0.6
 #: The shortest film, in seconds.
 _LEAST_S = 0.04
+#: The events after which it plays.
+_BEGINS = ("start", "resume")
 #: The counters that change while the input is read.
 _REFRESHED = ("read", "demuxed", "decoded")
 
@@ -146,16 +148,20 @@ def _frames(
                 before = line
             continue
         passed_s = line["t_s"] - before["t_s"]
+        # A picture that is shown while VLC buffers is due when it plays again.
+        began_s, due_s = before["t_s"], 0.0
         if _plays(playback, line["t_s"]):
             shown, still = _new(shown, passed_s, lasts_s), False
+            began_s = max(began_s, _plays_since(playback, line["t_s"]))
         elif passed_s < _LONG_S:
             # While it buffers one picture is shown again and again.
             shown, still = min(shown, int(not still)), still or bool(shown)
+            due_s = _plays_from(playback, line["t_s"], counted[-1]["t_s"])
         else:
             # The input was blocked, and no picture was counted until data arrived.
             shown = _new(shown, passed_s, lasts_s)
-        times = [min(before["t_s"] + lasts_s * (place + 1), line["t_s"]) for place in range(shown)]
-        found += [{"fate": "displayed", "due_s": at_s, "shown_s": at_s} for at_s in times]
+        times = [min(began_s + lasts_s * (place + 1), line["t_s"]) for place in range(shown)]
+        found += [{"fate": "displayed", "due_s": max(at_s, due_s), "shown_s": at_s} for at_s in times]
         found += [{"fate": "discarded", "why": "late", "due_s": line["t_s"]}] * late
         before = line
     found = found[: len(pictures)]
@@ -199,7 +205,19 @@ def _pictures(film: Film) -> list[tuple[float, str, int]]:
 def _plays(playback: Sequence[Mapping[str, Any]], t_s: float) -> bool:
     """Return whether the film moved at a time."""
     before = [row["event"] for row in playback if row["t_s"] <= t_s]
-    return bool(before) and before[-1] in ("start", "resume", "end")
+    return bool(before) and before[-1] in (*_BEGINS, "end")
+
+
+def _plays_since(playback: Sequence[Mapping[str, Any]], t_s: float) -> float:
+    """Return when VLC last began to play before a time, in seconds; 0 if it did not."""
+    began = (row["t_s"] for row in playback if row["event"] in _BEGINS and row["t_s"] <= t_s)
+    return max(began, default=0.0)
+
+
+def _plays_from(playback: Sequence[Mapping[str, Any]], t_s: float, until_s: float) -> float:
+    """Return when VLC next begins to play after a time, in seconds; `until_s` if it does not."""
+    begins = (row["t_s"] for row in playback if row["event"] in _BEGINS and row["t_s"] > t_s)
+    return min(begins, default=until_s)
 
 
 def _player(counted: Sequence[Mapping[str, Any]], film: Film, until_s: float) -> list[dict[str, Any]]:
