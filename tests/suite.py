@@ -6,6 +6,7 @@ Python, and says how many those are. Every step runs, whatever the ones before i
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import resource
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -33,19 +34,49 @@ _FOLDERS = ("--no-loadscope-reorder", "tests/house", "tests/python")
 _PYTEST = (sys.executable, "-m", "pytest", "-n", "auto", "--dist", "loadfile", *_FOLDERS)
 # A quarter of the cases that a property is tried on where its test does not say how many.
 _FEWER_CASES = {"PROPTEST_CASES": "64"}
-_LIVE = (sys.executable, "-m", "pytest", "tests/live")
+# Has a cache of its own: the other tests run at the same time, and would write the list of failed tests too.
+_LIVE_CACHE = ROOT / ".pytest_cache" / "live"
+_LIVE = (sys.executable, "-m", "pytest", "-o", f"cache_dir={_LIVE_CACHE}", "tests/live")
 # Real packets are late, and slow, where other tests have both processors.
 _LAST = ("nice", "-n", "19")
 
+#: The CPU time of the quick suite beyond building that CONTRIBUTING.md promises, s.
+_BUDGET_S = 300
+#: The most tests that are run again: if more fail, the cause is not a busy machine.
+_MOST_AGAIN = 20
+#: The exit code of pytest if tests failed, and nothing else was wrong.
+_TESTS_FAILED = 1
 #: The time that real packets have to take their namespaces away, s.
 _CLEARING_UP_S = 60
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 # cargo: `test result: ok. 12 passed; 0 failed; 3 ignored; ...`, once a binary; pytest: `7 passed in 3s`.
 _COUNT = re.compile(r"(\d+) (passed|failed|errors?|ignored|skipped|deselected)\b")
+# pytest with `-rp`: a line for each test that passed.
+_PASSED = re.compile(r"^PASSED (.+)$", re.MULTILINE)
 _TOTALS = re.compile(
     r"^(?:test result: .*|=*\s*\d+ (?:passed|failed|errors?|skipped|deselected)\b.* in \d.*)$", re.MULTILINE
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Again:
+    """How the failed tests of a step run a second time.
+
+    Attributes
+    ----------
+    arguments
+        Appended to the step's command, they run only its failed tests, and print those that pass.
+    failed
+        The file in which pytest keeps the names of failed tests.
+    """
+
+    arguments: tuple[str, ...]
+    failed: Path
+
+    def names(self) -> set[str]:
+        """Return the names of the tests that failed."""
+        return set(json.loads(self.failed.read_text(encoding="utf-8"))) if self.failed.exists() else set()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,12 +93,15 @@ class Step:
         Whether it builds, and its time is not the tests'.
     environment
         Variables that the program has unless whoever runs the suite sets them.
+    again
+        How its failed tests run a second time, alone. None if a failure is final, as for deterministic tests.
     """
 
     name: str
     command: tuple[str, ...]
     builds: bool = False
     environment: Mapping[str, str] = field(default_factory=dict)
+    again: Again | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +123,11 @@ class Suite:
     steps: tuple[Step, ...]
     beside: Step
 
+
+_AGAIN = Again(
+    arguments=("--last-failed", "--last-failed-no-failures", "none", "-rap"),
+    failed=_LIVE_CACHE / "v" / "cache" / "lastfailed",
+)
 
 SUITES = {
     "quick": Suite(
@@ -113,7 +152,7 @@ SUITES = {
             Step(name="cargo test --doc", command=(*_CARGO, "--doc", "--no-fail-fast"), builds=True),
             Step(name="cost gate", command=(sys.executable, "benches/cost.py"), builds=True),
         ),
-        beside=Step(name="real packets", command=_LIVE),
+        beside=Step(name="real packets", command=_LIVE, again=_AGAIN),
     ),
 }
 
@@ -128,14 +167,38 @@ def counts(output: str) -> dict[str, int]:
     return found
 
 
-def summary(name: str, found: dict[str, int], failed: list[str], cpu_s: float) -> str:
-    """Return what is told at the end of a suite."""
+def summary(
+    name: str, found: dict[str, int], failed: list[str], cpu_s: float, passed_again: Sequence[str] = ()
+) -> str:
+    """Return what is told at the end of a suite.
+
+    Parameters
+    ----------
+    name
+        The suite.
+    found
+        How many tests passed, failed and were left out, without a second run.
+    failed
+        The steps that failed.
+    cpu_s
+        The CPU time beyond building, in seconds.
+    passed_again
+        The tests that failed and passed in a second run.
+    """
     target = "make test" if name == "quick" else "make test-all"
-    told = [f"{found['passed']} tests passed"]
-    told += [f"{found[kind]} {kind}" for kind in ("failed", "skipped") if found[kind]]
+    passed, again = found["passed"] + len(passed_again), len(passed_again)
+    told = [f"{passed} tests passed" + (f" ({again} of them when run again, alone)" if again else "")]
+    counted = {**found, "failed": max(found["failed"] - again, 0)}
+    told += [f"{counted[kind]} {kind}" for kind in ("failed", "skipped") if counted[kind]]
     text = f"{target}: {', '.join(told)}, in {cpu_s:.0f} CPU seconds beyond building"
     if found["left"]:
         text += f"; {found['left']} long tests are left to make test-all"
+    if name == "quick" and cpu_s > _BUDGET_S:
+        text += (
+            f"\nnotice: {target} is meant to take {_BUDGET_S} CPU seconds at most"
+            "\n  hint: pytest --durations=20 lists the slowest tests; docs/testing.md defines long ones"
+        )
+    text += "".join(f"\n{target}: passed when run again, alone: {test}" for test in passed_again)
     return text + (f"\n{target}: failed: {', '.join(failed)}" if failed else "")
 
 
@@ -155,6 +218,7 @@ class _Run:
     def __init__(self) -> None:
         self.output = ""
         self.failed: list[str] = []
+        self.passed_again: list[str] = []
         self.cpu_s = 0.0
         self.took: list[str] = []
 
@@ -182,16 +246,28 @@ class _Run:
         self.took.append(f"{step.name} {time.monotonic() - since:.0f} s")
 
     def beside(self, step: Step, others: tuple[Step, ...]) -> None:
-        """Run a step at the same time as others, and show its output when it has ended."""
+        """Run a step at the same time as others, and show its output when it has ended.
+
+        If a few of its tests failed and may run again, they do so after all steps.
+        """
         since = time.monotonic()
+        if step.again is not None:
+            step.again.failed.unlink(missing_ok=True)
+        code, shown, before_s = self._beside(step, step.command, others)
+        self.end(step, code, shown, since, before_s)
+        if step.again is not None and code == _TESTS_FAILED:
+            self._again(step, step.again)
+
+    def _beside(
+        self, step: Step, command: tuple[str, ...], others: tuple[Step, ...]
+    ) -> tuple[int, bytes, float]:
+        """Return a program's exit code and output, and the CPU time before it ended, in seconds."""
         with tempfile.TemporaryFile() as kept:
-            program = subprocess.Popen(
-                step.command, cwd=ROOT, stdout=kept, stderr=kept, env=_environment(step)
-            )
+            program = subprocess.Popen(command, cwd=ROOT, stdout=kept, stderr=kept, env=_environment(step))
             try:
                 for other in others:
                     self.step(other, _LAST)
-                before = _cpu_s()
+                before_s = _cpu_s()
                 program.wait()
             except BaseException as stopped:
                 # A terminal interrupts it as well, and a second time would cut its clearing up short.
@@ -201,7 +277,20 @@ class _Run:
                 kept.seek(0)
                 shown = kept.read()
                 _show(shown)
-        self.end(step, program.returncode, shown, since, before)
+        return program.returncode, shown, before_s
+
+    def _again(self, step: Step, again: Again) -> None:
+        """Run the failed tests of a step a second time; it has not failed if all of them pass."""
+        failed = again.names()
+        if not 0 < len(failed) <= _MOST_AGAIN:
+            return
+        _show(f"\n{step.name}: failed tests ({len(failed)}) run again, alone\n".encode())
+        code, shown, before_s = self._beside(step, (*step.command, *again.arguments), ())
+        passed = set(_PASSED.findall(_COLOUR.sub("", shown.decode(errors="replace"))))
+        self.passed_again = sorted((failed - again.names()) & passed)
+        self.cpu_s += _cpu_s() - before_s
+        if code == 0 and len(self.passed_again) == len(failed):
+            self.failed.remove(step.name)
 
 
 def _end(program: subprocess.Popen[bytes], *, told: bool) -> None:
@@ -235,7 +324,7 @@ def main(name: str) -> int:
         run.step(step)
     run.beside(suite.beside, suite.steps)
     sys.stdout.write(f"\n{', '.join(run.took)}\n")
-    sys.stdout.write(f"{summary(name, counts(run.output), run.failed, run.cpu_s)}\n")
+    sys.stdout.write(f"{summary(name, counts(run.output), run.failed, run.cpu_s, run.passed_again)}\n")
     return 1 if run.failed else 0
 
 

@@ -44,16 +44,125 @@ def test_the_end_says_what_was_left_out_and_what_failed():
     assert "9 tests passed, 2 failed, 3 skipped" in everything
 
 
+def test_a_quick_suite_over_its_budget_says_so():
+    # CONTRIBUTING.md promises five CPU minutes.
+    found = {"passed": 9, "failed": 0, "skipped": 0, "left": 0}
+    assert "notice" not in suite.summary("quick", found, [], 299.4)
+    assert "\nnotice: make test is meant to take 300 CPU seconds at most\n  hint: " in suite.summary(
+        "quick", found, [], 301.0
+    )
+    assert "notice" not in suite.summary("all", found, [], 2000.0)
+
+
 def step(name, code, **more):
     """Return a step of a line of Python."""
     return suite.Step(name=name, command=(sys.executable, "-c", code), **more)
 
 
-def run(monkeypatch, *steps, building=(), beside=None):
-    """Run a suite of steps as the quick one, and return its exit code."""
+def run(monkeypatch, *steps, building=(), beside=None, name="quick"):
+    """Run a suite of steps under the name of another one, and return its exit code."""
     beside = beside or step("beside", "print('0 passed in 1s')")
-    monkeypatch.setitem(suite.SUITES, "quick", suite.Suite(building=building, steps=steps, beside=beside))
-    return suite.main("quick")
+    monkeypatch.setitem(suite.SUITES, name, suite.Suite(building=building, steps=steps, beside=beside))
+    return suite.main(name)
+
+
+#: A runner of two tests that fail. `first` is its exit code; the second time it prints and keeps the rest.
+RUNNER = """
+import json, os, pathlib, sys
+kept = pathlib.Path({file!r})
+if "--again" not in sys.argv:
+    assert not kept.exists(), "names of an earlier suite"
+    kept.write_text(json.dumps(dict.fromkeys({failed!r}, True)))
+    print("2 failed, 3 passed in 1s")
+    sys.exit({first})
+print({said!r})
+kept.write_text(json.dumps(dict.fromkeys({left!r}, True)))
+sys.exit(1 if {left!r} else 0)
+"""
+BOTH = ["a", "b[1 - x]"]
+SAID = "\x1b[32mPASSED\x1b[0m a\nPASSED \x1b[1mb[1 - x]\x1b[0m\n2 passed, 3 deselected in 1s"
+
+
+def run_again(monkeypatch, tmp_path, capfd, said=SAID, left=(), first=1, failed=BOTH):
+    """Run a suite whose tests over real packets fail; return its exit code and the end of its output."""
+    file = tmp_path / "failed"
+    file.write_text('{"of an earlier suite": true}', encoding="utf-8")
+    code = RUNNER.format(file=str(file), said=said, left=list(left), first=first, failed=list(failed))
+    again = suite.Again(arguments=("--again",), failed=file)
+    beside = step("real packets", code, again=again)
+    code = run(monkeypatch, step("tests", "print('10 passed in 1s')"), beside=beside, name="all")
+    return code, capfd.readouterr().out
+
+
+def test_tests_that_pass_when_run_again_alone_are_named_and_fail_nothing(monkeypatch, tmp_path, capfd):
+    code, out = run_again(monkeypatch, tmp_path, capfd)
+    assert code == 0
+    assert "real packets: failed tests (2) run again, alone\n" in out
+    assert "make test-all: 15 tests passed (2 of them when run again, alone), in " in out
+    assert "deselected" in out
+    assert "are left to" not in out
+    named = [f"make test-all: passed when run again, alone: {name}\n" for name in BOTH]
+    assert out.endswith("".join(named))
+
+
+@pytest.mark.parametrize(
+    ("said", "left"),
+    [
+        ("PASSED a\nFAILED b[1 - x]\n1 failed, 1 passed in 1s", ["b[1 - x]"]),
+        # pytest takes skipped tests off its list.
+        ("PASSED a\nSKIPPED [1] b\n1 passed, 1 skipped in 1s", []),
+        # Its call passed, its end did not.
+        ("PASSED a\nPASSED b[1 - x]\nERROR b[1 - x]\n2 passed, 1 error in 1s", ["b[1 - x]"]),
+    ],
+    ids=["fails twice", "is skipped", "fails at its end"],
+)
+def test_a_test_that_does_not_pass_the_second_time_fails_the_suite(monkeypatch, tmp_path, capfd, said, left):
+    code, out = run_again(monkeypatch, tmp_path, capfd, said, left)
+    assert code == 1
+    assert "make test-all: 14 tests passed (1 of them when run again, alone), 1 failed, in " in out
+    assert out.endswith("passed when run again, alone: a\nmake test-all: failed: real packets\n")
+
+
+@pytest.mark.parametrize(
+    ("first", "failed"), [(2, BOTH), (1, [str(number) for number in range(21)])], ids=["interrupted", "many"]
+)
+def test_more_than_failed_tests_is_not_run_again(monkeypatch, tmp_path, capfd, first, failed):
+    code, out = run_again(monkeypatch, tmp_path, capfd, first=first, failed=failed)
+    assert code == 1
+    assert "again" not in out
+
+
+@pytest.mark.slow
+def test_pytest_runs_the_failed_tests_of_real_packets_again(monkeypatch, tmp_path, capfd):
+    source = (
+        "from pathlib import Path\n"
+        "def test_good(): pass\n"
+        "def test_late():\n"
+        "    there = Path({!r})\n"
+        "    if not there.exists():\n"
+        "        there.touch()\n"
+        "        assert False\n"
+    )
+    monkeypatch.setattr(suite, "ROOT", tmp_path)
+    file, cache = tmp_path / "test_it.py", tmp_path / "cache"
+    file.write_text(source.format(str(tmp_path / "seen")), encoding="utf-8")
+    real = suite.SUITES["all"].beside
+    again = suite.Again(arguments=real.again.arguments, failed=cache / "v" / "cache" / "lastfailed")
+    command = (sys.executable, "-m", "pytest", "-o", f"cache_dir={cache}", str(file))
+    beside = suite.Step(name="real packets", command=command, again=again)
+    assert run(monkeypatch, beside=beside, name="all") == 0
+    out = capfd.readouterr().out
+    assert "make test-all: 2 tests passed (1 of them when run again, alone), in " in out
+    assert out.endswith("passed when run again, alone: test_it.py::test_late\n")
+
+
+def test_only_real_packets_run_again():
+    for found in suite.SUITES.values():
+        assert not any(one.again for one in (*found.building, *found.steps))
+    real = suite.SUITES["all"].beside
+    assert suite.SUITES["quick"].beside.again is None
+    cache = next(word for word in real.command if word.startswith("cache_dir=")).removeprefix("cache_dir=")
+    assert real.again.failed == Path(cache, "v", "cache", "lastfailed")
 
 
 def test_a_step_that_fails_keeps_no_other_from_running(monkeypatch, capfd):
