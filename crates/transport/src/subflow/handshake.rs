@@ -76,14 +76,11 @@ fn time_of_syns(retries: u32, rto_max: Duration) -> Duration {
 }
 
 impl Handshake {
-    /// One that has not begun. Without a number of retries SYNs are repeated for as long as with the kernel's longest
-    /// timeout.
+    /// Returns a handshake that has not begun. A SYN is repeated for 131 s, the time with the kernel's longest timeout.
+    /// A smaller longest timeout adds retries; Linux then needs a larger `tcp_syn_retries`.
     pub(super) fn new(config: &Config) -> Self {
         let usual = SYN_RETRIES + SYN_LINEAR;
-        let more = match config.retries {
-            None => missing_retries(config.rto_max, |longest| time_of_syns(usual, longest)),
-            Some(_) => 0,
-        };
+        let more = missing_retries(config.rto_max, |longest| time_of_syns(usual, longest));
         Self { syn_retries: (usual + more) as u8, ..Self::default() }
     }
 

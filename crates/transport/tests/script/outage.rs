@@ -194,9 +194,9 @@ fn the_longest_timeout_bounds_every_wait() {
 #[test]
 fn a_join_over_a_silent_path_is_tried_every_second() {
     // tcp_syn_linear_timeouts = 4 a second apart, then tcp_syn_retries = 6 that double from a second: with the last wait,
-    // of 64 s, 131 s. For as long a second apart, unless the number of retries is set.
+    // of 64 s, 131 s. For as long a second apart, also if the number of retries of data (tcp_retries2) is set.
     let doubling = vec![1, 1, 1, 1, 1, 2, 4, 8, 16, 32];
-    let settings = [(120, None, doubling), (1, None, vec![1; 130]), (1, Some(60), vec![1; 10])];
+    let settings = [(120, None, doubling), (1, None, vec![1; 130]), (1, Some(60), vec![1; 130])];
     for (rto_max, retries, waits) in settings {
         let config = Config { rto_max: Duration::from_secs(rto_max), retries, ..config() };
         let mut s = Script::multipath_client(config, 2);
