@@ -7,6 +7,10 @@ RTO_MAX, RETRIES = "120 s", 15
 #: The most retries that Linux takes.
 MOST_RETRIES = 255
 _RTO_MIN_S = 0.2
+#: Linux repeats a SYN four times after a second each (`tcp_syn_linear_timeouts`), then six times (`tcp_syn_retries`)
+#: with doubling timeouts. With the last timeout, that is 131 s.
+_SYN_LINEAR, _SYN_RETRIES, _SYN_LASTS_S = 4, 6, 131
+_MOST_SYN_RETRIES = 127
 
 
 def lasting_s(retries: int, rto_max_s: float) -> float:
@@ -16,12 +20,25 @@ def lasting_s(retries: int, rto_max_s: float) -> float:
     return doubled + rto_max_s * max(retries - doublings, 0)
 
 
+def syn_retries(rto_max_s: float) -> int:
+    """Return the smallest `tcp_syn_retries` with which SYNs go on for 131 s, or the largest that Linux takes."""
+    sent, lasted = 0, 0.0
+    while lasted < _SYN_LASTS_S:
+        lasted += min(2.0 ** max(sent - _SYN_LINEAR, 0), rto_max_s)
+        sent += 1
+    return min(max(sent - 1 - _SYN_LINEAR, _SYN_RETRIES), _MOST_SYN_RETRIES)
+
+
 def settings(rto_max_ns: int | None, retries: int | None) -> dict[str, int]:
     """Return the files below /proc/sys/net and their values for a longest timeout and a number of retries.
 
-    A longest timeout without a number of retries gets the most that Linux takes.
+    A longest timeout without a number of retries gets the most that Linux takes. With a longest timeout, SYNs get as
+    many retries as last as long as before.
     """
-    found = {} if rto_max_ns is None else {"ipv4/tcp_rto_max_ms": round(rto_max_ns / 1e6)}
-    if rto_max_ns is not None and retries is None:
-        retries = MOST_RETRIES
-    return found | ({} if retries is None else {"ipv4/tcp_retries2": min(retries, MOST_RETRIES)})
+    if rto_max_ns is None:
+        return {} if retries is None else {"ipv4/tcp_retries2": min(retries, MOST_RETRIES)}
+    return {
+        "ipv4/tcp_rto_max_ms": round(rto_max_ns / 1e6),
+        "ipv4/tcp_retries2": MOST_RETRIES if retries is None else min(retries, MOST_RETRIES),
+        "ipv4/tcp_syn_retries": syn_retries(rto_max_ns / 1e9),
+    }
