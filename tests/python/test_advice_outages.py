@@ -229,7 +229,10 @@ def test_a_linux_server_gets_the_cap_and_the_retries():
     raw = tables(WIFI, LTE)
     capped = candidate(outages.CAP)
     text = carry.kernel(capped, cell_of(capped, raw))
-    assert "\nsysctl -w net.ipv4.tcp_rto_max_ms=1000 net.ipv4.tcp_retries2=255 net.ipv4.tcp_syn_retries=126\n" in text
+    assert (
+        "\nsysctl -w net.ipv4.tcp_rto_max_ms=1000 net.ipv4.tcp_retries2=255 net.ipv4.tcp_syn_retries=126\n"
+        in text
+    )
     assert "6.15 or newer" in text
     assert "14 s of silence" in text
     assert "254 s" in text

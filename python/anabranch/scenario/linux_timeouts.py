@@ -7,8 +7,8 @@ RTO_MAX, RETRIES = "120 s", 15
 #: The most retries that Linux takes.
 MOST_RETRIES = 255
 _RTO_MIN_S = 0.2
-#: Linux repeats a SYN four times after a second each (`tcp_syn_linear_timeouts`), then six times (`tcp_syn_retries`)
-#: with doubling timeouts. With the last timeout, that is 131 s.
+#: Linux repeats a SYN four times after a second each (`tcp_syn_linear_timeouts`), then six times
+#: (`tcp_syn_retries`) with doubling timeouts. With the last timeout, that is 131 s.
 _SYN_LINEAR, _SYN_RETRIES, _SYN_LASTS_S = 4, 6, 131
 _MOST_SYN_RETRIES = 127
 
@@ -21,7 +21,7 @@ def lasting_s(retries: int, rto_max_s: float) -> float:
 
 
 def syn_retries(rto_max_s: float) -> int:
-    """Return the smallest `tcp_syn_retries` with which SYNs go on for 131 s, or the largest that Linux takes."""
+    """Return the smallest `tcp_syn_retries` with which SYNs go on for 131 s; 127 is the largest in Linux."""
     sent, lasted = 0, 0.0
     while lasted < _SYN_LASTS_S:
         lasted += min(2.0 ** max(sent - _SYN_LINEAR, 0), rto_max_s)
@@ -32,8 +32,8 @@ def syn_retries(rto_max_s: float) -> int:
 def settings(rto_max_ns: int | None, retries: int | None) -> dict[str, int]:
     """Return the files below /proc/sys/net and their values for a longest timeout and a number of retries.
 
-    A longest timeout without a number of retries gets the most that Linux takes. With a longest timeout, SYNs get as
-    many retries as last as long as before.
+    A longest timeout without a number of retries gets the most that Linux takes. With a longest timeout, SYNs
+    get as many retries as last as long as before.
     """
     if rto_max_ns is None:
         return {} if retries is None else {"ipv4/tcp_retries2": min(retries, MOST_RETRIES)}
