@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from anabranch.errors import InputError
@@ -165,6 +169,27 @@ def test_recorded_runs_count_as_done_and_are_compared(folder, tmp_path, monkeypa
     scenario = folder / "one.toml"
     scenario.write_text(scenario.read_text().replace("20 ms", "30 ms"))
     assert record.read(folder, read.sweep(folder, found)) == []
+
+
+def test_a_run_has_the_share_of_the_processor_of_the_command(tmp_path):
+    group = Path("/proc/self/autogroup")
+    if not group.exists():
+        pytest.skip("this kernel has no autogroups")
+    # In a session of its own, whose share is lowered; nobody needs a right for that.
+    text = """
+import subprocess, sys
+from pathlib import Path
+from anabranch.viewed import make
+Path("/proc/self/autogroup").write_text("5")
+child = subprocess.Popen(["sleep", "60"], start_new_session=True)
+make._same_share(child.pid)
+print(Path(f"/proc/{child.pid}/autogroup").read_text().split()[-1])
+child.kill()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, check=True, start_new_session=True
+    )
+    assert done.stdout == "5\n"
 
 
 @pytest.mark.module

@@ -68,8 +68,7 @@ def run_live(
     film
         The film, where it has been opened before.
     viewer
-        A program that plays instead of our own player: `vlc` a film, `hlsjs` in Chromium a ladder. An nginx
-        serves it, behind our endpoint or over the kernel's sockets.
+        A program that plays what nginx serves: `vlc` a film, `hlsjs` in Chromium a ladder. None: our player.
     watch
         A page that shows the run while it runs, of [`page.served`][anabranch.live.page.served].
     stock_client
@@ -78,9 +77,8 @@ def run_live(
     Returns
     -------
     Run
-        Trace and metrics, as of a simulated run; `summary["world"]` is `live`. Where a kernel serves, the
-        tables `samples` and `subflows` are what it tells of its sockets, and timeouts, undos and penalties
-        are None.
+        Trace and metrics, as of a simulated run; `summary["world"]` is `live`. If a kernel serves, its
+        `tcp_info` fills `samples` and `subflows`, and timeouts, undos and penalties are None.
 
     Raises
     ------
@@ -102,8 +100,8 @@ def run_live(
     written = nullcontext() if pcapng is None else _files.whole(Path(pcapng), "the capture")
     shown = _shown(watch, loaded, server=server, client=client, expected_s=expected_s)
     with written as capture, shown as show:
-        bed = open_bed(plan, announced=announced, stock_client=stock_client)
         live = _LiveRun(loaded=loaded, plan=plan, server=server, client=client, played=played)
+        bed = open_bed(plan, announced=announced, stock_client=stock_client)
         trace = live.trace(bed, capture, _follower(progress, expected_s), show)
     return finished(loaded, film, plan, _noted(plan, trace), run=run)
 

@@ -10,6 +10,7 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anabranch.errors import MissingError
@@ -20,7 +21,6 @@ from anabranch.viewed._one import Made, Task
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
-    from pathlib import Path
     from typing import Self
 
     from anabranch.results.store import Row
@@ -164,6 +164,18 @@ def _world(case: Case) -> str:
     return f"{case.server} {case.viewer}" + (" stock" if case.client == "stock" else "")
 
 
+def _same_share(process: int) -> None:
+    """Give a process' session the share of the processor that this one has (autogroups, `sched(7)`).
+
+    Linux schedules each session as a group, and a new one has the ordinary share.
+    """
+    try:
+        own = Path("/proc/self/autogroup").read_text(encoding="ascii").split()[-1]
+        Path(f"/proc/{process}/autogroup").write_text(own, encoding="ascii")
+    except (OSError, IndexError):
+        return
+
+
 class _Runners:
     """Processes that make runs; all end with the block.
 
@@ -223,6 +235,7 @@ class _Runners:
                 start_new_session=True,
             )
             self._running.add(process)
+        _same_share(process.pid)
         answer, said = process.communicate(pickle.dumps(task))
         with self._lock:
             self._running.discard(process)
