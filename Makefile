@@ -1,7 +1,7 @@
 # The one door: every recipe that a person or CI needs.
 #
 #   make demo      a film over two paths, and a report of what the viewer saw
-#   make test      the quick suite: every concern, in six to seven CPU minutes beyond building
+#   make test      the quick suite: every concern, in five CPU minutes beyond building
 #   make test-all  every test there is, and lint
 #   make lock      store the digests of the lock's runs again, after a change that is meant to move them
 #   make lock-judge  how many deliberate faults the lock catches: N=200 SEED=1

@@ -181,7 +181,7 @@ def lengths(*, earlier):
         return {table: len(anabranch.load("out", table, earlier=earlier)) for table in store.TABLES}
 
 
-@pytest.mark.parametrize("name", ["runs", "subflows"])
+@pytest.mark.parametrize("name", ["runs", pytest.param("subflows", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("how", ["flip", pytest.param("gone", marks=pytest.mark.slow)])
 def test_a_damaged_table_of_earlier_runs_does_not_take_the_other_one_along(here, name, how):
     whole, own = lengths(earlier=True), lengths(earlier=False)

@@ -242,6 +242,7 @@ def test_a_bar_is_as_long_as_its_parts():
     assert widths == [120.0, 360.0]
 
 
+@pytest.mark.slow
 @pytest.mark.module
 def test_figures_have_their_numbers_beside_them(found, tmp_path):
     files = found.plot("goodput_mbps", "retransmissions").save_all(tmp_path / "figure.svg")

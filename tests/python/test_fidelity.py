@@ -228,6 +228,7 @@ def test_without_a_laboratory_it_says_so(tmp_path):
     assert "no laboratory: LAB names its folder" in told.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.module
 def test_a_seed_is_measured_run_and_judged(tmp_path, laboratory):
     docs = tmp_path / "page.md"

@@ -124,7 +124,7 @@ EDITS = {
         pytest.param("plug-in", marks=pytest.mark.slow),
         pytest.param("data file", marks=pytest.mark.slow),
         "local import",
-        "recording",
+        pytest.param("recording", marks=pytest.mark.slow),
         pytest.param("scenario", marks=pytest.mark.slow),
     ],
 )
@@ -163,6 +163,7 @@ def test_each_cell_has_the_data_files_that_its_parameters_name():
     assert counted(swept(values=values)) == (2, 2)
 
 
+@pytest.mark.slow
 def test_more_values_and_another_axis_run_only_what_is_missing():
     swept(values="linux")
     assert counted(swept()) == (2, 2)

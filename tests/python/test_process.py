@@ -112,9 +112,9 @@ def test_who_reads_no_further_ends_it_in_silence(start):
 @pytest.mark.parametrize(
     ("closed", "code", "said"),
     [
-        ("0<&-", 0, b""),
+        pytest.param("0<&-", 0, b"", marks=pytest.mark.slow),
         ("1>&-", 4, b"error: cannot write the output: it is closed\n  hint: leave stdout open\n"),
-        ("2>&-", 0, b""),
+        pytest.param("2>&-", 0, b"", marks=pytest.mark.slow),
         ("0<&- 1>&- 2>&-", 4, b""),
     ],
 )
@@ -249,7 +249,9 @@ def test_a_cache_that_cannot_be_written_is_told_where_it_is_needed(within, film,
     assert within("media", "probe", str(film), env={"ANABRANCH_CACHE": place})[0] == 0
 
 
-@pytest.mark.parametrize("file", [(), ("here.mp4",)], ids=["cache", "file"])
+@pytest.mark.parametrize(
+    "file", [(), pytest.param(("here.mp4",), marks=pytest.mark.slow)], ids=["cache", "file"]
+)
 def test_a_disk_that_is_full_meanwhile_is_told_and_leaves_nothing(tmp_path, file):
     """A limit on the size of files stands for the disk."""
     cache = tmp_path / "cache"

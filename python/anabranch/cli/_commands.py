@@ -60,7 +60,7 @@ class Given:
         The kernel's preset sets nothing, so it replaces the keys of the others by their defaults.
         """
         from anabranch.scenario._overrides import Override
-        from anabranch.scenario.profiles import KERNEL_KEYS, preset_keys
+        from anabranch.scenario.presets import KERNEL_KEYS, preset_keys
 
         if self.preset is None:
             return []

@@ -174,12 +174,12 @@ _OF_PRESET = {
 def _preset(given: SimpleNamespace, faults: list[Fault]) -> dict[str, Any]:
     """Return the settings of the preset, except those that an option replaces."""
     from anabranch.errors import did_you_mean
-    from anabranch.scenario import profiles, units
+    from anabranch.scenario import presets, units
 
-    if given.preset not in profiles.PRESETS:
-        hint = did_you_mean(given.preset, profiles.PRESETS)
+    if given.preset not in presets.PRESETS:
+        hint = did_you_mean(given.preset, presets.PRESETS)
         faults.append(Fault(message=f"unknown preset: `{given.preset}`", where="--preset", hint=hint))
-    found = {_OF_PRESET[key]: value for key, value in profiles.preset_keys(given.preset).items()}
+    found = {_OF_PRESET[key]: value for key, value in presets.preset_keys(given.preset).items()}
     if "rto_max_s" in found:
         found["rto_max_s"] = units.time_ns(found["rto_max_s"]) / 1e9
     options = {name: getattr(given, name) for name in ("scheduler", "congestion")}

@@ -167,7 +167,7 @@ class Settings:
     def _timeout_faults(self) -> Iterator[Fault]:
         """Yield what is wrong with the retransmission timeout and the rule for outages."""
         from anabranch.scenario import limits
-        from anabranch.scenario.profiles import OutageWord
+        from anabranch.scenario.presets import OutageWord
 
         least, most = limits.LEAST_RTO_MAX_NS / 1e9, limits.MOST_RTO_MAX_NS / 1e9
         if not least <= self.rto_max_s <= most:

@@ -6,7 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import Fault, InputError, did_you_mean, shown
-from anabranch.scenario import load, units
+from anabranch.scenario import units
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -98,6 +98,9 @@ def applied(settings: Settings, path: Path) -> Settings:
     InputError
         With all faults of the file.
     """
+    # Imported late: most gateways have no such file, and start in half the time without the models.
+    from anabranch.scenario import load
+
     tables, lines = load.read(path, str(path), what="limits")
     changes: dict[str, Any] = {}
     faults: list[Fault] = []

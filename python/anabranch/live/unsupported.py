@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from anabranch.errors import ScenarioError
-from anabranch.scenario.models import Corrupt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,6 +29,9 @@ def check(loaded: Loaded) -> None:
 
 def _passing(loaded: Loaded) -> Iterator[Fault]:
     """Return a fault for each link that lets corrupted packets through."""
+    # Imported late: a gateway has no scenario, and the models take half of a program's start.
+    from anabranch.scenario.models import Corrupt
+
     groups: dict[str, Sequence[Path | Link]] = {
         "paths": loaded.scenario.paths,
         "links": loaded.scenario.links,

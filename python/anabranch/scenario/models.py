@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
-from anabranch.scenario import defaults, limits, profiles, units
+from anabranch.scenario import defaults, limits, presets, profiles, units
 from anabranch.scenario._base import (
     LimitedRate,
     Name,
@@ -239,7 +239,7 @@ class Transport(Table):
 
     profile: profiles.ProfileName = Field(default="linux-6.18", description="the kernel generation")
     stack: profiles.Stack = Field(default=profiles.Stack(), description="parts of it switched off")
-    preset: profiles.PresetName = Field(
+    preset: presets.PresetName = Field(
         default="kernel", description="a named combination of scheduler, congestion control and timeouts"
     )
     scheduler: NamedPlugin = Field(default=_usual("scheduler"), description="who sends next")

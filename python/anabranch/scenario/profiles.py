@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
-from anabranch.scenario import linux_timeouts
 from anabranch.scenario._base import Table
+from anabranch.scenario.presets import OutageWord, preset
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,30 +23,6 @@ _DEFAULTS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "host": {"send_fragment": "64260 B"},
     },
 }
-
-
-PresetName = Literal["kernel", "video"]
-
-#: The keys that a preset sets in `[transport]` if the scenario does not.
-PRESETS: Mapping[str, Mapping[str, Any]] = {
-    "kernel": {},
-    "video": {
-        "scheduler": "min-rtt-0.9x",
-        "congestion": "bbr3",
-        "rto_max": "1 s",
-        "stack": {"outage": "dsack"},
-    },
-}
-
-#: What `--preset kernel` sets: the keys that presets have, as Linux has them.
-KERNEL_KEYS: Mapping[str, Any] = {
-    "scheduler": "linux",
-    "congestion": "cubic",
-    "rto_max": linux_timeouts.RTO_MAX,
-    "stack.outage": "kernel",
-}
-
-OutageWord = Literal["kernel", "timeouts", "dsack"]
 
 
 class Stack(Table):
@@ -83,20 +59,6 @@ def with_defaults(raw: object) -> object:
     profile = transport.get("profile")
     defaults = _DEFAULTS.get(profile, {}) if isinstance(profile, str) else {}
     return _filled({**raw, "transport": with_preset}, defaults)
-
-
-def preset(name: object) -> Mapping[str, Any]:
-    """Return what a preset sets in `[transport]`; nothing for an unknown name, which is refused later."""
-    return PRESETS.get(name, {}) if isinstance(name, str) else {}
-
-
-def preset_keys(name: str) -> dict[str, Any]:
-    """Return the same under dotted keys."""
-    keys: dict[str, Any] = {}
-    for key, value in preset(name).items():
-        inner = value if isinstance(value, dict) else {"": value}
-        keys |= {f"{key}.{part}".rstrip("."): one for part, one in inner.items()}
-    return keys
 
 
 def _filled(table: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:

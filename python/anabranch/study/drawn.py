@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from anabranch.errors import Fault, InputError, did_you_mean
 from anabranch.results.worlds import WORLD
 from anabranch.scenario import shipped
-from anabranch.scenario.profiles import preset_keys
+from anabranch.scenario.presets import preset_keys
 from anabranch.study import grid, read_worlds, values
 from anabranch.study.sweep import Point
 from anabranch.study.templates import TemplateError
