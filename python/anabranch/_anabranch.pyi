@@ -84,6 +84,12 @@ class SubflowView:
     def last_ack_ms(self) -> float:
         """When the last acknowledgement arrived, ms."""
     @property
+    def oldest_sent_ms(self) -> float | None:
+        """When the oldest unacknowledged segment was first sent, ms; None if nothing is outstanding."""
+    @property
+    def next_timeout_ms(self) -> float | None:
+        """When the retransmission timeout fires without an acknowledgement, ms; None if none is due."""
+    @property
     def window_space_segments(self) -> int:
         """Segments that the window lets out now."""
     @property
@@ -92,6 +98,27 @@ class SubflowView:
     @property
     def can_queue(self) -> bool:
         """Its send buffer has room."""
+
+@final
+class SubflowEvent:
+    """Something that happened to a subflow."""
+
+    def __init__(self, **given: object) -> None: ...
+    @property
+    def kind(self) -> str:
+        """What."""
+    @property
+    def segments(self) -> int:
+        """Segments acknowledged or marked lost; 0 in other events."""
+    @property
+    def acked_bytes(self) -> int:
+        """Payload acknowledged cumulatively, bytes; 0 except in `delivered`."""
+    @property
+    def consecutive_timeouts(self) -> int:
+        """Retransmission timeouts in a row; 0 except in `timeout`."""
+    @property
+    def state(self) -> str | None:
+        """The new congestion state; None except in `congestion`."""
 
 @final
 class SendRequest:
@@ -359,6 +386,9 @@ class Window:
     ssthresh: int
 
     def __init__(self, cwnd: int = 10, ssthresh: int = 4294967295) -> None: ...
+    @property
+    def base_pacing_rate_mbps(self) -> float | None:
+        """The rate at which the base wants to pace, Mb/s; None if it does not pace, or without a base."""
     @property
     def in_slow_start(self) -> bool:
         """True while the window grows by slow start."""

@@ -1,4 +1,4 @@
-"""The page "Add a scheduler in fifteen minutes", followed to the letter."""
+"""The pages about writing plug-ins, followed to the letter."""
 
 from __future__ import annotations
 
@@ -13,34 +13,37 @@ import pytest
 from repository import text
 
 _PAGE = "docs/add-a-scheduler.md"
+_MORE = "docs/more-inputs.md"
 _PYTHON = re.compile(r"^```python\n# (\S+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _CONSOLE = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _QUOTE = re.compile(r"^<!-- (\S+) -->\n```\w+\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 FILES = dict(_PYTHON.findall(text(_PAGE)))
+MORE_FILES = dict(_PYTHON.findall(text(_MORE)))
 QUOTES = _QUOTE.findall(text(_PAGE))
 DIGEST = re.compile(r"^  digest (\w+)$", re.MULTILINE)
 
 
-def _steps() -> list[tuple[str, str]]:
-    """Return each command of the page with the output that the page shows, which may be none."""
+def _steps(page: str) -> list[tuple[str, str]]:
+    """Return each command of a page with the output that it shows, which may be none."""
     found = []
-    for block in _CONSOLE.findall(text(_PAGE)):
+    for block in _CONSOLE.findall(text(page)):
         for step in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, _, shown = step.partition("\n")
             found.append((command, shown))
     return found
 
 
-STEPS = _steps()
+STEPS = _steps(_PAGE)
+MORE_STEPS = _steps(_MORE)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Return a folder to work in, with the page's files."""
+    """Return a folder to work in, with the pages' files."""
     place = tmp_path_factory.mktemp("page")
     (place / ".venv").symlink_to(sys.prefix)
-    for name, source in FILES.items():
+    for name, source in (FILES | MORE_FILES).items():
         (place / name).write_text(f"# {name}\n{source}", encoding="utf-8")
     return place
 
@@ -61,8 +64,16 @@ def test_the_page_has_files_commands_and_quotations():
     assert text(_PAGE).count("```") == 2 * (len(FILES) + len(QUOTES) + len(_CONSOLE.findall(text(_PAGE))))
 
 
+def test_the_page_about_inputs_has_a_file_for_each_section():
+    assert list(MORE_FILES) == ["wary.py", "gentle.py"]
+    assert len(MORE_STEPS) == 5
+    assert all(sum(file in command for command, _ in MORE_STEPS) >= 2 for file in MORE_FILES)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("command", "shown"), STEPS, ids=[command for command, _ in STEPS])
+@pytest.mark.parametrize(
+    ("command", "shown"), STEPS + MORE_STEPS, ids=[command for command, _ in STEPS + MORE_STEPS]
+)
 def test_every_command_does_what_the_page_shows(command, shown, folder):
     result = _run(command, folder)
     if shown:

@@ -187,6 +187,7 @@ def test_every_command_and_option_is_explained():
 
 _VIEWS = (
     "SubflowView",
+    "SubflowEvent",
     "SendRequest",
     "AckSample",
     "SiblingView",

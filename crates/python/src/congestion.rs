@@ -1,11 +1,13 @@
 //! A congestion controller written in Python.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use anabranch_plan::choice;
+use anabranch_plugin::Registry;
 use anabranch_transport::congestion::{
     self, CongestionController, CongestionState, Window as Core, WindowChange,
 };
-use anabranch_units::{Instant, Rate};
+use anabranch_units::{Instant, RandomStream, Rate};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 
@@ -21,12 +23,18 @@ const FACTOR: &str = "a whole number from 1 to 16";
 pub(crate) struct Window {
     cwnd: AtomicU32,
     ssthresh: AtomicU32,
+    /// The rate at which the base wants to pace, bit/s; 0 for none.
+    base_rate: AtomicU64,
 }
 
 impl Window {
     fn set(&self, window: Core) {
         self.cwnd.store(window.cwnd, Ordering::Relaxed);
         self.ssthresh.store(window.ssthresh, Ordering::Relaxed);
+    }
+
+    fn set_base_rate(&self, rate: Option<Rate>) {
+        self.base_rate.store(rate.map_or(0, Rate::bps), Ordering::Relaxed);
     }
 
     fn get(&self) -> Core {
@@ -52,7 +60,8 @@ impl Window {
     #[new]
     #[pyo3(signature = (cwnd=10, ssthresh=u32::MAX))]
     fn new(cwnd: u32, ssthresh: u32) -> Self {
-        Self { cwnd: AtomicU32::new(cwnd), ssthresh: AtomicU32::new(ssthresh) }
+        let base_rate = AtomicU64::new(0);
+        Self { cwnd: AtomicU32::new(cwnd), ssthresh: AtomicU32::new(ssthresh), base_rate }
     }
 
     #[getter]
@@ -77,6 +86,13 @@ impl Window {
         Ok(())
     }
 
+    /// The rate at which the controller that this one builds on wants to pace, Mb/s; None if it does not pace.
+    #[getter]
+    fn base_pacing_rate_mbps(&self) -> Option<f64> {
+        let bps = self.base_rate.load(Ordering::Relaxed);
+        (bps > 0).then_some(bps as f64 / 1e6)
+    }
+
     /// True while the window grows by slow start.
     #[getter]
     fn in_slow_start(&self) -> bool {
@@ -93,8 +109,10 @@ impl Window {
 #[derive(Debug)]
 pub(crate) struct PythonController {
     plugged: Plugged,
-    on_ack: Py<PyAny>,
-    on_congestion: Py<PyAny>,
+    /// The controller of the table that it builds on: it handles every event first.
+    base: Option<Box<dyn CongestionController>>,
+    on_ack: Option<Py<PyAny>>,
+    on_congestion: Option<Py<PyAny>>,
     on_rto: Option<Py<PyAny>>,
     on_lost: Option<Py<PyAny>>,
     on_state: Option<Py<PyAny>>,
@@ -119,23 +137,29 @@ pub(crate) struct PythonController {
 }
 
 impl PythonController {
-    pub(crate) fn new(py: Python<'_>, plugged: Plugged) -> Option<Self> {
+    /// Looks up the methods of an instance. The base draws from `random`, as it would by itself.
+    pub(crate) fn new(py: Python<'_>, plugged: Plugged, random: RandomStream) -> Option<Self> {
+        let base = plugged.heard(py, "builds_on", Self::base_of(py, &plugged, random))?;
         let method =
             |name: &str| plugged.heard(py, name, plugged.method(py, name).map_err(Failure::from));
         let needed = |name: &str| {
             let missing = || Failure::Answer("is missing".to_owned());
-            plugged.heard(py, name, method(name)?.ok_or_else(missing))
+            let found = method(name)?;
+            let there = found.is_some() || base.is_some();
+            plugged.heard(py, name, there.then_some(found).ok_or_else(missing))
         };
-        let flag = |name: &str| {
+        let flag = |name: &str, of_base: fn(&dyn CongestionController) -> bool| {
             let found = plugged.value(py, name, "True or False");
-            plugged.heard(py, name, found).map(|flag| flag.unwrap_or(false))
+            let default = base.as_deref().is_some_and(of_base);
+            plugged.heard(py, name, found).map(|flag| flag.unwrap_or(default))
         };
         let factor =
             plugged.value(py, "send_buffer_factor", FACTOR).and_then(|found| match found {
                 Some(0 | 17..) => {
                     Err(Failure::Answer(format!("is out of range: expected {FACTOR}")))
                 }
-                found => Ok(found.unwrap_or(2)),
+                Some(factor) => Ok(factor),
+                None => Ok(base.as_ref().map_or(2, |base| base.send_buffer_factor())),
             });
         let mut made = Self {
             on_ack: needed("on_ack")?,
@@ -148,9 +172,10 @@ impl PythonController {
             on_window_changed: method("on_window_changed")?,
             undo_cwnd: method("undo_cwnd")?,
             window: Py::new(py, Window::new(1, 1)).ok()?,
-            owns_recovery: flag("owns_recovery")?,
-            counts_marks: flag("counts_marks")?,
-            wants_siblings: flag("wants_siblings")?,
+            owns_recovery: flag("owns_recovery", |base| base.owns_recovery())?,
+            counts_marks: flag("counts_marks", |base| base.counts_marks())?,
+            wants_siblings: flag("wants_siblings", |base| base.wants_siblings())?
+                || base.as_ref().is_some_and(|base| base.wants_siblings()),
             send_buffer_factor: plugged.heard(py, "send_buffer_factor", factor)?,
             paces: method("pacing_rate_mbps")?.is_some(),
             pacing_rate: None,
@@ -158,10 +183,34 @@ impl PythonController {
             published_rate: None,
             marks: method("marks_application_limited")?.is_some(),
             application_limited: false,
+            base,
             plugged,
         };
         made.read(py);
         (!made.plugged.is_over()).then_some(made)
+    }
+
+    /// The controller of the table that an instance builds on.
+    fn base_of(
+        py: Python<'_>,
+        plugged: &Plugged,
+        random: RandomStream,
+    ) -> Result<Option<Box<dyn CongestionController>>, Failure> {
+        let expected = "a congestion control's name";
+        let Some(text) = plugged.value::<String>(py, "builds_on", expected)? else {
+            return Ok(None);
+        };
+        let bad = |error: &dyn std::fmt::Display| Failure::Answer(format!("is {text:?}: {error}"));
+        let choice = choice(&text).map_err(|error| bad(&error))?;
+        let built = congestion::build(&choice, &Registry::TABLES, random);
+        built.map(Some).map_err(|error| bad(&error))
+    }
+
+    /// Lets the base handle an event.
+    fn first(&mut self, handle: impl FnOnce(&mut dyn CongestionController)) {
+        if let Some(base) = self.base.as_deref_mut() {
+            handle(base);
+        }
     }
 
     /// Takes the attributes that may change with every call.
@@ -201,8 +250,10 @@ impl PythonController {
         if self.plugged.is_over() || method(self).is_none() {
             return;
         }
+        let base_rate = self.base.as_ref().and_then(|base| base.pacing_rate());
         Python::attach(|py| {
             self.window.get().set(*window);
+            self.window.get().set_base_rate(base_rate);
             let done = self.called(py, method, arguments);
             if self.plugged.heard(py, name, done).is_some() {
                 *window = self.window.get().get();
@@ -227,6 +278,17 @@ impl PythonController {
     }
 }
 
+impl PythonController {
+    fn call_on_congestion(&mut self, event: &congestion::CongestionEvent, window: &mut Core) {
+        self.call(
+            "on_congestion",
+            |s| s.on_congestion.as_ref(),
+            window,
+            |py| CongestionEvent::from(event).into_bound_py_any(py),
+        );
+    }
+}
+
 impl CongestionController for PythonController {
     fn name(&self) -> &'static str {
         "python"
@@ -236,27 +298,29 @@ impl CongestionController for PythonController {
         self.plugged.is_over()
     }
 
+    fn on_open(&mut self, opened: &congestion::Opened, window: &mut Core) {
+        self.first(|base| base.on_open(opened, window));
+    }
+
     fn on_ack(&mut self, ack: &congestion::AckSample<'_>, window: &mut Core) {
+        self.first(|base| base.on_ack(ack, window));
         self.call(
             "on_ack",
-            |s| Some(&s.on_ack),
+            |s| s.on_ack.as_ref(),
             window,
             |py| AckSample::from(ack).into_bound_py_any(py),
         );
     }
 
     fn on_congestion(&mut self, event: &congestion::CongestionEvent, window: &mut Core) {
-        self.call(
-            "on_congestion",
-            |s| Some(&s.on_congestion),
-            window,
-            |py| CongestionEvent::from(event).into_bound_py_any(py),
-        );
+        self.first(|base| base.on_congestion(event, window));
+        self.call_on_congestion(event, window);
     }
 
     fn on_rto(&mut self, event: &congestion::CongestionEvent, window: &mut Core) {
+        self.first(|base| base.on_rto(event, window));
         if self.on_rto.is_none() {
-            self.on_congestion(event, window);
+            self.call_on_congestion(event, window);
             return;
         }
         self.call(
@@ -268,6 +332,7 @@ impl CongestionController for PythonController {
     }
 
     fn on_lost(&mut self, segment: &congestion::LostSegment, window: &Core) {
+        self.first(|base| base.on_lost(segment, window));
         let mut read = *window;
         self.call(
             "on_lost",
@@ -284,7 +349,8 @@ impl CongestionController for PythonController {
         }
     }
 
-    fn on_state(&mut self, _now: Instant, state: CongestionState, window: &mut Core) {
+    fn on_state(&mut self, now: Instant, state: CongestionState, window: &mut Core) {
+        self.first(|base| base.on_state(now, state, window));
         self.call(
             "on_state",
             |s| s.on_state.as_ref(),
@@ -294,6 +360,7 @@ impl CongestionController for PythonController {
     }
 
     fn on_transmit_start(&mut self, start: &congestion::TransmitStart, window: &mut Core) {
+        self.first(|base| base.on_transmit_start(start, window));
         self.call(
             "on_transmit_start",
             |s| s.on_transmit_start.as_ref(),
@@ -303,6 +370,7 @@ impl CongestionController for PythonController {
     }
 
     fn on_idle_restart(&mut self, now: Instant) {
+        self.first(|base| base.on_idle_restart(now));
         let Some(method) = self.on_idle_restart.as_ref().filter(|_| !self.plugged.is_over()) else {
             return;
         };
@@ -313,6 +381,7 @@ impl CongestionController for PythonController {
     }
 
     fn on_window_changed(&mut self, cause: WindowChange, window: &mut Core) {
+        self.first(|base| base.on_window_changed(cause, window));
         self.call(
             "on_window_changed",
             |s| s.on_window_changed.as_ref(),
@@ -322,7 +391,11 @@ impl CongestionController for PythonController {
     }
 
     fn undo_cwnd(&mut self, window: &Core, prior_cwnd: u32) -> u32 {
-        let linux = window.cwnd.max(prior_cwnd);
+        let linux = match &mut self.base {
+            Some(base) => base.undo_cwnd(window, prior_cwnd),
+            None => window.cwnd.max(prior_cwnd),
+        };
+        let prior_cwnd = if self.base.is_some() { linux } else { prior_cwnd };
         let Some(method) = self.undo_cwnd.as_ref().filter(|_| !self.plugged.is_over()) else {
             return linux;
         };
@@ -341,7 +414,11 @@ impl CongestionController for PythonController {
     }
 
     fn pacing_rate(&self) -> Option<Rate> {
-        self.pacing_rate
+        self.pacing_rate.or_else(|| self.base.as_ref()?.pacing_rate())
+    }
+
+    fn least_burst(&self) -> u32 {
+        self.base.as_ref().map_or(2, |base| base.least_burst())
     }
 
     fn owns_recovery(&self) -> bool {
@@ -357,11 +434,17 @@ impl CongestionController for PythonController {
     }
 
     fn marks_application_limited(&self) -> bool {
-        self.application_limited
+        match &self.base {
+            Some(base) if !self.marks => base.marks_application_limited(),
+            _ => self.application_limited,
+        }
     }
 
     fn published_rate(&self) -> Option<Rate> {
-        self.published_rate
+        match &self.base {
+            Some(base) if !self.publishes => base.published_rate(),
+            _ => self.published_rate,
+        }
     }
 
     fn wants_siblings(&self) -> bool {

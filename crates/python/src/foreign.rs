@@ -146,7 +146,10 @@ impl Foreign<Controllers> for Classes {
         random: RandomStream,
     ) -> Option<Result<Box<dyn CongestionController>, PluginError>> {
         let class = self.congestion.get(&choice.name)?;
-        let built = self.instance(Controllers::KEY, class, choice, random, PythonController::new);
+        // The base of the class has the same chance as if it were used by itself.
+        let of_base = random.clone();
+        let wrap = |py: Python<'_>, plugged| PythonController::new(py, plugged, of_base);
+        let built = self.instance(Controllers::KEY, class, choice, random, wrap);
         Some(built.map(|controller| Box::new(controller) as Box<dyn CongestionController>))
     }
 

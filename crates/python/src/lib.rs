@@ -388,6 +388,7 @@ fn _anabranch(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(scheduler::candidates, module)?)?;
     trace::register(module)?;
     module.add_class::<views::SubflowView>()?;
+    module.add_class::<views::SubflowEvent>()?;
     module.add_class::<views::SendRequest>()?;
     module.add_class::<views::AckSample>()?;
     module.add_class::<views::SiblingView>()?;

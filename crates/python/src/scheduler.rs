@@ -3,7 +3,7 @@
 use anabranch_plan::choice;
 use anabranch_plugin::Registry;
 use anabranch_transport::scheduler::{
-    self, Decision, PathScheduler, SendRequest as Request, SubflowSet,
+    self, Decision, PathScheduler, SendRequest as Request, SubflowEvent, SubflowSet,
 };
 use anabranch_units::{Instant, SubflowId};
 use pyo3::IntoPyObjectExt;
@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt, PyList, PyTuple};
 
 use crate::plugged::{Failure, Plugged, shown};
-use crate::views::{SendRequest, SubflowView, at_ms};
+use crate::views::{self, SendRequest, SubflowView, at_ms};
 
 const EXPECTED: &str =
     "expected None, a subflow or its id, a tuple of them, Send(...), Penalise(...) or Wait(...)";
@@ -144,6 +144,7 @@ pub(crate) struct PythonScheduler {
     on_sent: Option<Py<PyAny>>,
     on_data_ack: Option<Py<PyAny>>,
     on_penalised: Option<Py<PyAny>>,
+    on_event: Option<Py<PyAny>>,
     wants_idle: bool,
     reinjects: bool,
     /// The views of the last question: those that are still true are shown again.
@@ -165,6 +166,7 @@ impl PythonScheduler {
         let schedule = method("schedule")?;
         let (on_sent, on_data_ack, on_penalised) =
             (method("on_sent")?, method("on_data_ack")?, method("on_penalised")?);
+        let on_event = method("on_event")?;
         let missing = || Failure::Answer("is missing".to_owned());
         let schedule = plugged.heard(py, "schedule", schedule.ok_or_else(missing))?;
         Some(Self {
@@ -174,6 +176,7 @@ impl PythonScheduler {
             on_sent,
             on_data_ack,
             on_penalised,
+            on_event,
             wants_idle,
             reinjects,
             views: Vec::new(),
@@ -313,6 +316,21 @@ impl PathScheduler for PythonScheduler {
         self.tell("on_penalised", self.on_penalised.as_ref(), |method| {
             method.call1((id.0,)).map(drop)
         });
+    }
+
+    fn on_event(&mut self, now: Instant, id: SubflowId, event: SubflowEvent) {
+        if let Some(base) = &mut self.base {
+            base.on_event(now, id, event);
+        }
+        self.tell("on_event", self.on_event.as_ref(), |method| {
+            let event = views::SubflowEvent::from(event);
+            method.call1((at_ms(now), id.0, event)).map(drop)
+        });
+    }
+
+    /// The views that Python sees have all attributes, whether or not the class has `on_event`.
+    fn watches(&self) -> bool {
+        true
     }
 
     fn reinjects(&self) -> bool {

@@ -94,7 +94,7 @@ mod scheduling;
 pub(crate) use controlling::{
     AckSample, Cause, CongestionEvent, LostSegment, SiblingView, TransmitStart,
 };
-pub(crate) use scheduling::{SendRequest, SubflowView};
+pub(crate) use scheduling::{SendRequest, SubflowEvent, SubflowView};
 
 words! {
     /// A congestion state, as `ss` prints it.

@@ -26,6 +26,7 @@ mod send;
 mod slots;
 mod timers;
 mod views;
+mod watch;
 mod window;
 
 use std::collections::VecDeque;
@@ -151,6 +152,8 @@ pub struct Connection {
     tracks: bool,
     /// The scheduler keeps to its choice while that has room, and several segments may be handed over at once.
     keeps_choice: bool,
+    /// What a scheduler that watches subflows was last notified of.
+    watch: Option<Box<watch::Watch>>,
     /// The last question to the scheduler.
     request: SendRequest,
     closing: close::Closing,
@@ -194,6 +197,7 @@ impl Connection {
             keeps_choice: scheduler.keeps_choice()
                 && !config.stack.whole_mappings
                 && !config.stack.whole_segments,
+            watch: scheduler.watches().then(Box::default),
             scheduler,
             path_manager: path_manager::build(&config.path_manager)?,
             out: send::SendStream::new(config.host.send_fragment, config.stack.whole_mappings),
@@ -416,6 +420,7 @@ impl Connection {
         if self.input.was_read() {
             self.after_reads(now);
         }
+        self.report_events(now);
         self.push_delegated(now);
         let count = self.subflows.len();
         let mut index = self.next_transmit;

@@ -7,6 +7,7 @@
 mod blest;
 mod daps;
 mod ecf;
+mod event;
 mod let_;
 mod linux;
 mod linux_6_1;
@@ -32,6 +33,7 @@ use anabranch_units::{Instant, SubflowId};
 pub use blest::Blest;
 pub use daps::Daps;
 pub use ecf::Ecf;
+pub use event::SubflowEvent;
 pub use let_::LargestThroughput;
 pub use linux::LeastLinger;
 pub use linux_6_1::KeptBurst;
@@ -101,6 +103,19 @@ pub trait PathScheduler: fmt::Debug + Send {
         if let Some(base) = self.base_mut() {
             base.on_window_closed(subflows);
         }
+    }
+
+    /// Something happened to a subflow. Only a scheduler that [watches](Self::watches) is notified.
+    fn on_event(&mut self, now: Instant, id: SubflowId, event: SubflowEvent) {
+        if let Some(base) = self.base_mut() {
+            base.on_event(now, id, event);
+        }
+    }
+
+    /// Returns whether the scheduler is notified of events, and whether [`SubflowView::oldest_sent`] and
+    /// [`SubflowView::timeout_at`] are filled in. It is asked once, when the connection begins.
+    fn watches(&self) -> bool {
+        self.base().is_some_and(PathScheduler::watches)
     }
 
     /// It cannot go on: what it says counts no more, and who runs its connection is to end that.

@@ -37,6 +37,7 @@ pub(crate) mod scoreboard;
 mod send;
 mod send_buffer;
 mod signal;
+mod standing;
 mod validation;
 
 use anabranch_units::{Instant, Rate, SeqNumber, SubflowId};
@@ -56,6 +57,7 @@ pub(crate) use ending::{Remains, Reset};
 pub(crate) use handshake::{Answered, SYN_ACK_RETRIES, SynAnswer};
 pub(crate) use receive::initial_window;
 pub(crate) use rtt::timestamp_clock;
+pub(crate) use standing::Standing;
 
 /// Where the TCP connection of a subflow stands (RFC 9293 section 3.3.2, as far as told apart here).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -23,6 +23,7 @@ OPTIONAL: dict[Kind, dict[str, tuple[str, ...]]] = {
         "on_sent": ("subflow", "from_byte", "sent_bytes"),
         "on_data_ack": ("now_ms", "data_una"),
         "on_penalised": ("subflow",),
+        "on_event": ("now_ms", "subflow", "event"),
     },
     "congestion": {
         "on_rto": ("event", "window"),
@@ -45,6 +46,7 @@ ATTRIBUTES: dict[Kind, tuple[str, ...]] = {
         "marks_application_limited",
         "wants_siblings",
         "counts_marks",
+        "builds_on",
     ),
 }
 _OTHER: dict[Kind, Kind] = {"scheduler": "congestion", "congestion": "scheduler"}
@@ -53,7 +55,18 @@ _NOUNS: dict[Kind, str] = {"scheduler": "scheduler", "congestion": "congestion c
 
 def is_one(plugin: type, kind: Kind) -> bool:
     """Tell whether a class has the methods that its kind needs."""
-    return all(callable(getattr(plugin, name, None)) for name in NEEDED[kind])
+    return all(callable(getattr(plugin, name, None)) for name in _needed(plugin, kind))
+
+
+def _needed(plugin: type, kind: Kind) -> dict[str, tuple[str, ...]]:
+    """Return the methods that a class needs: none if a congestion control builds on one of the table."""
+    scheduler = callable(getattr(plugin, "schedule", None))
+    return {} if kind == "congestion" and _builds(plugin) and not scheduler else NEEDED[kind]
+
+
+def _builds(plugin: type) -> bool:
+    """Tell whether a class builds on a plug-in of the table."""
+    return isinstance(getattr(plugin, "builds_on", None), str)
 
 
 def faults(plugin: type, kind: Kind) -> list[PluginFault]:
@@ -64,7 +77,7 @@ def faults(plugin: type, kind: Kind) -> list[PluginFault]:
 def _missing(plugin: type, kind: Kind) -> Iterator[PluginFault]:
     """Return the methods that it lacks."""
     where, line = place(plugin)
-    for name, arguments in NEEDED[kind].items():
+    for name, arguments in _needed(plugin, kind).items():
         if not callable(getattr(plugin, name, None)):
             hint = f"a {_NOUNS[kind]} needs `{_call(name, arguments)}`"
             if is_one(plugin, _OTHER[kind]):
@@ -94,7 +107,7 @@ def _unfit(plugin: type, kind: Kind) -> Iterator[PluginFault]:
 
 def _built(plugin: type, kind: Kind) -> dict[str, tuple[str, ...]]:
     """Return the methods that are called otherwise where a scheduler builds on one of the table."""
-    builds = kind == "scheduler" and isinstance(getattr(plugin, "builds_on", None), str)
+    builds = kind == "scheduler" and _builds(plugin)
     return {"schedule": ("request", "subflows", "proposal")} if builds else {}
 
 

@@ -57,6 +57,10 @@ view! {
         established: bool = true,
         /// When the last acknowledgement arrived, ms.
         last_ack_ms: f64 = 0.0,
+        /// When the oldest unacknowledged segment was first sent, ms; None if nothing is outstanding.
+        oldest_sent_ms: Option<f64> = None,
+        /// When the retransmission timeout fires if nothing is acknowledged, ms; None if nothing is outstanding.
+        next_timeout_ms: Option<f64> = None,
         /// Segments that the window lets out now.
         window_space_segments: u32 = 0,
         /// It can send a segment now.
@@ -89,6 +93,8 @@ impl From<&scheduler::SubflowView> for SubflowView {
             potentially_failed: view.potentially_failed,
             established: view.established,
             last_ack_ms: at_ms(view.last_ack),
+            oldest_sent_ms: view.oldest_sent.map(at_ms),
+            next_timeout_ms: view.timeout_at.map(at_ms),
             window_space_segments: view.window_space(),
             can_send: view.can_send(),
             can_queue: view.can_queue(),
@@ -129,6 +135,60 @@ impl Settle for SubflowView {
         self.can_queue = core.can_queue();
     }
 }
+
+words! {
+    /// What can happen to a subflow.
+    Happening {
+        "opened", "timeout", "delivered", "lost", "congestion", "stale", "active", "backup", "regular", "closed",
+    }
+}
+view! {
+    /// Something that happened to a subflow.
+    SubflowEvent {
+        /// What.
+        kind: Happening = Happening("delivered"),
+        /// Segments acknowledged or marked lost; 0 in other events.
+        segments: u64 = 0,
+        /// Payload acknowledged cumulatively, bytes; 0 except in `delivered`.
+        acked_bytes: u64 = 0,
+        /// Retransmission timeouts in a row; 0 except in `timeout`.
+        consecutive_timeouts: u32 = 0,
+        /// The new congestion state; None except in `congestion`.
+        state: Option<State> = None,
+    }
+}
+
+impl From<scheduler::SubflowEvent> for SubflowEvent {
+    fn from(event: scheduler::SubflowEvent) -> Self {
+        use scheduler::SubflowEvent as Event;
+        let kind = Happening(match event {
+            Event::Opened => "opened",
+            Event::Timeout { .. } => "timeout",
+            Event::Delivered { .. } => "delivered",
+            Event::Lost { .. } => "lost",
+            Event::Congestion(_) => "congestion",
+            Event::Stale(true) => "stale",
+            Event::Stale(false) => "active",
+            Event::Backup(true) => "backup",
+            Event::Backup(false) => "regular",
+            Event::Closed => "closed",
+        });
+        let mut view =
+            Self { kind, segments: 0, acked_bytes: 0, consecutive_timeouts: 0, state: None };
+        match event {
+            Event::Delivered { segments, bytes } => {
+                (view.segments, view.acked_bytes) = (segments, bytes);
+            }
+            Event::Lost { segments } => view.segments = segments,
+            Event::Timeout { consecutive } => view.consecutive_timeouts = consecutive,
+            Event::Congestion(state) => view.state = Some(State(state.name())),
+            Event::Opened | Event::Stale(_) | Event::Backup(_) | Event::Closed => {}
+        }
+        view
+    }
+}
+
+impl Settle for SubflowEvent {}
 
 view! {
     /// A question to a scheduler. Positions count bytes of the data stream from 0.

@@ -295,6 +295,7 @@ impl Connection {
     }
 
     fn push_scheduled(&mut self, now: Instant) {
+        self.report_events(now);
         let reads = self.scheduler.wants_idle() && self.out.una < self.out.end;
         let new = self.out.cursor < self.out.end;
         if !new && !reads && !self.carried.has_queued() {

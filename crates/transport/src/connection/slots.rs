@@ -74,6 +74,9 @@ impl Connection {
         subflow.ordinal = self.slots.opened;
         subflow.send.blocked_on_buffer = self.out.blocked;
         subflow.timestamp_offset = self.secrets.stamp_offset(&tuple);
+        if self.watch.is_some() {
+            subflow.keep_first_transmissions();
+        }
         self.moved.push(tuple.into());
         self.slots.opened += 1;
         if index == self.subflows.len() {

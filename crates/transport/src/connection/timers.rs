@@ -80,6 +80,7 @@ impl Connection {
         if self.addresses.deadline().is_some_and(|at| now >= at) {
             self.on_address_timeout(now);
         }
+        self.report_events(now);
         if again || now >= self.scheduler_wake {
             self.push(now);
         }

@@ -7,6 +7,14 @@ impl Connection {
     /// Brings the schedulers' views up to date: those whose subflow was touched.
     #[inline(always)]
     pub(super) fn refresh_views(&mut self) {
+        self.refresh_touched();
+        if self.watch.is_some() {
+            self.refresh_times();
+        }
+    }
+
+    #[inline(always)]
+    fn refresh_touched(&mut self) {
         let mut views = self.views.iter_mut();
         for subflow in self.subflows.iter_mut().filter(|s| s.usable()) {
             let Some(view) = views.next().filter(|view| view.id == subflow.id) else {

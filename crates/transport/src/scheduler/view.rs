@@ -52,6 +52,12 @@ pub struct SubflowView {
     pub established: bool,
     /// When the last acknowledgement arrived.
     pub last_ack: Instant,
+    /// When the oldest unacknowledged segment was sent for the first time, if any is outstanding. Absent unless the
+    /// scheduler [watches](super::PathScheduler::watches).
+    pub oldest_sent: Option<Instant>,
+    /// When the retransmission timeout fires if nothing is acknowledged until then. Absent if nothing is outstanding, or
+    /// unless the scheduler [watches](super::PathScheduler::watches).
+    pub timeout_at: Option<Instant>,
 }
 
 impl SubflowView {
@@ -85,6 +91,11 @@ impl SubflowView {
         self.potentially_failed = subflow.recovery.consecutive_timeouts > 0;
         self.established = subflow.usable();
         self.last_ack = subflow.last_ack_at;
+    }
+
+    /// The age of the oldest unacknowledged segment, from its first transmission.
+    pub fn oldest_age(&self, now: Instant) -> Option<Duration> {
+        self.oldest_sent.map(|at| now.since(at))
     }
 
     /// Segments that the window lets out now, counting what is queued.

@@ -122,6 +122,19 @@ impl Subflow {
         (head + self.rtt.rto()).since(now)
     }
 
+    /// Returns when the retransmission timeout fires if nothing is acknowledged until then. A loss probe or the
+    /// reordering timer comes first: then the rest of the head's timeout follows (`tcp_rearm_rto`).
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        let head = self.board.front()?;
+        match self.timer.pending()? {
+            Pending::Timeout => Some(self.timer.at()),
+            Pending::LossProbe | Pending::Reordering => {
+                Some(self.timer.at().max(head.sent_at + self.rtt.rto()))
+            }
+            Pending::WindowProbe | Pending::PeersFin => None,
+        }
+    }
+
     /// `tcp_rearm_rto`.
     pub(crate) fn rearm_timeout(&mut self, host: &HostModel, now: Instant) {
         if self.board.is_empty() {

@@ -122,6 +122,8 @@ pub(crate) struct Scoreboard {
     sack_cache: [(u64, u64); 4],
     /// Transmissions so far.
     transmissions: u64,
+    /// First transmissions of what was retransmitted, if they are kept.
+    firsts: Option<Box<firsts::Firsts>>,
 }
 
 impl Scoreboard {
@@ -356,7 +358,11 @@ impl Scoreboard {
     ) -> Option<&Sent> {
         self.place_new();
         let index = number.checked_sub(self.base)? as usize;
+        let front = self.entries.front()?.start;
         let sent = self.entries.get_mut(index)?;
+        if let Some(firsts) = self.firsts.as_mut().filter(|_| !sent.ever_retransmitted()) {
+            firsts.note(front, sent.start, sent.sent_at);
+        }
         sent.sent_at = now;
         sent.stamp = stamp;
         self.transmissions += 1;
@@ -455,5 +461,6 @@ impl Scoreboard {
 }
 
 mod buffers;
+mod firsts;
 #[cfg(test)]
 mod tests;

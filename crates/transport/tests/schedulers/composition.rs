@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use anabranch_plugin::{Foreign, PluginChoice, PluginError, Registry, Value};
 use anabranch_transport::scheduler::{
-    self, Ask, Decision, PathScheduler, Schedulers, SendRequest, SubflowView,
+    self, Ask, Decision, PathScheduler, Schedulers, SendRequest, SubflowEvent, SubflowView,
 };
 use anabranch_units::{Instant, SubflowId};
 
@@ -48,6 +48,14 @@ impl PathScheduler for Probe {
         self.note("penalised");
     }
 
+    fn on_event(&mut self, _now: Instant, _id: SubflowId, _event: SubflowEvent) {
+        self.note("event");
+    }
+
+    fn watches(&self) -> bool {
+        true
+    }
+
     fn wants_idle(&self) -> bool {
         true
     }
@@ -78,16 +86,17 @@ fn every_wrapper_passes_every_piece_of_news_on() {
         let probe = Probe::default();
         let registry = Registry::TABLES.with::<Schedulers>(Arc::new(probe.clone()));
         let mut outer = scheduler::build(&named(name), &registry).expect("a probe inside");
-        assert!(outer.wants_idle() && outer.reinjects(), "{name}");
+        assert!(outer.wants_idle() && outer.reinjects() && outer.watches(), "{name}");
         outer.on_sent(SubflowId(0), 0, 1);
         outer.on_data_ack(Instant::ZERO, 1);
         outer.on_penalised(SubflowId(0));
+        outer.on_event(Instant::ZERO, SubflowId(0), SubflowEvent::Opened);
         for ask in questions() {
             let decision = outer.schedule(&SendRequest { ask, ..request() }, &[view(0, 50, 9, 0)]);
             assert_eq!(decision, Decision::WAIT);
         }
         let news = probe.0.lock().expect("one thread").join(" ");
-        let all = "sent acknowledged penalised new reinject blocked full idle";
+        let all = "sent acknowledged penalised event new reinject blocked full idle";
         assert_eq!(news, all, "{name}");
     }
     // This one answers what it knows an answer to, and asks where new data would go.
@@ -95,11 +104,12 @@ fn every_wrapper_passes_every_piece_of_news_on() {
     let registry = Registry::TABLES.with::<Schedulers>(Arc::new(probe.clone()));
     let mut outer = scheduler::build(&named("penalising(probe)"), &registry).expect("a probe");
     outer.on_penalised(SubflowId(0));
+    outer.on_event(Instant::ZERO, SubflowId(0), SubflowEvent::Closed);
     outer.on_data_ack(Instant::ZERO, 1);
     outer.on_sent(SubflowId(0), 0, 1);
     outer.schedule(&SendRequest { ask: Ask::Idle, ..request() }, &[view(0, 50, 9, 0)]);
     let news = probe.0.lock().expect("one thread").join(" ");
-    assert_eq!(news, "penalised acknowledged sent idle");
+    assert_eq!(news, "penalised event acknowledged sent idle");
 }
 
 #[test]

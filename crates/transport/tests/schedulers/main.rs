@@ -5,6 +5,7 @@ mod pair;
 
 mod composition;
 mod core;
+mod events;
 mod linger;
 mod oracle;
 mod relief;

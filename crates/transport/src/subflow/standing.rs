@@ -1,0 +1,96 @@
+//! A subflow's counters and states that schedulers are notified of.
+
+use anabranch_units::Instant;
+
+use super::Subflow;
+use crate::congestion::CongestionState;
+use crate::scheduler::SubflowEvent;
+
+/// The counters and states at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Standing {
+    ordinal: u32,
+    usable: bool,
+    timeouts: u64,
+    consecutive_timeouts: u32,
+    delivered: u64,
+    bytes_acked: u64,
+    lost: u64,
+    state: CongestionState,
+    stale: bool,
+    backup: bool,
+}
+
+impl Standing {
+    /// That of a subflow which has just been created, the handshake's segment counted as delivered.
+    fn fresh(ordinal: u32) -> Self {
+        Self {
+            ordinal,
+            usable: false,
+            timeouts: 0,
+            consecutive_timeouts: 0,
+            delivered: 1,
+            bytes_acked: 0,
+            lost: 0,
+            state: CongestionState::Open,
+            stale: false,
+            backup: false,
+        }
+    }
+
+    /// The standing from which to compare: `known`, unless another subflow had the identifier then.
+    pub(crate) fn before(known: Option<Self>, subflow: &Subflow) -> Self {
+        let same = known.filter(|known| known.ordinal == subflow.ordinal);
+        same.unwrap_or_else(|| Self::fresh(subflow.ordinal))
+    }
+
+    /// The events that lead from `before` to this standing.
+    pub(crate) fn events_since(&self, before: &Self) -> impl Iterator<Item = SubflowEvent> {
+        let delivered = SubflowEvent::Delivered {
+            segments: self.delivered - before.delivered,
+            bytes: self.bytes_acked - before.bytes_acked,
+        };
+        let lost = SubflowEvent::Lost { segments: self.lost - before.lost };
+        let timeout = SubflowEvent::Timeout { consecutive: self.consecutive_timeouts };
+        let happened = [
+            (self.usable && !before.usable, SubflowEvent::Opened),
+            (self.timeouts > before.timeouts, timeout),
+            (self.delivered > before.delivered || self.bytes_acked > before.bytes_acked, delivered),
+            (self.lost > before.lost, lost),
+            (self.state != before.state, SubflowEvent::Congestion(self.state)),
+            (self.stale != before.stale, SubflowEvent::Stale(self.stale)),
+            (self.backup != before.backup, SubflowEvent::Backup(self.backup)),
+            (!self.usable && before.usable, SubflowEvent::Closed),
+        ];
+        happened.into_iter().filter_map(|(did, event)| did.then_some(event))
+    }
+}
+
+impl Subflow {
+    /// The counters and states now.
+    pub(crate) fn standing(&self) -> Standing {
+        Standing {
+            ordinal: self.ordinal,
+            usable: self.usable(),
+            timeouts: self.totals.timeouts,
+            consecutive_timeouts: self.recovery.consecutive_timeouts,
+            delivered: self.rate.delivered,
+            bytes_acked: self.totals.bytes_acked,
+            lost: self.rate.lost,
+            state: self.ca_state,
+            stale: self.stale,
+            backup: self.is_backup(),
+        }
+    }
+
+    /// Returns when the oldest unacknowledged segment was sent for the first time. A subflow that does not
+    /// [keep this time](Self::keep_first_transmissions) returns the last time.
+    pub(crate) fn oldest_sent(&self) -> Option<Instant> {
+        self.board.oldest_sent()
+    }
+
+    /// Keeps when each outstanding segment was sent first, also after it is retransmitted.
+    pub(crate) fn keep_first_transmissions(&mut self) {
+        self.board.keep_first_transmissions();
+    }
+}
