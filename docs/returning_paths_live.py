@@ -139,9 +139,10 @@ def counted(rows: Sequence[Mapping[str, Any]], count: int) -> str:
     late = max((row["late.p99_ms"] for row in rows), default=0.0)
     voids = int(sum(row["voids"] for row in rows))
     sessions = len({(row["row"], row["arm"]) for row in rows})
+    rounds_of = f"{count} {'round' if count == 1 else 'rounds'} of {sessions} sessions"
     return (
-        f"{count} rounds of {sessions} sessions, {len(rows)} in all. At the 99th percentile of a session the "
-        f"emulator was late by\nat most {late:.2f} ms. Sessions above 1 ms are repeated: {voids} were."
+        f"{rounds_of}, {len(rows)} in all. At the 99th percentile of a session the emulator was late by\n"
+        f"at most {late:.2f} ms. Attempts above 1 ms do not count and are repeated: {voids}."
     )
 
 
@@ -288,7 +289,7 @@ def dots(rows: Sequence[Mapping[str, Any]]) -> alt.ConcatChart:
     for world in dict.fromkeys(one["world"] for one in points):
         own = [one for one in points if one["world"] == world]
         base = alt.Chart(look.values(own)).encode(
-            y=alt.Y("arm:N", sort=arms, title=None),
+            y=alt.Y("arm:N", sort=arms, title=None, axis=alt.Axis(minExtent=100)),
             x=alt.X("still_s:Q", title="standstill, s", scale=alt.Scale(domain=[0, longest], nice=True)),
         )
         means = [

@@ -40,7 +40,7 @@ def test_the_page_has_the_tables_of_the_recorded_runs(script):
     assert all(table in "".join(texts) for table in given.values())
     rows, count = script.rounds()
     assert len(rows) == 24 * count
-    assert f"{count} rounds of 24 sessions" in texts[0]
+    assert f"{count} rounds of 24 sessions, {len(rows)} in all" in texts[0]
 
 
 def row(world, arm, run, *, unplayed, start):
