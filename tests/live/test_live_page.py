@@ -201,6 +201,7 @@ def test_the_command_refuses_an_address_that_others_reach():
     assert "did you mean `bulk`" in done.stderr
 
 
+@pytest.mark.slow
 def test_without_root_nobody_would_reach_the_page():
     words = ("live", "wifi-lte", "--application", "bulk", "--watch")
     done = subprocess.run(

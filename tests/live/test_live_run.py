@@ -24,7 +24,7 @@ GIVEN = {
 }
 
 
-@pytest.mark.parametrize("server", ["gateway", "kernel"])
+@pytest.mark.parametrize("server", ["gateway", pytest.param("kernel", marks=pytest.mark.slow)])
 def test_subflows_are_told_whoever_serves(server):
     # Long enough for both subflows, also where the second one joins late on a busy machine.
     given = {**GIVEN, "application": {"kind": "bulk", "bytes": "3 MB"}}
