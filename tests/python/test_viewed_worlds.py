@@ -155,6 +155,8 @@ def test_recorded_runs_count_as_done_and_are_compared(folder, tmp_path, monkeypa
         ("one: kernel", -0.5),
         ("one: ours", 1.0),
     }
+    with pytest.raises(InputError):
+        compare.compare(tmp_path / "nowhere", found, simulated)
     text = page.page("X", found, compared, {})
     assert "VLC or hls.js plays" in text
     assert "### one\n\n| | kernel | ours |" in text

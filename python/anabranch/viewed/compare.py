@@ -161,7 +161,9 @@ def compare(
     InputError
         When a file is damaged.
     """
-    live = [*rows(folder).to_dicts(), *recorded] if (folder / MANIFEST).exists() else list(recorded)
+    # Without recorded runs a missing folder is a fault.
+    stored = rows(folder).to_dicts() if (folder / MANIFEST).exists() or not recorded else []
+    live = [*stored, *recorded]
     counting = [row for row in live if not row["void"]]
     cases = [case for case in found.cases() if any(case.owns(row) for row in counting)]
 
