@@ -1,6 +1,7 @@
 //! A host: an endpoint, and what runs on its connections.
 
 mod lanes;
+mod race;
 
 use std::num::NonZeroU16;
 
@@ -14,6 +15,7 @@ use anabranch_wire::Segment;
 use crate::application::{Application, Next, WrongBytes};
 use crate::session::{Session, Viewing};
 use lanes::Connections;
+use race::Races;
 
 /// What a server runs on a connection that it has accepted.
 pub type Serve = dyn FnMut(ConnectionHandle, &Connection) -> Box<dyn Application>;
@@ -57,6 +59,8 @@ pub struct Host {
     others: Vec<Option<ConnectionHandle>>,
     /// The lanes that a client needs a connection in.
     wanted: Vec<usize>,
+    /// A client's races for its connections, if it opens them so.
+    races: Option<Box<Races>>,
     fault: Option<WrongBytes>,
 }
 
@@ -85,6 +89,7 @@ impl Host {
             sleepers: Vec::new(),
             others: Vec::new(),
             wanted: Vec::new(),
+            races: None,
             fault: None,
         }
     }
@@ -173,6 +178,9 @@ impl Host {
         most: u32,
         segment: &mut Segment,
     ) -> Option<Outgoing> {
+        if self.races.as_ref().is_some_and(|races| races.are_running()) {
+            self.run_races(now);
+        }
         loop {
             let sent = self.endpoint.poll_burst_into(now, most, segment);
             if sent.is_some() || !self.drive(now) {
@@ -213,6 +221,7 @@ impl Host {
             self.dismiss(at);
         }
         self.wanted.clear();
+        self.forget_races();
     }
 
     fn dismiss(&mut self, at: usize) {
@@ -377,7 +386,8 @@ impl Host {
         let place = &mut self.places[at];
         place.touched = false;
         let first = place.connection;
-        if place.dismissed || first.is_none() && self.others.is_empty() {
+        let is_unconnected = first.is_none() && self.others.is_empty() && self.races.is_none();
+        if place.dismissed || is_unconnected {
             return false;
         }
         let waits =

@@ -256,3 +256,17 @@ fn a_film_is_played_in_real_time_and_shown_to_the_observer() {
     assert!(viewings.iter().all(|it| it.discards.is_some() && it.underflows == 0));
     assert!(viewings.last().expect("a moment").position_s > viewings[0].position_s);
 }
+
+#[test]
+fn a_client_that_races_begins_over_the_path_that_answers() {
+    let down =
+        ["a.down", "a.up"].map(|link| format!(r#"{{"at_ns":0,"link":"{link}","change":"down"}}"#));
+    let events = format!(r#","events":[{}]"#, down.join(","));
+    let mut plan = plan(&bulk(), "", &events);
+    plan.transport.attempt_delay_ns = Some(50_000_000);
+    let outcome = through(&plan, &mut Follower::default(), None);
+    assert!(finished(&outcome));
+    assert_eq!(sum(&outcome, "connections", "bytes_read"), BYTES);
+    // The attempt over the silent path leaves no subflow.
+    assert_eq!(texts(&outcome, "subflows", "path"), ["b"]);
+}

@@ -1,5 +1,6 @@
 //! The endpoints that a plan asks for: how they are configured, and the server's.
 
+use anabranch_host::{Application, Host};
 use anabranch_plugin::{PluginError, Registry};
 use anabranch_transport::{Config, Endpoint};
 use anabranch_transport::{congestion, path_manager, scheduler};
@@ -51,6 +52,23 @@ pub fn config(plan: &Plan, registry: &Registry) -> Result<Config, PlanError> {
     congestion::build(&config.congestion, &config.registry, random).map_err(fault("congestion"))?;
     path_manager::build(&config.path_manager).map_err(fault("path_manager"))?;
     Ok(config)
+}
+
+/// A client with its application, which opens its connections as the plan asks for.
+///
+/// # Errors
+/// A time between two attempts that is out of range.
+pub fn client(
+    plan: &Plan,
+    endpoint: Endpoint,
+    application: Box<dyn Application>,
+) -> Result<Host, PlanError> {
+    let host = Host::client(endpoint, application);
+    let delay = plan.transport.attempt_delay().map_err(|error| error.at("transport"))?;
+    Ok(match delay {
+        Some(delay) => host.racing(delay),
+        None => host,
+    })
 }
 
 /// What has to be said with the results, of each controller once.

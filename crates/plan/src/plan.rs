@@ -185,6 +185,10 @@ pub struct TransportPlan {
     /// Retransmission timeouts in a row that end a subflow; absent: as many as last as long as the kernel's.
     #[serde(default)]
     pub retries: Option<u16>,
+    /// The client opens its connections by a race over the paths, with this time between two attempts; absent: over the
+    /// first path.
+    #[serde(default)]
+    pub attempt_delay_ns: Option<u64>,
 }
 
 /// What the hosts do with explicit congestion notification; those of cross traffic do the same.
@@ -275,6 +279,20 @@ impl TransportPlan {
                 Err(PlanError::Invalid("must be at most 10,000").at("retries"))
             }
             retries => Ok(retries),
+        }
+    }
+
+    /// The time between two attempts to connect, if the client races over its paths.
+    ///
+    /// # Errors
+    /// One outside the range of RFC 8305.
+    pub fn attempt_delay(&self) -> Result<Option<Duration>, PlanError> {
+        let delay = self.attempt_delay_ns.map(Duration::from_nanos);
+        let [least, most] = limits::ATTEMPT_DELAYS;
+        if delay.is_none_or(|delay| (least..=most).contains(&delay)) {
+            Ok(delay)
+        } else {
+            Err(PlanError::Invalid("must be from 10 ms to 2 s").at("attempt_delay_ns"))
         }
     }
 }

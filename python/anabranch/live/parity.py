@@ -119,7 +119,7 @@ def parity(
     from anabranch.live.run import run_live
     from anabranch.live.testbed import needed
 
-    unsupported.check(loaded)
+    unsupported.check(loaded, kernel_client=True)
     needed()
     film = film_of(loaded)
     values: dict[str, dict[str, list[float]]] = {name: {world: [] for world in WORLDS} for name in _FIGURES}

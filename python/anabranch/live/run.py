@@ -116,7 +116,7 @@ def possible(
         hint = "the simulator runs our endpoint against itself"
         raise InputError([Fault(message="one end at least is a kernel", where="--client", hint=hint)])
     _joinable(loaded, announced)
-    unsupported.check(loaded)
+    unsupported.check(loaded, kernel_client=client == "kernel")
     needed()
     if server == "kernel":
         _known(loaded.scenario.transport.congestion.name)

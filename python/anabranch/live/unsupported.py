@@ -14,15 +14,27 @@ if TYPE_CHECKING:
     from anabranch.scenario.models import Direction, Link, Path
 
 
-def check(loaded: Loaded) -> None:
-    """Make sure that real packets can have all that a scenario's links do to packets.
+def check(loaded: Loaded, *, kernel_client: bool = False) -> None:
+    """Make sure that a scenario can run over real packets.
+
+    Parameters
+    ----------
+    loaded
+        The scenario.
+    kernel_client
+        Whether the client is a kernel, which opens its connections by its own rules.
 
     Raises
     ------
     ScenarioError
-        Where a link lets corrupted packets through: their TCP checksum would not fit.
+        If a link lets corrupted packets through, whose TCP checksum would not fit, or if a kernel's client
+        is to race.
     """
     faults = list(_passing(loaded))
+    if kernel_client and loaded.scenario.transport.first_path == "race":
+        message = "a kernel's client opens a connection over one path: it does not race"
+        hint = "our client races: --server kernel --client anabranch, or anabranch run"
+        faults.append(loaded.source.fault(("transport", "first_path"), message, hint=hint))
     if faults:
         raise ScenarioError(sorted(faults, key=loaded.source.order))
 

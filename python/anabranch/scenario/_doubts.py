@@ -20,7 +20,17 @@ def warnings(source: Source) -> list[Fault]:
     if not isinstance(given, dict):
         return []
     preset = profiles.preset(given.get("preset"))
-    return [*_retries(source, given, preset), *_hidden(source, given, preset)]
+    return [*_retries(source, given, preset), *_hidden(source, given, preset), *_delay(source, given)]
+
+
+def _delay(source: Source, given: Mapping[str, Any]) -> list[Fault]:
+    """Return a warning if the time between attempts is given and the client makes only one."""
+    if "attempt_delay" not in given or "first_path" in given:
+        return []
+    message = "has no effect without a race: each connection is opened over the first path"
+    return [
+        source.fault(("transport", "attempt_delay"), message, hint='set transport.first_path = "race" too')
+    ]
 
 
 def _retries(source: Source, given: Mapping[str, Any], preset: Mapping[str, Any]) -> list[Fault]:

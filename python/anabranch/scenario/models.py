@@ -267,6 +267,12 @@ class Transport(Table):
         default=None, description="retransmission timeouts in a row that end a subflow (`tcp_retries2`)"
     )
     ecn: AnyEcn = Field(default="accept", description="explicit congestion notification (RFC 3168)")
+    first_path: Literal["first", "race"] = Field(
+        default="first", description="over which path a client opens its connections"
+    )
+    attempt_delay: Annotated[int, quantity(units.time_ns), Field(ge=10**7, le=2 * 10**9)] = Field(
+        default=100 * 10**6, description="time between two attempts to connect in a race (RFC 8305)"
+    )
 
 
 Memory = Annotated[int, quantity(units.size_bytes), Field(ge=256, le=2**20)]

@@ -138,6 +138,7 @@ def _transport(scenario: Scenario) -> dict[str, Any]:
         "stack": given.stack.model_dump(exclude_none=True, exclude={"outage"}),
         **_ecn(given),
         **_outages(given),
+        **({"attempt_delay_ns": given.attempt_delay} if given.first_path == "race" else {}),
     }
 
 

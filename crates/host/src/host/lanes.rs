@@ -28,6 +28,9 @@ impl Host {
     /// Opens a client's connection over the first of `config.candidates`, in the lane that it needs one in, and ends
     /// the one that it had there. The host has to be polled afterwards.
     ///
+    /// If the client races ([`Self::racing`]), this opens an attempt over the first candidate that has none yet. The
+    /// lane gets the attempt that is established first, and the host needs connections until then.
+    ///
     /// # Errors
     /// As [`Endpoint::connect`].
     ///
@@ -40,10 +43,15 @@ impl Host {
     ) -> Result<ConnectionHandle, ConnectError> {
         assert!(self.serve.is_none(), "a server opens no connection");
         let lane = self.wanted.first().copied().unwrap_or(0);
-        let old = *self.lane_mut(lane);
-        self.end(old);
-        let handle = self.endpoint.connect(now, config)?;
-        *self.lane_mut(lane) = Some(handle);
+        let handle = if self.is_raced(lane, &config) {
+            self.attempt(now, lane, config)?
+        } else {
+            let old = *self.lane_mut(lane);
+            self.end(old);
+            let handle = self.endpoint.connect(now, config)?;
+            *self.lane_mut(lane) = Some(handle);
+            handle
+        };
         if !self.wanted.is_empty() {
             self.wanted.remove(0);
         }
@@ -55,7 +63,7 @@ impl Host {
     }
 
     /// Where the connection of a lane stands.
-    fn lane_mut(&mut self, lane: usize) -> &mut Option<ConnectionHandle> {
+    pub(super) fn lane_mut(&mut self, lane: usize) -> &mut Option<ConnectionHandle> {
         let Some(other) = lane.checked_sub(1) else { return &mut self.places[0].connection };
         if self.others.len() <= other {
             self.others.resize(other + 1, None);
@@ -66,6 +74,7 @@ impl Host {
     /// A client's application wants another connection than it has in a lane.
     #[cold]
     pub(super) fn change(&mut self, lane: usize, how: Former) {
+        self.stop_race(lane, None);
         self.wanted.push(lane);
         let left = self.lane_mut(lane).take();
         // One that was kept for the sake of the one that is left now has waited in vain.
@@ -79,6 +88,7 @@ impl Host {
     /// A client's application goes on without the connection of a lane.
     #[cold]
     pub(super) fn leave(&mut self, lane: usize) {
+        self.stop_race(lane, None);
         let left = self.lane_mut(lane).take();
         self.end(left);
         self.touch_place(0);

@@ -3,7 +3,7 @@
 use anabranch_host::Host;
 use anabranch_host::rows::Numbers;
 use anabranch_plan::addresses::{anywhere, client_address, locate, served_at, server_address};
-use anabranch_plan::endpoints::{config, notes, server};
+use anabranch_plan::endpoints::{client, config, notes, server};
 use anabranch_plan::{Interfaces, Media, Plan, PlanError, application};
 use anabranch_plugin::Registry;
 use anabranch_trace::Rows;
@@ -42,7 +42,7 @@ fn client_side(
 ) -> Result<Side, LiveError> {
     let (Some(end), Some(mut side)) = (&ends.client, opened) else {
         let application = application::client(plan, media, 0, begin)?;
-        let host = Host::client(Endpoint::new("client", secret), application);
+        let host = client(plan, Endpoint::new("client", secret), application)?;
         return Ok(Side::Endpoint(Box::new(host)));
     };
     if let Side::Kernel { host, .. } = &mut side

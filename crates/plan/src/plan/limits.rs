@@ -1,5 +1,7 @@
 //! Limits that a scenario is held to before it is a plan: who writes plans asks for them.
 
+use anabranch_units::Duration;
+
 /// The most clients.
 pub(super) const MOST_CLIENTS: u32 = 10_000;
 
@@ -18,6 +20,10 @@ pub(super) const LEAST_IPV6_MTU: u64 = 1280;
 
 /// The most retransmission timeouts in a row: hours with the shortest longest timeout.
 pub(super) const MOST_RETRIES: u16 = 10_000;
+
+/// The least and the longest time between two attempts to connect (RFC 8305 sections 5 and 8).
+pub(super) const ATTEMPT_DELAYS: [Duration; 2] =
+    [Duration::from_millis(10), Duration::from_secs(2)];
 
 /// All of them, by name.
 pub const LIMITS: [(&str, u64); 6] = [

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use anabranch_host::Host;
 use anabranch_host::rows::Numbers;
-use anabranch_plan::endpoints::{config, notes, server};
+use anabranch_plan::endpoints::{client, config, notes, server};
 use anabranch_plan::{Media, Plan, application};
 use anabranch_plugin::Registry;
 use anabranch_trace::Rows;
@@ -84,11 +84,11 @@ impl<'a> World<'a> {
         for id in 0..plan.clients {
             let offset = if id == 0 { 0.0 } else { starts.uniform() };
             let start = begin + Duration::from_secs_f64(offset);
-            let endpoint = Endpoint::new(&format!("client.{id}"), seed);
             let application = application::client(plan, &world.media, id, start)?;
             let node = world.add_node(Node::Station(world.stations.len()));
             world.schedule.set(node, Some(start));
-            world.stations.push(Station::new(Host::client(endpoint, application), node, id, false));
+            let host = client(plan, Endpoint::new(&format!("client.{id}"), seed), application)?;
+            world.stations.push(Station::new(host, node, id, false));
         }
         let serve = application::serve(&plan.application, &world.media);
         let host = Host::server(server(plan, &config, seed), Box::new(move |_, _| serve()));

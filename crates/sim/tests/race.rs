@@ -1,0 +1,137 @@
+//! Clients that race over their paths (RFC 8305 section 5), in whole runs. Expected times follow from round trips and
+//! the delay between attempts, by hand.
+
+mod common;
+
+use anabranch_sim::{Column, Trace};
+
+use common::{numbers, simulate, total};
+
+/// Two paths of these round trips, ms, for a client that waits 100 ms between two attempts if it races.
+fn plan(rtts: &[(u64, &str)], race: bool, application: &str, rest: &str) -> String {
+    let (mut links, mut paths) = (Vec::new(), Vec::new());
+    for (index, (rtt, keys)) in rtts.iter().enumerate() {
+        for side in ["down", "up"] {
+            links.push(format!(
+                r#"{{"name":"p{index}.{side}","queue":{{"packets":500}},"rate_bps":8000000,"delay_ns":{}}}"#,
+                rtt * 500_000
+            ));
+        }
+        paths.push(format!(
+            r#"{{"name":"p{index}","down":["p{index}.down"],"up":["p{index}.up"]{keys}}}"#
+        ));
+    }
+    let delay = if race { r#","attempt_delay_ns":100000000"# } else { "" };
+    format!(
+        r#"{{"scenario":"race","seed":1,"run":0,"application":{application},
+        "transport":{{"scheduler":"linux","congestion":"cubic",
+          "path_manager":"full-mesh","receive_buffer_initial":131072,"receive_buffer_max":6291456,
+          "send_buffer_max":4194304,"mss":1460{delay}}},"host":{{"timer_tick_ns":0}},
+        "links":[{}],"paths":[{}],"time_limit_ns":600000000000{rest}}}"#,
+        links.join(","),
+        paths.join(",")
+    )
+}
+
+const BULK: &str = r#"{"kind":"bulk","bytes":4000000}"#;
+
+/// When the client was connected, ms, rounded.
+fn connected_ms(trace: &Trace) -> u64 {
+    (numbers(trace, "connections", "connect_s")[0] * 1e3).round() as u64
+}
+
+/// The path of each subflow at the server.
+fn subflows(trace: &Trace) -> Vec<String> {
+    match trace.table("subflows").and_then(|table| table.column("path")) {
+        Some(Column::Text(names)) => names.iter().map(str::to_owned).collect(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_connection_begins_over_the_path_that_answers_first() {
+    for (rtts, first, race) in [
+        // The second attempt is made at 100 ms and established 20 ms later.
+        ([(600, ""), (20, "")], 600, 120),
+        // The first attempt is established before the second begins.
+        ([(60, ""), (20, "")], 60, 60),
+        // The second attempt would be established at 180 ms.
+        ([(160, ""), (80, "")], 160, 160),
+    ] {
+        let trace = simulate(&plan(&rtts, false, BULK, ""));
+        assert_eq!(connected_ms(&trace), first);
+        let trace = simulate(&plan(&rtts, true, BULK, ""));
+        assert_eq!(connected_ms(&trace), race);
+        assert_eq!(total(&trace, "connections", "bytes_read"), 4e6);
+        // The loser is no subflow, and its path joins.
+        let mut paths = subflows(&trace);
+        assert_eq!(paths[0], if race == 120 { "p1" } else { "p0" });
+        paths.sort();
+        assert_eq!(paths, ["p0", "p1"]);
+    }
+}
+
+#[test]
+fn a_race_over_one_path_is_none() {
+    let [race, none] = [true, false].map(|race| simulate(&plan(&[(50, "")], race, BULK, "")));
+    assert_eq!(race.summary.digest, none.summary.digest);
+}
+
+#[test]
+fn a_path_that_is_down_at_the_start_costs_the_delay() {
+    let down = ["up", "down"]
+        .map(|side| format!(r#"{{"at_ns":0,"link":"p0.{side}","change":"down"}}"#))
+        .join(",");
+    let events = format!(r#","events":[{down}]"#);
+    let trace = simulate(&plan(&[(40, ""), (20, "")], true, BULK, &events));
+    assert_eq!(connected_ms(&trace), 120);
+    assert_eq!(subflows(&trace)[0], "p1");
+    // The interface goes down behind the first SYN, and its path is none for the second attempt.
+    let events = r#","events":[{"at_ns":0,"path":"p0","interface":"down"}]"#;
+    let trace = simulate(&plan(&[(40, ""), (20, "")], true, BULK, events));
+    assert_eq!((connected_ms(&trace), subflows(&trace)), (120, vec!["p1".to_owned()]));
+}
+
+#[test]
+fn families_and_backups_take_part() {
+    let rtts = [(600, r#","family":"ipv6""#), (20, "")];
+    assert_eq!(connected_ms(&simulate(&plan(&rtts, true, BULK, ""))), 120);
+    let rtts = [(600, ""), (20, r#","family":"ipv6""#)];
+    assert_eq!(connected_ms(&simulate(&plan(&rtts, true, BULK, ""))), 120);
+    // A backup is tried last, though it is the first path.
+    let rtts = [(20, r#","backup":true"#), (60, "")];
+    let trace = simulate(&plan(&rtts, true, BULK, ""));
+    assert_eq!((connected_ms(&trace), &*subflows(&trace)[0]), (60, "p1"));
+}
+
+#[test]
+fn plain_tcp_uses_the_path_that_answers_first() {
+    let text = plan(&[(600, ""), (20, "")], true, BULK, "");
+    let trace = simulate(&text.replace(r#""transport":{"#, r#""transport":{"multipath":false,"#));
+    assert_eq!((connected_ms(&trace), subflows(&trace)), (120, vec!["p1".to_owned()]));
+    assert_eq!(total(&trace, "connections", "bytes_read"), 4e6);
+}
+
+/// Plays a film or a ladder over both paths, and returns the trace.
+fn played(application: &str, media: &str) -> Trace {
+    let trace = simulate(&plan(&[(600, ""), (20, "")], true, application, media));
+    let finished = trace.table("connections").and_then(|table| table.column("finished"));
+    assert!(matches!(finished, Some(Column::Bool(done)) if done.iter().all(|done| *done)));
+    // The player asks at the start, and its request leaves when the connection is established.
+    assert_eq!(numbers(&trace, "requests", "t_s")[0], 0.0);
+    let first_byte = numbers(&trace, "requests", "first_byte_s")[0] * 1e3;
+    assert!((140.0..145.0).contains(&first_byte), "{first_byte} ms: 120 and a round trip");
+    trace
+}
+
+#[test]
+fn a_film_and_a_ladder_are_played_over_raced_connections() {
+    let film = r#","film":{"synthetic":{"name":"f","rate_bps":2000000,"duration_ns":4000000000}}"#;
+    let trace = played(r#"{"kind":"progressive"}"#, film);
+    assert_eq!(subflows(&trace)[0], "p1");
+    let ladder = r#","ladder":{"synthetic":{"name":"uq18-va","duration_ns":20000000000}}"#;
+    let adaptive = r#"{"kind":"adaptive","adaptive":{"abr":{"name":"fixed","rendition":0}}}"#;
+    let trace = played(adaptive, ladder);
+    let begun = subflows(&trace).iter().filter(|path| *path == "p1").count();
+    assert_eq!(begun, subflows(&trace).len() / 2, "every connection has both paths");
+}
