@@ -173,7 +173,7 @@ impl Net {
     }
 
     /// What the client sent from the port of its first attempt.
-    fn from_first_attempt(&self) -> Vec<(Instant, Flags)> {
+    fn sent_by_first_attempt(&self) -> Vec<(Instant, Flags)> {
         let of_first = self.sent.iter().filter(|(_, _, port, _)| *port == FIRST_PORT);
         of_first.map(|(at, _, _, flags)| (*at, *flags)).collect()
     }
@@ -198,7 +198,7 @@ fn the_server_forgets_the_loser_at_its_reset() {
     // The SYN arrives at 300 ms. The reset that leaves at 120 ms arrives at 420 ms.
     assert_eq!(net.run(419).at_server(), (1, 1));
     assert_eq!(net.run(420).at_server(), (1, 0));
-    let flags: Vec<_> = net.run(5_000).from_first_attempt();
+    let flags: Vec<_> = net.run(5_000).sent_by_first_attempt();
     assert!(flags[0].1.contains(Flags::SYN), "{flags:?}");
     assert!(flags[1..].iter().all(|(_, flags)| flags.contains(Flags::RST)), "{flags:?}");
 }
@@ -210,7 +210,7 @@ fn a_late_answer_to_the_loser_is_reset() {
     // The SYN/ACK arrives at 600 ms, and the answer to it at the server at 900 ms.
     assert_eq!(net.run(899).at_server(), (1, 1));
     assert_eq!(net.run(900).at_server(), (1, 0));
-    let at: Vec<_> = net.from_first_attempt().iter().map(|(at, _)| *at).collect();
+    let at: Vec<_> = net.sent_by_first_attempt().iter().map(|(at, _)| *at).collect();
     assert_eq!(at, [ms(0), ms(120), ms(600)]);
 }
 
@@ -219,7 +219,7 @@ fn a_silent_first_path_costs_the_delay() {
     let mut net = Net::reading(&[SILENT, path(20)]);
     net.run(20_000);
     assert_eq!(net.session().connected_at, Some(ms(120)), "without a race not before 1 s");
-    let syns = net.from_first_attempt().iter().filter(|(_, it)| it.contains(Flags::SYN)).count();
+    let syns = net.sent_by_first_attempt().iter().filter(|(_, it)| it.contains(Flags::SYN)).count();
     assert_eq!(syns, 1, "the loser does not repeat its SYN");
     let mut both = Net::reading(&[SILENT, SILENT, path(20)]);
     both.run(1_000);

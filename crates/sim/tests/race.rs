@@ -62,7 +62,7 @@ fn the_connection_begins_over_the_path_that_answers_first() {
         assert_eq!(connected_ms(&trace), first);
         let trace = simulate(&plan(&rtts, true, BULK, ""));
         assert_eq!(connected_ms(&trace), race);
-        assert_eq!(total(&trace, "connections", "bytes_read"), 4e6);
+        assert!((total(&trace, "connections", "bytes_read") - 4e6).abs() < 0.5);
         // The loser is no subflow, and its path joins.
         let mut paths = subflows(&trace);
         assert_eq!(paths[0], if race == 120 { "p1" } else { "p0" });
@@ -109,7 +109,7 @@ fn plain_tcp_uses_the_path_that_answers_first() {
     let text = plan(&[(600, ""), (20, "")], true, BULK, "");
     let trace = simulate(&text.replace(r#""transport":{"#, r#""transport":{"multipath":false,"#));
     assert_eq!((connected_ms(&trace), subflows(&trace)), (120, vec!["p1".to_owned()]));
-    assert_eq!(total(&trace, "connections", "bytes_read"), 4e6);
+    assert!((total(&trace, "connections", "bytes_read") - 4e6).abs() < 0.5);
 }
 
 /// Plays a film or a ladder over both paths, and returns the trace.
@@ -118,7 +118,7 @@ fn played(application: &str, media: &str) -> Trace {
     let finished = trace.table("connections").and_then(|table| table.column("finished"));
     assert!(matches!(finished, Some(Column::Bool(done)) if done.iter().all(|done| *done)));
     // The player asks at the start, and its request leaves when the connection is established.
-    assert_eq!(numbers(&trace, "requests", "t_s")[0], 0.0);
+    assert!(numbers(&trace, "requests", "t_s")[0].abs() < 1e-9);
     let first_byte = numbers(&trace, "requests", "first_byte_s")[0] * 1e3;
     assert!((140.0..145.0).contains(&first_byte), "{first_byte} ms: 120 and a round trip");
     trace

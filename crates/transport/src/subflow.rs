@@ -39,6 +39,7 @@ mod send_buffer;
 mod signal;
 mod standing;
 mod validation;
+mod view;
 
 use anabranch_units::{Instant, Rate, SeqNumber, SubflowId};
 use anabranch_wire::{DataAck, Segment, Timestamps};

@@ -48,7 +48,7 @@ def run_live(
     watch: Page | None = None,
     stock_client: bool = False,
 ) -> Run:
-    """Run a scenario that has been validated over real packets, which takes as long as it says.
+    """Run a validated scenario over real packets, in real time.
 
     Parameters
     ----------
@@ -57,16 +57,16 @@ def run_live(
     server, client
         Whether our endpoint or a kernel is at that end; one of them at least is a kernel.
     announced
-        Names of paths, not the first, on which the server announces its address (`ADD_ADDR`) to a client that
-        does not know it. A kernel joins it from where it has a route, our endpoint from all its addresses.
+        Names of paths, except the first, whose address the server announces (`ADD_ADDR`). A kernel joins from
+        where it has a route, our endpoint from all its addresses.
     run
-        The number of the run: another draw of the links' losses under the same seed.
+        The number of the run. Each has its own random draws from the seed.
     pcapng
-        File to write a capture to, every packet as it passes the client; one interface a path.
+        File for a capture of all packets at the client, with one interface for each path.
     progress
-        Function that is called with the seconds done so far and the seconds expected.
+        Called with the seconds done so far and the seconds expected.
     film
-        The film, where it has been opened before.
+        The film, if it is already open.
     viewer
         A program that plays what nginx serves: `vlc` a film, `hlsjs` in Chromium a ladder. None: our player.
     watch
@@ -83,8 +83,8 @@ def run_live(
     Raises
     ------
     InputError
-        When the scenario has something that [cannot be done to real packets][anabranch.live.unsupported],
-        or no such paths to announce, or something that the viewer does not play.
+        When the scenario needs something that [real packets do not support][anabranch.live.unsupported], has
+        no such path to announce, or has something that the viewer does not play.
     MissingError
         When this host lacks something, or a viewer did not speak MPTCP.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from anabranch.scenario import profiles, units
+from anabranch.scenario import presets, units
 from anabranch.scenario.linux_timeouts import MOST_RETRIES, RETRIES, RTO_MAX, lasting_s
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ def warnings(source: Source) -> list[Fault]:
     given = source.raw.get("transport")
     if not isinstance(given, dict):
         return []
-    preset = profiles.preset(given.get("preset"))
+    preset = presets.preset(given.get("preset"))
     return [*_retries(source, given, preset), *_hidden(source, given, preset), *_delay(source, given)]
 
 

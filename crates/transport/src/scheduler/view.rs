@@ -4,7 +4,6 @@ use anabranch_units::{Duration, Instant, Rate, SubflowId};
 
 use super::{Decision, SubflowSet};
 use crate::congestion::CongestionState;
-use crate::subflow::Subflow;
 
 /// What a scheduler may know of a subflow. The default is zero in every field and takes no data; code that builds a
 /// view by hand takes from it the fields that it does not set.
@@ -61,38 +60,6 @@ pub struct SubflowView {
 }
 
 impl SubflowView {
-    /// Of a subflow as it stands.
-    pub(crate) fn of(subflow: &Subflow) -> Self {
-        let mut view = Self::default();
-        view.renew(subflow);
-        view
-    }
-
-    /// Makes it that of a subflow as it stands, written in place.
-    #[inline(always)]
-    pub(crate) fn renew(&mut self, subflow: &Subflow) {
-        self.id = subflow.id;
-        self.srtt = subflow.rtt.srtt().unwrap_or_default();
-        self.rttvar = subflow.rtt.rttvar();
-        self.min_rtt = subflow.rtt.min_rtt().unwrap_or_default();
-        self.cwnd = subflow.window.cwnd;
-        self.ssthresh = subflow.window.ssthresh;
-        self.in_flight = subflow.board.in_flight();
-        self.queued_bytes = subflow.send.queued_bytes();
-        self.queued_memory = subflow.send.memory();
-        self.send_buffer = subflow.send.buffer_limit();
-        self.mss = subflow.send.mss();
-        self.pacing_rate = subflow.pacing_rate();
-        self.delivery_rate = subflow.delivery_rate();
-        self.state = subflow.ca_state;
-        self.repaired = subflow.is_repaired();
-        self.backup = subflow.is_backup();
-        self.stale = subflow.stale;
-        self.potentially_failed = subflow.recovery.consecutive_timeouts > 0;
-        self.established = subflow.usable();
-        self.last_ack = subflow.last_ack_at;
-    }
-
     /// The age of the oldest unacknowledged segment, from its first transmission.
     pub fn oldest_age(&self, now: Instant) -> Option<Duration> {
         self.oldest_sent.map(|at| now.since(at))

@@ -67,11 +67,11 @@ impl Foreign<Schedulers> for Notes {
 /// Twelve seconds of a server that writes 30 kB every 100 ms over RTTs of 40 and 100 ms. Path 0 carries no packet from
 /// 1310 ms until `back`.
 fn watched(watches: bool, back: Instant) -> (Pair, Arc<Mutex<Noted>>) {
-    let notes = Notes { watches, noted: Arc::default() };
-    let noted = Arc::clone(&notes.noted);
+    let noted = Arc::<Mutex<Noted>>::default();
+    let plugin = Notes { watches, noted: Arc::clone(&noted) };
     let server = Config {
         scheduler: PluginChoice::named("notes"),
-        registry: Registry::TABLES.with::<Schedulers>(Arc::new(notes)),
+        registry: Registry::TABLES.with::<Schedulers>(Arc::new(plugin)),
         ..config()
     };
     let mut pair = Pair::new(&[40, 100], config(), server);
