@@ -5,7 +5,6 @@
 //! only at the wire.
 
 mod acknowledge;
-mod agreed;
 mod burst;
 mod delayed_ack;
 pub(crate) mod deliver;
@@ -20,6 +19,7 @@ mod intent;
 mod loss;
 mod loss_interval;
 mod mapping;
+mod negotiated;
 mod new_reno;
 mod options;
 mod pacing;
@@ -36,13 +36,14 @@ pub(crate) mod rtt;
 pub(crate) mod scoreboard;
 mod send;
 mod send_buffer;
-mod signal;
+mod sequence;
+mod signals;
 mod standing;
 mod validation;
 mod view;
 
 use anabranch_units::{Instant, Rate, SeqNumber, SubflowId};
-use anabranch_wire::{DataAck, Segment, Timestamps};
+use anabranch_wire::{DataAck, Segment};
 use bytes::Bytes;
 
 use crate::config::{Config, FourTuple, MSS_MIN};
@@ -51,11 +52,11 @@ use crate::congestion::{
 };
 use crate::profile::Stack;
 
-pub(crate) use agreed::{REMEMBERED_BITS, recall, remember};
 pub(crate) use burst::Written;
 pub(crate) use ecn::accepts_ecn;
 pub(crate) use ending::{Remains, Reset};
 pub(crate) use handshake::{Answered, SYN_ACK_RETRIES, SynAnswer};
+pub(crate) use negotiated::{REMEMBERED_BITS, recall, remember};
 pub(crate) use receive::initial_window;
 pub(crate) use rtt::timestamp_clock;
 pub(crate) use standing::Standing;
@@ -162,10 +163,6 @@ pub(crate) struct Subflow {
     /// Identifiers of our address and of the peer's; 0 is the initial subflow's.
     pub(crate) local_id: u8,
     pub(crate) remote_id: u8,
-    /// The peer asked us to use it as a backup (B of `MP_JOIN`, `MP_PRIO`).
-    pub(crate) backup: bool,
-    /// We asked the peer to.
-    pub(crate) request_backup: bool,
     /// MPTCP is in use on it (false: plain TCP).
     pub(crate) multipath: bool,
     /// MPTCP-level handshake complete: data may flow both ways.
@@ -176,12 +173,8 @@ pub(crate) struct Subflow {
     /// Of a join we opened: our random number.
     pub(crate) nonce: u32,
     pub(crate) handshake: handshake::Handshake,
-    local_iss: SeqNumber,
-    remote_iss: SeqNumber,
-    agreed: agreed::Agreed,
-    timestamp_recent: u32,
-    /// Stands between our clock and our timestamps (RFC 7323 section 5.4).
-    pub(crate) timestamp_offset: u32,
+    pub(crate) sequence: sequence::Sequence,
+    agreed: negotiated::Agreed,
     /// Payload of a full segment, as options stand now.
     pub(crate) mss: u32,
     /// Bytes of MPTCP's options beside data, 40 at most.
@@ -200,6 +193,7 @@ pub(crate) struct Subflow {
     timer: rto::Timer,
     rate: rate::Sampler,
     pacer: pacing::Pacer,
+    usage: validation::Usage,
     pub(crate) receive: receive::Receiver,
     ack: delayed_ack::AckPolicy,
     pub(super) ecn: ecn::EcnState,
@@ -209,8 +203,7 @@ pub(crate) struct Subflow {
     pub(crate) last_ack_at: Instant,
     /// When something unacceptable was last answered.
     answered_at: Option<Instant>,
-    outbox: signal::Outbox,
-    priority: signal::Priority,
+    pub(crate) signals: signals::Signals,
     /// Whether the peer's options reach us.
     pub(crate) passage: final_mapping::Passage,
     /// The infinite mapping that ends MPTCP, once there is one.
@@ -244,8 +237,6 @@ impl Subflow {
             active,
             local_id: 0,
             remote_id: 0,
-            backup: false,
-            request_backup: false,
             multipath: false,
             fully_established: false,
             stale: false,
@@ -253,11 +244,8 @@ impl Subflow {
             stale_ack_stamp: Instant::ZERO,
             nonce: 0,
             handshake: handshake::Handshake::new(config),
-            local_iss: iss,
-            remote_iss: SeqNumber(0),
-            agreed: agreed::Agreed::offer(config),
-            timestamp_recent: 0,
-            timestamp_offset: 0,
+            sequence: sequence::Sequence::new(iss),
+            agreed: negotiated::Agreed::offer(config),
             mss: u32::from(mss) - 12,
             dss_bytes: 0,
             peer_mss: mss,
@@ -272,6 +260,7 @@ impl Subflow {
             loss_interval: loss_interval::LossInterval::default(),
             timer: rto::Timer::new(config),
             rate: rate::Sampler::opened(),
+            usage: validation::Usage::default(),
             pacer: pacing::Pacer::new(config.pacing, config.stack.timer_pacing),
             receive: receive::Receiver::new(config, mss),
             ack: delayed_ack::AckPolicy::new(mss, initial_window(config, mss)),
@@ -280,8 +269,7 @@ impl Subflow {
             totals: SubflowTotals::default(),
             last_ack_at: Instant::ZERO,
             answered_at: None,
-            outbox: signal::Outbox::default(),
-            priority: signal::Priority::default(),
+            signals: signals::Signals::default(),
             passage: final_mapping::Passage::default(),
             final_mapping: None,
             reset: None,
@@ -375,26 +363,6 @@ impl Subflow {
         }
     }
 
-    /// The wire's sequence number of one of our positions.
-    pub(crate) fn wire_seq(&self, position: u64) -> SeqNumber {
-        self.local_iss.add(position as u32)
-    }
-
-    /// Our position of an acknowledgement number, near what we have sent.
-    fn our_position(&self, ack: SeqNumber) -> u64 {
-        let reference = self.send.una();
-        let offset = ack.offset(self.wire_seq(reference));
-        // No stream is half as long as the type: that much room for the sign.
-        (reference as i64 + i64::from(offset)).max(0) as u64
-    }
-
-    /// The peer's position of a sequence number, near what we expect; `None` before the SYN.
-    fn peer_position(&self, seq: SeqNumber) -> Option<u64> {
-        let reference = self.receive.next();
-        let offset = seq.offset(self.remote_iss.add(reference as u32));
-        u64::try_from(reference as i64 + i64::from(offset)).ok()
-    }
-
     /// Makes a segment blank but for our ports and its payload. It is written in place, here and by all who
     /// add to it: moving segments from hand to hand costs more than filling them in.
     // Joined to its callers, who fill in most of it at once.
@@ -419,7 +387,7 @@ impl Subflow {
         // Most often nothing of this is the case, which one look at all of it tells soonest.
         let rarely = self.reset.is_some()
             | self.handshake.due
-            | self.has_posted()
+            | self.signals.is_due()
             | self.receive.reports.may_owe()
             | self.send.is_urged();
         self.ack.is_due()
@@ -446,7 +414,7 @@ impl Subflow {
 
     /// What a segment acknowledges is no less than the last one did.
     pub(crate) fn is_latest(&self, segment: &Segment) -> bool {
-        segment.ack.offset(self.wire_seq(self.send.una())) >= 0
+        segment.ack.offset(self.sequence.local(self.send.una())) >= 0
     }
 
     /// The window field of a segment in bytes.
@@ -474,18 +442,6 @@ impl Subflow {
     #[inline]
     pub(crate) fn timer_due(&self) -> Option<Instant> {
         self.timer.due()
-    }
-
-    /// Our timestamp now.
-    #[inline(always)]
-    fn timestamp(&self, now: Instant) -> u32 {
-        rtt::timestamp_clock(now).wrapping_add(self.timestamp_offset)
-    }
-
-    /// What our clock showed when we sent what a segment echoes; 0 where it echoes nothing.
-    #[inline(always)]
-    fn echoed(&self, timestamps: Timestamps) -> u32 {
-        if timestamps.echo == 0 { 0 } else { timestamps.echo.wrapping_sub(self.timestamp_offset) }
     }
 }
 

@@ -242,7 +242,7 @@ impl Connection {
         self.addresses.pending = self.addresses.pending.filter(|(a, _, _)| a.address != address);
         if in_use || announced {
             if let (Some(index), Some(option)) = (self.signal_on(here), RemoveAddr::new(&[id])) {
-                self.subflows[index].post(MptcpOption::RemoveAddr(option));
+                self.subflows[index].signals.post(MptcpOption::RemoveAddr(option));
             }
             self.end_subflows(now, here);
         }
@@ -276,9 +276,9 @@ impl Connection {
         }
         for subflow in &mut self.subflows {
             if subflow.usable() && subflow.multipath && subflow.tuple.local.ip() == address {
-                subflow.request_backup = backup;
+                subflow.signals.set_own_backup(backup);
                 subflow.touched = true;
-                subflow.post(MptcpOption::Prio { backup });
+                subflow.signals.post(MptcpOption::Prio { backup });
             }
         }
         self.push(now);
@@ -300,7 +300,7 @@ impl Connection {
             let keys = (self.local_key.value, remote.value);
             let hmac = crypto::add_addr_hmac(keys.0, keys.1, address_id, address, port);
             let option = AddAddr { address_id, address, port, hmac: Some(hmac) };
-            self.subflows[index].post(MptcpOption::AddAddr(option));
+            self.subflows[index].signals.post(MptcpOption::AddAddr(option));
         }
         // `mptcp_adjust_add_addr_timeout`: the longest retransmission timeout, doubled each time.
         let timeouts = self.subflows.iter().filter(|s| s.usable()).map(|s| s.rtt.rto());
@@ -325,11 +325,11 @@ impl Connection {
             match *option {
                 MptcpOption::AddAddr(add) => self.handle_add_addr(now, index, add),
                 MptcpOption::RemoveAddr(remove) => self.handle_remove_addr(now, index, remove),
-                MptcpOption::Prio { backup } => self.subflows[index].wish_priority(backup),
+                MptcpOption::Prio { backup } => self.subflows[index].signals.wish_priority(backup),
                 _ => {}
             }
         }
-        if self.subflows[index].has_wish() {
+        if self.subflows[index].signals.has_wish() {
             self.grant_priority(now, index);
         }
     }
@@ -338,9 +338,12 @@ impl Connection {
     fn grant_priority(&mut self, now: Instant, index: usize) {
         let subflow = &mut self.subflows[index];
         let id = subflow.id;
-        match subflow.grant_priority(now) {
-            Some(backup) => self.events.push_back(Event::PriorityChanged { id, backup }),
-            None => self.counters.deferred_priorities += u64::from(subflow.has_wish()),
+        match subflow.signals.grant_priority(now) {
+            Some(backup) => {
+                subflow.touched = true;
+                self.events.push_back(Event::PriorityChanged { id, backup });
+            }
+            None => self.counters.deferred_priorities += u64::from(subflow.signals.has_wish()),
         }
     }
 

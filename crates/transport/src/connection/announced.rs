@@ -151,7 +151,7 @@ impl Connection {
             return;
         }
         if let Some(index) = self.signal_on(|_| false) {
-            self.subflows[index].post(MptcpOption::AddAddr(AddAddr { hmac: None, ..add }));
+            self.subflows[index].signals.post(MptcpOption::AddAddr(AddAddr { hmac: None, ..add }));
         }
         if self.peer_addresses.known.contains(&what) {
             // Repeated, or replayed: it says nothing new.

@@ -259,7 +259,7 @@ impl Connection {
     pub(super) fn handle_options(&mut self, now: Instant, index: usize, segment: &Segment) {
         let subflow = &self.subflows[index];
         let awaits = !subflow.fully_established
-            || subflow.has_wish()
+            || subflow.signals.has_wish()
             || (self.client && index == 0 && !self.confirmed);
         if self.mode == Mode::Multipath && (awaits || !segment.mptcp.is_empty()) {
             self.take_options(now, index, segment);
@@ -293,7 +293,7 @@ impl Connection {
             // The third packet again: the fourth was lost (`check_fully_established`).
             self.subflows[index].ack_now();
         }
-        if !segment.mptcp.is_empty() || self.subflows[index].has_wish() {
+        if !segment.mptcp.is_empty() || self.subflows[index].signals.has_wish() {
             self.handle_address_options(now, index, segment);
             self.handle_fast_close(now, index, segment);
         }
@@ -314,7 +314,7 @@ impl Connection {
         self.closing.revive();
         let subflow = &mut self.subflows[index];
         subflow.local_id = local_id;
-        subflow.request_backup = candidate.backup;
+        subflow.signals.set_own_backup(candidate.backup);
         subflow.multipath = true;
         subflow.send.use_mappings();
         subflow.nonce = nonce;
@@ -341,7 +341,7 @@ impl Connection {
         }
         let mac = crypto::join_hmac(self.local_key.value, remote.value, own_nonce, nonce);
         let subflow = &mut self.subflows[index];
-        subflow.backup = backup;
+        subflow.signals.set_peer_backup(backup);
         subflow.remote_id = address_id;
         let third = MpJoin::Ack { hmac: crypto::leftmost_160(&mac) };
         subflow.handshake.third = Some(MptcpOption::Join(third));

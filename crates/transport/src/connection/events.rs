@@ -226,7 +226,7 @@ impl Connection {
         let subflow = self.subflows.get(id.index())?;
         let board = &subflow.board;
         Some(Assumed {
-            una: subflow.wire_seq(subflow.send.una()),
+            una: subflow.sequence.local(subflow.send.una()),
             outstanding: board.packets_out(),
             lost: board.lost_waiting(),
             delivered: subflow.counted_duplicates(),

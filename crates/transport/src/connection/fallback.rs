@@ -74,7 +74,7 @@ impl Connection {
             initial.fully_established = true;
             initial.touched = true;
             initial.handshake.confirm_third();
-            initial.end_signals();
+            initial.signals.end();
             if in_use {
                 initial.send_final_mapping(una, checksum);
                 self.input.forget_end();
@@ -202,7 +202,7 @@ impl Connection {
         self.fallback.report_until = Some(until);
         let subflow = &mut self.subflows[index];
         if let Some(report) = subflow.failed_mapping().filter(|_| !subflow.signal_due()) {
-            subflow.post(report);
+            subflow.signals.post(report);
         }
     }
 
@@ -249,7 +249,7 @@ impl Connection {
                 return;
             }
             let answer = DataSeq(self.receive_dsn());
-            self.subflows[index].post(MptcpOption::Fail { dsn: answer });
+            self.subflows[index].signals.post(MptcpOption::Fail { dsn: answer });
         }
         self.fall_back();
     }

@@ -252,7 +252,7 @@ impl Connection {
         self.closing.revive();
         let subflow = &mut self.subflows[index];
         (subflow.local_id, subflow.remote_id) = entry.ids;
-        subflow.backup = entry.backup;
+        subflow.signals.set_peer_backup(entry.backup);
         subflow.multipath = true;
         subflow.send.use_mappings();
         subflow.resume_join(&entry.syn, &config, option);

@@ -115,7 +115,7 @@ impl Connection {
                     self.check_stale(index);
                 }
                 least_stale = least_stale.min(self.subflows[index].stale_count);
-            } else if self.subflows[index].is_backup() {
+            } else if self.subflows[index].signals.is_backup() {
                 backup = backup.or(Some(index));
             } else {
                 pick = pick.or(Some(index));
@@ -162,7 +162,7 @@ impl Connection {
         // `mptcp_subflow_get_send`: the one that is through with what it has first, if that leaves room.
         let rate = |subflow: &Subflow| u128::from(subflow.pacing_rate().bytes_per_second());
         let shortest = (self.subflows.iter_mut())
-            .filter(|subflow| subflow.usable() && !subflow.stale && !subflow.is_backup())
+            .filter(|subflow| subflow.usable() && !subflow.stale && !subflow.signals.is_backup())
             .filter(|subflow| rate(subflow) > 0)
             .min_by_key(|subflow| (u128::from(subflow.send.memory()) << 32) / rate(subflow));
         if let Some(subflow) = shortest

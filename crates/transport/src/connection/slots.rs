@@ -73,7 +73,7 @@ impl Connection {
         let mut subflow = Subflow::new(id, tuple, active, iss, controller, &self.config);
         subflow.ordinal = self.slots.opened;
         subflow.send.blocked_on_buffer = self.out.blocked;
-        subflow.timestamp_offset = self.secrets.stamp_offset(&tuple);
+        subflow.sequence.set_timestamp_offset(self.secrets.stamp_offset(&tuple));
         if self.watch.is_some() {
             subflow.keep_first_transmissions();
         }

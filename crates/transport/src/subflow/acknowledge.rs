@@ -4,7 +4,7 @@
 mod round_trips;
 
 use anabranch_units::{Duration, Instant};
-use anabranch_wire::{Flags, SackBlock, Segment};
+use anabranch_wire::{Flags, Segment};
 
 use super::Subflow;
 use super::loss::Verdict;
@@ -22,7 +22,17 @@ struct Prior {
     delivered: u64,
 }
 
-/// What the acknowledgement brought, for the window.
+/// An acknowledgement of outstanding data.
+struct Ack<'a> {
+    host: &'a HostModel,
+    now: Instant,
+    segment: &'a Segment,
+    /// Our position that it acknowledges up to.
+    position: u64,
+    prior: Prior,
+}
+
+/// The progress that an acknowledgement made, for the window.
 struct Progress {
     una_advanced: bool,
     prior_in_flight: u32,
@@ -44,7 +54,7 @@ impl Subflow {
         segment: &Segment,
         siblings: &mut [SiblingView],
     ) {
-        let ack = self.our_position(segment.ack);
+        let ack = self.sequence.our_position(segment.ack, self.send.una());
         if ack > self.send.next() {
             return;
         }
@@ -54,14 +64,16 @@ impl Subflow {
         if ack < prior_una {
             return;
         }
-        let echo = self.hear_echo(segment);
+        let echo = self.ecn.on_ack(segment, &mut self.ack);
         let window = self.peer_window(segment);
         if window > self.send.window_max {
             self.raise_largest_window(window);
         }
-        let position = self.peer_position(segment.seq).unwrap_or_default();
+        let position =
+            self.sequence.peer_position(segment.seq, self.receive.next()).unwrap_or_default();
         let moved = self.send.update_send_window(position, ack, window);
-        self.review_window_probe(host, now);
+        let send = &self.send;
+        self.timer.review_window_probe(host, now, || send.shut_out(), &mut self.rtt);
         let one_way = ack == prior_una && self.board.is_empty();
         if one_way && self.recovery.probe_high.is_none() {
             // The receiver's end of a transfer: there is nothing this could tell us.
@@ -90,12 +102,14 @@ impl Subflow {
         }
         let prior =
             Prior { una: prior_una, in_flight: prior_in_flight, delivered: prior_delivered };
+        let position = ack;
+        let ack = Ack { host, now, segment, position, prior };
         if flags.una_advanced && !echo && segment.sack.is_empty() && self.is_calm() {
             // Written out: the compiler knows them then.
             let flags = AckFlags { una_advanced: true, ..AckFlags::default() };
-            self.absorb::<true>(host, now, segment, ack, &prior, flags, siblings);
+            self.absorb::<true>(&ack, flags, siblings);
         } else {
-            self.absorb_any(host, now, segment, ack, &prior, flags, siblings);
+            self.absorb_any(&ack, flags, siblings);
         }
     }
 
@@ -116,42 +130,22 @@ impl Subflow {
 
     // Apart: most acknowledgements are plain.
     #[inline(never)]
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "one acknowledgement, as its only caller found it"
-    )]
-    fn absorb_any(
-        &mut self,
-        host: &HostModel,
-        now: Instant,
-        segment: &Segment,
-        ack: u64,
-        prior: &Prior,
-        flags: AckFlags,
-        siblings: &mut [SiblingView],
-    ) {
-        self.absorb::<false>(host, now, segment, ack, prior, flags, siblings);
+    fn absorb_any(&mut self, ack: &Ack<'_>, flags: AckFlags, siblings: &mut [SiblingView]) {
+        self.absorb::<false>(ack, flags, siblings);
     }
 
     /// The acknowledgement concerns outstanding data: takes it off the scoreboard, judges it,
     /// sizes the window. It is `PLAIN` if it is of more, without SACK blocks or an echo, and the subflow [is
     /// calm](Self::is_calm): what it cannot tell of is not looked for.
     #[inline(always)]
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "one acknowledgement, as its only caller found it"
-    )]
     fn absorb<const PLAIN: bool>(
         &mut self,
-        host: &HostModel,
-        now: Instant,
-        segment: &Segment,
-        ack: u64,
-        prior: &Prior,
+        ack: &Ack<'_>,
         mut flags: AckFlags,
         siblings: &mut [SiblingView],
     ) {
-        let echo = segment.timestamps.map(|timestamps| self.echoed(timestamps));
+        let Ack { host, now, segment, ref prior, .. } = *ack;
+        let echo = segment.timestamps.map(|timestamps| self.sequence.echoed(timestamps));
         let mut samples = RttSamples { echo, ..RttSamples::default() };
         let prior_highest = match self.board.sacked_out {
             0 => prior.una,
@@ -159,15 +153,14 @@ impl Subflow {
         };
         // Blocks that were not agreed on say nothing (`tcp_parse_options`).
         if !PLAIN && !segment.sack.is_empty() && self.agreed.sack_permitted {
-            let span = (prior.una, ack);
-            self.tag_sacked(now, span, segment.sack.as_slice(), &mut flags, &mut samples);
+            self.tag_sacked(ack, &mut flags, &mut samples);
         }
         flags.duplicate = !flags.una_advanced && !flags.not_duplicate && !flags.dsack;
         let packets_out = self.board.packets_out();
-        let acked_bytes =
-            self.remove_acked::<PLAIN>(now, ack, prior_highest, &mut flags, &mut samples);
+        let acked_bytes = self.remove_acked::<PLAIN>(ack, prior_highest, &mut flags, &mut samples);
         let removed = packets_out - self.board.packets_out();
-        let maybe_delayed = removed == 1 && self.lone_runt(ack - prior.una, &flags, &samples);
+        let maybe_delayed =
+            removed == 1 && self.lone_runt(ack.position - prior.una, &flags, &samples);
         if !PLAIN {
             self.settle_duplicates(removed, &mut flags);
         }
@@ -177,7 +170,7 @@ impl Subflow {
         } else {
             flags.set_timer |=
                 !flags.una_advanced && rtt.is_some() && self.answers_before_head(&samples);
-            self.repair_for(host, now, ack, prior, &mut flags, echo)
+            self.repair_for(ack, &mut flags, echo)
         };
         let progress = Progress {
             una_advanced: flags.una_advanced,
@@ -188,45 +181,41 @@ impl Subflow {
             maybe_delayed,
             verdict: answer.verdict,
         };
-        self.size_window(host, now, &progress, &flags, siblings);
+        self.size_window(ack, &progress, &flags, siblings);
         self.after_ack(host, now, &flags, answer);
         if !PLAIN {
             self.note_full_window(host, now);
         }
     }
 
-    /// `tcp_sacktag_write_queue`, of an acknowledgement between two positions.
-    fn tag_sacked(
-        &mut self,
-        now: Instant,
-        (prior_una, ack): (u64, u64),
-        blocks: &[SackBlock],
-        flags: &mut AckFlags,
-        samples: &mut RttSamples,
-    ) {
+    /// Marks the segments that SACK blocks report (`tcp_sacktag_write_queue`).
+    fn tag_sacked(&mut self, ack: &Ack<'_>, flags: &mut AckFlags, samples: &mut RttSamples) {
+        let blocks = ack.segment.sack.as_slice();
+        let una = self.send.una();
         let mut ranges = [(0u64, 0u64); 4];
         let mut count = 0;
         for (index, block) in blocks.iter().enumerate() {
-            let (left, right) = (self.our_position(block.left), self.our_position(block.right));
+            let position = |number| self.sequence.our_position(number, una);
+            let (left, right) = (position(block.left), position(block.right));
             if left >= right || right > self.send.next() {
                 continue;
             }
             let inside_second = index == 0
                 && blocks.get(1).is_some_and(|outer| {
-                    self.our_position(outer.left) <= left && right <= self.our_position(outer.right)
+                    position(outer.left) <= left && right <= position(outer.right)
                 });
-            if index == 0 && (right <= ack || inside_second) {
-                self.hear_duplicate(left, right, prior_una, flags);
+            if index == 0 && (right <= ack.position || inside_second) {
+                self.hear_duplicate(left, right, ack.prior.una, flags);
                 continue;
             }
-            ranges[count] = (left.max(ack), right);
+            ranges[count] = (left.max(ack.position), right);
             count += 1;
         }
         for &(left, right) in &ranges[..count] {
             let first = self.board.first_reported(left);
             let mut number = first;
             while let Some(next) = self.board.next_reported(number, right) {
-                self.tag_one(now, next, flags, samples);
+                self.tag_one(ack.now, next, flags, samples);
                 number = next + 1;
             }
             if number > first {
@@ -266,19 +255,12 @@ impl Subflow {
 
     /// What an acknowledgement says of duplicates, of a probe, of marks and of losses (`tcp_process_tlp_ack`,
     /// `tcp_fastretrans_alert`): what is to be sent for it.
-    fn repair_for(
-        &mut self,
-        host: &HostModel,
-        now: Instant,
-        ack: u64,
-        prior: &Prior,
-        flags: &mut AckFlags,
-        echo: Option<u32>,
-    ) -> Answer {
+    fn repair_for(&mut self, ack: &Ack<'_>, flags: &mut AckFlags, echo: Option<u32>) -> Answer {
+        let Ack { host, now, position, ref prior, .. } = *ack;
         if flags.dsack && !flags.probe_duplicated {
             self.rack.on_dsack(self.rate.delivered, self.rate.prior_delivered());
         }
-        self.answer_probe(now, ack, flags);
+        self.answer_probe(now, position, flags);
         if flags.echo {
             let newly = self.rate.delivered - prior.delivered;
             self.totals.delivered_ce += newly;
@@ -290,7 +272,7 @@ impl Subflow {
         if calm && open && self.board.sacked_out == 0 {
             Answer::default()
         } else if flags.una_advanced && self.board.front().is_some_and(|head| head.sacked) {
-            self.suspect_reneging(host, now);
+            self.timer.suspect_reneging(host, now, self.rtt.srtt());
             flags.set_timer = false;
             Answer::default()
         } else {
@@ -303,12 +285,12 @@ impl Subflow {
     #[inline(always)]
     fn remove_acked<const PLAIN: bool>(
         &mut self,
-        now: Instant,
-        ack: u64,
+        ack: &Ack<'_>,
         prior_highest: u64,
         flags: &mut AckFlags,
         samples: &mut RttSamples,
     ) -> u64 {
+        let (now, ack) = (ack.now, ack.position);
         let (mut bytes, mut buffers) = (0, 0);
         while let Some(sent) = self.board.front_acked(ack) {
             bytes += sent.payload.len() as u64;
@@ -351,12 +333,12 @@ impl Subflow {
     #[inline(always)]
     fn size_window(
         &mut self,
-        host: &HostModel,
-        now: Instant,
+        ack: &Ack<'_>,
         progress: &Progress,
         flags: &AckFlags,
         siblings: &mut [SiblingView],
     ) {
+        let Ack { host, now, .. } = *ack;
         let reducing = self.reducing() && !self.controller.owns_recovery();
         if reducing {
             self.reduce(progress.delivered, progress.verdict, flags);
@@ -390,7 +372,7 @@ impl Subflow {
             rate,
             snd_nxt: self.send.next(),
             snd_una: self.send.una(),
-            cwnd_limited: self.cwnd_limited(),
+            cwnd_limited: self.usage.is_limited(&self.window),
             may_grow: !reducing && progress.una_advanced && progress.delivered > 0,
             paced: self.pacer.enforced(),
             pacing_rate: self.pacer.rate(),
@@ -402,7 +384,7 @@ impl Subflow {
         self.controller.on_ack(&sample, &mut self.window);
         if grows && !self.controller.owns_recovery() {
             // `tcp_cong_avoid`, whether it grew or not.
-            self.send.window_touched(now);
+            self.usage.on_window_set(now);
         }
         if self.controller.marks_application_limited() {
             self.rate.mark_app_limited(self.board.in_flight());
@@ -420,7 +402,7 @@ impl Subflow {
         {
             return false;
         }
-        self.send.window_touched(now);
+        self.usage.on_window_set(now);
         self.send.grow_buffer(self.window.cwnd, self.controller.send_buffer_factor())
     }
 
@@ -466,7 +448,7 @@ impl Subflow {
                 self.set_timer(host, now);
             }
         }
-        self.arm_reordering_timer(host, now, answer.verdict.wait);
+        self.timer.wait_for_late(host, now, answer.verdict.wait, self.rtt.rto());
         match answer.repair {
             Repair::None => {}
             Repair::Lost => self.send.intent.set_repairs(true),

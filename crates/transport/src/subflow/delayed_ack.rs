@@ -216,6 +216,37 @@ impl AckPolicy {
         self.pushed == 2 || (self.pushed == 1 && !self.interactive)
     }
 
+    /// Updates the size of full segments from one of `length` bytes (`tcp_measure_rcv_mss`: `skb_shinfo(skb)->gso_size
+    /// ? : skb->len`); [`Self::on_data`] follows. Each segment has the option of timestamps if they are in use.
+    #[inline(always)]
+    pub(super) fn measure(
+        &mut self,
+        segment: &Segment,
+        length: u32,
+        arrival: Arrival,
+        timestamps: bool,
+    ) {
+        if arrival == Arrival::Duplicate {
+            return;
+        }
+        if length >= self.received_mss {
+            self.last_smaller = 0;
+            return;
+        }
+        let constant = if timestamps { 32 } else { 20 };
+        let pushed = segment.flags.contains(Flags::PSH);
+        self.on_smaller(length, segment.header_len() as u32, constant, pushed);
+    }
+
+    /// Acknowledges the next segments at once because a duplicate came: as many as half of our `window` holds
+    /// (`tcp_enter_quickack_mode`, `tcp_incr_quickack`).
+    #[cold]
+    pub(super) fn quicken_for_duplicate(&mut self, window: u64) {
+        let halves = window / (2 * u64::from(self.received_mss));
+        let most = u64::from(QUICK_MAX);
+        self.quicken(if halves == 0 { 2 } else { halves.min(most) as u32 });
+    }
+
     pub(super) fn quick_mode(&self) -> bool {
         self.quick > 0 && !self.interactive
     }
@@ -225,22 +256,6 @@ impl Subflow {
     /// The largest payload received (`rcv_mss`).
     pub(crate) fn received_mss(&self) -> u32 {
         self.ack.received_mss
-    }
-
-    /// What a segment of `length` bytes says of full ones (`tcp_measure_rcv_mss`: `skb_shinfo(skb)->gso_size ? :
-    /// skb->len`); [`AckPolicy::on_data`] follows.
-    #[inline(always)]
-    pub(super) fn measure_segment(&mut self, segment: &Segment, length: u32, arrival: Arrival) {
-        if arrival == Arrival::Duplicate {
-            return;
-        }
-        if length >= self.ack.received_mss {
-            self.ack.last_smaller = 0;
-            return;
-        }
-        let constant = if self.agreed.timestamps { 32 } else { 20 };
-        let pushed = segment.flags.contains(Flags::PSH);
-        self.ack.on_smaller(length, segment.header_len() as u32, constant, pushed);
     }
 
     /// Decides between acknowledging now and later.
@@ -290,15 +305,6 @@ impl Subflow {
                     >= (self.receive.advertised_at() + self.receive.window())
                         .saturating_sub(self.receive.next())
         }
-    }
-
-    /// What came was known already: the next ones are acknowledged at once, as many as half of the window holds
-    /// (`tcp_enter_quickack_mode`, `tcp_incr_quickack`).
-    #[cold]
-    pub(super) fn quicken_for_duplicate(&mut self) {
-        let halves = self.receive.window() / (2 * u64::from(self.ack.received_mss));
-        let most = u64::from(QUICK_MAX);
-        self.ack.quicken(if halves == 0 { 2 } else { halves.min(most) as u32 });
     }
 
     /// The application read, everything if `emptied`: acknowledge if more than a segment is owed, if
@@ -387,7 +393,7 @@ impl Subflow {
         }
         self.acknowledging(context, Bytes::new(), segment);
         if probe {
-            segment.seq = self.wire_seq(self.send.una().saturating_sub(1));
+            segment.seq = self.sequence.local(self.send.una().saturating_sub(1));
         }
         true
     }
@@ -420,11 +426,13 @@ impl Subflow {
         &mut self,
         context: &EmitContext,
         segment: &mut Segment,
-        owed: (u64, bool),
+        (up_to, echoes): (u64, bool),
     ) {
         let quick = self.ack.quick;
         self.acknowledging(context, Bytes::new(), segment);
-        self.acknowledge_before(owed, segment);
+        segment.ack = self.sequence.remote(up_to);
+        let flags = segment.flags.without(Flags::ECE);
+        segment.flags = if echoes { flags.with(Flags::ECE) } else { flags };
         self.fill_options(segment, true);
         // "Special ACK sent by DCTCP to reflect ECN" (`tcp_event_ack_sent`).
         self.ack.quick = quick;

@@ -10,6 +10,7 @@ use bytes::Bytes;
 
 use super::Subflow;
 use super::mapping::{Declared, Mappings, Refusal, Seal, position_of};
+use super::receive::Receiver;
 use crate::reassembly::{push_joined, share};
 
 /// What is wrong with what a subflow has brought. From then on it holds back all that comes.
@@ -213,13 +214,15 @@ impl Subflow {
         segment: &Segment,
         terms: Terms,
     ) {
-        if let Some(start) = self.peer_position(segment.seq) {
-            self.note_mapping(mapping, false, start, segment, terms);
+        if let Some(start) = self.sequence.peer_position(segment.seq, self.receive.next()) {
+            self.receive.note_mapping(mapping, false, start, segment, terms);
         }
     }
+}
 
-    /// Files the mapping that a segment with payload, at `start`, declares; false when the segment is
-    /// to be dropped because there is no room for the mapping.
+impl Receiver {
+    /// Stores the mapping on a segment with payload at `start`. Returns false if the segment must be dropped because
+    /// there is no room for the mapping.
     #[inline(always)]
     pub(crate) fn note_mapping(
         &mut self,
@@ -233,12 +236,12 @@ impl Subflow {
         let into = u64::from((start as u32).wrapping_sub(mapping.ssn));
         let covers = into < u64::from(mapping.length) && into < start;
         let simple = mapping.checksum.is_none() && !terms.checksum && !data_fin;
-        if covers && simple && start >= self.receive.next() {
+        if covers && simple && start >= self.next() {
             let position = start - into;
             let end = position + u64::from(mapping.length);
             let shift = full_dsn(mapping, terms).wrapping_sub(position);
-            let done = self.receive.handed();
-            let delivery = &mut self.receive.delivery;
+            let done = self.handed();
+            let delivery = &mut self.delivery;
             let declared = Declared { position, end, shift, seal: None, whole: terms.whole };
             if delivery.mappings.repeats(&declared)
                 || (into == 0 && delivery.mappings.insert_only(declared, done))
@@ -260,11 +263,11 @@ impl Subflow {
         segment: &Segment,
         terms: Terms,
     ) -> bool {
-        let (next, end) = (self.receive.next(), start + segment.payload.len() as u64);
+        let (next, end) = (self.next(), start + segment.payload.len() as u64);
         // What brings the next byte is consumed at once, and there is always room for its mapping: else
         // all that waits behind it would wait for ever.
-        let waiting = if start <= next { u64::MAX } else { self.receive.out_of_order_bytes() };
-        let delivery = &mut self.receive.delivery;
+        let waiting = if start <= next { u64::MAX } else { self.out_of_order_bytes() };
+        let delivery = &mut self.delivery;
         if end <= next {
             // What was said of these bytes first counts.
             return true;

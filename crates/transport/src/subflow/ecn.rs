@@ -1,18 +1,19 @@
-//! Explicit congestion notification (RFC 3168 section 6.1; Linux's `tcp_ecn_*`): both ends agree on it in the
-//! handshake, new data goes out as ECN-capable, a mark on it is echoed until the sender says that it has
-//! reduced its window.
+//! Explicit congestion notification (RFC 3168 section 6.1; Linux's `tcp_ecn_*`). Both ends negotiate it in the
+//! handshake. New data is then ECN-capable, and the receiver echoes a mark until the sender reports that it has reduced
+//! its window.
 //!
-//! A controller may count marks (`CongestionController::counts_marks`): then an acknowledgement echoes the marks of
-//! the data that it is of, and of no other (RFC 8257 section 3.2; `dctcp_ece_ack_update`), and all that is sent is
-//! ECN-capable (`TCP_ECN_ECT_PERMANENT`). Nothing on the wire tells the peer of this: both ends have to be set so,
-//! as Linux has it by route (`features ecn_low`, google/bbr).
+//! A controller may count marks (`CongestionController::counts_marks`). An acknowledgement then echoes only the marks of
+//! the data that it acknowledges (RFC 8257 section 3.2; `dctcp_ece_ack_update`), and all segments are ECN-capable
+//! (`TCP_ECN_ECT_PERMANENT`). Both ends must be configured for this, because no option negotiates it. Linux does the
+//! same by route (`features ecn_low`, google/bbr).
 //!
-//! Not here: accurate ECN (RFC 9768).
+//! Accurate ECN (RFC 9768) is not implemented.
 
 use anabranch_units::Instant;
 use anabranch_wire::{Ecn, Flags, Segment};
 
 use super::Subflow;
+use super::delayed_ack::AckPolicy;
 use super::recovery::AckFlags;
 use crate::config::EcnMode;
 use crate::congestion::CongestionState;
@@ -24,40 +25,38 @@ const QUICK_ACKS: u32 = 2;
 /// The flags of a SYN that asks for ECN, which an answer must not have both.
 const ASKS: Flags = Flags::ECE.with(Flags::CWR);
 
-/// What a subflow knows of ECN.
+/// The state of ECN.
 #[derive(Debug)]
 pub(crate) struct EcnState {
     /// Our SYN asks for it, unless it has to be sent again (RFC 3168 section 6.1.1.1;
     /// `tcp_ecn_fallback`).
     asks: bool,
     /// Both ends want it (`TCP_ECN_OK`).
-    pub(crate) agreed: bool,
-    /// A mark has come that the peer has not answered: every segment echoes it
-    /// (`TCP_ECN_DEMAND_CWR`).
+    agreed: bool,
+    /// Every segment echoes a mark, until the peer reports that it has reduced its window (`TCP_ECN_DEMAND_CWR`).
     echoes: bool,
-    /// The window was reduced, and the peer is to hear of it with the next new data
-    /// (`TCP_ECN_QUEUE_CWR`).
+    /// The next new data reports that the window was reduced (`TCP_ECN_QUEUE_CWR`).
     tells_reduction: bool,
     /// Data that is ECN-capable has come (`TCP_ECN_SEEN`).
     seen: bool,
-    /// What there is to know where the controller counts marks.
+    /// The state of a controller that counts marks.
     counted: Option<Box<Counted>>,
 }
 
-/// What each mark is told by.
+/// The state for an acknowledgement of each mark.
 #[derive(Debug, Default)]
 struct Counted {
     /// The data that came last was marked (`ce_state`).
     marked: bool,
     /// The position after the data that came last (`prior_rcv_nxt`).
     received: u64,
-    /// Marks have begun or ended while an acknowledgement was held back: it is to go out first, for what came
-    /// before, up to here and as marked or not.
+    /// The acknowledgement that was held back when marks began or ended. It goes out first, up to this position and
+    /// with the earlier mark.
     owed: Option<(u64, bool)>,
 }
 
-/// Whether a host accepts what a SYN asks of ECN. A SYN that is ECN-capable itself is not believed: the
-/// network writes that field (`tcp_ecn_create_request`).
+/// Returns whether a host accepts the ECN request of a SYN. It ignores the request of a SYN that is ECN-capable
+/// itself, because the network writes that field (`tcp_ecn_create_request`).
 pub(crate) fn accepts_ecn(mode: EcnMode, syn: &Segment) -> bool {
     mode != EcnMode::Off && syn.flags.contains(ASKS) && !syn.ecn.is_capable()
 }
@@ -74,12 +73,12 @@ impl EcnState {
         }
     }
 
-    /// Where to acknowledge up to before anything else, and whether with an echo.
+    /// Removes the acknowledgement that must go out first: its position, and whether it echoes a mark.
     pub(super) fn take_owed(&mut self) -> Option<(u64, bool)> {
         self.counted.as_mut()?.owed.take()
     }
 
-    /// The flags of the SYN or SYN/ACK that goes out for the `attempt`-th time, from 0.
+    /// Returns the flags of the `attempt`-th SYN or SYN/ACK, counted from 0.
     pub(super) fn handshake_flags(&self, answering: bool, attempt: u32) -> Flags {
         match answering {
             true if self.agreed => Flags::ECE,
@@ -88,7 +87,7 @@ impl EcnState {
         }
     }
 
-    /// The peer's SYN has come, or its SYN/ACK (`tcp_ecn_rcv_synack`).
+    /// Handles the peer's SYN or SYN/ACK (`tcp_ecn_rcv_synack`).
     pub(super) fn learn_peer(&mut self, mode: EcnMode, active: bool, segment: &Segment) {
         self.agreed = if active {
             let answers = segment.flags.contains(Flags::ECE);
@@ -98,125 +97,121 @@ impl EcnState {
         };
     }
 
-    /// The window is being reduced (`tcp_ecn_queue_cwr`).
+    /// Queues the report of a reduction (`tcp_ecn_queue_cwr`).
     pub(super) fn queue_cwr(&mut self) {
         self.tells_reduction = self.agreed;
     }
 
-    /// It was not reduced after all (`tcp_ecn_withdraw_cwr`).
+    /// Withdraws the report, because the reduction was undone (`tcp_ecn_withdraw_cwr`).
     pub(super) fn withdraw_cwr(&mut self) {
         self.tells_reduction = false;
     }
-}
 
-impl Subflow {
-    /// A segment that is neither SYN nor RST echoes a mark.
+    /// Echoes a mark on a segment that is neither a SYN nor a RST.
     #[inline(always)]
     pub(super) fn echo_mark(&self, segment: &mut Segment) {
-        if self.ecn.echoes {
+        if self.echoes {
             segment.flags = segment.flags.with(Flags::ECE);
         }
-        if self.ecn.counted.is_some() && self.ecn.agreed {
+        if self.counted.is_some() && self.agreed {
             segment.ecn = Ecn::Ect0;
         }
     }
 
-    /// An acknowledgement is to go out before anything else.
+    /// Returns whether an acknowledgement for the data before a change of marks must go out first.
     #[inline(always)]
-    pub(crate) fn owes_first(&self) -> bool {
-        self.ecn.counted.as_ref().is_some_and(|counted| counted.owed.is_some())
-            || self.receive.reports.owes()
+    pub(super) fn owes(&self) -> bool {
+        self.counted.as_ref().is_some_and(|counted| counted.owed.is_some())
     }
 
-    /// Marks are counted one by one, so that an acknowledgement may be to go out first.
+    /// Returns whether marks are counted one by one. [`Self::owes`] may then be true.
     #[inline(always)]
-    pub(super) fn may_owe_first(&self) -> bool {
-        self.ecn.counted.is_some()
+    pub(super) fn counts_marks(&self) -> bool {
+        self.counted.is_some()
     }
 
-    /// Makes an acknowledgement one of what came before marks began or ended.
-    pub(super) fn acknowledge_before(&self, (up_to, echoes): (u64, bool), segment: &mut Segment) {
-        segment.ack = self.remote_iss.add(up_to as u32);
-        let flags = segment.flags.without(Flags::ECE);
-        segment.flags = if echoes { flags.with(Flags::ECE) } else { flags };
-    }
-
-    /// New data goes out as ECN-capable, and tells of a reduction (`tcp_ecn_send`). What is sent again does
-    /// neither (RFC 3168 section 6.1.5).
+    /// Makes new data ECN-capable and reports a reduction on it (`tcp_ecn_send`). Retransmissions do neither (RFC 3168
+    /// section 6.1.5).
     #[inline(always)]
     pub(super) fn mark_capable(&mut self, segment: &mut Segment) {
-        if self.ecn.agreed && !segment.payload.is_empty() {
+        if self.agreed && !segment.payload.is_empty() {
             segment.ecn = Ecn::Ect0;
-            if std::mem::take(&mut self.ecn.tells_reduction) {
+            if std::mem::take(&mut self.tells_reduction) {
                 segment.flags = segment.flags.with(Flags::CWR);
             }
         }
     }
 
-    /// What the flags of an acknowledgement say: true when it echoes a mark. Linux believes CWR also where
-    /// it comes without data (`tcp_ecn_accept_cwr`).
+    /// Handles the flags of an acknowledgement. Returns whether it echoes a mark. Linux accepts CWR on a segment
+    /// without data too (`tcp_ecn_accept_cwr`).
     #[inline(always)]
-    pub(super) fn hear_echo(&mut self, segment: &Segment) -> bool {
-        if !self.ecn.agreed {
+    pub(super) fn on_ack(&mut self, segment: &Segment, ack: &mut AckPolicy) -> bool {
+        if !self.agreed {
             return false;
         }
         if segment.flags.contains(Flags::CWR) {
-            // Who counts marks is told of each by itself, whatever was done about it.
-            self.ecn.echoes &= self.ecn.counted.is_some();
+            // Each counted mark has its own echo, which a reduction does not end.
+            self.echoes &= self.counted.is_some();
             if segment.sequence_len() > 0 {
-                // The sender's window may be very low.
-                self.ack.demand();
+                // The sender's window may be very small.
+                ack.demand();
             }
         }
         segment.flags.contains(Flags::ECE)
     }
 
-    /// Data has come, perhaps with a mark (`tcp_data_ecn_check`).
+    /// Handles the ECN field of new data, after which the peer's position `received` is expected
+    /// (`tcp_data_ecn_check`). Returns whether the data was marked.
     #[inline(always)]
-    pub(super) fn note_mark(&mut self, ecn: Ecn) {
-        if self.ecn.agreed {
-            self.take_mark(ecn);
-        }
+    pub(super) fn on_data(&mut self, ecn: Ecn, received: u64, ack: &mut AckPolicy) -> bool {
+        self.agreed && self.take_mark(ecn, received, ack)
     }
 
-    fn take_mark(&mut self, ecn: Ecn) {
-        if self.ecn.seen || ecn.is_capable() {
-            self.follow_mark(ecn == Ecn::Ce);
+    fn take_mark(&mut self, ecn: Ecn, received: u64, ack: &mut AckPolicy) -> bool {
+        if self.seen || ecn.is_capable() {
+            self.count_mark(ecn == Ecn::Ce, received, ack);
         }
         match ecn {
-            // Once data was ECN-capable, what is not has probably been sent again.
-            Ecn::NotEct if self.ecn.seen => self.ack.quicken(QUICK_ACKS),
+            // Data that is not ECN-capable after data that was is probably a retransmission.
+            Ecn::NotEct if self.seen => ack.quicken(QUICK_ACKS),
             Ecn::NotEct => {}
-            Ecn::Ect0 | Ecn::Ect1 => self.ecn.seen = true,
+            Ecn::Ect0 | Ecn::Ect1 => self.seen = true,
             Ecn::Ce => {
-                self.ecn.seen = true;
-                self.totals.ce_received += 1;
-                if !std::mem::replace(&mut self.ecn.echoes, true) {
-                    self.ack.quicken(QUICK_ACKS);
+                self.seen = true;
+                if !std::mem::replace(&mut self.echoes, true) {
+                    ack.quicken(QUICK_ACKS);
                 }
             }
         }
+        ecn == Ecn::Ce
     }
 
-    /// Where marks are counted: data has come with one or without, and is to be acknowledged so
-    /// (`dctcp_ece_ack_update`).
-    fn follow_mark(&mut self, marked: bool) {
-        let Some(counted) = &mut self.ecn.counted else { return };
+    /// Counts a mark or its absence, if marks are counted (`dctcp_ece_ack_update`).
+    fn count_mark(&mut self, marked: bool, received: u64, ack: &mut AckPolicy) {
+        let Some(counted) = &mut self.counted else { return };
         let before = std::mem::replace(&mut counted.marked, marked);
         if before != marked {
-            // Of several changes at once, as a gateway may read them, the first is told.
-            if self.ack.is_held_back() && counted.owed.is_none() {
+            // A gateway may read several changes at once. Only the first is acknowledged separately.
+            if ack.is_held_back() && counted.owed.is_none() {
                 counted.owed = Some((counted.received, before));
             }
-            self.ack.demand();
+            ack.demand();
         }
-        counted.received = self.receive.next();
-        // Whatever CWR has said since.
-        self.ecn.echoes = marked;
+        counted.received = received;
+        // A CWR in between does not matter.
+        self.echoes = marked;
+    }
+}
+
+impl Subflow {
+    /// Returns whether an acknowledgement must go out before anything else.
+    #[inline(always)]
+    pub(crate) fn owes_first(&self) -> bool {
+        self.ecn.owes() || self.receive.reports.owes()
     }
 
-    /// An acknowledgement that leaves nothing lost echoes a mark: the window is reduced, once for all that is
-    /// in flight (`tcp_enter_cwr`).
+    /// Reduces the window for an acknowledgement that echoes a mark and leaves nothing lost, once for all segments in
+    /// flight (`tcp_enter_cwr`).
     pub(super) fn answer_echo(&mut self, now: Instant, flags: &AckFlags) {
         if !flags.echo {
             return;

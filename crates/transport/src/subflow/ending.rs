@@ -4,7 +4,9 @@ use anabranch_units::SeqNumber;
 use anabranch_wire::{Flags, MptcpOption, Segment};
 use bytes::Bytes;
 
-use super::Subflow;
+use super::intent::Intent;
+use super::scoreboard::Scoreboard;
+use super::{State, Subflow};
 
 /// A RST that is to be sent, with the reason if there is one to tell.
 #[derive(Clone, Copy, Debug, Default)]
@@ -53,8 +55,8 @@ impl Subflow {
             segment.seq = seq;
         } else {
             segment.flags = Flags::RST.with(Flags::ACK);
-            segment.seq = self.wire_seq(self.send.next());
-            segment.ack = self.remote_iss.add(self.receive.next() as u32);
+            segment.seq = self.sequence.local(self.send.next());
+            segment.ack = self.sequence.remote(self.receive.next());
         }
         segment.mptcp.extend(fast_close.map(|key| MptcpOption::FastClose { key }));
         segment.mptcp.extend(self.failed_mapping());
@@ -76,11 +78,22 @@ impl Subflow {
     /// What is to be kept of it when it has [`finished`](Self::finished), if TIME-WAIT falls to us.
     pub(crate) fn remains(&self) -> Option<Remains> {
         self.closed_first.then(|| Remains {
-            next: self.wire_seq(self.send.next()),
-            expected: self.remote_iss.add(self.receive.next() as u32),
+            next: self.sequence.local(self.send.next()),
+            expected: self.sequence.remote(self.receive.next()),
             window: (self.receive.window() >> self.agreed.receive_scale).min(65_535) as u16,
-            stamp: self.agreed.timestamps.then_some(self.timestamp_recent),
+            stamp: self.agreed.timestamps.then_some(self.sequence.recent()),
         })
+    }
+
+    /// Ends the subflow at once. It drops all data and sends nothing more except a RST.
+    pub(crate) fn cut_off(&mut self) {
+        self.state = State::Closed;
+        self.send.drain_unsent();
+        self.send.forget_unacknowledged();
+        self.board = Scoreboard::default();
+        self.send.intent = Intent::New;
+        self.receive.discard();
+        self.signals.clear();
     }
 
     /// A RST, or the acknowledgement of the peer's FIN, is still to go out.

@@ -5,7 +5,7 @@ use anabranch_units::{DataSeq, Duration, Instant, SeqNumber};
 use anabranch_wire::{Dss, Flags, Mapping, MptcpOption, Segment, Timestamps};
 use bytes::Bytes;
 
-use super::agreed::Agreed;
+use super::negotiated::Agreed;
 use super::rto::missing_retries;
 use super::rtt::RTO_INITIAL;
 use super::rtt::timestamp_clock;
@@ -200,16 +200,16 @@ impl Subflow {
         }
         let answering = self.state == State::SynReceived;
         self.blank(segment, Bytes::new());
-        segment.seq = self.wire_seq(0);
+        segment.seq = self.sequence.local(0);
         let attempt = self.handshake.attempts;
         segment.flags = Flags::SYN.with(self.ecn.handshake_flags(answering, attempt));
         if answering {
             segment.flags = segment.flags.with(Flags::ACK);
-            segment.ack = self.remote_iss.add(1);
+            segment.ack = self.sequence.remote(1);
         }
         segment.mss = Some(config.mss_at(self.tuple.local.ip()));
-        let echo = if answering { self.timestamp_recent } else { 0 };
-        self.agreed.put_on(segment, Timestamps { value: self.timestamp(now), echo });
+        let echo = if answering { self.sequence.recent() } else { 0 };
+        self.agreed.put_on(segment, Timestamps { value: self.sequence.timestamp(now), echo });
         segment.window = self.receive.window().min(65_535) as u16;
         segment.mptcp.extend(self.handshake.first);
         self.send.after_syn();
@@ -257,12 +257,9 @@ impl Subflow {
 
     /// Takes the peer's TCP options from its SYN.
     pub(crate) fn learn_peer(&mut self, segment: &Segment, config: &Config) {
-        self.remote_iss = segment.seq;
+        self.sequence.learn_peer(segment);
         self.receive.after_syn();
         self.agreed.learn(segment);
-        if let Some(timestamps) = segment.timestamps {
-            self.timestamp_recent = timestamps.value;
-        }
         let own = config.mss_at(self.tuple.local.ip());
         self.peer_mss = segment.mss.unwrap_or(536).min(own).max(MSS_MIN);
         self.ecn.learn_peer(config.ecn, self.active, segment);
@@ -294,7 +291,7 @@ impl Subflow {
 
     /// The third packet (or anything acknowledging our SYN/ACK): Established; false when it is neither.
     pub(crate) fn take_third(&mut self, host: &HostModel, now: Instant, segment: &Segment) -> bool {
-        if !segment.flags.contains(Flags::ACK) || segment.ack != self.wire_seq(1) {
+        if !segment.flags.contains(Flags::ACK) || segment.ack != self.sequence.local(1) {
             return false;
         }
         self.open(host, now, segment, self.peer_window(segment));
@@ -311,7 +308,7 @@ impl Subflow {
             return Some(now.since(self.handshake.sent_at));
         }
         let echo = segment.timestamps.filter(|t| self.agreed.timestamps && t.echo > 0)?;
-        let echo = self.echoed(echo);
+        let echo = self.sequence.echoed(echo);
         let elapsed = timestamp_clock(now).wrapping_sub(echo);
         Some(Duration::from_millis(u64::from(elapsed).max(1)))
     }
@@ -337,7 +334,7 @@ impl Subflow {
         self.send.grow_buffer(self.window.cwnd, self.controller.send_buffer_factor());
         self.send.tell_buffer();
         self.refresh_pacing();
-        self.send.window_touched(now);
+        self.usage.on_window_set(now);
     }
 
     /// A `DATA_FIN` without data rides an acknowledgement (RFC 8684 section 3.3.3).

@@ -24,13 +24,13 @@ impl Subflow {
     ) {
         self.blank(segment, payload);
         segment.flags = Flags::ACK;
-        self.echo_mark(segment);
-        segment.seq = self.wire_seq(self.send.next());
-        segment.ack = self.remote_iss.add(self.receive.next() as u32);
+        self.ecn.echo_mark(segment);
+        segment.seq = self.sequence.local(self.send.next());
+        segment.ack = self.sequence.remote(self.receive.next());
         if self.agreed.timestamps {
             segment.timestamps = Some(Timestamps {
-                value: self.timestamp(context.now),
-                echo: self.timestamp_recent,
+                value: self.sequence.timestamp(context.now),
+                echo: self.sequence.recent(),
             });
         }
         if self.multipath {

@@ -12,8 +12,6 @@ use super::{State, Subflow};
 /// The least time between pure acknowledgements that answer what is not acceptable
 /// (`tcp_invalid_ratelimit`): two sides must not provoke each other for ever.
 const ANSWER_INTERVAL: Duration = Duration::from_millis(500);
-/// The most by which a timestamp may be older than the last one (`TCP_PAWS_WINDOW`), ms.
-const TIMESTAMP_SLACK: i32 = 1;
 /// Bytes that are taken beyond the window that this subflow has told: subflows of MPTCP share one window,
 /// and another one may have told the peer of more. The connection drops what lies beyond its own.
 const SHARED_WINDOW_SLACK: i64 = 65_536;
@@ -22,7 +20,7 @@ impl Subflow {
     /// Whether a segment without RST may be processed; if not, what answer it gets is arranged.
     #[inline(always)]
     pub(crate) fn accepts(&mut self, now: Instant, segment: &Segment) -> bool {
-        let expected = self.remote_iss.add(self.receive.next() as u32);
+        let expected = self.sequence.remote(self.receive.next());
         let start = i64::from(segment.seq.offset(expected));
         let end = start + i64::from(segment.sequence_len());
         let told = self.receive.advertised_at() as i64 - self.receive.next() as i64;
@@ -30,7 +28,8 @@ impl Subflow {
         let edge = told + self.receive.window() as i64 + slack;
         let in_window =
             end >= told && start <= edge && (start < edge || segment.payload.is_empty());
-        if !in_window || self.is_older(segment) {
+        let stamps = segment.timestamps.filter(|_| self.agreed.timestamps);
+        if !in_window || stamps.is_some_and(|stamps| self.sequence.is_older(stamps)) {
             self.refuse(now, segment, start);
             return false;
         }
@@ -39,7 +38,7 @@ impl Subflow {
             self.challenge(now);
             return false;
         }
-        let behind = self.wire_seq(self.send.next()).offset(segment.ack);
+        let behind = self.sequence.local(self.send.next()).offset(segment.ack);
         if !segment.flags.contains(Flags::ACK) {
             return false;
         }
@@ -59,15 +58,6 @@ impl Subflow {
         opening && behind >= 0
     }
 
-    /// The timestamp is older than the last one that was in its place (`tcp_paws_discard`).
-    fn is_older(&self, segment: &Segment) -> bool {
-        let Some(timestamps) = segment.timestamps.filter(|_| self.agreed.timestamps) else {
-            return false;
-        };
-        (self.timestamp_recent.wrapping_sub(timestamps.value) as i32) > TIMESTAMP_SLACK
-            && self.timestamp_recent != 0
-    }
-
     /// A segment is dropped, `start` bytes from the next one expected: what it repeats is reported,
     /// and what we expect (`tcp_send_dupack`).
     #[cold]
@@ -81,7 +71,7 @@ impl Subflow {
             let length = segment.payload.len() as u32;
             let end = position + u64::from(segment.sequence_len());
             self.receive.report_duplicate(position, end);
-            self.quicken_for_duplicate();
+            self.ack.quicken_for_duplicate(self.receive.window());
             self.ack.on_data(now, length, false, Arrival::Duplicate, false, self.rtt.rto());
         }
         self.ack_now();
@@ -103,7 +93,7 @@ impl Subflow {
         if self.state == State::SynSent {
             return segment.flags.contains(Flags::ACK) && self.acknowledges_syn(segment);
         }
-        let Some(position) = self.peer_position(segment.seq) else {
+        let Some(position) = self.sequence.peer_position(segment.seq, self.receive.next()) else {
             return false;
         };
         let next = self.receive.next();
@@ -122,7 +112,7 @@ impl Subflow {
 
     /// The segment acknowledges our SYN.
     pub(crate) fn acknowledges_syn(&self, segment: &Segment) -> bool {
-        segment.ack == self.wire_seq(1)
+        segment.ack == self.sequence.local(1)
     }
 }
 
@@ -192,7 +182,8 @@ mod tests {
         let stamped = |recent: u32, value: u32, used: bool| {
             let (mut subflow, _) = subflow();
             subflow.agreed.timestamps = used;
-            subflow.timestamp_recent = recent;
+            let stamps = Some(Timestamps { value: recent, echo: 0 });
+            subflow.sequence.learn_peer(&Segment { timestamps: stamps, ..segment(0, 0) });
             let timestamps = Some(Timestamps { value, echo: 1 });
             subflow.accepts(at(1000), &Segment { timestamps, ..segment(1, 10) })
         };

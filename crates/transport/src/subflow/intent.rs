@@ -12,7 +12,7 @@ pub(super) enum Urgent {
     SmallWindow,
 }
 
-/// What goes out next. Each input that has a reason to send sets it, and [`Subflow::next_data_segment`] reads it.
+/// The kind of data that goes out next. Acknowledgements and timers set it, and [`Subflow::next_data_segment`] reads it.
 ///
 /// [`Subflow::next_data_segment`]: super::Subflow::next_data_segment
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -243,18 +243,6 @@ impl Subflow {
         verdict
     }
 
-    /// Arms the reordering timer if a search for losses left segments undecided.
-    pub(crate) fn arm_reordering_timer(
-        &mut self,
-        host: &HostModel,
-        now: Instant,
-        wait: Option<Duration>,
-    ) {
-        if let Some(wait) = wait.filter(|wait| !wait.is_zero()) {
-            self.timer.arm(host, now, Pending::Reordering, wait.min(self.rtt.rto()));
-        }
-    }
-
     /// `tcp_rack_reo_timeout`.
     pub(crate) fn on_reordering_timeout(&mut self, host: &HostModel, now: Instant) {
         let before = self.board.in_flight();
@@ -272,7 +260,7 @@ impl Subflow {
         if self.timer.pending() == Some(Pending::Reordering) {
             self.rearm_timeout(host, now);
         }
-        self.arm_reordering_timer(host, now, verdict.wait);
+        self.timer.wait_for_late(host, now, verdict.wait, self.rtt.rto());
     }
 }
 

@@ -8,7 +8,23 @@ use anabranch_units::Instant;
 use super::Subflow;
 use super::loss::{DUPLICATE_THRESHOLD, Verdict};
 use super::recovery::AckFlags;
+use super::scoreboard::Scoreboard;
 use crate::congestion::CongestionState;
+
+impl Scoreboard {
+    /// Returns the largest number of outstanding segments that can have arrived: all except those marked lost, and never
+    /// the oldest (`tcp_limit_reno_sacked`).
+    fn most_duplicates(&self) -> u32 {
+        self.packets_out().saturating_sub(self.lost_out.max(1))
+    }
+
+    /// Sets the count of duplicates to zero (`tcp_reset_reno_sack`). With `sack` the count is of marks, and stays.
+    pub(super) fn forget_duplicates(&mut self, sack: bool) {
+        if !sack {
+            self.sacked_out = 0;
+        }
+    }
+}
 
 impl Subflow {
     /// A duplicate acknowledgement counts as a segment delivered (`tcp_add_reno_sack`).
@@ -16,16 +32,10 @@ impl Subflow {
         if self.agreed.sack_permitted || !flags.duplicate {
             return;
         }
-        if self.board.sacked_out < self.most_duplicates() {
+        if self.board.sacked_out < self.board.most_duplicates() {
             self.board.sacked_out += 1;
             self.rate.delivered += 1;
         }
-    }
-
-    /// Returns the largest number of outstanding segments that can have arrived: all except those marked lost, and never
-    /// the oldest (`tcp_limit_reno_sacked`).
-    fn most_duplicates(&self) -> u32 {
-        self.board.packets_out().saturating_sub(self.board.lost_out.max(1))
     }
 
     /// `acked` segments were acknowledged: the first was a hole, the others are those that duplicate
@@ -38,7 +48,7 @@ impl Subflow {
         let counted = self.board.sacked_out.min(acked - 1);
         self.board.sacked_out -= counted;
         self.rate.delivered -= u64::from(counted);
-        self.board.sacked_out = self.board.sacked_out.min(self.most_duplicates());
+        self.board.sacked_out = self.board.sacked_out.min(self.board.most_duplicates());
         // Nobody can tell whether the original or its retransmission was the one.
         flags.original_acked &= !flags.retransmission_acked;
     }
@@ -46,13 +56,6 @@ impl Subflow {
     /// Returns how many segments count as delivered because of duplicate acknowledgements; 0 with SACK.
     pub(crate) fn counted_duplicates(&self) -> u32 {
         if self.agreed.sack_permitted { 0 } else { self.board.sacked_out }
-    }
-
-    /// What duplicates stood for is settled (`tcp_reset_reno_sack`).
-    pub(super) fn forget_duplicates(&mut self) {
-        if !self.agreed.sack_permitted {
-            self.board.sacked_out = 0;
-        }
     }
 
     /// `tcp_newreno_mark_lost`.
@@ -222,10 +225,10 @@ mod tests {
         subflow.agreed.sack_permitted = true;
         assert!(!subflow.must_hold_recovery());
         subflow.board.sacked_out = 3;
-        subflow.forget_duplicates();
+        subflow.board.forget_duplicates(subflow.agreed.sack_permitted);
         assert_eq!(subflow.board.sacked_out, 3, "with SACK they are marks");
         subflow.agreed.sack_permitted = false;
-        subflow.forget_duplicates();
+        subflow.board.forget_duplicates(subflow.agreed.sack_permitted);
         assert_eq!(subflow.board.sacked_out, 0);
     }
 }

@@ -9,7 +9,7 @@
 //!    room for the first of them, and the rest waits for the next acknowledgement;
 //! 4. SACK blocks, as many as then fit.
 
-use anabranch_wire::{MAX_OPTIONS_LEN, MptcpOption, Segment, sack_room};
+use anabranch_wire::{Segment, sack_room};
 
 use super::Subflow;
 use super::reports::{SACK_BASE, SACK_BLOCK};
@@ -22,7 +22,7 @@ impl Subflow {
         if self.handshake.third.is_some() {
             self.repeat_third(segment);
         } else if pure {
-            self.attach_signals(segment);
+            self.signals.attach(segment);
         }
         self.add_reports(segment);
     }
@@ -51,31 +51,6 @@ impl Subflow {
         }
     }
 
-    /// Puts the posted options on an acknowledgement.
-    #[inline]
-    fn attach_signals(&mut self, segment: &mut Segment) {
-        let posted = self.outbox.options.len();
-        let Some(&first) = self.outbox.options.first() else { return };
-        if matches!(first, MptcpOption::AddAddr(_)) {
-            // For TCP a plain repetition (`mptcp_established_options_add_addr`).
-            segment.dss = None;
-            segment.mptcp.push(self.outbox.options.remove(0));
-            if segment.options_len() > MAX_OPTIONS_LEN {
-                // An IPv6 address with a port and its HMAC leaves them no room.
-                segment.timestamps = None;
-            }
-        } else {
-            while let Some(&option) = self.outbox.options.first() {
-                if matches!(option, MptcpOption::AddAddr(_)) || !fits(segment, option) {
-                    break;
-                }
-                self.outbox.options.remove(0);
-            }
-        }
-        let left = self.outbox.options.len();
-        self.outbox.due = left > 0 && left < posted;
-    }
-
     /// SACK blocks in what the other options leave.
     #[inline(never)]
     fn add_sack(&mut self, segment: &mut Segment) {
@@ -83,25 +58,9 @@ impl Subflow {
         let taken = segment.options_len() + segment.payload.len() + SACK_BASE;
         let left = usize::from(self.peer_mss).saturating_sub(taken) / SACK_BLOCK;
         let room = sack_room(segment).min(left);
-        let iss = self.remote_iss;
-        segment.sack = self.receive.sack_blocks(|position| iss.add(position as u32), room);
+        let sequence = &self.sequence;
+        segment.sack = self.receive.sack_blocks(|position| sequence.remote(position), room);
     }
-}
-
-/// Adds an option where there is room for it, without the `DATA_FIN` if need be.
-fn fits(segment: &mut Segment, option: MptcpOption) -> bool {
-    segment.mptcp.push(option);
-    if segment.options_len() > MAX_OPTIONS_LEN
-        && segment.mptcp.len() == 1
-        && let Some(dss) = &mut segment.dss
-    {
-        (dss.mapping, dss.data_fin) = (None, false);
-    }
-    let fits = segment.options_len() <= MAX_OPTIONS_LEN;
-    if !fits {
-        segment.mptcp.pop();
-    }
-    fits
 }
 
 #[cfg(test)]
@@ -110,8 +69,8 @@ mod tests {
 
     use anabranch_units::{DataSeq, Instant, Seed, SeqNumber, SubflowId};
     use anabranch_wire::{
-        AddAddr, CapableKeys, DataAck, Flags, MpCapable, MpJoin, MpTcpRst, RemoveAddr, SackBlocks,
-        Timestamps,
+        AddAddr, CapableKeys, DataAck, Flags, MAX_OPTIONS_LEN, MpCapable, MpJoin, MpTcpRst,
+        MptcpOption, RemoveAddr, SackBlocks, Timestamps,
     };
     use bytes::Bytes;
 
@@ -216,7 +175,7 @@ mod tests {
         subflow.update_mss(dss.next_multiple_of(4));
         subflow.handshake.third = situation.third;
         for option in &situation.posted {
-            subflow.post(*option);
+            subflow.signals.post(*option);
         }
         subflow
     }

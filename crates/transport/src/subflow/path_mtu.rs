@@ -32,8 +32,9 @@ impl Subflow {
     /// quotes. True when segments have to be smaller from now on; their size has to be worked out anew.
     /// Who does not see our packets cannot quote what is in flight (RFC 5927 section 4.1, `tcp_v4_err`).
     pub(crate) fn accepts_path_mtu(&mut self, mtu: u32, seq: SeqNumber) -> bool {
-        let outstanding = self.wire_seq(self.send.next()).offset(self.wire_seq(self.send.una()));
-        let quoted = seq.offset(self.wire_seq(self.send.una()));
+        let outstanding =
+            self.sequence.local(self.send.next()).offset(self.sequence.local(self.send.una()));
+        let quoted = seq.offset(self.sequence.local(self.send.una()));
         let size = segment_size(self.tuple.remote, mtu);
         if self.state != State::Established
             || !(0..=outstanding).contains(&quoted)
@@ -52,7 +53,7 @@ impl Subflow {
         if !self.board.cut_larger(self.send.mss() as usize) {
             return;
         }
-        self.forget_duplicates();
+        self.board.forget_duplicates(self.agreed.sack_permitted);
         if self.ca_state != CongestionState::Loss {
             self.recovery.high_seq = self.send.next();
             self.window.ssthresh = self.current_ssthresh();

@@ -17,7 +17,7 @@ impl Subflow {
         (self.state == State::Established)
             & self.multipath
             & self.fully_established
-            & !self.has_wish()
+            & !self.signals.has_wish()
             & !self.peer_closed
             & !self.receive.knows_end()
     }
@@ -28,9 +28,9 @@ impl Subflow {
         (self.state != State::Established)
             | self.reset.is_some()
             | self.handshake.third.is_some()
-            | self.has_options()
+            | self.signals.has_options()
             | self.receive.reports.may_owe()
-            | self.may_owe_first()
+            | self.ecn.counts_marks()
             | self.send.is_urged()
             | self.send.intent.repairs()
             | self.final_mapping.is_some()

@@ -68,13 +68,8 @@ pub(crate) struct Sender {
     whole_mappings: bool,
     /// More of what is handed over at once follows.
     goes_on: bool,
-    /// What goes out next.
+    /// The kind of data that goes out next.
     pub(super) intent: Intent,
-    pub(super) cwnd_limited: bool,
-    pub(super) max_packets_out: u32,
-    pub(super) usage_seq: u64,
-    pub(super) cwnd_used: u32,
-    pub(super) window_stamp: Instant,
     pub(crate) last_sent: Instant,
     pub(crate) fin_queued: bool,
     pub(super) fin_sent: bool,
@@ -122,11 +117,6 @@ impl Sender {
             whole_mappings: config.stack.whole_mappings,
             goes_on: false,
             intent: Intent::New,
-            cwnd_limited: false,
-            max_packets_out: 0,
-            usage_seq: 0,
-            cwnd_used: 0,
-            window_stamp: Instant::ZERO,
             last_sent: Instant::ZERO,
             fin_queued: false,
             fin_sent: false,
@@ -241,11 +231,6 @@ impl Sender {
     /// What is in flight has so many more socket buffers, or fewer: some were cut, or became one.
     pub(super) fn on_buffers_changed(&mut self, more: i64) {
         self.buffers_in_flight = self.buffers_in_flight.saturating_add_signed(more);
-    }
-
-    /// The window was set by the core: restart the validation clock (`snd_cwnd_stamp`).
-    pub(crate) fn window_touched(&mut self, now: Instant) {
-        self.window_stamp = now;
     }
 
     /// What comes next was handed over apart from what came before.

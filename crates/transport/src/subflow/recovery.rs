@@ -256,7 +256,7 @@ impl Subflow {
         let cut = self.window.ssthresh < u32::MAX;
         if cut && (self.ca_state == CongestionState::Cwr || self.recovery.undo_marker.is_some()) {
             self.window.cwnd = self.window.ssthresh;
-            self.send.window_touched(now);
+            self.usage.on_window_set(now);
             self.controller.on_window_changed(WindowChange::Reduction, &mut self.window);
         }
     }
@@ -273,7 +273,7 @@ impl Subflow {
                 self.ecn.withdraw_cwr();
             }
         }
-        self.send.window_touched(now);
+        self.usage.on_window_set(now);
         self.recovery.undo_marker = None;
         self.rack.advanced = true;
         self.totals.undos += 1;
@@ -346,7 +346,7 @@ impl Subflow {
                     self.set_state(now, CongestionState::Open);
                 }
                 CongestionState::Recovery => {
-                    self.forget_duplicates();
+                    self.board.forget_duplicates(self.agreed.sack_permitted);
                     if !self.finish_recovery(now, echo) {
                         return Answer::default();
                     }
@@ -431,7 +431,7 @@ impl Subflow {
             return Repair::None;
         }
         if flags.una_advanced {
-            self.forget_duplicates();
+            self.board.forget_duplicates(self.agreed.sack_permitted);
         } else if self.send.next() > self.recovery.high_seq {
             self.count_duplicate(flags);
         }
@@ -462,7 +462,7 @@ impl Subflow {
 
     fn answer_open(&mut self, now: Instant, flags: &AckFlags) -> Answer {
         if flags.una_advanced {
-            self.forget_duplicates();
+            self.board.forget_duplicates(self.agreed.sack_permitted);
         }
         self.count_duplicate(flags);
         if self.ca_state <= CongestionState::Disorder && self.recovery.all_duplicates() {

@@ -6,7 +6,7 @@ use anabranch_units::{Duration, Instant};
 use super::Subflow;
 use super::intent::Urgent;
 use super::rtt::timestamp_clock;
-use super::rtt::{RTO_INITIAL, RTO_MIN};
+use super::rtt::{RTO_INITIAL, RTO_MIN, RttEstimator};
 use crate::config::{Config, HostModel, RTO_MAX_DEFAULT};
 use crate::congestion::{CongestionEvent, CongestionKind, CongestionState, WindowChange};
 use crate::profile::LossDetection;
@@ -108,9 +108,58 @@ impl Timer {
         self.renewed = false;
     }
 
-    /// Something happened that the next probe may depend on.
+    /// Lets the next new data set the probe again, because an input may have changed its time.
     pub(crate) fn review(&mut self) {
         self.renewed = false;
+    }
+
+    /// Waits for segments that may be late, if a search for losses found any, at most for a timeout of `rto`.
+    pub(super) fn wait_for_late(
+        &mut self,
+        host: &HostModel,
+        now: Instant,
+        wait: Option<Duration>,
+        rto: Duration,
+    ) {
+        if let Some(wait) = wait.filter(|wait| !wait.is_zero()) {
+            self.arm(host, now, Pending::Reordering, wait.min(rto));
+        }
+    }
+
+    /// Waits a little because the acknowledgement ends at a segment that the peer had reported: a peer that kept the
+    /// segment would have acknowledged it too. If no more is acknowledged by then, the segment counts as lost
+    /// (`tcp_check_sack_reneging`; RFC 2018 section 8).
+    #[cold]
+    pub(super) fn suspect_reneging(
+        &mut self,
+        host: &HostModel,
+        now: Instant,
+        srtt: Option<Duration>,
+    ) {
+        let delay = srtt.map_or(RENEGING_MIN, |srtt| (srtt / 2).max(RENEGING_MIN));
+        self.arm(host, now, Pending::Timeout, delay);
+    }
+
+    /// Reviews the window probe after an acknowledgement: its wait starts again, or ends if the window is no longer
+    /// `shut_out` (`tcp_ack_probe`).
+    #[inline(always)]
+    pub(super) fn review_window_probe(
+        &mut self,
+        host: &HostModel,
+        now: Instant,
+        shut_out: impl FnOnce() -> bool,
+        rtt: &mut RttEstimator,
+    ) {
+        self.probes = 0;
+        if self.pending != Some(Pending::WindowProbe) {
+            return;
+        }
+        if shut_out() {
+            self.arm(host, now, Pending::WindowProbe, rtt.rto());
+        } else {
+            self.clear();
+            rtt.reset_backoff();
+        }
     }
 }
 
@@ -292,22 +341,6 @@ impl Subflow {
         }
     }
 
-    /// An acknowledgement has come: the window has room for a segment again, or the wait for it
-    /// begins anew (`tcp_ack_probe`).
-    #[inline(always)]
-    pub(crate) fn review_window_probe(&mut self, host: &HostModel, now: Instant) {
-        self.timer.probes = 0;
-        if self.timer.pending() != Some(Pending::WindowProbe) {
-            return;
-        }
-        if self.send.shut_out() {
-            self.timer.arm(host, now, Pending::WindowProbe, self.rtt.rto());
-        } else {
-            self.timer.clear();
-            self.rtt.reset_backoff();
-        }
-    }
-
     /// RTO: `tcp_retransmit_timer`, `tcp_enter_loss` (RFC 5681 section 3.1, RFC 6298 section 5).
     fn on_timeout(&mut self, host: &HostModel, now: Instant) {
         self.timer.clear();
@@ -322,15 +355,6 @@ impl Subflow {
         self.timer.arm(host, now, Pending::Timeout, self.rtt.rto());
     }
 
-    /// The acknowledgement lands on what the peer had reported, so that it would have acknowledged more
-    /// if it had kept that: soon it is taken for lost, unless more is acknowledged first
-    /// (`tcp_check_sack_reneging`; RFC 2018 section 8).
-    #[cold]
-    pub(super) fn suspect_reneging(&mut self, host: &HostModel, now: Instant) {
-        let delay = self.rtt.srtt().map_or(RENEGING_MIN, |srtt| (srtt / 2).max(RENEGING_MIN));
-        self.timer.arm(host, now, Pending::Timeout, delay);
-    }
-
     /// `tcp_timeout_mark_lost`, `tcp_enter_loss`.
     fn enter_loss(&mut self, now: Instant) {
         let reneged = self.board.front().is_some_and(|head| head.sacked);
@@ -338,7 +362,7 @@ impl Subflow {
             self.board.clear_sacked();
             self.recovery.reneged = true;
         }
-        self.forget_duplicates();
+        self.board.forget_duplicates(self.agreed.sack_permitted);
         // The head is lost, and everything older than RACK's RTT; what was sent lately is not, but
         // where older stacks have it so (`tcp_enter_loss` of 4.14).
         let all = self.stack.loss_detection != LossDetection::Rack;
@@ -367,7 +391,7 @@ impl Subflow {
             self.recovery.init_undo(self.send.una(), self.board.retrans_out);
         }
         self.window.cwnd = self.board.in_flight() + 1;
-        self.send.window_touched(now);
+        self.usage.on_window_set(now);
         self.controller.on_window_changed(WindowChange::Timeout, &mut self.window);
         self.set_state(now, CongestionState::Loss);
         self.recovery.high_seq = self.send.next();

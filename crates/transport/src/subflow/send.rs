@@ -99,7 +99,7 @@ impl Subflow {
         let payload = cut.as_ref().map_or_else(Bytes::new, |(payload, _)| payload.clone());
         let sent = self.take_new(host, now, in_flight, together, cut);
         self.data_segment(sent.start, payload, sent.mapping(), sent.fin, context, segment);
-        self.mark_capable(segment);
+        self.ecn.mark_capable(segment);
         let more = self.has_more(in_flight);
         if !more && self.ends_push(&sent) {
             segment.flags = segment.flags.with(Flags::PSH);
@@ -449,7 +449,7 @@ impl Subflow {
         segment: &mut Segment,
     ) {
         self.acknowledging(context, payload, segment);
-        segment.seq = self.wire_seq(start);
+        segment.seq = self.sequence.local(start);
         if fin {
             segment.flags = segment.flags.with(Flags::FIN);
         }

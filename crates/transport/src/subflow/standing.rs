@@ -79,7 +79,7 @@ impl Subflow {
             lost: self.rate.lost,
             state: self.ca_state,
             stale: self.stale,
-            backup: self.is_backup(),
+            backup: self.signals.is_backup(),
         }
     }
 

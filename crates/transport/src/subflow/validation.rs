@@ -1,14 +1,74 @@
-//! The window is worth something only while it is used: `tcp_cwnd_validate`, decay when the
-//! application does not fill it, restart after idleness (RFC 2861 as in Linux).
+//! Validation of the congestion window: decay while the application does not fill it, restart after idleness (RFC 2861;
+//! Linux `tcp_cwnd_validate`).
 
 use anabranch_units::Instant;
 
 use super::Subflow;
 use crate::config::HostModel;
-use crate::congestion::{CongestionState, INITIAL_WINDOW, WindowChange};
+use crate::congestion::{CongestionState, INITIAL_WINDOW, Window, WindowChange};
+
+/// The use of the congestion window.
+#[derive(Debug, Default)]
+pub(crate) struct Usage {
+    /// The window was full in the period that ends at `end` (`is_cwnd_limited`).
+    limited: bool,
+    /// The largest number of outstanding segments in that period.
+    max_packets_out: u32,
+    /// The position whose acknowledgement ends the period (`cwnd_usage_seq`).
+    end: u64,
+    /// The largest number of outstanding segments since the window was last full or set.
+    used: u32,
+    /// The time of that (`snd_cwnd_stamp`).
+    since: Instant,
+}
+
+impl Usage {
+    /// Restarts the clock, because the window was set.
+    pub(super) fn on_window_set(&mut self, now: Instant) {
+        self.since = now;
+    }
+
+    /// Returns whether the window was full.
+    pub(super) fn was_full(&self) -> bool {
+        self.limited
+    }
+
+    /// Returns whether the window limits the sender (`tcp_is_cwnd_limited`).
+    #[inline(always)]
+    pub(super) fn is_limited(&self, window: &Window) -> bool {
+        self.was_full() || (window.in_slow_start() && window.cwnd < 2 * self.max_packets_out)
+    }
+
+    /// Takes `packets_out` outstanding segments into account, with the window full if `limited`. The sender stands at
+    /// the positions `una` and `next`. With `remembers` a full window counts until the period ends.
+    #[inline(always)]
+    fn record(
+        &mut self,
+        (una, next): (u64, u64),
+        packets_out: u32,
+        limited: bool,
+        remembers: bool,
+    ) {
+        if una >= self.end
+            || (limited && remembers)
+            || (!(self.limited && remembers) && packets_out > self.max_packets_out)
+        {
+            self.limited = limited;
+            self.max_packets_out = packets_out;
+            self.end = next;
+        }
+    }
+
+    /// Begins to measure the use again.
+    #[inline(always)]
+    fn restart(&mut self, now: Instant) {
+        self.used = 0;
+        self.since = now;
+    }
+}
 
 impl Subflow {
-    /// Before the first segment leaves: the window is asked for its rest, once or more often.
+    /// Restarts the window before the first segment leaves, once or for each waiting socket buffer.
     #[inline(always)]
     pub(super) fn rest_after_idle(&mut self, host: &HostModel, now: Instant) {
         if self.board.is_empty() {
@@ -18,7 +78,7 @@ impl Subflow {
         }
     }
 
-    /// `tcp_slow_start_after_idle_check`, `tcp_cwnd_restart`: by the tick clock.
+    /// Reduces the window after idleness (`tcp_slow_start_after_idle_check`, `tcp_cwnd_restart`), by the tick clock.
     pub(super) fn restart_after_idle(&mut self, host: &HostModel, now: Instant) {
         if !self.board.is_empty() || self.controller.owns_recovery() || self.totals.bytes_sent == 0
         {
@@ -37,62 +97,52 @@ impl Subflow {
             self.window.cwnd /= 2;
         }
         self.window.cwnd = self.window.cwnd.max(floor);
-        self.send.window_stamp = now;
-        self.send.cwnd_used = 0;
+        self.usage.restart(now);
         self.controller.on_window_changed(WindowChange::Idle, &mut self.window);
     }
 
-    /// `tcp_cwnd_validate`.
+    /// Validates the window after a transmission (`tcp_cwnd_validate`), with the window full if `limited`.
     #[inline(always)]
     pub(crate) fn validate_window(&mut self, host: &HostModel, now: Instant, limited: bool) {
         let packets_out = self.board.packets_out();
-        let send = &mut self.send;
-        if send.una >= send.usage_seq
-            || (limited && self.stack.remembers_full_window)
-            || (!(send.cwnd_limited && self.stack.remembers_full_window)
-                && packets_out > send.max_packets_out)
-        {
-            send.cwnd_limited = limited;
-            send.max_packets_out = packets_out;
-            send.usage_seq = send.next;
-        }
-        if self.cwnd_limited() {
-            self.send.cwnd_used = 0;
-            self.send.window_stamp = now;
+        let positions = (self.send.una, self.send.next);
+        self.usage.record(positions, packets_out, limited, self.stack.remembers_full_window);
+        if self.usage.is_limited(&self.window) {
+            self.usage.restart(now);
             return;
         }
-        self.send.cwnd_used = self.send.cwnd_used.max(packets_out);
-        let (stamp, rto) = (self.send.window_stamp, self.rtt.rto());
-        // Most often it is not, which is told without a division.
-        let perhaps = now.since(stamp) + host.timer_tick >= rto;
-        let quiet = perhaps && host.ticks_between(stamp, now) >= rto;
+        self.usage.used = self.usage.used.max(packets_out);
+        let (since, rto) = (self.usage.since, self.rtt.rto());
+        // Usually not: this is tested without a division.
+        let perhaps = now.since(since) + host.timer_tick >= rto;
+        let quiet = perhaps && host.ticks_between(since, now) >= rto;
         if quiet && !self.controller.owns_recovery() {
             self.limit_to_application(now);
         }
     }
 
-    /// `tcp_cwnd_application_limited`.
+    /// Reduces a window that the application does not fill (`tcp_cwnd_application_limited`).
     fn limit_to_application(&mut self, now: Instant) {
         if self.ca_state == CongestionState::Open && !self.wants_space() {
-            let used = self.send.cwnd_used.max(INITIAL_WINDOW);
+            let used = self.usage.used.max(INITIAL_WINDOW);
             if used < self.window.cwnd {
                 self.window.ssthresh = self.current_ssthresh();
                 self.window.cwnd = u32::midpoint(self.window.cwnd, used);
                 self.controller
                     .on_window_changed(WindowChange::ApplicationLimited, &mut self.window);
             }
-            self.send.cwnd_used = 0;
+            self.usage.used = 0;
         }
-        self.send.window_stamp = now;
+        self.usage.since = now;
     }
 
-    /// The application waits for room in the send buffer (`SOCK_NOSPACE`): a subflow asks the socket that it hangs on,
-    /// which is the connection's.
+    /// Returns whether the application waits for room in the send buffer (`SOCK_NOSPACE`). A subflow reads the flag of
+    /// the connection's socket.
     pub(crate) fn wants_space(&self) -> bool {
         self.send.blocked_on_buffer || (self.multipath && self.stack.always_wants_space)
     }
 
-    /// The window is full and more waits: that counts, also where nothing could go out for it (`tcp_write_xmit`).
+    /// Validates the window if it is full and more data waits, even if nothing could be sent (`tcp_write_xmit`).
     pub(super) fn note_full_window(&mut self, host: &HostModel, now: Instant) {
         let full = self.board.in_flight() >= self.window.cwnd;
         if self.stack.notes_full_window && full && self.send.queued > 0 {
@@ -100,13 +150,7 @@ impl Subflow {
         }
     }
 
-    /// `tcp_is_cwnd_limited`.
-    pub(crate) fn cwnd_limited(&self) -> bool {
-        self.send.cwnd_limited
-            || (self.window.in_slow_start() && self.window.cwnd < 2 * self.send.max_packets_out)
-    }
-
-    /// The application has nothing more for this subflow (`tcp_rate_check_app_limited`).
+    /// Marks the subflow as limited by the application, which has no more data for it (`tcp_rate_check_app_limited`).
     pub(crate) fn check_app_limited(&mut self) {
         let repaired = self.board.lost_out <= self.board.retrans_out;
         if self.send.queued < u64::from(self.mss)
@@ -149,7 +193,7 @@ mod tests {
             let restarts = if cwnd == 80 { vec![] } else { vec![WindowChange::Idle] };
             assert_eq!(changes(&told), restarts);
             if cwnd < 80 {
-                assert_eq!(subflow.send.window_stamp, at(1000 + idle));
+                assert_eq!(subflow.usage.since, at(1000 + idle));
             }
         }
         let (mut subflow, _) = rested();
@@ -178,19 +222,19 @@ mod tests {
     fn a_window_that_is_not_filled_for_a_timeout_moves_halfway_to_what_was_used() {
         // tcp_cwnd_application_limited: cwnd = (cwnd + max(used, initial)) / 2.
         let (mut subflow, told) = rested();
-        subflow.send.window_touched(at(1000));
+        subflow.usage.on_window_set(at(1000));
         for _ in 0..20 {
             send(&mut subflow, at(1100), 1000);
         }
         subflow.validate_window(&exact(), at(1299), false);
-        assert_eq!((subflow.window.cwnd, subflow.send.cwnd_used), (80, 20));
+        assert_eq!((subflow.window.cwnd, subflow.usage.used), (80, 20));
         for _ in 0..5 {
             subflow.board.drop_front();
         }
         subflow.validate_window(&exact(), at(1300), false);
         assert_eq!(subflow.window.cwnd, 50, "the most used in the meantime was 20");
-        assert_eq!((subflow.window.ssthresh, subflow.send.cwnd_used), (60, 0));
-        assert_eq!(subflow.send.window_stamp, at(1300));
+        assert_eq!((subflow.window.ssthresh, subflow.usage.used), (60, 0));
+        assert_eq!(subflow.usage.since, at(1300));
         assert_eq!(changes(&told), [WindowChange::ApplicationLimited]);
         // Ten at least count as used; a window no larger stays.
         while !subflow.board.is_empty() {
@@ -201,7 +245,7 @@ mod tests {
         assert_eq!(subflow.window.cwnd, 30);
         subflow.window.cwnd = 10;
         subflow.validate_window(&exact(), at(1900), false);
-        assert_eq!((subflow.window.cwnd, subflow.send.window_stamp), (10, at(1900)));
+        assert_eq!((subflow.window.cwnd, subflow.usage.since), (10, at(1900)));
         assert_eq!(changes(&told).len(), 2);
     }
 
@@ -209,7 +253,7 @@ mod tests {
     fn who_waits_for_buffer_or_is_being_reduced_is_not_limited_by_the_application() {
         for spoil in 0..3 {
             let (mut subflow, told) = rested();
-            subflow.send.window_touched(at(1000));
+            subflow.usage.on_window_set(at(1000));
             match spoil {
                 0 => subflow.send.blocked_on_buffer = true,
                 1 => {
@@ -221,7 +265,7 @@ mod tests {
             send(&mut subflow, at(1100), 1000);
             subflow.validate_window(&exact(), at(1400), false);
             assert!(changes(&told).is_empty() && subflow.window.cwnd == 80);
-            assert_eq!(subflow.send.window_stamp, at(1400), "the clock runs anew");
+            assert_eq!(subflow.usage.since, at(1400), "the clock runs anew");
         }
     }
 
@@ -232,15 +276,11 @@ mod tests {
             let (mut subflow, _) = rested();
             subflow.multipath = true;
             subflow.send.blocked_on_buffer = waits;
-            subflow.send.window_touched(at(1000));
+            subflow.usage.on_window_set(at(1000));
             send(&mut subflow, at(1100), 1000);
             assert_eq!(subflow.expand_buffer(at(1100)), waits);
-            assert_eq!(
-                subflow.send.window_stamp,
-                at(if waits { 1100 } else { 1000 }),
-                "tcp_new_space"
-            );
-            subflow.send.window_touched(at(1000));
+            assert_eq!(subflow.usage.since, at(if waits { 1100 } else { 1000 }), "tcp_new_space");
+            subflow.usage.on_window_set(at(1000));
             subflow.validate_window(&exact(), at(1400), false);
             assert_eq!(subflow.window.cwnd, if waits { 80 } else { 45 }, "(80 + 10) / 2");
         }
@@ -256,7 +296,7 @@ mod tests {
             subflow.stack.notes_full_window = notes;
             subflow.send.queued = queued;
             subflow.note_full_window(&exact(), at(1000));
-            assert_eq!(subflow.cwnd_limited(), limited, "{queued} {notes}");
+            assert_eq!(subflow.usage.is_limited(&subflow.window), limited, "{queued} {notes}");
         }
     }
 
@@ -276,7 +316,7 @@ mod tests {
         // The time without use, too: 300 ms by the clock, though 297 have passed.
         for (to, cwnd) in [(1299, 80), (1300, 45)] {
             let (mut subflow, _) = rested();
-            subflow.send.window_touched(at(1003));
+            subflow.usage.on_window_set(at(1003));
             send(&mut subflow, at(1100), 1000);
             subflow.validate_window(&host, at(to), false);
             assert_eq!(subflow.window.cwnd, cwnd, "to {to}");
@@ -292,28 +332,28 @@ mod tests {
         }
         subflow.window = crate::congestion::Window { cwnd: 19, ssthresh: 20 };
         subflow.validate_window(&exact(), at(1000), false);
-        assert!(subflow.cwnd_limited(), "19 < 20");
+        assert!(subflow.usage.is_limited(&subflow.window), "19 < 20");
         subflow.window.cwnd = 20;
-        assert!(!subflow.cwnd_limited(), "out of slow start");
+        assert!(!subflow.usage.is_limited(&subflow.window), "out of slow start");
         subflow.window.ssthresh = 100;
-        assert!(!subflow.cwnd_limited(), "20 is no less than 20");
+        assert!(!subflow.usage.is_limited(&subflow.window), "20 is no less than 20");
         subflow.window.ssthresh = 20;
         // tcp_cwnd_validate: full once in a round trip is enough; more out replaces less.
         subflow.validate_window(&exact(), at(1000), true);
-        assert!(subflow.cwnd_limited());
+        assert!(subflow.usage.is_limited(&subflow.window));
         send(&mut subflow, at(1001), 1000);
         subflow.validate_window(&exact(), at(1001), false);
         assert!(
-            subflow.cwnd_limited() && subflow.send.max_packets_out == 10,
+            subflow.usage.is_limited(&subflow.window) && subflow.usage.max_packets_out == 10,
             "the same round trip"
         );
-        subflow.send.set_una(subflow.send.usage_seq);
+        subflow.send.set_una(subflow.usage.end);
         subflow.validate_window(&exact(), at(1100), false);
-        assert!(!subflow.cwnd_limited() && subflow.send.max_packets_out == 11);
-        subflow.send.max_packets_out = 5;
-        subflow.send.usage_seq = u64::MAX;
+        assert!(!subflow.usage.is_limited(&subflow.window) && subflow.usage.max_packets_out == 11);
+        subflow.usage.max_packets_out = 5;
+        subflow.usage.end = u64::MAX;
         subflow.validate_window(&exact(), at(1100), false);
-        assert_eq!(subflow.send.max_packets_out, 11, "more are out");
+        assert_eq!(subflow.usage.max_packets_out, 11, "more are out");
     }
 
     #[test]
@@ -322,13 +362,13 @@ mod tests {
         let (mut subflow, _) = rested();
         send(&mut subflow, at(1000), 1000);
         send(&mut subflow, at(1000), 1000);
-        subflow.send.max_packets_out = 2;
-        subflow.send.usage_seq = u64::MAX;
+        subflow.usage.max_packets_out = 2;
+        subflow.usage.end = u64::MAX;
         subflow.validate_window(&exact(), at(1000), false);
-        assert_eq!(subflow.send.usage_seq, u64::MAX);
+        assert_eq!(subflow.usage.end, u64::MAX);
         send(&mut subflow, at(1000), 1000);
         subflow.validate_window(&exact(), at(1000), false);
-        assert_eq!((subflow.send.usage_seq, subflow.send.max_packets_out), (subflow.send.next, 3));
+        assert_eq!((subflow.usage.end, subflow.usage.max_packets_out), (subflow.send.next, 3));
     }
 
     #[test]
@@ -372,20 +412,20 @@ mod tests {
         // tcp_cwnd_validate of 4.14: `packets_out > max_packets_out` takes what holds now.
         let (mut subflow, _) = rested();
         subflow.window = crate::congestion::Window { cwnd: 50, ssthresh: 20 };
-        subflow.send.usage_seq = u64::MAX;
+        subflow.usage.end = u64::MAX;
         for (remembers, limited) in [(true, true), (false, false)] {
             subflow.stack.remembers_full_window = remembers;
-            subflow.send.max_packets_out = 1;
-            subflow.send.cwnd_limited = true;
+            subflow.usage.max_packets_out = 1;
+            subflow.usage.limited = true;
             for _ in 0..3 {
                 send(&mut subflow, at(1000), 1000);
             }
             subflow.validate_window(&exact(), at(1000), false);
-            assert_eq!(subflow.cwnd_limited(), limited);
+            assert_eq!(subflow.usage.is_limited(&subflow.window), limited);
         }
         // And one that is full counts only where a round trip begins or more is out.
-        subflow.send.max_packets_out = 50;
+        subflow.usage.max_packets_out = 50;
         subflow.validate_window(&exact(), at(1000), true);
-        assert!(!subflow.cwnd_limited());
+        assert!(!subflow.usage.is_limited(&subflow.window));
     }
 }

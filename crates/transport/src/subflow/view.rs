@@ -29,7 +29,7 @@ impl SubflowView {
         self.delivery_rate = subflow.delivery_rate();
         self.state = subflow.ca_state;
         self.repaired = subflow.is_repaired();
-        self.backup = subflow.is_backup();
+        self.backup = subflow.signals.is_backup();
         self.stale = subflow.stale;
         self.potentially_failed = subflow.recovery.consecutive_timeouts > 0;
         self.established = subflow.usable();

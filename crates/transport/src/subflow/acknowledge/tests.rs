@@ -1,7 +1,7 @@
 //! What each acknowledgement leaves behind.
 
 use anabranch_units::SeqNumber;
-use anabranch_wire::Timestamps;
+use anabranch_wire::{SackBlock, Timestamps};
 
 use super::super::fixture::{Heard, Recorder, at, exact, send, subflow};
 use super::super::rtt::timestamp_clock;

@@ -94,7 +94,7 @@ fn a_duplicate_is_answered_fast_as_long_as_half_of_the_window_lasts() {
         let (mut subflow, _) = subflow();
         subflow.ack = AckPolicy { quick: 0, interactive: true, delay: ms(90), ..begun() };
         subflow.ack.received_mss = mss;
-        subflow.quicken_for_duplicate();
+        subflow.ack.quicken_for_duplicate(subflow.receive.window());
         assert_eq!((subflow.ack.quick, subflow.ack.interactive), (quick, false));
         assert_eq!(subflow.ack.delay, ms(40));
     }

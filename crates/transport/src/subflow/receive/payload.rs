@@ -1,7 +1,7 @@
 //! What a segment brings: its timestamp, its payload and its FIN, and what is to be acknowledged of it.
 
 use anabranch_units::Instant;
-use anabranch_wire::{Dss, Flags, Segment, Timestamps};
+use anabranch_wire::{Dss, Flags, Segment};
 use bytes::Bytes;
 
 use super::super::deliver::Terms;
@@ -14,21 +14,10 @@ impl Subflow {
     #[inline(always)]
     pub(crate) fn handle_empty(&mut self, now: Instant, segment: &Segment) {
         if let Some(timestamps) = segment.timestamps {
-            self.receive.measure_rtt(now, self.echoed(timestamps), false);
+            self.receive.measure_rtt(now, self.sequence.echoed(timestamps), false);
         }
-        if let Some(start) = self.peer_position(segment.seq) {
-            self.note_timestamp(start, segment);
-        }
-    }
-
-    /// The timestamp to echo is that of the last segment in its place (RFC 7323 section 4.3).
-    #[inline(always)]
-    fn note_timestamp(&mut self, start: u64, segment: &Segment) {
-        if start <= self.receive.advertised_at()
-            && let Some(Timestamps { value, .. }) = segment.timestamps
-            && value.wrapping_sub(self.timestamp_recent) as i32 >= 0
-        {
-            self.timestamp_recent = value;
+        if let Some(start) = self.sequence.peer_position(segment.seq, self.receive.next()) {
+            self.sequence.note_timestamp(start, self.receive.advertised_at(), segment);
         }
     }
 
@@ -45,17 +34,17 @@ impl Subflow {
         space: Space,
         up: &mut impl FnMut(u64, Bytes, u64),
     ) {
-        let Some(start) = self.peer_position(segment.seq) else {
+        let Some(start) = self.sequence.peer_position(segment.seq, self.receive.next()) else {
             return;
         };
         if let Some(Dss { mapping: Some(mapping), data_fin, .. }) = &segment.dss
             && !segment.payload.is_empty()
             && self.multipath
-            && !self.note_mapping(mapping, *data_fin, start, segment, terms)
+            && !self.receive.note_mapping(mapping, *data_fin, start, segment, terms)
         {
             return;
         }
-        self.note_timestamp(start, segment);
+        self.sequence.note_timestamp(start, self.receive.advertised_at(), segment);
         if !PLAIN {
             self.hear_fin(start, segment);
         }
@@ -69,7 +58,7 @@ impl Subflow {
         } else if PLAIN || !payload.is_empty() {
             if let Some(timestamps) = segment.timestamps {
                 let full = load.bytes >= self.ack.received_mss();
-                self.receive.measure_rtt(now, self.echoed(timestamps), full);
+                self.receive.measure_rtt(now, self.sequence.echoed(timestamps), full);
             }
             let news = start + payload.len() as u64 > self.receive.next();
             let waiting = self.receive.out_of_order_memory();
@@ -85,15 +74,16 @@ impl Subflow {
             let grew = self.receive.open(arrival, load, space.opens, waiting, received);
             let push = segment.flags.contains(Flags::PSH) && self.stack.pushes_buffers;
             if arrival == Arrival::Duplicate {
-                self.quicken_for_duplicate();
+                self.ack.quicken_for_duplicate(self.receive.window());
             }
-            self.measure_segment(segment, load.segment, arrival);
+            self.ack.measure(segment, load.segment, arrival, self.agreed.timestamps);
             self.ack.on_data(now, load.segment, push, arrival, grew, self.rtt.rto());
             if grew && (in_order || self.stack.compresses_sacks) && !space.opens {
                 self.ack.on_own_window_grown();
             }
             if news {
-                self.note_mark(segment.ecn);
+                let marked = self.ecn.on_data(segment.ecn, self.receive.next(), &mut self.ack);
+                self.totals.ce_received += u64::from(marked);
             }
             if !PLAIN && !self.stack.acknowledges_by_read {
                 self.check_ack(now, space);

@@ -159,7 +159,8 @@ fn a_closed_window_is_asked_about_ever_more_rarely() {
     subflow.fire_timer(&exact(), at(300));
     assert!(subflow.ack.is_due() && subflow.timer.probes == 1);
     assert_eq!(armed(&subflow, 300), Some((Pending::WindowProbe, 600_000)));
-    subflow.review_window_probe(&exact(), at(400));
+    let shut_out = subflow.send.shut_out();
+    subflow.timer.review_window_probe(&exact(), at(400), || shut_out, &mut subflow.rtt);
     assert_eq!(
         (subflow.timer.probes, armed(&subflow, 400)),
         (0, Some((Pending::WindowProbe, 600_000)))
@@ -171,7 +172,8 @@ fn a_closed_window_is_asked_about_ever_more_rarely() {
     subflow.send.window_end = 1;
     subflow.arm_window_probe(&exact(), at(1000));
     subflow.send.window_end = 1001;
-    subflow.review_window_probe(&exact(), at(1100));
+    let shut_out = subflow.send.shut_out();
+    subflow.timer.review_window_probe(&exact(), at(1100), || shut_out, &mut subflow.rtt);
     assert_eq!((armed(&subflow, 1100), subflow.rtt.rto()), (None, ms(300)));
     // With something outstanding its own timer does.
     send(&mut subflow, at(1100), 1000);

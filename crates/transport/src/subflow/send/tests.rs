@@ -194,13 +194,13 @@ fn a_window_is_full_where_a_burst_waits_for_it_and_not_for_the_peers() {
         for n in 0..158 {
             send(&mut subflow, us(if n == 0 { 0 } else { 99_000 }), 1000);
         }
-        subflow.send.cwnd_limited = false;
+        subflow.usage = super::super::validation::Usage::default();
         subflow.refresh_pacing();
         write(&mut subflow, 20);
         subflow.send.update_send_window(7, 1, 1000 * peer);
         assert_eq!(send_all(&mut subflow, us(99_500)), 0);
         assert!(subflow.send.deferred);
-        subflow.send.cwnd_limited
+        subflow.usage.was_full()
     };
     assert!(full(160, 400), "want of congestion window");
     assert!(!full(170, 160), "want of the peer's window");
@@ -218,7 +218,7 @@ fn a_socket_buffer_takes_memory_until_its_last_segment_is_acknowledged() {
     for acked in [1000, 2000, 3000, 4000] {
         let ack = Segment {
             flags: Flags::ACK,
-            ack: subflow.wire_seq(1 + acked),
+            ack: subflow.sequence.local(1 + acked),
             window: 65_535,
             ..Segment::default()
         };
