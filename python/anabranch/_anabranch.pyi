@@ -163,10 +163,13 @@ class SendRequest:
         """What a full send buffer could still take, too little to wake the application, bytes."""
     @property
     def deadline_ms(self) -> float | None:
-        """When what was written last is of no use any more, ms; None unless the application tells."""
+        """When the requested data is needed, ms; None unless the player's request has it."""
     @property
     def media_buffered_ms(self) -> float | None:
-        """Media that the receiver has buffered, ms; None unless the application tells."""
+        """Media that the player had buffered, ms; None unless its request has it."""
+    @property
+    def hinted_ms(self) -> float | None:
+        """When the request with these two values arrived, ms; None if it had neither."""
 
 @final
 class SiblingView:

@@ -65,8 +65,8 @@ def test_the_page_has_files_commands_and_quotations():
 
 
 def test_the_page_about_inputs_has_a_file_for_each_section():
-    assert list(MORE_FILES) == ["wary.py", "gentle.py"]
-    assert len(MORE_STEPS) == 5
+    assert list(MORE_FILES) == ["wary.py", "thrifty.py", "gentle.py"]
+    assert len(MORE_STEPS) == 7
     assert all(sum(file in command for command, _ in MORE_STEPS) >= 2 for file in MORE_FILES)
 
 

@@ -59,6 +59,7 @@ VALUES = {
     "application.player.probe_end": ("true", True),
     "application.player.probe_after": ("9 ms", 9_000_000),
     "application.player.probe_for": ("1.4 ms", 1_400_000),
+    "application.player.cmcd": ("true", True),
     "application.ladder": ("uq18-va", "uq18-va"),
     "application.abr": ("bola", models.Plugin(name="bola")),
     "application.player.model": ("hlsjs", "hlsjs"),

@@ -154,3 +154,30 @@ def test_a_base_that_is_unknown_is_a_fault(write):
     write("class Mine:\n    def on_ack(self, ack, window):\n        pass\n")
     with pytest.raises(InputError, match="no method `on_congestion`"):
         anabranch.run(BULK, congestion="mine.py:Mine")
+
+
+def test_a_request_tells_the_scheduler_of_its_deadline(write):
+    write(
+        """
+        told = []
+        class Mine:
+            def schedule(self, request, subflows):
+                if request.ask == "new-data":
+                    told.append((request.now_ms, request.hinted_ms, request.deadline_ms, request.media_buffered_ms))
+                return next((subflow for subflow in subflows if subflow.can_send), None)
+        """
+    )
+    short = {"application.duration": "30 s", "expect": {}}
+    anabranch.run("adaptive-two-paths", scheduler="mine.py:Mine", set=short)
+    assert {told[1:] for told in heard()} == {(None, None, None)}
+    anabranch.run(
+        "adaptive-two-paths", scheduler="mine.py:Mine", set={**short, "application.player.cmcd": True}
+    )
+    hints = [one for one in heard() if one[1] is not None]
+    assert hints
+    for now, hinted, deadline, buffered in hints:
+        assert now >= hinted
+        assert buffered % 100 == 0
+        # CTA-5004: while it plays, the remaining buffer is the deadline; before, data is needed at once.
+        assert deadline - hinted == pytest.approx(buffered, abs=1e-6) or deadline == hinted
+    assert max(one[3] for one in hints) > 5000

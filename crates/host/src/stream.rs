@@ -1,5 +1,6 @@
 //! What an application sees of its connection, whoever carries it: our endpoint or a kernel's socket.
 
+use anabranch_transport::scheduler::Hint;
 use anabranch_transport::{Connection, Event, WriteError};
 use anabranch_units::Instant;
 use bytes::Bytes;
@@ -30,6 +31,9 @@ pub trait Stream {
     /// there is.
     fn poll_writable(&mut self) -> bool;
 
+    /// Sets what the scheduler may know of the data that is written next. A kernel's socket has no use for it.
+    fn set_hint(&mut self, _hint: Hint) {}
+
     /// No more will be written; what was written is still delivered.
     fn shutdown(&mut self, now: Instant);
 }
@@ -57,6 +61,10 @@ impl Stream for Connection {
 
     fn poll_writable(&mut self) -> bool {
         self.poll_writable()
+    }
+
+    fn set_hint(&mut self, hint: Hint) {
+        self.set_hint(hint);
     }
 
     fn shutdown(&mut self, now: Instant) {

@@ -21,6 +21,7 @@ pub use records::{AdaptiveEvent, AdaptiveEventKind, ChunkRecord};
 pub use track::Track;
 
 use crate::abr::AbrRule;
+use crate::http::ClientData;
 use crate::ladder::Ladder;
 use crate::progressive::{Buffer, Request};
 use crate::timeline::MediaTime;
@@ -165,7 +166,8 @@ impl AdaptivePlayer {
             next_watch: watched.then(|| now + WATCH),
         });
         let leaves = self.left.take();
-        Some(Request { id, connection, leaves, closes_before: true, resource, range })
+        let client_data = self.client_data(now, wanted.track());
+        Some(Request { id, connection, leaves, closes_before: true, resource, range, client_data })
     }
 
     /// Takes `n` bytes of the body that answers request `id`, in order.
@@ -264,6 +266,15 @@ impl AdaptivePlayer {
     /// The ladder.
     pub fn ladder(&self) -> &Ladder {
         &self.ladder
+    }
+
+    /// The buffer of a track, and the time until more of it is needed. A player that does not play needs it at once.
+    fn client_data(&mut self, now: Instant, track: Track) -> ClientData {
+        let position = self.position(now);
+        let buffered = self.progress(track).end().saturating_sub(position);
+        let plays = matches!(self.state, State::Playing { .. });
+        let deadline = if plays { buffered } else { Duration::ZERO };
+        ClientData { buffered: Some(buffered), deadline: Some(deadline) }
     }
 
     /// The place of a request under way.

@@ -5,12 +5,14 @@
 //! several ranges in one request, trailers, upgrades.
 
 mod client;
+mod cmcd;
 mod range;
 mod server;
 
 use std::fmt::Write;
 
 pub use client::{GetRequest, ResponseError, ResponseEvent, ResponseHead, ResponseReader};
+pub use cmcd::ClientData;
 pub use range::ByteRange;
 pub use server::{Answer, Method, RequestError, RequestHead, RequestReader};
 

@@ -27,6 +27,7 @@ pub use config::{BrokenReferences, PlayerConfig};
 pub use intake::Request;
 pub use output::{Cause, Fate, FrameRecord};
 
+use crate::http::ClientData;
 use crate::timeline::{MediaTime, Stream, Timeline};
 use anabranch_units::{Duration, Instant};
 use clock::Clock;
@@ -148,8 +149,14 @@ impl ProgressivePlayer {
     }
 
     /// The next request to send, if any. Ask after every input.
-    pub fn poll_request(&mut self, _now: Instant) -> Option<Request> {
-        self.intake.poll_request(&self.film)
+    pub fn poll_request(&mut self, now: Instant) -> Option<Request> {
+        if !self.intake.has_request() {
+            return None;
+        }
+        let buffered = self.buffer(now).media;
+        let deadline = if self.state == State::Playing { buffered } else { Duration::ZERO };
+        let client_data = ClientData { buffered: Some(buffered), deadline: Some(deadline) };
+        self.intake.poll_request(&self.film, client_data)
     }
 
     /// Takes `n` bytes of the body that answers request `id`, in order. Bytes of a request that a

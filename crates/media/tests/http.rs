@@ -1,7 +1,8 @@
 //! HTTP: what one side writes the other reads, however it is cut; and no bytes break a reader.
 
 use anabranch_media::http::{
-    Answer, ByteRange, GetRequest, RequestReader, ResponseEvent, ResponseReader, encoded_path,
+    Answer, ByteRange, ClientData, GetRequest, RequestReader, ResponseEvent, ResponseReader,
+    encoded_path,
 };
 use proptest::prelude::*;
 
@@ -74,7 +75,7 @@ proptest! {
         let written: Vec<u8> = requests
             .iter()
             .flat_map(|(target, range)| {
-                GetRequest { host: "host".into(), target: target.clone(), range: *range }.encode()
+                GetRequest { host: "host".into(), target: target.clone(), range: *range, client_data: ClientData::default() }.encode()
             })
             .collect();
         for piece in pieces(&written, &sizes) {
@@ -125,7 +126,7 @@ proptest! {
     #[test]
     fn any_name_passes_a_request_line(name in "\\PC{0,20}|[ -~\\t\r\n]{0,20}") {
         let target = format!("/{}", encoded_path(&name));
-        let request = GetRequest { host: "host".into(), target: target.clone(), range: None };
+        let request = GetRequest { host: "host".into(), target: target.clone(), range: None, client_data: ClientData::default() };
         let mut server = RequestReader::new();
         server.handle_bytes(&request.encode());
         let head = server.poll_request().unwrap().expect("a whole request");

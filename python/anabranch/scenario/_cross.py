@@ -347,7 +347,7 @@ def _players(source: Source, application: Mapping[str, Any]) -> Iterator[Fault]:
             message = f"a key of an adaptive application: `{key}`"
             yield source.fault(("application", key), message, hint='set kind = "adaptive"')
     for key in _table(application, "player"):
-        if key in Player.model_fields and (key in ADAPTIVE_PLAYER) != adaptive:
+        if key in Player.model_fields and key != "cmcd" and (key in ADAPTIVE_PLAYER) != adaptive:
             known = [name for name in Player.model_fields if (name in ADAPTIVE_PLAYER) == adaptive]
             message = f"a key of the {other} player, not of the {own} one: `{key}`"
             yield source.fault(("application", "player", key), message, hint=did_you_mean(key, known))

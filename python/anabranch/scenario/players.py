@@ -54,12 +54,16 @@ class Player(Table):
     requests: Literal["one-at-a-time", "one-a-track"] | None = Field(
         default=None, description="fetch pictures and sound by turns, or side by side"
     )
+    cmcd: bool | None = Field(
+        default=None, description="requests carry the buffer and the deadline (CTA-5004)"
+    )
 
     def plan(self, *, adaptive: bool = False) -> dict[str, Any]:
         """Return the settings of one of the players under the plan's names; what is not given is its own."""
         suffixes = {int: "_ns"}
         given = self.model_dump(exclude_none=True)
-        given = {name: value for name, value in given.items() if (name in ADAPTIVE_PLAYER) == adaptive}
+        own = {name: value for name, value in given.items() if (name in ADAPTIVE_PLAYER) == adaptive}
+        given = own | ({"cmcd": self.cmcd} if self.cmcd is not None else {})
         version = given.pop("version", None)
         if not adaptive:
             given.setdefault("prefetch", PREFETCH[version])

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-use anabranch_media::http::{Answer, RequestReader};
+use anabranch_media::http::{Answer, ClientData, RequestReader};
+use anabranch_transport::scheduler::Hint;
 use anabranch_units::Instant;
 use bytes::Bytes;
 
@@ -51,6 +52,14 @@ impl HttpServer {
     }
 }
 
+/// The hint of a request that has just arrived. The server does not know how long the request was on its way, so the
+/// deadline that it assumes is later than the player's by that time.
+fn hint(now: Instant, data: ClientData) -> Hint {
+    let deadline = data.deadline.map(|left| now + left);
+    let received = (data != ClientData::default()).then_some(now);
+    Hint { deadline, buffered: data.buffered, received }
+}
+
 impl Application for HttpServer {
     fn drive(&mut self, now: Instant, connection: &mut dyn Stream) -> Result<Next, WrongBytes> {
         self.blocked &= !take_news(connection);
@@ -62,6 +71,7 @@ impl Application for HttpServer {
         }
         while let Ok(Some(request)) = self.reader.poll_request() {
             let path = request.target.trim_start_matches('/');
+            connection.set_hint(hint(now, request.client_data));
             let answer = Answer::new(&request, self.files.get(path).copied());
             self.answers.push_back((answer.head, answer.body));
         }

@@ -22,6 +22,8 @@ pub struct AdaptiveConfig {
     pub append: Option<Append>,
     /// How many requests are under way at a time.
     pub requests: Option<Requests>,
+    /// Whether requests carry CMCD: the buffer and the deadline.
+    pub cmcd: bool,
 }
 
 /// Players whose buffers are modelled.

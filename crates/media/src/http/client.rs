@@ -1,5 +1,6 @@
 //! The client's half: writes requests, reads response heads, counts bodies (RFC 9112).
 
+use super::cmcd::ClientData;
 use super::range::{ByteRange, parse_number};
 use super::{HEAD_BYTES_MAX, HEADER_FIELDS_MAX, head_end};
 use bytes::Bytes;
@@ -15,6 +16,8 @@ pub struct GetRequest {
     pub target: String,
     /// The bytes wanted; the whole resource, and a 200, if absent.
     pub range: Option<ByteRange>,
+    /// The player's buffer and deadline, sent as CMCD.
+    pub client_data: ClientData,
 }
 
 impl GetRequest {
@@ -30,6 +33,7 @@ impl GetRequest {
             head.push_str(&range.encode());
             head.push_str("\r\n");
         }
+        self.client_data.push_field(&mut head);
         head.push_str("\r\n");
         Bytes::from(head)
     }
@@ -231,6 +235,7 @@ mod tests {
             host: "10.0.0.1".into(),
             target: "/a film.mp4".into(),
             range: Some(ByteRange::starting_at(100)),
+            client_data: ClientData::default(),
         };
         assert_eq!(
             request.encode(),

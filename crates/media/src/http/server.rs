@@ -1,5 +1,6 @@
 //! The server's half: reads requests, decides what to send, writes response heads (RFC 9112).
 
+use super::cmcd::{self, ClientData};
 use super::range::ByteRange;
 use super::{HEAD_BYTES_MAX, HEADER_FIELDS_MAX, head_end};
 use bytes::Bytes;
@@ -25,6 +26,8 @@ pub struct RequestHead {
     pub range: Option<ByteRange>,
     /// Whether the client may ask again on this connection.
     pub keep_alive: bool,
+    /// The player's buffer and deadline (CMCD), as far as the client sent them.
+    pub client_data: ClientData,
 }
 
 /// Why a request cannot be read. The connection is useless afterwards.
@@ -113,11 +116,14 @@ fn parse_head(bytes: &[u8]) -> Result<RequestHead, RequestError> {
         target: request.path.unwrap_or_default().into(),
         range: None,
         keep_alive: request.version == Some(1),
+        client_data: ClientData::default(),
     };
     for field in request.headers.iter() {
         let value = std::str::from_utf8(field.value).unwrap_or_default().trim();
         if field.name.eq_ignore_ascii_case("range") {
             head.range = ByteRange::parse(value);
+        } else if field.name.eq_ignore_ascii_case(cmcd::FIELD) {
+            head.client_data = ClientData::parse(value);
         } else if field.name.eq_ignore_ascii_case("connection") {
             head.keep_alive &= !value.eq_ignore_ascii_case("close");
         } else if field.name.eq_ignore_ascii_case("transfer-encoding")
@@ -211,6 +217,7 @@ mod tests {
             target: "/film".into(),
             range,
             keep_alive: true,
+            client_data: ClientData::default(),
         };
         let answer = |range, size| {
             let answer = Answer::new(&get(range), size);

@@ -62,6 +62,8 @@ pub struct PlayerConfig {
     /// (`access/http.c`, `Seek`). VLC 3 opens the next, and closes the one before when it is
     /// answered (`access/http/file.c`, `vlc_http_file_seek`).
     pub closes_before_seek: bool,
+    /// Whether requests carry CMCD: the buffer and the deadline.
+    pub cmcd: bool,
 }
 
 /// What the decoder makes of a picture that is predicted from one it never had.
@@ -100,6 +102,7 @@ impl Default for PlayerConfig {
             probe_after_ns: None,
             probe_for_ns: 0,
             closes_before_seek: false,
+            cmcd: false,
         }
     }
 }

@@ -10,7 +10,7 @@
 //! left until the answer on the next one closes it. If nothing comes in meanwhile, the one connection is all there is.
 
 use super::config::PlayerConfig;
-use crate::http::ByteRange;
+use crate::http::{ByteRange, ClientData};
 use crate::timeline::{Container, Timeline};
 use anabranch_units::{Duration, Instant};
 
@@ -30,6 +30,8 @@ pub struct Request {
     pub resource: String,
     /// The bytes wanted; the whole resource if absent.
     pub range: Option<ByteRange>,
+    /// How much film the player has buffered, and when it needs what it requests.
+    pub client_data: ClientData,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +85,16 @@ impl Intake {
         }
     }
 
-    pub(super) fn poll_request(&mut self, film: &Timeline) -> Option<Request> {
+    /// Returns whether there is a request to send.
+    pub(super) fn has_request(&self) -> bool {
+        !self.asked
+    }
+
+    pub(super) fn poll_request(
+        &mut self,
+        film: &Timeline,
+        client_data: ClientData,
+    ) -> Option<Request> {
         if std::mem::replace(&mut self.asked, true) {
             return None;
         }
@@ -94,6 +105,7 @@ impl Intake {
             closes_before: self.closes_before_seek,
             resource: film.resource(),
             range: Some(ByteRange::starting_at(self.position)),
+            client_data,
         })
     }
 

@@ -217,10 +217,12 @@ view! {
         carried_by: Vec<u32> = Vec::new(),
         /// What a full send buffer could still take, too little to wake the application, bytes.
         buffer_left_bytes: Option<u64> = None,
-        /// When what was written last is of no use any more, ms; None unless the application tells.
+        /// When the requested data is needed, ms; None unless the player's request has it.
         deadline_ms: Option<f64> = None,
-        /// Media that the receiver has buffered, ms; None unless the application tells.
+        /// Media that the player had buffered, ms; None unless its request has it.
         media_buffered_ms: Option<f64> = None,
+        /// When the request with these two values arrived, ms; None if it had neither.
+        hinted_ms: Option<f64> = None,
     }
 }
 
@@ -254,6 +256,7 @@ impl From<&scheduler::SendRequest> for SendRequest {
             buffer_left_bytes,
             deadline_ms: request.hint.deadline.map(at_ms),
             media_buffered_ms: request.hint.buffered.map(ms),
+            hinted_ms: request.hint.received.map(at_ms),
         }
     }
 }

@@ -37,13 +37,16 @@ pub enum Ask {
     Idle,
 }
 
-/// What the application lets a scheduler know.
+/// What the application lets a scheduler know of the data that it writes. A server of a player knows what the last request
+/// reported, and all of it is as old as that request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hint {
-    /// When what was written last is of no use any more.
+    /// When the first of the data is needed, later than that by the time for which the request was on its way.
     pub deadline: Option<Instant>,
-    /// How much media the receiver has buffered.
+    /// How much media the receiver had buffered when it sent the request.
     pub buffered: Option<Duration>,
+    /// When the request arrived.
+    pub received: Option<Instant>,
 }
 
 /// A question to the scheduler.
@@ -86,7 +89,7 @@ impl SendRequest {
             window_end: 0,
             fragment,
             piece_end: 0,
-            hint: Hint { deadline: None, buffered: None },
+            hint: Hint { deadline: None, buffered: None, received: None },
         }
     }
 
