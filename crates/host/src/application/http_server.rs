@@ -52,12 +52,12 @@ impl HttpServer {
     }
 }
 
-/// The hint of a request that has just arrived. The server does not know how long the request was on its way, so the
-/// deadline that it assumes is later than the player's by that time.
+/// Returns the hint of a request that has just arrived.
 fn hint(now: Instant, data: ClientData) -> Hint {
-    let deadline = data.deadline.map(|left| now + left);
-    let received = (data != ClientData::default()).then_some(now);
-    Hint { deadline, buffered: data.buffered, received }
+    if data == ClientData::default() {
+        return Hint::default();
+    }
+    Hint::new(now, data.buffered, data.deadline)
 }
 
 impl Application for HttpServer {

@@ -254,9 +254,9 @@ impl From<&scheduler::SendRequest> for SendRequest {
             piece: piece.map(|piece| (piece.from, piece.to)),
             carried_by,
             buffer_left_bytes,
-            deadline_ms: request.hint.deadline.map(at_ms),
-            media_buffered_ms: request.hint.buffered.map(ms),
-            hinted_ms: request.hint.received.map(at_ms),
+            deadline_ms: request.hint.deadline().map(at_ms),
+            media_buffered_ms: request.hint.buffered().map(ms),
+            hinted_ms: request.hint.received().map(at_ms),
         }
     }
 }

@@ -37,16 +37,49 @@ pub enum Ask {
     Idle,
 }
 
-/// What the application lets a scheduler know of the data that it writes. A server of a player knows what the last request
-/// reported, and all of it is as old as that request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What the last request of a player reported, as the application knows it. All of it is as old as that request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hint {
-    /// When the first of the data is needed, later than that by the time for which the request was on its way.
-    pub deadline: Option<Instant>,
-    /// How much media the receiver had buffered when it sent the request.
-    pub buffered: Option<Duration>,
+    /// `FAR_FUTURE` if there was no report.
+    received: Instant,
+    /// Milliseconds, as in CTA-5004.
+    buffered: Option<u32>,
+    /// Milliseconds from `received` on.
+    deadline: Option<u32>,
+}
+
+impl Hint {
+    /// No report.
+    const NONE: Self = Self { received: Instant::FAR_FUTURE, buffered: None, deadline: None };
+
+    /// Creates the hint of a request that was received then: the buffered media, and the time until the first of the
+    /// requested data is needed. Both are kept in whole milliseconds.
+    pub fn new(received: Instant, buffered: Option<Duration>, left: Option<Duration>) -> Self {
+        let millis =
+            |time: Duration| u32::try_from(time.as_nanos() / 1_000_000).unwrap_or(u32::MAX);
+        Self { received, buffered: buffered.map(millis), deadline: left.map(millis) }
+    }
+
     /// When the request arrived.
-    pub received: Option<Instant>,
+    pub fn received(&self) -> Option<Instant> {
+        (self.received != Instant::FAR_FUTURE).then_some(self.received)
+    }
+
+    /// How much media the player had buffered when it sent the request.
+    pub fn buffered(&self) -> Option<Duration> {
+        self.buffered.map(|millis| Duration::from_millis(millis.into()))
+    }
+
+    /// When the first of the data is needed. It is late by the request's time on its way, which a server cannot know.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.deadline.map(|millis| self.received + Duration::from_millis(millis.into()))
+    }
+}
+
+impl Default for Hint {
+    fn default() -> Self {
+        Self::NONE
+    }
 }
 
 /// A question to the scheduler.
@@ -89,7 +122,7 @@ impl SendRequest {
             window_end: 0,
             fragment,
             piece_end: 0,
-            hint: Hint { deadline: None, buffered: None, received: None },
+            hint: Hint::NONE,
         }
     }
 

@@ -282,11 +282,11 @@ fn a_penalty_halves_a_window_that_is_open() {
 fn hints_reach_the_scheduler() {
     let decide: Decide = |_, views, _| first(views);
     let (mut pair, heard) = scripted(&[50], config(), decide);
-    let hint = Hint {
-        deadline: Some(at(4000)),
-        buffered: Some(Duration::from_secs(2)),
-        received: Some(at(900)),
-    };
+    let hint = Hint::new(at(1000), Some(Duration::from_secs(2)), Some(Duration::from_secs(3)));
+    assert_eq!((hint.received(), hint.deadline()), (Some(at(1000)), Some(at(4000))));
+    assert_eq!(hint.buffered(), Some(Duration::from_secs(2)));
+    let none = Hint::default();
+    assert_eq!((none.received(), none.deadline(), none.buffered()), (None, None, None));
     pair.server().set_hint(hint);
     pair.serve(&film(1000));
     assert_eq!(heard.lock().expect("one thread").asked[0].hint, hint);
