@@ -82,18 +82,21 @@ def test_other_figures_are_told(figure):
 
 
 def test_the_page_names_every_target():
-    head = " ".join(page._HEAD.split())
+    text = " ".join(page._HOW.split())
     for words_of_it in (
-        "Goodput within 2 % (bbr: 3 %)", "a subflow's bytes within 5 % of all",
-        "retransmissions within 15 % or 10 segments", "mean congestion window and mean smoothed RTT within 10 %",
-        "of hand-overs too; the largest gap between reads within 15 % or 100 ms", "stalls within 2 or 25 %",
-        "the split between the subflows within 8 points", "the loss of a path within 15 % or 100 ms",
-        "VLC's start within 0.3 s, its rebuffers within 2, their seconds within 20 %, lost pictures within 25 %",
+        "| goodput | 2 % (bbr: 3 %) |", "| a subflow's bytes | 5 % of all bytes |",
+        "| split between the subflows of a paced application (instead of their bytes) | 8 points |",
+        "| retransmissions | 15 % or 10 segments |",
+        "| mean congestion window and mean smoothed RTT, also of hand-overs | 10 % |",
+        "| largest gap between reads | 15 % or 100 ms |", "| stalls | 2 or 25 % |",
+        "| time until data arrives again after the loss of a path | 15 % or 100 ms |",
+        "| VLC: startup | 0.3 s |", "| VLC: rebuffers | 2 |", "| VLC: seconds of rebuffering | 20 % |",
+        "| VLC: lost pictures | 25 % |",
         "unchanged with {interval} trials or more, with fewer up to {most:g} times the target",
         "outside the range of all trials by more than the target, it is a miss in any case",
         "The denominator of a share is every figure with a target",
     ):  # fmt: skip
-        assert words_of_it in head
+        assert words_of_it in text
     assert (compare.TRIALS_FOR_INTERVAL, compare.INTERVAL_MOST, simulate.RUNS_WITHOUT_LOSS) == (12, 2, 30)
 
 

@@ -136,6 +136,8 @@ VALUES = {
     "transport.preset": ("video", "video"),
     "transport.rto_max": ("2s", 2 * 10**9),
     "transport.retries": ("30", 30),
+    "transport.first_path": ("race", "race"),
+    "transport.attempt_delay": ("250ms", 250 * 10**6),
     "transport.scheduler": ("redundant", models.Plugin(name="redundant")),
     "transport.congestion": ("reno", models.Plugin(name="reno")),
     "transport.path_manager": ("none", models.Plugin(name="none")),
