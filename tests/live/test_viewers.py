@@ -267,9 +267,11 @@ def test_vlc_stands_still_for_as_long_as_the_simulator_says():
     # start may differ by 0.3 s and the time of rebuffering, 1 s, by 20 % (docs/calibration.md).
     assert run.qoe["still_s"] == pytest.approx(simulated.qoe["still_s"], abs=1.0)
     assert run.qoe["still_longest_s"] == pytest.approx(simulated.qoe["still_longest_s"], abs=1.0)
-    # The number of pictures shown, compared once a second: within 1 s of pictures, for the same reasons.
+    # The number of pictures shown, compared once a second: within 1 s of pictures, for the same reasons, and the
+    # pictures that VLC had no time to decode.
+    allowed = 30 + max(0, discarded[0] - discarded[1])
     for second in range(3, 22):
         shown = [
             sum((at or 99.0) <= second for at in one.tables["frames"]["shown_s"]) for one in (run, simulated)
         ]
-        assert abs(shown[0] - shown[1]) <= 30, (second, shown)
+        assert abs(shown[0] - shown[1]) <= allowed, (second, shown, discarded)
