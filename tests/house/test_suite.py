@@ -226,6 +226,7 @@ def test_what_runs_beside_clears_up_when_the_suite_is_stopped(steps, tmp_path):
     assert not [process for process in running if Path("/proc", process).exists()]
 
 
+@pytest.mark.slow
 def test_the_time_that_tests_use_is_counted_and_that_of_building_is_not(monkeypatch, capfd):
     works = "import time\nwhile time.process_time() < {}: pass"
     builds = step("builds", works.format(1.0), builds=True)

@@ -73,6 +73,7 @@ def made(*processes):
     return {name for name in names() for process in processes if name.startswith(f"anabranch-{process}-")}
 
 
+@pytest.mark.slow
 def test_the_host_is_the_same_before_during_and_after():
     before, seen = host(), []
 

@@ -26,6 +26,7 @@ def run(*words):
     return subprocess.run(program, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("nobody")
 def test_who_is_not_root_has_real_packets():
     who = subprocess.run([*NOBODY, "id", "-u"], capture_output=True, text=True, check=True)

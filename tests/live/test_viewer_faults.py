@@ -200,6 +200,7 @@ def film(tmp_path):
     return ("live", str(file), "--application", "vlc", "--json")
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full_ends_the_run_with_a_sentence_and_no_half_capture(tmp_path, full):
     words = command(*film(tmp_path), "--pcapng", str(full / "capture.pcapng"))
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:

@@ -65,6 +65,7 @@ def carried(run):
     return paths
 
 
+@pytest.mark.slow
 def test_vlc_plays_a_film_over_both_paths():
     needs("vlc")
     run = run_live(load(FILM), viewer="vlc")

@@ -127,6 +127,7 @@ def opened_to_all(tmp_path):
     return ("sh", "-c", " && ".join([*steps, 'exec "$@"']), "sh")
 
 
+@pytest.mark.slow
 def test_a_user_without_any_privilege_runs_it_on_the_device_that_root_made(lab, tmp_path):
     under = (*opened_to_all(tmp_path), *NOBODY)
     words = ("--listen", f"{V4}:443", "--origin", "127.0.0.1:8080")
@@ -198,6 +199,7 @@ def test_all_that_is_wrong_is_told_of_at_once(lab):
     assert "no such file: `nowhere.py`" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_device_that_another_one_has_is_told_of(lab):
     with lab.gateway():
         done = run(lab, "--listen", f"{V4}:443", "--origin", "127.0.0.1:80", "--metrics", "off")

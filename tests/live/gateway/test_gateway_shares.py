@@ -96,6 +96,7 @@ def assert_reset_beside(gateway, client, least=1):
     assert any("memory is short" in note for note in gateway.notes)
 
 
+@pytest.mark.slow
 def test_clients_that_stop_reading_are_reset_and_nobody_else_waits(lab):
     """With the default memory, 200 such clients once blocked all others. With less memory 16 are enough."""
     with ExitStack() as stack:
