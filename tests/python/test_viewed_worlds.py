@@ -122,7 +122,7 @@ def test_recorded_runs_count_as_done_and_are_compared(folder, tmp_path, monkeypa
     at = tmp_path / "results"
     rows = [(kernel, 0, {"still_s": 1.5, "bytes_p1": 7}), (ours, 0, {"still_s": 0.0})]
     stored(at, what, [*rows, (ours, 1, {"still_s": 9.0, "void": True, "voids": 3})])
-    assert record.write(folder, found, what, at) == 2, "a void run is not recorded"
+    assert record.write(folder, found, at) == 2, "a void run is not recorded"
 
     known = record.read(folder, what)
     assert [(one["row"], one["arm"], one["run"], one["still_s"]) for one in known] == [
@@ -164,13 +164,40 @@ def test_recorded_runs_count_as_done_and_are_compared(folder, tmp_path, monkeypa
     # A run elsewhere adds to what is recorded.
     other = tmp_path / "other"
     stored(other, what, [(kernel, 1, {"still_s": 2.5})])
-    assert record.write(folder, found, what, other) == 3
+    assert record.write(folder, found, other) == 3
     assert [one["still_s"] for one in record.read(folder, what)] == [1.5, 2.5, 0.0]
 
     # Recorded runs of a scenario that was edited are of another world.
     scenario = folder / "one.toml"
     scenario.write_text(scenario.read_text().replace("20 ms", "30 ms"))
     assert record.read(folder, read.sweep(folder, found)) == []
+
+
+@pytest.mark.module
+def test_a_part_of_a_study_keeps_the_recorded_runs_of_the_rest(folder, tmp_path):
+    found = read.read(folder)
+    what = read.sweep(folder, found)
+    kernel, ours = what.cells[:2]
+    first, part, old = (tmp_path / name for name in ("first", "part", "old"))
+    stored(first, what, [(kernel, 1, {"still_s": 1.5}), (ours, 0, {"still_s": 2.5})])
+    assert record.write(folder, found, first) == 2
+
+    # As with `--only ours --trials 1`, whose one run is void here.
+    only = read.sweep(folder, found, trials=1, only=["ours"])
+    stored(part, only, [(ours, 0, {"still_s": 9.0, "void": True, "voids": 3})])
+    assert record.write(folder, found, part) == 2
+    known = record.read(folder, what)
+    assert [(one["arm"], one["run"], one["still_s"]) for one in known] == [
+        ("kernel", 1, 1.5),
+        ("ours", 0, 2.5),
+    ]
+    assert record.missing(known, part) == known
+
+    # Results of settings that the study no longer has are not recorded.
+    stored(old, what, [(ours, 1, {"still_s": 4.5})])
+    file = folder / "live.toml"
+    file.write_text(file.read_text().replace('"1 s"', '"2 s"'))
+    assert record.write(folder, read.read(folder), old) == 1
 
 
 def test_a_run_has_the_share_of_the_processor_of_the_command(tmp_path):

@@ -70,7 +70,7 @@ def live(name: str, how: How, *, runs: bool, docs: Path | None, as_json: bool) -
         done = _made(found, what, at, workers, known) if runs else None
     finally:
         if how.record:
-            _console.note(f"recorded: {record.write(folder, found, what, at)} runs in {folder / record.FILE}")
+            _console.note(f"recorded: {record.write(folder, found, at)} runs in {folder / record.FILE}")
     recorded = record.missing(recorded, at)
     with _console.progress("simulating", unit="runs") as progress:
         simulated = make.simulated(found, what, workers=make.at_once(), progress=progress)

@@ -13,6 +13,7 @@ from anabranch.results.read import rows
 from anabranch.scenario import shipped
 from anabranch.viewed import lines
 from anabranch.viewed.compare import METRICS
+from anabranch.viewed.read import sweep
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -47,13 +48,17 @@ def read(folder: Path, what: Sweep) -> list[Row]:
     InputError
         If the file cannot be read, or a value is no number.
     """
+    cells = {cell.name for cell in what.cells}
+    return [one for one in _all(folder) if one["cell"] in cells and one["run"] < what.trials]
+
+
+def _all(folder: Path) -> list[Row]:
+    """Return all recorded runs; none if there is no file."""
     path = folder / FILE
     if not path.exists():
         return []
-    cells = {cell.name for cell in what.cells}
     with path.open(encoding="utf-8", newline="") as file:
-        found = [_parsed(one, path, line) for line, one in enumerate(csv.DictReader(file), start=2)]
-    return [one for one in found if one["cell"] in cells and one["run"] < what.trials]
+        return [_parsed(one, path, line) for line, one in enumerate(csv.DictReader(file), start=2)]
 
 
 def _parsed(one: Mapping[str, str | None], path: Path, line: int) -> Row:
@@ -80,22 +85,23 @@ def _value(key: str, text: str | None) -> str | float | None:
 
 
 def missing(recorded: Iterable[Row], at: Path) -> list[Row]:
-    """Return the recorded runs that are not in a folder of results."""
+    """Return the recorded runs that a folder of results does not have, or only as void ones."""
     if not (at / MANIFEST).exists():
         return list(recorded)
-    there = {(row["cell"], row["run"]) for row in rows(at).iter_rows(named=True)}
+    there = {(row["cell"], row["run"]) for row in rows(at).iter_rows(named=True) if not row["void"]}
     return [row for row in recorded if (row["cell"], row["run"]) not in there]
 
 
-def write(folder: Path, found: LiveStudy, what: Sweep, at: Path) -> int:
+def write(folder: Path, found: LiveStudy, at: Path) -> int:
     """Write the recorded runs and those of a folder of results that count; return how many there are.
 
-    The time lines of each case's first trial are written too.
+    Runs of scenarios or settings that the study no longer has are dropped. The time lines of each case's
+    first trial are written too.
 
     Parameters
     ----------
-    folder, found, what
-        The study, what it runs over real packets, and its cells.
+    folder, found
+        The study, and what it runs over real packets.
     at
         The folder of results.
 
@@ -105,9 +111,10 @@ def write(folder: Path, found: LiveStudy, what: Sweep, at: Path) -> int:
         If the file cannot be written.
     """
     stored = rows(at).to_dicts() if (at / MANIFEST).exists() else []
-    kept = [*missing(read(folder, what), at), *(row for row in stored if not row["void"])]
-    order = {case.labels: place for place, case in enumerate(found.cases())}
-    place = {cell.name: order[tuple((key, str(text)) for key, text in cell.labels)] for cell in what.cells}
+    counting = [*missing(_all(folder), at), *(row for row in stored if not row["void"])]
+    # All cells of the study, also if a part of them was run: the others' recorded runs stay.
+    place = {cell.name: place for place, cell in enumerate(sweep(folder, found).cells)}
+    kept = [row for row in counting if row["cell"] in place]
     kept.sort(key=lambda row: (place[row["cell"]], row["run"]))
     extra = {key for row in kept for key in row if key.startswith(("bytes_", "time_at."))}
     columns = (*_WHICH, *METRICS, *sorted(extra), *_LATE)
