@@ -13,6 +13,7 @@ from anabranch.live import testbed
 from anabranch.results.store import Store
 from anabranch.study import sweep as sweeps
 from anabranch.viewed import compare, lines, make, page, read, record
+from anabranch.viewed import stored as results
 
 STUDY = """
 title = "t"
@@ -85,6 +86,7 @@ def test_every_arm_runs_in_every_world_with_the_worlds_viewer(folder):
     assert [task.viewer for task in tasks[:4]] == ["vlc", "vlc", "hlsjs", "hlsjs"]
     assert [task.server for task in tasks[:4]] == ["kernel", "gateway"] * 2
     assert {task.client for task in tasks} == {"stock"}
+    assert [found.case_of(dict(cell.labels)) for cell in what.cells] == found.cases()
     settings = [{key: value for key, value, _ in cell.settings} for cell in what.cells]
     assert [one.get("transport.rto_max") for one in settings] == [None, "1 s"] * 2
 
@@ -130,8 +132,8 @@ def test_recorded_runs_count_as_done_and_are_compared(folder, tmp_path, monkeypa
         ("one", "ours", 0, 0.0),
     ]
     assert (known[0]["bytes_p1"], known[1]["bytes_p1"]) == (7, None)
-    assert record.missing(known, at) == []
-    assert record.missing(known, tmp_path / "elsewhere") == known
+    assert record.missing(known, results.runs(at)) == []
+    assert record.missing(known, results.runs(tmp_path / "elsewhere")) == known
 
     asked = []
     monkeypatch.setattr(make._Runners, "results", lambda _self, tasks: asked.extend(tasks) or iter(()))
@@ -191,7 +193,7 @@ def test_a_part_of_a_study_keeps_the_recorded_runs_of_the_rest(folder, tmp_path)
         ("kernel", 1, 1.5),
         ("ours", 0, 2.5),
     ]
-    assert record.missing(known, part) == known
+    assert record.missing(known, results.runs(part)) == known
 
     # Results of settings that the study no longer has are not recorded.
     stored(old, what, [(ours, 1, {"still_s": 4.5})])

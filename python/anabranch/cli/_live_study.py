@@ -53,7 +53,7 @@ def live(name: str, how: How, *, runs: bool, docs: Path | None, as_json: bool) -
     from anabranch.cli._commands import making_film
     from anabranch.study import study as studies
     from anabranch.study.sweep import make_films
-    from anabranch.viewed import make, read, record
+    from anabranch.viewed import make, read, record, stored
     from anabranch.viewed.compare import compare
     from anabranch.viewed.page import cells
 
@@ -71,7 +71,7 @@ def live(name: str, how: How, *, runs: bool, docs: Path | None, as_json: bool) -
     finally:
         if how.record:
             _console.note(f"recorded: {record.write(folder, found, at)} runs in {folder / record.FILE}")
-    recorded = record.missing(recorded, at)
+    recorded = record.missing(recorded, stored.runs(at))
     with _console.progress("simulating", unit="runs") as progress:
         simulated = make.simulated(found, what, workers=make.at_once(), progress=progress)
     compared = compare(at, found, simulated, recorded)
@@ -109,10 +109,8 @@ def _check(found: LiveStudy, what: Sweep) -> None:
     from anabranch.study.sweep import afresh
 
     needed()
-    cases = {case.labels: case for case in found.cases()}
     for cell in what.cells:
-        labels = tuple((key, str(text)) for key, text in cell.labels)
-        viewers.check(cases[labels].viewer, afresh(cell.text())[0])
+        viewers.check(found.case_of(dict(cell.labels)).viewer, afresh(cell.text())[0])
 
 
 def _announce(what: Sweep, workers: int) -> None:
@@ -134,9 +132,8 @@ def _announce(what: Sweep, workers: int) -> None:
 def _write(docs: Path, name: str, found: LiveStudy, compared: Compared, at: Path) -> None:
     """Write the page of a study, and the report of each arm's first trial beside it."""
     from anabranch import _files, report
-    from anabranch.results.manifest import MANIFEST
-    from anabranch.results.read import rows
     from anabranch.study.stored import open_run
+    from anabranch.viewed import stored
     from anabranch.viewed.page import page
 
     what = "the page"
@@ -145,9 +142,9 @@ def _write(docs: Path, name: str, found: LiveStudy, compared: Compared, at: Path
     except OSError as error:
         raise _files.unwritable(what, docs, error) from None
     reports = {}
-    stored = rows(at).to_dicts() if (at / MANIFEST).exists() else []
+    there = stored.runs(at)
     for place, case in enumerate(found.cases()):
-        first = next((one for one in stored if case.owns(one) and one["run"] == 0 and not one["void"]), None)
+        first = stored.first(there, case)
         if first is not None:
             file = f"{name}-{place + 1}.html"
             report.write(docs / file, open_run(at, first["identity"]))

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anabranch._intervals import half_width
-from anabranch.results.manifest import MANIFEST
 from anabranch.results.read import rows
+from anabranch.viewed import stored
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -162,8 +162,7 @@ def compare(
         When a file is damaged.
     """
     # Without recorded runs a missing folder is a fault.
-    stored = rows(folder).to_dicts() if (folder / MANIFEST).exists() or not recorded else []
-    live = [*stored, *recorded]
+    live = [*stored.runs(folder), *recorded] if recorded else rows(folder).to_dicts()
     counting = [row for row in live if not row["void"]]
     cases = [case for case in found.cases() if any(case.owns(row) for row in counting)]
 

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 from anabranch import _files
 from anabranch.figures import _data
 from anabranch.results import traces
-from anabranch.results.manifest import MANIFEST
-from anabranch.results.read import rows
 from anabranch.results.tables import key
 from anabranch.study.measure import RUN
 from anabranch.study.stored import open_run
+from anabranch.viewed import stored
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from anabranch.metrics._rows import Tables
+    from anabranch.results.store import Row
     from anabranch.viewed.read import Case
 
 #: The file.
@@ -77,21 +77,26 @@ def read(folder: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def write(folder: Path, cases: Sequence[Case], at: Path) -> None:
+def write(folder: Path, cases: Sequence[Case], at: Path, there: Sequence[Row]) -> None:
     """Write the first trial of each case that a folder of results or the file has.
+
+    Parameters
+    ----------
+    folder, cases
+        The study's folder, and its cases.
+    at, there
+        The folder of results, and its runs.
 
     Raises
     ------
     MissingError
         If the file cannot be written.
     """
-    stored = rows(at).to_dicts() if (at / MANIFEST).exists() else []
     known = read(folder)
     result: list[Line] = []
     for case in cases:
-        own = (one for one in stored if case.owns(one) and one["run"] == 0 and not one["void"])
-        first = next((one for one in own if traces.has(at, key(one), (RUN,))), None)
-        if first is None:
+        first = stored.first(there, case)
+        if first is None or not traces.has(at, key(first), (RUN,)):
             result += [one for one in known if (one["row"], one["arm"]) == (case.row, case.arm)]
         else:
             head = {"row": case.row, "arm": case.arm, "run": 0}

@@ -88,9 +88,8 @@ def make(
     # Real packets are of no build: whichever made some of the runs, another one goes on.
     tasks, planned = _tasks(found, what, live=True), sweeps.planned(what)
     manifest = sweeps.manifest(what, planned)
-    cases = {case.labels: case for case in found.cases()}
     for cell in manifest["cells"]:
-        cell["code"] = _world(cases[tuple(cell["labels"].items())])
+        cell["code"] = _world(found.case_of(cell["labels"]))
     store = Store(folder, {**manifest, "code": ""})
     done = store.done()
     left = [
@@ -146,11 +145,10 @@ def simulated(
 
 def _tasks(found: LiveStudy, what: Sweep, *, live: bool) -> list[Task]:
     """Return the runs by turns."""
-    cases = {case.labels: case for case in found.cases()}
     planned = sweeps.planned(what)
     tasks = []
     for job in what.jobs(planned):
-        case = cases[tuple((key, str(value)) for key, value in job.cell.labels)]
+        case = found.case_of(dict(job.cell.labels))
         if live:
             named = replace(job, identity=identity.of_run(job.hash, job.run, _world(case)))
         else:

@@ -97,9 +97,11 @@ class LiveStudy(_Table):
 
     def cases(self) -> list[Case]:
         """Return every arm in its scenario or in every world, in the order of a round."""
-        if not self.worlds:
-            return [self._case(None, arm) for arm in self.arms]
-        return [self._case(world, arm) for world in self.worlds for arm in self.arms]
+        return [self._case(world, arm) for world in self.worlds or (None,) for arm in self.arms]
+
+    def case_of(self, labels: Mapping[str, object]) -> Case:
+        """Return the case of a cell with these labels."""
+        return next(case for case in self.cases() if case.owns(labels))
 
     def _case(self, world: World | None, arm: Arm) -> Case:
         """Return an arm in a world, or in its own scenario."""

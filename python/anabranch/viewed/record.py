@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch import _files
 from anabranch.errors import Fault, InputError
-from anabranch.results.manifest import MANIFEST
-from anabranch.results.read import rows
 from anabranch.scenario import shipped
-from anabranch.viewed import lines
+from anabranch.viewed import lines, stored
 from anabranch.viewed.compare import METRICS
 from anabranch.viewed.read import sweep
 
@@ -84,12 +82,10 @@ def _value(key: str, text: str | None) -> str | float | None:
     return int(text) if key in _WHOLE else float(text)
 
 
-def missing(recorded: Iterable[Row], at: Path) -> list[Row]:
-    """Return the recorded runs that a folder of results does not have, or only as void ones."""
-    if not (at / MANIFEST).exists():
-        return list(recorded)
-    there = {(row["cell"], row["run"]) for row in rows(at).iter_rows(named=True) if not row["void"]}
-    return [row for row in recorded if (row["cell"], row["run"]) not in there]
+def missing(recorded: Iterable[Row], there: Iterable[Row]) -> list[Row]:
+    """Return the recorded runs that a folder's rows do not have, or only as void ones."""
+    counting = {(row["cell"], row["run"]) for row in there if not row["void"]}
+    return [row for row in recorded if (row["cell"], row["run"]) not in counting]
 
 
 def write(folder: Path, found: LiveStudy, at: Path) -> int:
@@ -110,8 +106,8 @@ def write(folder: Path, found: LiveStudy, at: Path) -> int:
     MissingError
         If the file cannot be written.
     """
-    stored = rows(at).to_dicts() if (at / MANIFEST).exists() else []
-    counting = [*missing(_all(folder), at), *(row for row in stored if not row["void"])]
+    there = stored.runs(at)
+    counting = [*missing(_all(folder), there), *(row for row in there if not row["void"])]
     # All cells of the study, also if a part of them was run: the others' recorded runs stay.
     place = {cell.name: place for place, cell in enumerate(sweep(folder, found).cells)}
     kept = [row for row in counting if row["cell"] in place]
@@ -123,7 +119,7 @@ def write(folder: Path, found: LiveStudy, at: Path) -> int:
     writer.writeheader()
     writer.writerows({key: _short(row.get(key)) for key in columns} for row in kept)
     _files.write(folder / FILE, text.getvalue(), "the recorded runs")
-    lines.write(folder, found.cases(), at)
+    lines.write(folder, found.cases(), at, there)
     return len(kept)
 
 
