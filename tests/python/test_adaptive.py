@@ -15,6 +15,7 @@ from anabranch.metrics import p1203
 from anabranch.metrics._rows import of_each
 from anabranch.metrics._viewer import viewer
 from anabranch.scenario import load as loading
+from anabranch.scenario import players
 
 SCENARIO = """\
 name = "adaptive"
@@ -227,6 +228,15 @@ def test_keys_of_the_adaptive_player_are_faults_elsewhere(tmp_path):
         "a key of an adaptive application: `ladder`",
         "a key of the adaptive player, not of the progressive one: `max_buffer`",
     ]
+
+
+def test_both_players_have_cmcd_and_share_no_other_key():
+    progressive, adaptive = (players.player_keys(adaptive=one) for one in (False, True))
+    assert set(progressive) & set(adaptive) == {"cmcd"}
+    assert set(progressive) | set(adaptive) == set(players.Player.model_fields)
+    for one in (False, True):
+        assert players.Player(cmcd=True).plan(adaptive=one)["cmcd"] is True
+        assert "cmcd" not in players.Player().plan(adaptive=one)
 
 
 @pytest.mark.module

@@ -12,7 +12,7 @@ from anabranch.errors import Fault, did_you_mean
 from anabranch.scenario import _link_faults, _plugins, _queue_faults, units
 from anabranch.scenario.limits import LEAST_IPV6_MTU, MOST_FLOWS
 from anabranch.scenario.models import CROSS_KINDS, cross_name
-from anabranch.scenario.players import ADAPTIVE_PLAYER, Player
+from anabranch.scenario.players import Player, player_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -346,9 +346,9 @@ def _players(source: Source, application: Mapping[str, Any]) -> Iterator[Fault]:
         if key in application:
             message = f"a key of an adaptive application: `{key}`"
             yield source.fault(("application", key), message, hint='set kind = "adaptive"')
+    known = player_keys(adaptive=adaptive)
     for key in _table(application, "player"):
-        if key in Player.model_fields and key != "cmcd" and (key in ADAPTIVE_PLAYER) != adaptive:
-            known = [name for name in Player.model_fields if (name in ADAPTIVE_PLAYER) == adaptive]
+        if key in Player.model_fields and key not in known:
             message = f"a key of the {other} player, not of the {own} one: `{key}`"
             yield source.fault(("application", "player", key), message, hint=did_you_mean(key, known))
 

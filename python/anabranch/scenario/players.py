@@ -8,7 +8,9 @@ from pydantic import Field
 
 from anabranch.scenario._base import Pictures, PositiveTime, Size, Table, Time
 
-#: The keys of `[application.player]` that an adaptive player has; all others are the progressive one's.
+#: The keys of `[application.player]` that both players have.
+BOTH_PLAYERS = frozenset({"cmcd"})
+#: The keys that only an adaptive player has; all others are the progressive one's.
 ADAPTIVE_PLAYER = frozenset(
     {"model", "start_buffer", "resume_buffer", "max_buffer", "max_buffer_bytes", "append", "requests"}
 )
@@ -62,8 +64,7 @@ class Player(Table):
         """Return the settings of one of the players under the plan's names; what is not given is its own."""
         suffixes = {int: "_ns"}
         given = self.model_dump(exclude_none=True)
-        own = {name: value for name, value in given.items() if (name in ADAPTIVE_PLAYER) == adaptive}
-        given = own | ({"cmcd": self.cmcd} if self.cmcd is not None else {})
+        given = {name: given[name] for name in player_keys(adaptive=adaptive) if name in given}
         version = given.pop("version", None)
         if not adaptive:
             given.setdefault("prefetch", PREFETCH[version])
@@ -80,3 +81,10 @@ class Player(Table):
             _PLAYER_NAMES.get(name, name + suffixes.get(type(value), "")): value
             for name, value in given.items()
         }
+
+
+def player_keys(*, adaptive: bool) -> list[str]:
+    """Return the keys of `[application.player]` that one of the players has."""
+    return [
+        name for name in Player.model_fields if name in BOTH_PLAYERS or (name in ADAPTIVE_PLAYER) == adaptive
+    ]
