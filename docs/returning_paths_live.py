@@ -39,11 +39,9 @@ _WIDTH = 620
 def rounds() -> tuple[list[dict[str, Any]], int]:
     """Return the recorded runs of complete rounds, and the number of rounds."""
     found = read.read(FOLDER)
-    what = read.sweep(FOLDER, found)
-    rows = record.read(FOLDER, what)
-    count = min(sum(case.owns(row) for row in rows) for case in found.cases())
-    numbers = [sorted(row["run"] for row in rows if case.owns(row)) for case in found.cases()]
-    whole = set.intersection(*(set(one) for one in numbers)) if count else set()
+    rows = record.read(FOLDER, read.sweep(FOLDER, found))
+    numbers = [{row["run"] for row in rows if case.owns(row)} for case in found.cases()]
+    whole = set.intersection(*numbers)
     return [row for row in rows if row["run"] in whole], len(whole)
 
 
@@ -146,9 +144,8 @@ def counted(rows: Sequence[Mapping[str, Any]], count: int) -> str:
     )
 
 
-def tables() -> dict[str, str]:
-    """Return the page's tables by name."""
-    rows, count = rounds()
+def tables(rows: Sequence[Mapping[str, Any]], count: int) -> dict[str, str]:
+    """Return the page's tables by name, of the runs of so many complete rounds."""
     browser = [row for row in rows if row.get("resolution_mean") is not None]
     return {
         "count": counted(rows, count),
@@ -309,7 +306,7 @@ def main() -> None:
     if not rows:
         sys.stdout.write("no complete round is recorded\n")
         return
-    given = tables()
+    given = tables(rows, count)
     for page in PAGES:
         page.write_text(with_tables(page.read_text(encoding="utf-8"), given), encoding="utf-8")
     images = HERE / "images"
