@@ -179,10 +179,16 @@ HEAVY_ROOMS = {
         # pydantic: typer itself reads options with it.
         ("list schedulers", {*HEAVY_ROOMS, "anabranch.scenario.models", "anabranch.cli._many"}),
         ("run bulk-two-paths --set application.bytes=100kB", {*HEAVY_ROOMS, "anabranch.cli._many"}),
-        # Its endpoint reads no scenario: models and pydantic took half of its start.
+        # Its endpoint reads no scenario and runs no viewer: models, pydantic and viewers took most of its start.
         (
             "gateway --listen 10.9.0.1:443 --origin 127.0.0.1:8443 --setup-print",
-            {*HEAVY_ROOMS, "pydantic", "anabranch.scenario.models"},
+            {
+                *HEAVY_ROOMS,
+                "pydantic",
+                "anabranch.scenario.models",
+                "anabranch.live.run",
+                "anabranch.metrics",
+            },
         ),
         # An interval needs a function, not all distributions.
         pytest.param(

@@ -4,8 +4,24 @@ A scenario runs here as it does in the simulator, in real time. It takes root, `
 kernel; `anabranch doctor` says what a host has.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from anabranch.live.emulate import emulate
 from anabranch.live.parity import parity
-from anabranch.live.run import run_live
+
+if TYPE_CHECKING:
+    from anabranch.live.run import run_live
 
 __all__ = ["emulate", "parity", "run_live"]
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
+    """Import `run_live` at its first use: the gateway must start fast, and needs no viewers or metrics."""
+    if name == "run_live":
+        from anabranch.live.run import run_live
+
+        return run_live
+    message = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(message)
