@@ -21,17 +21,7 @@ def script():
     return module
 
 
-@pytest.fixture
-def without_films(monkeypatch):
-    """Do not open the films, which are made on demand and take minutes."""
-    from anabranch.media import films, ladders
-
-    monkeypatch.setattr(films, "open_film", lambda *_, **__: None)
-    monkeypatch.setattr(ladders, "open_ladder", lambda *_, **__: None)
-
-
 @pytest.mark.module
-@pytest.mark.usefixtures("without_films")
 def test_the_page_has_the_tables_of_the_recorded_runs(script):
     rows, count = script.rounds()
     given = script.tables(rows, count)
