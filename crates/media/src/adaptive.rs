@@ -268,13 +268,14 @@ impl AdaptivePlayer {
         &self.ladder
     }
 
-    /// The buffer of a track, and the time until more of it is needed. A player that does not play needs it at once.
+    /// Returns the buffer of a track and the deadline, if the player reports them.
     fn client_data(&mut self, now: Instant, track: Track) -> ClientData {
+        if !self.settings.cmcd {
+            return ClientData::default();
+        }
         let position = self.position(now);
         let buffered = self.progress(track).end().saturating_sub(position);
-        let plays = matches!(self.state, State::Playing { .. });
-        let deadline = if plays { buffered } else { Duration::ZERO };
-        ClientData { buffered: Some(buffered), deadline: Some(deadline) }
+        ClientData::of_buffer(buffered, matches!(self.state, State::Playing { .. }))
     }
 
     /// The place of a request under way.

@@ -150,13 +150,12 @@ impl ProgressivePlayer {
 
     /// The next request to send, if any. Ask after every input.
     pub fn poll_request(&mut self, now: Instant) -> Option<Request> {
-        if !self.intake.has_request() {
-            return None;
+        let mut request = self.intake.poll_request(&self.film)?;
+        if self.config.cmcd {
+            let plays = self.state == State::Playing;
+            request.client_data = ClientData::of_buffer(self.buffer(now).media, plays);
         }
-        let buffered = self.buffer(now).media;
-        let deadline = if self.state == State::Playing { buffered } else { Duration::ZERO };
-        let client_data = ClientData { buffered: Some(buffered), deadline: Some(deadline) };
-        self.intake.poll_request(&self.film, client_data)
+        Some(request)
     }
 
     /// Takes `n` bytes of the body that answers request `id`, in order. Bytes of a request that a

@@ -4,7 +4,7 @@ mod playing;
 
 use std::sync::Arc;
 
-use anabranch_media::http::{ClientData, GetRequest, ResponseEvent, ResponseReader};
+use anabranch_media::http::{GetRequest, ResponseEvent, ResponseReader};
 use anabranch_media::{
     AbrRule, AdaptiveConfig, AdaptivePlayer, Ladder, PlayerConfig, ProgressivePlayer, Request,
     Timeline,
@@ -49,8 +49,6 @@ struct Channel {
 pub struct Player {
     session: Session,
     playing: Playing,
-    /// Requests carry CMCD.
-    cmcd: bool,
     /// Its connections, each at the place of its lane; `None` where it has left one.
     channels: Vec<Option<Channel>>,
     /// The lane of the newest connection.
@@ -63,9 +61,8 @@ pub struct Player {
 impl Player {
     /// A player of one file, as VLC plays it.
     pub fn progressive(session: Session, settings: PlayerConfig, film: Arc<Timeline>) -> Self {
-        let cmcd = settings.cmcd;
         let player = ProgressivePlayer::new(settings, film);
-        Self::new(session, Playing::Progressive(Box::new(player)), cmcd)
+        Self::new(session, Playing::Progressive(Box::new(player)))
     }
 
     /// A player of a ladder, which must have passed [`Ladder::check`], with a rule that chooses.
@@ -76,14 +73,13 @@ impl Player {
         rule: Box<dyn AbrRule>,
     ) -> Self {
         let player = AdaptivePlayer::new(settings, ladder, rule);
-        Self::new(session, Playing::Adaptive(Box::new(player)), settings.cmcd)
+        Self::new(session, Playing::Adaptive(Box::new(player)))
     }
 
-    fn new(session: Session, playing: Playing, cmcd: bool) -> Self {
+    fn new(session: Session, playing: Playing) -> Self {
         Self {
             session,
             playing,
-            cmcd,
             channels: Vec::new(),
             newest: 0,
             exchanges: Vec::new(),
@@ -121,7 +117,7 @@ impl Player {
             host: "server".to_owned(),
             target: format!("/{}", request.resource),
             range: request.range,
-            client_data: if self.cmcd { request.client_data } else { ClientData::default() },
+            client_data: request.client_data,
         };
         let (outgoing, exchange) = (get.encode(), self.exchanges.len());
         self.exchanges.push(Exchange {

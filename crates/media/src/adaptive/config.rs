@@ -74,6 +74,7 @@ pub(super) struct Settings {
     pub(super) resume_buffer: Duration,
     pub(super) append: Append,
     pub(super) requests: Requests,
+    pub(super) cmcd: bool,
     max_buffer: Duration,
     max_buffer_bytes: u64,
 }
@@ -94,6 +95,7 @@ impl Settings {
             resume_buffer: time(config.resume_buffer_ns, resume),
             append: config.append.unwrap_or(append),
             requests: config.requests.unwrap_or(requests),
+            cmcd: config.cmcd,
             max_buffer: time(config.max_buffer_ns, 30_000_000_000),
             max_buffer_bytes: config.max_buffer_bytes.unwrap_or(bytes),
         }

@@ -25,6 +25,12 @@ fn hundreds(time: Duration) -> u64 {
 }
 
 impl ClientData {
+    /// Returns the values of a player with so much media buffered. A player that does not play needs more at once.
+    pub(crate) fn of_buffer(buffered: Duration, plays: bool) -> Self {
+        let deadline = if plays { buffered } else { Duration::ZERO };
+        Self { buffered: Some(buffered), deadline: Some(deadline) }
+    }
+
     /// Writes the header field, if there is a value.
     pub(super) fn push_field(&self, head: &mut String) {
         let values = [("bl", self.buffered), ("dl", self.deadline)];

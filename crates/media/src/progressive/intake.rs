@@ -30,7 +30,7 @@ pub struct Request {
     pub resource: String,
     /// The bytes wanted; the whole resource if absent.
     pub range: Option<ByteRange>,
-    /// How much film the player has buffered, and when it needs what it requests.
+    /// The player's buffer and deadline, if it reports them.
     pub client_data: ClientData,
 }
 
@@ -85,16 +85,7 @@ impl Intake {
         }
     }
 
-    /// Returns whether there is a request to send.
-    pub(super) fn has_request(&self) -> bool {
-        !self.asked
-    }
-
-    pub(super) fn poll_request(
-        &mut self,
-        film: &Timeline,
-        client_data: ClientData,
-    ) -> Option<Request> {
+    pub(super) fn poll_request(&mut self, film: &Timeline) -> Option<Request> {
         if std::mem::replace(&mut self.asked, true) {
             return None;
         }
@@ -105,7 +96,7 @@ impl Intake {
             closes_before: self.closes_before_seek,
             resource: film.resource(),
             range: Some(ByteRange::starting_at(self.position)),
-            client_data,
+            client_data: ClientData::default(),
         })
     }
 
