@@ -106,16 +106,15 @@ impl Host {
     ) -> Result<ConnectionHandle, ConnectError> {
         let former = self.lane_mut(lane).take();
         self.end(former);
-        let races = self.races.as_mut();
-        let Some(chosen) = races.and_then(|races| races.choose(now, lane, &config.candidates))
-        else {
-            let last = self.races.as_mut().and_then(|races| races.of(lane)?.attempts.last());
-            return last.copied().map_or_else(|| self.endpoint.connect(now, config), Ok);
+        let Some(races) = &mut self.races else { return self.endpoint.connect(now, config) };
+        let Some(chosen) = races.choose(now, lane, &config.candidates) else {
+            let last = races.of(lane).and_then(|race| race.attempts.last().copied());
+            return last.map_or_else(|| self.endpoint.connect(now, config), Ok);
         };
         // The connection begins over its first candidate and joins the others.
         config.candidates[..=chosen].rotate_right(1);
         let handle = self.endpoint.connect(now, config)?;
-        if let Some(race) = self.races.as_mut().and_then(|races| races.of(lane)) {
+        if let Some(race) = races.of(lane) {
             race.attempts.push(handle);
         }
         self.set_race_wake();
