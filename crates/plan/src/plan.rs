@@ -287,10 +287,9 @@ impl TransportPlan {
     /// # Errors
     /// One outside the range of RFC 8305.
     pub fn attempt_delay(&self) -> Result<Option<Duration>, PlanError> {
-        let delay = self.attempt_delay_ns.map(Duration::from_nanos);
-        let [least, most] = limits::ATTEMPT_DELAYS;
-        if delay.is_none_or(|delay| (least..=most).contains(&delay)) {
-            Ok(delay)
+        let allowed = limits::LEAST_ATTEMPT_DELAY_NS..=limits::MOST_ATTEMPT_DELAY_NS;
+        if self.attempt_delay_ns.is_none_or(|delay| allowed.contains(&delay)) {
+            Ok(self.attempt_delay_ns.map(Duration::from_nanos))
         } else {
             Err(PlanError::Invalid("must be from 10 ms to 2 s").at("attempt_delay_ns"))
         }

@@ -17,6 +17,9 @@ MOST_RETRIES = _FOUND.get("most_retries", sys.maxsize)
 #: The range of the longest retransmission timeout, ns.
 LEAST_RTO_MAX_NS = _FOUND.get("least_rto_max_ns", 0)
 MOST_RTO_MAX_NS = _FOUND.get("most_rto_max_ns", sys.maxsize)
+#: The range of the time between two attempts to connect, ns.
+LEAST_ATTEMPT_DELAY_NS = _FOUND.get("least_attempt_delay_ns", 0)
+MOST_ATTEMPT_DELAY_NS = _FOUND.get("most_attempt_delay_ns", sys.maxsize)
 #: Bytes.
 LEAST_MTU = _FOUND.get("least_mtu", 0)
 #: Bytes, of a link that IPv6 crosses.

@@ -49,6 +49,11 @@ Loss = Annotated[
 ]
 LossAt = Literal["exit", "entry"]
 RtoMax = Annotated[int, quantity(units.time_ns), Field(ge=limits.LEAST_RTO_MAX_NS, le=limits.MOST_RTO_MAX_NS)]
+AttemptDelay = Annotated[
+    int,
+    quantity(units.time_ns),
+    Field(ge=limits.LEAST_ATTEMPT_DELAY_NS, le=limits.MOST_ATTEMPT_DELAY_NS),
+]
 Mtu = Annotated[int, quantity(units.size_bytes), Field(ge=limits.LEAST_MTU, le=65_535)]
 Family = Literal["ipv4", "ipv6"]
 
@@ -270,7 +275,7 @@ class Transport(Table):
     first_path: Literal["first", "race"] = Field(
         default="first", description="over which path a client opens its connections"
     )
-    attempt_delay: Annotated[int, quantity(units.time_ns), Field(ge=10**7, le=2 * 10**9)] = Field(
+    attempt_delay: AttemptDelay = Field(
         default=100 * 10**6, description="time between two attempts to connect in a race (RFC 8305)"
     )
 

@@ -1,7 +1,5 @@
 //! Limits that a scenario is held to before it is a plan: who writes plans asks for them.
 
-use anabranch_units::Duration;
-
 /// The most clients.
 pub(super) const MOST_CLIENTS: u32 = 10_000;
 
@@ -21,16 +19,20 @@ pub(super) const LEAST_IPV6_MTU: u64 = 1280;
 /// The most retransmission timeouts in a row: hours with the shortest longest timeout.
 pub(super) const MOST_RETRIES: u16 = 10_000;
 
-/// The least and the longest time between two attempts to connect (RFC 8305 sections 5 and 8).
-pub(super) const ATTEMPT_DELAYS: [Duration; 2] =
-    [Duration::from_millis(10), Duration::from_secs(2)];
+/// The shortest time between two attempts to connect (RFC 8305 section 5), ns.
+pub(super) const LEAST_ATTEMPT_DELAY_NS: u64 = 10_000_000;
+
+/// The longest time between two attempts to connect (RFC 8305 section 5), ns.
+pub(super) const MOST_ATTEMPT_DELAY_NS: u64 = 2_000_000_000;
 
 /// All of them, by name.
-pub const LIMITS: [(&str, u64); 6] = [
+pub const LIMITS: [(&str, u64); 8] = [
     ("most_clients", MOST_CLIENTS as u64),
     ("most_paths", MOST_PATHS as u64),
     ("most_flows", MOST_FLOWS),
     ("most_retries", MOST_RETRIES as u64),
     ("least_mtu", LEAST_MTU),
     ("least_ipv6_mtu", LEAST_IPV6_MTU),
+    ("least_attempt_delay_ns", LEAST_ATTEMPT_DELAY_NS),
+    ("most_attempt_delay_ns", MOST_ATTEMPT_DELAY_NS),
 ];
