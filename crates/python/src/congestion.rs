@@ -174,7 +174,8 @@ impl PythonController {
             window: Py::new(py, Window::new(1, 1)).ok()?,
             owns_recovery: flag("owns_recovery", |base| base.owns_recovery())?,
             counts_marks: flag("counts_marks", |base| base.counts_marks())?,
-            wants_siblings: flag("wants_siblings", |base| base.wants_siblings())?
+            // A base that reads the siblings needs them, whatever the class says.
+            wants_siblings: flag("wants_siblings", |_| false)?
                 || base.as_ref().is_some_and(|base| base.wants_siblings()),
             send_buffer_factor: plugged.heard(py, "send_buffer_factor", factor)?,
             paces: method("pacing_rate_mbps")?.is_some(),
@@ -276,9 +277,7 @@ impl PythonController {
         let what = format!("returned {}: expected nothing; it sets window", shown(&answer));
         Err(Failure::Answer(what))
     }
-}
 
-impl PythonController {
     fn call_on_congestion(&mut self, event: &congestion::CongestionEvent, window: &mut Core) {
         self.call(
             "on_congestion",
