@@ -2,9 +2,9 @@
 
 mod common;
 
-use anabranch_sim::{Column, Trace};
+use anabranch_sim::Trace;
 
-use common::{numbers, simulate, total};
+use common::{numbers, paths, simulate, total};
 
 /// Rate of every link, Mbit/s, and bytes of a full packet.
 const RATE: f64 = 12.0;
@@ -48,14 +48,6 @@ fn steady(trace: &Trace, table: &str, key: &str, which: usize) -> f64 {
         (0..times.len()).filter(|&row| keys[row] as usize == which && times[row] >= 20.0).collect();
     let (first, last) = (rows[0], rows[rows.len() - 1]);
     (bytes[last] - bytes[first]) * 8e-6 / (times[last] - times[first])
-}
-
-/// The path of each subflow.
-fn paths(trace: &Trace) -> Vec<String> {
-    match trace.table("subflows").and_then(|table| table.column("path")) {
-        Some(Column::Text(names)) => names.iter().map(str::to_owned).collect(),
-        other => panic!("{other:?}"),
-    }
 }
 
 #[test]

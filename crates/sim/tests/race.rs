@@ -5,7 +5,7 @@ mod common;
 
 use anabranch_sim::{Column, Trace};
 
-use common::{numbers, simulate, total};
+use common::{numbers, paths, simulate, total};
 
 /// Two paths of these round trips, ms, for a client that waits 100 ms between two attempts if it races.
 fn plan(rtts: &[(u64, &str)], race: bool, application: &str, rest: &str) -> String {
@@ -40,14 +40,6 @@ fn connected_ms(trace: &Trace) -> u64 {
     (numbers(trace, "connections", "connect_s")[0] * 1e3).round() as u64
 }
 
-/// The path of each subflow at the server.
-fn subflows(trace: &Trace) -> Vec<String> {
-    match trace.table("subflows").and_then(|table| table.column("path")) {
-        Some(Column::Text(names)) => names.iter().map(str::to_owned).collect(),
-        other => panic!("{other:?}"),
-    }
-}
-
 #[test]
 fn the_connection_begins_over_the_path_that_answers_first() {
     for (rtts, first, race) in [
@@ -64,10 +56,10 @@ fn the_connection_begins_over_the_path_that_answers_first() {
         assert_eq!(connected_ms(&trace), race);
         assert!((total(&trace, "connections", "bytes_read") - 4e6).abs() < 0.5);
         // The loser is no subflow, and its path joins.
-        let mut paths = subflows(&trace);
-        assert_eq!(paths[0], if race == 120 { "p1" } else { "p0" });
-        paths.sort();
-        assert_eq!(paths, ["p0", "p1"]);
+        let mut used = paths(&trace);
+        assert_eq!(used[0], if race == 120 { "p1" } else { "p0" });
+        used.sort();
+        assert_eq!(used, ["p0", "p1"]);
     }
 }
 
@@ -85,11 +77,11 @@ fn a_path_that_is_down_at_the_start_costs_the_delay() {
     let events = format!(r#","events":[{down}]"#);
     let trace = simulate(&plan(&[(40, ""), (20, "")], true, BULK, &events));
     assert_eq!(connected_ms(&trace), 120);
-    assert_eq!(subflows(&trace)[0], "p1");
+    assert_eq!(paths(&trace)[0], "p1");
     // The interface goes down behind the first SYN, and its path is none for the second attempt.
     let events = r#","events":[{"at_ns":0,"path":"p0","interface":"down"}]"#;
     let trace = simulate(&plan(&[(40, ""), (20, "")], true, BULK, events));
-    assert_eq!((connected_ms(&trace), subflows(&trace)), (120, vec!["p1".to_owned()]));
+    assert_eq!((connected_ms(&trace), paths(&trace)), (120, vec!["p1".to_owned()]));
 }
 
 #[test]
@@ -101,14 +93,14 @@ fn families_and_backups_take_part() {
     // A backup is tried last, though it is the first path.
     let rtts = [(20, r#","backup":true"#), (60, "")];
     let trace = simulate(&plan(&rtts, true, BULK, ""));
-    assert_eq!((connected_ms(&trace), &*subflows(&trace)[0]), (60, "p1"));
+    assert_eq!((connected_ms(&trace), &*paths(&trace)[0]), (60, "p1"));
 }
 
 #[test]
 fn plain_tcp_uses_the_path_that_answers_first() {
     let text = plan(&[(600, ""), (20, "")], true, BULK, "");
     let trace = simulate(&text.replace(r#""transport":{"#, r#""transport":{"multipath":false,"#));
-    assert_eq!((connected_ms(&trace), subflows(&trace)), (120, vec!["p1".to_owned()]));
+    assert_eq!((connected_ms(&trace), paths(&trace)), (120, vec!["p1".to_owned()]));
     assert!((total(&trace, "connections", "bytes_read") - 4e6).abs() < 0.5);
 }
 
@@ -128,10 +120,10 @@ fn played(application: &str, media: &str) -> Trace {
 fn a_film_and_a_ladder_are_played_over_raced_connections() {
     let film = r#","film":{"synthetic":{"name":"f","rate_bps":2000000,"duration_ns":4000000000}}"#;
     let trace = played(r#"{"kind":"progressive"}"#, film);
-    assert_eq!(subflows(&trace)[0], "p1");
+    assert_eq!(paths(&trace)[0], "p1");
     let ladder = r#","ladder":{"synthetic":{"name":"uq18-va","duration_ns":20000000000}}"#;
     let adaptive = r#"{"kind":"adaptive","adaptive":{"abr":{"name":"fixed","rendition":0}}}"#;
     let trace = played(adaptive, ladder);
-    let begun = subflows(&trace).iter().filter(|path| *path == "p1").count();
-    assert_eq!(begun, subflows(&trace).len() / 2, "every connection has both paths");
+    let begun = paths(&trace).iter().filter(|path| *path == "p1").count();
+    assert_eq!(begun, paths(&trace).len() / 2, "every connection has both paths");
 }

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test program uses some of it")]
 
-use anabranch_sim::{Plan, Silent, Trace, run};
+use anabranch_sim::{Column, Plan, Silent, Trace, run};
 
 /// The trace of a plan in JSON; a plan or a run that fails panics with the plan, which is all that is
 /// needed to repeat it.
@@ -21,6 +21,14 @@ pub(crate) fn numbers(trace: &Trace, table: &str, column: &str) -> Vec<f64> {
 /// Its sum.
 pub(crate) fn total(trace: &Trace, table: &str, column: &str) -> f64 {
     numbers(trace, table, column).iter().sum()
+}
+
+/// The path of each subflow at the server.
+pub(crate) fn paths(trace: &Trace) -> Vec<String> {
+    match trace.table("subflows").and_then(|table| table.column("path")) {
+        Some(Column::Text(names)) => names.iter().map(str::to_owned).collect(),
+        other => panic!("{other:?}"),
+    }
 }
 
 /// Mean smoothed RTT in ms from the fifth second on.
