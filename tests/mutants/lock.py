@@ -37,10 +37,10 @@ RANDOM = (1_000_000, 1_002_000)
 POOL = (10_000, 14_000)
 #: The judged groups of source files, by the start of their path within the crate's sources.
 ROOMS = {
-    "recovery": ("subflow/recovery", "subflow/new_reno", "subflow/duplicates", "subflow/intent"),
-    "loss": ("subflow/loss.", "subflow/scoreboard", "subflow/reports", "subflow/acknowledge"),
-    "rto": ("subflow/rto", "subflow/rtt"),
-    "window": ("connection/window", "subflow/validation", "receive_buffer"),
+    "recovery": ("sending/recovery", "sending/new_reno", "sending/duplicates", "sending/intent"),
+    "loss": ("sending/losses", "sending/flight", "subflow/reports", "sending/acknowledge"),
+    "rto": ("sending/timers", "sending/rtt"),
+    "window": ("connection/window", "sending/validation", "receive_buffer"),
     "reinjection": ("connection/reinject", "connection/carried", "connection/penalty"),
 }
 _BUILD = ("cargo", "build", "--offline", "--quiet", "--profile", "test", "--message-format", "json")

@@ -4,42 +4,26 @@
 //! stands at 1, like MPTCP's relative subflow sequence number; they become 32-bit sequence numbers
 //! only at the wire.
 
-mod acknowledge;
 mod burst;
 mod delayed_ack;
 pub(crate) mod deliver;
-mod duplicates;
 mod ecn;
 mod ending;
 pub(crate) mod final_mapping;
 mod handshake;
 mod header;
 mod incoming;
-mod intent;
-mod loss;
-mod loss_interval;
 mod mapping;
 mod negotiated;
-mod new_reno;
 mod options;
-mod pacing;
 mod path_mtu;
 mod plain;
-mod pushed;
-mod queue;
-mod rate;
 mod receive;
-mod recovery;
 mod reports;
-mod rto;
-pub(crate) mod rtt;
-pub(crate) mod scoreboard;
-mod send;
-mod send_buffer;
+mod sending;
 mod sequence;
 mod signals;
 mod standing;
-mod validation;
 mod view;
 
 use anabranch_units::{Instant, Rate, SeqNumber, SubflowId};
@@ -58,7 +42,7 @@ pub(crate) use ending::{Remains, Reset};
 pub(crate) use handshake::{Answered, SYN_ACK_RETRIES, SynAnswer};
 pub(crate) use negotiated::{REMEMBERED_BITS, recall, remember};
 pub(crate) use receive::initial_window;
-pub(crate) use rtt::timestamp_clock;
+pub(crate) use sending::rtt::{RTO_MIN, timestamp_clock};
 pub(crate) use standing::Standing;
 
 /// Where the TCP connection of a subflow stands (RFC 9293 section 3.3.2, as far as told apart here).
@@ -184,16 +168,16 @@ pub(crate) struct Subflow {
     pub(crate) window: Window,
     pub(crate) controller: Box<dyn CongestionController>,
     pub(crate) ca_state: CongestionState,
-    pub(crate) rtt: rtt::RttEstimator,
-    pub(crate) send: queue::Sender,
-    pub(crate) board: scoreboard::Scoreboard,
-    pub(crate) recovery: recovery::Recovery,
-    rack: loss::Rack,
-    loss_interval: loss_interval::LossInterval,
-    timer: rto::Timer,
-    rate: rate::Sampler,
-    pacer: pacing::Pacer,
-    usage: validation::Usage,
+    pub(crate) rtt: sending::rtt::RttEstimator,
+    pub(crate) send: sending::queue::Sender,
+    pub(crate) board: sending::flight::Scoreboard,
+    pub(crate) recovery: sending::recovery::Recovery,
+    rack: sending::losses::Rack,
+    loss_interval: sending::loss_interval::LossInterval,
+    timer: sending::timers::Timer,
+    rate: sending::delivery_rate::Sampler,
+    pacer: sending::pacing::Pacer,
+    usage: sending::validation::Usage,
     pub(crate) receive: receive::Receiver,
     ack: delayed_ack::AckPolicy,
     pub(super) ecn: ecn::EcnState,
@@ -252,16 +236,16 @@ impl Subflow {
             window: Window { cwnd: INITIAL_WINDOW, ssthresh: u32::MAX },
             controller,
             ca_state: CongestionState::Open,
-            rtt: rtt::RttEstimator::new(config.rto_max),
-            send: queue::Sender::new(config, mss),
-            board: scoreboard::Scoreboard::default(),
-            recovery: recovery::Recovery::default(),
-            rack: loss::Rack::default(),
-            loss_interval: loss_interval::LossInterval::default(),
-            timer: rto::Timer::new(config),
-            rate: rate::Sampler::opened(),
-            usage: validation::Usage::default(),
-            pacer: pacing::Pacer::new(config.pacing, config.stack.timer_pacing),
+            rtt: sending::rtt::RttEstimator::new(config.rto_max),
+            send: sending::queue::Sender::new(config, mss),
+            board: sending::flight::Scoreboard::default(),
+            recovery: sending::recovery::Recovery::default(),
+            rack: sending::losses::Rack::default(),
+            loss_interval: sending::loss_interval::LossInterval::default(),
+            timer: sending::timers::Timer::new(config),
+            rate: sending::delivery_rate::Sampler::opened(),
+            usage: sending::validation::Usage::default(),
+            pacer: sending::pacing::Pacer::new(config.pacing, config.stack.timer_pacing),
             receive: receive::Receiver::new(config, mss),
             ack: delayed_ack::AckPolicy::new(mss, initial_window(config, mss)),
             ecn,

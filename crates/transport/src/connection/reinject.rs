@@ -6,8 +6,8 @@ use bytes::Bytes;
 
 use super::{Connection, Event, Mode};
 use crate::config::RTO_MAX_DEFAULT;
+use crate::subflow::RTO_MIN;
 use crate::subflow::Subflow;
-use crate::subflow::rtt::RTO_MIN;
 
 /// The number of doublings of 200 ms until they are longer than the longest timeout of the kernel.
 const RTO_DOUBLINGS: u8 = 10;

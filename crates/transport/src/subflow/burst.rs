@@ -5,8 +5,8 @@ use std::num::NonZeroU16;
 
 use anabranch_wire::{Flags, Segment};
 
-use super::queue::{BURST_BYTES, Sender};
-use super::scoreboard::BurstMapping;
+use super::sending::flight::BurstMapping;
+use super::sending::queue::{BURST_BYTES, Sender};
 use super::{EmitContext, Subflow};
 use crate::config::HostModel;
 

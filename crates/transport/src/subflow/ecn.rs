@@ -14,7 +14,7 @@ use anabranch_wire::{Ecn, Flags, Segment};
 
 use super::Subflow;
 use super::delayed_ack::AckPolicy;
-use super::recovery::AckFlags;
+use super::sending::recovery::AckFlags;
 use crate::config::EcnMode;
 use crate::congestion::CongestionState;
 

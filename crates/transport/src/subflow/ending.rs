@@ -4,8 +4,8 @@ use anabranch_units::SeqNumber;
 use anabranch_wire::{Flags, MptcpOption, Segment};
 use bytes::Bytes;
 
-use super::intent::Intent;
-use super::scoreboard::Scoreboard;
+use super::sending::flight::Scoreboard;
+use super::sending::intent::Intent;
 use super::{State, Subflow};
 
 /// A RST that is to be sent, with the reason if there is one to tell.

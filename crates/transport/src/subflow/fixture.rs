@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use anabranch_units::{Duration, Instant, SeqNumber, SubflowId};
 use bytes::Bytes;
 
-use super::scoreboard::{Sent, SentMapping, TxStamp};
+use super::sending::flight::{Sent, SentMapping, TxStamp};
 use super::{EmitContext, Space, State, Subflow};
 use crate::config::{Config, FourTuple, HostModel};
 use crate::congestion::{

@@ -6,9 +6,9 @@ use anabranch_wire::{Dss, Flags, Mapping, MptcpOption, Segment, Timestamps};
 use bytes::Bytes;
 
 use super::negotiated::Agreed;
-use super::rto::missing_retries;
-use super::rtt::RTO_INITIAL;
-use super::rtt::timestamp_clock;
+use super::sending::rtt::RTO_INITIAL;
+use super::sending::rtt::timestamp_clock;
+use super::sending::timers::missing_retries;
 
 use super::{EmitContext, State, Subflow};
 use crate::config::{Config, HostModel, MSS_MIN};

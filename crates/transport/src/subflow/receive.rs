@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use super::deliver::{Delivery, Failure};
 use super::reports::{BLOCKS, Reports};
-use super::rtt::timestamp_clock;
+use super::sending::rtt::timestamp_clock;
 use super::{EmitContext, Space};
 use crate::config::Config;
 use crate::profile::ReceiveSizing;

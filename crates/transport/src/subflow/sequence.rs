@@ -3,7 +3,7 @@
 use anabranch_units::{Instant, SeqNumber};
 use anabranch_wire::{Segment, Timestamps};
 
-use super::rtt::timestamp_clock;
+use super::sending::rtt::timestamp_clock;
 
 /// The largest amount by which a timestamp may be older than the last one (`TCP_PAWS_WINDOW`), ms.
 const TIMESTAMP_SLACK: i32 = 1;

@@ -151,7 +151,7 @@ fn the_timer_waits_for_the_delay_within_its_bounds() {
     let waits = |delay: u64, interactive: bool, srtt: u64| {
         let (mut subflow, _) = subflow();
         subflow.rtt.sample(&exact(), ms(100), 0, 1);
-        subflow.rtt = super::super::rtt::RttEstimator::default();
+        subflow.rtt = super::super::sending::rtt::RttEstimator::default();
         subflow.rtt.sample(&exact(), ms(srtt), 0, 1);
         subflow.ack = AckPolicy { delay: ms(delay), interactive, ..begun() };
         subflow.schedule_delayed_ack(&exact(), at(1000));

@@ -113,7 +113,7 @@ fn they_wait_a_twentieth_of_the_round_trip_up_to_a_millisecond() {
     let waits = |received: u64, sent: u64| {
         let (mut subflow, _) = subflow();
         subflow.agreed.sack_permitted = true;
-        subflow.rtt = super::super::rtt::RttEstimator::default();
+        subflow.rtt = super::super::sending::rtt::RttEstimator::default();
         subflow.rtt.sample(&super::super::fixture::exact(), Duration::from_millis(sent), 0, 1);
         subflow.receive.set_rtt(Duration::from_millis(received));
         for _ in 0..4 {

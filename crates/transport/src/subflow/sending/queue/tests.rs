@@ -306,12 +306,12 @@ fn an_acknowledgement_may_be_a_window_old_of_what_was_acknowledged() {
 #[test]
 fn only_work_with_room_in_the_window_makes_a_subflow_speak() {
     // tcp_write_xmit: something to send, and `tcp_cwnd_test`: in flight < cwnd.
-    let (mut subflow, _) = super::super::fixture::subflow();
+    let (mut subflow, _) = crate::subflow::fixture::subflow();
     subflow.window.cwnd = 1;
     assert!(!subflow.may_transmit(), "no work");
     subflow.send.enqueue(bytes(2000), 0);
     assert!(subflow.may_transmit());
-    super::super::fixture::send(&mut subflow, super::super::fixture::at(0), 1000);
+    crate::subflow::fixture::send(&mut subflow, crate::subflow::fixture::at(0), 1000);
     assert!(!subflow.may_transmit(), "no room");
     subflow.window.cwnd = 2;
     assert!(subflow.may_transmit());
@@ -320,7 +320,7 @@ fn only_work_with_room_in_the_window_makes_a_subflow_speak() {
 #[test]
 fn the_connections_window_admits_what_it_names_and_what_is_held() {
     // mptcp_check_allowed_size: the subflow's own edge holds nothing back; a closed window admits nothing.
-    let (mut subflow, _) = super::super::fixture::subflow();
+    let (mut subflow, _) = crate::subflow::fixture::subflow();
     subflow.send.use_mappings();
     subflow.send.set_window(0);
     subflow.admit(0);

@@ -5,14 +5,14 @@ use anabranch_units::{DataSeq, Duration, Instant};
 use anabranch_wire::{CapableKeys, Flags, Mapping, MappingDsn, MptcpOption, Segment, dss_checksum};
 use bytes::Bytes;
 
+use super::flight::{BurstMapping, Sent};
 use super::intent::Urgent;
 use super::queue::{BURST_BYTES, Sender};
 use super::rtt::timestamp_clock;
-use super::scoreboard::{BurstMapping, Sent};
-use super::{EmitContext, State, Subflow};
 use crate::config::HostModel;
 use crate::congestion::{CongestionState, TransmitStart};
 use crate::profile::Deferral;
+use crate::subflow::{EmitContext, State, Subflow};
 
 /// Round trips, in microseconds, that halve what one socket buffer takes beyond a millisecond's worth: two to this
 /// power (`tcp_tso_rtt_log`).
@@ -26,7 +26,7 @@ const LATELY: Duration = Duration::from_millis(1);
 
 /// What a socket buffer waits for that `tcp_tso_should_defer` holds back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Deferred {
+pub(in crate::subflow) enum Deferred {
     /// More room in the congestion window, which counts as filled then (`is_cwnd_limited`).
     ForCongestionWindow,
     /// More of the peer's window, or more data.
@@ -81,7 +81,7 @@ impl Subflow {
 
     /// Sends new data within the window; `probe` may exceed the congestion window by one segment.
     #[inline(always)]
-    pub(super) fn send_new(
+    pub(in crate::subflow) fn send_new(
         &mut self,
         host: &HostModel,
         context: &EmitContext,
@@ -111,7 +111,7 @@ impl Subflow {
     /// Counts the next segment, which was `cut` off the queue: what the scoreboard will know of it.
     // Its payload is cloned before, by who needs it: what is lent stays in memory, and is moved from there.
     #[inline(always)]
-    pub(super) fn take_new(
+    pub(in crate::subflow) fn take_new(
         &mut self,
         host: &HostModel,
         now: Instant,
@@ -158,7 +158,7 @@ impl Subflow {
 
     /// What the next segment may carry, bytes.
     #[inline(always)]
-    pub(super) fn most_payload(&self) -> usize {
+    pub(in crate::subflow) fn most_payload(&self) -> usize {
         let room = self.send.window_end.saturating_sub(self.send.next);
         u64::from(self.send.mss - self.sack_bytes()).min(room) as usize
     }
@@ -166,14 +166,14 @@ impl Subflow {
     /// The last segment of a socket buffer has PSH where the buffer has several (`__tcp_transmit_skb`), or where it is
     /// small: nothing was added to it because a push had ended it (`tcp_mark_push` in `mptcp_sendmsg_frag`).
     #[inline(always)]
-    pub(super) fn ends_push(&self, sent: &Sent) -> bool {
+    pub(in crate::subflow) fn ends_push(&self, sent: &Sent) -> bool {
         let small = self.multipath && (sent.payload.len() as u64) < u64::from(self.send.mss);
         self.stack.pushes_buffers && (!sent.opens_buffer || small)
     }
 
     /// Another segment of the same socket buffer follows one that was sent beside `in_flight` others.
     #[inline(always)]
-    pub(super) fn has_more(&self, in_flight: u32) -> bool {
+    pub(in crate::subflow) fn has_more(&self, in_flight: u32) -> bool {
         self.send.buffer_has_room()
             && self.send.queued > 0
             && in_flight + 1 < self.window.cwnd
@@ -184,7 +184,7 @@ impl Subflow {
     /// Counts a segment that was taken off the queue as sent, perhaps `together` with the one before; `more` of the
     /// same socket buffer follows.
     #[inline(always)]
-    pub(super) fn file_new(
+    pub(in crate::subflow) fn file_new(
         &mut self,
         host: &HostModel,
         now: Instant,
@@ -222,7 +222,7 @@ impl Subflow {
     /// There is something, and no window, rate or rule holds it back; `together` says that a segment has
     /// just gone out.
     #[inline(always)]
-    pub(super) fn may_send_new(
+    pub(in crate::subflow) fn may_send_new(
         &mut self,
         host: &HostModel,
         now: Instant,
@@ -274,7 +274,7 @@ impl Subflow {
     /// Segments that one socket buffer takes on its way out: a millisecond's worth, more over a short way, and as
     /// many as the controller wants at least (`tcp_tso_segs`, `tcp_tso_autosize`).
     #[inline(always)]
-    pub(super) fn burst_segments(&self) -> u32 {
+    pub(in crate::subflow) fn burst_segments(&self) -> u32 {
         let millisecond = self.pacer.rate().bytes_per_second() >> 10;
         let near = match self.rtt.min_rtt() {
             Some(rtt) if rtt < NEAR && self.stack.bursts_by_rtt => {
@@ -289,7 +289,7 @@ impl Subflow {
 
     /// `tcp_tso_should_defer`: what the next socket buffer waits for, if it waits for more room in the windows.
     #[inline(always)]
-    pub(super) fn defers(&self, host: &HostModel, now: Instant) -> Option<Deferred> {
+    pub(in crate::subflow) fn defers(&self, host: &HostModel, now: Instant) -> Option<Deferred> {
         if self.ca_state >= CongestionState::Recovery || !self.has_just_sent(host, now) {
             return None;
         }
@@ -315,7 +315,7 @@ impl Subflow {
     }
 
     /// The acknowledgement of the oldest segment in flight is not expected to come too late to wait for.
-    pub(super) fn is_head_due(&self, now: Instant) -> bool {
+    pub(in crate::subflow) fn is_head_due(&self, now: Instant) -> bool {
         let Some(head) = self.board.front() else { return false };
         let srtt = self.rtt.srtt().unwrap_or_default();
         match self.stack.deferral {
@@ -408,9 +408,9 @@ impl Subflow {
         self.send.end_buffer();
         self.count_sent(length, false, now, false);
         let head = self.board.numbers().start == number;
-        if head && self.timer.pending() != Some(super::rto::Pending::Reordering) {
+        if head && self.timer.pending() != Some(super::timers::Pending::Reordering) {
             let rto = self.rtt.rto();
-            self.timer.arm(host, now, super::rto::Pending::Timeout, rto);
+            self.timer.arm(host, now, super::timers::Pending::Timeout, rto);
         }
         let mapping = sent.mapping();
         self.data_segment(sent.start, sent.payload, mapping, sent.fin, context, segment);
@@ -429,7 +429,7 @@ impl Subflow {
     }
 
     /// A data sequence number in as many bits as this stack sends of it.
-    pub(super) fn mapping_dsn(&self, dsn: DataSeq) -> MappingDsn {
+    pub(in crate::subflow) fn mapping_dsn(&self, dsn: DataSeq) -> MappingDsn {
         if self.stack.short_data_numbers {
             MappingDsn::Short(dsn.0 as u32)
         } else {

@@ -2,9 +2,9 @@
 
 use anabranch_units::Duration;
 
-use super::super::fixture::{at, send, subflow};
-use super::super::scoreboard::TxStamp;
+use super::super::flight::TxStamp;
 use super::*;
+use crate::subflow::fixture::{at, send, subflow};
 
 /// Acknowledgements that repair nothing: one that advances, and one that does not.
 const ADVANCED: AckFlags = AckFlags { una_advanced: true, ..STILL };
@@ -188,12 +188,12 @@ fn timed_out() -> Subflow {
         send(&mut subflow, at(0), 1000);
     }
     subflow.timer.arm(
-        &super::super::fixture::exact(),
+        &crate::subflow::fixture::exact(),
         at(0),
-        super::super::rto::Pending::Timeout,
+        super::super::timers::Pending::Timeout,
         Duration::from_millis(300),
     );
-    assert!(subflow.fire_timer(&super::super::fixture::exact(), at(300)));
+    assert!(subflow.fire_timer(&crate::subflow::fixture::exact(), at(300)));
     subflow.board.retransmit(0, at(300), TxStamp::default());
     subflow.recovery.on_retransmit(301);
     subflow

@@ -5,11 +5,11 @@
 
 use anabranch_units::Instant;
 
-use super::Subflow;
-use super::loss::{DUPLICATE_THRESHOLD, Verdict};
+use super::flight::Scoreboard;
+use super::losses::{DUPLICATE_THRESHOLD, Verdict};
 use super::recovery::AckFlags;
-use super::scoreboard::Scoreboard;
 use crate::congestion::CongestionState;
+use crate::subflow::Subflow;
 
 impl Scoreboard {
     /// Returns the largest number of outstanding segments that can have arrived: all except those marked lost, and never
@@ -19,7 +19,7 @@ impl Scoreboard {
     }
 
     /// Sets the count of duplicates to zero (`tcp_reset_reno_sack`). With `sack` the count is of marks, and stays.
-    pub(super) fn forget_duplicates(&mut self, sack: bool) {
+    pub(in crate::subflow) fn forget_duplicates(&mut self, sack: bool) {
         if !sack {
             self.sacked_out = 0;
         }
@@ -28,7 +28,7 @@ impl Scoreboard {
 
 impl Subflow {
     /// A duplicate acknowledgement counts as a segment delivered (`tcp_add_reno_sack`).
-    pub(super) fn count_duplicate(&mut self, flags: &AckFlags) {
+    pub(in crate::subflow) fn count_duplicate(&mut self, flags: &AckFlags) {
         if self.agreed.sack_permitted || !flags.duplicate {
             return;
         }
@@ -41,7 +41,7 @@ impl Subflow {
     /// `acked` segments were acknowledged: the first was a hole, the others are those that duplicate
     /// acknowledgements stood for (`tcp_remove_reno_sacks`).
     #[inline(always)]
-    pub(super) fn settle_duplicates(&mut self, acked: u32, flags: &mut AckFlags) {
+    pub(in crate::subflow) fn settle_duplicates(&mut self, acked: u32, flags: &mut AckFlags) {
         if self.agreed.sack_permitted || acked == 0 {
             return;
         }
@@ -59,7 +59,11 @@ impl Subflow {
     }
 
     /// `tcp_newreno_mark_lost`.
-    pub(super) fn detect_loss_of_oldest(&mut self, now: Instant, una_advanced: bool) -> Verdict {
+    pub(in crate::subflow) fn detect_loss_of_oldest(
+        &mut self,
+        now: Instant,
+        una_advanced: bool,
+    ) -> Verdict {
         let lost = match self.ca_state {
             CongestionState::Recovery => una_advanced,
             CongestionState::Loss => false,
@@ -79,15 +83,15 @@ impl Subflow {
     /// Everything up to the end of the recovery is acknowledged, and nothing beyond: duplicates of
     /// what was sent before may still come and must not begin another one
     /// (`tcp_is_non_sack_preventing_reopen`).
-    pub(super) fn must_hold_recovery(&self) -> bool {
+    pub(in crate::subflow) fn must_hold_recovery(&self) -> bool {
         !self.agreed.sack_permitted && self.send.una() == self.recovery.high_seq
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{at, send, subflow};
     use super::*;
+    use crate::subflow::fixture::{at, send, subflow};
 
     /// Five segments out to a peer without SACK.
     fn five() -> Subflow {

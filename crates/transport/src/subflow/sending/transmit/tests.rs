@@ -1,6 +1,6 @@
-use super::super::fixture::{at, context, exact, send, subflow};
 use super::*;
 use crate::congestion::Window;
+use crate::subflow::fixture::{at, context, exact, send, subflow};
 
 /// Sends what may go at `now`; returns how many segments.
 fn send_all(subflow: &mut Subflow, now: Instant) -> u32 {

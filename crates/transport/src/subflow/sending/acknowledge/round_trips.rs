@@ -2,11 +2,11 @@
 
 use anabranch_units::{Duration, Instant};
 
+use super::super::flight::Sent;
 use super::super::recovery::AckFlags;
 use super::super::rtt::timestamp_clock;
-use super::super::scoreboard::Sent;
-use super::Subflow;
 use crate::config::HostModel;
+use crate::subflow::Subflow;
 
 /// RTT information gathered from one acknowledgement.
 #[derive(Default)]

@@ -8,12 +8,12 @@ use super::Scoreboard;
 
 /// The time of the first transmission by the position of the segment.
 #[derive(Debug, Default)]
-pub(super) struct Firsts(BTreeMap<u64, Instant>);
+pub(in crate::subflow) struct Firsts(BTreeMap<u64, Instant>);
 
 impl Firsts {
     /// Files a segment that is retransmitted for the first time while `front` is the oldest outstanding position. Of
     /// those that begin before it, only the last one may still be outstanding: a partial acknowledgement has trimmed it.
-    pub(super) fn note(&mut self, front: u64, start: u64, sent_at: Instant) {
+    pub(in crate::subflow) fn note(&mut self, front: u64, start: u64, sent_at: Instant) {
         self.0.insert(start, sent_at);
         while self.0.range(..=front).nth(1).is_some() {
             self.0.pop_first();
@@ -27,12 +27,12 @@ impl Firsts {
 }
 
 impl Scoreboard {
-    /// See [`super::super::Subflow::keep_first_transmissions`].
+    /// See [`crate::subflow::Subflow::keep_first_transmissions`].
     pub(crate) fn keep_first_transmissions(&mut self) {
         self.firsts.get_or_insert_default();
     }
 
-    /// See [`super::super::Subflow::oldest_sent`].
+    /// See [`crate::subflow::Subflow::oldest_sent`].
     pub(crate) fn oldest_sent(&self) -> Option<Instant> {
         let front = self.front()?;
         let filed = self.firsts.as_ref().filter(|_| front.ever_retransmitted());

@@ -2,7 +2,7 @@
 
 use anabranch_units::{Duration, Instant, Rate};
 
-use super::scoreboard::{Sent, TxStamp};
+use super::flight::{Sent, TxStamp};
 use crate::congestion::RateSample;
 
 /// The subflow's delivery state and the sample being gathered from one acknowledgement.
@@ -133,8 +133,8 @@ impl Sampler {
 #[cfg(test)]
 mod tests {
 
-    use super::super::fixture::fresh;
     use super::*;
+    use crate::subflow::fixture::fresh;
 
     fn at(ms: u64) -> Instant {
         Instant::ZERO + Duration::from_millis(ms)

@@ -3,15 +3,15 @@
 
 use anabranch_units::Instant;
 
-use super::Subflow;
 use super::queue::{Chunk, Sender};
 use crate::config::HostModel;
 use crate::congestion::CongestionState;
+use crate::subflow::Subflow;
 
 impl Sender {
     /// `segments` of the queue will leave next, up to `most` in a socket buffer: into how many more than there are
     /// those of the queue will have been cut then (`tso_fragment`).
-    pub(super) fn foresee(&mut self, mut segments: u64, most: u64) {
+    pub(in crate::subflow) fn foresee(&mut self, mut segments: u64, most: u64) {
         let mss = u64::from(self.mss);
         let mut more = 0;
         let mut chunks = self.queue.iter().peekable();
@@ -35,7 +35,7 @@ impl Sender {
     }
 
     /// Full segments that the peer's window has room for.
-    pub(super) fn window_room(&self) -> u64 {
+    pub(in crate::subflow) fn window_room(&self) -> u64 {
         self.window_end.saturating_sub(self.next) / u64::from(self.mss)
     }
 }
@@ -89,9 +89,9 @@ impl Subflow {
 mod tests {
     use bytes::Bytes;
 
-    use super::super::fixture::{at, context, exact, send, subflow};
     use super::*;
     use crate::congestion::Window;
+    use crate::subflow::fixture::{at, context, exact, send, subflow};
     use anabranch_wire::Segment;
 
     /// `segments` handed over in two mappings, with room for `room` of them beside a hundred in flight.

@@ -1,7 +1,7 @@
 //! Marks, counts and orders of what is outstanding.
 
-use super::super::fixture::fresh;
 use super::*;
+use crate::subflow::fixture::fresh;
 
 fn board(segments: u64) -> Scoreboard {
     let mut board = Scoreboard::default();
@@ -12,7 +12,7 @@ fn board(segments: u64) -> Scoreboard {
 }
 
 /// Outstanding segments of which the named ones open a socket buffer.
-pub(super) fn board_of(segments: u64, opening: &[u64]) -> Scoreboard {
+pub(in crate::subflow) fn board_of(segments: u64, opening: &[u64]) -> Scoreboard {
     let mut board = board(segments);
     for (number, sent) in (0..).zip(&mut board.entries) {
         sent.opens_buffer = opening.contains(&number);

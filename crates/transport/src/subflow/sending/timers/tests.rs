@@ -1,7 +1,7 @@
 //! What the one timer waits for, how long, and what it does.
 
-use super::super::fixture::{at, exact, send, subflow};
 use super::*;
+use crate::subflow::fixture::{at, exact, send, subflow};
 
 fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
@@ -190,7 +190,7 @@ fn patience_ends_after_fifteen_probes_or_924_seconds() {
     subflow.timer.probes = 14;
     assert!(subflow.fire_timer(&exact(), at(300)));
     for (elapsed, goes_on) in [(924_599, true), (924_600, false)] {
-        let (mut subflow, _) = super::super::fixture::subflow();
+        let (mut subflow, _) = crate::subflow::fixture::subflow();
         send(&mut subflow, at(0), 1000);
         subflow.recovery.consecutive_timeouts = 5;
         subflow.recovery.retrans_stamp = std::num::NonZeroU32::new(timestamp_clock(at(1000)));

@@ -6,12 +6,12 @@ mod round_trips;
 use anabranch_units::{Duration, Instant};
 use anabranch_wire::{Flags, Segment};
 
-use super::Subflow;
-use super::loss::Verdict;
+use super::losses::Verdict;
 use super::recovery::{AckFlags, Answer, Repair};
-use super::rto::Pending;
+use super::timers::Pending;
 use crate::config::HostModel;
 use crate::congestion::{AckSample, CongestionState, SiblingView};
+use crate::subflow::Subflow;
 
 use round_trips::RttSamples;
 

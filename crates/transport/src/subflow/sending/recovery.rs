@@ -5,11 +5,11 @@ use std::num::NonZeroU32;
 
 use anabranch_units::{Duration, Instant};
 
-use super::Subflow;
-use super::loss::Verdict;
+use super::losses::Verdict;
 use super::rtt::timestamp_clock;
 use crate::congestion::{CongestionEvent, CongestionKind, CongestionState, Window, WindowChange};
 use crate::profile::{OutageRule, Reduction};
+use crate::subflow::Subflow;
 
 /// What an RTT sample may be longer than it was: timestamps count milliseconds (RFC 7323 section 5.4).
 const CLOCK_ERROR: Duration = Duration::from_millis(2);
@@ -26,9 +26,9 @@ pub(crate) struct Recovery {
     /// A reduction may be undone while this is set (`undo_marker`).
     undo_marker: Option<u64>,
     /// Retransmissions whose duplicates have not been reported; negative: none sent yet.
-    pub(super) undo_retrans: i32,
+    pub(in crate::subflow) undo_retrans: i32,
     /// Segments that the peer has reported as duplicates (`dsack_dups`).
-    pub(super) duplicates: u32,
+    pub(in crate::subflow) duplicates: u32,
     /// Timestamp clock at the first retransmission (`retrans_stamp`).
     pub(crate) retrans_stamp: Option<NonZeroU32>,
     /// F-RTO is deciding whether the timeout was spurious.
@@ -58,9 +58,9 @@ pub(crate) enum Repair {
 
 /// The reaction to an acknowledgement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Answer {
-    pub(super) verdict: Verdict,
-    pub(super) repair: Repair,
+pub(in crate::subflow) struct Answer {
+    pub(in crate::subflow) verdict: Verdict,
+    pub(in crate::subflow) repair: Repair,
 }
 
 impl From<Repair> for Answer {
@@ -97,19 +97,19 @@ impl Recovery {
     }
 
     /// A timeout: the second in a row tells that the path was silent.
-    pub(super) fn on_timeout(&mut self, now: Instant) {
+    pub(in crate::subflow) fn on_timeout(&mut self, now: Instant) {
         self.consecutive_timeouts += 1;
         self.last_timeout = timestamp_clock(now);
         self.silent |= self.consecutive_timeouts >= 2;
     }
 
     /// The congestion state is now `state`: outside of Loss the loss is repaired.
-    pub(super) fn on_state(&mut self, state: CongestionState) {
+    pub(in crate::subflow) fn on_state(&mut self, state: CongestionState) {
         self.silent &= state == CongestionState::Loss;
     }
 
     /// An RTT sample that ends now reaches back before the last timeout, by more than the clock's error.
-    pub(super) fn outlasts_timeout(&self, now: Instant, rtt: Duration) -> bool {
+    pub(in crate::subflow) fn outlasts_timeout(&self, now: Instant, rtt: Duration) -> bool {
         let since = timestamp_clock(now).wrapping_sub(self.last_timeout);
         rtt > Duration::from_millis(since.into()) + CLOCK_ERROR
     }
@@ -121,7 +121,7 @@ impl Recovery {
     }
 
     /// The reduction is none that could be undone.
-    pub(super) fn forget_undo(&mut self) {
+    pub(in crate::subflow) fn forget_undo(&mut self) {
         self.prior_ssthresh = 0;
         self.undo_marker = None;
     }
@@ -187,12 +187,12 @@ impl Subflow {
     }
 
     /// The reduction is required and will not be undone.
-    pub(super) fn forbid_undo(&mut self) {
+    pub(in crate::subflow) fn forbid_undo(&mut self) {
         self.recovery.prior_ssthresh = 0;
     }
 
     /// `tcp_enter_cwr`, where no reduction is under way.
-    pub(super) fn enter_cwr(&mut self, now: Instant) {
+    pub(in crate::subflow) fn enter_cwr(&mut self, now: Instant) {
         self.recovery.undo_marker = None;
         self.init_reduction(now, CongestionKind::Ecn);
         self.set_state(now, CongestionState::Cwr);
@@ -333,7 +333,7 @@ impl Subflow {
     }
 
     /// `tcp_fastretrans_alert`: answers an acknowledgement that is not plainly good.
-    pub(super) fn answer_ack(
+    pub(in crate::subflow) fn answer_ack(
         &mut self,
         now: Instant,
         flags: &AckFlags,
@@ -440,7 +440,7 @@ impl Subflow {
 
     /// Returns whether an acknowledgement is taken as one after an outage. It then says nothing about the timeout:
     /// that it covers what was never sent again only shows that acknowledgements were lost.
-    pub(super) fn follows_outage(&self, flags: &AckFlags) -> bool {
+    pub(in crate::subflow) fn follows_outage(&self, flags: &AckFlags) -> bool {
         match self.stack.outage {
             OutageRule::Kernel => false,
             OutageRule::Dsack if self.agreed.sack_permitted => {

@@ -3,9 +3,9 @@
 
 use anabranch_units::Instant;
 
-use super::Subflow;
 use crate::config::HostModel;
 use crate::congestion::{CongestionState, INITIAL_WINDOW, Window, WindowChange};
+use crate::subflow::Subflow;
 
 /// The use of the congestion window.
 #[derive(Debug, Default)]
@@ -24,18 +24,18 @@ pub(crate) struct Usage {
 
 impl Usage {
     /// Restarts the clock, because the window was set.
-    pub(super) fn on_window_set(&mut self, now: Instant) {
+    pub(in crate::subflow) fn on_window_set(&mut self, now: Instant) {
         self.since = now;
     }
 
     /// Returns whether the window was full.
-    pub(super) fn was_full(&self) -> bool {
+    pub(in crate::subflow) fn was_full(&self) -> bool {
         self.limited
     }
 
     /// Returns whether the window limits the sender (`tcp_is_cwnd_limited`).
     #[inline(always)]
-    pub(super) fn is_limited(&self, window: &Window) -> bool {
+    pub(in crate::subflow) fn is_limited(&self, window: &Window) -> bool {
         self.was_full() || (window.in_slow_start() && window.cwnd < 2 * self.max_packets_out)
     }
 
@@ -70,7 +70,7 @@ impl Usage {
 impl Subflow {
     /// Restarts the window before the first segment leaves, once or for each waiting socket buffer.
     #[inline(always)]
-    pub(super) fn rest_after_idle(&mut self, host: &HostModel, now: Instant) {
+    pub(in crate::subflow) fn rest_after_idle(&mut self, host: &HostModel, now: Instant) {
         if self.board.is_empty() {
             for _ in 0..self.send.take_restarts() {
                 self.restart_after_idle(host, now);
@@ -79,7 +79,7 @@ impl Subflow {
     }
 
     /// Reduces the window after idleness (`tcp_slow_start_after_idle_check`, `tcp_cwnd_restart`), by the tick clock.
-    pub(super) fn restart_after_idle(&mut self, host: &HostModel, now: Instant) {
+    pub(in crate::subflow) fn restart_after_idle(&mut self, host: &HostModel, now: Instant) {
         if !self.board.is_empty() || self.controller.owns_recovery() || self.totals.bytes_sent == 0
         {
             return;
@@ -143,7 +143,7 @@ impl Subflow {
     }
 
     /// Validates the window if it is full and more data waits, even if nothing could be sent (`tcp_write_xmit`).
-    pub(super) fn note_full_window(&mut self, host: &HostModel, now: Instant) {
+    pub(in crate::subflow) fn note_full_window(&mut self, host: &HostModel, now: Instant) {
         let full = self.board.in_flight() >= self.window.cwnd;
         if self.stack.notes_full_window && full && self.send.queued > 0 {
             self.validate_window(host, now, true);
@@ -164,8 +164,8 @@ impl Subflow {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{Recorder, at, exact, send, subflow};
     use super::*;
+    use crate::subflow::fixture::{Recorder, at, exact, send, subflow};
 
     /// A window of 80 segments after a reduction, its last data sent at 1 s and acknowledged.
     fn rested() -> (Subflow, Recorder) {
@@ -211,7 +211,7 @@ mod tests {
         let (mut subflow, told) = rested();
         send(&mut subflow, at(1000), 1000);
         subflow.restart_after_idle(&exact(), at(9000));
-        let (mut fresh, told_fresh) = super::super::fixture::subflow();
+        let (mut fresh, told_fresh) = crate::subflow::fixture::subflow();
         fresh.window.cwnd = 80;
         fresh.restart_after_idle(&exact(), at(9000));
         assert_eq!((subflow.window.cwnd, fresh.window.cwnd), (80, 80));
@@ -392,7 +392,7 @@ mod tests {
         assert!(!limited(&|s| assert!(s.board.mark_lost(1))));
         assert!(limited(&|s| {
             assert!(s.board.mark_lost(1));
-            s.board.retransmit(1, at(1001), super::super::scoreboard::TxStamp::default());
+            s.board.retransmit(1, at(1001), super::super::flight::TxStamp::default());
         }));
         let (mut subflow, _) = rested();
         for _ in 0..3 {

@@ -8,13 +8,13 @@ use std::collections::VecDeque;
 use anabranch_units::Instant;
 use bytes::{Bytes, BytesMut};
 
+use super::flight::BurstMapping;
 use super::intent::Intent;
-use super::scoreboard::BurstMapping;
 use crate::config::Config;
 use crate::congestion::INITIAL_WINDOW;
 
 /// Payload of the largest burst under one mapping: 64 KiB less room for headers (`MPTCP_MAX_GSO_SIZE`).
-pub(super) const BURST_BYTES: u64 = 65_536 - 321;
+pub(in crate::subflow) const BURST_BYTES: u64 = 65_536 - 321;
 
 /// Data handed to a subflow and not sent yet: one mapping's worth, or the rest of it.
 #[derive(Clone, Debug)]
@@ -22,57 +22,57 @@ pub(crate) struct Chunk {
     pub(crate) payload: Bytes,
     /// Stream position of the first byte.
     pub(crate) data: u64,
-    pub(super) mapping: BurstMapping,
+    pub(in crate::subflow) mapping: BurstMapping,
 }
 
 /// Everything the sending half keeps besides the scoreboard.
 #[derive(Debug)]
 pub(crate) struct Sender {
-    pub(super) una: u64,
-    pub(super) next: u64,
+    pub(in crate::subflow) una: u64,
+    pub(in crate::subflow) next: u64,
     /// Position behind the last queued byte.
-    pub(super) write_end: u64,
+    pub(in crate::subflow) write_end: u64,
     /// Right edge of the peer's window, as a position.
-    pub(super) window_end: u64,
+    pub(in crate::subflow) window_end: u64,
     /// The peer's window as it is believed, bytes (`snd_wnd`).
     window: u64,
     /// Position of the segment that told it (`snd_wl1`).
     window_told_at: u64,
     /// The largest window the peer has told, bytes (`max_window`).
-    pub(super) window_max: u64,
-    pub(super) queue: VecDeque<Chunk>,
-    pub(super) queued: u64,
-    pub(super) unacked_bytes: u64,
-    pub(super) mss: u32,
-    pub(super) buffer_max: u64,
-    pub(super) buffer: u64,
+    pub(in crate::subflow) window_max: u64,
+    pub(in crate::subflow) queue: VecDeque<Chunk>,
+    pub(in crate::subflow) queued: u64,
+    pub(in crate::subflow) unacked_bytes: u64,
+    pub(in crate::subflow) mss: u32,
+    pub(in crate::subflow) buffer_max: u64,
+    pub(in crate::subflow) buffer: u64,
     /// How much of it the connection has not been told of (`cached_sndbuf`).
-    pub(super) buffer_untold: u32,
+    pub(in crate::subflow) buffer_untold: u32,
     /// The connection is told later (`MPTCP_DELEGATE_SNDBUF`).
-    pub(super) tells_later: bool,
-    pub(super) memory_per_segment: u64,
+    pub(in crate::subflow) tells_later: bool,
+    pub(in crate::subflow) memory_per_segment: u64,
     memory_per_buffer: u64,
     /// Socket buffers that the queue's data fills, and those in flight.
     buffers_queued: u64,
     buffers_in_flight: u64,
     /// How many more there will be once what has been pushed has left.
-    pub(super) buffers_to_come: u32,
+    pub(in crate::subflow) buffers_to_come: u32,
     /// Room for more segments in the buffer sent last.
     buffer_room: u32,
     /// The segment that was cut last ends its mapping, and so its buffer (`mptcp_skb_can_collapse_to`).
     mapping_ended: bool,
     /// Socket buffers begun while nothing was in flight.
     begun_at_rest: u32,
-    pub(super) multipath_mappings: bool,
+    pub(in crate::subflow) multipath_mappings: bool,
     /// What is handed over at once is a mapping of its own.
     whole_mappings: bool,
     /// More of what is handed over at once follows.
     goes_on: bool,
     /// The kind of data that goes out next.
-    pub(super) intent: Intent,
+    pub(in crate::subflow) intent: Intent,
     pub(crate) last_sent: Instant,
     pub(crate) fin_queued: bool,
-    pub(super) fin_sent: bool,
+    pub(in crate::subflow) fin_sent: bool,
     /// The application waits for buffer space (`SOCK_NOSPACE`).
     pub(crate) blocked_on_buffer: bool,
     /// The next socket buffer waits for an acknowledgement or for more data.
@@ -82,8 +82,8 @@ pub(crate) struct Sender {
     /// Whether the buffer grows is open until what an acknowledgement lets out has gone.
     pub(crate) space_unchecked: bool,
     /// Behind the last small segment sent (`snd_sml`).
-    pub(super) small_end: u64,
-    pub(super) nodelay: bool,
+    pub(in crate::subflow) small_end: u64,
+    pub(in crate::subflow) nodelay: bool,
 }
 
 impl Sender {
@@ -170,7 +170,7 @@ impl Sender {
 
     /// A new segment of `bytes` leaves: true when it opens a socket buffer of its own. Up to `most`
     /// full segments that leave together share one (`tso_fragment`).
-    pub(super) fn count_new(&mut self, bytes: u64, together: bool, most: u32) -> bool {
+    pub(in crate::subflow) fn count_new(&mut self, bytes: u64, together: bool, most: u32) -> bool {
         self.unacked_bytes += bytes;
         self.buffers_to_come = 0;
         let opens = !together || self.buffer_room == 0;
@@ -184,19 +184,19 @@ impl Sender {
     }
 
     /// The socket buffer that was opened last can take another segment on its way out.
-    pub(super) fn buffer_has_room(&self) -> bool {
+    pub(in crate::subflow) fn buffer_has_room(&self) -> bool {
         self.buffer_room > 0
     }
 
     /// How often the window is asked for its rest before the first segment leaves: once, or for each socket
     /// buffer where many are filled before the first one leaves (`tcp_skb_entail` in `mptcp_sendmsg_frag`).
-    pub(super) fn take_restarts(&mut self) -> u32 {
+    pub(in crate::subflow) fn take_restarts(&mut self) -> u32 {
         let begun = std::mem::take(&mut self.begun_at_rest);
         if self.multipath_mappings && !self.whole_mappings { begun } else { 1 }
     }
 
     /// Whatever leaves next opens a socket buffer.
-    pub(super) fn end_buffer(&mut self) {
+    pub(in crate::subflow) fn end_buffer(&mut self) {
         self.buffer_room = 0;
     }
 
@@ -229,7 +229,7 @@ impl Sender {
     }
 
     /// What is in flight has so many more socket buffers, or fewer: some were cut, or became one.
-    pub(super) fn on_buffers_changed(&mut self, more: i64) {
+    pub(in crate::subflow) fn on_buffers_changed(&mut self, more: i64) {
         self.buffers_in_flight = self.buffers_in_flight.saturating_add_signed(more);
     }
 
@@ -303,7 +303,7 @@ impl Sender {
     /// What is left is less than a segment and must wait: a small segment is unacknowledged already,
     /// and more data may come (`tcp_nagle_check`, `tcp_minshall_check`).
     #[inline(always)]
-    pub(super) fn must_wait_for_more(&self) -> bool {
+    pub(in crate::subflow) fn must_wait_for_more(&self) -> bool {
         0 < self.queued && self.queued < u64::from(self.mss) && self.is_held_back()
     }
 
@@ -321,7 +321,7 @@ impl Sender {
 
     /// Cuts the next segment of at most `limit` bytes off the queue.
     #[inline(always)]
-    pub(super) fn cut(&mut self, limit: usize) -> Option<(Bytes, BurstMapping)> {
+    pub(in crate::subflow) fn cut(&mut self, limit: usize) -> Option<(Bytes, BurstMapping)> {
         let front = self.queue.front_mut()?;
         let mapping = front.mapping;
         self.mapping_ended = false;
@@ -383,13 +383,13 @@ impl Sender {
     }
 
     /// A FIN may be sent: everything queued is out.
-    pub(super) fn fin_due(&self) -> bool {
+    pub(in crate::subflow) fn fin_due(&self) -> bool {
         self.fin_queued && !self.fin_sent && self.queued == 0
     }
 
     /// Bytes of the socket buffer that is to go out next: on plain TCP all that is queued, as far as one
     /// takes it; else what is left of a mapping.
-    pub(super) fn next_buffer(&self) -> u64 {
+    pub(in crate::subflow) fn next_buffer(&self) -> u64 {
         if !self.multipath_mappings {
             return self.queued.min(self.size_goal());
         }

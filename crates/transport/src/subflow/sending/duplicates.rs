@@ -1,8 +1,8 @@
 //! What the peer reports to have had twice (D-SACK, RFC 2883; `tcp_check_dsack`, `tcp_dsack_seen`).
 
-use super::Subflow;
+use super::flight::Scoreboard;
 use super::recovery::AckFlags;
-use super::scoreboard::Scoreboard;
+use crate::subflow::Subflow;
 
 impl Scoreboard {
     /// How many of the outstanding segments within `[left, right)` were sent more than once.
@@ -16,7 +16,7 @@ impl Scoreboard {
 impl Subflow {
     /// The peer reports a duplicate, with what acknowledged up to `prior_una` before. What it reports beyond a window,
     /// or beyond what was sent again, tells nothing (`tcp_dsack_seen`).
-    pub(super) fn hear_duplicate(
+    pub(in crate::subflow) fn hear_duplicate(
         &mut self,
         left: u64,
         right: u64,

@@ -2,7 +2,7 @@
 
 /// A segment that goes out without regard to the congestion window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Urgent {
+pub(in crate::subflow) enum Urgent {
     /// The oldest lost segment: the retransmission timeout has expired.
     Head,
     /// A tail loss probe.
@@ -14,7 +14,7 @@ pub(super) enum Urgent {
 
 /// The kind of data that goes out next. Acknowledgements and timers set it, and [`Subflow::next_data_segment`] reads it.
 ///
-/// [`Subflow::next_data_segment`]: super::Subflow::next_data_segment
+/// [`Subflow::next_data_segment`]: crate::subflow::Subflow::next_data_segment
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Intent {
     /// New data, as the windows allow.
@@ -29,23 +29,23 @@ pub(crate) enum Intent {
 impl Intent {
     /// Returns whether a segment is to go out without regard to the congestion window.
     #[inline(always)]
-    pub(super) fn is_urgent(self) -> bool {
+    pub(in crate::subflow) fn is_urgent(self) -> bool {
         matches!(self, Self::Urgent { .. })
     }
 
     /// Returns whether lost segments go before new data.
     #[inline(always)]
-    pub(super) fn repairs(self) -> bool {
+    pub(in crate::subflow) fn repairs(self) -> bool {
         matches!(self, Self::Repair | Self::Urgent { repairs: true, .. })
     }
 
     /// Puts one segment first.
-    pub(super) fn urge(&mut self, first: Urgent) {
+    pub(in crate::subflow) fn urge(&mut self, first: Urgent) {
         *self = Self::Urgent { first, repairs: self.repairs() };
     }
 
     /// Sets whether lost segments go before new data. An urgent segment still goes first.
-    pub(super) fn set_repairs(&mut self, repairs: bool) {
+    pub(in crate::subflow) fn set_repairs(&mut self, repairs: bool) {
         *self = match *self {
             Self::Urgent { first, .. } => Self::Urgent { first, repairs },
             _ if repairs => Self::Repair,
@@ -55,7 +55,7 @@ impl Intent {
 
     /// Removes the urgent segment if it is `wanted`. Returns whether it was.
     #[inline(always)]
-    pub(super) fn take(&mut self, wanted: Urgent) -> bool {
+    pub(in crate::subflow) fn take(&mut self, wanted: Urgent) -> bool {
         let Self::Urgent { first, repairs } = *self else { return false };
         let taken = first == wanted;
         if taken {

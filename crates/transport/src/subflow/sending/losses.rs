@@ -4,16 +4,16 @@
 
 use anabranch_units::{Duration, Instant};
 
-use super::Subflow;
+use super::flight::Sent;
 use super::recovery::AckFlags;
-use super::rto::Pending;
-use super::scoreboard::Sent;
+use super::timers::Pending;
 use crate::config::HostModel;
 use crate::congestion::{CongestionState, LostSegment};
 use crate::profile::LossDetection;
+use crate::subflow::Subflow;
 
 /// `tp->reordering` starts here: as many `SACKed` segments mean loss without waiting.
-pub(super) const DUPLICATE_THRESHOLD: u32 = 3;
+pub(in crate::subflow) const DUPLICATE_THRESHOLD: u32 = 3;
 /// The number of recoveries for which a widened reordering window is kept (`TCP_RACK_RECOVERY_THRESH`).
 const WINDOW_KEPT_RECOVERIES: u32 = 16;
 /// The least reordering window of RACK's first draft.
@@ -33,7 +33,7 @@ pub(crate) struct Verdict {
 
 impl Verdict {
     /// Adds the result of a later search within the same acknowledgement.
-    pub(super) fn and(self, later: Self) -> Self {
+    pub(in crate::subflow) fn and(self, later: Self) -> Self {
         Self {
             lost: self.lost + later.lost,
             lost_retransmission: self.lost_retransmission | later.lost_retransmission,
@@ -54,7 +54,7 @@ pub(crate) struct Rack {
     /// The state above advanced since losses were last sought.
     pub(crate) advanced: bool,
     /// Reordering was seen on this subflow.
-    pub(super) reordering_seen: bool,
+    pub(in crate::subflow) reordering_seen: bool,
     window_steps: u32,
     kept: u32,
     last_widened: u64,
@@ -166,7 +166,7 @@ impl Subflow {
     }
 
     /// A segment leaves the flight as lost, and the controller hears of it (`tcp_mark_skb_lost`).
-    pub(super) fn mark_lost(&mut self, now: Instant, number: u64) {
+    pub(in crate::subflow) fn mark_lost(&mut self, now: Instant, number: u64) {
         if !self.board.mark_lost(number) {
             return;
         }
@@ -186,7 +186,7 @@ impl Subflow {
     }
 
     /// Returns the next lost segment within the peer's window.
-    pub(super) fn next_admitted_loss(&mut self) -> Option<u64> {
+    pub(in crate::subflow) fn next_admitted_loss(&mut self) -> Option<u64> {
         let number = self.board.next_lost()?;
         let sent = self.board.get(number)?;
         self.send.admits_again(sent.start).then_some(number)
@@ -266,9 +266,9 @@ impl Subflow {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{at, send, subflow};
-    use super::super::scoreboard::TxStamp;
+    use super::super::flight::TxStamp;
     use super::*;
+    use crate::subflow::fixture::{at, send, subflow};
 
     #[test]
     fn a_lost_segment_is_told_with_the_flight_it_was_sent_into_and_all_lost_since() {

@@ -3,13 +3,13 @@
 
 use anabranch_units::{Duration, Instant};
 
-use super::Subflow;
 use super::intent::Urgent;
 use super::rtt::timestamp_clock;
 use super::rtt::{RTO_INITIAL, RTO_MIN, RttEstimator};
 use crate::config::{Config, HostModel, RTO_MAX_DEFAULT};
 use crate::congestion::{CongestionEvent, CongestionKind, CongestionState, WindowChange};
 use crate::profile::LossDetection;
+use crate::subflow::Subflow;
 
 /// RFC 8985's `WCDelAckT` as Linux applies it to a single outstanding segment.
 const SINGLE_SEGMENT_EXTRA: Duration = Duration::from_millis(200);
@@ -43,7 +43,10 @@ fn retries(config: &Config) -> u16 {
 
 /// The retries of the `longest` timeout that are missing until as much time has passed as with the kernel's; `time` is
 /// that of the usual retries by their longest timeout.
-pub(super) fn missing_retries(longest: Duration, time: impl Fn(Duration) -> Duration) -> u32 {
+pub(in crate::subflow) fn missing_retries(
+    longest: Duration,
+    time: impl Fn(Duration) -> Duration,
+) -> u32 {
     let missing = time(RTO_MAX_DEFAULT).saturating_sub(time(longest));
     missing.as_nanos().div_ceil(longest.as_nanos()) as u32
 }
@@ -78,7 +81,7 @@ pub(crate) struct Timer {
 
 impl Timer {
     /// One that waits for nothing.
-    pub(super) fn new(config: &Config) -> Self {
+    pub(in crate::subflow) fn new(config: &Config) -> Self {
         let (at, due) = (Instant::FAR_FUTURE, Instant::ZERO);
         Self { pending: None, at, due, probes: 0, retries: retries(config), renewed: false }
     }
@@ -114,7 +117,7 @@ impl Timer {
     }
 
     /// Waits for segments that may be late, if a search for losses found any, at most for a timeout of `rto`.
-    pub(super) fn wait_for_late(
+    pub(in crate::subflow) fn wait_for_late(
         &mut self,
         host: &HostModel,
         now: Instant,
@@ -130,7 +133,7 @@ impl Timer {
     /// segment would have acknowledged it too. If no more is acknowledged by then, the segment counts as lost
     /// (`tcp_check_sack_reneging`; RFC 2018 section 8).
     #[cold]
-    pub(super) fn suspect_reneging(
+    pub(in crate::subflow) fn suspect_reneging(
         &mut self,
         host: &HostModel,
         now: Instant,
@@ -143,7 +146,7 @@ impl Timer {
     /// Reviews the window probe after an acknowledgement: its wait starts again, or ends if the window is no longer
     /// `shut_out` (`tcp_ack_probe`).
     #[inline(always)]
-    pub(super) fn review_window_probe(
+    pub(in crate::subflow) fn review_window_probe(
         &mut self,
         host: &HostModel,
         now: Instant,

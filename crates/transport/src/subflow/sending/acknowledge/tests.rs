@@ -3,10 +3,10 @@
 use anabranch_units::SeqNumber;
 use anabranch_wire::{SackBlock, Timestamps};
 
-use super::super::fixture::{Heard, Recorder, at, exact, send, subflow};
+use super::super::flight::TxStamp;
 use super::super::rtt::timestamp_clock;
-use super::super::scoreboard::TxStamp;
 use super::*;
+use crate::subflow::fixture::{Heard, Recorder, at, exact, send, subflow};
 
 /// Segments of a thousand bytes sent at these moments.
 fn sent(moments: &[u64]) -> (Subflow, Recorder) {
@@ -102,7 +102,7 @@ fn the_estimator_takes_the_first_and_the_minimum_the_last_segment_acknowledged()
 /// One segment that went at 0 and again at 300 ms, acknowledged at 400 ms with this echo.
 fn ambiguous(echo: Option<u32>) -> Subflow {
     let (mut subflow, _) = sent(&[0]);
-    subflow.board.retransmit(0, at(300), super::super::scoreboard::TxStamp::default());
+    subflow.board.retransmit(0, at(300), super::super::flight::TxStamp::default());
     let mut segment = word(1001, &[]);
     segment.timestamps = echo.map(|echo| Timestamps { value: 1, echo });
     hear(&mut subflow, 400, &segment);
@@ -204,11 +204,7 @@ fn an_original_behind_what_was_reported_is_reordering() {
         let (mut subflow, _) = sent(&[0, 0, 0, 0, 0, 0]);
         if again {
             for number in 0..3 {
-                subflow.board.retransmit(
-                    number,
-                    at(10),
-                    super::super::scoreboard::TxStamp::default(),
-                );
+                subflow.board.retransmit(number, at(10), super::super::flight::TxStamp::default());
             }
         }
         hear(&mut subflow, 150, &word(1, &blocks));
@@ -270,7 +266,7 @@ fn a_duplicate_brings_nothing_at_all() {
 
 #[test]
 fn the_timer_starts_anew_with_what_advances_and_the_reordering_timer_runs_on_otherwise() {
-    use super::super::rto::Pending;
+    use super::super::timers::Pending;
     let timer = |subflow: &Subflow| {
         let pending = subflow.timer.pending();
         let left = pending.map(|_| subflow.timer.at().since(at(100)).as_micros());
@@ -296,7 +292,7 @@ fn the_timer_starts_anew_with_what_advances_and_the_reordering_timer_runs_on_oth
 
 #[test]
 fn an_acknowledgement_that_lands_on_a_report_shortens_the_timer_and_judges_nothing() {
-    use super::super::rto::Pending;
+    use super::super::timers::Pending;
     let (mut subflow, _) = sent(&[0, 0, 0, 0]);
     hear(&mut subflow, 100, &word(1, &[(1001, 2001)]));
     hear(&mut subflow, 100, &word(1001, &[]));
@@ -307,7 +303,7 @@ fn an_acknowledgement_that_lands_on_a_report_shortens_the_timer_and_judges_nothi
     assert!(subflow.recovery.reneged);
     // Its samples tell nothing until the repair is over.
     for number in subflow.board.numbers() {
-        subflow.board.retransmit(number, at(150), super::super::scoreboard::TxStamp::default());
+        subflow.board.retransmit(number, at(150), super::super::flight::TxStamp::default());
         subflow.recovery.on_retransmit(timestamp_clock(at(150)));
     }
     let rate = subflow.rate.delivery_rate();
