@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 #: Crates in which a file, or a folder of files that is one module, is in no circle.
 CRATES = (
     *("units", "plugin", "wire", "trace", "transport", "media"),
-    *("link", "host", "plan", "sim", "drill", "live", "python"),
+    *("link", "host", "plan", "network", "sim", "drill", "live", "python"),
 )
 
 #: Uses that are part of a circle and stay: a table names its members, and a member is of the table's kind.

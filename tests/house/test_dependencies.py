@@ -1,4 +1,4 @@
-"""Dependencies point one way: units <- plugin, wire <- transport, media, trace <- host, link <- plan."""
+"""Dependencies point one way: each crate may name only those that stand in its line of the list."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ ALLOWED = {
     "drill": {"units", "plugin", "wire", "transport"},
     "host": {"units", "wire", "transport", "media", "trace"},
     "plan": {"units", "plugin", "wire", "transport", "link", "media", "trace", "host"},
-    "sim": {"units", "plugin", "wire", "transport", "link", "trace", "host", "plan"},
-    "live": {"units", "plugin", "wire", "transport", "link", "trace", "host", "plan"},
+    "network": {"units", "plugin", "transport", "link", "trace", "host", "plan"},
+    "sim": {"units", "plugin", "wire", "transport", "link", "trace", "host", "plan", "network"},
+    "live": {"units", "plugin", "wire", "transport", "link", "trace", "host", "plan", "network"},
     "python": {"sim", "live", "plan", "trace", "transport", "plugin", "units"},
 }
 

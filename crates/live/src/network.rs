@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use anabranch_link::{Fate, Queued};
+use anabranch_network::{Route, Way, routes, way_back, ways};
 use anabranch_plan::addresses::router_address;
 use anabranch_plan::{
-    ChangePlan, Happening, InterfacePlan, Links, Plan, PlanError, Route, StripsPlan, Way, link_row,
-    routes, way_back, ways,
+    ChangePlan, Happening, InterfacePlan, Links, Plan, PlanError, StripsPlan, link_row,
 };
 use anabranch_trace::{EventRow, Rows};
 use anabranch_units::{ByteCount, Duration, Instant, Seed};

@@ -10,8 +10,9 @@ use std::io::{self, Write};
 
 use anabranch_host::WrongBytes;
 use anabranch_host::rows::Numbers;
+use anabranch_network::Interfaces;
 use anabranch_plan::addresses::locate;
-use anabranch_plan::{Interfaces, Media, Plan, PlanError};
+use anabranch_plan::{Media, Plan, PlanError};
 use anabranch_plugin::Registry;
 use anabranch_trace::{Rows, Trace};
 use anabranch_units::{Duration, Instant};

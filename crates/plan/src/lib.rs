@@ -3,27 +3,20 @@
 
 pub mod addresses;
 pub mod application;
-pub mod crossing;
 pub mod endpoints;
 mod fault;
-mod interfaces;
 mod links;
 mod media;
 mod plan;
 mod plugins;
 mod record;
-mod routes;
-mod ways;
 
 pub use anabranch_link::model::{Form, MODELS, ModelFault, ModelKind, ModelParameter, Usual};
 pub use anabranch_link::queue;
 pub use anabranch_media::abr_names;
 pub use fault::{KeyPath, PlanError, PlanFault, Step};
-pub use interfaces::{EndpointNews, Interfaces};
 pub use links::{Links, link_row};
 pub use media::Media;
 pub use plan::*;
 pub use plugins::{KINDS, choice, plugin_faults, plugin_parts};
 pub use record::{Recording, record};
-pub use routes::{Route, routes};
-pub use ways::{Way, way_back, ways};

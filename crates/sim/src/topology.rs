@@ -3,9 +3,8 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use anabranch_link::{Damage, Label};
-use anabranch_plan::{
-    Interfaces, Links, Plan, PlanError, Route, StripsPlan, Way, routes, way_back, ways,
-};
+use anabranch_network::{Interfaces, Route, Way, routes, way_back, ways};
+use anabranch_plan::{Links, Plan, PlanError, StripsPlan};
 use anabranch_transport::FourTuple;
 use anabranch_units::{ByteCount, Duration, Instant, Seed};
 use anabranch_wire::{Ecn, Segment};

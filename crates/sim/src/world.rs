@@ -100,7 +100,7 @@ pub(crate) struct World<'a> {
     /// Background flows.
     flows: Vec<cross::Flow>,
     /// Groups of background flows of which more begin as the run goes on.
-    arrivals: Vec<anabranch_plan::crossing::Arrivals>,
+    arrivals: Vec<anabranch_network::crossing::Arrivals>,
     media: Media,
     next_event: usize,
     /// News of routers that packets were too large, on its way to hosts.

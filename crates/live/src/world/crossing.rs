@@ -2,10 +2,10 @@
 //! go over the plan's links among those of the client, and nobody else hears of them.
 
 use anabranch_host::Host;
-use anabranch_plan::addresses::{cross_addresses, locate};
-use anabranch_plan::crossing::{
+use anabranch_network::crossing::{
     Arrivals, Beginning, CrossFlow, Source, Witnesses, beginnings, hosts,
 };
+use anabranch_plan::addresses::{cross_addresses, locate};
 use anabranch_plan::{Plan, PlanError};
 use anabranch_plugin::Registry;
 use anabranch_trace::Rows;

@@ -3,10 +3,10 @@
 //! Nobody waits for them: a run ends with its clients, and only their packets are signs of life.
 
 use anabranch_host::Session;
-use anabranch_plan::PlanError;
-use anabranch_plan::crossing::{
+use anabranch_network::crossing::{
     Arrivals, Beginning, CrossFlow, Source, Witnesses, beginnings, hosts,
 };
+use anabranch_plan::PlanError;
 use anabranch_units::Instant;
 
 use super::hosts::Station;

@@ -1,8 +1,7 @@
 //! Background datagrams: packets of one size that nobody answers or repeats, at times that go by a rule.
 
+use anabranch_plan::{CrossKind, CrossPlan};
 use anabranch_units::{Duration, Instant, RandomStream};
-
-use crate::plan::{CrossKind, CrossPlan};
 
 /// When datagrams leave.
 #[derive(Debug)]

@@ -7,16 +7,14 @@
 mod datagrams;
 
 use anabranch_host::{Host, Reader, Session, rows};
+use anabranch_plan::addresses::{DATA_PORT, anywhere, cross_addresses};
+use anabranch_plan::application::serve_across;
+use anabranch_plan::{CrossKind, CrossPlan, Plan, PlanError};
 use anabranch_plugin::Registry;
 use anabranch_trace::{CrossRow, CrossSampleRow, Rows};
 use anabranch_transport::path_manager::Candidate;
 use anabranch_transport::{Config, ConnectError, Connection, Endpoint};
 use anabranch_units::{Duration, Instant, RandomStream, Seed};
-
-use crate::addresses::{DATA_PORT, anywhere, cross_addresses};
-use crate::application::serve_across;
-use crate::fault::PlanError;
-use crate::plan::{CrossKind, CrossPlan, Plan};
 
 pub use datagrams::Source;
 

@@ -1,9 +1,9 @@
 //! What routers know of links that the links themselves do not: how large a packet they take, and the way that word
 //! of one that was too large goes back to its sender.
 
+use anabranch_plan::{ChangePlan, LinkPlan, Plan};
 use anabranch_units::Duration;
 
-use crate::plan::{ChangePlan, LinkPlan, Plan};
 use crate::routes::Route;
 
 /// What a router knows of the link behind it.

@@ -2,12 +2,12 @@
 //! connections of a client are told when that changes; the same in every world.
 
 use anabranch_host::Host;
+use anabranch_plan::addresses::{client_address, server_address};
+use anabranch_plan::{Family, InterfacePlan, PathPlan, Plan};
 use anabranch_transport::Connection;
 use anabranch_transport::path_manager::Candidate;
 use anabranch_units::{Instant, Rate};
 
-use crate::addresses::{client_address, server_address};
-use crate::plan::{Family, InterfacePlan, Plan};
 use crate::routes::Route;
 
 /// The interface of every client on a path.
@@ -51,7 +51,7 @@ pub struct Interfaces {
 impl Interfaces {
     /// All of them up, one for each of a plan's paths, whose routes are given in their order.
     pub fn new(plan: &Plan, routes: &[Route]) -> Self {
-        let interface = |(index, (path, route)): (usize, (&crate::PathPlan, &Route))| Interface {
+        let interface = |(index, (path, route)): (usize, (&PathPlan, &Route))| Interface {
             family: path.family,
             backup: path.backup,
             rate: route.slowest(plan),

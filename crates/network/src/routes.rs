@@ -1,9 +1,7 @@
 //! The ways that packets take: which links, in which order.
 
+use anabranch_plan::{Family, Plan, PlanError};
 use anabranch_units::Rate;
-
-use crate::fault::PlanError;
-use crate::plan::{Family, Plan};
 
 /// Bytes of an IPv4 header without options.
 const IPV4_HEADER: u64 = 20;
