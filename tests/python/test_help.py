@@ -77,6 +77,28 @@ def test_the_list_of_commands_says_what_each_command_says_of_itself():
     assert {name: command.get_short_help_str(whole) for name, command in group.commands.items()} == told
 
 
+def test_no_summary_of_a_command_is_cut():
+    whole = 10**6
+    for words in ("", "media", "study", "trace"):
+        group = typer.main.get_command(_app.app)
+        group = group.commands[words] if words else group
+        listed = " ".join(shown(words).split())
+        for name, command in group.commands.items():
+            assert f"{name} {command.get_short_help_str(whole)}" in listed
+
+
+def test_list_without_a_kind_prints_the_kinds():
+    result = CliRunner().invoke(_app.app, ["list"])
+    assert result.exit_code == 0
+    kinds = json.loads(CliRunner().invoke(_app.app, ["list", "--json"]).stdout)
+    for kind in kinds:
+        assert f"{kind['name']} " in result.stdout
+        assert kind["description"] in result.stdout
+        assert CliRunner().invoke(_app.app, ["list", kind["name"]]).exit_code == 0
+    nearest = CliRunner().invoke(_app.app, ["list", "schedulrs"]).stderr
+    assert f"nothing to list: `schedulrs`\n  hint: did you mean `{kinds[0]['name']}`?" in nearest
+
+
 def test_a_misspelt_command_is_told_with_the_nearest():
     result = CliRunner().invoke(_app.app, ["rnu"])
     assert result.exit_code == 2

@@ -1,4 +1,4 @@
-"""The commands by name. One that is called is imported; for their list none is."""
+"""The commands by name. A command is imported when it is called; printing their list imports none."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 
-from anabranch.cli import _console, _values
+from anabranch.cli import _console, _groups, _values
 
 #: By the module that has them, every command with the first sentence of its help.
 COMMANDS: dict[str, dict[str, str]] = {
@@ -81,8 +80,8 @@ def _made(module: str, name: str) -> Any:  # noqa: ANN401 - as above
     return found
 
 
-class Root(TyperGroup):
-    """The commands, whose options are answered in the program's own words."""
+class Root(_groups.Group):
+    """All commands. Errors in their options have the program's own messages."""
 
     def __init__(self, **given: Any) -> None:  # noqa: ANN401 - as the library has it
         super().__init__(**given)
@@ -93,13 +92,9 @@ class Root(TyperGroup):
         """Return the names, in the order of the table."""
         return list(self.commands)
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - as the library has it
-        """Write the list of commands, from the table."""
-        own = self.commands
-        told = {name: line for names in COMMANDS.values() for name, line in names.items()}
-        self.commands = {name: TyperCommand(name, help=line) for name, line in told.items()}
-        super().format_commands(ctx, formatter)
-        self.commands = own
+    def summaries(self, ctx: Any) -> list[tuple[str, str]]:  # noqa: ANN401, ARG002 - as the library has it
+        """Return each command's name and summary from the table, without importing the commands."""
+        return [(name, line) for names in COMMANDS.values() for name, line in names.items()]
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - as the library has it
         """Run a command; the library reports an invalid value in the same words as pydantic."""

@@ -253,18 +253,34 @@ _PLUGINS: dict[str, Kind] = {
 }
 
 
-def list_names(what: str, *, as_json: bool) -> None:
-    """Write the names of one kind, plug-ins with their parameters."""
+#: The kinds of names that `anabranch list` can print.
+_KINDS = {
+    "schedulers": "which subflow sends next",
+    "congestion": "how much may be in flight on a subflow",
+    "path-managers": "which subflows to open",
+    "abr": "which rendition an adaptive player requests next",
+    "queues": "how a link queues, drops and marks packets",
+    "profiles": "kernel generations, and the parts of each that can be switched off",
+    "scenarios": "scenarios that come with the program",
+    "films": "films by name",
+    "ladders": "ladders of renditions by name",
+}
+
+
+def list_names(what: str | None, *, as_json: bool) -> None:
+    """Print the names of one kind, with the parameters of plug-ins; None prints the kinds."""
     others = {"scenarios": _scenarios, "films": _films, "ladders": _ladders, "profiles": _profiles}
     rows: list[dict[str, Any]]
-    if what in _PLUGINS:
+    if what is None:
+        rows = [{"name": name, "description": text} for name, text in _KINDS.items()]
+    elif what in _PLUGINS:
         rows = _plugin_rows(_PLUGINS[what])
     elif what == "queues":
         rows = _queue_rows()
     elif what in others:
         rows = [{"name": name, "description": text} for name, text in others[what]().items()]
     else:
-        hint = did_you_mean(what, [*_PLUGINS, "queues", *others])
+        hint = did_you_mean(what, list(_KINDS))
         raise InputError([Fault(message=f"nothing to list: `{what}`", hint=hint)])
     if as_json:
         _console.out(json.dumps(rows, indent=2))
@@ -275,6 +291,8 @@ def list_names(what: str, *, as_json: bool) -> None:
         own = row.get("parameters", ())
         lines += [("", f"{item['key']} = {item['default']}: {item['allowed']}") for item in own]
     _console.table(("name", ""), lines, left=2)
+    if what is None:
+        _console.note(f"hint: {_console.program()} list schedulers")
 
 
 def _plugin_rows(kind: Kind) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from anabranch.cli import _console
+from anabranch.cli import _console, _groups
 from anabranch.cli._console import guarded
 
 if TYPE_CHECKING:
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from anabranch.media.probe import Probe
 
 media = typer.Typer(
-    help="Inspect a film, make one, or cut one into a ladder.", no_args_is_help=True, rich_markup_mode=None
+    cls=_groups.Group,
+    help="Inspect a film, make one, or cut one into a ladder.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 

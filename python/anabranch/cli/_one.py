@@ -106,17 +106,19 @@ def init(
 
 def list_(
     what: Annotated[
-        str,
+        str | None,
         typer.Argument(
-            help="schedulers, congestion, path-managers, abr, queues, profiles, scenarios, films or ladders."
+            help="schedulers, congestion, path-managers, abr, queues, profiles, scenarios, films or ladders; "
+            "default: print these kinds."
         ),
-    ],
+    ] = None,
     as_json: JsonArray = False,
 ) -> None:
     """List the names that a scenario may use: plug-ins, profiles, films and others.
 
     For example:
 
+      anabranch list
       anabranch list schedulers
     """
     from anabranch.cli import _commands

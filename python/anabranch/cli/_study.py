@@ -8,13 +8,14 @@ from typing import Annotated
 
 import typer
 
-from anabranch.cli import _console
+from anabranch.cli import _console, _groups
 from anabranch.cli._console import guarded
 from anabranch.cli._many import Dask, Keep, KeepTrace, ShardOption, StudyOut, Workers
 from anabranch.cli._options import JsonArray, rooted
 from anabranch.errors import Fault, InputError
 
 study = typer.Typer(
+    cls=_groups.Group,
     help="Repeat the papers' experiments, with every assumption named.",
     no_args_is_help=True,
     rich_markup_mode=None,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anabranch.cli import _console
+from anabranch.cli import _console, _groups
 from anabranch.cli._console import guarded
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from anabranch.traces._summary import Summary
 
 trace = typer.Typer(
+    cls=_groups.Group,
     help="Inspect, convert or make recordings of links.",
     no_args_is_help=True,
     rich_markup_mode=None,

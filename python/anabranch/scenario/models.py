@@ -106,13 +106,12 @@ class Direction(Table):
     trace: TraceFile | None = Field(default=None, description="a recording that it follows")
 
 
-class Link(Table):
-    """A link that several paths or clients share, one queue in each direction."""
+class LinkKeys(Table):
+    """Keys of a path's own link and of a shared link alike, each with one queue in each direction."""
 
     name: Name
     rate: Rate = Field(default=None, description="bit rate of each direction")
-    delay: Time = Field(default=0, description="one-way propagation delay")
-    jitter: Time = Field(default=0, description="spread of the delay")
+    jitter: Time = Field(default=0, description="spread of the delay, each direction")
     loss: Loss | None = Field(default=None, description="random loss, server to client")
     loss_at: LossAt = Field(default="exit", description="behind the queue or in front of it")
     queue: AnyQueue = Field(default=USUAL_LIMIT, description="the queue of each direction")
@@ -125,6 +124,12 @@ class Link(Table):
     trace: TraceFile | None = Field(default=None, description="a recording that each direction follows")
     down: Direction = Field(default=Direction(), description="server to client, where it differs")
     up: Direction = Field(default=Direction(), description="client to server, where it differs")
+
+
+class Link(LinkKeys):
+    """A link that several paths or clients share, one queue in each direction."""
+
+    delay: Time = Field(default=0, description="one-way propagation delay")
 
 
 SegmentKind = Literal["syn", "syn-ack", "third-ack", "data"]
@@ -141,25 +146,10 @@ AnyStrips = Annotated[
 ]
 
 
-class Path(Table):
+class Path(LinkKeys):
     """A path: a pair of addresses and the links between; its own keys describe a link of its own."""
 
-    name: Name
     rtt: Time | None = Field(default=None, description="round-trip propagation delay, half each way")
-    rate: Rate = Field(default=None, description="bit rate of each direction")
-    jitter: Time = Field(default=0, description="spread of the delay, each direction")
-    loss: Loss | None = Field(default=None, description="random loss, server to client")
-    loss_at: LossAt = Field(default="exit", description="behind the queue or in front of it")
-    queue: AnyQueue = Field(default=USUAL_LIMIT, description="the queue of each direction")
-    reorder: Reorder | None = Field(default=None, description="packets that fall behind, server to client")
-    duplicate: Share = Field(default=0.0, description="share that arrives twice, server to client")
-    corrupt: AnyCorrupt = Field(default=0.0, description="share corrupted on the way, server to client")
-    mtu: Mtu | None = Field(default=None, description="largest packet that passes, headers included")
-    icmp: bool = Field(default=True, description="senders of larger ones are told")
-    model: Model | None = Field(default=None, description="a radio or satellite that it follows, both ways")
-    trace: TraceFile | None = Field(default=None, description="a recording that each direction follows")
-    down: Direction = Field(default=Direction(), description="server to client, where it differs")
-    up: Direction = Field(default=Direction(), description="client to server, where it differs")
     family: Family = Field(default="ipv4", description="what its addresses are of")
     links: list[str] | None = Field(default=None, description="shared links, from server to client")
     links_down: list[str] | None = Field(default=None, description="shared links, server to client only")

@@ -113,14 +113,22 @@ QUEUE = Quantity(
 
 def _bare(value: float | str, quantity: Quantity) -> UnitError:
     """Return the error for a number without a unit."""
-    given = plain = str(value).strip()
-    if len(given) > _MOST_DIGITS or not math.isfinite(float(given.replace("_", ""))):
+    given, number = str(value).strip(), _float(value)
+    if len(given) > _MOST_DIGITS or not math.isfinite(number):
         message = f"expected {quantity.noun}, got {shown(given)}"
         return UnitError(message, hint=f'write for example "{quantity.example}"')
-    hint = f'add a unit: {given} -> "{plain} {quantity.suggest}"'
-    if quantity is PERCENT and 0 < abs(float(plain)) < 1:
-        hint += f', or "{float(plain) * 100:g} %" if a share is meant'
+    if number < 0:
+        message = f"{quantity.noun} must not be negative: {given}"
+        return UnitError(message, hint=f'write for example "{quantity.example}"')
+    hint = f'add a unit: {given} -> "{given} {quantity.suggest}"'
+    if quantity is PERCENT and 0 < number < 1:
+        hint += f', or "{number * 100:g} %" if a share is meant'
     return UnitError(f"a bare number where {quantity.noun} is required: {given}", hint=hint)
+
+
+def _float(bare: float | str) -> float:
+    """Return a number without a unit, which may have underscores and white space that `float` refuses."""
+    return float(str(bare).strip().replace("_", ""))
 
 
 def _terms(value: object, quantity: Quantity) -> list[tuple[Decimal, str]]:
@@ -146,7 +154,7 @@ def _terms(value: object, quantity: Quantity) -> list[tuple[Decimal, str]]:
         worth = _decimal(number, quantity, value)
         if unit not in quantity.units:
             message = f"unknown unit {shown(unit)} for {quantity.noun}: {shown(value)}"
-            raise UnitError(message, hint=_unit_hint(number, unit, quantity))
+            raise UnitError(message, hint=_unit_hint(number.lstrip("+- "), unit, quantity))
         terms.append((worth, unit))
         position = match.end()
     if not terms:
@@ -194,7 +202,7 @@ def _unit_hint(number: str, unit: str, quantity: Quantity) -> str:
 def _data_hint(number: str, data: re.Match[str], quantity: Quantity) -> str:
     """Return how an amount of data is written: bits for a rate, bytes for a size, and what it comes to."""
     given = (data["scale"] or "").lower()
-    number = number.replace("_", "").replace(" ", "").lstrip("+-")
+    number = number.replace("_", "").replace(" ", "")
     tera = given == "t"
     if tera:
         number, given = _digits(Decimal(number) * 1000), "g"
@@ -310,11 +318,17 @@ def queue(value: object) -> dict[str, int] | None:
 
 
 def _positive_total(value: object, quantity: Quantity, noun: str) -> int:
-    """Return a total as a whole number above zero; of a bare zero only that is said, as no unit mends it."""
-    bare = isinstance(value, int | float) or (isinstance(value, str) and bool(_NUMBER.fullmatch(value)))
-    if bare and not isinstance(value, bool) and len(str(value)) <= _MOST_DIGITS and not float(str(value)):
+    """Return a total as a whole number above zero. The error for a bare zero does not ask for a unit."""
+    if _is_bare_zero(value):
         _positive(0, noun, value)
     return _positive(int(_total(value, quantity).to_integral_value()), noun, value)
+
+
+def _is_bare_zero(value: object) -> bool:
+    """Return whether a value is zero, as a number or as text, without a unit."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float) or len(str(value)) > _MOST_DIGITS:
+        return False
+    return (not isinstance(value, str) or bool(_NUMBER.fullmatch(value))) and not _float(value)
 
 
 def _positive(number: int, noun: str, value: object) -> int:
