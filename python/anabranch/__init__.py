@@ -22,8 +22,7 @@ if TYPE_CHECKING:
         MissingError,
         ScenarioError,
     )
-    from anabranch.experiments.make import study, sweep
-    from anabranch.experiments.make import study as run_study
+    from anabranch.experiments.make import run_study, sweep
     from anabranch.experiments.read import Results
     from anabranch.report import write as write_report
     from anabranch.results import load, query
@@ -47,7 +46,6 @@ __all__ = [
     "query",
     "run",
     "run_study",
-    "study",
     "sweep",
     "write_report",
 ]
@@ -78,19 +76,19 @@ _HOMES = {
     ),
 }
 
-#: The names in their homes, where those are others.
-_NAMES = {"run_study": "study", "write_report": "write"}
+#: Public names whose name in their own module differs.
+_NAMES = {"write_report": "write"}
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
-    """Import a public name when it is first asked for: the command line must start fast."""
+    """Import a public name at its first use, so that the command line starts fast."""
     if name == "__version__":
         from importlib.metadata import version
 
         return version("anabranch")
     from importlib import import_module
 
-    if name == "study":  # a room that is called: its name is taken as soon as anything imports it
+    if name == "study":  # the package, which can still be called (see its `__init__.py`)
         return import_module("anabranch.study")
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), _NAMES.get(name, name))

@@ -112,5 +112,5 @@ def test_another_path_differs_from_a_drawn_path_alone(folder, draws_, message):
 @pytest.mark.parametrize("count", [0, -1, 1.5])
 def test_python_refuses_counts_below_one(folder, count):
     with pytest.raises(InputError) as caught:
-        anabranch.study(folder, worlds=count, trials=count, progress=False)
+        anabranch.run_study(folder, worlds=count, trials=count, progress=False)
     assert [fault.where for fault in caught.value.faults] == [f"trials={count}", f"worlds={count}"]

@@ -98,7 +98,9 @@ def test_an_interrupted_sweep_goes_on(tmp_path):
 @pytest.mark.slow
 @pytest.mark.module
 def test_a_study_is_that_of_the_command_line(tmp_path):
-    found = anabranch.study("SD18", quick=True, only=["2p-e"], trials=1, workers=1, out=tmp_path / "python")
+    found = anabranch.run_study(
+        "SD18", quick=True, only=["2p-e"], trials=1, workers=1, out=tmp_path / "python"
+    )
     options = ("--quick", "--only", "2p-e", "--trials", "1", "--workers", "1", "--out", tmp_path / "line")
     assert call("study", "run", "SD18", *options).exit_code == 0
     assert content(tmp_path / "python") == content(tmp_path / "line")
@@ -107,16 +109,48 @@ def test_a_study_is_that_of_the_command_line(tmp_path):
     assert found.notes
 
 
-def test_the_name_of_the_room_is_the_function_whatever_was_imported():
-    script = (
-        "import anabranch; assert callable(anabranch.study)\n"
-        "import anabranch.study.grid; assert callable(anabranch.study)\n"
-        "from anabranch.errors import InputError\n"
-        "try: anabranch.study('SD81')\n"
-        "except InputError as error: print(error)\n"
-    )
-    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert "did you mean `SD18`" in told.stdout
+def test_the_old_name_of_run_study_warns_and_still_works():
+    assert "study" not in anabranch.__all__
+    with (
+        pytest.warns(DeprecationWarning, match=r"call `anabranch\.run_study\(\.\.\.\)`"),
+        pytest.raises(InputError, match="did you mean `SD18`"),
+    ):
+        anabranch.study("SD81")
+    assert anabranch.__version__.startswith(("0.1.", "0.2.")), "the alias was to be removed in version 0.3"
+
+
+class _Reached(Exception):  # noqa: N818 - a signal of these tests
+    """The driver was called."""
+
+
+@pytest.mark.module
+@pytest.mark.parametrize("name", ["sweep", "compare", "study"])
+def test_the_command_line_and_python_use_one_driver(name, tmp_path, monkeypatch):
+    from anabranch.study import drive
+
+    calls = []
+
+    def recorder(what, folder, **_):
+        calls.append((what, folder))
+        raise _Reached
+
+    monkeypatch.setattr(drive, "drive", recorder)
+    lines, functions = {
+        "sweep": (("sweep", "bulk-two-paths", "--grid", "clients=1,2"),
+                  lambda out: anabranch.sweep("bulk-two-paths", grid={"clients": [1, 2]}, out=out)),
+        "compare": (("compare", "bulk-two-paths"), lambda out: anabranch.compare("bulk-two-paths", out=out)),
+        "study": (("study", "run", "SD18", "--quick", "--only", "2p-e"),
+                  lambda out: anabranch.run_study("SD18", quick=True, only=["2p-e"], out=out)),
+    }[name]  # fmt: skip
+    answer = call(*lines, "--out", tmp_path)
+    assert answer.exit_code == 70, answer.stderr
+    with pytest.raises(_Reached):
+        functions(tmp_path)
+    (line, where), (function, same) = calls
+    assert where == same == tmp_path
+    assert [(cell.name, cell.raw, cell.labels) for cell in line.cells] == [
+        (cell.name, cell.raw, cell.labels) for cell in function.cells
+    ]
 
 
 @pytest.mark.slow
@@ -351,7 +385,7 @@ def test_a_sweep_has_its_best_cell_on_top_and_names_stay_text(tmp_path):
 @pytest.mark.module
 def test_a_study_has_its_claims_on_one_page(tmp_path):
     grid = {"transport.congestion": ["cubic"]}
-    found = anabranch.study("SD18", quick=True, trials=2, grid=grid, out=tmp_path / "out")
+    found = anabranch.run_study("SD18", quick=True, trials=2, grid=grid, out=tmp_path / "out")
     told = call("study", "report", tmp_path / "out", "--out", tmp_path / "r.html")
     assert told.exit_code == 0, told.stderr
     page = (tmp_path / "r.html").read_text()

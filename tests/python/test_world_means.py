@@ -249,7 +249,7 @@ def test_changes_are_printed_though_runs_stand_still(study):
             asked()
         assert caught[0].filename == __file__
     with pytest.warns(summary.StandstillWarning, match="2 of 4 runs stand still"):
-        anabranch.study(study, out="out", workers=1)
+        anabranch.run_study(study, out="out", workers=1)
 
 
 @pytest.mark.module
@@ -275,7 +275,7 @@ def test_a_page_of_claims_states_how_many_worlds_are_asked_for(study):
     reno = '[arms.reno]\nwhat = "reno"\nset = { "transport.congestion" = "reno" }\n'
     (study / "study.toml").write_text(STUDY.replace("count = 2", "count = 9") + reno)
     (study / "claims.toml").write_text(CLAIMS)
-    found = anabranch.study(study, out="out", worlds=2, workers=1)
+    found = anabranch.run_study(study, out="out", worlds=2, workers=1)
     section = page.part(gather.judged(found.folder)).section
     assert "trials of a cell: 2, where the study asks for 9; seed: " in section[3]
     (study / "study.toml").write_text(STUDY + reno)

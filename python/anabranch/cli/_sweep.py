@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
-from contextlib import nullcontext
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -61,11 +59,10 @@ def sweep(
     as_json: bool,
 ) -> None:
     """Run a scenario over a grid and print what came of it."""
-    from anabranch.scenario import shipped
+    from anabranch.experiments.make import sweep_of
     from anabranch.scenario._overrides import parse_assignment
     from anabranch.study import grid as grids
     from anabranch.study import measure
-    from anabranch.study.sweep import Point, Sweep, cells
 
     axes = [grids.parse(text) for text in grid]
     fixed = [parse_assignment(text) for text in sets]
@@ -74,22 +71,9 @@ def sweep(
     faults += [*grids.duplicates(found), *measure.unknown_tables(keep)]
     if faults:
         raise InputError(faults)
-    path = shipped.resolve(scenario)
-    given = tuple((one.key, one.value, one.origin) for one in fixed if not isinstance(one, Fault))
-    points = (
-        Point(
-            path=path,
-            settings=(*given, *((axis.key, axis.values[place], axis.origin) for axis, place in point)),
-            labels=tuple((axis.key, axis.labels[place]) for axis, place in point),
-        )
-        for point in grids.points(found)
-    )
-    name = shipped.display(path) if path == shipped.STDIN else path.stem
-    run(
-        Sweep(name=name, cells=cells(points), trials=trials, keep=measure.kept(keep, whole=keep_trace)),
-        how,
-        as_json=as_json,
-    )
+    given = [one for one in fixed if not isinstance(one, Fault)]
+    kept = measure.kept(keep, whole=keep_trace)
+    run(sweep_of(scenario, found, given, trials=trials, keep=kept), how, as_json=as_json)
 
 
 def run(what: Sweep, how: How, *, as_json: bool) -> None:
@@ -108,40 +92,34 @@ def check_standstills(folder: Path) -> None:
 
 
 def make(what: Sweep, how: How, *, told: bool = True) -> bool:
-    """Run whatever of a sweep is missing in its folder; tell whether nothing is left to run.
+    """Make the runs of a sweep that its folder lacks; return whether all runs are made.
 
     Parameters
     ----------
     what, how
         The sweep, and how it is run.
     told
-        Say at the end where the results are.
+        Print at the end where the results are.
     """
     from anabranch.cli._commands import making_film
-    from anabranch.results import cost
-    from anabranch.study import runner
-    from anabranch.study.sweep import make_films
+    from anabranch.study.drive import drive
+    from anabranch.study.runner import Shard
 
     _console.warn(dict.fromkeys(warning for cell in what.cells for warning in cell.warnings))
     folder = how.folder(what)
-    shard = None if how.shard is None else runner.Shard.parse(how.shard)
-    with making_film() as making:
-        make_films(what, making)
-    with _console.progress(f"running {what.name}", unit="runs") as progress:
-        try:
-            # What a cluster spends is not seen here.
-            with cost.counting(folder) if how.dask is None else nullcontext():
-                done = runner.run(
-                    what,
-                    folder,
-                    workers=how.workers or os.cpu_count() or 1,
-                    dask=how.dask,
-                    shard=shard,
-                    progress=progress,
-                )
-        except KeyboardInterrupt:
-            _console.note(f"interrupted; finished runs are in {folder}: repeat the command to go on")
-            raise
+    try:
+        done = drive(
+            what,
+            folder,
+            films=making_film(),
+            runs=_console.progress(f"running {what.name}", unit="runs"),
+            workers=how.workers,
+            dask=how.dask,
+            shard=None if how.shard is None else Shard.parse(how.shard),
+        )
+    except KeyboardInterrupt:
+        _console.note(f"interrupted; finished runs are in {folder}: repeat the command to go on")
+        raise
     if told:
         _told(done, folder)
     return done.complete

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -74,14 +73,19 @@ def compare(
     """
     from anabranch.scenario._overrides import by_name
     from anabranch.scenario.load import load
-    from anabranch.study import runner
+    from anabranch.study.drive import drive
 
     overrides = by_name(seed=seed, scheduler=scheduler, congestion=congestion, set=set)
     what = sweep_of(load(scenario, overrides), scenario, overrides, trials=trials)
     with TemporaryDirectory() as fallback:
         folder = Path(out or fallback)
-        with _progress.shown(progress, f"running {what.name}", unit="runs") as told:
-            runner.run(what, folder, workers=workers or os.cpu_count() or 1, progress=told)
+        drive(
+            what,
+            folder,
+            films=_progress.shown(progress, "making the film", unit="s"),
+            runs=_progress.shown(progress, f"running {what.name}", unit="runs"),
+            workers=workers,
+        )
         return read(folder)
 
 
@@ -92,7 +96,7 @@ def sweep_of(
     *,
     trials: int,
 ) -> Sweep:
-    """Return the runs of a comparison, to be made by `anabranch.study.runner`.
+    """Return the runs of a comparison, to be made by `anabranch.study.drive`.
 
     Parameters
     ----------

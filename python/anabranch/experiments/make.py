@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-from contextlib import nullcontext
 from numbers import Integral
 from pathlib import Path
 from tempfile import mkdtemp
@@ -93,11 +91,11 @@ def sweep(
     axes = _axes(grid or {}, keep, trials=trials)
     fixed = by_name(seed=seed, scheduler=scheduler, congestion=congestion, set=set)
     kept = measure.kept(keep, whole=keep_trace)
-    what = _sweep_of(scenario, axes, fixed, trials=trials, keep=kept)
+    what = sweep_of(scenario, axes, fixed, trials=trials, keep=kept)
     return _made(what, out, workers=workers, dask=dask, progress=progress)
 
 
-def study(
+def run_study(
     name: str | Path,
     *,
     trials: int | None = None,
@@ -147,7 +145,7 @@ def study(
 
     Examples
     --------
-    >>> anabranch.study("SD18", quick=True).claims()  # doctest: +SKIP
+    >>> anabranch.run_study("SD18", quick=True).claims()  # doctest: +SKIP
     """
     from anabranch.scenario._overrides import by_name
     from anabranch.study import study as studies
@@ -169,7 +167,7 @@ def study(
     return _made(what, out, workers=workers, dask=dask, progress=progress)
 
 
-def _sweep_of(
+def sweep_of(
     scenario: str | Path | Mapping[str, Any],
     axes: Sequence[Axis],
     fixed: Sequence[Override],
@@ -177,7 +175,26 @@ def _sweep_of(
     trials: int,
     keep: tuple[str, ...],
 ) -> Sweep:
-    """Return the sweep that the command line would make of the same."""
+    """Return the sweep of a scenario over a grid.
+
+    Parameters
+    ----------
+    scenario
+        Path of a TOML file, name of a shipped scenario, or the scenario's tables.
+    axes
+        The axes of the grid.
+    fixed
+        Keys with one value in all cells.
+    trials
+        Runs of each cell.
+    keep
+        Tables of every run's trace to keep.
+
+    Raises
+    ------
+    ScenarioError
+        With every fault of the scenario and its cells.
+    """
     from anabranch.scenario import shipped
     from anabranch.study import sweep as sweeps
 
@@ -218,24 +235,25 @@ def _axes(grid: Mapping[str, Sequence[Any]], keep: Sequence[str], **counts: obje
 def _made(
     what: Sweep, out: str | Path | None, *, workers: int | None, dask: str | None, progress: Asked
 ) -> Results:
-    """Run whatever is missing, and return what came of it."""
-    from anabranch.results import cost, summary
-    from anabranch.study import runner
-    from anabranch.study.sweep import make_films
+    """Make the missing runs, and return the results."""
+    from anabranch.results import summary
+    from anabranch.study.drive import drive
 
     space = None if out is not None else Path(mkdtemp(prefix="anabranch-"))
     folder = Path(out or "") if space is None else space / "results"
     try:
-        with _progress.shown(progress, "making the film", unit="s") as told:
-            make_films(what, told)
-        # What a cluster spends is not seen here.
-        spent = cost.counting(folder) if dask is None else nullcontext()
-        with _progress.shown(progress, f"running {what.name}", unit="runs") as told, spent:
-            runner.run(what, folder, workers=workers or os.cpu_count() or 1, dask=dask, progress=told)
+        drive(
+            what,
+            folder,
+            films=_progress.shown(progress, "making the film", unit="s"),
+            runs=_progress.shown(progress, f"running {what.name}", unit="runs"),
+            workers=workers,
+            dask=dask,
+        )
     except BaseException:
         if space is not None:
             shutil.rmtree(space, ignore_errors=True)
         raise
-    # The warning is about the caller of `sweep` or `study`.
+    # The warning is about the caller of `sweep` or `run_study`.
     summary.warn_standstills(folder, stacklevel=4)
     return Results(folder, goes=space)

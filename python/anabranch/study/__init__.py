@@ -1,21 +1,24 @@
-"""Runs by the thousand: sweeps and the papers' studies. Called, `anabranch.study("SD18")`, it runs one."""
+"""Sweeps and the papers' studies: grids, cells, drawn worlds, and the processes that make the runs."""
 
 from __future__ import annotations
 
 import sys
+import warnings
 from types import ModuleType
 from typing import Any
 
 
-class _Room(ModuleType):
-    """A module that is called as well: the package offers a function of the name that this room has."""
+class _Callable(ModuleType):
+    """Lets `anabranch.study("SD18")` work until version 0.3, as an alias of `anabranch.run_study`."""
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:  # noqa: ANN401 - as the function has them
-        """Run a study; see `anabranch.experiments.make.study`."""
-        # By the package's door: running a study stands above what it is.
+        """Run a study, with a warning that this name is deprecated."""
+        # Imported from the package: `experiments` is a higher layer than this package.
         import anabranch
 
+        message = "`anabranch.study(...)` will be removed in version 0.3: call `anabranch.run_study(...)`"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
         return anabranch.run_study(*arguments, **named)
 
 
-sys.modules[__name__].__class__ = _Room
+sys.modules[__name__].__class__ = _Callable
