@@ -6,54 +6,33 @@ use sha2::{Digest, Sha256};
 /// Which optional tables a run has, besides those of the clients and their links. Runs without them keep
 /// the digests that they had before these tables existed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Tells {
+pub(crate) struct OptionalTables {
     /// Background flows.
     pub(crate) cross_traffic: bool,
     /// Chunks and renditions.
     pub(crate) adaptive_playback: bool,
 }
 
-impl Tells {
-    fn of(self, table: &Table) -> bool {
+impl OptionalTables {
+    fn include(self, table: &Table) -> bool {
         match table.name {
             "cross_traffic" | "cross_samples" => self.cross_traffic,
             "chunks" | "renditions" => self.adaptive_playback,
-            // A run is the same whether it is recorded or not; what was changed on its way is in the log.
-            "departures" | "arrivals" | "receivers" | "wrong_reads" => false,
-            _ => true,
+            _ => table.digested,
         }
     }
 }
 
-/// Whether a column is part of the digest. Later columns are not, so that runs keep the digests that they
-/// had before: the effect of a penalty or of a mark is in the samples, and each packet's fate on a link, and whether it was
-/// changed there, in the log.
-fn counts(table: &Table, column: &str) -> bool {
-    match table.name {
-        "links" => !matches!(
-            column,
-            "dropped_aqm"
-                | "marked"
-                | "reordered"
-                | "duplicated"
-                | "dropped_corrupt"
-                | "dropped_mtu"
-                | "changed"
-        ),
-        "subflows" => !matches!(column, "penalties" | "delivered_ce" | "ecn_reductions"),
-        "connections" => column != "planned_s",
-        _ => true,
-    }
-}
-
 /// SHA-256 over the folded log of every packet's fate, the number of steps, and the tables.
-pub(crate) fn digest(log: u64, steps: u64, tables: &[Table], tells: Tells) -> String {
+pub(crate) fn digest(log: u64, steps: u64, tables: &[Table], optional: OptionalTables) -> String {
     let mut hash = Sha256::new();
     hash.update(log.to_le_bytes());
     hash.update(steps.to_le_bytes());
-    for table in tables.iter().filter(|table| tells.of(table)) {
+    for table in tables.iter().filter(|table| optional.include(table)) {
         hash.update(table.name.as_bytes());
-        for (name, column) in table.columns.iter().filter(|(name, _)| counts(table, name)) {
+        for (name, column) in
+            table.columns.iter().filter(|(name, _)| !table.undigested_columns.contains(name))
+        {
             hash.update(name.as_bytes());
             hash.update(fold(column).to_le_bytes());
         }

@@ -13,6 +13,10 @@ pub use rows::*;
 pub struct Table {
     /// The name.
     pub name: &'static str,
+    /// Whether the table is part of a run's digest.
+    pub digested: bool,
+    /// The columns that are not part of a run's digest.
+    pub undigested_columns: Vec<&'static str>,
     /// Column names and values, all of one length.
     pub columns: Vec<(&'static str, Column)>,
 }
@@ -21,8 +25,8 @@ pub struct Table {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
     /// SHA-256, in hexadecimal, over the folded log of every packet's fate, the number of steps, and the tables,
-    /// without the tables and columns that `crates/sim/src/digest.rs` leaves out: same inputs, same digest. Empty over
-    /// real packets.
+    /// without the tables and columns that `rows.rs` marks `@undigested`: same inputs, same digest. Empty over real
+    /// packets.
     pub digest: String,
     /// Virtual time the run took, seconds.
     pub duration_s: f64,
@@ -109,6 +113,23 @@ mod tests {
         assert!(table.numbers("gap_s").iter().all(|gap| gap.is_nan()));
         assert_eq!(table.numbers("client"), [3.0, 0.0, 3.0]);
         assert_eq!(table.column("no such"), None);
+    }
+
+    #[test]
+    fn columns_and_tables_outside_the_digest_are_marked_at_their_rows() {
+        let tables = Rows::default().into_tables();
+        let of = |name: &str| {
+            tables.iter().find(|table| table.name == name).expect("every trace has the table")
+        };
+        assert_eq!(of("connections").undigested_columns, ["planned_s"]);
+        assert_eq!(
+            of("subflows").undigested_columns,
+            ["penalties", "delivered_ce", "ecn_reductions"]
+        );
+        assert!(of("links").digested && of("gaps").undigested_columns.is_empty());
+        let outside: Vec<_> =
+            tables.iter().filter(|table| !table.digested).map(|table| table.name).collect();
+        assert_eq!(outside, ["departures", "arrivals", "receivers", "wrong_reads"]);
     }
 
     #[test]

@@ -2,10 +2,13 @@
 
 use crate::{Column, Table, Words};
 
-/// Declares a table: its row, its columns while they grow, and what they become.
+/// Declares a table: its row struct, its columns while rows are added, and the finished table.
+///
+/// `@undigested` before a column, or before a table's name, keeps it out of a run's digest. Columns and tables added
+/// after a release carry this mark, so that earlier runs keep their digests.
 macro_rules! rows {
-    ($(#[$doc:meta])* $row:ident $(<$life:lifetime>)?, $rows:ident, $table:literal {
-        $($field:ident : $kind:ident ($cell:ty)),* $(,)?
+    ($(#[$doc:meta])* $row:ident $(<$life:lifetime>)?, $rows:ident, $(@$table_mark:ident)? $table:literal {
+        $($(@$mark:ident)? $field:ident : $kind:ident ($cell:ty)),* $(,)?
     }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug)]
@@ -29,11 +32,18 @@ macro_rules! rows {
             fn into_table(self) -> Table {
                 Table {
                     name: $table,
+                    digested: rows!(@digested $($table_mark)?),
+                    undigested_columns: [$((stringify!($field), rows!(@digested $($mark)?))),*]
+                        .into_iter()
+                        .filter_map(|(name, digested)| (!digested).then_some(name))
+                        .collect(),
                     columns: vec![$((stringify!($field), Column::$kind(self.$field))),*],
                 }
             }
         }
     };
+    (@digested) => { true };
+    (@digested undigested) => { false };
     (@values Bool) => { Vec<bool> };
     (@values Float) => { Vec<f64> };
     (@values Int) => { Vec<i64> };
@@ -45,7 +55,7 @@ rows!(
     ConnectionRow, ConnectionRows, "connections" {
         client: Int(i64), connect_s: Float(f64), duration_s: Float(f64), bytes_read: Int(i64),
         reinjected_bytes: Int(i64), max_read_gap_s: Float(f64), refused_packets: Int(i64),
-        fallback: Bool(bool), finished: Bool(bool), planned_s: Float(f64),
+        fallback: Bool(bool), finished: Bool(bool), @undigested planned_s: Float(f64),
     }
 );
 
@@ -55,7 +65,7 @@ rows!(
         client: Int(i64), subflow: Int(i64), path: Text(&'a str), established: Bool(bool),
         bytes: Int(i64), bytes_sent: Int(i64), retransmissions: Int(i64),
         bytes_retransmitted: Int(i64), data_segments: Int(i64), timeouts: Int(i64), undos: Int(i64),
-        penalties: Int(i64), delivered_ce: Int(i64), ecn_reductions: Int(i64),
+        @undigested penalties: Int(i64), @undigested delivered_ce: Int(i64), @undigested ecn_reductions: Int(i64),
     }
 );
 
@@ -87,7 +97,7 @@ rows!(
 
 rows!(
     /// A piece that a client read, with bytes in it that were not those sent.
-    WrongReadRow, WrongReadRows, "wrong_reads" {
+    WrongReadRow, WrongReadRows, @undigested "wrong_reads" {
         client: Int(i64), t_s: Float(f64), position: Int(i64), wrong_bytes: Int(i64),
     }
 );
@@ -140,9 +150,9 @@ rows!(
     LinkRow<'a>, LinkRows, "links" {
         link: Text(&'a str), enqueued: Int(i64), delivered: Int(i64), dropped_queue: Int(i64),
         dropped_loss: Int(i64), dropped_down: Int(i64), bytes_delivered: Int(i64),
-        queued_at_end: Int(i64), dropped_aqm: Int(i64), marked: Int(i64), reordered: Int(i64),
-        duplicated: Int(i64), dropped_corrupt: Int(i64), dropped_mtu: Int(i64),
-        changed: Int(i64),
+        queued_at_end: Int(i64), @undigested dropped_aqm: Int(i64), @undigested marked: Int(i64),
+        @undigested reordered: Int(i64), @undigested duplicated: Int(i64),
+        @undigested dropped_corrupt: Int(i64), @undigested dropped_mtu: Int(i64), @undigested changed: Int(i64),
     }
 );
 
@@ -176,7 +186,7 @@ rows!(
 
 rows!(
     /// A segment with data that the server sent; written on request.
-    DepartureRow<'a>, DepartureRows, "departures" {
+    DepartureRow<'a>, DepartureRows, @undigested "departures" {
         t_s: Float(f64), client: Int(i64), connection: Int(i64), subflow: Int(i64),
         path: Text(&'a str), position: Int(i64), data_position: Int(i64), bytes: Int(i64),
         cwnd_segments: Int(i64), in_flight_segments: Int(i64), nearest: Int(i64),
@@ -186,7 +196,7 @@ rows!(
 
 rows!(
     /// A segment with data that came to a client; written on request.
-    ArrivalRow, ArrivalRows, "arrivals" {
+    ArrivalRow, ArrivalRows, @undigested "arrivals" {
         t_s: Float(f64), client: Int(i64), connection: Int(i64), subflow: Int(i64),
         position: Int(i64), bytes: Int(i64),
     }
@@ -194,7 +204,7 @@ rows!(
 
 rows!(
     /// What a client holds of a connection, every 100 ms; written on request.
-    ReceiverRow, ReceiverRows, "receivers" {
+    ReceiverRow, ReceiverRows, @undigested "receivers" {
         t_s: Float(f64), client: Int(i64), connection: Int(i64), in_order_bytes: Int(i64),
         unread_bytes: Int(i64), ahead_bytes: Int(i64), subflow_bytes: Int(i64),
         window_bytes: Int(i64), limit_bytes: Int(i64),

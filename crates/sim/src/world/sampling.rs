@@ -9,7 +9,7 @@ use anabranch_units::Duration;
 
 use super::World;
 use super::hosts::Station;
-use crate::digest::{Tells, digest};
+use crate::digest::{OptionalTables, digest};
 
 /// Time between samples.
 pub(super) const PERIOD: Duration = Duration::from_millis(100);
@@ -84,11 +84,11 @@ impl World<'_> {
         let (log, events) = (self.digest, self.steps);
         let (duration_s, steps) = (self.seconds(self.now), self.steps);
         let tables = self.rows.into_tables();
-        let tells = Tells {
+        let optional = OptionalTables {
             cross_traffic: !self.plan.cross_traffic.is_empty(),
             adaptive_playback: self.plan.application.kind == ApplicationKind::Adaptive,
         };
-        let digest = digest(log, events, &tables, tells);
+        let digest = digest(log, events, &tables, optional);
         let (notes, standstills) = (self.notes, self.standstills);
         Trace { summary: Summary { digest, duration_s, steps, notes, standstills }, tables }
     }
