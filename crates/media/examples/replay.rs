@@ -1,15 +1,16 @@
-//! Plays a recorded film over a given arrival of bytes, and prints what the viewer saw.
+//! Plays a recorded film with a given arrival of bytes, and prints the playback events and the
+//! fates of pictures.
 //!
 //! ```text
 //! replay FILM.csv mp4|mpegts RATE_MBPS          bytes arrive evenly
 //! replay FILM.csv mp4|mpegts ARRIVAL.csv        rows `t_s,bytes`: in-order bytes received until t_s
 //! ```
 //!
-//! A fourth argument is the player's configuration, as JSON (`{"decoder_delay_pictures":2}`).
+//! A fourth argument is the player's configuration as JSON (`{"decoder_delay_pictures":2}`).
 //!
-//! The film is a table `stream,pos,size,pts_s,dts_s,key` of its packets in the order of the file, as
-//! `ffprobe -show_packets` has them (`N/A` for a packet that shares its neighbour's place). An
-//! arrival that ends early goes on at its mean rate.
+//! The film is a table `stream,pos,size,pts_s,dts_s,key` of its packets in file order, from the
+//! output of `ffprobe -show_packets`. `N/A` marks a packet that shares the position of the previous
+//! one of its stream. An arrival that ends early continues at its mean rate.
 
 use anabranch_media::{
     Container, PacketKind, PlaybackEventKind, PlayerConfig, ProgressivePlayer, RecordedFilm,
@@ -33,12 +34,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         Some(json) => serde_json::from_str(json)?,
         None => PlayerConfig::default(),
     };
-    // The arrival is that of one response with the whole file.
+    // The arrival describes one response with the whole file.
     play(film, &arrival, PlayerConfig { probe_end: false, ..config });
     Ok(())
 }
 
-/// The most bytes that arrive at a time: a receiver that reads every segment.
+/// The largest number of bytes that arrive at a time: a receiver that reads every segment.
 const READ_BYTES: u64 = 1_448;
 
 fn play(film: Timeline, arrival: &[(u64, u64)], config: PlayerConfig) {
@@ -91,7 +92,7 @@ fn print_fates(player: &ProgressivePlayer) {
     }
 }
 
-/// When `bytes` have arrived, in nanoseconds.
+/// Returns the time at which `bytes` have arrived, in nanoseconds.
 fn time_of(arrival: &[(u64, u64)], bytes: u64) -> u64 {
     let &(end, total) = arrival.last().expect("an arrival has rows");
     let after = arrival.partition_point(|&(_, until)| until < bytes);

@@ -1,8 +1,8 @@
-//! Rules of adaptation (ABR): which rendition the next chunk is fetched in. The trait, what a rule
-//! sees, and the table of names.
+//! Adaptive bitrate (ABR) rules: the trait, its input, and the table of names.
 //!
-//! A player asks before each chunk of pictures. Rates are bits per second, times and buffers
-//! seconds, as `f64`: they are estimates, and published rules are written in them.
+//! A player calls its rule before each video chunk to choose the rendition. Rates are in bits per
+//! second, times and buffers in seconds, as `f64`. They are estimates, and published rules use
+//! these units.
 
 mod bola;
 mod estimate;
@@ -28,117 +28,120 @@ use throughput::Throughput;
 use vlc_nearoptimal::VlcNearOptimal;
 use vlc_rate::VlcRate;
 
-/// What a rule may know before a chunk.
+/// The input of a rule before a chunk.
 #[derive(Clone, Copy, Debug)]
 pub struct AbrView<'a> {
-    /// What there is to choose from.
+    /// The ladder to choose from.
     pub ladder: &'a Ladder,
-    /// The chunk that is asked about, from 0.
+    /// The index of the chunk to choose for.
     pub next: usize,
-    /// The rendition of the chunk before.
+    /// The rendition of the previous chunk.
     pub last: Option<usize>,
-    /// Film received and not yet shown, in seconds.
+    /// The buffer: film received and not yet shown, in seconds.
     pub buffer_s: f64,
-    /// How much of it the player keeps at most, in seconds.
+    /// The largest buffer that the player fills, in seconds.
     pub max_buffer_s: f64,
 }
 
 impl AbrView<'_> {
-    /// How many renditions there are.
+    /// Returns the number of renditions.
     pub fn renditions(&self) -> usize {
         self.ladder.renditions.len()
     }
 
-    /// The declared peak rate of a rendition, bits per second.
+    /// Returns the declared peak rate of a rendition in bits per second.
     pub fn peak_bps(&self, rendition: usize) -> f64 {
         self.ladder.renditions[rendition].bandwidth_bps as f64
     }
 
-    /// The declared mean rate of a rendition, bits per second.
+    /// Returns the mean rate of a rendition in bits per second.
     pub fn mean_bps(&self, rendition: usize) -> f64 {
         self.ladder.renditions[rendition].mean_bps()
     }
 
-    /// How long the next chunk plays in a rendition, in seconds.
+    /// Returns the playing time of the next chunk in a rendition, in seconds.
     pub fn chunk_s(&self, rendition: usize) -> f64 {
         self.ladder.renditions[rendition].chunks[self.next].duration().as_secs_f64()
     }
 
-    /// The highest rendition whose declared peak does not pass `bps`; the lowest if all do.
+    /// Returns the highest rendition whose declared peak is at most `bps`, or the lowest if there
+    /// is none.
     pub fn highest_within(&self, bps: f64) -> usize {
         (0..self.renditions()).rev().find(|&at| self.peak_bps(at) <= bps).unwrap_or(0)
     }
 }
 
-/// How a chunk was fetched.
+/// The measurements of a chunk's download.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ChunkSample {
     /// Its rendition.
     pub rendition: usize,
-    /// Its bytes, or those received of one that was given up.
+    /// Its size in bytes; the received bytes if the download was abandoned.
     pub bytes: u64,
-    /// From the request to the first byte of the answer, in seconds.
+    /// Time from the request to the first byte of the response, in seconds.
     pub first_byte_s: f64,
-    /// From the request to the last byte, in seconds.
+    /// Time from the request to the last byte, in seconds.
     pub fetch_s: f64,
-    /// How long it plays, in seconds.
+    /// Its playing time in seconds.
     pub duration_s: f64,
 }
 
 impl ChunkSample {
-    /// Its throughput from the request on, bits per second; nothing when it took no time.
+    /// Returns its throughput since the request in bits per second, or `None` if it took no time.
     pub fn throughput_bps(&self) -> Option<f64> {
         (self.fetch_s > 0.0).then(|| self.bytes as f64 * 8.0 / self.fetch_s)
     }
 }
 
-/// A chunk on its way.
+/// A chunk that is being downloaded.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Loading {
     /// Its rendition.
     pub rendition: usize,
-    /// How long it plays, in seconds.
+    /// Its playing time in seconds.
     pub duration_s: f64,
-    /// Its bytes.
+    /// Its size in bytes.
     pub bytes: u64,
-    /// How many of them are in.
+    /// The bytes received so far.
     pub received: u64,
-    /// From the request until now, in seconds.
+    /// Time since the request, in seconds.
     pub since_s: f64,
-    /// From the request to the first byte of the answer, in seconds, once it is in.
+    /// Time from the request to the first byte of the response, in seconds; `None` before that
+    /// byte.
     pub first_byte_s: Option<f64>,
 }
 
-/// A rule's answer.
+/// The decision of a rule.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum AbrDecision {
-    /// The next chunk in this rendition.
+    /// Fetch the next chunk in this rendition.
     Fetch(usize),
-    /// Fetch nothing now; ask again after this many seconds.
+    /// Fetch nothing now, and call the rule again after this many seconds.
     Wait(f64),
 }
 
-/// A rule of adaptation: one for each session.
+/// An ABR rule. Each session has its own instance.
 pub trait AbrRule: fmt::Debug + Send {
     /// Chooses the rendition of the next chunk.
     fn choose(&mut self, view: &AbrView<'_>) -> AbrDecision;
 
-    /// A chunk is in.
+    /// Called when a chunk has been received.
     fn on_chunk(&mut self, _sample: &ChunkSample) {}
 
-    /// Whether the rule wants to be asked, ten times a second, if a chunk on its way is given up.
+    /// Returns whether the player calls [`abandons`](Self::abandons) ten times per second during a
+    /// download.
     fn watches(&self) -> bool {
         false
     }
 
-    /// Whether to give up the chunk on its way, and its connection with it. The next
-    /// [`choose`](Self::choose) is about the same chunk again.
+    /// Returns whether to abandon the current download and close its connection. The next call of
+    /// [`choose`](Self::choose) is for the same chunk.
     fn abandons(&mut self, _view: &AbrView<'_>, _loading: &Loading) -> bool {
         false
     }
 }
 
-/// Rules of adaptation, as a kind of plug-in.
+/// The plug-in kind of ABR rules.
 #[derive(Debug)]
 pub struct AbrRules;
 
@@ -147,7 +150,7 @@ type Build = fn(&mut Parameters<'_>) -> Box<dyn AbrRule>;
 impl Kind for AbrRules {
     const KEY: &'static str = "abr";
     const NOUN: &'static str = "ABR rule";
-    // Rules do not build on one another.
+    // Rules do not wrap other rules.
     const SHORT_FORM: bool = false;
     const TABLE: &'static [(PluginName, Build)] = TABLE;
     type Plugin = Box<dyn AbrRule>;
@@ -161,63 +164,63 @@ impl Kind for AbrRules {
     fn trial() {}
 }
 
-/// The table of names: a rule is one file and one entry here.
+/// The table of names. A new rule is one file and one entry here.
 const TABLE: &[(PluginName, Build)] = &[
     (
         PluginName::new(
             "vlc-rate",
-            "VLC's `adaptive-logic=rate`: the highest within three quarters of its moving average.",
+            "VLC's `adaptive-logic=rate`: the highest rate within 3/4 of the average throughput.",
         ),
         VlcRate::build,
     ),
     (
         PluginName::new(
             "vlc-nearoptimal",
-            "VLC 3's default, after BOLA: utility against buffer, never down faster than throughput asks.",
+            "VLC 3's default, based on BOLA; throughput limits how far it goes down.",
         ),
         VlcNearOptimal::build,
     ),
     (
         PluginName::new(
             "hlsjs",
-            "hls.js: the highest that throughput allows and that arrives before the buffer is empty.",
+            "hls.js: the highest rate whose chunk arrives before the buffer is empty.",
         ),
         HlsJs::build,
     ),
     (
         PluginName::new(
             "bola",
-            "BOLA-BASIC (INFOCOM 2016): utility against buffer, no throughput at all.",
+            "BOLA-BASIC (INFOCOM 2016): utility against buffer, without a throughput estimate.",
         ),
         Bola::build,
     ),
     (
         PluginName::new(
             "mpc",
-            "RobustMPC (SIGCOMM 2015): the best sequence of five chunks at a cautious throughput.",
+            "RobustMPC (SIGCOMM 2015): the best five next chunks at a lowered throughput estimate.",
         ),
         Mpc::build,
     ),
     (
         PluginName::new(
             "throughput",
-            "The highest within nine tenths of the throughput (dash.js's ThroughputRule).",
+            "The highest rate within nine tenths of the throughput (dash.js's ThroughputRule).",
         ),
         Throughput::build,
     ),
-    (PluginName::new("fixed", "One rendition throughout."), Fixed::build),
+    (PluginName::new("fixed", "Always the same rendition."), Fixed::build),
 ];
 
-/// Every rule's name with what it is in one sentence.
+/// Returns the name and one-sentence summary of every rule.
 pub fn abr_names() -> impl Iterator<Item = PluginName> {
     anabranch_plugin::names::<AbrRules>()
 }
 
-/// Builds a rule from its name and its own parameters.
+/// Builds a rule from its name and its parameters.
 ///
 /// # Errors
 ///
-/// An unknown name, and every parameter that is unknown or out of range.
+/// Reports an unknown name, or every parameter that is unknown or out of range.
 pub fn build_abr(
     choice: &PluginChoice,
     registry: &Registry,
@@ -225,23 +228,23 @@ pub fn build_abr(
     anabranch_plugin::build::<AbrRules>(choice, registry, ())
 }
 
-/// The parameters of the rule called `name`.
+/// Returns the parameters of the rule called `name`.
 ///
 /// # Errors
 ///
-/// An unknown name.
+/// Reports an unknown name.
 pub fn abr_parameters(name: &str) -> Result<Vec<ParameterInfo>, PluginError> {
     anabranch_plugin::parameters::<AbrRules>(name)
 }
 
 #[cfg(test)]
 mod testing {
-    //! A ladder of round numbers, and a rule that is asked about it.
+    //! A ladder with round numbers, and helpers that call a rule on it.
 
     use super::*;
     use crate::ladder::{Chunk, Rendition, Resource};
 
-    /// Renditions of these rates, chunks of four seconds, no sound.
+    /// Returns a ladder with these rates, chunks of 4 s, and no separate audio.
     pub(super) fn ladder(rates_bps: &[u64]) -> Ladder {
         let rendition = |(at, &bandwidth_bps): (usize, &u64)| Rendition {
             name: format!("r{at}"),
@@ -274,7 +277,8 @@ mod testing {
         build_abr(&serde_json::from_str(text).unwrap(), &Registry::TABLES).unwrap()
     }
 
-    /// What the rule says of chunk `next` after one in rendition `last`, with `buffer_s` buffered.
+    /// Returns the decision for chunk `next` after one in rendition `last`, with `buffer_s`
+    /// buffered.
     pub(super) fn ask(
         rule: &mut dyn AbrRule,
         ladder: &Ladder,
@@ -284,7 +288,7 @@ mod testing {
         rule.choose(&AbrView { ladder, next, last, buffer_s, max_buffer_s: 30.0 })
     }
 
-    /// A chunk of four seconds fetched at `bps`, with no wait for its first byte.
+    /// Reports a chunk of 4 s that was fetched at `bps`, without delay before its first byte.
     pub(super) fn fetched(rule: &mut dyn AbrRule, rendition: usize, bits: u64, bps: f64) {
         rule.on_chunk(&ChunkSample {
             rendition,
@@ -304,19 +308,19 @@ mod tests {
     use testing::{ask, ladder};
 
     #[test]
-    fn every_rule_begins_within_the_ladder() {
+    fn every_rule_starts_with_a_rendition_of_the_ladder() {
         let ladder = ladder(&[1_000_000, 2_000_000, 4_000_000]);
         for PluginName { name, summary, .. } in abr_names() {
             assert!(summary.ends_with('.'));
             abr_parameters(name).unwrap();
             let mut rule = build_abr(&PluginChoice::named(name), &Registry::TABLES).unwrap();
             let first = ask(&mut *rule, &ladder, (0, None), 0.0);
-            assert!(matches!(first, AbrDecision::Fetch(0..3)), "{name} begins with {first:?}");
+            assert!(matches!(first, AbrDecision::Fetch(0..3)), "{name} starts with {first:?}");
         }
     }
 
     #[test]
-    fn what_is_unknown_is_named_with_what_there_is() {
+    fn an_unknown_name_is_reported_with_the_known_ones() {
         let error = build_abr(&PluginChoice::named("bolla"), &Registry::TABLES).unwrap_err();
         assert_eq!(error.faults[0].message, "unknown ABR rule: `bolla`");
         assert!(error.faults[0].known.contains(&"bola"));

@@ -6,10 +6,10 @@
 //!                     +------------------------------------+
 //! ```
 //!
-//! Sound of its own is a second track. VLC has one request under way at a time, of the track that is
-//! behind; hls.js one of each track, side by side. A connection that has answered serves the next
-//! request, and is idle while the buffer is full. The film plays at its own pace as soon as enough of
-//! it is in, and stops where what is in ends.
+//! Separate audio is a second track. VLC has one request at a time, for the track that is behind.
+//! hls.js has one request per track at the same time. A connection is used again once its response
+//! is complete, and is idle while the buffer is full. Playback starts when enough film has been
+//! received, runs in real time, and stalls when the received film has been shown.
 
 mod config;
 mod download;
@@ -31,7 +31,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use track::{Piece, Progress};
 
-/// The interval at which a rule that watches downloads is asked about the current chunk (hls.js,
+/// The interval at which a rule that watches downloads is called during a download (hls.js,
 /// `setInterval(this._abandonRulesCheck, 100)`).
 const WATCH: Duration = Duration::from_millis(100);
 
@@ -39,17 +39,17 @@ const WATCH: Duration = Duration::from_millis(100);
 enum State {
     /// Nothing has been shown.
     Starting,
-    /// The film time `from` was shown at `since`.
+    /// Playing since time `since`, from film time `from`.
     Playing {
         since: Instant,
         from: Duration,
     },
-    /// What was received is shown; film time.
+    /// All received film has been shown, up to this film time.
     Stalled(Duration),
     Ended,
 }
 
-/// What a request is for.
+/// The resource that a request is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wanted {
     Master,
@@ -57,7 +57,7 @@ enum Wanted {
 }
 
 impl Wanted {
-    /// The track that it is fetched for; the master playlist is the pictures'.
+    /// Returns the track of the resource. The master playlist belongs to the video track.
     const fn track(self) -> Track {
         match self {
             Self::Master => Track::Video,
@@ -66,13 +66,13 @@ impl Wanted {
     }
 }
 
-/// A request under way.
+/// A request that has not been answered completely.
 #[derive(Clone, Copy, Debug)]
 struct UnderWay {
     id: u64,
     wanted: Wanted,
     connection: u32,
-    /// The place of its record, if it is of a chunk.
+    /// The index of its record, if it is for a chunk.
     record: Option<usize>,
     bytes: u64,
     received: u64,
@@ -89,30 +89,31 @@ pub struct AdaptivePlayer {
     rule: Box<dyn AbrRule>,
     video: Progress,
     audio: Option<Progress>,
-    /// The number of the sound that belongs to the rendition chosen last.
+    /// The index of the audio rendition that belongs to the video rendition chosen last.
     sound: usize,
     master: bool,
     under_way: Vec<UnderWay>,
     next_id: u64,
-    /// Connections that have been asked for.
+    /// The number of connections used so far.
     connections: u32,
-    /// Those that wait for a request, the one that was used last at the end. A browser takes that one
-    /// (Chromium, `TransportClientSocketPool::AssignIdleSocketToRequest`).
+    /// Idle connections, the most recently used one last. A browser takes that one first (Chromium,
+    /// `TransportClientSocketPool::AssignIdleSocketToRequest`).
     free: Vec<u32>,
-    /// The connection of a chunk that was given up, which the next request closes.
+    /// The connection of an abandoned download. The next request closes it.
     left: Option<u32>,
-    /// When the rule wants to be asked again.
+    /// The time at which the rule is called again after
+    /// [`AbrDecision::Wait`](crate::AbrDecision::Wait).
     wait_until: Option<Instant>,
     state: State,
     total: Duration,
-    /// How many of the switches have been shown.
+    /// The number of switches that have been shown.
     switches_shown: usize,
     chunks: Vec<ChunkRecord>,
     events: VecDeque<AdaptiveEvent>,
 }
 
 impl AdaptivePlayer {
-    /// A player that is about to fetch the master playlist. The ladder must have passed
+    /// Returns a player whose first request is for the master playlist. The ladder must have passed
     /// [`Ladder::check`].
     pub fn new(config: &AdaptiveConfig, ladder: Arc<Ladder>, rule: Box<dyn AbrRule>) -> Self {
         Self {
@@ -137,7 +138,8 @@ impl AdaptivePlayer {
         }
     }
 
-    /// The next request to send, if any. Ask after every input, until there is none.
+    /// Returns the next request to send, if any. Call this after every input until it returns
+    /// `None`.
     pub fn poll_request(&mut self, now: Instant) -> Option<Request> {
         self.advance(now);
         self.follow_pictures(now);
@@ -170,7 +172,7 @@ impl AdaptivePlayer {
         Some(Request { id, connection, leaves, closes_before: true, resource, range, client_data })
     }
 
-    /// Takes `n` bytes of the body that answers request `id`, in order.
+    /// Receives the next `n` bytes of the response body to request `id`.
     pub fn handle_bytes(&mut self, now: Instant, id: u64, n: u64) {
         self.advance(now);
         let Some(at) = self.place(id) else {
@@ -190,8 +192,8 @@ impl AdaptivePlayer {
         self.play(now);
     }
 
-    /// Takes the end of the response to request `id`: what is not in by then will not come, and
-    /// counts as received. A playlist may be shorter than the ladder says; a chunk is not.
+    /// Receives the end of the response to request `id`. Missing bytes count as received. A
+    /// playlist may be shorter than the ladder states, a chunk may not.
     pub fn handle_end(&mut self, now: Instant, id: u64) {
         self.advance(now);
         if let Some(at) = self.place(id) {
@@ -200,19 +202,20 @@ impl AdaptivePlayer {
         }
     }
 
-    /// How many bytes the player will take now: all there are, it stops by not asking.
+    /// Returns the number of bytes that the player accepts now. It is not limited: the player stops
+    /// by not sending requests.
     pub fn readable(&self, _now: Instant) -> u64 {
         u64::MAX
     }
 
-    /// Must be called when the time of [`poll_timeout`](Self::poll_timeout) has come.
+    /// Handles the timer. Call this at the time of [`poll_timeout`](Self::poll_timeout).
     pub fn handle_timeout(&mut self, now: Instant) {
         self.advance(now);
         self.watch(now);
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout), and then
-    /// [`poll_request`](Self::poll_request), must be called at the latest.
+    /// Returns the latest time to call [`handle_timeout`](Self::handle_timeout) and then
+    /// [`poll_request`](Self::poll_request).
     pub fn poll_timeout(&self) -> Option<Instant> {
         let shown = match self.state {
             State::Playing { since, from } => {
@@ -227,17 +230,17 @@ impl AdaptivePlayer {
         [shown, watch, one, other].into_iter().flatten().min()
     }
 
-    /// What happened, in order.
+    /// Returns the next event.
     pub fn poll_event(&mut self) -> Option<AdaptiveEvent> {
         self.events.pop_front()
     }
 
-    /// True once the whole film has been shown.
+    /// Returns true after the whole film has been shown.
     pub fn is_finished(&self) -> bool {
         self.state == State::Ended
     }
 
-    /// The film time on the screen.
+    /// Returns the film time on the screen.
     pub fn position(&self, now: Instant) -> Duration {
         match self.state {
             State::Starting => Duration::ZERO,
@@ -247,7 +250,7 @@ impl AdaptivePlayer {
         }
     }
 
-    /// What is received and not shown. Bytes are those of whole chunks of pictures.
+    /// Returns the film that is received and not yet shown. Bytes count whole video chunks only.
     pub fn buffer(&self, now: Instant) -> Buffer {
         let position = self.position(now);
         let (mut end, mut bytes) = (Duration::ZERO, 0);
@@ -258,12 +261,12 @@ impl AdaptivePlayer {
         Buffer { media: self.available().saturating_sub(position), bytes }
     }
 
-    /// Every chunk that was asked for, in order.
+    /// Returns all requested chunks in order of their requests.
     pub fn chunks(&self) -> &[ChunkRecord] {
         &self.chunks
     }
 
-    /// The ladder.
+    /// Returns the ladder.
     pub fn ladder(&self) -> &Ladder {
         &self.ladder
     }
@@ -278,7 +281,7 @@ impl AdaptivePlayer {
         ClientData::of_buffer(buffered, matches!(self.state, State::Playing { .. }))
     }
 
-    /// The place of a request under way.
+    /// Returns the index in `under_way` of a request.
     fn place(&self, id: u64) -> Option<usize> {
         self.under_way.iter().position(|under_way| under_way.id == id)
     }
@@ -299,7 +302,8 @@ impl AdaptivePlayer {
         self.audio.as_ref().is_none_or(|audio| audio.next >= all)
     }
 
-    /// How far the film can be shown: where the first of the tracks ends, unless it is complete.
+    /// Returns the film time up to which the film can be shown: the end of the shorter track. A
+    /// complete audio track does not limit it.
     fn available(&self) -> Duration {
         match &self.audio {
             Some(audio) if !self.audio_is_in() => self.video.end().min(audio.end()),
@@ -307,13 +311,13 @@ impl AdaptivePlayer {
         }
     }
 
-    /// Where the next change of rendition is shown.
+    /// Returns the film time of the next switch to be shown.
     fn next_switch(&self) -> Duration {
         let next = self.video.switches.get(self.switches_shown);
         next.map_or(Duration::from_nanos(u64::MAX), |&(at, _)| at)
     }
 
-    /// Shows what was to be shown until now.
+    /// Advances playback to `now` and reports the events until then.
     fn advance(&mut self, now: Instant) {
         let State::Playing { since, from } = self.state else {
             return;
@@ -337,7 +341,7 @@ impl AdaptivePlayer {
         }
     }
 
-    /// Begins to play, or goes on, once enough is in.
+    /// Starts or resumes playback if enough film has been received.
     fn play(&mut self, now: Instant) {
         let all = self.video_is_in() && self.audio_is_in();
         let (from, needed, kind) = match self.state {
@@ -353,7 +357,7 @@ impl AdaptivePlayer {
         }
         self.state = State::Playing { since: now, from };
         if kind == AdaptiveEventKind::Start {
-            // The first rendition is no change.
+            // The first rendition does not count as a switch.
             self.switches_shown = 1;
         }
         self.tell(now, kind, from);

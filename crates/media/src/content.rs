@@ -1,16 +1,18 @@
-//! How busy a made-up film is as it goes on: the walk behind the sizes of pictures and chunks.
+//! The content model of synthetic films: the random walk behind the sizes of pictures and chunks.
 
 use anabranch_units::RandomStream;
 
-/// Content as a walk in the logarithm that returns to the mean within some ten seconds, with a new
-/// scene every ten seconds or so.
+/// The complexity of the content as a random walk of its logarithm.
+///
+/// The walk returns to its mean with a time constant of 8 s. A new scene begins every 10 s on
+/// average.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Content {
     level: f64,
 }
 
 impl Content {
-    /// How busy the content is after another `period` seconds, as a logarithm.
+    /// Returns the logarithm of the content's complexity after another `period` seconds.
     pub(crate) fn next(&mut self, random: &mut RandomStream, period: f64) -> f64 {
         let memory = (-period / 8.0).exp();
         let stir = 0.42 * (1.0 - memory * memory).sqrt();
@@ -19,7 +21,7 @@ impl Content {
         } else {
             memory * self.level + stir * random.standard_normal()
         };
-        // The encoder's rate control (VBV) caps what the busiest scene may cost.
+        // The encoder's rate control (VBV) limits the size of the most complex scene.
         f64::clamp(self.level, -1.0, 0.72)
     }
 }

@@ -1,8 +1,9 @@
-//! HTTP/1.1 (RFC 9112) for players and file servers: sans-IO, both roles, one range a request.
+//! HTTP/1.1 (RFC 9112) for players and file servers: sans-IO, client and server, one range per
+//! request.
 //!
-//! Heads are parsed by `httparse`; bodies are counted, never kept. Implemented: GET, Host, Range,
-//! persistent connections, pipelined requests. Not implemented: request bodies, transfer codings,
-//! several ranges in one request, trailers, upgrades.
+//! Heads are parsed by `httparse`. Bodies are counted, not stored. Implemented: GET, HEAD, Host,
+//! Range, persistent connections, pipelined requests. Not implemented: request bodies, transfer
+//! codings, several ranges in one request, trailers, upgrades.
 
 mod client;
 mod cmcd;
@@ -16,16 +17,18 @@ pub use cmcd::ClientData;
 pub use range::ByteRange;
 pub use server::{Answer, Method, RequestError, RequestHead, RequestReader};
 
-/// The longest head that is read, in bytes: what nginx allows a request (four buffers of 8 KiB).
+/// The longest accepted head in bytes, as nginx allows for a request (four buffers of 8 KiB).
 pub const HEAD_BYTES_MAX: usize = 32 * 1024;
-/// The most header fields that a head may have.
+/// The largest number of header fields in a head.
 pub const HEADER_FIELDS_MAX: usize = 64;
-/// The signs that stand for themselves in a path: unreserved, sub-delims, `:`, `@`, and the slash
-/// between segments (RFC 3986 section 3.3).
+/// The characters that a path may hold unencoded, besides letters and digits: unreserved,
+/// sub-delims, `:`, `@`, and the slash between segments (RFC 3986 section 3.3).
 const PATH_SIGNS: &[u8] = b"-._~!$&'()*+,;=:@/";
 
-/// A path as a request line has it: every byte that a path may not hold is percent-encoded, `%`, `?` and
-/// `#` among them (RFC 3986 sections 2.1 and 3.3). What is encoded already is encoded once more.
+/// Returns a path as it appears in a request line.
+///
+/// Every byte that a path may not hold is percent-encoded, including `%`, `?` and `#` (RFC 3986
+/// sections 2.1 and 3.3). A path that is already encoded is encoded a second time.
 ///
 /// ```
 /// assert_eq!(anabranch_media::http::encoded_path("50 %/fü"), "50%20%25/f%C3%BC");
@@ -42,7 +45,8 @@ pub fn encoded_path(path: &str) -> String {
     encoded
 }
 
-/// How far `head` reaches into `buffer`: the index behind its empty line, looking from `from` on.
+/// Returns the length of the head in `buffer`, including its empty line. The search starts at
+/// `from`.
 fn head_end(buffer: &[u8], from: usize) -> Option<usize> {
     let start = from.saturating_sub(3).min(buffer.len());
     buffer[start..].windows(4).position(|four| four == b"\r\n\r\n").map(|at| start + at + 4)

@@ -1,8 +1,8 @@
-//! A film at several rates, cut into chunks: what an adaptive player chooses from.
+//! A film at several rates, cut into chunks, from which an adaptive player chooses.
 //!
-//! A [`Ladder`] is what a master playlist (.m3u8, RFC 8216) and its media playlists say, every
-//! address and size resolved. It comes from real playlists, or is one of the named ones of
-//! [`SyntheticLadder`].
+//! A [`Ladder`] holds the content of a master playlist (.m3u8, RFC 8216) and of its media
+//! playlists, with every address and size resolved. It is built from real playlists, or is one of
+//! the named ladders of [`SyntheticLadder`].
 
 mod playlist;
 mod synthetic;
@@ -18,24 +18,24 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Resource {
-    /// Its path on the server, without a leading slash, escaped as a URI has it.
+    /// Its path on the server, without a leading slash, percent-encoded as in a URI.
     pub path: String,
     /// Its size in bytes.
     pub bytes: u64,
 }
 
-/// A stretch of one rendition that is fetched as one.
+/// A part of a rendition that is fetched with one request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Chunk {
     /// The path of its file.
     pub path: String,
-    /// Where it begins in the file (`EXT-X-BYTERANGE`); absent when it is the whole file.
+    /// Its offset in the file in bytes (`EXT-X-BYTERANGE`); `None` if it is the whole file.
     #[serde(default)]
     pub offset: Option<u64>,
-    /// How long it is in bytes.
+    /// Its size in bytes.
     pub bytes: u64,
-    /// How long it plays, in nanoseconds.
+    /// Its playing time in nanoseconds.
     pub duration_ns: u64,
     /// Whether the server lacks the chunk (`EXT-X-GAP`). It is never requested, and its size is zero.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -43,14 +43,14 @@ pub struct Chunk {
 }
 
 impl Chunk {
-    /// The range to ask for; none for a whole file.
+    /// Returns the range to request, or `None` if the chunk is a whole file.
     pub fn range(&self) -> Option<ByteRange> {
         let range =
             |first: u64| ByteRange { first, last: Some(first.saturating_add(self.bytes - 1)) };
         self.offset.map(range)
     }
 
-    /// How long it plays.
+    /// Returns its playing time.
     pub const fn duration(&self) -> Duration {
         Duration::from_nanos(self.duration_ns)
     }
@@ -60,34 +60,37 @@ impl Chunk {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rendition {
-    /// What it is called.
+    /// The rendition's name.
     pub name: String,
-    /// The declared peak rate in bits per second, sound included (`BANDWIDTH`).
+    /// The declared peak rate in bits per second, audio included (`BANDWIDTH`).
     pub bandwidth_bps: u64,
-    /// The declared mean rate in bits per second (`AVERAGE-BANDWIDTH`), where there is one.
+    /// The declared mean rate in bits per second (`AVERAGE-BANDWIDTH`), if any.
     #[serde(default)]
     pub average_bps: Option<u64>,
-    /// Width of the picture in pixels; zero for sound, and where it is not declared.
+    /// Width of the picture in pixels; zero for audio, or if not declared.
     #[serde(default)]
     pub width: u32,
-    /// Height of the picture in pixels; zero for sound, and where it is not declared.
+    /// Height of the picture in pixels; zero for audio, or if not declared.
     #[serde(default)]
     pub height: u32,
-    /// Pictures a second (`FRAME-RATE`), where it is declared.
+    /// Pictures per second (`FRAME-RATE`), if declared.
     #[serde(default)]
     pub frame_rate: Option<f64>,
-    /// The declared codecs (`CODECS`), or nothing.
+    /// The declared codecs (`CODECS`); empty if not declared.
     #[serde(default)]
     pub codecs: String,
     /// Its media playlist.
     pub playlist: Resource,
-    /// What a decoder needs before the first chunk (`EXT-X-MAP`); its duration is zero.
+    /// The initialization section that a decoder needs before the first chunk (`EXT-X-MAP`). Its
+    /// duration is zero.
     #[serde(default)]
     pub init: Option<Chunk>,
-    /// The set-ups that replace `init` (a later `EXT-X-MAP`), each with the first chunk that needs it, in order.
+    /// The initialization sections that replace `init` (later `EXT-X-MAP` tags), in order. Each
+    /// comes with the index of the first chunk that needs it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub later_inits: Vec<(usize, Chunk)>,
-    /// The index in [`Ladder::sounds`] of the sound that is played with it, from the group that `AUDIO` names.
+    /// The index in [`Ladder::sounds`] of the audio that is played with this rendition, from the
+    /// group that `AUDIO` names.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub sound: usize,
     /// Its chunks in order.
@@ -95,17 +98,18 @@ pub struct Rendition {
 }
 
 impl Rendition {
-    /// The mean rate in bits per second that a player knows of: the declared one, else the peak.
+    /// Returns the declared mean rate in bits per second, or the peak rate if no mean is declared.
     pub fn mean_bps(&self) -> f64 {
         self.average_bps.unwrap_or(self.bandwidth_bps) as f64
     }
 
-    /// How long it plays.
+    /// Returns its playing time.
     pub fn duration(&self) -> Duration {
         Duration::from_nanos(self.chunks.iter().map(|chunk| chunk.duration_ns).sum())
     }
 
-    /// Returns the set-up that a decoder needs before a chunk, and its index among those of this rendition.
+    /// Returns the initialization section that a decoder needs before a chunk, and its index among
+    /// those of this rendition.
     pub fn init_of(&self, chunk: usize) -> Option<(usize, &Chunk)> {
         let later = self.later_inits.iter().rposition(|(first, _)| *first <= chunk);
         match later {
@@ -120,8 +124,10 @@ impl Rendition {
         Duration::from_nanos(self.chunks[..until].iter().map(|chunk| chunk.duration_ns).sum())
     }
 
-    /// Returns the index of the chunk that is played at a time, or the number of chunks after the end. A chunk that
-    /// ends within `TOLERANCE` counts as over.
+    /// Returns the index of the chunk that is played at a time, or the number of chunks after the
+    /// end.
+    ///
+    /// A chunk that ends within `TOLERANCE` after `time` counts as over.
     pub fn chunk_at(&self, time: Duration) -> usize {
         let mut end = Duration::ZERO;
         let is_over = |chunk: &&Chunk| {
@@ -131,7 +137,8 @@ impl Rendition {
         self.chunks.iter().take_while(is_over).count()
     }
 
-    /// Every file with how far it is known to reach.
+    /// Returns every file of the rendition, with the last byte that a chunk needs from it
+    /// (exclusive).
     fn files(&self) -> impl Iterator<Item = (&str, u64)> {
         let playlist = (self.playlist.path.as_str(), self.playlist.bytes);
         let later = self.later_inits.iter().map(|(_, init)| init);
@@ -153,19 +160,20 @@ pub struct Ladder {
     pub master: Resource,
     /// The renditions, the lowest peak rate first.
     pub renditions: Vec<Rendition>,
-    /// The sound, when it is fetched by itself (`EXT-X-MEDIA`).
+    /// The audio rendition, if audio is fetched separately (`EXT-X-MEDIA`).
     #[serde(default)]
     pub audio: Option<Rendition>,
-    /// The sounds of other groups, which some renditions need instead of `audio`.
+    /// The audio renditions of other groups, which some renditions need instead of `audio`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub more_audio: Vec<Rendition>,
 }
 
-/// Why a ladder cannot be played.
+/// The reason why a ladder cannot be played.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LadderError {
-    /// A chunk without bytes or without duration, or a size or duration that is out of all bounds.
+    /// A chunk without bytes or without duration, or with a size, offset or duration above the
+    /// limit.
     #[error("chunk {index} of {rendition} is empty or too large")]
     Chunk {
         /// The rendition.
@@ -173,37 +181,37 @@ pub enum LadderError {
         /// The chunk, from 0.
         index: usize,
     },
-    /// Renditions that are not cut alike: a player could not go from one to another.
+    /// Renditions with different numbers of chunks: a player cannot switch between them.
     #[error("{rendition} has {chunks} chunks, {first} has {expected}")]
     Chunks {
         /// The rendition.
         rendition: String,
-        /// How many it has.
+        /// Its number of chunks.
         chunks: usize,
-        /// The lowest rendition.
+        /// The lowest rendition's name.
         first: String,
-        /// How many that one has.
+        /// The lowest rendition's number of chunks.
         expected: usize,
     },
-    /// A chunk that no rendition has.
+    /// A chunk that is a gap in every rendition.
     #[error("chunk {0} is a gap in every rendition")]
     Gap(usize),
-    /// A rendition that names a sound which the ladder does not have.
-    #[error("{0} needs a sound that the ladder does not have")]
+    /// A rendition that refers to an audio rendition that the ladder does not have.
+    #[error("{0} needs an audio rendition that the ladder does not have")]
     Sound(String),
-    /// No rendition, or one without a chunk.
+    /// No rendition, or a rendition without chunks.
     #[error("{0} has nothing to play")]
     Empty(String),
-    /// The renditions do not ascend.
+    /// A rendition whose peak rate is zero, or not above that of the rendition below it.
     #[error("{0} does not declare more than the rendition below it")]
     Order(String),
 }
 
-/// The largest chunk, bytes (a terabyte), and the longest one in units of 10 us (a hundred days): sums stay
-/// within 64 bits.
+/// The upper limit of a chunk's size and offset in bytes (1 TiB), and of its duration in units of
+/// 10 µs (127 days). Sums stay within 64 bits.
 const CHUNK_MAX: u64 = 1 << 40;
 
-/// A chunk counts as over if no more than this is left of it (hls.js, `maxFragLookUpTolerance`).
+/// The time that may be left of a chunk that counts as over (hls.js, `maxFragLookUpTolerance`).
 const TOLERANCE: Duration = Duration::from_millis(250);
 
 const fn is_zero(number: &usize) -> bool {
@@ -211,11 +219,11 @@ const fn is_zero(number: &usize) -> bool {
 }
 
 impl Ladder {
-    /// Checks that a player can play it.
+    /// Checks that a player can play the ladder.
     ///
     /// # Errors
     ///
-    /// The first of the faults of [`LadderError`].
+    /// Returns the first fault that is found.
     pub fn check(&self) -> Result<(), LadderError> {
         let Some(first) = self.renditions.first() else {
             return Err(LadderError::Empty(self.name.clone()));
@@ -268,12 +276,13 @@ impl Ladder {
         (0..self.chunks()).find(is_gap).map_or(Ok(()), |index| Err(LadderError::Gap(index)))
     }
 
-    /// Returns the sounds that are fetched separately: `audio`, then those of other groups.
+    /// Returns the audio renditions that are fetched separately: `audio`, then those of other
+    /// groups.
     pub fn sounds(&self) -> impl Iterator<Item = &Rendition> {
         self.audio.iter().chain(&self.more_audio)
     }
 
-    /// Returns a sound by its index.
+    /// Returns an audio rendition by its index in [`sounds`](Self::sounds).
     pub fn sound(&self, number: usize) -> Option<&Rendition> {
         match number {
             0 => self.audio.as_ref(),
@@ -289,17 +298,17 @@ impl Ladder {
         order.find(has).unwrap_or(wanted)
     }
 
-    /// How long the film plays: as its lowest rendition does.
+    /// Returns the film's playing time, which is that of its lowest rendition.
     pub fn duration(&self) -> Duration {
         self.renditions.first().map_or(Duration::ZERO, Rendition::duration)
     }
 
-    /// How many chunks each rendition has.
+    /// Returns the number of chunks of each rendition.
     pub fn chunks(&self) -> usize {
         self.renditions.first().map_or(0, |rendition| rendition.chunks.len())
     }
 
-    /// What a server of this ladder has: every file with its size in bytes.
+    /// Returns the files that a server of this ladder has: each path with its size in bytes.
     pub fn files(&self) -> BTreeMap<String, u64> {
         let mut files = BTreeMap::from([(self.master.path.clone(), self.master.bytes)]);
         for (path, bytes) in self.renditions.iter().chain(self.sounds()).flat_map(Rendition::files)
@@ -358,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_played_is_refused() {
+    fn unplayable_ladders_are_refused() {
         assert_eq!(ladder(vec![]).check(), Err(LadderError::Empty("small".into())));
         let hollow = ladder(vec![rendition("low", 800, 0)]);
         assert_eq!(hollow.check(), Err(LadderError::Empty("low".into())));
@@ -392,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn each_chunk_has_the_set_up_before_it() {
+    fn a_chunk_uses_the_last_initialization_section_before_it() {
         let mut one = rendition("a", 1, 4);
         let init = |offset| Chunk { offset: Some(offset), duration_ns: 0, ..one.chunks[0].clone() };
         let (first, second) = (init(7), init(8));
@@ -417,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rendition_needs_a_sound_that_is_there() {
+    fn a_rendition_needs_an_existing_audio_rendition() {
         let mut film = ladder(vec![rendition("a", 1, 2), rendition("b", 2, 2)]);
         film.renditions[1].sound = 1;
         assert_eq!(film.check(), Err(LadderError::Sound("b".into())));

@@ -1,15 +1,16 @@
-//! Films, players and HTTP: bytes and time in, playback events out.
+//! Films, players and HTTP, sans-IO: bytes and time go in, playback events come out.
 //!
-//! - [`Timeline`] is a film as packets in file order, with the pictures and what they depend on. It
-//!   comes from a probed file ([`RecordedFilm`]) or is made up ([`SyntheticFilm`]).
-//! - [`ProgressivePlayer`] plays one the way VLC 3 plays a file over HTTP.
-//! - [`Ladder`] is a film at several rates, in chunks: what HLS playlists say. It comes from real
-//!   ones or is made up ([`SyntheticLadder`]).
-//! - [`AdaptivePlayer`] plays one, chunk by chunk; an [`AbrRule`] chooses the rates.
-//! - [`http`] is HTTP/1.1, both roles.
+//! - A [`Timeline`] is a film as packets in file order. It knows the pictures and the references
+//!   between them. It is built from a probed file ([`RecordedFilm`]) or generated
+//!   ([`SyntheticFilm`]).
+//! - A [`ProgressivePlayer`] plays a timeline as VLC 3 plays a file over HTTP.
+//! - A [`Ladder`] is a film at several rates, cut into chunks, as HLS playlists describe it. It is
+//!   built from real playlists or generated ([`SyntheticLadder`]).
+//! - An [`AdaptivePlayer`] plays a ladder chunk by chunk; an [`AbrRule`] chooses the rates.
+//! - [`http`] implements the client and the server side of HTTP/1.1.
 //!
-//! Nothing here knows TCP, reads a clock or opens a socket: `handle_*` is input from the world,
-//! `poll_*` is output to it.
+//! The crate does not depend on TCP, reads no clock and opens no socket. `handle_*` methods take
+//! input from the world, and `poll_*` methods return output to it.
 
 mod abr;
 mod adaptive;

@@ -7,14 +7,19 @@
 //!                              +- clock --+
 //! ```
 //!
-//! The demuxer reads from the ring in steps and reports the stream's clock after each. While the
-//! player *buffers* it reads on at once, until more film lies between the first and the last report
-//! than the network delay (1 s); then it *plays*: the clock runs, and the demuxer keeps a delay and
-//! up to 100 ms ahead of it. A report that comes late by more than the delay stops the player: it
-//! throws away all that is not on the screen, grows the delay by the median of the last three
-//! latenesses, and buffers again. That is a buffer underflow. All of it is driven by
-//! [`handle_bytes`](ProgressivePlayer::handle_bytes) and one timer, the demuxer's next step; a
-//! picture's fate needs no timer, because it is settled when the picture leaves the decoder.
+//! The demuxer reads from the ring in steps and reports the stream's clock after each step.
+//!
+//! - While the player *buffers*, the demuxer reads without pause. Buffering ends when the film
+//!   between the first and the last report exceeds the network delay (1 s).
+//! - While it *plays*, the clock runs. The demuxer stays ahead of it by the delay plus up to 100
+//!   ms.
+//! - If a report is late by more than the delay, the buffer has underflowed. The player discards
+//!   everything that is not on the screen, and increases the delay by the median of the last three
+//!   latenesses. Then it buffers again.
+//!
+//! [`handle_bytes`](ProgressivePlayer::handle_bytes) and one timer, for the demuxer's next step,
+//! drive all of this. The fate of a picture is decided when it leaves the decoder and needs no
+//! timer.
 
 mod clock;
 mod config;
@@ -37,37 +42,37 @@ use output::Output;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// News of the playback.
+/// A playback event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlaybackEvent {
-    /// When it happened.
+    /// Time of the event.
     pub time: Instant,
-    /// What happened.
+    /// Type of the event.
     pub kind: PlaybackEventKind,
     /// The film time on the screen.
     pub pts: MediaTime,
-    /// The network delay from now on.
+    /// The network delay from this time on.
     pub delay: Duration,
 }
 
-/// What happened to the playback.
+/// The type of a playback event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlaybackEventKind {
-    /// Buffering reached the network delay: what VLC tells its user as 100 %. Playing begins or
-    /// goes on once *more* than that is read, which is a clock report later when they are equal.
+    /// Buffering reached the network delay, which VLC shows as 100 %. Playback starts or resumes
+    /// once *more* than the delay has been read. If both are equal, that is one clock report later.
     Full,
-    /// It began: buffering was complete for the first time.
+    /// Playback started: buffering was complete for the first time.
     Start,
-    /// It stopped for want of data.
+    /// Playback stopped because data arrived too late.
     Underflow,
-    /// It goes on after an underflow.
+    /// Playback resumed after an underflow.
     Resume,
     /// The last picture has been shown.
     End,
 }
 
 impl PlaybackEventKind {
-    /// The event's name in the trace.
+    /// Returns the event's name in the trace.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Full => "full",
@@ -79,12 +84,12 @@ impl PlaybackEventKind {
     }
 }
 
-/// What a player holds that has not been shown.
+/// The media that a player has received and not yet shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Buffer {
-    /// Film between what is on the screen and the last packet received.
+    /// Film between the picture on the screen and the last packet received.
     pub media: Duration,
-    /// Bytes in the prefetch ring; what the demuxer has taken out is not counted.
+    /// Bytes in the prefetch ring, without those that the demuxer has read.
     pub bytes: u64,
 }
 
@@ -106,17 +111,17 @@ pub struct ProgressivePlayer {
     output: Output,
     state: State,
     started: bool,
-    /// Buffering has reached the network delay.
+    /// Whether buffering has reached the network delay.
     full: bool,
-    /// The step under way; none when the file is read.
+    /// The current step of the demuxer; `None` when the file has been read.
     step: Option<Step>,
-    /// The next packet to leave the demuxer.
+    /// The index of the next packet to leave the demuxer.
     next_packet: usize,
-    /// The position that the file must be received to before anything moves.
+    /// The file position that must be received before the player can continue.
     needed: u64,
-    /// When the step under way may begin.
+    /// The time at which the current step may begin.
     wake: Option<Instant>,
-    /// When the last picture has been shown, once the file is read.
+    /// The end of the last picture's display time, once the file has been read.
     end_at: Option<Instant>,
     /// The film time on the screen while no clock runs.
     frozen: MediaTime,
@@ -124,7 +129,7 @@ pub struct ProgressivePlayer {
 }
 
 impl ProgressivePlayer {
-    /// A player that is about to open the film.
+    /// Returns a player that has not yet opened the film.
     pub fn new(config: PlayerConfig, film: Arc<Timeline>) -> Self {
         let mut demux = Demux::new(&config, &film);
         let step = demux.next_step(&film);
@@ -148,7 +153,7 @@ impl ProgressivePlayer {
         }
     }
 
-    /// The next request to send, if any. Ask after every input.
+    /// Returns the next request to send, if any. Call this after every input.
     pub fn poll_request(&mut self, now: Instant) -> Option<Request> {
         let mut request = self.intake.poll_request(&self.film)?;
         if self.config.cmcd {
@@ -158,7 +163,7 @@ impl ProgressivePlayer {
         Some(request)
     }
 
-    /// Takes `n` bytes of the body that answers request `id`, in order. Bytes of a request that a
+    /// Receives the next `n` bytes of the response body to request `id`. Bytes of a request that a
     /// later one has replaced are ignored.
     pub fn handle_bytes(&mut self, now: Instant, id: u64, n: u64) {
         if self.intake.handle_bytes(now, id, n) && self.intake.received() >= self.needed {
@@ -166,19 +171,20 @@ impl ProgressivePlayer {
         }
     }
 
-    /// Takes the end of the response to request `id`. Needed for one without a body (a 416); at the
-    /// end of any other it changes nothing.
+    /// Receives the end of the response to request `id`. This matters only for a response without a
+    /// body (status 416).
     pub fn handle_end(&mut self, _now: Instant, id: u64) {
         self.intake.handle_end(id);
     }
 
-    /// How many bytes the player will take now. Zero stops the reading of the connection, whose
-    /// window then closes; ask again after [`handle_timeout`](Self::handle_timeout).
+    /// Returns the number of bytes that the player accepts now. At zero the caller must stop
+    /// reading the connection, and TCP flow control stops the server. Call this again after
+    /// [`handle_timeout`](Self::handle_timeout).
     pub fn readable(&self, _now: Instant) -> u64 {
         self.intake.room(self.consumed())
     }
 
-    /// Must be called when the time of [`poll_timeout`](Self::poll_timeout) has come.
+    /// Handles the timer. Call this at the time of [`poll_timeout`](Self::poll_timeout).
     pub fn handle_timeout(&mut self, now: Instant) {
         let is_film = self.intake.advance(now);
         if is_film || self.poll_timeout().is_some_and(|timeout| timeout <= now) {
@@ -186,8 +192,8 @@ impl ProgressivePlayer {
         }
     }
 
-    /// When the player must be woken: at most once for every clock report of the film, which are
-    /// four (MP4) or ten (MPEG-TS) a second.
+    /// Returns the time of the next timer. There is at most one per clock report of the film, which
+    /// are four (MP4) or ten (MPEG-TS) per second.
     pub fn poll_timeout(&self) -> Option<Instant> {
         if self.state == State::Ended {
             return None;
@@ -195,17 +201,17 @@ impl ProgressivePlayer {
         [self.end_at.or(self.wake), self.intake.timeout()].into_iter().flatten().min()
     }
 
-    /// The next playback event.
+    /// Returns the next playback event.
     pub fn poll_event(&mut self) -> Option<PlaybackEvent> {
         self.events.pop_front()
     }
 
-    /// Whether the film has been played to its end.
+    /// Returns whether the film has been played to the end.
     pub fn is_finished(&self) -> bool {
         self.state == State::Ended
     }
 
-    /// What the player holds that has not been shown.
+    /// Returns the media that has been received and not yet shown.
     pub fn buffer(&self, now: Instant) -> Buffer {
         let last = self.demux.last_whole(self.intake.received());
         Buffer {
@@ -214,7 +220,7 @@ impl ProgressivePlayer {
         }
     }
 
-    /// The film time on the screen.
+    /// Returns the film time on the screen.
     pub fn position(&self, now: Instant) -> MediaTime {
         let running = self.state != State::Buffering;
         let position = self.clock.position(now).filter(|_| running).unwrap_or(self.frozen);
@@ -222,23 +228,24 @@ impl ProgressivePlayer {
         position.min(last).max(self.frozen)
     }
 
-    /// Every picture of the film in display order, and what became of it so far. A picture that is
-    /// settled to be shown later already counts as displayed.
+    /// Returns every picture of the film in display order, with its fate so far. A picture counts
+    /// as displayed as soon as its display is scheduled.
     pub fn frames(&self) -> &[FrameRecord] {
         self.output.frames()
     }
 
-    /// The network delay now.
+    /// Returns the current network delay.
     pub fn delay(&self) -> Duration {
         self.clock.delay()
     }
 
-    /// How far the demuxer has read. One that waits for bytes takes each as it comes.
+    /// Returns the file position up to which the demuxer has read. A demuxer that waits for bytes
+    /// reads each one as it arrives.
     fn consumed(&self) -> u64 {
         if self.wake.is_none() && self.step.is_some() {
             self.intake.received()
         } else {
-            // The step under way has not begun; the demuxer stands where the one before ended.
+            // The current step has not begun: the demuxer is at the end of the previous one.
             self.step_begin()
         }
     }
@@ -250,7 +257,7 @@ impl ProgressivePlayer {
         }
     }
 
-    /// Goes as far as bytes and time allow.
+    /// Runs the demuxer as far as the received bytes and the time allow.
     fn run(&mut self, now: Instant) {
         while let Some(step) = self.step {
             if self.wake.is_some_and(|wake| now < wake) {
@@ -273,7 +280,8 @@ impl ProgressivePlayer {
         }
     }
 
-    /// Sends the step's packets to their decoders as far as they are received; true if all were.
+    /// Passes the received packets of the step to their decoders. Returns true if the step is
+    /// complete.
     fn read_step(&mut self, now: Instant, step: Step) -> bool {
         let received = self.intake.received();
         while self.next_packet < step.packets_end {
@@ -291,7 +299,7 @@ impl ProgressivePlayer {
         received >= step.bytes_end
     }
 
-    /// The demuxer reports the stream's clock (`es_out.c`, `ES_OUT_SET_PCR`).
+    /// Processes the demuxer's report of the stream's clock (`es_out.c`, `ES_OUT_SET_PCR`).
     fn report_clock(&mut self, now: Instant, stream: MediaTime) {
         let was_tied = self.clock.is_tied();
         let late = self.clock.update(now, stream);
@@ -312,7 +320,7 @@ impl ProgressivePlayer {
         }
     }
 
-    /// Buffering is complete (`es_out.c`, `EsOutDecodersStopBuffering`).
+    /// Ends the buffering and starts playback (`es_out.c`, `EsOutDecodersStopBuffering`).
     fn start(&mut self, now: Instant) {
         self.fill(now);
         self.state = State::Playing;
@@ -322,11 +330,11 @@ impl ProgressivePlayer {
         self.tell(now, if again { PlaybackEventKind::Resume } else { PlaybackEventKind::Start });
     }
 
-    /// The clock's report came too late.
+    /// Handles a clock report that came too late.
     ///
-    /// A delay beyond the cap is not granted: then VLC only unties the clock ("jitter ignored") and
-    /// plays on from the next report, a network delay later, without a flush. To the viewer that is
-    /// an underflow too, and so it is told.
+    /// The delay does not grow beyond the cap. In that case VLC only resets the clock ("jitter
+    /// ignored"), without a flush. It resumes at the next report, one network delay later. The
+    /// viewer sees this as an underflow too, so it is reported as one.
     fn underflow(&mut self, now: Instant) {
         self.frozen = self.position(now);
         let delay = self.clock.wanted_delay();
@@ -340,7 +348,7 @@ impl ProgressivePlayer {
         self.tell(now, PlaybackEventKind::Underflow);
     }
 
-    /// The file is read: what is left plays out.
+    /// Plays the remaining pictures after the file has been read.
     fn finish(&mut self, now: Instant) {
         if self.end_at.is_none() {
             self.output.end(now, &self.clock);

@@ -1,22 +1,22 @@
-//! A probed file as columns, and the way from there to a valid [`Timeline`].
+//! A probed file as columns, and its conversion to a valid [`Timeline`].
 
 use crate::timeline::{Container, Facts, MediaTime, Packet, PacketKind, Stream, Timeline};
 use anabranch_units::Duration;
 use serde::{Deserialize, Serialize};
 
-/// A film as a probe wrote it down: one column a property, rows in the probe's order.
+/// A film as a probe recorded it: one column per property, rows in the probe's order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RecordedFilm {
-    /// The film's name; a player asks for it, percent-encoded.
+    /// The film's name. A player requests it percent-encoded.
     pub name: String,
     /// The file format.
     pub container: Container,
-    /// The whole file in bytes.
+    /// The size of the file in bytes.
     pub size_bytes: i64,
-    /// How long the film plays, in nanoseconds.
+    /// The film's playing time in nanoseconds.
     pub duration_ns: i64,
-    /// Pictures a second.
+    /// Pictures per second.
     pub frame_rate: f64,
     /// Width of a picture in pixels.
     pub width: u32,
@@ -26,63 +26,64 @@ pub struct RecordedFilm {
     pub packets: RecordedPackets,
 }
 
-/// The columns of the packets; all have the same length.
+/// The columns of the packets, all of the same length.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RecordedPackets {
-    /// The track of each.
+    /// The stream of each packet.
     pub stream: Vec<Stream>,
-    /// Where each begins in the file; null for one that shares a transport unit with the packet of
-    /// its track before it, as several AAC packets in one PES packet of an MPEG-TS do.
+    /// The offset of each packet in the file. It is null if the packet shares a transport unit with
+    /// the previous packet of its stream. For example, an MPEG-TS packs several AAC packets into
+    /// one PES packet.
     pub position: Vec<Option<i64>>,
-    /// Size of each in bytes.
+    /// The size of each packet in bytes.
     pub size: Vec<i64>,
-    /// When each is presented, in nanoseconds.
+    /// The presentation time of each packet in nanoseconds.
     pub pts_ns: Vec<i64>,
-    /// When each is decoded, in nanoseconds.
+    /// The decoding time of each packet in nanoseconds.
     pub dts_ns: Vec<i64>,
-    /// How each is coded.
+    /// The coding type of each packet.
     pub kind: Vec<PacketKind>,
-    /// Whether others are predicted from it.
+    /// Whether other packets are predicted from this one.
     pub reference: Vec<bool>,
 }
 
-/// Why a recorded film is no film.
+/// The reason why a recorded film is invalid.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordedFilmError {
-    /// A packet reaches past the end of the file.
-    #[error("packet {packet} ends at byte {end}, behind the file's {size_bytes}")]
+    /// A packet ends after the end of the file.
+    #[error("packet {packet} ends at byte {end}, but the file has {size_bytes} bytes")]
     BeyondFile {
         /// The packet's row.
         packet: usize,
-        /// Where it ends.
+        /// The position at which it ends.
         end: u64,
         /// The file's size.
         size_bytes: u64,
     },
-    /// The duration is not positive, or longer than eleven days.
-    #[error("a film cannot play for {0} ns")]
+    /// The duration is not positive, or longer than 11.5 days.
+    #[error("a film cannot have a duration of {0} ns")]
     Duration(i64),
     /// The frame rate is not a positive number up to 1,000.
-    #[error("a film cannot have {0} pictures a second")]
+    #[error("a film cannot have {0} pictures per second")]
     FrameRate(f64),
-    /// A picture is marked as sound, or sound as a picture.
-    #[error("packet {packet} is of the {stream:?} track, but of kind {kind:?}")]
+    /// A video packet is marked as audio, or an audio packet as a picture.
+    #[error("packet {packet} is in the {stream:?} stream, but of kind {kind:?}")]
     KindOfOtherTrack {
         /// The packet's row.
         packet: usize,
-        /// Its track.
+        /// Its stream.
         stream: Stream,
         /// Its kind.
         kind: PacketKind,
     },
     /// Two columns differ in length.
-    #[error("column {column} has {found} rows, where stream has {expected}")]
+    #[error("column {column} has {found} rows, but column stream has {expected}")]
     LengthsDiffer {
         /// The column.
         column: &'static str,
-        /// Rows of the first column.
+        /// Rows of column `stream`.
         expected: usize,
         /// Rows of this one.
         found: usize,
@@ -90,7 +91,7 @@ pub enum RecordedFilmError {
     /// No packet is a picture.
     #[error("the film has no video")]
     NoVideo,
-    /// A position is negative, or missing where no packet of the track came before.
+    /// A position is negative, or is missing for the first packet of a stream.
     #[error("packet {packet} has no position in the file")]
     Position {
         /// The packet's row.
@@ -107,20 +108,20 @@ pub enum RecordedFilmError {
     /// The file's size is not positive.
     #[error("a file cannot have {0} bytes")]
     SizeOfFile(i64),
-    /// A packet lies more than eleven days from the film's zero.
-    #[error("packet {packet} lies at {time_ns} ns, too far from the film's beginning")]
+    /// A packet's time stamp is more than 11.5 days from the start of the film.
+    #[error("packet {packet} has the time stamp {time_ns} ns, too far from the film's start")]
     Time {
         /// The packet's row.
         packet: usize,
-        /// The offending time.
+        /// The rejected time stamp.
         time_ns: i64,
     },
-    /// More packets than can be numbered.
+    /// The number of packets does not fit 32 bits.
     #[error("a film cannot have {0} packets")]
     TooManyPackets(usize),
 }
 
-/// The latest time stamp, nanoseconds: eleven and a half days, longer than any film and far from overflow.
+/// The largest time stamp in nanoseconds: 11.5 days, longer than any film and far from overflow.
 const TIME_NS_MAX: i64 = 1_000_000_000_000_000;
 
 impl TryFrom<&RecordedFilm> for Timeline {
@@ -191,7 +192,8 @@ fn read_packets(
         let position = known.ok_or(RecordedFilmError::Position { packet: row })?;
         *last = Some(position);
         let packet = Packet { position, ..read_packet(columns, row)? };
-        // A packet without a place of its own only borrows its neighbour's beginning.
+        // A packet without a position of its own shares that of an earlier packet. Its end is
+        // unknown.
         let placed = columns.position[row].is_some();
         let end = position.saturating_add(u64::from(packet.size));
         if (placed && end > size_bytes) || position >= size_bytes {
@@ -202,7 +204,7 @@ fn read_packets(
     Ok(packets)
 }
 
-/// The packet of a row, but for its position.
+/// Returns the packet of a row, without its position.
 fn read_packet(columns: &RecordedPackets, row: usize) -> Result<Packet, RecordedFilmError> {
     let (stream, kind) = (columns.stream[row], columns.kind[row]);
     if (kind == PacketKind::Audio) != (stream == Stream::Audio) {
@@ -257,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sound_film_is_taken() {
+    fn a_valid_film_is_accepted() {
         let timeline = Timeline::try_from(&film()).unwrap();
         assert_eq!(timeline.packets().len(), 3);
         assert_eq!(timeline.pictures().len(), 2);
@@ -299,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_without_a_place_shares_its_neighbours() {
+    fn a_packet_without_a_position_shares_that_of_its_stream() {
         let mut film = film();
         film.packets.stream[2] = Stream::Audio;
         film.packets.kind[2] = PacketKind::Audio;

@@ -1,43 +1,43 @@
-//! Films that are made up: an x264-like pattern of pictures at a given rate and length.
+//! Generated films: a picture pattern like that of x264, at a given rate and length.
 //!
-//! The defaults are the film of the MPTCP streaming papers: 409 MB, 10 min 24 s, hence 5.24 Mb/s.
-//! Pictures come in closed groups of 250 (x264's `keyint`), `I B B P B B P ..`, with sizes around
-//! 9 : 3 : 1 and a slowly wandering content, so that the busiest second has two to three times the
-//! mean rate. Content depends on the film's name alone, never on a run's seed: it is the same film
-//! in every run.
+//! The defaults are those of the film in the MPTCP streaming papers: 409 MB, 10 min 24 s, therefore
+//! 5.24 Mb/s. Pictures form closed groups of 250 (x264's `keyint`) of the pattern `I B B P B B P
+//! ..`. Mean sizes of I, P and B pictures are about 9 : 3 : 1. The content varies slowly, so that
+//! the busiest second has two to three times the mean rate. The content depends on the film's name
+//! only, not on the seed of a run: it is the same film in every run.
 
 use crate::content::Content;
 use crate::timeline::{Container, Facts, MediaTime, Packet, PacketKind, Stream, Timeline};
 use anabranch_units::{Duration, RandomStream, Seed};
 use serde::{Deserialize, Serialize};
 
-/// A made-up film; what is left out is the papers' film's.
+/// The choice of a generated film; absent values are those of the papers' film.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SyntheticFilm {
-    /// The film's name: it chooses the content. `papers-film` has exactly 409,000,000 bytes unless
-    /// rate or duration are given.
+    /// The film's name, which selects the content. `papers-film` has exactly 409,000,000 bytes
+    /// unless rate or duration are given.
     pub name: String,
     /// Mean rate of the whole file in bits per second.
     #[serde(default)]
     pub rate_bps: Option<u64>,
-    /// How long it plays, in nanoseconds.
+    /// Its playing time in nanoseconds.
     #[serde(default)]
     pub duration_ns: Option<u64>,
-    /// Pictures a second; 30 if absent.
+    /// Pictures per second; 30 if absent.
     #[serde(default)]
     pub frame_rate: Option<f64>,
     /// Pictures from one I picture to the next; 250 if absent.
     #[serde(default)]
     pub group_pictures: Option<u32>,
-    /// B pictures between two references; 2 if absent.
+    /// B pictures between two reference pictures; 2 if absent.
     #[serde(default)]
     pub b_pictures: Option<u32>,
-    /// Rate of the sound in bits per second, zero for a silent film; 128,000 if absent.
+    /// Rate of the audio in bits per second, zero for a silent film; 128,000 if absent.
     #[serde(default)]
     pub audio_bps: Option<u64>,
-    /// How much of one track lies together in the file before the other follows, in nanoseconds;
-    /// one second if absent.
+    /// The interleaving period in nanoseconds: the file holds this much video, then as much audio.
+    /// One second if absent.
     #[serde(default)]
     pub chunk_ns: Option<u64>,
     /// The file format; MP4 if absent.
@@ -45,32 +45,33 @@ pub struct SyntheticFilm {
     pub container: Option<Container>,
 }
 
-/// Why a film cannot be made up.
+/// The reason why a film cannot be generated.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SyntheticFilmError {
-    /// The duration holds no picture, or more than a hundred million.
-    #[error("a film of {duration_ns} ns cannot be cut into pictures at {frame_rate} a second")]
+    /// The duration holds no picture, or more than a hundred million pictures.
+    #[error("a film of {duration_ns} ns cannot be cut into pictures at {frame_rate} per second")]
     Duration {
-        /// The duration asked for.
+        /// The requested duration.
         duration_ns: u64,
-        /// The frame rate asked for.
+        /// The requested frame rate.
         frame_rate: f64,
     },
     /// The frame rate is not a positive number up to 1,000.
-    #[error("a film cannot have {0} pictures a second")]
+    #[error("a film cannot have {0} pictures per second")]
     FrameRate(f64),
-    /// A group of pictures, or a chunk, of nothing.
+    /// A length of zero for a group of pictures or for the interleaving period.
     #[error("{0} must be positive")]
     Zero(&'static str),
-    /// The rate is too low for the pictures and the sound, or too high for packets of 32 bits.
-    #[error("{size_bytes} bytes do not suit {pictures} pictures and {audio_bytes} bytes of sound")]
+    /// The rate is too low for the pictures and the audio, or a picture's size does not fit 32
+    /// bits.
+    #[error("{size_bytes} bytes cannot hold {pictures} pictures and {audio_bytes} bytes of audio")]
     Rate {
-        /// The file's size at the rate asked for.
+        /// The file's size at the requested rate.
         size_bytes: u64,
-        /// How many pictures it must hold.
+        /// The number of pictures.
         pictures: u64,
-        /// How much sound it must hold, in bytes.
+        /// The size of the audio in bytes.
         audio_bytes: u64,
     },
 }
@@ -79,20 +80,21 @@ pub enum SyntheticFilmError {
 const PAPERS_BYTES: u64 = 409_000_000;
 /// The length of the papers' film: 10 min 24 s.
 const PAPERS_DURATION_NS: u64 = 624_000_000_000;
-/// Samples in a packet of AAC.
+/// Samples in an AAC packet.
 const AUDIO_SAMPLES: u64 = 1_024;
-/// The sampling rate of the sound.
+/// The sampling rate of the audio.
 const AUDIO_HZ: u64 = 48_000;
-/// Sizes of I, P and B pictures of like content, relative to each other.
+/// Relative sizes of I, P and B pictures of the same content.
 const WEIGHT_I: f64 = 9.0;
 const WEIGHT_P: f64 = 3.0;
 const WEIGHT_B: f64 = 1.0;
-/// Bytes of an MP4's index for each packet, as in the ground truth's recorded film (79,228 for 6,920).
+/// Bytes per packet in an MP4's index, as in the recorded film of the ground truth (79,228 for
+/// 6,920 packets).
 const INDEX_BYTES_PER_PACKET: u64 = 12;
 const NANOS: u64 = 1_000_000_000;
 
 impl SyntheticFilm {
-    /// The film of this name, all else the papers' film's.
+    /// Returns the film of this name with all other values as in the papers' film.
     pub fn named(name: &str) -> Self {
         Self {
             name: name.into(),
@@ -109,11 +111,12 @@ impl SyntheticFilm {
 }
 
 impl Timeline {
-    /// The papers' film: 409,000,000 bytes of MP4, 624 s, 30 pictures a second, with sound.
+    /// Returns the papers' film: 409,000,000 bytes of MP4, 624 s, 30 pictures per second, with
+    /// audio.
     ///
     /// # Panics
     ///
-    /// Never: the defaults make a film, and a test holds them to it.
+    /// Never: the defaults make a valid film, and a test checks this.
     pub fn papers_film() -> Self {
         Self::try_from(&SyntheticFilm::named("papers-film")).expect("the defaults make a film")
     }
@@ -167,7 +170,7 @@ impl Plan {
         if !(1..=100_000_000).contains(&pictures) {
             return Err(SyntheticFilmError::Duration { duration_ns, frame_rate });
         }
-        // bits/s x ns / 8e9 is bytes, in 128 bits because the product passes 64.
+        // bits/s x ns / 8e9 is bytes. The product needs 128 bits.
         let scaled = |bytes: u64, by: u64, over: u64| {
             (u128::from(bytes) * u128::from(by) / u128::from(over)) as u64
         };
@@ -199,7 +202,7 @@ impl Plan {
     fn header_bytes(&self) -> u64 {
         match self.container {
             Container::Mp4 => 48 + INDEX_BYTES_PER_PACKET * (self.pictures + self.audio_packets),
-            // Two tables (PAT, PMT) and the service description, a transport packet each.
+            // Two tables (PAT, PMT) and the service description, each in one transport packet.
             _ => 3 * 188,
         }
     }
@@ -208,7 +211,7 @@ impl Plan {
         MediaTime::from_nanos((index as f64 * 1e9 / self.frame_rate).round() as i64)
     }
 
-    /// How the picture of a display rank is coded: a closed group ends with a reference.
+    /// Returns the coding type of a picture by display rank. A closed group ends with a reference.
     fn kind(&self, display: u64) -> PacketKind {
         let in_group = display % self.group;
         let last = in_group + 1 == self.group || display + 1 == self.pictures;
@@ -219,7 +222,8 @@ impl Plan {
         }
     }
 
-    /// Display ranks in decoding order: each reference moves ahead of the B pictures before it.
+    /// Returns display ranks in decoding order: each reference precedes the B pictures that are
+    /// displayed before it.
     fn decode_order(&self) -> Vec<u64> {
         let mut order = Vec::with_capacity(self.pictures as usize);
         let mut waiting = Vec::new();
@@ -254,7 +258,7 @@ impl Plan {
         let mut packets = Vec::with_capacity(order.len());
         for (decode, &display) in (0i64..).zip(&order) {
             weight_so_far += weights[display as usize];
-            // Rounding the running sum, not each size, makes the total exact.
+            // The running sum is rounded, not each size, so that the total is exact.
             let until = if decode as usize + 1 == order.len() {
                 spendable
             } else {
@@ -275,7 +279,7 @@ impl Plan {
         Ok(packets)
     }
 
-    /// The relative size of each picture, by display rank: the content's, with a little scatter.
+    /// Returns the relative size of each picture by display rank: the content's, with some noise.
     fn weights(&self, random: &mut RandomStream) -> Vec<f64> {
         let mut content = Content::default();
         let mut weights = Vec::with_capacity(self.pictures as usize);
@@ -309,7 +313,7 @@ impl Plan {
         (0..self.audio_packets).map(packet).collect()
     }
 
-    /// Puts the packets into the file: chunk after chunk of time, pictures before sound.
+    /// Assigns positions in the file: one interleaving period after the other, video before audio.
     fn lay_out(&self, packets: &mut [Packet]) {
         let chunk = |packet: &Packet| packet.dts.as_nanos().max(0) as u64 / self.chunk_ns;
         packets.sort_by_key(|packet| (chunk(packet), packet.stream == Stream::Audio));
@@ -334,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn the_papers_film_is_what_the_papers_say() {
+    fn the_papers_film_has_the_published_size_length_and_rate() {
         let film = Timeline::papers_film();
         assert_eq!(film.size_bytes(), 409_000_000);
         assert_eq!(film.packets().last().unwrap().end(), 409_000_000, "no byte is left over");
@@ -350,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_stand_in_the_usual_proportion() {
+    fn picture_sizes_have_the_usual_ratio() {
         let film = Timeline::papers_film();
         let mean = |kind| {
             let of = film.pictures().iter().filter(|picture| picture.kind == kind);
@@ -381,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_film_that_cannot_be_is_refused() {
+    fn impossible_films_are_refused() {
         let refuse = |film: SyntheticFilm| Timeline::try_from(&film).unwrap_err();
         let film = || SyntheticFilm::named("odd");
         assert_eq!(

@@ -1,76 +1,76 @@
-//! A film as packets in file order, its pictures in display order, and what each depends on.
+//! A film as packets in file order, its pictures in display order, and the references between them.
 
 use crate::http::encoded_path;
 use anabranch_units::Duration;
 use serde::{Deserialize, Serialize};
 
-/// A point in a film's own time: signed, because the first audio of an MP4 lies before zero and an
-/// MPEG-TS may begin anywhere.
+/// A point in film time. It is signed: the first audio packet of an MP4 has a negative time, and an
+/// MPEG-TS may start at any time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MediaTime(i64);
 
 impl MediaTime {
-    /// The point `nanos` nanoseconds after the film's zero.
+    /// Returns the point `nanos` nanoseconds after the film's zero.
     pub const fn from_nanos(nanos: i64) -> Self {
         Self(nanos)
     }
 
-    /// Nanoseconds after the film's zero.
+    /// Returns nanoseconds after the film's zero.
     pub const fn as_nanos(self) -> i64 {
         self.0
     }
 
-    /// Seconds after the film's zero, for reports.
+    /// Returns seconds after the film's zero, for reports.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// The span from `earlier` to this point; zero when `earlier` lies ahead.
+    /// Returns the time from `earlier` to this point; zero if `earlier` is later.
     pub const fn since(self, earlier: Self) -> Duration {
         let span = self.0.saturating_sub(earlier.0);
         Duration::from_nanos(if span > 0 { span as u64 } else { 0 })
     }
 
-    /// This point moved by a signed number of nanoseconds.
+    /// Returns this point moved by a signed number of nanoseconds.
     #[must_use]
     pub const fn offset(self, nanos: i64) -> Self {
         Self(self.0.saturating_add(nanos))
     }
 }
 
-/// What a packet belongs to.
+/// The stream of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stream {
-    /// The picture track.
+    /// Pictures.
     Video,
-    /// The sound track.
+    /// Audio.
     Audio,
 }
 
-/// How a packet is coded.
+/// The coding type of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PacketKind {
     /// A picture that depends on no other.
     I,
-    /// A picture predicted from the reference before it.
+    /// A picture predicted from the previous reference.
     P,
-    /// A picture predicted from the references on both sides of it.
+    /// A picture predicted from the reference before it and the one after it.
     B,
-    /// Sound.
+    /// Audio.
     #[serde(rename = "A")]
     Audio,
 }
 
-/// The file format: it decides where the stream's clock comes from.
+/// The file format, which decides the source of the stream clock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum Container {
-    /// MP4 or MOV: no clock in the file, the demuxer advances its own in steps.
+    /// MP4 or MOV: the file has no clock, and the demuxer advances its own in steps.
     Mp4,
-    /// MPEG-TS: the file carries a clock (PCR) that runs ahead of the pictures.
+    /// MPEG-TS: the file carries a clock (PCR) that is ahead of the picture times.
     MpegTs,
-    /// Any other, under the name that the probe gave it.
+    /// Any other format, by the probe's name for it.
     Other(String),
 }
 
@@ -94,27 +94,27 @@ impl From<Container> for String {
     }
 }
 
-/// One packet of the file: a coded picture or a piece of sound.
+/// One packet of the file: a coded picture or a block of audio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// The track.
+    /// Its stream.
     pub stream: Stream,
-    /// How it is coded.
+    /// Its coding type.
     pub kind: PacketKind,
-    /// Where it begins in the file, in bytes.
+    /// Its offset in the file in bytes.
     pub position: u64,
-    /// Coded size in bytes, without the container's own overhead.
+    /// Coded size in bytes, without container overhead.
     pub size: u32,
-    /// When it is presented.
+    /// Presentation time.
     pub pts: MediaTime,
-    /// When it is decoded.
+    /// Decoding time.
     pub dts: MediaTime,
     /// Whether other pictures may be predicted from it.
     pub reference: bool,
 }
 
 impl Packet {
-    /// The position just behind the packet's own bytes.
+    /// Returns the position after the packet's last byte.
     pub const fn end(&self) -> u64 {
         self.position + self.size as u64
     }
@@ -127,9 +127,9 @@ pub struct Picture {
     pub packet: u32,
     /// Its rank in decoding order, from zero.
     pub decode_rank: u32,
-    /// When it is presented.
+    /// Presentation time.
     pub pts: MediaTime,
-    /// How it is coded.
+    /// Its coding type.
     pub kind: PacketKind,
     /// Coded size in bytes.
     pub size: u32,
@@ -137,7 +137,7 @@ pub struct Picture {
     pub depends_on: [Option<u32>; 2],
 }
 
-/// What a film is, apart from its packets.
+/// The properties of a film except its packets.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Facts {
     pub(crate) name: String,
@@ -149,9 +149,11 @@ pub(crate) struct Facts {
     pub(crate) height: u32,
 }
 
-/// A film. Made from a [`RecordedFilm`](crate::RecordedFilm) or a
-/// [`SyntheticFilm`](crate::SyntheticFilm), and valid by construction: packets lie in the file, in
-/// order of position, and at least one is a picture.
+/// A film, built from a [`RecordedFilm`](crate::RecordedFilm) or a
+/// [`SyntheticFilm`](crate::SyntheticFilm).
+///
+/// It is valid by construction: packets lie within the file, in order of position, and at least one
+/// is a picture.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timeline {
     facts: Facts,
@@ -161,80 +163,83 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// Arranges validated packets: at least one picture, positions within the file.
+    /// Builds the film from validated packets: at least one picture, positions within the file.
     pub(crate) fn new(facts: Facts, mut packets: Vec<Packet>) -> Self {
         packets.sort_by_key(|packet| packet.position);
         let (pictures, decode_order) = arrange_pictures(&packets);
         Self { facts, packets, pictures, decode_order }
     }
 
-    /// The film's name.
+    /// Returns the film's name.
     pub fn name(&self) -> &str {
         &self.facts.name
     }
 
-    /// The resource that a player asks for: the film's name as a request line has it.
+    /// Returns the resource that a player requests: the film's name, percent-encoded for a request
+    /// line.
     pub fn resource(&self) -> String {
         encoded_path(&self.facts.name)
     }
 
-    /// The file format.
+    /// Returns the file format.
     pub const fn container(&self) -> &Container {
         &self.facts.container
     }
 
-    /// The whole file in bytes.
+    /// Returns the size of the file in bytes.
     pub const fn size_bytes(&self) -> u64 {
         self.facts.size_bytes
     }
 
-    /// How long the film plays.
+    /// Returns the film's playing time.
     pub const fn duration(&self) -> Duration {
         self.facts.duration
     }
 
-    /// Pictures a second.
+    /// Returns pictures per second.
     pub const fn frame_rate(&self) -> f64 {
         self.facts.frame_rate
     }
 
-    /// How long one picture stands.
+    /// Returns the display time of one picture.
     pub fn frame_period(&self) -> Duration {
         Duration::from_secs_f64(1.0 / self.facts.frame_rate)
     }
 
-    /// Width of a picture in pixels.
+    /// Returns the width of a picture in pixels.
     pub const fn width(&self) -> u32 {
         self.facts.width
     }
 
-    /// Height of a picture in pixels.
+    /// Returns the height of a picture in pixels.
     pub const fn height(&self) -> u32 {
         self.facts.height
     }
 
-    /// The mean bit rate of the whole file, in bits per second.
+    /// Returns the mean bit rate of the whole file in bits per second.
     pub fn rate_bps(&self) -> f64 {
         self.facts.size_bytes as f64 * 8.0 / self.facts.duration.as_secs_f64()
     }
 
-    /// All packets in order of position.
+    /// Returns all packets in order of position.
     pub fn packets(&self) -> &[Packet] {
         &self.packets
     }
 
-    /// All pictures in display order.
+    /// Returns all pictures in display order.
     pub fn pictures(&self) -> &[Picture] {
         &self.pictures
     }
 
-    /// The pictures in decoding order, as indices into [`pictures`](Self::pictures).
+    /// Returns the pictures in decoding order, as indices into [`pictures`](Self::pictures).
     pub fn decode_order(&self) -> &[u32] {
         &self.decode_order
     }
 
-    /// How many pictures a decoder must hold back to put them into display order (what H.264 calls
-    /// `max_num_reorder_frames`): the furthest that a picture is decoded behind its display rank.
+    /// Returns the number of pictures that a decoder must hold back to reorder them for display
+    /// (H.264: `max_num_reorder_frames`).
+    ///
+    /// This is the largest difference between a picture's decoding rank and its display rank.
     pub fn reorder_depth(&self) -> u32 {
         let behind = |(rank, picture): (usize, &Picture)| {
             picture.decode_rank.saturating_sub(u32::try_from(rank).unwrap_or(u32::MAX))
@@ -242,8 +247,8 @@ impl Timeline {
         self.pictures.iter().enumerate().map(behind).max().unwrap_or(0)
     }
 
-    /// Whether this picture is predicted, directly or through others, from `other` (both as indices
-    /// into [`pictures`](Self::pictures)).
+    /// Returns whether a picture is predicted, directly or through other pictures, from `other`.
+    /// Both are indices into [`pictures`](Self::pictures).
     pub fn depends_on(&self, picture: u32, other: u32) -> bool {
         let mut open = vec![picture];
         let mut seen = std::collections::BTreeSet::new();
@@ -264,14 +269,15 @@ impl Timeline {
     }
 }
 
-/// The most references that a coder may hold (H.264 table A-1: the decoded picture buffer's limit).
+/// The number of references that a decoder holds at most (H.264 table A-1, decoded picture buffer).
 const REFERENCES_HELD: usize = 16;
 
-/// Ranks the pictures by presentation time and finds what each is predicted from.
+/// Ranks the pictures by presentation time and finds the references of each.
 ///
-/// Which references a coder used is known only to the bit stream. We take the usual choice: a P
-/// picture uses the I or P picture before it in decoding order; a B picture the nearest reference
-/// before and the nearest after it in display order, of those already decoded.
+/// Only the bit stream contains the references that the encoder used. We assume the usual choice. A
+/// P picture uses the previous I or P picture in decoding order. A B picture uses the nearest
+/// reference before it and the nearest one after it in display order. Both must have been decoded
+/// before it.
 fn arrange_pictures(packets: &[Packet]) -> (Vec<Picture>, Vec<u32>) {
     let decoded: Vec<(u32, &Packet)> =
         (0u32..).zip(packets).filter(|(_, packet)| packet.stream == Stream::Video).collect();
@@ -379,16 +385,16 @@ mod tests {
         assert_eq!(depends[5], [Some(3), Some(6)]);
         assert_eq!(depends[7], [None, None]);
         assert_eq!(film.reorder_depth(), 1);
-        assert!(film.depends_on(5, 0), "a B picture hangs on the chain of references");
+        assert!(film.depends_on(5, 0), "a B picture depends on the whole chain of references");
         assert!(!film.depends_on(8, 6), "an I picture ends the chain");
         assert!(
             !film.depends_on(6, 5),
-            "nothing is predicted from a B picture that is no reference"
+            "no picture depends on a B picture that is not a reference"
         );
     }
 
     #[test]
-    fn packets_are_put_in_order_of_position() {
+    fn packets_are_sorted_by_position() {
         let film = Timeline::new(
             facts(),
             vec![picture(50, PacketKind::P, 1, 1, true), picture(0, PacketKind::I, 0, 0, true)],

@@ -1,4 +1,5 @@
-//! HTTP: what one side writes the other reads, however it is cut; and no bytes break a reader.
+//! Tests of HTTP: each side reads the other's messages at any segmentation, and no input makes a
+//! reader panic.
 
 use anabranch_media::http::{
     Answer, ByteRange, ClientData, GetRequest, RequestReader, ResponseEvent, ResponseReader,
@@ -6,7 +7,7 @@ use anabranch_media::http::{
 };
 use proptest::prelude::*;
 
-/// Cuts bytes into pieces of the given sizes, over and over.
+/// Splits bytes into pieces of the given sizes, repeatedly.
 fn pieces<'a>(mut bytes: &'a [u8], sizes: &[usize]) -> Vec<&'a [u8]> {
     let mut cut = Vec::new();
     for &size in sizes.iter().cycle() {
@@ -20,7 +21,7 @@ fn pieces<'a>(mut bytes: &'a [u8], sizes: &[usize]) -> Vec<&'a [u8]> {
     cut
 }
 
-/// Percent-decoding as RFC 3986 section 2.1 has it.
+/// Decodes percent-encoding (RFC 3986 section 2.1).
 fn decoded(path: &str) -> String {
     let mut bytes = path.bytes();
     let mut found = Vec::new();
@@ -29,7 +30,10 @@ fn decoded(path: &str) -> String {
             if byte == b'%' { bytes.by_ref().take(2).collect() } else { Vec::new() };
         match std::str::from_utf8(&digits) {
             Ok(pair) if pair.len() == 2 => {
-                found.push(u8::from_str_radix(pair, 16).expect("two digits behind a percent sign"));
+                found.push(
+                    u8::from_str_radix(pair, 16)
+                        .expect("two hexadecimal digits after a percent sign"),
+                );
             }
             _ => found.push(byte),
         }
@@ -38,8 +42,8 @@ fn decoded(path: &str) -> String {
 }
 
 #[test]
-fn a_path_is_encoded_as_the_rfc_has_it() {
-    // RFC 3986: unreserved and sub-delims, `:` and `@` stand for themselves (3.3), all else as octets.
+fn a_path_is_encoded_as_in_the_rfc() {
+    // RFC 3986 section 3.3: unreserved, sub-delims, `:` and `@` stay; all other bytes are encoded.
     for (name, path) in [
         ("film-1.0_b~", "film-1.0_b~"),
         ("a b", "a%20b"),
@@ -66,7 +70,7 @@ fn requests() -> impl Strategy<Value = Vec<(String, Option<ByteRange>)>> {
 
 proptest! {
     #[test]
-    fn several_requests_on_one_connection_are_answered_in_turn(
+    fn requests_on_one_connection_are_answered_in_order(
         requests in requests(),
         resource in proptest::option::of(0u64..3_000),
         sizes in proptest::collection::vec(1usize..200, 1..8),
@@ -122,9 +126,10 @@ proptest! {
         prop_assert_eq!(client.poll_event(), None);
     }
 
-    /// Whatever a film is called: the server reads what the client wrote, and the name is in it.
+    /// For any film name, the server reads the path that the client wrote, and it decodes to the
+    /// name.
     #[test]
-    fn any_name_passes_a_request_line(name in "\\PC{0,20}|[ -~\\t\r\n]{0,20}") {
+    fn any_film_name_survives_a_request_line(name in "\\PC{0,20}|[ -~\\t\r\n]{0,20}") {
         let target = format!("/{}", encoded_path(&name));
         let request = GetRequest { host: "host".into(), target: target.clone(), range: None, client_data: ClientData::default() };
         let mut server = RequestReader::new();
@@ -135,7 +140,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_break_a_reader(
+    fn random_bytes_are_read_the_same_at_any_segmentation(
         bytes in proptest::collection::vec(any::<u8>(), 0..2_000),
         sizes in proptest::collection::vec(1usize..200, 1..8),
     ) {
@@ -143,7 +148,7 @@ proptest! {
     }
 
     #[test]
-    fn no_nearly_right_bytes_break_a_reader(
+    fn almost_valid_bytes_are_read_the_same_at_any_segmentation(
         parts in proptest::collection::vec(
             prop_oneof![
                 Just("GET / HTTP/1.1\r\n"), Just("HTTP/1.1 206 x\r\n"), Just("HTTP/1.1 100 \r\n"),
@@ -159,7 +164,7 @@ proptest! {
     }
 }
 
-/// Feeds both readers; how the bytes are cut must not change what they read.
+/// Passes the bytes to both readers and checks that the result does not depend on the segmentation.
 fn total(bytes: &[u8], sizes: &[usize]) {
     let read = |sizes: &[usize]| {
         let mut client = ResponseReader::new();

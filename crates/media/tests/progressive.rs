@@ -1,4 +1,5 @@
-//! The progressive player on hand-made arrivals, and what holds for any arrival.
+//! Tests of the progressive player with constructed arrivals, and of properties that hold for any
+//! arrival.
 
 use anabranch_media::{
     BrokenReferences, Cause, Container, Fate, PacketKind, PlaybackEvent, PlaybackEventKind,
@@ -11,8 +12,8 @@ use std::sync::Arc;
 
 const MILLI: i64 = 1_000_000;
 
-/// 25 pictures a second of 9,900 bytes, each followed by 100 bytes of sound: 2 Mb/s, no header.
-/// Every `group`-th picture is an I, the others are P.
+/// Returns a film with 25 pictures per second of 9,900 bytes, each followed by 100 bytes of audio:
+/// 2 Mb/s, no header. Every `group`-th picture is an I picture, the others are P pictures.
 fn plain_film(container: Container, pictures: i64, group: i64) -> Arc<Timeline> {
     let mut packets = RecordedPackets::default();
     for picture in 0..pictures {
@@ -40,14 +41,15 @@ fn plain_film(container: Container, pictures: i64, group: i64) -> Arc<Timeline> 
         height: 480,
         packets,
     };
-    Arc::new(Timeline::try_from(&film).expect("the film is sound"))
+    Arc::new(Timeline::try_from(&film).expect("the film is valid"))
 }
 
 fn at(millis: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(millis)
 }
 
-/// Arrivals at one pace: 1,000 bytes each `every`, from `from` until `until_bytes` are in.
+/// Arrivals at a constant rate: 1,000 bytes per `every`, from `from` until `until_bytes` have
+/// arrived.
 #[derive(Clone, Copy)]
 struct Arrivals {
     from: Instant,
@@ -78,12 +80,13 @@ fn reads(phases: &[Arrivals]) -> Vec<(Instant, u64)> {
     reads
 }
 
-/// The film comes over one connection, as an MPEG-TS does: arrivals are easier to write down.
+/// Returns a configuration that fetches an MP4 over one connection, as it does an MPEG-TS. Arrivals
+/// are simpler then.
 fn one_request() -> PlayerConfig {
     PlayerConfig { probe_end: false, ..PlayerConfig::default() }
 }
 
-/// Plays to the end, or until nothing more can happen. What the player has no room for waits.
+/// Plays to the end, or until no event is left. Bytes that the player does not accept wait.
 fn watch(
     config: PlayerConfig,
     film: &Arc<Timeline>,
@@ -104,7 +107,7 @@ fn watch(
         if player.poll_timeout().is_some_and(|timeout| timeout <= now) {
             player.handle_timeout(now);
             let later = player.poll_timeout().is_none_or(|timeout| timeout > now);
-            assert!(later, "a timeout that was handled is gone");
+            assert!(later, "a handled timeout is no longer pending");
         } else {
             waiting += reads.next().map_or(0, |(_, n)| n);
         }
@@ -131,7 +134,8 @@ fn indices(player: &ProgressivePlayer, fate: Fate) -> Vec<u32> {
 
 use PlaybackEventKind::{End, Full, Resume, Start, Underflow};
 
-/// A film whose header of 100,000 bytes takes 7 ms, and the requests that it leads to when 1,000 bytes come so often.
+/// Returns the times and positions of requests for a film with a header of 100,000 bytes, which
+/// takes 7 ms to parse. 1,000 bytes arrive per `micros`.
 fn requests(config: PlayerConfig, micros: u64) -> Vec<(Instant, u64)> {
     let packets = RecordedPackets {
         stream: vec![Stream::Video; 100],
@@ -153,12 +157,12 @@ fn requests(config: PlayerConfig, micros: u64) -> Vec<(Instant, u64)> {
         packets,
     };
     let mut player =
-        ProgressivePlayer::new(config, Arc::new(Timeline::try_from(&film).expect("sound")));
+        ProgressivePlayer::new(config, Arc::new(Timeline::try_from(&film).expect("valid")));
     let first = player.poll_request(Instant::ZERO).expect("a player begins with a request");
     let mut asked = vec![(Instant::ZERO, first)];
     for (now, n) in reads(&[every(micros, 200_000)]) {
         while player.poll_timeout().is_some_and(|timeout| timeout <= now) {
-            let timeout = player.poll_timeout().expect("it was there");
+            let timeout = player.poll_timeout().expect("the timeout is still set");
             player.handle_timeout(timeout);
             asked.extend(player.poll_request(timeout).map(|it| (timeout, it)));
         }
@@ -172,35 +176,36 @@ fn requests(config: PlayerConfig, micros: u64) -> Vec<(Instant, u64)> {
 }
 
 #[test]
-fn a_seek_to_the_end_and_back_is_heard_only_if_something_comes_meanwhile() {
+fn a_seek_to_the_end_is_noticed_only_if_data_arrives_meanwhile() {
     let beginning = (Instant::ZERO, 0);
     let config = |probe_after_ns, probe_for_ns| PlayerConfig {
         probe_after_ns,
         probe_for_ns,
         ..PlayerConfig::default()
     };
-    // The header is in after 400 ms; it takes 7 ms and the seek 1.4 ms, while arrivals are at 404, 408 and 412 ms.
+    // The header is complete after 400 ms, parsing takes 7 ms, and the seek lasts 1.4 ms. Data
+    // arrives at 404, 408 and 412 ms.
     let vlc = requests(config(None, 1_400_000), 4_000);
     assert_eq!(vlc, [beginning, (at(408), 1_100_000)]);
-    // After 500 ms: at 505, 510.
+    // The header is complete after 500 ms, and data arrives at 505 and 510 ms.
     assert_eq!(requests(config(None, 1_400_000), 5_000), [beginning]);
-    // A seek that stands longer is heard, one that comes sooner is not.
+    // A longer seek is noticed, an earlier one is not.
     let longer = requests(config(None, 3_100_000), 5_000);
     assert_eq!(longer, [beginning, (at(510), 1_100_000)]);
     assert_eq!(requests(config(Some(5_000_000), 1_400_000), 4_000), [beginning]);
-    // Unless it is said how long it stands there, a seek is heard at once; without a ring it is a request.
+    // With a seek of duration zero, it is always noticed at once.
     assert_eq!(requests(PlayerConfig::default(), 5_000), [beginning, (at(507), 1_100_000)]);
     let at_once = requests(config(Some(0), 0), 4_000);
     assert_eq!(at_once, [beginning, (at(400), 1_100_000)]);
 }
 
 #[test]
-fn on_a_fast_network_it_starts_with_1250_ms_of_film_and_shows_everything() {
+fn on_a_fast_network_playback_starts_at_1250_ms_of_film_and_shows_all_pictures() {
     let film = plain_film(Container::Mp4, 100, 25);
     // 1,000 bytes every 2 ms is 4 Mb/s, twice the film's rate.
     let (player, events) = watch(one_request(), &film, &reads(&[every(2_000, 1_000_000)]));
-    // Pictures 0 to 31 lie within 1,250 ms: 320,000 bytes, 640 ms; the first is due 10 ms later,
-    // and the last stands for its 40 ms.
+    // Pictures 0 to 31 are within 1,250 ms: 320,000 bytes, 640 ms. The first is due 10 ms later,
+    // and the last is displayed for 40 ms.
     assert_eq!(happened(&events), [(Start, at(640)), (End, at(650 + 100 * 40))]);
     assert_eq!(indices(&player, Fate::Displayed).len(), 100);
     for frame in &player.frames()[1..] {
@@ -210,104 +215,105 @@ fn on_a_fast_network_it_starts_with_1250_ms_of_film_and_shows_everything() {
 }
 
 #[test]
-fn an_mpeg_ts_starts_when_its_clock_has_run_past_the_cache() {
+fn an_mpeg_ts_starts_when_its_clock_exceeds_the_cache() {
     let film = plain_film(Container::MpegTs, 100, 25);
     let (player, events) = watch(one_request(), &film, &reads(&[every(2_000, 1_000_000)]));
-    // References come every second picture (80 ms): the first to exceed 1,000 ms is that of
-    // picture 26, in its first transport packet. Its pictures follow 700 ms behind.
+    // There is a clock reference every second picture (80 ms). The first one above 1,000 ms is in
+    // the first transport packet of picture 26. Its pictures are 700 ms behind it.
     assert_eq!(events[0].time, at(520 + 2));
     assert_eq!(player.frames()[1].due, Some(at(522 + 10 + 700 + 40)));
     assert_eq!(indices(&player, Fate::Displayed).len(), 100);
 }
 
 #[test]
-fn buffering_is_full_a_clock_report_before_it_ends() {
+fn buffering_is_full_one_clock_report_before_it_ends() {
     let film = plain_film(Container::Mp4, 100, 25);
     let (_, events) = watch(one_request(), &film, &reads(&[every(2_000, 1_000_000)]));
-    // The report of 1,000 ms comes with picture 25, that of 1,250 ms with picture 31: the demuxer
-    // reads what is decoded up to and with the report's time.
+    // The report of 1,000 ms comes with picture 25, that of 1,250 ms with picture 31. The demuxer
+    // reads all packets whose decoding time is at most the report's time.
     let times: Vec<_> = events.iter().map(|event| (event.kind, event.time)).collect();
     assert_eq!(times[..2], [(Full, at(26 * 20)), (Start, at(32 * 20))]);
 }
 
 #[test]
-fn a_trickle_makes_the_decoder_hasty_and_haste_is_not_counted() {
-    // 60 pictures come early, the rest at nine tenths of the film's rate: each is 4.4 ms later than
-    // the one before, in its turn.
+fn a_slow_arrival_makes_the_decoder_drop_pictures() {
+    // 60 pictures arrive early, the rest at nine tenths of the film's rate: each is 4.4 ms later
+    // than the previous one, relative to its display time.
     let film = plain_film(Container::Mp4, 300, 25);
     let arrival = reads(&[every(1_000, 600_000), after(1_700, every(4_444, 3_000_000))]);
     let (player, events) = watch(one_request(), &film, &arrival);
     assert_eq!(kinds(&events), [Start, Underflow, Resume, End]);
-    // Half a period late are thrown away at the display from 267 on; from 271 on they leave the
-    // decoder a whole period late. The fifth of these, 275, makes it give out nothing more, the
-    // twelfth, 282, makes it drop 283, and one for each late one that still comes out. Those from
-    // 289 on lie before the clock's new tie.
+    // From 267 on, pictures are more than half a period late and are discarded at the display. From
+    // 271 on they leave the decoder a whole period late. The fifth of these, 275, stops the output.
+    // The twelfth, 282, makes the decoder drop 283 and then one more per late picture. Those from
+    // 289 on are before the clock's new reference.
     let late: Vec<u32> = (267..=275).chain(289..=292).collect();
     assert_eq!(indices(&player, Fate::Discarded(Cause::Late)), late);
     let haste: Vec<u32> = (276..=283).chain([285, 287]).collect();
     assert_eq!(indices(&player, Fate::Discarded(Cause::Haste)), haste);
-    assert_eq!(indices(&player, Fate::Flushed), [284, 286], "they were still in the decoder");
+    assert_eq!(indices(&player, Fate::Flushed), [284, 286], "these were still in the decoder");
 }
 
 #[test]
-fn data_just_in_time_is_no_underflow() {
+fn data_just_in_time_causes_no_underflow() {
     let film = plain_film(Container::Mp4, 200, 25);
-    // The film's first 4 s come early. The clock's report of 4,000 ms is due at 4,650 ms and needs
-    // picture 100; at 1,000 bytes a millisecond that takes 10 ms.
+    // The first 4 s of film arrive early. The clock report of 4,000 ms is due at 4,650 ms and needs
+    // picture 100. At 1,000 bytes per millisecond that takes 10 ms.
     let arrival =
         |resume| reads(&[every(2_000, 1_000_000), after(resume, every(1_000, 2_000_000))]);
     let (player, events) = watch(one_request(), &film, &arrival(4_640));
     assert_eq!(happened(&events), [(Start, at(640)), (End, at(650 + 200 * 40))]);
-    // The decoder holds two pictures back, so numbers 98 and 99, due at 4,570 and 4,610 ms, still
-    // came late.
+    // The decoder holds two pictures back. Pictures 98 and 99, due at 4,570 and 4,610 ms, are
+    // therefore late.
     assert_eq!(indices(&player, Fate::Discarded(Cause::Late)), [98, 99]);
     let (_, events) = watch(one_request(), &film, &arrival(4_642));
     assert_eq!(kinds(&events)[1], Underflow);
 }
 
 #[test]
-fn a_starvation_flushes_buffers_again_and_loses_what_lies_before_the_new_clock() {
+fn an_underflow_flushes_rebuffers_and_loses_pictures_before_the_new_clock() {
     let film = plain_film(Container::Mp4, 200, 25);
     let arrival = reads(&[every(2_000, 1_000_000), after(6_000, every(2_000, 2_000_000))]);
     let (player, events) = watch(one_request(), &film, &arrival);
     // Picture 100 completes the report of 4,000 ms at 6,020 ms, 1,370 ms late. The next report,
-    // 4,250 ms, ties the clock; that of 5,500 ms ends the buffering with picture 137.
+    // 4,250 ms, is the clock's new reference. The report of 5,500 ms ends the buffering with
+    // picture 137.
     let resumed = 6_020 + (137 - 100) * 20;
     let end = resumed + 10 + (200 * 40 - 4_250);
     assert_eq!(
         happened(&events),
         [(Start, at(640)), (Underflow, at(6_020)), (Resume, at(resumed)), (End, at(end))]
     );
-    // One outlier among three does not grow the delay.
+    // One outlier in three does not increase the delay.
     assert!(events.iter().all(|event| event.delay == Duration::from_millis(1_000)));
-    assert_eq!(indices(&player, Fate::Flushed), [99, 100], "they were still in the decoder");
-    // Number 98 left the decoder only with 100. Those from 102 to 105 lie before the clock's tie,
-    // and 101 is put on the screen at once, to fill it while the player buffers.
+    assert_eq!(indices(&player, Fate::Flushed), [99, 100], "these were still in the decoder");
+    // Picture 98 left the decoder only with 100. Pictures 102 to 105 are before the clock's
+    // reference. Picture 101 is displayed at once to fill the screen during buffering.
     assert_eq!(indices(&player, Fate::Discarded(Cause::Late)), [98, 102, 103, 104, 105]);
     assert_eq!(player.frames()[101].shown, Some(at(6_080)));
 }
 
 #[test]
-fn an_mpeg_ts_loses_pictures_by_flushing_and_counts_none_late() {
+fn an_mpeg_ts_loses_pictures_by_a_flush_and_none_late() {
     let film = plain_film(Container::MpegTs, 300, 50);
-    // A trickle: 1,000 bytes every 5 ms are 1.6 Mb/s, for a film of 2 Mb/s.
+    // A slow arrival: 1,000 bytes every 5 ms are 1.6 Mb/s, for a film of 2 Mb/s.
     let (player, events) = watch(one_request(), &film, &reads(&[every(5_000, 3_000_000)]));
     let underflows: Vec<Instant> =
         events.iter().filter(|event| event.kind == Underflow).map(|event| event.time).collect();
     assert!(underflows.len() > 1);
     assert_eq!(indices(&player, Fate::Discarded(Cause::Late)), []);
-    // The clock runs 700 ms ahead of the pictures: 17 of them are read when it comes late, less
-    // what the wait for the report itself shows.
+    // The clock is 700 ms ahead of the pictures. When it is late, 17 pictures have been read, minus
+    // those shown while waiting for the report.
     let flushed = indices(&player, Fate::Flushed);
     let per_underflow = flushed.len() / underflows.len();
-    assert!((15..=18).contains(&per_underflow), "{per_underflow} an underflow");
-    // The decoder lost its references: all is dropped up to the next I picture.
+    assert!((15..=18).contains(&per_underflow), "{per_underflow} per underflow");
+    // The decoder lost its references: all pictures up to the next I picture are dropped.
     for pair in flushed.windows(2).filter(|pair| pair[0] + 1 < pair[1]) {
         let key = (pair[0] + 1).div_ceil(50) * 50;
         let dropped = pair[0] + 1..key;
         let fate = |index: u32| player.frames()[index as usize].fate;
         assert!(dropped.clone().all(|index| fate(index) == Fate::Discarded(Cause::Reference)));
-        assert_eq!(fate(key), Fate::Displayed, "picture {key}, behind {dropped:?}");
+        assert_eq!(fate(key), Fate::Displayed, "picture {key}, after {dropped:?}");
     }
 }
 
@@ -325,7 +331,8 @@ fn the_delay_grows_with_the_second_late_report() {
     let kinds = kinds(&events);
     assert_eq!(kinds, [Start, Underflow, Resume, Underflow, Resume, End]);
     assert_eq!(delays[..3], [1_000; 3]);
-    // Late by 1,370 ms, then by 12,020 - (6,770 - 4,250 + 8,000) = 1,500 ms: the smaller counts.
+    // Late by 1,370 ms, then by 12,020 - (6,770 - 4,250 + 8,000) = 1,500 ms: the smaller value
+    // counts.
     assert_eq!(delays[3..], [2_370; 3]);
 }
 
@@ -361,7 +368,7 @@ fn a_full_ring_stops_reading() {
     };
     let first = pour(&mut player, Instant::ZERO);
     assert_eq!(player.buffer(Instant::ZERO).bytes, 16 * 1024 * 1024);
-    // Two chunks of a second are demuxed; the ring lies behind them.
+    // Two seconds of film are demuxed. The ring contains the data after them.
     assert!((16 << 20..20 << 20).contains(&first), "{first} bytes at once");
     let mut total = first;
     while player.poll_timeout().is_some_and(|timeout| timeout < at(60_000)) {
@@ -369,13 +376,13 @@ fn a_full_ring_stops_reading() {
         player.handle_timeout(now);
         total += pour(&mut player, now);
     }
-    // From then on the player takes the film's own rate.
+    // From then on the player reads at the film's rate.
     let ahead = total as f64 * 8.0 / film.rate_bps() - 60.0;
     assert!((15.0..45.0).contains(&ahead), "{ahead} s ahead");
 }
 
 #[test]
-fn a_file_is_opened_as_vlc_opens_it() {
+fn a_file_is_opened_as_in_vlc() {
     let film = Arc::new(
         Timeline::try_from(&SyntheticFilm {
             duration_ns: Some(5_000_000_000),
@@ -398,16 +405,16 @@ fn a_file_is_opened_as_vlc_opens_it() {
     player.handle_bytes(at(2), 0, 5_000);
     assert_eq!(ask(&mut player), (1, 1, film.size_bytes()));
     player.handle_bytes(at(3), 0, 1_000_000);
-    assert_eq!(player.buffer(at(3)).bytes, 0, "an abandoned request fills nothing");
+    assert_eq!(player.buffer(at(3)).bytes, 0, "bytes of an abandoned request are ignored");
     player.handle_end(at(4), 1);
-    // It reads on where the first response was left.
+    // The third request continues where the first response was left.
     assert_eq!(ask(&mut player), (2, 2, header + 4_999));
     player.handle_bytes(at(5), 2, film.size_bytes() - header - 4_999);
     assert_eq!(player.poll_event().map(|event| event.kind), Some(Full));
     assert_eq!(player.poll_event().map(|event| event.kind), Some(Start));
 }
 
-/// A short film with B pictures, in either container.
+/// Returns a short film with B pictures, in either container.
 fn varied_film(mpeg_ts: bool) -> Arc<Timeline> {
     let container = if mpeg_ts { Container::MpegTs } else { Container::Mp4 };
     let film = SyntheticFilm {
@@ -418,10 +425,10 @@ fn varied_film(mpeg_ts: bool) -> Arc<Timeline> {
         container: Some(container),
         ..SyntheticFilm::named("varied")
     };
-    Arc::new(Timeline::try_from(&film).expect("the film is sound"))
+    Arc::new(Timeline::try_from(&film).expect("the film is valid"))
 }
 
-/// Bursts and gaps around the film's own rate.
+/// Generates bursts and gaps around the film's rate.
 fn arrivals() -> impl Strategy<Value = Vec<(u64, u64)>> {
     proptest::collection::vec((0u64..2_500_000, 1u64..400_000), 5..120)
 }
@@ -474,7 +481,7 @@ proptest! {
         prop_assert!(events.is_sorted_by_key(|event| event.delay));
         prop_assert!(events.is_sorted_by_key(|event| event.pts));
 
-        // Every picture has one fate, and was shown if and only if it was displayed.
+        // Every picture has one fate, and has a display time exactly if it was displayed.
         prop_assert_eq!(player.frames().len(), film.pictures().len());
         prop_assert_eq!(indices(&player, Fate::Unplayed), Vec::<u32>::new());
         for frame in player.frames() {
@@ -490,8 +497,10 @@ proptest! {
     }
 }
 
-/// Nothing that hangs on a picture discarded for its reference is shown, nor anything that is
-/// predicted forward from a flushed one, unless the player shows damaged pictures.
+/// Checks the fates of pictures that depend on lost ones.
+///
+/// A picture that depends on one discarded for its reference is not displayed. The same holds for a
+/// P picture whose reference was flushed, unless the player shows damaged pictures.
 fn discards_follow_references(
     film: &Timeline,
     player: &ProgressivePlayer,
@@ -507,7 +516,8 @@ fn discards_follow_references(
             prop_assert!(discarding);
             prop_assert_ne!(picture.kind, PacketKind::I);
         }
-        // A late reference was decoded, and harms nothing; a flushed one takes its followers along.
+        // A late reference was decoded and causes no loss. A flushed one makes the pictures that
+        // depend on it undecodable.
         let flushed = references().any(|&other| fate(other) == Fate::Flushed);
         if discarding && flushed && picture.kind == PacketKind::P {
             prop_assert!(matches!(fate(index), Fate::Flushed | Fate::Discarded(Cause::Reference)));

@@ -5,8 +5,10 @@ use anabranch_plugin::Parameters;
 
 use super::{AbrDecision, AbrRule, AbrView};
 
-/// Maximises (V (v + gamma p) - Q) / S over the renditions: v is the logarithm of the rate over the
-/// lowest, Q the buffer in chunks, S the size. V is such that a full buffer wants nothing.
+/// The rule, which maximises (V (v + γp) - Q) / S over the renditions.
+///
+/// v is the logarithm of the rate over the lowest rate, Q the buffer in chunks, S the chunk size. V
+/// is chosen such that the rule fetches nothing if the buffer is full.
 #[derive(Debug)]
 pub(super) struct Bola {
     gamma_p: f64,
@@ -15,7 +17,7 @@ pub(super) struct Bola {
 
 impl Bola {
     pub(super) fn build(parameters: &mut Parameters<'_>) -> Box<dyn AbrRule> {
-        // The paper's experiments and Sabre take gamma p = 5.
+        // The paper's experiments and Sabre use γp = 5.
         let gamma_p = parameters.number("gamma_p", 5.0, 0.01..=1000.0);
         let buffer_s = parameters.number_or("buffer_s", None, 0.1..=3600.0, "player");
         Box::new(Self { gamma_p, buffer_s })
@@ -27,7 +29,8 @@ impl AbrRule for Bola {
         let utility = |at: usize| (view.mean_bps(at) / view.mean_bps(0)).ln();
         let highest = view.renditions() - 1;
         let chunk_s = view.chunk_s(0);
-        // A buffer of less than two chunks leaves nothing to weigh: V would vanish.
+        // V would be zero or negative for a buffer of one chunk or less. The capacity is at least
+        // two chunks.
         let capacity = (self.buffer_s.unwrap_or(view.max_buffer_s) / chunk_s).max(2.0);
         let most = utility(highest) + self.gamma_p;
         let v = (capacity - 1.0) / most;
@@ -48,18 +51,18 @@ mod tests {
     use crate::abr::AbrDecision::{Fetch, Wait};
     use crate::abr::testing::{ask, ladder, rule};
 
-    /// With 1 and 4 Mb/s, chunks of 4 s and 30 s of buffer: V = 6.5 / (ln 4 + 5) = 1.01782. The
-    /// scores are equal at Q = V (5 - ln 4 / 3) = 4.6188 chunks, 18.475 s; nothing is wanted beyond
-    /// 6.5 chunks, 26 s.
+    /// With 1 and 4 Mb/s, chunks of 4 s and a buffer of 30 s, V = 6.5 / (ln 4 + 5) = 1.01782. The
+    /// scores are equal at Q = V (5 - ln 4 / 3) = 4.6188 chunks, 18.475 s. Above 6.5 chunks (26 s)
+    /// the rule fetches nothing.
     #[test]
-    fn the_buffer_alone_decides() {
+    fn the_buffer_selects_the_rendition() {
         let ladder = ladder(&[1_000_000, 4_000_000]);
         let mut rule = rule(r#"{"name":"bola"}"#);
         for (buffer, rendition) in [(0.0, 0), (18.47, 0), (18.48, 1), (25.9, 1)] {
             assert_eq!(ask(&mut *rule, &ladder, (1, Some(0)), buffer), Fetch(rendition));
         }
         let Wait(seconds) = ask(&mut *rule, &ladder, (1, Some(1)), 27.5) else {
-            panic!("a full buffer wants nothing");
+            panic!("a full buffer must delay the next request");
         };
         assert!((seconds - 1.5).abs() < 1e-9, "{seconds} s until 26 s are left");
     }

@@ -1,9 +1,12 @@
-//! Estimators of throughput that more than one rule uses.
+//! Throughput estimators that several rules share.
 
 use std::collections::VecDeque;
 
-/// A mean whose samples fade by half in `half_life` of their own weights, corrected for its start
-/// at zero (hls.js `utils/ewma.ts`, dash.js).
+/// An exponentially weighted mean, corrected for its start at zero (hls.js `utils/ewma.ts`,
+/// dash.js).
+///
+/// `half_life` is in the unit of the samples' weights. The influence of a sample halves when later
+/// samples have this total weight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ewma {
     half_life: f64,
@@ -22,14 +25,14 @@ impl Ewma {
         self.weight += weight;
     }
 
-    /// The mean; nothing before the first sample.
+    /// Returns the mean, or `None` before the first sample.
     pub(super) fn get(&self) -> Option<f64> {
         let seen = 1.0 - 0.5_f64.powf(self.weight / self.half_life);
         (seen > 0.0).then(|| self.estimate / seen)
     }
 }
 
-/// The smaller of a fast and a slow mean: quick to believe in less, slow to believe in more.
+/// The smaller of a fast and a slow mean. It falls quickly and rises slowly.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FastAndSlow {
     fast: Ewma,
@@ -37,7 +40,7 @@ pub(super) struct FastAndSlow {
 }
 
 impl FastAndSlow {
-    /// With half lives in the samples' weights.
+    /// Returns an empty estimate. Half-lives are in the unit of the samples' weights.
     pub(super) const fn new(fast: f64, slow: f64) -> Self {
         Self { fast: Ewma::new(fast), slow: Ewma::new(slow) }
     }
@@ -52,12 +55,14 @@ impl FastAndSlow {
     }
 }
 
-/// VLC's mean over ten observations (`adaptive/tools/MovingAverage.hpp`): how much it keeps of the
-/// mean so far depends on whether they went one way or up and down ("vertical horizontal filter").
+/// VLC's mean over ten observations (`adaptive/tools/MovingAverage.hpp`).
+///
+/// The share of the previous mean that is kept depends on the observations ("vertical horizontal
+/// filter"). It is larger if they moved in one direction than if they went up and down.
 #[derive(Clone, Debug, Default)]
 pub(super) struct VlcAverage {
     values: VecDeque<f64>,
-    /// The last observation that was dropped; zero before.
+    /// The last observation that left the window; zero before.
     previous: f64,
     mean: f64,
 }
@@ -65,7 +70,7 @@ pub(super) struct VlcAverage {
 impl VlcAverage {
     const OBSERVATIONS: usize = 10;
 
-    /// Takes an observation and returns the mean.
+    /// Adds an observation and returns the mean.
     pub(super) fn push(&mut self, value: f64) -> f64 {
         if self.values.len() >= Self::OBSERVATIONS {
             self.previous = self.values.pop_front().unwrap_or_default();
@@ -93,13 +98,13 @@ mod tests {
     }
 
     #[test]
-    fn a_fading_mean_forgets_half_in_its_half_life() {
+    fn an_exponential_mean_halves_old_samples_after_its_half_life() {
         let mut mean = Ewma::new(3.0);
         assert_eq!(mean.get(), None);
         mean.sample(3.0, 8.0);
-        assert!(near(mean.get().unwrap(), 8.0), "the first sample is all it knows");
+        assert!(near(mean.get().unwrap(), 8.0), "the mean of one sample is that sample");
         mean.sample(3.0, 2.0);
-        // Half of 2, a quarter of 8, over the three quarters that are seen.
+        // Half of 2 plus a quarter of 8, over the total weight of three quarters.
         assert!(near(mean.get().unwrap(), (1.0 + 2.0) / 0.75));
     }
 
@@ -108,19 +113,19 @@ mod tests {
         let mut mean = FastAndSlow::new(1.0, 9.0);
         mean.sample(9.0, 4.0);
         mean.sample(1.0, 1.0);
-        assert!(mean.get().unwrap() < 2.6, "the fast one has forgotten half");
+        assert!(mean.get().unwrap() < 2.6, "the fast mean has lost half");
         let mut mean = FastAndSlow::new(1.0, 9.0);
         mean.sample(9.0, 1.0);
         mean.sample(1.0, 4.0);
-        assert!(mean.get().unwrap() < 1.5, "the slow one remembers");
+        assert!(mean.get().unwrap() < 1.5, "the slow mean still contains the old sample");
     }
 
     #[test]
-    fn vlcs_mean_keeps_by_the_direction_of_what_it_saw() {
+    fn vlcs_mean_weighs_by_the_direction_of_the_observations() {
         let mut mean = VlcAverage::default();
-        // The first stands against zero: moved 6, spread 0, nothing kept.
+        // The first is compared with zero: moved 6, spread 0, so nothing of the old mean is kept.
         assert!(near(mean.push(6.0), 6.0));
-        // Moved 6 + 2, spread 2: 0.33 x 2 / 8 kept of 6.
+        // Moved 6 + 2, spread 2: 0.33 x 2 / 8 of 6 is kept.
         let kept = 0.33 * 2.0 / 8.0;
         let second = kept * 6.0 + (1.0 - kept) * 4.0;
         assert!(near(mean.push(4.0), second));

@@ -1,10 +1,10 @@
-//! One rendition throughout.
+//! Always the same rendition.
 
 use anabranch_plugin::Parameters;
 
 use super::{AbrDecision, AbrRule, AbrView};
 
-/// Always the same rendition: by number from the lowest, 0, or the highest there is.
+/// The rule: a fixed rendition, counted from the lowest (0), or the highest.
 #[derive(Debug)]
 pub(super) struct Fixed {
     rendition: Option<usize>,
@@ -30,7 +30,7 @@ mod tests {
     use crate::abr::testing::{ask, ladder, rule};
 
     #[test]
-    fn it_stays_where_it_is_put() {
+    fn the_configured_rendition_is_chosen_at_any_buffer() {
         let ladder = ladder(&[1, 2, 3]);
         for (text, rendition) in [
             (r#"{"name":"fixed"}"#, 2),

@@ -7,33 +7,37 @@ use anabranch_plugin::Parameters;
 use super::estimate::{Ewma, FastAndSlow};
 use super::{AbrDecision, AbrRule, AbrView, ChunkSample, Loading};
 
-/// From the highest down: the first whose rate is within a share of the estimated throughput and
-/// whose chunk arrives before the buffer is empty, or up to 4 s after that if none does. A chunk
-/// that takes too long is given up for a lower one.
+/// The rule: the highest rendition that passes two conditions.
 ///
-/// Left out: the first fragment that is thrown away to measure (`startLevel = -1`, which is not the
-/// default), how long a playlist's own bytes take (`lastLevelLoadSec`; the wait for its first byte
-/// counts), and the time that the browser takes to parse a chunk.
+/// Its rate is within a share of the estimated throughput, and its chunk arrives before the buffer
+/// is empty. If no rendition passes, a chunk may arrive up to 4 s later. A download that takes too
+/// long is abandoned for a lower rendition.
+///
+/// Not modelled:
+///
+/// - the test fragment that hls.js discards (`startLevel = -1`, which is not the default);
+/// - the transfer time of a playlist (`lastLevelLoadSec`); the delay of its first byte counts;
+/// - the time that the browser takes to parse a chunk.
 #[derive(Debug)]
 pub(super) struct HlsJs {
-    /// `abrBandWidthFactor`, for staying and going down.
+    /// `abrBandWidthFactor`: the share of the throughput for staying and for going down.
     factor: f64,
-    /// `abrBandWidthUpFactor`.
+    /// `abrBandWidthUpFactor`: the share for going up.
     up_factor: f64,
     /// `maxStarvationDelay`, seconds.
     starvation_s: f64,
     /// `abrEwmaFastVoD` and `abrEwmaSlowVoD`, seconds.
     half_lives: (f64, f64),
     estimate: Estimate,
-    /// Renditions whose playlists are in: going to another one takes another answer.
+    /// Renditions whose playlists have arrived. Any other rendition costs one more request.
     known: BTreeSet<usize>,
-    /// The rendition that follows a chunk that was given up, until one of it is in.
+    /// The rendition to use after an abandoned download, until a chunk of it has arrived.
     forced: Option<usize>,
-    /// Whether the next sample is of the chunk that was given up, which was taken in already.
+    /// Whether to ignore the next sample: it is of the abandoned download, which already counted.
     taken: bool,
 }
 
-/// `EwmaBandWidthEstimator`.
+/// The estimator (`EwmaBandWidthEstimator`).
 #[derive(Debug)]
 struct Estimate {
     /// `abrEwmaDefaultEstimate`, bits per second.
@@ -42,17 +46,19 @@ struct Estimate {
     first_byte: Ewma,
 }
 
-/// The least time that a sample of throughput is taken to last, seconds (`minDelayMs_`) ...
+/// The smallest duration of a throughput sample in seconds (`minDelayMs_`) ...
 const LEAST_S: f64 = 0.05;
-/// ... unless its bytes come faster than this, bytes per second: `numBytes / 100000` is of milliseconds.
+/// ... unless its bytes arrive faster than this, in bytes per second. hls.js writes `numBytes /
+/// 100000` ms.
 const LEAST_BYTES_PER_S: f64 = 1e8;
-/// The time to the first byte that is assumed before one was measured, seconds (`defaultTTFB_`).
+/// The assumed time to first byte before the first measurement, in seconds (`defaultTTFB_`).
 const FIRST_BYTE_S: f64 = 0.1;
-/// The least time to a first byte that is believed, seconds (`sampleTTFB`).
+/// The smallest time to first byte that is accepted, in seconds (`sampleTTFB`).
 const LEAST_FIRST_BYTE_S: f64 = 0.005;
-/// The chunk's length that is assumed before a playlist is in, seconds (`avgDuration`).
+/// The assumed chunk duration before the first chunk, in seconds (`avgDuration`).
 const UNKNOWN_CHUNK_S: f64 = 1.0;
-/// The longest fetch for which another one is given up, in lengths of its chunk.
+/// The longest fetch time of a lower chunk, in chunk durations. If it would take longer, the
+/// current download continues.
 const MOST_CHUNKS: f64 = 10.0;
 
 impl Estimate {
@@ -69,14 +75,15 @@ impl Estimate {
         self.first_byte.get().unwrap_or(FIRST_BYTE_S)
     }
 
-    /// `sampleTTFB`: the longer, the less it weighs.
+    /// Adds a time to first byte (`sampleTTFB`). Longer times have a smaller weight.
     fn answered(&mut self, first_byte_s: f64) {
         let weight = std::f64::consts::SQRT_2 * (-first_byte_s.powi(2) / 2.0).exp();
         self.first_byte.sample(weight, first_byte_s.max(LEAST_FIRST_BYTE_S));
     }
 
-    /// `sample`, of bytes that came within a time from the request on. Of the wait for the first of
-    /// them only what is usual is left out.
+    /// Adds a throughput sample (`sample`) of bytes that arrived within `fetch_s` of the request.
+    ///
+    /// The usual time to first byte is subtracted. A delay beyond it counts as transfer time.
     fn transferred(&mut self, fetch_s: f64, first_byte_s: f64, bytes: u64) {
         if bytes == 0 {
             return;
@@ -87,12 +94,12 @@ impl Estimate {
     }
 }
 
-/// What `findBestLevel` is asked.
+/// The input of `findBestLevel`.
 struct Search {
     bps: f64,
-    /// The highest rendition.
+    /// The highest allowed rendition.
     most: usize,
-    /// `bufferStarvationDelay` and `maxStarvationDelay`, seconds.
+    /// `bufferStarvationDelay` and `maxStarvationDelay` in seconds.
     buffer_s: f64,
     allowance_s: f64,
     /// Shares of the throughput for staying or going down, and for going up.
@@ -120,20 +127,21 @@ impl HlsJs {
         })
     }
 
-    /// `getTimeToLoadFrag`.
+    /// Returns the time to fetch `bits` in a rendition, in seconds (`getTimeToLoadFrag`).
     fn fetch_s(&self, rendition: usize, bits: f64, bps: f64) -> f64 {
         let first_byte_s = self.estimate.first_byte_s();
         let playlist_s = if self.known.contains(&rendition) { 0.0 } else { first_byte_s };
         first_byte_s + bits / bps + playlist_s
     }
 
-    /// `findBestLevel`: the highest that arrives within the buffer and an allowance on top of it.
+    /// Returns the highest rendition that arrives within the buffer plus an allowance
+    /// (`findBestLevel`).
     fn best(&self, view: &AbrView<'_>, search: &Search) -> Option<usize> {
         (0..=search.most).rev().find(|&at| {
             let chunk_s = view.last.map_or(UNKNOWN_CHUNK_S, |_| view.chunk_s(at));
             let up = view.last.is_some_and(|last| at > last);
             let adjusted = search.bps * if up { search.up_factor } else { search.factor };
-            // With two chunks in hand the mean rate decides, else the peak.
+            // With two chunks in the buffer the mean rate counts, otherwise the peak.
             let comfortable = view.last.is_some()
                 && search.buffer_s >= 2.0 * chunk_s
                 && search.allowance_s == 0.0;
@@ -143,7 +151,8 @@ impl HlsJs {
         })
     }
 
-    /// `firstAutoLevel`: nothing is held back of an estimate that is no measurement.
+    /// Returns the first rendition (`firstAutoLevel`). The default estimate is used in full,
+    /// because it is not a measurement.
     fn first(&self, view: &AbrView<'_>) -> usize {
         let search = Search {
             bps: self.estimate.bps().max(view.peak_bps(0)),
@@ -156,7 +165,7 @@ impl HlsJs {
         self.best(view, &search).unwrap_or(0)
     }
 
-    /// `getNextABRAutoLevel`.
+    /// Returns the rendition of the next chunk (`getNextABRAutoLevel`).
     fn next(&self, view: &AbrView<'_>) -> usize {
         let within = |allowance_s| {
             let search = Search {
@@ -172,9 +181,12 @@ impl HlsJs {
         within(0.0).or_else(|| within(view.chunk_s(0).min(self.starvation_s))).unwrap_or(0)
     }
 
-    /// Which rendition below a chunk's would be in first, and when: the highest that comes before the
-    /// buffer is empty. Of the lowest the time is not asked (`nextLoadLevel > minAutoLevel`): it stands
-    /// with that of the one above it, and there is none below a chunk of the second.
+    /// Returns the rendition to switch down to from a chunk, and the time to fetch it in seconds.
+    ///
+    /// This is the highest lower rendition that arrives before the buffer is empty, or the lowest
+    /// one. hls.js does not compute the time of the lowest rendition (`nextLoadLevel >
+    /// minAutoLevel`). Its time is that of the rendition above it, or infinite if the chunk is of
+    /// the second rendition.
     fn below(&self, view: &AbrView<'_>, loading: &Loading, bps: f64) -> (usize, f64) {
         let within_s = view.buffer_s.min(loading.duration_s + self.estimate.first_byte_s());
         let mut fetch_s = f64::INFINITY;
@@ -187,7 +199,7 @@ impl HlsJs {
         (0, fetch_s)
     }
 
-    /// Begins to measure anew from a rate (`resetEstimator`).
+    /// Restarts the estimate at a default rate (`resetEstimator`).
     fn reset(&mut self, default_bps: f64) {
         self.estimate = Estimate::new(self.half_lives, default_bps);
     }
@@ -214,14 +226,14 @@ impl AbrRule for HlsJs {
         true
     }
 
-    /// `_abandonRulesCheck`.
+    /// Decides whether to abandon the download (`_abandonRulesCheck`).
     fn abandons(&mut self, view: &AbrView<'_>, loading: &Loading) -> bool {
         let usual_s = self.estimate.first_byte_s();
         if loading.rendition == 0 || loading.since_s <= usual_s.max(loading.duration_s / 2.0) {
             return false;
         }
         let first_byte_s = loading.first_byte_s.filter(|_| loading.received > 0);
-        // Of what has only begun to come the rate is not known, and taken to be high.
+        // Within 1 ms of the first byte the rate is unknown and assumed to be high.
         if first_byte_s.is_some_and(|first_byte_s| loading.since_s - first_byte_s < 1e-3) {
             return false;
         }
@@ -256,8 +268,8 @@ impl AbrRule for HlsJs {
             up_factor: 1.0,
         };
         below = self.best(view, &search).unwrap_or(below);
-        // What would take more than twice as long is aborted at once, and all is begun anew from the
-        // lowest (`abortAndSwitch`); else the next chunk's request ends it.
+        // If the download would take more than twice as long, hls.js aborts it at once and restarts
+        // from the lowest rendition (`abortAndSwitch`). Otherwise the next chunk's request ends it.
         if left_s > 2.0 * fetch_s && below > 0 {
             below = 0;
             self.reset(view.peak_bps(0));
@@ -270,8 +282,8 @@ impl AbrRule for HlsJs {
 
 #[cfg(test)]
 mod tests {
-    //! What hls.js 1.7.4's own `AbrController` answers when it is asked the same
-    //! (`tests/python/test_hlsjs_rule.py` asks it).
+    //! Expected values are the answers of hls.js 1.7.4's own `AbrController` to the same input
+    //! (`tests/python/test_hlsjs_rule.py` runs it).
 
     use super::*;
     use crate::abr::AbrDecision::Fetch;
@@ -280,8 +292,8 @@ mod tests {
 
     const RATES: [u64; 4] = [1_000_000, 2_000_000, 4_000_000, 8_000_000];
 
-    /// A rule that has fetched a chunk of four seconds of these renditions, the first byte after a time and
-    /// the others within one.
+    /// Returns a rule that has fetched one chunk of 4 s for each (rendition, time to first byte,
+    /// transfer time).
     fn measured(ladder: &Ladder, chunks: &[(usize, f64, f64)]) -> Box<dyn AbrRule> {
         let mut rule = rule(r#"{"name":"hlsjs"}"#);
         for &(rendition, first_byte_s, transfer_s) in chunks {
@@ -294,37 +306,39 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_held_back_of_the_first_estimate() {
+    fn the_default_estimate_is_used_in_full() {
         let begins = |rates: &[u64]| {
             let mut rule = rule(r#"{"name":"hlsjs"}"#);
             ask(&mut *rule, &ladder(rates), (0, None), 0.0)
         };
-        assert_eq!(begins(&[300_000, 450_000, 1_000_000]), Fetch(1), "half a megabit is assumed");
+        assert_eq!(begins(&[300_000, 450_000, 1_000_000]), Fetch(1), "the default is 500 kb/s");
         assert_eq!(begins(&RATES), Fetch(0));
     }
 
     #[test]
-    fn the_share_is_smaller_on_the_way_up() {
+    fn going_up_uses_a_smaller_share_of_the_throughput() {
         let ladder = ladder(&RATES[..3]);
-        // All three are known, and came at 5 Mb/s.
+        // All three playlists have arrived, and all chunks arrived at 5 Mb/s.
         let seen = [(0, 0.0, 0.8), (1, 0.0, 1.6), (2, 0.0, 3.2)];
         let asked = |last, buffer_s| {
             ask(&mut *measured(&ladder, &seen), &ladder, (3, Some(last)), buffer_s)
         };
-        // 0.7 of 5 Mb/s are too little for 4, 0.95 of it are enough.
+        // 0.7 x 5 Mb/s is below 4 Mb/s, 0.95 x 5 Mb/s is above.
         assert_eq!(asked(1, 20.0), Fetch(1));
         assert_eq!(asked(2, 20.0), Fetch(2));
-        // 16 Mb at 4.75 Mb/s take 3.37 s, and the first byte 5 ms, as no sample is below that.
+        // 16 Mb at 4.75 Mb/s take 3.37 s. The first byte takes 5 ms, which is the smallest accepted
+        // sample.
         assert_eq!(asked(2, 3.38), Fetch(2));
         assert_eq!(asked(2, 3.37), Fetch(1));
-        // With nothing buffered not even 4 Mb arrive; 4 s more are allowed, and 16 Mb do.
+        // With an empty buffer even 4 Mb arrive too late. With an allowance of 4 s, 16 Mb arrive in
+        // time.
         assert_eq!(asked(2, 0.0), Fetch(2));
     }
 
     #[test]
-    fn a_playlist_that_is_not_in_is_another_answer_to_wait_for() {
+    fn a_missing_playlist_costs_another_time_to_first_byte() {
         let ladder = ladder(&[1_000_000, 2_000_000, 3_000_000]);
-        // 5 Mb/s; 12 Mb at 3.5 Mb/s take 3.43 s, and two answers of 0.2 s.
+        // 5 Mb/s: 12 Mb at 3.5 Mb/s take 3.43 s, plus two first bytes of 0.2 s.
         let asked = |buffer_s| {
             ask(&mut *measured(&ladder, &[(1, 0.2, 1.6)]), &ladder, (1, Some(1)), buffer_s)
         };
@@ -333,23 +347,24 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_takes_longer_than_usual_counts_as_transfer_and_weighs_less() {
+    fn an_unusually_late_first_byte_counts_as_transfer_time() {
         let seen = [(0, 0.1, 0.8), (0, 2.1, 0.8)];
         let ladder = ladder(&RATES);
         let asked = |rates: &[u64]| {
             let bps = crate::abr::testing::ladder(rates);
             ask(&mut *measured(&ladder, &seen), &bps, (2, Some(1)), 20.0)
         };
-        // Its own estimator has 2,135,020 b/s, of which 0.95 are 2,028,269; without the wait it had 5 Mb/s.
+        // hls.js estimates 2,135,020 b/s, and 0.95 of it is 2,028,269. Without the late first byte
+        // it would be 5 Mb/s.
         assert_eq!(asked(&[1_000_000, 2_028_000]), Fetch(1));
         assert_eq!(asked(&[1_000_000, 2_029_000]), Fetch(0));
     }
 
     #[test]
-    fn a_chunk_that_takes_too_long_is_given_up_as_hlsjs_does() {
+    fn a_slow_download_is_abandoned_as_in_hlsjs() {
         let ladder = ladder(&RATES);
         let given_up = |rendition: usize, received, since_s, first_byte_s, buffer_s| {
-            // The renditions below are known, and all came at 10 Mb/s.
+            // All playlists have arrived, and all chunks arrived at 10 Mb/s.
             let seen: Vec<_> = (0..4).map(|at| (at, 0.1, RATES[at] as f64 * 4.0 / 10e6)).collect();
             let mut rule = measured(&ladder, &seen);
             let view =
@@ -369,44 +384,44 @@ mod tests {
             })
         };
         let came = |received, buffer_s| given_up(3, received, 2.1, Some(0.1), buffer_s);
-        // 1 MB in 2 s, and 6 s more to come.
+        // 1 MB arrived in 2 s; the rest takes 6 s.
         assert_eq!(came(1_000_000, 6.1), None, "the buffer lasts");
         assert_eq!(
             came(1_000_000, 4.2),
             Some(Fetch(0)),
-            "a chunk of rendition 1 comes in half of that"
+            "a chunk of rendition 1 takes less than half of that"
         );
         assert_eq!(given_up(3, 1_000_000, 1.9, Some(0.1), 3.0), None, "it is too early");
-        assert_eq!(came(300_000, 7.0), Some(Fetch(0)), "none comes in time");
+        assert_eq!(came(300_000, 7.0), Some(Fetch(0)), "no rendition arrives in time");
         assert_eq!(
             came(50_000, 3.0),
             None,
             "a chunk of rendition 1 would take more than ten times its length"
         );
-        // 600 kB of 2 MB in 2 s: 4.7 s more, and 3.4 s for one of rendition 1.
+        // 600 kB of 2 MB in 2 s: the rest takes 4.7 s, a chunk of rendition 1 takes 3.4 s.
         assert_eq!(given_up(2, 600_000, 2.1, Some(0.1), 4.4), Some(Fetch(1)));
         assert_eq!(
             given_up(2, 700_000, 2.1, Some(0.1), 3.3),
             Some(Fetch(0)),
-            "4 s of film at its rate: too late"
+            "a chunk at its peak rate takes 4 s, too late"
         );
         assert_eq!(
             given_up(1, 200_000, 2.1, Some(0.1), 1.0),
             None,
-            "of the lowest the time is not asked"
+            "hls.js does not compute the time of the lowest"
         );
-        assert_eq!(given_up(0, 1_000, 2.1, Some(0.1), 1.0), None, "nothing is lower");
-        // Without a byte the estimate stands: 32 Mb at 10 Mb/s.
+        assert_eq!(given_up(0, 1_000, 2.1, Some(0.1), 1.0), None, "there is no lower rendition");
+        // Without a byte the estimate counts: 32 Mb at 10 Mb/s.
         assert_eq!(given_up(3, 0, 2.1, None, 3.4), None);
         assert_eq!(
             given_up(3, 0, 2.1, None, 3.2),
             Some(Fetch(1)),
-            "rendition 2 takes 4 s at its rate"
+            "a chunk of rendition 2 takes 4 s at its peak rate"
         );
     }
 
     #[test]
-    fn what_follows_a_chunk_that_was_given_up_is_measured_anew() {
+    fn the_estimate_restarts_after_an_abandoned_download() {
         let ladder = ladder(&RATES);
         let mut rule =
             measured(&ladder, &[(0, 0.1, 0.4), (1, 0.1, 0.8), (2, 0.1, 1.6), (3, 0.1, 3.2)]);
@@ -425,7 +440,7 @@ mod tests {
         };
         rule.on_chunk(&given_up);
         assert_eq!(ask(&mut *rule, &ladder, (5, Some(3)), 20.0), Fetch(0));
-        // At 10 Mb/s again: of what came before nothing is left.
+        // At 10 Mb/s again: the earlier samples have no influence.
         let next = ChunkSample {
             rendition: 0,
             bytes: 500_000,

@@ -6,10 +6,13 @@ use anabranch_plugin::Parameters;
 use super::{AbrDecision, AbrRule, AbrView, ChunkSample};
 use std::collections::VecDeque;
 
-/// Tries every sequence of renditions over a horizon, at the harmonic mean of the last throughputs,
-/// and takes the first step of the best: quality less lambda for each change less mu for each
-/// second without pictures. The robust form divides the mean by one and its largest recent error.
-/// Chunks are taken for as large as their declared mean rate: a playlist tells no sizes.
+/// The rule: evaluates every sequence of renditions over a horizon and takes the first step of the
+/// best.
+///
+/// The value of a sequence is its quality, minus λ per unit of change, minus μ per second of stall.
+/// The throughput estimate is the harmonic mean of the last chunks. The robust form divides it by
+/// one plus the largest recent relative error. A playlist does not contain chunk sizes, so a
+/// chunk's size is its duration times the declared mean rate.
 #[derive(Debug)]
 pub(super) struct Mpc {
     robust: bool,
@@ -19,11 +22,11 @@ pub(super) struct Mpc {
     mu: Option<f64>,
     throughputs: VecDeque<f64>,
     errors: VecDeque<f64>,
-    /// What was predicted before the chunk that is on its way.
+    /// The throughput predicted for the chunk that is being downloaded, in bits per second.
     predicted: Option<f64>,
 }
 
-/// The search under way: everything that does not change within it.
+/// The constants of one search.
 struct Search<'a> {
     view: &'a AbrView<'a>,
     bps: f64,
@@ -38,7 +41,7 @@ impl Mpc {
             horizon: parameters.whole("horizon", 5, 1..=6) as usize,
             window: parameters.whole("window", 5, 1..=100) as usize,
             lambda: parameters.number("lambda", 1.0, 0.0..=1000.0),
-            // In Mb/s a second; the paper's 3000 kb/s is the top rate of its ladder.
+            // In Mb/s per second. The paper's 3000 kb/s is the top rate of its ladder.
             mu: parameters.number_or("mu", None, 0.0..=100_000.0, "top"),
             throughputs: VecDeque::new(),
             errors: VecDeque::new(),
@@ -53,7 +56,8 @@ impl Mpc {
 }
 
 impl Search<'_> {
-    /// The best worth of the next `left` chunks after `last` with a buffer, and its first step.
+    /// Returns the highest value of the next `left` chunks after `last` with a buffer, and its
+    /// first step.
     fn best(&self, left: usize, last: Option<usize>, buffer_s: f64) -> (f64, usize) {
         if left == 0 {
             return (0.0, 0);
@@ -116,32 +120,33 @@ mod tests {
     use crate::abr::testing::{ask, fetched, ladder, rule};
 
     #[test]
-    fn a_stall_weighs_more_than_a_step() {
+    fn a_stall_costs_more_than_a_switch() {
         let ladder = ladder(&[1_000_000, 4_000_000]);
         let mut rule = rule(r#"{"name":"mpc","horizon":1}"#);
-        assert_eq!(ask(&mut *rule, &ladder, (0, None), 0.0), Fetch(0), "nothing is known");
+        assert_eq!(ask(&mut *rule, &ladder, (0, None), 0.0), Fetch(0), "no throughput sample yet");
         fetched(&mut *rule, 0, 4_000_000, 2_000_000.0);
-        // The high chunk takes 8 s and is worth 4 - 3 - 4 x stall; the low one 1.
+        // The high chunk takes 8 s and its value is 4 - 3 - 4 x stall; the value of the low one is
+        // 1.
         assert_eq!(ask(&mut *rule, &ladder, (1, Some(0)), 7.9), Fetch(0));
-        // Worth the same at 8 s, and of equals the lower is taken.
+        // The values are equal at 8 s, and the lower rendition is taken.
         assert_eq!(ask(&mut *rule, &ladder, (1, Some(0)), 8.0), Fetch(0));
-        // From above, staying costs no change: 4 against 1 - 3.
+        // From the high rendition, staying costs no change: 4 against 1 - 3.
         assert_eq!(ask(&mut *rule, &ladder, (1, Some(1)), 8.0), Fetch(1));
         assert_eq!(ask(&mut *rule, &ladder, (1, Some(1)), 6.6), Fetch(1), "4 - 4 x 1.4 > -2");
         assert_eq!(ask(&mut *rule, &ladder, (1, Some(1)), 6.4), Fetch(0), "4 - 4 x 1.6 < -2");
     }
 
     #[test]
-    fn a_longer_horizon_pays_for_the_step_up() {
+    fn a_longer_horizon_favours_switching_up() {
         let ladder = ladder(&[1_000_000, 4_000_000]);
         let mut rule = rule(r#"{"name":"mpc","horizon":2}"#);
         fetched(&mut *rule, 0, 4_000_000, 8_000_000.0);
-        // Up at once: 4 - 3 + 4; down throughout: 1 + 1.
+        // Switching up at once: 4 - 3 + 4; staying low: 1 + 1.
         assert_eq!(ask(&mut *rule, &ladder, (1, Some(0)), 8.0), Fetch(1));
     }
 
     #[test]
-    fn the_robust_form_doubts_by_its_largest_error() {
+    fn the_robust_form_divides_by_its_largest_error() {
         let ladder = ladder(&[1_000_000, 4_000_000]);
         let asked = |text: &str| {
             let mut rule = rule(text);
@@ -149,8 +154,9 @@ mod tests {
                 ask(&mut *rule, &ladder, (0, Some(1)), 0.0);
                 fetched(&mut *rule, 1, 16_000_000, bps);
             }
-            // The mean is 5.33 Mb/s, 3 s for a high chunk; it was 8 when 4 came, an error of one,
-            // hence 6 s: a stall of 1.9 s costs 7.6, the step down 6.
+            // The mean is 5.33 Mb/s, 3 s for a high chunk. It was 8 Mb/s when 4 Mb/s were measured,
+            // an error of one. The robust form therefore expects 6 s: a stall of 1.9 s costs 7.6,
+            // switching down costs 6.
             ask(&mut *rule, &ladder, (2, Some(1)), 4.1)
         };
         assert_eq!(asked(r#"{"name":"mpc","horizon":1,"form":"plain"}"#), Fetch(1));

@@ -5,8 +5,10 @@ use anabranch_plugin::Parameters;
 use super::estimate::FastAndSlow;
 use super::{AbrDecision, AbrRule, AbrView, ChunkSample};
 
-/// Throughput alone, as dash.js 5's `ThroughputRule` has it: the smaller of two fading means with
-/// half lives of 3 s and 8 s of download, nine tenths of it taken for safe.
+/// The rule: throughput only, like `ThroughputRule` of dash.js 5.
+///
+/// The estimate is the smaller of two exponential means with half-lives of 3 s and 8 s of download
+/// time. Nine tenths of it are used.
 #[derive(Debug)]
 pub(super) struct Throughput {
     safety: f64,
@@ -40,13 +42,13 @@ mod tests {
     use crate::abr::testing::{ask, fetched, ladder, rule};
 
     #[test]
-    fn nine_tenths_of_the_throughput_decide() {
+    fn nine_tenths_of_the_throughput_are_used() {
         let ladder = ladder(&[1_000_000, 2_000_000, 4_000_000]);
         let mut rule = rule(r#"{"name":"throughput"}"#);
-        assert_eq!(ask(&mut *rule, &ladder, (0, None), 0.0), Fetch(0), "nothing is known");
+        assert_eq!(ask(&mut *rule, &ladder, (0, None), 0.0), Fetch(0), "no throughput sample yet");
         fetched(&mut *rule, 0, 4_000_000, 4_440_000.0);
-        assert_eq!(ask(&mut *rule, &ladder, (1, Some(0)), 4.0), Fetch(1), "3.996 Mb/s are safe");
+        assert_eq!(ask(&mut *rule, &ladder, (1, Some(0)), 4.0), Fetch(1), "3.996 Mb/s may be used");
         fetched(&mut *rule, 0, 4_000_000_000, 4_450_000.0);
-        assert_eq!(ask(&mut *rule, &ladder, (2, Some(1)), 4.0), Fetch(2), "4.005 Mb/s are safe");
+        assert_eq!(ask(&mut *rule, &ladder, (2, Some(1)), 4.0), Fetch(2), "4.005 Mb/s may be used");
     }
 }

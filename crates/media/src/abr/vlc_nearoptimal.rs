@@ -5,8 +5,10 @@ use anabranch_plugin::Parameters;
 use super::estimate::VlcAverage;
 use super::{AbrDecision, AbrRule, AbrView, ChunkSample};
 
-/// BOLA with VLC's constants: utilities are logarithms of rates in bits per second and the buffer
-/// is in seconds, as written. It never goes below what the throughput allows, less one step.
+/// The rule: BOLA with VLC's constants.
+///
+/// As in VLC's code, utilities are logarithms of rates in bits per second, and the buffer is in
+/// seconds. The rule goes at most one step below the rendition that the throughput allows.
 #[derive(Debug)]
 pub(super) struct VlcNearOptimal {
     min_s: f64,
@@ -17,23 +19,23 @@ pub(super) struct VlcNearOptimal {
 
 impl VlcNearOptimal {
     pub(super) fn build(parameters: &mut Parameters<'_>) -> Box<dyn AbrRule> {
-        // `minimumBufferS`; `bufferTargetS` is the player's.
+        // `minimumBufferS`. The player sets `bufferTargetS`.
         let min_s = parameters.number("min_s", 6.0, 1.1..=600.0);
         let target_s = parameters.number_or("target_s", None, 1.2..=3600.0, "player");
         Box::new(Self { min_s, target_s, average: VlcAverage::default(), bps: 0.0 })
     }
 
-    /// The rendition that BOLA's objective is largest for.
+    /// Returns the rendition that maximises BOLA's objective.
     fn best(&self, view: &AbrView<'_>) -> usize {
         let utility = |at: usize| view.peak_bps(at).ln();
         let (least, most) = (utility(0), utility(view.renditions() - 1));
-        // A target of no more than the minimum would make the quotient meaningless.
+        // The formula needs a target above the minimum.
         let target = self.target_s.unwrap_or(view.max_buffer_s).max(self.min_s * 1.01);
         let gamma = 1.0 + (most - least) / (target / self.min_s - 1.0);
         let v = (self.min_s - 1.0) / (least + gamma);
         let score =
             |at: usize| (v * (utility(at) + gamma - least) - view.buffer_s) / view.peak_bps(at);
-        // Of equals the higher (`argmax <= arg`).
+        // Of equal scores the higher rendition is taken (`argmax <= arg`).
         (1..view.renditions()).fold(0, |best, at| if score(best) <= score(at) { at } else { best })
     }
 }
@@ -67,28 +69,40 @@ mod tests {
     use crate::abr::testing::{ask, fetched, ladder, rule};
 
     /// With 1 and 4 Mb/s, 6 s and 30 s: gamma = 1 + ln 4 / 4 = 1.3466, V = 5 / (ln 1e6 + gamma) =
-    /// 0.32977. The scores are equal where (V gamma - Q) / 1 = (V (ln 4 + gamma) - Q) / 4, at
-    /// Q = V gamma - V ln 4 / 3 = 0.2917 s.
+    /// 0.32977. The scores are equal where (V gamma - Q) / 1 = (V (ln 4 + gamma) - Q) / 4, at Q = V
+    /// gamma - V ln 4 / 3 = 0.2917 s.
     #[test]
     fn utility_and_buffer_decide() {
         let ladder = ladder(&[1_000_000, 4_000_000]);
         let mut rule = rule(r#"{"name":"vlc-nearoptimal"}"#);
-        assert_eq!(ask(&mut *rule, &ladder, (0, None), 0.0), Fetch(0), "by rate at first");
+        assert_eq!(
+            ask(&mut *rule, &ladder, (0, None), 0.0),
+            Fetch(0),
+            "the first chunk is chosen by rate"
+        );
         assert_eq!(ask(&mut *rule, &ladder, (1, Some(0)), 0.291), Fetch(0));
         assert_eq!(ask(&mut *rule, &ladder, (1, Some(0)), 0.292), Fetch(1));
     }
 
     #[test]
-    fn it_falls_no_further_than_throughput_asks() {
+    fn the_rule_goes_at_most_one_step_below_the_throughput() {
         let ladder = ladder(&[1_000_000, 2_000_000, 4_000_000, 8_000_000]);
         let asked = |bps: f64, last: usize| {
             let mut rule = rule(r#"{"name":"vlc-nearoptimal"}"#);
             fetched(&mut *rule, last, 4_000_000, bps);
             ask(&mut *rule, &ladder, (1, Some(last)), 0.0)
         };
-        // An empty buffer wants the lowest.
-        assert_eq!(asked(1_500_000.0, 3), Fetch(0), "throughput wants it too");
-        assert_eq!(asked(4_500_000.0, 3), Fetch(1), "one below what throughput allows");
-        assert_eq!(asked(9_000_000.0, 2), Fetch(2), "throughput allows more than there was");
+        // With an empty buffer, BOLA's objective chooses the lowest rendition.
+        assert_eq!(asked(1_500_000.0, 3), Fetch(0), "the throughput allows no other");
+        assert_eq!(
+            asked(4_500_000.0, 3),
+            Fetch(1),
+            "one below the rendition that the throughput allows"
+        );
+        assert_eq!(
+            asked(9_000_000.0, 2),
+            Fetch(2),
+            "the throughput allows more than the last rendition"
+        );
     }
 }

@@ -1,12 +1,14 @@
-//! VLC's rule by rate (`adaptive/logic/RateBasedAdaptationLogic.cpp`).
+//! VLC's rate-based rule (`adaptive/logic/RateBasedAdaptationLogic.cpp`).
 
 use anabranch_plugin::Parameters;
 
 use super::estimate::VlcAverage;
 use super::{AbrDecision, AbrRule, AbrView, ChunkSample};
 
-/// The highest within three quarters of VLC's moving average of the throughput. Downloads are
-/// added up until they have taken a quarter of a second, then count as one observation.
+/// The rule: the highest rendition within three quarters of VLC's moving average of the throughput.
+///
+/// Consecutive downloads are combined until they have taken 0.25 s. They then count as one
+/// observation.
 #[derive(Debug)]
 pub(super) struct VlcRate {
     share: f64,
@@ -16,7 +18,7 @@ pub(super) struct VlcRate {
     seconds: f64,
 }
 
-/// The shortest time of an observation, seconds (`CLOCK_FREQ / 4`).
+/// The shortest duration of an observation in seconds (`CLOCK_FREQ / 4`).
 const WINDOW_S: f64 = 0.25;
 
 impl VlcRate {
@@ -49,27 +51,29 @@ mod tests {
     use crate::abr::testing::{ask, fetched, ladder, rule};
 
     #[test]
-    fn three_quarters_of_the_average_decide() {
+    fn three_quarters_of_the_average_are_used() {
         let ladder = ladder(&[1_000_000, 3_000_000, 6_000_000]);
         let mut rule = rule(r#"{"name":"vlc-rate"}"#);
         assert_eq!(ask(&mut *rule, &ladder, (0, None), 0.0), Fetch(0));
         fetched(&mut *rule, 0, 4_000_000, 4_000_000.0);
         assert_eq!(ask(&mut *rule, &ladder, (1, Some(0)), 0.0), Fetch(1), "3.0 Mb/s, just enough");
-        // Spread 4, moved 4 + 4: the average keeps 0.165 of 4 Mb/s, 7.34 in all, 5.5 usable.
+        // Spread 4, moved 4 + 4: the average keeps 0.165 of 4 Mb/s and becomes 7.34, of which 5.5
+        // may be used.
         fetched(&mut *rule, 1, 12_000_000, 8_000_000.0);
         assert_eq!(ask(&mut *rule, &ladder, (2, Some(1)), 0.0), Fetch(1));
-        // Spread 5, moved 4 + 4 + 1: it keeps 0.1833 of 7.34, 8.7 in all, 6.5 usable.
+        // Spread 5, moved 4 + 4 + 1: it keeps 0.1833 of 7.34 and becomes 8.7, of which 6.5 may be
+        // used.
         fetched(&mut *rule, 1, 12_000_000, 9_000_000.0);
         assert_eq!(ask(&mut *rule, &ladder, (3, Some(1)), 0.0), Fetch(2));
     }
 
     #[test]
-    fn short_downloads_are_added_up() {
+    fn short_downloads_are_combined() {
         let ladder = ladder(&[1_000_000, 3_000_000]);
         let mut rule = rule(r#"{"name":"vlc-rate"}"#);
         fetched(&mut *rule, 0, 1_000_000, 8_000_000.0);
-        assert_eq!(ask(&mut *rule, &ladder, (1, Some(0)), 0.0), Fetch(0), "0.125 s tell nothing");
+        assert_eq!(ask(&mut *rule, &ladder, (1, Some(0)), 0.0), Fetch(0), "0.125 s are too short");
         fetched(&mut *rule, 0, 1_000_000, 8_000_000.0);
-        assert_eq!(ask(&mut *rule, &ladder, (2, Some(0)), 0.0), Fetch(1), "0.25 s do");
+        assert_eq!(ask(&mut *rule, &ladder, (2, Some(0)), 0.0), Fetch(1), "0.25 s are enough");
     }
 }

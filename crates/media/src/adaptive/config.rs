@@ -1,73 +1,76 @@
-//! The adaptive player's parameters: those of VLC 3 and of hls.js, by name.
+//! The adaptive player's parameters, with the values of VLC 3 and hls.js.
 
 use anabranch_units::Duration;
 use serde::{Deserialize, Serialize};
 
-/// Parameters of an [`AdaptivePlayer`](crate::AdaptivePlayer). Times are nanoseconds; what is left
-/// out is the model's.
+/// Parameters of an [`AdaptivePlayer`](crate::AdaptivePlayer). Times are in nanoseconds. Absent
+/// values are those of the model.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AdaptiveConfig {
-    /// Which player.
+    /// The modelled player.
     pub model: PlayerModel,
-    /// How much film is received before it plays.
+    /// Film to receive before playback starts.
     pub start_buffer_ns: Option<u64>,
-    /// How much film is received before it plays again after an underflow.
+    /// Film to receive before playback resumes after an underflow.
     pub resume_buffer_ns: Option<u64>,
-    /// With more film received and not shown no chunk is asked for.
+    /// The maximum buffer: at this amount of unshown film, no more chunks are requested.
     pub max_buffer_ns: Option<u64>,
-    /// The same in bytes: the larger of both counts, but never more than ten minutes.
+    /// The maximum buffer in bytes. The larger of both limits applies, but the bytes count for at
+    /// most ten minutes.
     pub max_buffer_bytes: Option<u64>,
-    /// What can be shown of a chunk that is still on its way.
+    /// The part of an incomplete chunk that can be shown.
     pub append: Option<Append>,
-    /// How many requests are under way at a time.
+    /// The number of concurrent requests.
     pub requests: Option<Requests>,
-    /// Whether requests carry CMCD: the buffer and the deadline.
+    /// Whether requests carry CMCD (buffer and deadline).
     pub cmcd: bool,
 }
 
-/// Players whose buffers are modelled.
+/// The modelled players.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PlayerModel {
-    /// VLC 3's module `adaptive`: plays from 6 s on, keeps 30 s, shows a chunk while it comes in
-    /// (`adaptive-maxbuffer`; `PlaylistManager.cpp`). After an underflow it reads a network cache
-    /// of 1 s again (`es_out.c`).
+    /// The `adaptive` module of VLC 3. It starts at 6 s, keeps 30 s, and shows a chunk while it
+    /// arrives (`adaptive-maxbuffer`; `PlaylistManager.cpp`). After an underflow it refills a
+    /// network cache of 1 s (`es_out.c`).
     #[default]
     Vlc,
-    /// hls.js 1.7: plays when the first chunk is in, goes on with the next that is, and keeps 30 s
-    /// or 60 MB, whichever is more, up to ten minutes (`maxBufferLength`, `maxBufferSize`,
-    /// `maxMaxBufferLength`). Pictures and sound are fetched side by side (`StreamController`,
+    /// hls.js 1.7. It starts with the first complete chunk and resumes with the next one. It keeps
+    /// 30 s or 60 MB, whichever is more, up to ten minutes (`maxBufferLength`, `maxBufferSize`,
+    /// `maxMaxBufferLength`). Video and audio are fetched at the same time (`StreamController`,
     /// `AudioStreamController`).
     Hlsjs,
 }
 
-/// When a chunk can be shown.
+/// The time at which a chunk can be shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Append {
-    /// As far as it has arrived: the share of its time is the share of its bytes.
+    /// While it arrives: the playable share of its duration is the received share of its bytes.
     Stream,
-    /// When all of it is in.
+    /// When it is complete.
     Whole,
 }
 
-/// How many requests are under way at a time.
+/// The number of concurrent requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Requests {
-    /// One: of pictures and sound that which is behind is asked for next.
+    /// One request, for the track that is behind.
     OneAtATime,
-    /// One of each track, on connections of their own. Sound keeps to the pictures as hls.js has it: a
-    /// chunk is asked for when there are pictures for the one before (`BufferController.blockAudio`), and
-    /// none that begins behind those on their way (`AudioStreamController.doTickIdle`).
+    /// One request per track, on separate connections.
+    ///
+    /// The audio follows the video as in hls.js. A chunk is requested when the video reaches the
+    /// previous audio chunk (`BufferController.blockAudio`). It must not begin after the end of the
+    /// requested video (`AudioStreamController.doTickIdle`).
     OneATrack,
 }
 
-/// The longest buffer that `max_buffer_bytes` may lead to (hls.js's `maxMaxBufferLength`).
+/// The longest buffer that `max_buffer_bytes` allows (hls.js's `maxMaxBufferLength`).
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// The parameters with nothing left out.
+/// The parameters with all defaults filled in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Settings {
     pub(super) start_buffer: Duration,
@@ -101,7 +104,7 @@ impl Settings {
         }
     }
 
-    /// How much film of a rate is kept at most.
+    /// Returns the maximum buffer for a rate.
     pub(super) fn max_buffer(&self, rate_bps: u64) -> Duration {
         let seconds = self.max_buffer_bytes as f64 * 8.0 / rate_bps.max(1) as f64;
         let by_bytes = Duration::from_secs_f64(seconds.min(LONGEST.as_secs_f64()));
@@ -114,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_buffer_of_bytes_holds_less_time_of_a_higher_rate() {
+    fn a_buffer_in_bytes_is_shorter_at_a_higher_rate() {
         let vlc = Settings::new(&AdaptiveConfig::default());
         assert_eq!(vlc.max_buffer(1), Duration::from_secs(30));
         let model = PlayerModel::Hlsjs;

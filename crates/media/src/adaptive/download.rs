@@ -1,4 +1,4 @@
-//! What an adaptive player fetches: the next piece, the rule's word on it, and what became of it.
+//! The downloads of an adaptive player: choice of the next request, responses, abandoned chunks.
 
 use super::records::ChunkRecord;
 use super::track::{Piece, Track, rendition};
@@ -9,7 +9,7 @@ use crate::ladder::Chunk;
 use anabranch_units::{Duration, Instant};
 
 impl AdaptivePlayer {
-    /// The next chunk of a track in a rendition.
+    /// Returns the next chunk of a track in a rendition.
     pub(super) fn chunk(&self, track: Track, number: usize) -> &Chunk {
         let next = match (track, &self.audio) {
             (Track::Audio, Some(audio)) => audio.next,
@@ -18,7 +18,7 @@ impl AdaptivePlayer {
         &rendition(&self.ladder, track, number).chunks[next]
     }
 
-    /// The track that is fetched next: the one that is behind.
+    /// Returns the track to fetch next: the one with less received film.
     fn behind(&self) -> Option<Track> {
         match (&self.audio, self.audio_is_in(), self.video_is_in()) {
             (_, true, true) => None,
@@ -30,8 +30,8 @@ impl AdaptivePlayer {
         }
     }
 
-    /// Switches the sound to the group of the rendition that was chosen last, from its next chunk on
-    /// (`AudioTrackController.switchLevel`). Chunks that the server does not have are skipped.
+    /// Switches the audio to the group of the rendition chosen last, starting with its next chunk
+    /// (`AudioTrackController.switchLevel`). Skips chunks that the server does not have.
     pub(super) fn follow_pictures(&mut self, now: Instant) {
         let is_asked = self.under_way.iter().any(|it| it.wanted.track() == Track::Audio);
         let Some(audio) = self.audio.as_mut().filter(|_| !is_asked) else {
@@ -57,7 +57,8 @@ impl AdaptivePlayer {
         }
     }
 
-    /// Returns how much film a chunk adds to its track. Chunks of the sound of another group may begin at other times.
+    /// Returns the duration that a chunk adds to its track. The audio chunks of another group may
+    /// have other boundaries.
     fn added(&self, track: Track, number: usize) -> Duration {
         match (track, &self.audio) {
             (Track::Audio, Some(audio)) => {
@@ -80,8 +81,11 @@ impl AdaptivePlayer {
         self.settings.max_buffer(self.ladder.renditions[last].bandwidth_bps)
     }
 
-    /// The tracks that may be asked for when their buffers have room, in the order in which they are: now, or, once
-    /// all that may be asked for now was, later.
+    /// Returns the tracks that may request a chunk when their buffers have space, in the order of
+    /// their requests.
+    ///
+    /// With a time, the tracks are those that may request at this time. With `None`, they are those
+    /// that need a timer, after all possible requests have been sent.
     pub(super) fn askable(&self, now: Option<Instant>) -> [Option<Track>; 2] {
         match self.settings.requests {
             Requests::OneAtATime => [self.behind().filter(|_| self.under_way.is_empty()), None],
@@ -89,8 +93,10 @@ impl AdaptivePlayer {
                 let video = !self.video_is_in() && !self.is_under_way(Track::Video);
                 let audio = self.sound_may_follow(now) && !self.is_under_way(Track::Audio);
                 let tracks = [video.then_some(Track::Video), audio.then_some(Track::Audio)];
-                // What was held back until pictures came is buffered before they are, and the next of the
-                // sound asked for: from the third chunk on, as the second waits for more than that.
+                // From the third chunk on, the audio requests first. Its previous chunk waits for
+                // video before it is buffered. When video arrives, that chunk is buffered before
+                // the video is, and the audio requests the next one. The second chunk must wait for
+                // more video than this.
                 let [video, audio] = tracks;
                 let sound_first = self.audio.as_ref().is_some_and(|audio| audio.next >= 2);
                 if sound_first { [audio, video] } else { tracks }
@@ -98,12 +104,14 @@ impl AdaptivePlayer {
         }
     }
 
-    /// Whether the pictures are far enough for more of the sound (`AudioStreamController`): its
-    /// playlist is asked for beside the first of the pictures', a chunk not before that one is in
-    /// (`onAudioTrackLoaded`), and a further one when the one before is buffered, which it is not before
-    /// there are pictures (`WAITING_INIT_PTS`) for a twentieth of it (`BufferController.blockAudio`). None
-    /// begins behind the end of the pictures' chunk on its way, or about to be, but for the last
-    /// (`doTickIdle`).
+    /// Returns whether the video is far enough for another audio request (`AudioStreamController`).
+    ///
+    /// - The audio playlist is requested together with the first video playlist.
+    /// - No chunk is requested before a video playlist has arrived (`onAudioTrackLoaded`).
+    /// - A further chunk is requested when the previous one is buffered. It is buffered when there
+    ///   is video for a twentieth of it (`WAITING_INIT_PTS`, `BufferController.blockAudio`).
+    /// - Except for the last one, no chunk may begin after the end of the current or next video
+    ///   chunk (`doTickIdle`).
     fn sound_may_follow(&self, now: Option<Instant>) -> bool {
         let (Some(sound), Some(audio)) = (self.ladder.sound(self.sound), &self.audio) else {
             return false;
@@ -124,20 +132,21 @@ impl AdaptivePlayer {
         let limit = on_its_way.or_else(|| match now {
             Some(now) if !self.is_due(Track::Video, now) => None,
             Some(_) => self.next_pictures_end(),
-            // No timer is needed while a playlist or set-up of the pictures is on its way: its end asks again.
+            // No timer is needed while a playlist or initialization section of the video is being
+            // fetched. The end of that request calls this again.
             None => self.is_under_way(Track::Video).then(|| self.next_pictures_end()).flatten(),
         });
         may_begin && (self.sound_is_at_its_last() || limit.is_none_or(|end| audio.received <= end))
     }
 
-    /// The end of the pictures' next chunk.
+    /// Returns the end of the next video chunk.
     fn next_pictures_end(&self) -> Option<Duration> {
         let chunks = &self.ladder.renditions[self.video.last.unwrap_or(0)].chunks;
         let next = chunks.get(self.video.next)?;
         Some(self.video.received + next.duration())
     }
 
-    /// Whether a track may be asked for at a time.
+    /// Returns whether a track may request a chunk at time `now`.
     fn is_due(&self, track: Track, now: Instant) -> bool {
         self.asks_at(track).is_none_or(|at| at <= now)
     }
@@ -151,8 +160,9 @@ impl AdaptivePlayer {
         self.audio.as_ref().is_some_and(|audio| audio.next + 1 == all)
     }
 
-    /// When a track may be asked for: when the rule has waited, or there is room for another chunk. The
-    /// last of the sound needs none beside the pictures (`AudioStreamController.doTickIdle`).
+    /// Returns the time at which a track may send a request, or `None` for at once. It is the end
+    /// of the rule's wait, or the time at which the buffer has space. With one request per track,
+    /// the last audio chunk needs no space (`AudioStreamController.doTickIdle`).
     pub(super) fn asks_at(&self, track: Track) -> Option<Instant> {
         let by_itself = self.settings.requests == Requests::OneATrack && track == Track::Audio;
         if by_itself && self.sound_is_at_its_last() {
@@ -161,7 +171,8 @@ impl AdaptivePlayer {
         self.wait_until.filter(|_| !by_itself).or_else(|| self.room_at(track))
     }
 
-    /// When the buffer of a track has room for another chunk, unless it has already.
+    /// Returns the time at which the buffer of a track has space for another chunk. `None` means
+    /// now.
     fn room_at(&self, track: Track) -> Option<Instant> {
         let State::Playing { since, from } = self.state else {
             return None;
@@ -170,7 +181,8 @@ impl AdaptivePlayer {
         Some(since + full.saturating_sub(from))
     }
 
-    /// What to fetch next: what stands in the way of the next chunk of a track that may be asked for.
+    /// Returns the next resource to fetch: a chunk, or the playlist or initialization section that
+    /// it needs first.
     pub(super) fn next_piece(
         &mut self,
         now: Instant,
@@ -193,7 +205,7 @@ impl AdaptivePlayer {
             (Track::Video, None) => match self.ask_rule(now) {
                 AbrDecision::Fetch(wanted) => wanted.min(self.ladder.renditions.len() - 1),
                 AbrDecision::Wait(seconds) => {
-                    // A rule that waits must not stand still: a millisecond at least.
+                    // A waiting rule is called again after at least 1 ms, so that time advances.
                     let wait = Duration::from_secs_f64(seconds.clamp(0.001, 3600.0));
                     self.wait_until = Some(now + wait);
                     return None;
@@ -224,7 +236,7 @@ impl AdaptivePlayer {
         Some(fetched)
     }
 
-    /// Returns the rendition to fetch if the playlist has a gap at the next chunk.
+    /// Returns the rendition to fetch if the chosen one has a gap at the next chunk.
     fn with_chunk(&self, chosen: usize) -> usize {
         if self.video.knows_playlist(chosen) {
             self.ladder.without_gap(chosen, self.video.next)
@@ -259,7 +271,7 @@ impl AdaptivePlayer {
         self.rule.choose(&view)
     }
 
-    /// What was under way at a place is in.
+    /// Completes the request at index `at`.
     pub(super) fn take(&mut self, now: Instant, at: usize) {
         let done = self.under_way.remove(at);
         self.free.push(done.connection);
@@ -293,7 +305,7 @@ impl AdaptivePlayer {
         }
     }
 
-    /// Asks a rule that watches whether to give up the chunk on its way.
+    /// Calls a rule that watches downloads, and abandons the current one if it decides so.
     pub(super) fn watch(&mut self, now: Instant) {
         let due = |it: &UnderWay| it.next_watch.is_some_and(|due| due <= now);
         let Some(at) = self.under_way.iter().position(due) else {
@@ -304,8 +316,8 @@ impl AdaptivePlayer {
         let Wanted::Piece { rendition, .. } = under_way.wanted else {
             return;
         };
-        // hls.js looks as soon as there is film to show, and on while it waits for more: a video element that
-        // stalls is not paused. What is on the screen already cannot be given up.
+        // hls.js checks once there is film to show, also during a stall: a stalled video element is
+        // not paused. A chunk that is already on the screen cannot be abandoned.
         let shown = self.position(now) > self.video.received;
         if shown || matches!(self.state, State::Starting | State::Ended) {
             return;

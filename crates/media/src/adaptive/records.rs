@@ -1,38 +1,38 @@
-//! What an adaptive player leaves behind: its chunks and what the viewer saw.
+//! The records of an adaptive player: requested chunks and playback events.
 
 use super::track::Track;
 use crate::ladder::Chunk;
 use crate::timeline::MediaTime;
 use anabranch_units::{Duration, Instant};
 
-/// News of the playback.
+/// A playback event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AdaptiveEvent {
-    /// When it happened.
+    /// Time of the event.
     pub time: Instant,
-    /// What happened.
+    /// Type of the event.
     pub kind: AdaptiveEventKind,
     /// The film time on the screen.
     pub pts: MediaTime,
 }
 
-/// What happened to the playback.
+/// The type of a playback event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AdaptiveEventKind {
-    /// It began.
+    /// Playback started.
     Start,
-    /// It stopped for want of data.
+    /// Playback stopped because no data was left.
     Underflow,
-    /// It goes on after an underflow.
+    /// Playback resumed after an underflow.
     Resume,
-    /// Another rendition is on the screen.
+    /// Another rendition is shown.
     Switch,
-    /// All of the film has been shown.
+    /// The whole film has been shown.
     End,
 }
 
 impl AdaptiveEventKind {
-    /// The event's name in the trace.
+    /// Returns the event's name in the trace.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Start => "start",
@@ -44,30 +44,30 @@ impl AdaptiveEventKind {
     }
 }
 
-/// A chunk that was asked for.
+/// The record of a requested chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChunkRecord {
     /// Its track.
     pub track: Track,
-    /// Its number in the track, from 0.
+    /// Its index in the track.
     pub index: usize,
-    /// Its rendition, from the lowest.
+    /// Its rendition, counted from the lowest.
     pub rendition: usize,
-    /// How long it plays.
+    /// Its playing time.
     pub duration: Duration,
-    /// Its bytes; those received when it was given up.
+    /// Its size in bytes; the received bytes if it was abandoned.
     pub bytes: u64,
-    /// When it was asked for.
+    /// Time of the request.
     pub asked: Instant,
-    /// When its first byte came.
+    /// Time of its first byte.
     pub first_byte: Option<Instant>,
-    /// When its last byte came.
+    /// Time of its last byte.
     pub done: Option<Instant>,
-    /// Whether it was given up for a lower rendition.
+    /// Whether it was abandoned for a lower rendition.
     pub abandoned: bool,
-    /// Film received and not shown when it was asked for.
+    /// The buffer at the time of the request.
     pub buffer_before: Duration,
-    /// The same when it was in.
+    /// The buffer when the chunk was complete.
     pub buffer_after: Option<Duration>,
 }
 
@@ -106,12 +106,13 @@ impl ChunkRecord {
         self.bytes = received;
     }
 
-    /// All of it is in, and it is of this track.
+    /// Returns whether the chunk is complete and belongs to this track.
     pub(super) fn is_in(&self, track: Track) -> bool {
         self.done.is_some() && self.track == track
     }
 
-    /// Its throughput from the request to the last byte, in bits per second, once it is in.
+    /// Returns its throughput from the request to the last byte in bits per second, once it is
+    /// complete.
     pub fn throughput_bps(&self) -> Option<f64> {
         let seconds = self.done?.since(self.asked).as_secs_f64();
         (seconds > 0.0).then(|| self.bytes as f64 * 8.0 / seconds)

@@ -1,21 +1,21 @@
-//! One track of the film: what of it is received, and what comes next.
+//! The progress of one track: the received film, and the next chunk.
 
 use super::config::Append;
 use crate::ladder::{Ladder, Rendition};
 use anabranch_units::Duration;
 use std::collections::BTreeSet;
 
-/// Which track a chunk is of.
+/// The track of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Track {
-    /// The pictures, and the sound where it is not fetched by itself.
+    /// Video, including the audio if it is not fetched separately.
     Video,
-    /// The sound.
+    /// Separate audio.
     Audio,
 }
 
 impl Track {
-    /// The track's name in the trace.
+    /// Returns the track's name in the trace.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Video => "video",
@@ -24,7 +24,7 @@ impl Track {
     }
 }
 
-/// A piece of a track that is to be fetched.
+/// The part of a track that a request fetches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Piece {
     Playlist,
@@ -34,33 +34,33 @@ pub(super) enum Piece {
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Progress {
-    /// The next chunk to be fetched, or the one on its way.
+    /// The index of the next chunk to fetch, or of the one being fetched.
     pub(super) next: usize,
-    /// Film of the chunks that are in.
+    /// Duration of the complete chunks.
     pub(super) received: Duration,
-    /// Film of the chunk on its way that can be shown.
+    /// Duration of the incomplete chunk that can be shown.
     partial: Duration,
-    /// The rendition of the chunk before.
+    /// The rendition of the previous chunk.
     pub(super) last: Option<usize>,
-    /// The rendition that was chosen for the next one.
+    /// The rendition chosen for the next chunk.
     pub(super) chosen: Option<usize>,
-    /// Renditions whose playlists are known.
+    /// Renditions whose playlists have arrived.
     playlists: BTreeSet<usize>,
-    /// The rendition and the set-up that the decoder currently has.
+    /// The rendition and the index of the initialization section that the decoder uses.
     init: Option<(usize, usize)>,
-    /// Where the chunk that was asked for last ends.
+    /// The end of the chunk requested last.
     pub(super) asked_to: Option<Duration>,
-    /// Where the film changes its rendition, and to which; the first is where it begins.
+    /// The switches: film time and new rendition. The first entry is the start of the film.
     pub(super) switches: Vec<(Duration, usize)>,
 }
 
 impl Progress {
-    /// How far the track can be shown.
+    /// Returns the film time up to which the track can be shown.
     pub(super) fn end(&self) -> Duration {
         self.received + self.partial
     }
 
-    /// Whether any playlist is in.
+    /// Returns whether any playlist has arrived.
     pub(super) fn knows_a_playlist(&self) -> bool {
         !self.playlists.is_empty()
     }
@@ -76,7 +76,7 @@ impl Progress {
         self.next += 1;
     }
 
-    /// The piece to fetch before the chosen rendition's next chunk can be shown.
+    /// Returns the part to fetch next so that the next chunk of a rendition can be shown.
     pub(super) fn piece(&self, rendition: usize, of: &Rendition) -> Piece {
         if !self.playlists.contains(&rendition) {
             Piece::Playlist
@@ -90,7 +90,7 @@ impl Progress {
         }
     }
 
-    /// The chunk on its way is in as far as that.
+    /// Updates the part of the incomplete chunk that can be shown.
     pub(super) fn grow(&mut self, append: Append, duration: Duration, received: u64, bytes: u64) {
         if append == Append::Stream {
             let nanos = u128::from(duration.as_nanos()) * u128::from(received) / u128::from(bytes);
@@ -98,7 +98,7 @@ impl Progress {
         }
     }
 
-    /// A piece is in.
+    /// Records a completed part.
     pub(super) fn take(
         &mut self,
         piece: Piece,
@@ -120,7 +120,7 @@ impl Progress {
         }
     }
 
-    /// The next chunk, of this length, is asked for in a rendition.
+    /// Records the request of the next chunk, of this duration, in a rendition.
     pub(super) fn ask(&mut self, rendition: usize, duration: Duration) {
         self.asked_to = Some(self.received + duration);
         if self.last != Some(rendition) {
@@ -128,7 +128,7 @@ impl Progress {
         }
     }
 
-    /// The chunk on its way is not to come any more.
+    /// Cancels the chunk being fetched.
     pub(super) fn give_up(&mut self) {
         self.switches.pop_if(|(at, _)| *at == self.received);
         self.partial = Duration::ZERO;
@@ -136,7 +136,7 @@ impl Progress {
     }
 }
 
-/// A rendition by track and number.
+/// Returns a rendition by track and index.
 pub(super) fn rendition(ladder: &Ladder, track: Track, number: usize) -> &Rendition {
     match (track, ladder.sound(number)) {
         (Track::Audio, Some(audio)) => audio,

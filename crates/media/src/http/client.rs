@@ -1,4 +1,4 @@
-//! The client's half: writes requests, reads response heads, counts bodies (RFC 9112).
+//! The client side: writes requests, reads response heads, counts bodies (RFC 9112).
 
 use super::cmcd::ClientData;
 use super::range::{ByteRange, parse_number};
@@ -7,21 +7,23 @@ use bytes::Bytes;
 use std::collections::VecDeque;
 use std::fmt::Write;
 
-/// A GET for one resource, or a range of it.
+/// A GET request for a resource or for a range of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GetRequest {
-    /// The host, for the `Host` field that HTTP/1.1 demands (RFC 9112 section 3.2).
+    /// The value of the `Host` field, which HTTP/1.1 requires (RFC 9112 section 3.2).
     pub host: String,
-    /// The resource's path as [`encoded_path`](super::encoded_path) writes it, `/a%20film.mp4`.
+    /// The resource's path as [`encoded_path`](super::encoded_path) returns it, for example
+    /// `/a%20film.mp4`.
     pub target: String,
-    /// The bytes wanted; the whole resource, and a 200, if absent.
+    /// The requested bytes. If absent, the whole resource is requested (status 200).
     pub range: Option<ByteRange>,
     /// The player's buffer and deadline, sent as CMCD.
     pub client_data: ClientData,
 }
 
 impl GetRequest {
-    /// The request as bytes. Characters that would end a line or a word are percent-encoded.
+    /// Returns the request as bytes. Spaces, control characters and non-ASCII bytes are
+    /// percent-encoded.
     pub fn encode(&self) -> Bytes {
         let mut head = String::from("GET ");
         push_escaped(&mut head, &self.target);
@@ -49,48 +51,48 @@ fn push_escaped(head: &mut String, text: &str) {
     }
 }
 
-/// What a response's head says.
+/// The head of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResponseHead {
-    /// The status code, 200, 206, 404, 416 or another.
+    /// The status code, for example 200, 206, 404 or 416.
     pub status: u16,
     /// The body's length in bytes.
     pub content_length: u64,
-    /// The range of the resource that the body is, when the status is 206.
+    /// The range of the resource that the body contains, if the status is 206.
     pub content_range: Option<ByteRange>,
-    /// The resource's whole length in bytes, where the response tells.
+    /// The length of the whole resource in bytes, if the response contains it.
     pub resource_length: Option<u64>,
-    /// Whether the server keeps the connection for another request.
+    /// Whether the server keeps the connection open for another request.
     pub keep_alive: bool,
 }
 
-/// What happened while reading.
+/// An event of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResponseEvent {
     /// A response begins.
     Head(ResponseHead),
     /// The number of bytes of its body that arrived; never zero.
     Body(u64),
-    /// The response is complete; the next bytes begin another.
+    /// The response is complete. The next bytes begin another response.
     End,
 }
 
-/// Why a response cannot be read. The connection is useless afterwards.
+/// The reason why a response cannot be read. The connection cannot be used afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResponseError {
     /// The head has more than [`HEAD_BYTES_MAX`] bytes.
     #[error("a response head of more than {HEAD_BYTES_MAX} bytes")]
     HeadTooLong,
-    /// The head does not say how long the body is, or says it in a transfer coding.
+    /// The head gives no body length, gives two different lengths, or uses a transfer coding.
     #[error("a response of unknown length")]
     LengthUnknown,
-    /// The head is no HTTP/1.1.
+    /// The head is not valid HTTP/1.x.
     #[error("a malformed response head: {0}")]
     Malformed(#[from] httparse::Error),
 }
 
-/// Reads responses off one connection, one after the other.
+/// A reader of the responses on one connection.
 #[derive(Clone, Debug, Default)]
 pub struct ResponseReader {
     head: Vec<u8>,
@@ -101,16 +103,17 @@ pub struct ResponseReader {
 }
 
 impl ResponseReader {
-    /// A reader at the beginning of a connection.
+    /// Returns a reader for a new connection.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes bytes as they arrive; cheap within a body, whose bytes are only counted.
+    /// Reads bytes as they arrive. The bytes of a body are only counted, at little cost.
     ///
     /// # Errors
     ///
-    /// When the bytes are no response that this client understands; then and ever after.
+    /// Returns an error if the bytes are not a response that this client understands. Every later
+    /// call returns the same error.
     pub fn handle_bytes(&mut self, mut bytes: &[u8]) -> Result<(), ResponseError> {
         while !bytes.is_empty() {
             if let Some(error) = self.failed {
@@ -129,12 +132,12 @@ impl ResponseReader {
         Ok(())
     }
 
-    /// What was read, in order.
+    /// Returns the next event.
     pub fn poll_event(&mut self) -> Option<ResponseEvent> {
         self.events.pop_front()
     }
 
-    /// Takes bytes of a head; returns those behind its end.
+    /// Reads bytes of a head and returns the bytes after its end.
     fn read_head<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], ResponseError> {
         let before = self.head.len();
         let room = HEAD_BYTES_MAX - before;
@@ -144,7 +147,7 @@ impl ResponseReader {
         };
         let head = parse_head(&self.head[..end])?;
         self.head.clear();
-        // An interim response (1xx) is followed by the one that counts (RFC 9110 section 15.2).
+        // An interim response (1xx) is followed by the final one (RFC 9110 section 15.2).
         if !(100..200).contains(&head.status) {
             self.events.push_back(ResponseEvent::Head(head));
             (self.in_body, self.body_left) = (true, head.content_length);
@@ -203,7 +206,8 @@ fn parse_head(bytes: &[u8]) -> Result<ResponseHead, ResponseError> {
     Ok(head)
 }
 
-/// `bytes a-b/n`, `bytes a-b/*` or `bytes */n` (RFC 9110 section 14.4).
+/// Parses `bytes a-b/n`, `bytes a-b/*` or `bytes */n` (RFC 9110 section 14.4) into range and
+/// resource length.
 fn parse_content_range(value: &str) -> (Option<ByteRange>, Option<u64>) {
     let Some((range, length)) =
         value.strip_prefix("bytes ").and_then(|value| value.split_once('/'))
@@ -230,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_get_is_written_as_the_rfc_has_it() {
+    fn a_get_request_has_the_format_of_the_rfc() {
         let request = GetRequest {
             host: "10.0.0.1".into(),
             target: "/a film.mp4".into(),
@@ -245,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn two_responses_follow_on_one_connection() {
+    fn two_responses_are_read_from_one_connection() {
         use ResponseEvent::{Body, End, Head};
         let events = read(&[
             b"HTTP/1.1 416 Range Not Satisfiable\r\nContent-Length: 0\r\nContent-Range: bytes */9\r\n",
@@ -272,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_counted_is_refused() {
+    fn responses_of_unknown_length_are_refused() {
         assert_eq!(read(&[b"HTTP/1.1 200 OK\r\n\r\n"]), Err(ResponseError::LengthUnknown));
         assert_eq!(
             read(&[b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"]),

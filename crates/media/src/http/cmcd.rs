@@ -1,7 +1,9 @@
-//! Common Media Client Data (CTA-5004): what a player reports of itself in a request, in the header field `CMCD-Request`.
+//! Common Media Client Data (CTA-5004): player state that a request carries in the header field
+//! `CMCD-Request`.
 //!
-//! Implemented are the keys `bl` (buffer length) and `dl` (deadline), both in milliseconds rounded to 100. Other keys are
-//! ignored. Not implemented: the other three header fields, and the query argument `CMCD`.
+//! The keys `bl` (buffer length) and `dl` (deadline) are implemented, both in milliseconds rounded
+//! to 100. Other keys are ignored. The other three header fields and the query argument `CMCD` are
+//! not implemented.
 
 use std::fmt::Write;
 
@@ -10,7 +12,7 @@ use anabranch_units::Duration;
 /// The name of the header field.
 pub(super) const FIELD: &str = "CMCD-Request";
 
-/// The values of a request.
+/// The CMCD values of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientData {
     /// Buffer length of the requested object's track (`bl`).
@@ -19,13 +21,14 @@ pub struct ClientData {
     pub deadline: Option<Duration>,
 }
 
-/// Milliseconds, rounded to the nearest 100 as the standard recommends.
+/// Returns milliseconds rounded to the nearest 100, as the standard recommends.
 fn hundreds(time: Duration) -> u64 {
     (time.as_nanos() + 50_000_000) / 100_000_000 * 100
 }
 
 impl ClientData {
-    /// Returns the values of a player with so much media buffered. A player that does not play needs more at once.
+    /// Returns the values for an amount of buffered media. The deadline is zero if playback has not
+    /// started or has stalled.
     pub(crate) fn of_buffer(buffered: Duration, plays: bool) -> Self {
         let deadline = if plays { buffered } else { Duration::ZERO };
         Self { buffered: Some(buffered), deadline: Some(deadline) }
@@ -45,7 +48,8 @@ impl ClientData {
         }
     }
 
-    /// Reads a header field's value. A key with a value that is no whole number counts as absent.
+    /// Parses the value of a header field. A key whose value is not a whole number counts as
+    /// absent.
     pub(super) fn parse(value: &str) -> Self {
         let mut quoted = false;
         let pairs = value.split(|letter| {
@@ -71,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_field_is_written_as_the_standard_has_it() {
+    fn the_field_has_the_format_of_the_standard() {
         let field = |buffered: Option<u64>, deadline: Option<u64>| {
             let (buffered, deadline) =
                 (buffered.map(Duration::from_millis), deadline.map(Duration::from_millis));
@@ -93,7 +97,7 @@ mod tests {
             deadline: deadline.map(Duration::from_millis),
         };
         let read = ClientData::parse;
-        // CTA-5004 section 3.3: keys in any order, strings in quotes, which may hold commas.
+        // CTA-5004 section 3.3: keys come in any order, and quoted strings may contain commas.
         assert_eq!(read("bl=21300,dl=18500,mtp=48100,su"), data(Some(21_300), Some(18_500)));
         assert_eq!(read(r#"nor="..%2F3.m4v,bl=1",dl=700"#), data(None, Some(700)));
         assert_eq!(read(" dl=5 , bl=6"), data(Some(6), Some(5)));

@@ -2,28 +2,29 @@
 
 use std::ops::Range;
 
-/// A range of bytes as a client asks for it: both ends included, open where the last is absent.
+/// A range of bytes in a request. Both ends are included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ByteRange {
-    /// The first byte wanted.
+    /// The first requested byte.
     pub first: u64,
-    /// The last byte wanted; to the end of the resource if absent.
+    /// The last requested byte; the end of the resource if absent.
     pub last: Option<u64>,
 }
 
 impl ByteRange {
-    /// From `first` to the end of the resource.
+    /// Returns the range from `first` to the end of the resource.
     pub const fn starting_at(first: u64) -> Self {
         Self { first, last: None }
     }
 
-    /// The bytes of a resource of `size` bytes that this range selects; none if it lies behind it.
+    /// Returns the bytes that this range selects of a resource of `size` bytes, or `None` if the
+    /// range starts after its end.
     pub fn of(self, size: u64) -> Option<Range<u64>> {
         let end = self.last.map_or(size, |last| last.saturating_add(1).min(size));
         (self.first < end).then_some(self.first..end)
     }
 
-    /// The value of a `Range` field, `bytes=a-b`.
+    /// Returns the value of a `Range` field, `bytes=a-b`.
     pub(super) fn encode(self) -> String {
         match self.last {
             Some(last) => format!("bytes={}-{last}", self.first),
@@ -31,8 +32,8 @@ impl ByteRange {
         }
     }
 
-    /// Reads the value of a `Range` field. A range that cannot be read is no range: "a server MAY
-    /// ignore the Range header field", and then sends the whole (RFC 9110 section 14.2).
+    /// Parses the value of a `Range` field. Returns `None` if it cannot be parsed: "a server MAY
+    /// ignore the Range header field", and then sends the whole resource (RFC 9110 section 14.2).
     pub(super) fn parse(value: &str) -> Option<Self> {
         let (first, last) = value.trim().strip_prefix("bytes=")?.split_once('-')?;
         let first = parse_number(first)?;
@@ -41,7 +42,7 @@ impl ByteRange {
     }
 }
 
-/// A number of digits alone: `u64::from_str` would take a sign.
+/// Parses a number that consists of digits only; `u64::from_str` would accept a sign.
 pub(super) fn parse_number(text: &str) -> Option<u64> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if digits { text.parse().ok() } else { None }
@@ -52,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_range_selects_what_exists() {
+    fn a_range_is_cut_at_the_end_of_the_resource() {
         assert_eq!(ByteRange::starting_at(0).of(10), Some(0..10));
         assert_eq!(ByteRange { first: 2, last: Some(3) }.of(10), Some(2..4));
         assert_eq!(ByteRange { first: 2, last: Some(99) }.of(10), Some(2..10));
@@ -61,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_is_read_as_written() {
+    fn an_encoded_range_is_parsed_back() {
         for range in [ByteRange::starting_at(7), ByteRange { first: 0, last: Some(0) }] {
             assert_eq!(ByteRange::parse(&range.encode()), Some(range));
         }

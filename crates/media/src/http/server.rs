@@ -1,4 +1,4 @@
-//! The server's half: reads requests, decides what to send, writes response heads (RFC 9112).
+//! The server side: reads requests, selects the bytes to send, writes response heads (RFC 9112).
 
 use super::cmcd::{self, ClientData};
 use super::range::ByteRange;
@@ -6,49 +6,49 @@ use super::{HEAD_BYTES_MAX, HEADER_FIELDS_MAX, head_end};
 use bytes::Bytes;
 use std::ops::Range;
 
-/// What a request wants done.
+/// The method of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// The head and the body.
+    /// Requests the head and the body.
     Get,
-    /// The head alone.
+    /// Requests only the head.
     Head,
 }
 
-/// What a request's head says.
+/// The head of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestHead {
-    /// What is wanted done.
+    /// The method.
     pub method: Method,
-    /// The resource's path, as the client wrote it.
+    /// The resource's path as the client sent it.
     pub target: String,
-    /// The bytes wanted; the whole if absent or unreadable.
+    /// The requested bytes; the whole resource if absent or invalid.
     pub range: Option<ByteRange>,
-    /// Whether the client may ask again on this connection.
+    /// Whether the client may send another request on this connection.
     pub keep_alive: bool,
-    /// The player's buffer and deadline (CMCD), as far as the client sent them.
+    /// The player's buffer and deadline (CMCD), if the client sent them.
     pub client_data: ClientData,
 }
 
-/// Why a request cannot be read. The connection is useless afterwards.
+/// The reason why a request cannot be read. The connection cannot be used afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequestError {
     /// The head has more than [`HEAD_BYTES_MAX`] bytes.
     #[error("a request head of more than {HEAD_BYTES_MAX} bytes")]
     HeadTooLong,
-    /// The head is no HTTP/1.x.
+    /// The head is not valid HTTP/1.x.
     #[error("a malformed request head: {0}")]
     Malformed(#[from] httparse::Error),
-    /// Neither GET nor HEAD.
+    /// The method is neither GET nor HEAD.
     #[error("a method other than GET and HEAD")]
     MethodUnknown,
-    /// A request with a body: nothing here takes one.
+    /// The request has a body, which this server does not accept.
     #[error("a request with a body")]
     WithBody,
 }
 
-/// Reads requests off one connection, one after the other; they may be pipelined.
+/// A reader of the requests on one connection, which may be pipelined.
 #[derive(Clone, Debug, Default)]
 pub struct RequestReader {
     buffer: Vec<u8>,
@@ -57,26 +57,28 @@ pub struct RequestReader {
 }
 
 impl RequestReader {
-    /// A reader at the beginning of a connection.
+    /// Returns a reader for a new connection.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes bytes as they arrive. Bytes behind a fault are dropped.
+    /// Reads bytes as they arrive. Bytes after an error are dropped.
     ///
-    /// Complete requests stay until [`poll_request`](Self::poll_request) takes them; the caller
-    /// stops reading the connection while it answers, which bounds them.
+    /// Complete requests are kept until [`poll_request`](Self::poll_request) returns them. Their
+    /// number is bounded because the caller does not read the connection while it answers a
+    /// request.
     pub fn handle_bytes(&mut self, bytes: &[u8]) {
         if self.failed.is_none() {
             self.buffer.extend_from_slice(bytes);
         }
     }
 
-    /// The next request, once its head is complete.
+    /// Returns the next request once its head is complete.
     ///
     /// # Errors
     ///
-    /// When the bytes are no request that this server understands; then and ever after.
+    /// Returns an error if the bytes are not a request that this server understands. Every later
+    /// call returns the same error.
     pub fn poll_request(&mut self) -> Result<Option<RequestHead>, RequestError> {
         if let Some(error) = self.failed {
             return Err(error);
@@ -135,19 +137,21 @@ fn parse_head(bytes: &[u8]) -> Result<RequestHead, RequestError> {
     Ok(head)
 }
 
-/// What a server sends back: a head, and the bytes of the resource that follow it.
+/// The response of a server: a head, and the bytes of the resource that follow it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// The status code: 200, 206, 404 or 416.
     pub status: u16,
     /// The response's head as bytes.
     pub head: Bytes,
-    /// The bytes of the resource to send behind the head; the caller has them. Empty for none.
+    /// The bytes of the resource to send after the head; the caller owns the resource. Empty for no
+    /// body.
     pub body: Range<u64>,
 }
 
 impl Answer {
-    /// The answer to a request, given the size in bytes of its resource; no size is no resource.
+    /// Returns the answer to a request. `resource_bytes` is the size of the resource, or `None` if
+    /// it does not exist.
     pub fn new(request: &RequestHead, resource_bytes: Option<u64>) -> Self {
         let Some(size) = resource_bytes else {
             return Self::build(404, 0..0, "", request);
@@ -194,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn pipelined_requests_come_one_by_one() {
+    fn pipelined_requests_are_returned_one_by_one() {
         let mut reader = RequestReader::new();
         reader.handle_bytes(
             b"GET /a HTTP/1.1\r\nHost: x\r\nRange: bytes=5-\r\n\r\nHEAD /b HTTP/1.0\r",
@@ -236,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_is_refused_for_good() {
+    fn a_malformed_request_fails_the_connection() {
         assert!(matches!(read(b"\0\0\r\n\r\n"), Err(RequestError::Malformed(_))));
         assert_eq!(read(b"PUT / HTTP/1.1\r\n\r\n"), Err(RequestError::MethodUnknown));
         assert_eq!(

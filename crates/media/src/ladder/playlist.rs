@@ -1,15 +1,16 @@
-//! A ladder's playlists as text (RFC 8216).
+//! The playlists of a ladder as text (RFC 8216).
 
 use super::{Chunk, Ladder, Rendition};
 use std::fmt::Write;
 
-/// Returns the name of a sound's group by its number.
+/// Returns the group name of an audio rendition by its index.
 fn group(number: usize) -> String {
     if number == 0 { "sound".into() } else { format!("sound-{number}") }
 }
 
 impl Ladder {
-    /// The master playlist: `EXT-X-MEDIA` for sound of its own, `EXT-X-STREAM-INF` a rendition.
+    /// Returns the master playlist: one `EXT-X-MEDIA` per audio rendition, one `EXT-X-STREAM-INF`
+    /// per video rendition.
     pub fn master_playlist(&self) -> String {
         let mut text = String::from("#EXTM3U\n#EXT-X-VERSION:4\n");
         let here = &self.master.path;
@@ -47,8 +48,8 @@ impl Ladder {
 }
 
 impl Rendition {
-    /// The media playlist of a film that is all there: `EXTINF` and, for a part of a file,
-    /// `EXT-X-BYTERANGE` a chunk.
+    /// Returns the media playlist of a complete film: one `EXTINF` per chunk, and an
+    /// `EXT-X-BYTERANGE` if the chunk is a part of a file.
     pub fn media_playlist(&self) -> String {
         let longest = self.chunks.iter().map(|chunk| chunk.duration_ns).max().unwrap_or(0);
         // "The EXTINF duration of each Media Segment .., when rounded to the nearest integer, MUST
@@ -93,7 +94,8 @@ fn push_chunk(text: &mut String, here: &str, chunk: &Chunk) {
     let _ = writeln!(text, "{}", relative(here, &chunk.path));
 }
 
-/// How the playlist at `here` refers to `path`.
+/// Returns the reference to `path` in the playlist at `here`: relative if `path` is below its
+/// folder.
 fn relative<'a>(here: &str, path: &'a str) -> std::borrow::Cow<'a, str> {
     let folder = here.rfind('/').map_or(0, |slash| slash + 1);
     match path.strip_prefix(&here[..folder]) {

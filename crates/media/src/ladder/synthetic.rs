@@ -1,39 +1,44 @@
-//! Ladders that are made up: those of UQ18's two servers.
+//! Generated ladders: those of the two servers in UQ18.
 //!
-//! UQ18 gives the rates and the length of a chunk. Taken for granted here: the rates are means of
-//! the content alone, the sound is a rendition of its own that plays beside any of the others,
-//! pictures are 16:9 at 30 a second, and each chunk is a file. The sizes of chunks follow the same
-//! content in every rendition, and depend on the ladder's name alone, never on a run's seed.
+//! UQ18 gives the rates and the length of a chunk. These are our assumptions:
+//!
+//! - The rates are means without protocol and container overhead.
+//! - Audio is a separate rendition that plays with every video rendition.
+//! - Pictures are 16:9 at 30 per second.
+//! - Each chunk is a file.
+//!
+//! Chunk sizes follow the same content in every rendition. The content depends on the ladder's name
+//! only, not on the seed of a run.
 
 use super::{Chunk, Ladder, Rendition, Resource};
 use crate::content::Content;
 use anabranch_units::Seed;
 use serde::{Deserialize, Serialize};
 
-/// A made-up ladder; what is left out is as UQ18 has it.
+/// The choice of a generated ladder; absent values are those of UQ18.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SyntheticLadder {
-    /// Which one: `uq18-jp` or `uq18-va`.
+    /// The ladder's name: `uq18-jp` or `uq18-va`.
     pub name: String,
-    /// How long it plays, in nanoseconds.
+    /// Its playing time in nanoseconds.
     #[serde(default)]
     pub duration_ns: Option<u64>,
-    /// How long a chunk plays, in nanoseconds; 10 s if absent.
+    /// The playing time of a chunk in nanoseconds; 10 s if absent.
     #[serde(default)]
     pub chunk_ns: Option<u64>,
 }
 
-/// Why a ladder cannot be made up.
+/// The reason why a ladder cannot be generated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SyntheticLadderError {
-    /// The duration holds no chunk, or more than a hundred thousand.
+    /// The film or its chunks are shorter than 10 ms, or the film has over 100,000 chunks.
     #[error("a film of {duration_ns} ns cannot be cut into chunks of {chunk_ns} ns")]
     Duration {
-        /// The duration asked for.
+        /// The requested duration.
         duration_ns: u64,
-        /// The chunk asked for.
+        /// The requested chunk length.
         chunk_ns: u64,
     },
     /// There is no such ladder.
@@ -41,12 +46,12 @@ pub enum SyntheticLadderError {
     Name(String),
 }
 
-/// A ladder as UQ18 prints it.
+/// A ladder as printed in UQ18.
 struct Printed {
     name: &'static str,
     duration_ns: u64,
     audio_bps: u64,
-    /// Height in pixels, mean rate.
+    /// Height in pixels and mean rate in bits per second, without audio.
     rungs: &'static [(u32, u64)],
 }
 
@@ -54,7 +59,7 @@ const NANOS: u64 = 1_000_000_000;
 const CHUNK_NS: u64 = 10 * NANOS;
 const FRAME_RATE: f64 = 30.0;
 
-/// UQ18, the two servers: Japan and Virginia.
+/// The two servers of UQ18: Japan and Virginia.
 const PRINTED: [Printed; 2] = [
     Printed {
         name: "uq18-jp",
@@ -85,12 +90,12 @@ const PRINTED: [Printed; 2] = [
 ];
 
 impl SyntheticLadder {
-    /// The names there are.
+    /// Returns the names of all generated ladders.
     pub fn names() -> impl Iterator<Item = &'static str> {
         PRINTED.iter().map(|printed| printed.name)
     }
 
-    /// The ladder of this name, all else as printed.
+    /// Returns the ladder of this name with all other values as printed.
     pub fn named(name: &str) -> Self {
         Self { name: name.into(), duration_ns: None, chunk_ns: None }
     }
@@ -106,7 +111,7 @@ impl TryFrom<&SyntheticLadder> for Ladder {
             .ok_or_else(|| SyntheticLadderError::Name(wanted.name.clone()))?;
         let duration_ns = wanted.duration_ns.unwrap_or(printed.duration_ns);
         let chunk_ns = wanted.chunk_ns.unwrap_or(CHUNK_NS);
-        // A hundredth of a second is the least that the rates below can fill with bytes.
+        // Below 10 ms, the rates below would not give every chunk at least one byte.
         if duration_ns < NANOS / 100
             || chunk_ns < NANOS / 100
             || duration_ns.div_ceil(chunk_ns) > 100_000
@@ -136,12 +141,12 @@ impl TryFrom<&SyntheticLadder> for Ladder {
     }
 }
 
-/// The width of a 16:9 picture, to the next even number of pixels.
+/// Returns the width of a 16:9 picture, rounded up to an even number of pixels.
 fn width(height: u32) -> u32 {
     (height * 16).div_ceil(18) * 2
 }
 
-/// How a film is cut: the duration of each chunk, and its share of the film's bytes.
+/// The chunks of a film: the duration of each, and its share of the film's bytes.
 struct Cut<'a> {
     name: &'a str,
     lengths_ns: Vec<u64>,
@@ -155,7 +160,7 @@ impl<'a> Cut<'a> {
             .collect();
         let mut random = Seed { seed: 0, run: 0 }.stream(&format!("ladder.{name}"));
         let mut content = Content::default();
-        // Content is looked at every second, or as often as chunks are shorter than that.
+        // The content is sampled once per second, or once per chunk if chunks are shorter.
         let weight = |&duration_ns: &u64| {
             let steps = duration_ns.div_ceil(NANOS);
             let period = duration_ns as f64 / 1e9 / steps as f64;
@@ -165,7 +170,7 @@ impl<'a> Cut<'a> {
         Self { name, lengths_ns, weights }
     }
 
-    /// A rendition at a mean rate: pictures follow the content, sound does not.
+    /// Returns a rendition at a mean rate. Video sizes follow the content, audio sizes do not.
     fn rendition(&self, name: &str, mean_bps: u64, follows_content: bool) -> Rendition {
         let folder = format!("{}/{name}", self.name);
         let total_ns: u64 = self.lengths_ns.iter().sum();
@@ -177,7 +182,7 @@ impl<'a> Cut<'a> {
         let (mut so_far, mut spent) = (0.0, 0);
         let mut chunks = Vec::with_capacity(self.lengths_ns.len());
         for (index, &duration_ns) in self.lengths_ns.iter().enumerate() {
-            // Rounding the running sum, not each size, makes the total exact.
+            // The running sum is rounded, not each size, so that the total is exact.
             so_far += weight(index);
             let until = (total * (so_far / weights)).round() as u64;
             let bytes = (until - spent).max(1);

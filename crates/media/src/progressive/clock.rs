@@ -1,25 +1,25 @@
 //! The player's clock: VLC 3.0's `src/input/clock.c` for a source whose pace the player controls.
 //!
-//! The demuxer reports the stream's clock as it reads. The first report after a reset ties the
-//! stream's time to the system's; when buffering ends, the tie moves so that the first picture is
-//! due a moment later. A report is late when it comes more than the network delay after its time.
+//! The demuxer reports the stream's clock as it reads. The first report after a reset maps stream
+//! time to system time. When buffering ends, the mapping is moved so that the first picture is due
+//! a moment later. A report is late if it comes more than the network delay after its time.
 
 use super::config::PlayerConfig;
 use crate::timeline::MediaTime;
 use anabranch_units::{Duration, Instant};
 
-/// The number of latest observations of lateness that are used (`INPUT_CLOCK_LATE_COUNT`).
+/// The number of recent lateness values that are used (`INPUT_CLOCK_LATE_COUNT`).
 const LATE_COUNT: usize = 3;
 
 #[derive(Clone, Debug)]
 pub(super) struct Clock {
-    /// Where stream time meets system time, both in nanoseconds. The system's side is signed: it
-    /// may lie a network delay before the world began.
+    /// The mapping of stream time to system time, both in nanoseconds. System time is signed: it
+    /// may be one network delay before the start of the run.
     tie: Option<Tie>,
     last: MediaTime,
-    /// The network delay (`i_pts_delay`): it only grows.
+    /// The network delay (`i_pts_delay`). It never decreases.
     delay: Duration,
-    /// The lead over the clock that the demuxer has gained (`i_buffering_duration`).
+    /// The lead that the demuxer has gained over the clock (`i_buffering_duration`).
     extra: Duration,
     extra_max: Duration,
     extra_rate: u64,
@@ -51,7 +51,7 @@ impl Clock {
         self.delay
     }
 
-    /// Takes the stream's clock as read at `now`; returns how late it is (`input_clock_Update`).
+    /// Adds a report of the stream's clock at `now`. Returns its lateness (`input_clock_Update`).
     pub(super) fn update(&mut self, now: Instant, stream: MediaTime) -> Duration {
         if self.tie.is_some() {
             let read = stream.since(self.last).as_nanos();
@@ -71,15 +71,16 @@ impl Clock {
         late
     }
 
-    /// The network delay that would have covered the usual lateness: the median of the last three
-    /// rejects a single outlier (`input_clock_GetJitter`).
+    /// Returns the network delay that would have covered the usual lateness. The median of the last
+    /// three values ignores a single outlier (`input_clock_GetJitter`).
     pub(super) fn wanted_delay(&self) -> Duration {
         let mut late = self.late;
         late.sort_unstable();
         self.delay + late[LATE_COUNT / 2]
     }
 
-    /// Grows the network delay; lateness seen so far shrinks by as much (`input_clock_SetJitter`).
+    /// Increases the network delay. The stored lateness values decrease by the same amount
+    /// (`input_clock_SetJitter`).
     pub(super) fn grow_delay(&mut self, delay: Duration) {
         let growth = delay.saturating_sub(self.delay);
         let mut kept = [Duration::ZERO; LATE_COUNT];
@@ -95,7 +96,8 @@ impl Clock {
         self.delay += growth;
     }
 
-    /// Unties stream from system; the next report ties them anew (`input_clock_Reset`).
+    /// Removes the mapping of stream time to system time. The next report sets a new one
+    /// (`input_clock_Reset`).
     pub(super) const fn reset(&mut self) {
         self.tie = None;
     }
@@ -104,31 +106,32 @@ impl Clock {
         self.tie.is_some()
     }
 
-    /// How much of the stream was read since it was tied.
+    /// Returns the stream time that was read since the mapping was set.
     pub(super) fn span(&self) -> Duration {
         self.tie.map_or(Duration::ZERO, |tie| self.last.since(MediaTime::from_nanos(tie.stream)))
     }
 
-    /// Makes the stream's time at the tie due `margin` from now (`input_clock_ChangeSystemOrigin`).
+    /// Moves the mapping so that its stream time is due `margin` from now
+    /// (`input_clock_ChangeSystemOrigin`).
     pub(super) fn start(&mut self, now: Instant, margin: Duration) {
         if let Some(tie) = &mut self.tie {
             tie.system = (now + margin).as_nanos() as i64 - self.delay.as_nanos() as i64;
         }
     }
 
-    /// When the demuxer should read on (`input_clock_GetWakeup`).
+    /// Returns the time at which the demuxer continues reading (`input_clock_GetWakeup`).
     pub(super) fn wake(&self) -> Option<Instant> {
         let extra = self.extra.as_nanos() as i64;
         self.tie.map(|tie| instant(tie.system + (self.last.as_nanos() - tie.stream) - extra))
     }
 
-    /// When stream time `pts` is shown (`input_clock_ConvertTS`).
+    /// Returns the display time of stream time `pts` (`input_clock_ConvertTS`).
     pub(super) fn due(&self, pts: MediaTime) -> Option<Instant> {
         let delay = self.delay.as_nanos() as i64;
         self.tie.map(|tie| instant(tie.system + (pts.as_nanos() - tie.stream) + delay))
     }
 
-    /// The stream time that is shown at `now`.
+    /// Returns the stream time that is shown at `now`.
     pub(super) fn position(&self, now: Instant) -> Option<MediaTime> {
         let shown = now.as_nanos() as i64 - self.delay.as_nanos() as i64;
         self.tie.map(|tie| MediaTime::from_nanos(tie.stream + (shown - tie.system)))
@@ -152,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_is_late_by_what_exceeds_the_delay() {
+    fn a_report_is_late_by_the_time_beyond_the_delay() {
         let mut clock = Clock::new(&PlayerConfig::default());
         assert_eq!(clock.update(at(100), stream(0)), Duration::ZERO);
         assert_eq!(clock.update(at(1_350), stream(250)), Duration::ZERO);

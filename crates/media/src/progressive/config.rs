@@ -1,83 +1,89 @@
-//! The progressive player's parameters: VLC 3.0's defaults, by its own names where it has them.
+//! The progressive player's parameters: VLC 3.0's defaults, with VLC's names where it has one.
 
 use anabranch_units::Duration;
 use serde::{Deserialize, Serialize};
 
-/// Parameters of a [`ProgressivePlayer`](crate::ProgressivePlayer). Times are nanoseconds.
+/// Parameters of a [`ProgressivePlayer`](crate::ProgressivePlayer). Times are in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PlayerConfig {
-    /// How much film is read before it plays, and how late the stream's clock may be before the
-    /// player stops to read again (`network-caching`).
+    /// The network delay: film to read before playback starts, and the largest lateness of the
+    /// stream's clock before the player buffers again (`network-caching`).
     pub network_cache_ns: u64,
-    /// The ring that reads ahead of the demuxer and, when full, stops reading the connection
-    /// (`prefetch-buffer-size`).
+    /// The size of the ring that reads ahead of the demuxer. A full ring stops reading the
+    /// connection (`prefetch-buffer-size`).
     pub prefetch_bytes: u64,
-    /// How far the network delay may grow above `network_cache_ns` (`clock-jitter`).
+    /// The largest increase of the network delay above `network_cache_ns` (`clock-jitter`).
     pub jitter_cap_ns: u64,
-    /// The longest network delay whatever the cache (`INPUT_PTS_DELAY_MAX`).
+    /// The upper limit of the network delay, independent of the cache (`INPUT_PTS_DELAY_MAX`).
     pub delay_max_ns: u64,
-    /// How late a picture may be and still be shown, in picture periods (`video_output.c`,
+    /// The largest lateness of a picture that is still shown, in picture periods (`video_output.c`,
     /// `ThreadDisplayPreparePicture`).
     pub late_threshold_pictures: f64,
-    /// From the decision to play to the first picture (`es_out.c`, `EsOutDecodersStopBuffering`).
+    /// Time from the end of buffering to the first picture (`es_out.c`,
+    /// `EsOutDecodersStopBuffering`).
     pub start_margin_ns: u64,
-    /// How much the demuxer of an MP4 reads, and advances the clock, at a time (`mp4.c`,
+    /// The step by which the demuxer of an MP4 reads and advances the clock (`mp4.c`,
     /// `DEMUX_INCREMENT`).
     pub clock_increment_ns: u64,
-    /// How far the demuxer may run ahead of the clock once it plays (`clock.c`,
+    /// The largest lead of the demuxer over the clock during playback (`clock.c`,
     /// `CR_BUFFERING_TARGET`).
     pub extra_buffer_ns: u64,
-    /// How fast it gains that lead: the share of each second read, in 256ths (`CR_BUFFERING_RATE`).
+    /// The rate at which it gains that lead, in 256ths of each second read (`CR_BUFFERING_RATE`).
     pub extra_buffer_rate: u64,
     /// The longest time between two clock references (PCR) in an MPEG-TS. `FFmpeg`'s muxer writes
     /// one every whole number of pictures within 100 ms.
     pub pcr_period_ns: u64,
-    /// How far the clock references of an MPEG-TS run ahead of its pictures (`FFmpeg`'s
-    /// `-muxdelay`).
+    /// The lead of an MPEG-TS's clock references over its pictures (`FFmpeg`'s `-muxdelay`).
     pub pcr_lead_ns: u64,
-    /// How many pictures the decoder holds back beyond what reordering needs: its frame threads
-    /// but one. VLC takes one thread more than there are processors, at most six
-    /// (`avcodec/video.c`); the default is that of two processors.
+    /// The number of pictures that the decoder holds back in addition to reordering.
+    ///
+    /// It is the number of its frame threads minus one. VLC uses one thread more than there are
+    /// processors, at most six (`avcodec/video.c`). The default is the value for two processors.
     pub decoder_delay_pictures: u32,
-    /// How late a picture may leave the decoder and not count towards its haste
+    /// The largest lateness of a picture at the decoder's output that does not count as late
     /// (`avcodec-hurry-up`), in picture periods.
     pub hurry_threshold_pictures: f64,
-    /// What becomes of pictures whose references were lost.
+    /// The treatment of pictures whose references were lost.
     pub broken_references: BrokenReferences,
-    /// Whether an MP4 is opened as VLC opens it: the header, then, on a connection of its own, what
-    /// follows the media data (nothing, hence a 416, unless the index is there), then, on a third,
-    /// the rest; and over one connection if the seek to the end and back is not heard. Otherwise one request fetches the whole file.
+    /// Whether an MP4 is opened as VLC opens it, with three requests on three connections.
+    ///
+    /// The first request reads the header. The second is for the data after the media data; there
+    /// is none, so the status is 416, unless the index is there. The third reads the rest. If the
+    /// prefetch thread misses the seek, the first connection delivers everything. If false, one
+    /// request fetches the whole file.
     pub probe_end: bool,
-    /// From the last byte of an MP4's header until the demuxer has worked through it and seeks to the end; by the
-    /// header's length where it is absent.
+    /// Time from the last byte of an MP4's header until the demuxer has parsed it and seeks to the
+    /// end. If absent, it depends on the header's length.
     pub probe_after_ns: Option<u64>,
-    /// How long the demuxer stands at the end before it seeks back. The thread that reads ahead hears of a seek only
-    /// between two reads (`prefetch.c`, `Thread`): where nothing comes in meanwhile no connection is opened. 1.4 ms is
-    /// the most likely value of 25 films over one path at five rates, of which VLC opened 10 over one connection. With
-    /// 0, the default, the seek is heard always: whether something comes in so short a time hangs on the host's own
-    /// timing, of which a run draws nothing.
+    /// Time that the demuxer stays at the end before it seeks back.
+    ///
+    /// The prefetch thread notices a seek only between two reads (`prefetch.c`, `Thread`). If no
+    /// data arrives during this time, no connection is opened. The most likely value is 1.4 ms,
+    /// measured with 25 films over one path at five rates; VLC opened 10 of them over one
+    /// connection. With the default of 0 the seek is always noticed. The real outcome depends on
+    /// the host's timing, which a run does not model.
     pub probe_for_ns: u64,
-    /// Whether each of these connections is closed before the next is opened, as VLC 2 does it
-    /// (`access/http.c`, `Seek`). VLC 3 opens the next, and closes the one before when it is
-    /// answered (`access/http/file.c`, `vlc_http_file_seek`).
+    /// Whether each of these connections is closed before the next one is opened, as in VLC 2
+    /// (`access/http.c`, `Seek`). VLC 3 opens the next one first. It closes the previous one when
+    /// the next is answered (`access/http/file.c`, `vlc_http_file_seek`).
     pub closes_before_seek: bool,
-    /// Whether requests carry CMCD: the buffer and the deadline.
+    /// Whether requests carry CMCD (buffer and deadline).
     pub cmcd: bool,
 }
 
-/// What the decoder makes of a picture that is predicted from one it never had.
+/// The decoder's treatment of a picture that is predicted from a missing one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BrokenReferences {
-    /// As VLC 3 does it: the packetizer of an MPEG-TS drops everything up to the next I picture
-    /// (`packetizer/h264.c`, `b_recovered`); an MP4 has no packetizer, and the decoder shows what
-    /// it can (`avcodec-corrupted`).
+    /// As in VLC 3. The packetizer of an MPEG-TS drops everything up to the next I picture
+    /// (`packetizer/h264.c`, `b_recovered`). An MP4 has no packetizer, and the decoder shows
+    /// damaged pictures (`avcodec-corrupted`).
     #[default]
     Auto,
-    /// It is not shown, nor is anything predicted from it.
+    /// The picture and all pictures predicted from it are discarded.
     Discard,
-    /// It is shown, damaged.
+    /// The picture is shown damaged.
     Show,
 }
 
@@ -107,12 +113,12 @@ impl Default for PlayerConfig {
     }
 }
 
-/// The demuxer's time for a byte of an MP4's header, ns: VLC 3.0.24 took 5 ms for 67 kB and 9 ms for 134 kB, on one
-/// machine.
+/// The demuxer's parsing time per byte of an MP4's header in ns. VLC 3.0.24 took 5 ms for 67 kB and
+/// 9 ms for 134 kB, on one machine.
 const PARSE_NS: u64 = 70;
 
 impl PlayerConfig {
-    /// How long the demuxer works on a header of so many bytes.
+    /// Returns the parsing time of a header of this many bytes.
     pub(super) fn probe_after(&self, header: u64) -> Duration {
         Duration::from_nanos(self.probe_after_ns.unwrap_or(header.saturating_mul(PARSE_NS)))
     }
@@ -121,7 +127,7 @@ impl PlayerConfig {
         Duration::from_nanos(self.network_cache_ns)
     }
 
-    /// The longest that the network delay may grow.
+    /// Returns the largest network delay that can be reached.
     pub(super) fn delay_cap(&self) -> Duration {
         let grown = self.network_cache_ns.saturating_add(self.jitter_cap_ns);
         Duration::from_nanos(grown.min(self.delay_max_ns))

@@ -1,31 +1,32 @@
-//! The decoder: how many pictures it holds back, and its haste after a row of late ones.
+//! The decoder: the pictures that it holds back, and the frames that it drops after a row of late
+//! ones.
 //!
-//! VLC's `avcodec-hurry-up` (`modules/codec/avcodec/video.c`): a picture that leaves the decoder too
-//! late adds to a count, one in time sets it back to zero. Beyond four the decoder goes on decoding
-//! references and gives nothing out; from twelve on it throws packets away undecoded, one for each
-//! late picture more. Nobody counts these pictures as lost.
+//! This is VLC's `avcodec-hurry-up` (`modules/codec/avcodec/video.c`). A picture that leaves the
+//! decoder late increments a counter, and one in time resets it. Above four, the decoder drops
+//! non-reference pictures and decodes references without output. From twelve on it drops a packet
+//! undecoded and decrements the counter. VLC does not count these pictures as lost.
 
 use super::config::PlayerConfig;
 use crate::timeline::Timeline;
 use anabranch_units::{Duration, Instant};
 use std::collections::BTreeSet;
 
-/// The number of late pictures in a row above which nothing leaves the decoder
+/// The number of consecutive late pictures above which the decoder has no output
 /// (`check_frame_should_be_dropped`).
 const LATE_HIDDEN: u32 = 4;
-/// The number of late pictures in a row from which packets are dropped undecoded
+/// The number of consecutive late pictures from which packets are dropped undecoded
 /// (`check_frame_should_be_dropped`).
 const LATE_DROPPED: u32 = 12;
-/// The length of a row of late pictures beyond which packets are dropped whatever their number
-/// (`check_block_being_late`).
+/// The duration of a row of late pictures after which packets are dropped independent of their
+/// number (`check_block_being_late`).
 const LATE_TOO_LONG: Duration = Duration::from_secs(5);
 
-/// What the decoder does with a packet.
+/// The decoder's treatment of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entry {
-    /// It is decoded; what leaves the decoder in its turn goes to the display.
+    /// It is decoded. The picture that leaves the decoder for it is displayed.
     Decoded,
-    /// It is decoded, but what leaves the decoder in its turn is not shown.
+    /// It is decoded. The picture that leaves the decoder for it is not displayed.
     Hidden,
     /// It is not decoded.
     Dropped,
@@ -33,11 +34,11 @@ pub(super) enum Entry {
 
 #[derive(Clone, Debug)]
 pub(super) struct Decoder {
-    /// Pictures that must be in the decoder before one leaves it.
+    /// The number of pictures that stay in the decoder before one leaves it.
     hold: usize,
-    /// How late a picture may leave and not count as late.
+    /// The largest lateness at the output that does not count as late.
     threshold: Duration,
-    /// The pictures inside, by display rank.
+    /// The pictures in the decoder, by display rank.
     inside: BTreeSet<usize>,
     late: u32,
     late_since: Instant,
@@ -55,7 +56,7 @@ impl Decoder {
         }
     }
 
-    /// A packet enters.
+    /// Takes in the next packet and returns its treatment.
     pub(super) fn enter(&mut self, now: Instant, rank: usize, reference: bool) -> Entry {
         if self.late >= LATE_DROPPED
             || (self.late > 0 && now.since(self.late_since) > LATE_TOO_LONG)
@@ -74,13 +75,13 @@ impl Decoder {
         Entry::Hidden
     }
 
-    /// The picture that leaves, if more are inside than the decoder holds back.
+    /// Removes the next output picture if the decoder contains more than it holds back.
     pub(super) fn leave(&mut self) -> Option<usize> {
         if self.inside.len() > self.hold { self.inside.pop_first() } else { None }
     }
 
-    /// Takes the time that a leaving picture is due (`update_late_frame_count`); none while the
-    /// player buffers and has no clock.
+    /// Counts a leaving picture as late or in time (`update_late_frame_count`). `due` is `None`
+    /// while the player buffers, because there is no clock.
     pub(super) fn count(&mut self, now: Instant, due: Option<Instant>) {
         if due.is_some_and(|due| due + self.threshold <= now) {
             self.late += 1;
@@ -92,12 +93,12 @@ impl Decoder {
         }
     }
 
-    /// No further packet will enter: all may leave.
+    /// Releases all pictures, because no more packets follow.
     pub(super) const fn drain(&mut self) {
         self.hold = 0;
     }
 
-    /// Empties the decoder and forgets its haste.
+    /// Empties the decoder and resets the counter of late pictures.
     pub(super) fn flush(&mut self) {
         self.inside.clear();
         self.late = 0;
@@ -113,14 +114,15 @@ mod tests {
         Instant::ZERO + Duration::from_millis(millis)
     }
 
-    /// A decoder whose every picture leaves 40 ms late, at 25 pictures a second.
+    /// Returns the treatment of packets by a decoder whose pictures all leave 40 ms late, at 25
+    /// pictures per second.
     fn hasty(rows: usize, gap_ms: u64, reference: bool) -> Vec<Entry> {
         let film = SyntheticFilm {
             frame_rate: Some(25.0),
             duration_ns: Some(1_000_000_000),
             ..SyntheticFilm::named("short")
         };
-        let film = Timeline::try_from(&film).expect("the film is sound");
+        let film = Timeline::try_from(&film).expect("the film is valid");
         let config = PlayerConfig::default();
         let mut decoder = Decoder { hold: 0, ..Decoder::new(&config, &film) };
         let mut entries = Vec::new();
@@ -135,22 +137,22 @@ mod tests {
     }
 
     #[test]
-    fn haste_hides_from_the_fifth_late_picture_and_drops_every_second_from_the_twelfth() {
+    fn output_stops_after_five_late_pictures_and_every_second_packet_is_dropped_after_twelve() {
         use Entry::{Decoded, Dropped, Hidden};
         let expected = [&[Decoded; 5][..], &[Hidden; 7], &[Dropped, Hidden], &[Dropped, Hidden]];
         assert_eq!(hasty(16, 40, true), expected.concat());
-        // What nothing refers to is not decoded at all, so that the count stays.
+        // Pictures that are not references are not decoded, so the counter does not change.
         assert_eq!(hasty(8, 40, false), [&[Decoded; 5][..], &[Dropped; 3]].concat());
     }
 
     #[test]
-    fn a_row_of_late_pictures_longer_than_five_seconds_drops_at_once() {
-        // Two are late when five seconds are over: one packet each pays for them.
+    fn packets_are_dropped_after_five_seconds_of_late_pictures() {
+        // The counter is two after five seconds: two packets are dropped.
         assert_eq!(hasty(5, 2_600, true)[2..], [Entry::Dropped, Entry::Dropped, Entry::Decoded]);
     }
 
     #[test]
-    fn a_picture_in_time_ends_the_haste() {
+    fn a_picture_in_time_resets_the_counter() {
         let film = Timeline::papers_film();
         let mut decoder = Decoder::new(&PlayerConfig::default(), &film);
         for _ in 0..20 {

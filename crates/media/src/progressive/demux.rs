@@ -1,46 +1,47 @@
-//! The demuxer: in which steps the film's packets leave the file, and which clock follows each step.
+//! The demuxer: the steps in which it reads the film's packets, and the clock after each step.
 //!
-//! - MP4 (`mp4.c`, `DemuxMoov`): 250 ms at a time. A step reads, in file order, until every track
-//!   is past the step's end, whole runs of one track at once; then the clock advances to it.
-//! - MPEG-TS (`ts.c`, `PCRHandle`): the clock is in the file, at the first transport packet of a
-//!   picture, and runs ahead of it by the muxer's delay. A picture is complete only when the next
-//!   begins.
-//! - Others: the clock is each picture's decoding time.
+//! - MP4 (`mp4.c`, `DemuxMoov`): steps of 250 ms. A step reads in file order until every track is
+//!   past the step's end, and always whole runs of one track. Then the clock advances to that end.
+//! - MPEG-TS (`ts.c`, `PCRHandle`): the clock is in the file, in the first transport packet of a
+//!   picture. It is ahead of the picture by the muxer's delay. A picture is complete when the next
+//!   one begins.
+//! - Others: the clock is the decoding time of each picture.
 //!
-//! Packets are read in the order of the file. An MP4 whose tracks are not interleaved makes VLC
-//! seek to and fro; here it must be read to its second track before it plays.
+//! Packets are read in file order. If the tracks of an MP4 are not interleaved, VLC seeks between
+//! them. This demuxer does not seek: it must reach the second track before playback starts.
 
 use super::config::PlayerConfig;
 use crate::timeline::{Container, MediaTime, Packet, Stream, Timeline};
 use anabranch_units::Duration;
 
-/// The size of a transport packet of an MPEG-TS, bytes.
+/// The size of an MPEG-TS transport packet in bytes.
 const TRANSPORT_PACKET: u64 = 188;
-/// The longest run of one track that is read at once (`DEMUX_TRACK_MAX_PRELOAD`), 15 s.
+/// The longest run of one track that is read at once (`DEMUX_TRACK_MAX_PRELOAD`): 15 s.
 const RUN_MAX_NS: i64 = 15_000_000_000;
 
-/// What is read before the clock is next reported.
+/// The data to read before the next clock report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Step {
-    /// All packets before this one go to their decoders ..
+    /// All packets before this index go to their decoders, ...
     pub(super) packets_end: usize,
-    /// .. and all bytes before this position are read.
+    /// ... all bytes before this position are read, ...
     pub(super) bytes_end: u64,
-    /// Then the stream's clock is this.
+    /// ... and then the stream's clock has this value.
     pub(super) clock: MediaTime,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Demux {
     pacing: Pacing,
-    /// The position up to which the file must be read to have each packet whole; never falling.
+    /// For each packet, the file position up to which the file must be read to complete it; never
+    /// decreasing.
     ends: Vec<u64>,
-    /// The packets of each track, as indices: video, audio.
+    /// The packet indices of each track: video, audio.
     tracks: [Vec<u32>; 2],
-    /// How many packets of each track the steps so far cover.
+    /// The number of packets of each track in the steps so far.
     covered: [usize; 2],
     last: Option<Step>,
-    /// The position that the step before the last read up to.
+    /// The end position of the step before the last.
     before: u64,
 }
 
@@ -64,7 +65,7 @@ impl Demux {
             Container::MpegTs => {
                 let period = film.frame_period().as_nanos().max(1);
                 Pacing::References {
-                    // A nanosecond of rounding must not cost a picture.
+                    // One microsecond of tolerance avoids losing a picture by rounding.
                     every: ((config.pcr_period_ns + 1_000) / period).max(1) as usize,
                     lead: config.pcr_lead_ns as i64,
                 }
@@ -75,22 +76,22 @@ impl Demux {
         Self { pacing, ends, tracks, covered: [0; 2], last: None, before: 0 }
     }
 
-    /// The position up to which the file must be read to have this packet whole.
+    /// Returns the file position up to which the file must be read to complete this packet.
     pub(super) fn end_of(&self, packet: usize) -> u64 {
         self.ends[packet]
     }
 
-    /// The last packet that is whole when the file is read up to `position`.
+    /// Returns the last packet that is complete when the file has been read up to `position`.
     pub(super) fn last_whole(&self, position: u64) -> Option<usize> {
         self.ends.partition_point(|&end| end <= position).checked_sub(1)
     }
 
-    /// The position from which the step given last reads on.
+    /// Returns the file position at which the last returned step begins.
     pub(super) const fn read_before(&self) -> u64 {
         self.before
     }
 
-    /// The next step; none when the file is read.
+    /// Returns the next step, or `None` at the end of the file.
     pub(super) fn next_step(&mut self, film: &Timeline) -> Option<Step> {
         let packets = film.packets();
         if self.last.is_some_and(|step| step.packets_end == packets.len()) {
@@ -98,7 +99,7 @@ impl Demux {
         }
         let step = match self.pacing {
             Pacing::Increments { origin, increment } => match self.last {
-                // The clock is first set by the first packet, so that it has a reference.
+                // The first packet sets the clock for the first time, as a reference.
                 None => self.step_to(packets, 1, origin),
                 Some(step) => self.increment_step(packets, step, increment),
             },
@@ -157,7 +158,7 @@ const fn track(stream: Stream) -> usize {
     }
 }
 
-/// The index behind the run of one track that `last` lies in (`mp4.c`, `DemuxTrack`).
+/// Returns the index after the run of one track that contains `last` (`mp4.c`, `DemuxTrack`).
 fn run_end(packets: &[Packet], last: usize) -> usize {
     let Packet { stream, dts, .. } = packets[last];
     let in_run = |packet: &&Packet| packet.stream == stream && packet.dts <= dts.offset(RUN_MAX_NS);
@@ -185,7 +186,7 @@ fn arrival_ends(film: &Timeline, video: &[u32]) -> Vec<u64> {
     ends
 }
 
-/// How much film lies between a position in time and the last of the packets read.
+/// Returns the film time from `position` to the last packet read.
 pub(super) fn media_ahead(film: &Timeline, last: Option<usize>, position: MediaTime) -> Duration {
     last.map_or(Duration::ZERO, |last| film.packets()[last].dts.since(position))
 }

@@ -1,13 +1,19 @@
-//! What the player asks for and has received: the requests and the prefetch ring.
+//! The player's requests and its received data: the prefetch ring.
 //!
-//! VLC's prefetch (`stream_filter/prefetch.c`) reads as fast as the network delivers until its ring
-//! is full, then stops; the connection's window does the rest.
+//! VLC's prefetch thread (`stream_filter/prefetch.c`) reads as fast as the network delivers until
+//! its ring is full. Then TCP flow control stops the server.
 //!
-//! An MP4's demuxer looks for boxes behind the media data before it plays: it seeks there and back. If the thread
-//! that fills the ring hears of it in between, as it does when a read returns, it goes there, on a new connection
-//! (`access/http/file.c` asks with `Range` and takes one response a connection), finds nothing (416), keeps what it
-//! has, and reads on where the first response was left, on a third. The server goes on to fill a connection that is
-//! left until the answer on the next one closes it. If nothing comes in meanwhile, the one connection is all there is.
+//! The demuxer of an MP4 looks for boxes after the media data before it plays: it seeks to the end
+//! and back. If the prefetch thread notices the seek, which it does when a read returns, it uses
+//! three connections:
+//!
+//! 1. The first one reads the header.
+//! 2. The second one requests the end (`access/http/file.c`, one response per connection). There is
+//!    nothing, so the status is 416. The ring keeps its data.
+//! 3. The third one reads on where the first response was left.
+//!
+//! The server fills an abandoned connection until the answer on the next one closes it. If no data
+//! arrives between the seeks, the first connection delivers the whole file.
 
 use super::config::PlayerConfig;
 use crate::http::{ByteRange, ClientData};
@@ -17,18 +23,18 @@ use anabranch_units::{Duration, Instant};
 /// A request of the player to a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Its number; bytes come back under it.
+    /// Its number. The caller passes received bytes with it.
     pub id: u64,
-    /// The connection to send it on; a number not seen before asks for a new one.
+    /// The connection for this request. A number that has not been used before means a new
+    /// connection.
     pub connection: u32,
-    /// The connection that the player reads nothing more from and closes, with whatever it still
-    /// carries.
+    /// The connection that the player abandons and closes, including its unread data.
     pub leaves: Option<u32>,
-    /// Whether it closes that one at once, and not when this request is answered.
+    /// Whether to close that connection at once, and not when this request is answered.
     pub closes_before: bool,
-    /// The resource: its path on the server as a request line has it, without a leading slash.
+    /// The resource: its path on the server, encoded for a request line, without a leading slash.
     pub resource: String,
-    /// The bytes wanted; the whole resource if absent.
+    /// The requested bytes; the whole resource if absent.
     pub range: Option<ByteRange>,
     /// The player's buffer and deadline, if it reports them.
     pub client_data: ClientData,
@@ -36,13 +42,13 @@ pub struct Request {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Reading what lies before the first packet (the `moov` box), to look behind the last next.
+    /// Reading the data before the first packet (the `moov` box).
     Header,
-    /// Reading on while the demuxer works on the header, until then.
+    /// Reading on while the demuxer parses the header, until this time.
     Parsing(Instant),
-    /// Reading on while the demuxer stands at the end of the file, until then.
+    /// Reading on while the demuxer is at the end of the file, until this time.
     AtEnd(Instant),
-    /// Reading what lies behind the last packet; the header was read up to here.
+    /// Reading the data after the last packet. The first response was left at `header_end`.
     Trailer { header_end: u64 },
     /// Reading the film.
     Film,
@@ -51,7 +57,7 @@ enum Phase {
 #[derive(Clone, Debug)]
 pub(super) struct Intake {
     phase: Phase,
-    /// The next byte expected of the current request, as a position in the file.
+    /// The file position of the next byte of the current request.
     position: u64,
     request: u64,
     asked: bool,
@@ -77,7 +83,7 @@ impl Intake {
             first_packet,
             last_packet_end: packets.iter().map(crate::Packet::end).max().unwrap_or(0),
             size_bytes: film.size_bytes(),
-            // A ring of nothing would never move.
+            // A ring of size zero would accept no data.
             ring_bytes: config.prefetch_bytes.max(1),
             closes_before_seek: config.closes_before_seek,
             probe_after: config.probe_after(first_packet),
@@ -100,7 +106,7 @@ impl Intake {
         })
     }
 
-    /// Goes as far as time allows; true if what is in turns out to be the film's.
+    /// Advances the phases by time. Returns true if the received data has become that of the film.
     pub(super) fn advance(&mut self, now: Instant) -> bool {
         if let Phase::Parsing(until) = self.phase
             && now >= until
@@ -120,7 +126,7 @@ impl Intake {
         }
     }
 
-    /// When [`advance`](Self::advance) must be called at the latest.
+    /// Returns the latest time to call [`advance`](Self::advance).
     pub(super) fn timeout(&self) -> Option<Instant> {
         match self.phase {
             Phase::Parsing(until) => Some(until + self.probe_for),
@@ -133,7 +139,7 @@ impl Intake {
         self.ask(Phase::Trailer { header_end: self.position }, self.last_packet_end);
     }
 
-    /// Takes `n` bytes of a request; true if they are the film's.
+    /// Receives `n` bytes of a request. Returns true if they belong to the film.
     pub(super) fn handle_bytes(&mut self, now: Instant, request: u64, n: u64) -> bool {
         self.advance(now);
         if request != self.request || !self.asked {
@@ -155,7 +161,7 @@ impl Intake {
         false
     }
 
-    /// Takes the end of a response; a 416 ends without a byte.
+    /// Receives the end of a response. A response with status 416 has no bytes.
     pub(super) fn handle_end(&mut self, request: u64) {
         if request == self.request
             && self.asked
@@ -172,17 +178,17 @@ impl Intake {
         self.asked = false;
     }
 
-    /// How far the film has been received, as a position in the file.
+    /// Returns the file position up to which the film has been received.
     pub(super) fn received(&self) -> u64 {
         if self.phase == Phase::Film { self.position } else { 0 }
     }
 
-    /// Bytes that lie in the ring when the demuxer has read up to `consumed`.
+    /// Returns the number of bytes in the ring if the demuxer has read up to `consumed`.
     pub(super) fn held(&self, consumed: u64) -> u64 {
         self.received().saturating_sub(consumed)
     }
 
-    /// Bytes that the ring still takes.
+    /// Returns the free space of the ring in bytes.
     pub(super) fn room(&self, consumed: u64) -> u64 {
         self.ring_bytes.saturating_sub(self.held(consumed))
     }

@@ -1,15 +1,15 @@
-//! From the demuxer to the screen: what becomes of each picture.
+//! The way of pictures from the demuxer to the screen, and their fates.
 //!
-//! A picture leaves the decoder once enough later ones are in (reordering, frame threads), and is
-//! shown at its time, or thrown away when it comes more than half a picture late
-//! (`video_output.c`, `ThreadDisplayPreparePicture`). That happens *behind* the decoder: a picture
-//! thrown away late still serves as a reference. References are lost by a flush, which empties the
-//! decoder: what follows up to the next I picture is then predicted from nothing.
+//! A picture leaves the decoder once enough later ones are in it (reordering, frame threads). It is
+//! shown at its time, or discarded if it is more than half a picture period late (`video_output.c`,
+//! `ThreadDisplayPreparePicture`). This happens *after* the decoder, so a picture that is discarded
+//! as late still serves as a reference. References are lost by a flush, which empties the decoder.
+//! The pictures up to the next I picture are then predicted from missing ones.
 //!
-//! While the player buffers, the first picture out of the decoder is put on the screen at once, the
-//! second waits at the display's door and keeps the decoder from going on (`decoder.c`,
-//! `DecoderPlayVideo`, `DecoderWaitUnblock`); what is read meanwhile waits before the decoder. All
-//! of it is decoded at the moment when playing starts. Decoding takes no time.
+//! While the player buffers, the first picture from the decoder is shown at once. The second one
+//! waits for the display and blocks the decoder (`decoder.c`, `DecoderPlayVideo`,
+//! `DecoderWaitUnblock`). Packets that are read meanwhile wait before the decoder, and all are
+//! decoded when playback starts. Decoding takes no time.
 
 use super::clock::Clock;
 use super::config::{BrokenReferences, PlayerConfig};
@@ -17,33 +17,32 @@ use super::decoder::{Decoder, Entry};
 use crate::timeline::{Container, MediaTime, PacketKind, Timeline};
 use anabranch_units::{Duration, Instant};
 
-/// What became of a picture.
+/// The fate of a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It was shown.
+    /// It was displayed.
     Displayed,
-    /// It was read, and not shown, for this cause.
+    /// It was read but not displayed, for this reason.
     Discarded(Cause),
-    /// It was read, and thrown away when the player stopped to buffer again.
+    /// It was read but discarded by an underflow.
     Flushed,
-    /// It was not read, or its time never came.
+    /// It was not read, or its display time was not reached.
     Unplayed,
 }
 
-/// Why a picture was discarded.
+/// The reason why a picture was discarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// It came too late to be shown: what VLC counts as a lost picture.
+    /// It came too late for the display. VLC counts it as a lost picture.
     Late,
-    /// A picture that it is predicted from was lost. VLC does not count these.
+    /// A picture that it is predicted from was lost. VLC does not count it.
     Reference,
-    /// The decoder, in haste after a row of late pictures, did not give it out. VLC does not count
-    /// these either.
+    /// The decoder dropped it after a row of late pictures. VLC does not count it.
     Haste,
 }
 
 impl Fate {
-    /// The fate's name in the trace.
+    /// Returns the fate's name in the trace.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Displayed => "displayed",
@@ -53,7 +52,7 @@ impl Fate {
         }
     }
 
-    /// The cause's name in the trace; empty unless discarded.
+    /// Returns the reason's name in the trace; empty unless the picture was discarded.
     pub const fn why(self) -> &'static str {
         match self {
             Self::Discarded(Cause::Late) => "late",
@@ -64,22 +63,22 @@ impl Fate {
     }
 }
 
-/// One picture of the film and what became of it.
+/// The record of one picture of the film.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameRecord {
     /// Its display rank.
     pub index: u32,
-    /// When it is presented, in film time.
+    /// Its presentation time in film time.
     pub pts: MediaTime,
-    /// How it is coded.
+    /// Its coding type.
     pub kind: PacketKind,
     /// Coded size in bytes.
     pub size: u32,
-    /// What became of it.
+    /// Its fate.
     pub fate: Fate,
-    /// When it was to be shown, if that was ever set.
+    /// Its scheduled display time, if one was set.
     pub due: Option<Instant>,
-    /// When it was shown.
+    /// The time at which it was displayed.
     pub shown: Option<Instant>,
 }
 
@@ -87,26 +86,28 @@ pub struct FrameRecord {
 pub(super) struct Output {
     frames: Vec<FrameRecord>,
     decoder: Decoder,
-    /// Pictures whose references were lost, by display rank.
+    /// For each picture by display rank, whether its references were lost.
     broken: Vec<bool>,
     discards_broken: bool,
-    /// Whether a picture that the decoder dropped breaks those that refer to it. VLC's packetizer,
-    /// which discards after a flush, knows nothing of the decoder's haste.
+    /// Whether a picture that the decoder dropped breaks the pictures that refer to it. VLC's
+    /// packetizer, which discards pictures after a flush, does not know which ones the decoder
+    /// dropped.
     haste_breaks: bool,
     threshold: Duration,
-    /// Pictures read, in decoding order; those from `decoded` on wait before the decoder.
+    /// The number of pictures read. In decoding order, those from `decoded` on wait before the
+    /// decoder.
     read: usize,
-    /// Pictures that the decoder has taken, in decoding order.
+    /// The number of pictures that entered the decoder.
     decoded: usize,
-    /// The first picture, in decoding order, since the decoder was last emptied.
+    /// The first picture in decoding order since the decoder was last emptied.
     decoder_start: usize,
-    /// The player buffers: the decoder waits.
+    /// Whether the player buffers, so that the decoder waits.
     waiting: bool,
-    /// The picture that was shown at once while buffering.
+    /// The picture that was shown at once during buffering.
     forced: Option<usize>,
-    /// The picture that waits at the display's door.
+    /// The picture that waits for the display.
     at_door: Option<usize>,
-    /// The pictures sent to the screen and not taken back, in their order.
+    /// The pictures sent to the display and not revoked, in order.
     sent: Vec<usize>,
 }
 
@@ -148,19 +149,19 @@ impl Output {
         &self.frames
     }
 
-    /// The next picture in decoding order is read.
+    /// Reads the next picture in decoding order.
     pub(super) fn feed(&mut self, now: Instant, film: &Timeline, clock: &Clock) {
         self.read += 1;
         self.decode(now, film, clock);
     }
 
-    /// No further picture will be read: what the decoder holds back may leave.
+    /// Releases the pictures in the decoder, because no more will be read.
     pub(super) fn end(&mut self, now: Instant, clock: &Clock) {
         self.decoder.drain();
         self.give_out(now, clock, true);
     }
 
-    /// The decoder takes what waits before it, unless it is kept from going on itself.
+    /// Decodes the pictures that wait, unless a waiting picture blocks the decoder.
     fn decode(&mut self, now: Instant, film: &Timeline, clock: &Clock) {
         while self.decoded < self.read && self.at_door.is_none() {
             let rank = film.decode_order()[self.decoded] as usize;
@@ -185,7 +186,7 @@ impl Output {
         }
     }
 
-    /// Takes what leaves the decoder, to the display or not.
+    /// Passes pictures from the decoder to the display. They are discarded if `shown` is false.
     fn give_out(&mut self, now: Instant, clock: &Clock, shown: bool) {
         while self.at_door.is_none()
             && let Some(rank) = self.decoder.leave()
@@ -207,7 +208,7 @@ impl Output {
         }
     }
 
-    /// The clock starts to run: the decoder goes on.
+    /// Resumes decoding because the clock starts to run.
     pub(super) fn start(&mut self, now: Instant, film: &Timeline, clock: &Clock) {
         self.waiting = false;
         if let Some(rank) = self.forced.take() {
@@ -220,12 +221,12 @@ impl Output {
         self.decode(now, film, clock);
     }
 
-    /// Sends a picture to the display. Its fate is decided here, ahead of its time; a flush before
-    /// that time still takes it back.
+    /// Sends a picture to the display. This decides its fate before its display time, but a flush
+    /// before that time revokes it.
     fn show(&mut self, now: Instant, clock: &Clock, rank: usize) {
         let frame = &mut self.frames[rank];
         frame.due = clock.due(frame.pts);
-        // Without a clock a picture has no time and is dropped (`decoder.c`).
+        // A picture without a clock has no display time and is dropped (`decoder.c`).
         match frame.due {
             Some(due) if now.since(due) <= self.threshold => {
                 frame.fate = Fate::Displayed;
@@ -236,8 +237,8 @@ impl Output {
         }
     }
 
-    /// Throws away all that is not on the screen yet: in the display's queue, in the decoder and
-    /// before it. The player buffers.
+    /// Discards all pictures that are not on the screen: in the display's queue, in the decoder,
+    /// and before it. The player then buffers.
     pub(super) fn flush(&mut self, now: Instant, film: &Timeline) {
         while let Some(&rank) = self.sent.last()
             && self.frames[rank].shown.is_some_and(|shown| shown > now)
@@ -260,7 +261,7 @@ impl Output {
         self.at_door = None;
     }
 
-    /// When the last picture sent to the display is shown.
+    /// Returns the display time of the last picture sent to the display.
     pub(super) fn last_shown(&self) -> Option<Instant> {
         self.sent.last().and_then(|&rank| self.frames[rank].shown)
     }

@@ -1,9 +1,10 @@
-//! Tests of sound that follows the pictures' group, of gaps, and of set-ups that change within a rendition.
+//! Tests of audio groups that follow the video rendition, of gaps, and of initialization sections
+//! that change.
 
 use super::{Toy, Watched, hlsjs, ladder, rendition, vlc, watch};
 use anabranch_media::{Chunk, Ladder, Track};
 
-/// An adaptation rule that switches up after the first chunk if the link is fast enough.
+/// An ABR rule that switches up after the first chunk if the link is fast enough.
 const THROUGHPUT: &str = r#"{"name":"throughput"}"#;
 
 fn names(seen: &Watched) -> Vec<&str> {
@@ -14,18 +15,18 @@ fn names(seen: &Watched) -> Vec<&str> {
         .collect()
 }
 
-/// Two renditions, each with its own sound.
+/// Returns a ladder of two renditions, each with its own audio rendition.
 fn with_groups(low_chunks: usize, high_chunks: usize) -> Ladder {
     let mut film = ladder(&[1_000_000, 2_000_000], 4);
     film.audio = Some(rendition("low", 64_000, low_chunks));
     film.more_audio = vec![rendition("high", 128_000, high_chunks)];
     film.renditions[1].sound = 1;
-    film.check().expect("a ladder that can be played");
+    film.check().expect("the ladder is valid");
     film
 }
 
 #[test]
-fn sound_follows_the_group_of_the_pictures() {
+fn audio_follows_the_group_of_the_video_rendition() {
     for config in [vlc(), hlsjs()] {
         let seen = watch(&config, with_groups(4, 4), THROUGHPUT, &Toy::new(0.0, 9e6));
         let sound: Vec<_> = seen.chunks(Track::Audio).map(|it| (it.index, it.rendition)).collect();
@@ -38,8 +39,9 @@ fn sound_follows_the_group_of_the_pictures() {
 }
 
 #[test]
-fn a_group_that_is_cut_differently_goes_on_at_the_same_time() {
-    // The first rendition's sound has chunks of 4 s, the second's of 2 s. Its third chunk follows, at 4 s.
+fn an_audio_group_with_other_chunks_continues_at_the_same_time() {
+    // The audio of the first rendition has chunks of 4 s, that of the second has chunks of 2 s. The
+    // switch at 4 s therefore continues with the third chunk.
     let mut film = with_groups(4, 8);
     for chunk in &mut film.more_audio[0].chunks {
         chunk.duration_ns = 2_000_000_000;
@@ -50,8 +52,9 @@ fn a_group_that_is_cut_differently_goes_on_at_the_same_time() {
 }
 
 #[test]
-fn long_chunks_of_sound_wait_for_short_chunks_of_pictures() {
-    // 9 chunks of 1 s and 3 chunks of 3 s. While the higher rendition's playlist is on its way, the sound is ahead.
+fn long_audio_chunks_wait_for_short_video_chunks() {
+    // 9 video chunks of 1 s and 3 audio chunks of 3 s. While the playlist of the higher rendition
+    // is being fetched, the audio is ahead.
     let mut film = ladder(&[500_000, 2_000_000], 9);
     for chunk in film.renditions.iter_mut().flat_map(|it| &mut it.chunks) {
         chunk.duration_ns = 1_000_000_000;
@@ -74,7 +77,7 @@ fn gap(chunk: &mut Chunk) {
 }
 
 #[test]
-fn another_rendition_is_fetched_at_a_gap() {
+fn a_gap_is_fetched_from_another_rendition() {
     let mut film = ladder(&[1_000_000, 2_000_000], 4);
     gap(&mut film.renditions[1].chunks[2]);
     film.check().unwrap();
@@ -83,7 +86,7 @@ fn another_rendition_is_fetched_at_a_gap() {
 }
 
 #[test]
-fn gaps_in_the_sound_are_passed_over() {
+fn gaps_in_the_audio_are_skipped() {
     let mut film = ladder(&[1_000_000], 4);
     let mut sound = rendition("sound", 64_000, 4);
     for at in [0, 2, 3] {
@@ -99,7 +102,7 @@ fn gaps_in_the_sound_are_passed_over() {
 }
 
 #[test]
-fn a_later_set_up_comes_before_its_first_chunk() {
+fn a_later_initialization_section_is_fetched_before_its_first_chunk() {
     let mut film = ladder(&[1_000_000], 4);
     let init = |name: &str| Chunk {
         path: name.into(),

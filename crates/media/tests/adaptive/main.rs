@@ -1,5 +1,5 @@
-//! The adaptive player on a link of known rate and latency: start, stalls and switches by formula,
-//! and what holds for any link.
+//! Tests of the adaptive player on a link of known rate and latency: start, stalls and switches by
+//! formula, and properties that hold on any link.
 
 mod groups;
 mod sound;
@@ -14,7 +14,7 @@ use anabranch_units::{Duration, Instant};
 use proptest::prelude::*;
 use std::sync::Arc;
 
-/// Bytes arrive in pieces of this length.
+/// The number of bytes that arrive at a time.
 const PIECE: u64 = 1_000;
 
 fn rendition(name: &str, rate_bps: u64, chunks: usize) -> Rendition {
@@ -41,7 +41,7 @@ fn rendition(name: &str, rate_bps: u64, chunks: usize) -> Rendition {
     }
 }
 
-/// Chunks of four seconds at these rates; every playlist is one piece.
+/// Returns a ladder with chunks of 4 s at these rates. Every playlist has `PIECE` bytes.
 fn ladder(rates_bps: &[u64], chunks: usize) -> Ladder {
     let renditions =
         rates_bps.iter().map(|rate| rendition(&rate.to_string(), *rate, chunks)).collect();
@@ -49,7 +49,7 @@ fn ladder(rates_bps: &[u64], chunks: usize) -> Ladder {
     Ladder { name: "toy".into(), master, renditions, audio: None, more_audio: Vec::new() }
 }
 
-/// A link that answers after a latency, at a rate that changes at times given in seconds.
+/// A link with a latency per response, and a rate that changes at given times (s, bits/s).
 #[derive(Clone, Debug)]
 struct Toy {
     latency_s: f64,
@@ -61,7 +61,7 @@ impl Toy {
         Self { latency_s, rates: vec![(0.0, rate_bps)] }
     }
 
-    /// When a piece is in that begins to come at `from`.
+    /// Returns the arrival time of bytes whose transfer begins at `from`.
     fn arrival(&self, from: f64, bytes: u64) -> f64 {
         let begun = self.rates.iter().rev().find(|(since, _)| *since <= from);
         from + bytes as f64 * 8.0 / begun.map_or(1.0, |(_, rate)| *rate)
@@ -72,15 +72,15 @@ struct Watched {
     player: AdaptivePlayer,
     events: Vec<AdaptiveEvent>,
     resources: Vec<(f64, u32, String)>,
-    /// The connections that were left, and when.
+    /// The abandoned connections with the times at which they were abandoned.
     left: Vec<(f64, u32)>,
-    /// The most requests that were under way at a time.
+    /// The largest number of concurrent requests.
     most: usize,
     deepest: Duration,
 }
 
 impl Watched {
-    /// When things of a kind happened, in seconds.
+    /// Returns the times of all events of a type in seconds.
     fn times(&self, kind: AdaptiveEventKind) -> Vec<f64> {
         let of = self.events.iter().filter(|event| event.kind == kind);
         of.map(|event| seconds(event.time)).collect()
@@ -99,7 +99,8 @@ fn at(seconds: f64) -> Instant {
     Instant::ZERO + Duration::from_secs_f64(seconds)
 }
 
-/// A request under way: on which connection, what is left of it, and since when its next piece comes.
+/// A request in progress: its connection, its missing bytes, and the start time of the next
+/// transfer.
 struct Coming {
     id: u64,
     connection: u32,
@@ -107,9 +108,9 @@ struct Coming {
     from: f64,
 }
 
-/// Plays to the end; each connection has the link for itself.
+/// Plays the film to the end. Each connection has the full rate of the link.
 fn watch(config: &AdaptiveConfig, ladder: Ladder, abr: &str, link: &Toy) -> Watched {
-    ladder.check().expect("the ladder is sound");
+    ladder.check().expect("the ladder is valid");
     let files = ladder.files();
     let choice: PluginChoice = serde_json::from_str(abr).expect("a name and parameters");
     let rule = build_abr(&choice, &Registry::TABLES).expect("the rule exists");
@@ -179,13 +180,14 @@ const LOWEST: &str = r#"{"name":"fixed","rendition":0}"#;
 fn assert_near(found: &[f64], expected: &[f64], tolerance: f64) {
     let near = |(found, expected): (&f64, &f64)| (found - expected).abs() <= tolerance;
     let same = found.len() == expected.len() && found.iter().zip(expected).all(near);
-    assert!(same, "{found:?} where {expected:?} was expected");
+    assert!(same, "found {found:?}, expected {expected:?}");
 }
 
 #[test]
 fn the_start_takes_two_playlists_and_six_seconds_of_film() {
     let seen = watch(&vlc(), ladder(&[1_000_000], 10), LOWEST, &Toy::new(0.1, 2e6));
-    // Two playlists of 4 ms, a chunk of 2 s, half a chunk of 1 s; each 0.1 s behind its request.
+    // Two playlists of 4 ms, a chunk of 2 s, half a chunk of 1 s. Each response starts 0.1 s after
+    // its request.
     let start = 0.104 * 2.0 + 2.1 + 1.1;
     assert_near(&seen.times(AdaptiveEventKind::Start), &[start], 0.005);
     assert_near(&seen.times(AdaptiveEventKind::Underflow), &[], 0.0);
@@ -196,9 +198,9 @@ fn the_start_takes_two_playlists_and_six_seconds_of_film() {
 }
 
 #[test]
-fn hlsjs_starts_with_one_chunk_and_stalls_for_what_each_takes_too_long() {
+fn hlsjs_starts_with_one_chunk_and_stalls_after_each_slow_chunk() {
     let seen = watch(&hlsjs(), ladder(&[1_000_000], 10), LOWEST, &Toy::new(0.1, 0.8e6));
-    // A playlist takes 0.11 s; a chunk of 4 s takes 5.1 s.
+    // A playlist takes 0.11 s, and a chunk of 4 s takes 5.1 s.
     let start = 0.11 * 2.0 + 5.1;
     let stall = |k: usize| start + 4.0 + 5.1 * k as f64;
     let stalls: Vec<f64> = (0..9).map(stall).collect();
@@ -210,11 +212,11 @@ fn hlsjs_starts_with_one_chunk_and_stalls_for_what_each_takes_too_long() {
 }
 
 #[test]
-fn vlc_shows_chunks_as_they_come_and_reads_a_second_again() {
+fn vlc_shows_chunks_while_they_arrive_and_refills_one_second() {
     let seen = watch(&vlc(), ladder(&[1_000_000], 14), LOWEST, &Toy::new(0.0, 0.8e6));
-    // Film comes at 0.8 s a second from the playlists on: 6 s of it after 7.5 s. The screen catches
-    // up where 0.8 t = t - 7.5, and after that where 0.8 t = shown + (t - resumed). It comes in
-    // pieces of 8 ms, one of which makes 40 ms of difference each time.
+    // After the playlists, 0.8 s of film arrive per second: 6 s of it after 7.5 s. Playback catches
+    // up where 0.8 t = t - 7.5, and later where 0.8 t = shown + (t - resumed). Data arrives every 8
+    // ms; each such step changes the result by 40 ms.
     let t0 = 0.02;
     let (underflows, resumes) = ([37.5, 43.75, 50.0, 56.25, 62.5, 68.75], [38.75, 45.0, 51.25]);
     let shifted = |times: &[f64]| times.iter().map(|t| t + t0).collect::<Vec<_>>();
@@ -224,9 +226,9 @@ fn vlc_shows_chunks_as_they_come_and_reads_a_second_again() {
 }
 
 #[test]
-fn a_full_buffer_leaves_the_connection_idle() {
+fn no_chunk_is_requested_while_the_buffer_is_full() {
     let seen = watch(&vlc(), ladder(&[1_000_000], 30), LOWEST, &Toy::new(0.05, 20e6));
-    assert!(seen.deepest <= Duration::from_secs(34), "30 s, and the chunk that was asked for");
+    assert!(seen.deepest <= Duration::from_secs(34), "30 s and the requested chunk");
     let asked: Vec<f64> = seen.chunks(Track::Video).map(|chunk| seconds(chunk.asked)).collect();
     let gaps: Vec<f64> = asked[9..].windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert_near(&gaps, &vec![4.0; gaps.len()], 1e-6);
@@ -241,19 +243,23 @@ fn a_full_buffer_leaves_the_connection_idle() {
 }
 
 #[test]
-fn a_rule_goes_up_and_down_with_the_link_and_the_viewer_sees_it_later() {
+fn the_rendition_follows_the_link_and_switches_are_shown_later() {
     let mut link = Toy::new(0.0, 5e6);
     link.rates.push((20.0, 1.5e6));
     let rates = [1_000_000, 2_000_000, 4_000_000];
     let seen = watch(&vlc(), ladder(&rates, 20), r#"{"name":"throughput"}"#, &link);
     let chosen: Vec<usize> = seen.chunks(Track::Video).map(|chunk| chunk.rendition).collect();
     assert_eq!(chosen[..3], [0, 2, 2], "nine tenths of 5 Mb/s are enough for 4");
-    assert_eq!(chosen.last(), Some(&0), "nine tenths of 1.5 Mb/s are not for 2");
+    assert_eq!(chosen.last(), Some(&0), "nine tenths of 1.5 Mb/s are not enough for 2");
     let changes = chosen.windows(2).filter(|pair| pair[0] != pair[1]).count();
     let switches: Vec<_> =
         seen.events.iter().filter(|event| event.kind == AdaptiveEventKind::Switch).collect();
     assert_eq!(switches.len(), changes);
-    assert_eq!(switches[0].pts, MediaTime::from_nanos(4_000_000_000), "where the second chunk is");
+    assert_eq!(
+        switches[0].pts,
+        MediaTime::from_nanos(4_000_000_000),
+        "the start of the second chunk"
+    );
     let start = seen.times(AdaptiveEventKind::Start)[0];
     assert_near(&[seconds(switches[0].time)], &[start + 4.0], 1e-9);
     let playlists = seen.resources.iter().filter(|(.., name)| name.ends_with("m3u8")).count();
@@ -264,20 +270,20 @@ fn a_rule_goes_up_and_down_with_the_link_and_the_viewer_sees_it_later() {
 }
 
 #[test]
-fn sound_of_its_own_is_fetched_beside_the_pictures() {
+fn separate_audio_is_fetched_between_video_chunks() {
     let mut both = ladder(&[1_000_000], 10);
     both.audio = Some(rendition("audio", 100_000, 10));
     let seen = watch(&vlc(), both, LOWEST, &Toy::new(0.0, 2e6));
     assert_eq!(seen.chunks(Track::Audio).count(), 10);
-    // Three playlists of 4 ms, 4 s of pictures and sound in 2.2 s; then 4 s of pictures, and sound
-    // until 2 s of it are in.
+    // Three playlists of 4 ms, then 4 s of video and audio in 2.2 s. Then 4 s of video, and audio
+    // until 2 s of it have arrived.
     assert_near(&seen.times(AdaptiveEventKind::Start), &[0.012 + 2.2 + 2.0 + 0.1], 0.01);
     assert_eq!(seen.most, 1);
     assert!(seen.resources.iter().all(|(_, connection, _)| *connection == 0));
 }
 
 #[test]
-fn a_decoder_is_set_up_before_the_first_chunk_of_a_rendition() {
+fn the_initialization_section_is_fetched_before_the_first_chunk_of_a_rendition() {
     let mut parts = ladder(&[1_000_000, 2_000_000], 4);
     for rendition in &mut parts.renditions {
         let init = Chunk { offset: Some(0), duration_ns: 0, ..rendition.chunks[0].clone() };
@@ -302,7 +308,7 @@ fn a_decoder_is_set_up_before_the_first_chunk_of_a_rendition() {
 }
 
 #[test]
-fn hlsjs_gives_up_a_chunk_that_would_stall_it_and_takes_a_new_connection() {
+fn hlsjs_abandons_a_chunk_that_would_stall_and_opens_a_new_connection() {
     let mut link = Toy::new(0.0, 20e6);
     link.rates.push((3.0, 0.9e6));
     let rates = [200_000, 1_000_000, 8_000_000];
@@ -310,7 +316,7 @@ fn hlsjs_gives_up_a_chunk_that_would_stall_it_and_takes_a_new_connection() {
     let config = AdaptiveConfig { max_buffer_bytes: Some(0), ..config };
     let seen = watch(&config, ladder(&rates, 12), r#"{"name":"hlsjs"}"#, &link);
     let given_up: Vec<_> = seen.chunks(Track::Video).filter(|chunk| chunk.abandoned).collect();
-    assert!(!given_up.is_empty(), "8 Mb/s over 0.9 Mb/s cannot do");
+    assert!(!given_up.is_empty(), "8 Mb/s do not fit 0.9 Mb/s");
     let lost = given_up[0];
     assert!(lost.done.is_none() && lost.bytes < 4_000_000);
     let again = seen.chunks(Track::Video).find(|c| c.index == lost.index && !c.abandoned).unwrap();
@@ -324,10 +330,11 @@ fn hlsjs_gives_up_a_chunk_that_would_stall_it_and_takes_a_new_connection() {
 }
 
 #[test]
-fn hlsjs_gives_up_a_chunk_while_it_stalls_for_it_too() {
+fn hlsjs_also_abandons_a_chunk_during_a_stall() {
     let mut link = Toy::new(0.0, 200e6);
     link.rates.push((6.0, 0.9e6));
-    // A chunk of 4 s is asked for with a second in hand: it stalls before it looks for the first time.
+    // A chunk of 4 s is requested with one second of buffer: playback stalls before the first
+    // check.
     let config = AdaptiveConfig { max_buffer_ns: Some(1_000_000_000), ..hlsjs() };
     let config = AdaptiveConfig { max_buffer_bytes: Some(0), ..config };
     let rates = [200_000, 1_000_000, 8_000_000];
@@ -335,11 +342,14 @@ fn hlsjs_gives_up_a_chunk_while_it_stalls_for_it_too() {
     let stalled = seen.times(AdaptiveEventKind::Underflow)[0];
     let lost = seen.chunks(Track::Video).find(|chunk| chunk.abandoned).unwrap();
     let again = seen.chunks(Track::Video).find(|c| c.index == lost.index && !c.abandoned).unwrap();
-    assert!(seconds(again.asked) > stalled, "it looks half a chunk's length after it asked");
+    assert!(
+        seconds(again.asked) > stalled,
+        "the first check is half a chunk's duration after the request"
+    );
     assert!(again.rendition < lost.rendition);
 }
 
-fn plays_over_a_link_that_suffices(name: &str, rate: f64, minutes: f64) {
+fn plays_without_stalls(name: &str, rate: f64, minutes: f64) {
     for abr in ["vlc-rate", "vlc-nearoptimal", "hlsjs", "bola", "mpc", "throughput"] {
         let ladder = Ladder::try_from(&SyntheticLadder::named(name)).expect("a known ladder");
         let top = ladder.renditions.len() - 1;
@@ -351,26 +361,29 @@ fn plays_over_a_link_that_suffices(name: &str, rate: f64, minutes: f64) {
         assert_near(&seen.times(AdaptiveEventKind::End), &[end], 1e-6);
         let all = seen.chunks(Track::Video).count();
         let high = seen.chunks(Track::Video).filter(|chunk| chunk.rendition == top).count();
-        assert!(high * 10 > all * 6, "{abr} is at the top for {high} of {all} chunks of {name}");
+        assert!(
+            high * 10 > all * 6,
+            "{abr} uses the top rendition for {high} of {all} chunks of {name}"
+        );
     }
 }
 
 #[test]
-fn a_papers_ladder_plays_over_a_link_that_suffices() {
-    plays_over_a_link_that_suffices("uq18-jp", 8e6, 10.0);
+fn a_ladder_of_the_paper_plays_without_stalls_on_a_fast_link() {
+    plays_without_stalls("uq18-jp", 8e6, 10.0);
 }
 
 #[test]
 #[ignore = "long: six films of 5 min at 40 Mbit/s"]
-fn the_other_papers_ladder_plays_over_a_link_that_suffices() {
-    plays_over_a_link_that_suffices("uq18-va", 40e6, 5.0);
+fn the_other_ladder_of_the_paper_plays_without_stalls_on_a_fast_link() {
+    plays_without_stalls("uq18-va", 40e6, 5.0);
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn whatever_the_link_every_chunk_comes_once_and_time_adds_up(
+    fn on_any_link_each_chunk_is_fetched_once_and_durations_add_up(
         latency_s in 0.0..0.5,
         rates in prop::collection::vec((0.0..120.0, 2e5..1e7), 1..6),
         abr in prop::sample::select(vec![

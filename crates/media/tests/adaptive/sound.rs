@@ -1,16 +1,16 @@
-//! Pictures and sound side by side, as hls.js fetches them.
+//! Tests of concurrent video and audio requests, as in hls.js.
 
 use super::{LOWEST, Toy, Watched, assert_near, hlsjs, ladder, rendition, seconds, watch};
 use anabranch_media::{AdaptiveConfig, AdaptiveEventKind, ChunkRecord, Ladder, Requests, Track};
 
-/// A film with sound of its own.
+/// Returns a film with separate audio.
 fn with_sound(rates_bps: &[u64], chunks: usize) -> Ladder {
     let audio = Some(rendition("audio", 100_000, chunks));
     Ladder { audio, ..ladder(rates_bps, chunks) }
 }
 
 #[test]
-fn hlsjs_fetches_sound_beside_the_pictures() {
+fn hlsjs_fetches_audio_and_video_at_the_same_time() {
     let seen = watch(&hlsjs(), with_sound(&[1_000_000], 10), LOWEST, &Toy::new(0.0, 2e6));
     assert_eq!(seen.most, 2);
     let asked = |name: &str| {
@@ -18,34 +18,35 @@ fn hlsjs_fetches_sound_beside_the_pictures() {
     };
     let expected = [
         ("master.m3u8", (0.0, 0)),
-        // The playlists are asked for together, and so are the first chunks of both tracks.
+        // The playlists are requested together, and so are the first chunks of both tracks.
         ("1000000.m3u8", (0.004, 0)),
         ("audio.m3u8", (0.004, 1)),
         ("1000000/0.ts", (0.008, 0)),
         ("audio/0.ts", (0.008, 1)),
-        // Sound has to wait for the pictures' first chunk, which takes 2 s, and goes on beside the second.
+        // The second audio chunk waits for the first video chunk, which takes 2 s.
         ("1000000/1.ts", (2.008, 0)),
         ("audio/1.ts", (2.008, 1)),
-        // From the third on sound is asked for first, and takes the connection that was used last.
+        // From the third chunk on, audio requests first and uses the connection that was used last.
         ("audio/2.ts", (4.008, 0)),
         ("1000000/2.ts", (4.008, 1)),
         ("audio/3.ts", (6.008, 1)),
         ("1000000/3.ts", (6.008, 0)),
     ];
     for (name, (at, connection)) in expected {
-        let (found_at, on) = asked(name).expect("it is asked for");
+        let (found_at, on) = asked(name).expect("the resource is requested");
         assert!((found_at - at).abs() < 1e-6 && on == connection, "{name}: {found_at} on {on}");
     }
     assert_near(&seen.times(AdaptiveEventKind::Start), &[2.008], 1e-6);
     assert_near(&seen.times(AdaptiveEventKind::Underflow), &[], 0.0);
-    // The same, one at a time.
+    // The same with one request at a time.
     let by_turns = AdaptiveConfig { requests: Some(Requests::OneAtATime), ..hlsjs() };
     let seen = watch(&by_turns, with_sound(&[1_000_000], 10), LOWEST, &Toy::new(0.0, 2e6));
     assert_eq!(seen.most, 1);
     assert_near(&seen.times(AdaptiveEventKind::Start), &[0.012 + 2.2], 1e-6);
 }
 
-/// The times at which pictures were in, by how far they went, and at which sound was asked for, by where it began.
+/// Returns the completion times of video chunks with their ends, and the request times of audio
+/// chunks with their starts. All are in seconds.
 fn times(seen: &Watched, sound_s: f64) -> [Vec<(f64, f64)>; 2] {
     let done = |chunk: &ChunkRecord| chunk.done.map_or(f64::NAN, seconds);
     let pictures = seen.chunks(Track::Video);
@@ -55,8 +56,8 @@ fn times(seen: &Watched, sound_s: f64) -> [Vec<(f64, f64)>; 2] {
 }
 
 #[test]
-fn sound_follows_the_pictures_that_are_in() {
-    // Pictures take as long as they play, sound of any length of chunk much less.
+fn audio_requests_follow_the_received_video() {
+    // Video takes as long to fetch as it plays. Audio chunks of any length take much less.
     for (sound_s, chunks) in [(4.0, 12), (2.0, 24), (12.0, 4), (3.5, 14)] {
         let mut film = with_sound(&[1_000_000], 12);
         film.audio = Some(rendition("audio", 100_000, chunks)).map(|mut audio| {
@@ -68,14 +69,16 @@ fn sound_follows_the_pictures_that_are_in() {
         for (number, (asked, begins)) in sound.iter().enumerate().skip(1) {
             let is_in = |by: f64| pictures.iter().rfind(|it| it.0 <= by + 1e-9);
             let shown = is_in(*asked).map_or(0.0, |it| it.1);
-            // The chunk before is buffered once there are pictures for a twentieth of it.
+            // The previous audio chunk is buffered once there is video for a twentieth of it.
             let needed = begins - 0.95 * sound_s;
             assert!(shown > needed, "{number} of {sound_s} s with pictures of {shown} s");
-            // The pictures' chunk on its way ends four seconds later; only the last may begin behind it.
+            // The current video chunk ends four seconds later. Only the last audio chunk may begin
+            // after that.
             let is_last = number + 1 == sound.len();
             assert!(*begins <= shown + 4.0 || is_last, "{number} of {sound_s} s beside {shown} s");
         }
-        // Of equal chunks each is fetched with the pictures that it belongs to.
+        // Audio chunks of the same length are requested together with the corresponding video
+        // chunk.
         if (sound_s - 4.0).abs() < 1e-9 {
             let mut beside = sound.iter().skip(1).zip(&pictures);
             assert!(beside.all(|((asked, _), (before, _))| (asked - before).abs() < 1e-9));
@@ -84,10 +87,10 @@ fn sound_follows_the_pictures_that_are_in() {
 }
 
 #[test]
-fn sound_goes_on_while_the_pictures_buffer_is_full() {
+fn audio_is_requested_while_the_video_buffer_is_full() {
     let config = AdaptiveConfig { max_buffer_bytes: Some(0), ..hlsjs() };
     let mut film = with_sound(&[1_000_000], 30);
-    // Chunks of sound are of 5 s, so that both tracks have room at other times.
+    // Audio chunks have 5 s, so that the buffers of both tracks have space at different times.
     film.audio = film.audio.map(|mut audio| {
         audio.chunks.truncate(24);
         audio.chunks.iter_mut().for_each(|chunk| chunk.duration_ns = 5_000_000_000);
@@ -105,33 +108,37 @@ fn sound_goes_on_while_the_pictures_buffer_is_full() {
 }
 
 #[test]
-fn giving_up_pictures_leaves_the_sound_alone_and_takes_its_connection_if_that_is_free() {
+fn abandoning_video_keeps_the_audio_request_and_uses_its_connection_if_idle() {
     let mut link = Toy::new(0.0, 20e6);
     link.rates.push((3.0, 0.9e6));
     let config = AdaptiveConfig { max_buffer_ns: Some(5_000_000_000), ..hlsjs() };
     let config = AdaptiveConfig { max_buffer_bytes: Some(0), ..config };
-    // A chunk of sound takes a moment or, where it is heavy, longer than what is given up.
+    // An audio chunk takes very little time or, at a high rate, more than the abandoned video
+    // chunk.
     let given_up = |sound_bps: u64| {
         let mut film = ladder(&[200_000, 1_000_000, 8_000_000], 12);
         film.audio = Some(rendition("audio", sound_bps, 12));
         let seen = watch(&config, film, r#"{"name":"hlsjs"}"#, &link);
-        let lost =
-            seen.chunks(Track::Video).find(|chunk| chunk.abandoned).expect("one is given up");
+        let lost = seen
+            .chunks(Track::Video)
+            .find(|chunk| chunk.abandoned)
+            .expect("one chunk is abandoned");
         let (at, left) = seen.left[0];
-        let next = seen.resources.iter().find(|it| it.0 >= at).expect("one more is asked for");
+        let next =
+            seen.resources.iter().find(|it| it.0 >= at).expect("one more resource is requested");
         let beside = seen
             .chunks(Track::Audio)
             .find(|it| seconds(it.asked) <= at && it.done.is_some_and(|done| seconds(done) > at));
         assert!(seen.chunks(Track::Audio).all(|it| !it.abandoned && it.done.is_some()));
-        assert_eq!(seen.chunks(Track::Audio).count(), 12, "no chunk of sound is asked for again");
+        assert_eq!(seen.chunks(Track::Audio).count(), 12, "no audio chunk is requested twice");
         assert!(seconds(lost.asked) < at);
         (next.1, left, beside.is_some())
     };
     let (next, left, beside) = given_up(20_000);
     assert!(
         !beside && next < 2 && next != left,
-        "the other one, which is free: {next}, not {left}"
+        "the other connection, which is idle: {next}, not {left}"
     );
     let (next, left, beside) = given_up(1_000_000);
-    assert!(beside && next == 2 && left < 2, "a new one: {next}, as {left} is closed");
+    assert!(beside && next == 2 && left < 2, "a new connection: {next}, because {left} is closed");
 }
