@@ -1,9 +1,10 @@
-//! What a TUN device alone allows: packets written to it and answers read from it, with no endpoint behind.
+//! Measures a TUN device without an endpoint: packets written to it and answers read from it.
 //!
-//! `bare_tun DEVICE CLIENT FROM TO PACKETS SIZE`: writes PACKETS datagrams of SIZE bytes, headers included, from the
-//! address FROM of the device to a socket at TO in the network namespace CLIENT, which answers every second one by a
-//! datagram as long as an acknowledgement; those are read. At most 256 datagrams are on the way at once. Prints the
-//! seconds until the last was written, and how many came.
+//! `bare_tun DEVICE CLIENT FROM TO PACKETS SIZE` writes PACKETS UDP datagrams of SIZE bytes, headers included, to the
+//! device. They go from the address FROM to a socket at TO in the network namespace CLIENT. That socket answers every
+//! second datagram with one as long as an acknowledgement, and the program reads these answers. At most 256 datagrams
+//! are in flight. Prints the seconds until the last datagram was written, and the number of datagrams that the socket
+//! received.
 
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -16,21 +17,21 @@ use anabranch_live::namespace::within;
 use anabranch_live::{Clock, Tun};
 use anabranch_units::{Duration, Instant};
 
-/// Ports of both ends.
+/// The UDP port of both ends.
 const PORT: u16 = 5000;
-/// Bytes of an IPv4 and of a UDP header.
+/// The lengths of an IPv4 and a UDP header, bytes.
 const IP: usize = 20;
 const UDP: usize = 8;
-/// The length of an answer with its headers: a data acknowledgement and timestamps.
+/// The length of an answer, bytes: an IPv4 packet with a DATA_ACK and timestamps.
 const ANSWER: usize = 64;
-/// Datagrams on the way at most: fewer than a device's queue has room for.
+/// The largest number of datagrams in flight. It is smaller than the device's queue.
 const ON_THE_WAY: u64 = 256;
-/// How long the client waits for another datagram.
+/// The time without a datagram after which the client stops.
 const PATIENCE: std::time::Duration = std::time::Duration::from_millis(500);
-/// How long an answer is waited for before it counts as lost.
+/// The time without an answer after which the datagrams in flight count as lost.
 const LOST: Duration = Duration::from_millis(5);
 
-/// The Internet checksum (RFC 1071).
+/// Returns the Internet checksum (RFC 1071).
 fn checksum(bytes: &[u8]) -> u16 {
     let words = bytes.chunks_exact(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])));
     let sum: u32 = words.sum();
@@ -38,7 +39,7 @@ fn checksum(bytes: &[u8]) -> u16 {
     !((sum & 0xffff) + (sum >> 16)) as u16
 }
 
-/// A datagram of `size` bytes; its UDP checksum is left out, as IPv4 permits.
+/// Returns a datagram of `size` bytes without a UDP checksum, which is optional over IPv4.
 fn datagram(from: Ipv4Addr, to: Ipv4Addr, size: usize) -> Vec<u8> {
     let mut packet = vec![0; size];
     packet[0] = 0x45;
@@ -55,7 +56,7 @@ fn datagram(from: Ipv4Addr, to: Ipv4Addr, size: usize) -> Vec<u8> {
     packet
 }
 
-/// Receives, and answers every second datagram, until none comes any more; returns how many came.
+/// Receives datagrams and answers every second one, until none arrives for [`PATIENCE`]. Counts them in `came`.
 fn answer(socket: &UdpSocket, came: &AtomicU64) -> io::Result<()> {
     socket.set_read_timeout(Some(PATIENCE))?;
     let mut buffer = vec![0; 65_536];
@@ -86,7 +87,7 @@ fn run(words: &[String]) -> Result<(), Box<dyn std::error::Error>> {
     let (mut sent, mut answers) = (0, 0);
     let clock = Clock::start();
     while sent < packets {
-        // An answer stands for two datagrams.
+        // Each answer acknowledges two datagrams.
         let until = clock.now() + LOST;
         while sent - answers * 2 >= ON_THE_WAY {
             answers += u64::from(tun.read(&mut buffer)?.is_some());

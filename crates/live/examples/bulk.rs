@@ -1,9 +1,11 @@
-//! Connections that move bytes as fast as they can, over the host's own MPTCP or TCP.
+//! Transfers bytes as fast as possible over the host's own MPTCP or TCP.
 //!
-//! `bulk serve|fetch NAMESPACE ADDRESS:PORT mptcp|tcp down|up CONNECTIONS BYTES`: `serve` listens in the network
-//! namespace NAMESPACE, says `ready` and serves that many connections; `fetch` makes them, all before the first
-//! byte, and prints the seconds until every one of them had its BYTES. They are sent to the client, which asks for them
-//! by a byte (`down`), or to the server, which answers with a byte when it has them (`up`). Each connection is a thread.
+//! Usage: `bulk serve|fetch NAMESPACE ADDRESS:PORT mptcp|tcp down|up CONNECTIONS BYTES`
+//!
+//! `serve` listens in the network namespace NAMESPACE, prints `ready` and serves that many connections. `fetch` opens
+//! all connections before the first byte is sent. It prints the seconds until every connection has transferred its
+//! BYTES. With `down`, the client requests the bytes with one byte, and the server sends them. With `up`, the client
+//! sends the bytes, and the server confirms them with one byte. Each connection has a thread.
 
 use std::error::Error;
 use std::io::{self, Read, Write};
@@ -22,18 +24,18 @@ use rustix::net::{
     sockopt,
 };
 
-/// What is read or written at once, bytes.
+/// The largest number of bytes per read or write.
 const PIECE: usize = 256 << 10;
 
-/// What is asked for.
+/// The parsed arguments.
 #[derive(Clone)]
 struct Asked {
     address: SocketAddr,
     protocol: Protocol,
-    /// The client sends.
+    /// The client sends and the server receives.
     up: bool,
     connections: usize,
-    /// Of each connection.
+    /// The number of bytes for each connection.
     bytes: usize,
 }
 
@@ -91,7 +93,7 @@ impl Asked {
             self.send(&mut stream)?;
         }
         stream.shutdown(Shutdown::Write)?;
-        // A server that closes first would cut what is still on its way.
+        // Waits until the client has closed: an earlier close by the server could lose bytes that are still in flight.
         stream.read_to_end(&mut Vec::new()).map(|_| ())
     }
 
@@ -105,7 +107,7 @@ impl Asked {
     }
 }
 
-/// Waits for threads; the first fault of one.
+/// Waits for all threads. Returns the error of the first thread in the list that failed.
 fn joined(threads: Vec<JoinHandle<io::Result<()>>>) -> Result<(), Box<dyn Error>> {
     for thread in threads {
         thread.join().map_err(|_| "a thread failed")??;
@@ -139,7 +141,7 @@ fn fetch(asked: &Asked, namespace: &Path) -> Result<(), Box<dyn Error>> {
             asked.fetch(stream)
         }));
     }
-    // What the others wait for is this; they may well run first then.
+    // The clock starts before the barrier: other threads may run first once the barrier opens.
     let clock = Clock::start();
     start.wait();
     joined(threads)?;

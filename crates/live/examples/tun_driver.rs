@@ -1,7 +1,6 @@
-//! Serves a Linux kernel over a TUN device: each connection gets so many bytes of the pattern, over MPTCP
-//! where the client speaks it. It shows what a world of your own has to do, with what the documentation of
-//! the crates `host`, `transport`, `wire` and `units` tells. As root:
-//!
+//! A server for a Linux client over a TUN device. Each connection gets a number of bytes of the pattern, over MPTCP if
+//! the client supports it. The example shows the duties of a world, as the documentation of the crates `host`,
+//! `transport`, `wire` and `units` describes them. Run it as root:
 //! ```sh
 //! cargo build --release -p anabranch-live --example tun_driver
 //! ip netns add client
@@ -17,8 +16,8 @@
 //! kill %1; ip netns delete client
 //! ```
 //!
-//! Nothing answers at 10.9.0.1 but this program: to the client it is a host behind the device. Addresses
-//! that follow the number of bytes are announced to the client, which may join them too.
+//! Only this program answers at 10.9.0.1; the client sees it as a host behind the device. Addresses after the number of
+//! bytes are announced to the client, which may also join them.
 
 #![expect(clippy::disallowed_methods, reason = "a real world reads a clock")]
 
@@ -56,8 +55,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     run(&device, server(address, bytes, &announced)?)
 }
 
-/// Sends so many bytes, and forgets what the client says (a request, for example). `Bulk` alone reads nothing,
-/// and a connection with something unread is never over.
+/// Sends a number of bytes, and discards all data from the client, for example its request. `Bulk` does not read, and a
+/// connection with unread data never ends.
 struct Download(Bulk);
 
 impl Application for Download {
@@ -67,9 +66,9 @@ impl Application for Download {
     }
 }
 
-/// A host that listens at an address and sends so many bytes on each connection.
+/// Returns a host that listens at an address and sends `bytes` bytes on each connection.
 fn server(address: SocketAddr, bytes: u64, announced: &[IpAddr]) -> Result<Host, Box<dyn Error>> {
-    // Keys and sequence numbers come from the seed: over a real network nobody may guess it.
+    // Keys and sequence numbers are derived from the seed, so over a real network it must not be predictable.
     let mut random = [0; 8];
     getrandom(&mut random, GetRandomFlags::empty())?;
     let mut endpoint = Endpoint::new("server", Seed { seed: u64::from_ne_bytes(random), run: 0 });
@@ -79,7 +78,7 @@ fn server(address: SocketAddr, bytes: u64, announced: &[IpAddr]) -> Result<Host,
     Ok(Host::server(endpoint, Box::new(move |_, _| Box::new(Download(Bulk::new(Some(bytes)))))))
 }
 
-/// Carries packets between the device and the host for ever.
+/// Carries packets between the device and the host until an error.
 fn run(device: &SyncDevice, mut host: Host) -> Result<(), Box<dyn Error>> {
     let began = std::time::Instant::now();
     let clock = || Instant::from_nanos(began.elapsed().as_nanos() as u64);
@@ -90,19 +89,19 @@ fn run(device: &SyncDevice, mut host: Host) -> Result<(), Box<dyn Error>> {
         while let Some(transmit) = host.poll_transmit(now) {
             sent.clear();
             emit_packet(transmit.local.ip(), transmit.remote.ip(), &transmit.segment, &mut sent)?;
-            // A device that takes no packet now loses it, as a link may.
+            // If the device takes no packet now, this packet is lost, as on any link.
             let _ = device.send(&sent);
         }
         free_ended(&mut host);
         wait(device, host.poll_timeout().map(|at| at.since(clock())))?;
-        // What came, but not for so long that timers or answers are late.
+        // Reads at most 64 packets, so that timers and answers are not late.
         for _ in 0..64 {
             let length = match device.recv(&mut received) {
                 Ok(length) => length,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) => return Err(error.into()),
             };
-            // What is no TCP, such as the kernel's router solicitations, is not for us.
+            // Packets that are not TCP, such as the kernel's router solicitations, are ignored.
             if let Ok(packet) = parse_packet(&Bytes::copy_from_slice(&received[..length])) {
                 let tuple = FourTuple::of_receiver(&packet);
                 host.handle_segment(clock(), tuple, &packet.segment);
@@ -111,7 +110,7 @@ fn run(device: &SyncDevice, mut host: Host) -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Sleeps until a packet can be read or the time is over; without a time, until a packet can be read.
+/// Waits until a packet can be read, for at most `time`; without `time`, as long as necessary.
 fn wait(device: &SyncDevice, time: Option<anabranch_units::Duration>) -> rustix::io::Result<()> {
     let time = time.map(|time| Timespec {
         tv_sec: (time.as_nanos() / 1_000_000_000) as i64,
@@ -120,7 +119,7 @@ fn wait(device: &SyncDevice, time: Option<anabranch_units::Duration>) -> rustix:
     poll(&mut [PollFd::new(device, PollFlags::IN)], time.as_ref()).map(drop)
 }
 
-/// Frees the connections that are over, and tells what each subflow of them delivered.
+/// Frees the connections that have ended, and prints the bytes that each of their subflows delivered.
 fn free_ended(host: &mut Host) {
     let closed: Vec<_> = host
         .endpoint()

@@ -1,7 +1,7 @@
-//! A way into a TUN device for who only writes: many packets by one system call (`io_uring`), where the kernel lets us.
+//! Writes packets to a TUN device, many by one system call (`io_uring`) if the kernel permits it.
 //!
-//! Where each packet is a call of its own, whoever receives it on the same core runs before the next one is written,
-//! and so wakes for every single packet.
+//! With one system call per packet, a receiver on the same core runs after every write. It then wakes for every single
+//! packet.
 
 mod ring;
 
@@ -14,31 +14,32 @@ use rustix::io::Errno;
 
 use ring::{Ring, may_pass};
 
-/// A packet in its parts.
+/// A packet as a list of parts.
 pub(crate) type Packet<'a> = &'a [IoSlice<'a>];
-/// What became of a packet.
+/// The result of writing one packet.
 type Written = Result<(), Errno>;
 
-/// The most packets of one call; other programs wait for the processor meanwhile.
+/// The most packets per system call. Other programs wait for the processor during the call.
 const AT_ONCE: u32 = 64;
-/// Writes of up to [`AT_ONCE`] packets before a ring is asked for again that could not be had for the moment.
+/// The number of writes of up to [`AT_ONCE`] packets before another attempt to create a ring. Used after a temporary
+/// failure.
 const PATIENCE: u32 = 1000;
 
-/// Where packets go.
+/// A destination of packets.
 pub(crate) trait Device: Send + 'static {
-    /// Hands over packets in order; returns how many were not taken, and are lost.
+    /// Writes packets in order. Returns how many were not taken; these are lost.
     ///
     /// # Errors
-    /// The device is gone.
+    /// Returns an error if the device is gone.
     fn put(&mut self, packets: &[Packet<'_>]) -> io::Result<u64>;
 }
 
-/// Why each packet is a call of its own, if it is; a clone tells of the same way in.
+/// The reason why every packet takes a separate system call, if it does. Clones share their state.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Obstacle(Arc<AtomicI32>);
 
 impl Obstacle {
-    /// What the kernel said; `None` while many packets are one call.
+    /// Returns the kernel's error; `None` while one call writes many packets.
     pub(crate) fn get(&self) -> Option<Errno> {
         let number = Some(self.0.load(Ordering::Relaxed)).filter(|number| *number != 0);
         number.map(Errno::from_raw_os_error)
@@ -49,22 +50,22 @@ impl Obstacle {
     }
 }
 
-/// What writes packets to a device that somebody else reads.
+/// The writing end of a device that another part of the program reads.
 pub(crate) struct Entrance {
     device: OwnedFd,
-    /// Without it each packet is a call.
+    /// Writes many packets by one call. If it is `None`, each packet is a call.
     ring: Option<Ring>,
-    /// What makes one.
+    /// Creates a ring.
     open: Box<dyn FnMut() -> Result<Ring, Errno> + Send>,
-    /// Writes until another one is asked for; `None` never.
+    /// The number of writes before the next attempt to create a ring; `None` if there is no further attempt.
     patience: Option<u32>,
     obstacle: Obstacle,
-    /// What became of packets.
+    /// The results of the current write, one for each packet.
     written: Vec<Option<Written>>,
 }
 
 impl Entrance {
-    /// A way into a device that does not block.
+    /// Creates the writing end of a device in non-blocking mode.
     pub(crate) fn new(device: OwnedFd) -> Self {
         Self::opened_by(device, Ring::new)
     }
@@ -80,12 +81,12 @@ impl Entrance {
         all
     }
 
-    /// Why each packet is a call of its own, now and later.
+    /// Returns a handle to the reason why every packet takes a separate system call, which may change later.
     pub(crate) fn obstacle(&self) -> Obstacle {
         self.obstacle.clone()
     }
 
-    /// Makes a ring where there is none and it is time.
+    /// Creates a missing ring if the next attempt is due.
     fn seek_ring(&mut self) {
         match &mut self.patience {
             Some(0) if self.ring.is_none() => {}
@@ -96,8 +97,8 @@ impl Entrance {
         self.settle(made);
     }
 
-    /// Keeps a ring, or what stands against one: an old kernel has none, a host or a container may forbid it, the
-    /// device may not be written so, and memory may be short for the moment.
+    /// Stores a ring, or the reason why there is none. An old kernel has no `io_uring`, a host or a container may
+    /// forbid it, and a device may not support it. Memory may also be short for the moment.
     fn settle(&mut self, ring: Result<Ring, Errno>) {
         let why = ring.as_ref().err().copied();
         self.patience = match why {
@@ -136,16 +137,16 @@ impl Device for Entrance {
     }
 }
 
-/// Hands the kernel one packet.
+/// Writes one packet.
 pub(crate) fn write(device: BorrowedFd<'_>, packet: Packet<'_>) -> Result<(), Errno> {
     rustix::io::writev(device, packet).map(|_| ())
 }
 
-/// Whether the kernel took a packet; false where it has no room for it or cannot take it just now.
+/// Returns whether the kernel took a packet. Returns false if the device has no room or cannot take it now.
 pub(crate) fn taken(written: Result<(), Errno>) -> io::Result<bool> {
     match written {
         Ok(()) => Ok(true),
-        // The device is down, has no room, or the packet is none that it takes.
+        // The device is down (EIO) or full, or it does not accept this packet (EINVAL).
         Err(Errno::AGAIN | Errno::NOBUFS | Errno::IO | Errno::INVAL | Errno::INTR) => Ok(false),
         Err(error) => Err(error.into()),
     }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use rustix::io::Errno;
 
-/// An error that prints its name from errno(3), or its number if the name is not listed here.
+/// An error that is printed as its name from errno(3), or as its number if its name is not in [`NAMES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Named(pub(crate) Errno);
 

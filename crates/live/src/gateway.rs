@@ -1,8 +1,8 @@
-//! The gateway: our endpoint on a TUN device, behind which an origin is served to clients over MPTCP and TCP.
+//! The gateway: an endpoint on a TUN device that serves an origin to clients over MPTCP and TCP.
 //!
-//! Its addresses are its own, not the host's: the host routes them into the device. Every connection that a client
-//! completes is passed on, byte by byte, over a socket of the host to one origin, and to nobody else. Nothing of the
-//! host is changed: the device is there before.
+//! The gateway has its own IP addresses, which the host routes to the device. Each connection that a client completes
+//! is relayed, byte by byte, over a socket of the host to the configured origin. The device must exist before the
+//! gateway starts. The gateway changes no setting of the host.
 
 mod admission;
 mod agenda;
@@ -59,46 +59,47 @@ pub use admission::Limits;
 pub use log::{Log, LogCounts, Sink};
 pub use record::{End, PathRecord, Record};
 
-/// The headers of a packet over IPv4, bytes.
+/// The length of an IPv4 and a TCP header without options, bytes.
 const HEADERS: u16 = 40;
 
-/// The numbers of descriptors: the device, those of the metrics, that of the reads that are done, those of origins.
+/// Tokens of the poller: the device, the metrics (the listener and its visitors), completed reads, and sockets to
+/// origins.
 const DEVICE: u64 = 0;
 const METRICS: u64 = 1;
 const READERS: u64 = (1 << 40) - 1;
 const ORIGINS: u64 = 1 << 40;
 
-/// What a gateway is to do.
+/// The settings of a gateway.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The device, made before.
+    /// The name of the device, which must exist.
     pub device: String,
-    /// The device cuts bursts, merges segments and finishes checksums.
+    /// Whether the device offloads: it cuts bursts, merges segments and fills in checksums.
     pub offload: bool,
-    /// Where connections are accepted: addresses of the gateway's own.
+    /// The addresses and ports at which connections are accepted. They belong to the gateway.
     pub listen: Vec<SocketAddr>,
-    /// The origin; one address is tried after the other.
+    /// The addresses of the origin. They are tried one after the other.
     pub origin: Vec<SocketAddr>,
-    /// What connections are accepted with. The segment size follows from the device's MTU, and addresses to
-    /// announce are the gateway's own.
+    /// The configuration of accepted connections. The segment size is set from the device's MTU. Announced addresses
+    /// belong to the gateway.
     pub config: Config,
-    /// The origin is told of its client by a header of the PROXY protocol, version 2.
+    /// Whether the origin receives the client's address in a header of the PROXY protocol, version 2.
     pub proxy_protocol: bool,
-    /// The origin is connected only after the client has sent a byte.
+    /// Whether the origin is connected only after the client has sent a byte or has closed its side.
     pub wait_for_client: bool,
-    /// Where the metrics are asked for, if anywhere.
+    /// The address of the HTTP server for the metrics, if any.
     pub metrics: Option<SocketAddr>,
-    /// Handshakes that may be incomplete; further SYNs are answered by cookies.
+    /// The most incomplete handshakes. Further SYNs are answered with SYN cookies.
     pub backlog: u32,
-    /// How long a handshake may stay incomplete.
+    /// The longest time for a handshake.
     pub half_open: Duration,
     /// The longest time for an attempt to connect to one address of the origin.
     pub connect: Duration,
-    /// How long a connection may go without a byte either way.
+    /// The longest time without a byte in either direction.
     pub idle: Duration,
-    /// How long connections may go on once the gateway is told to finish.
+    /// The longest time for open connections to continue after [`Wish::Finish`].
     pub grace: Duration,
-    /// Who is let in.
+    /// The limits for connections and memory.
     pub limits: Limits,
 }
 
@@ -113,78 +114,78 @@ pub struct Change {
     pub grace: Duration,
 }
 
-/// What the watcher wants.
+/// A watcher's instruction to the gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
-    /// Go on.
+    /// Continue.
     Serve,
     /// Continue with changed settings.
     Change(Change),
-    /// Let nobody else in, and end when the last connection has, or its time is up.
+    /// Accept no further connections. End after the last connection has ended, at the latest after [`Settings::grace`].
     Finish,
-    /// End at once.
+    /// End at once and reset all connections.
     Stop,
 }
 
-/// Who watches a gateway.
+/// An observer that controls a gateway.
 pub trait Watcher {
-    /// Called ten times a second.
+    /// Returns the next instruction. Called ten times a second.
     fn look(&mut self) -> Wish;
 
-    /// A connection is over.
+    /// Called when a connection has ended.
     fn ended(&mut self, record: &Record);
 
-    /// The gateway runs, but not as well as it might: what an operator may want to change.
+    /// Called with a note for the operator: the gateway runs, but a change of the host or the settings would help.
     fn note(&mut self, what: &str);
 
     /// Returns the counts of written and dropped log lines.
     fn log_counts(&self) -> LogCounts;
 }
 
-/// Why a gateway does not run any more.
+/// The reasons why a gateway does not run or has stopped.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum GatewayError {
-    /// The device cannot be had.
+    /// The device cannot be opened, or it failed.
     #[error("the device `{name}`: {error}")]
     Device {
-        /// Its name.
+        /// The name of the device.
         name: String,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
-    /// A socket or the like.
+    /// A system call failed.
     #[error("{what}: {error}")]
     Io {
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
-    /// An address to listen at is given twice.
+    /// The same address is listened at twice.
     #[error(transparent)]
     Listen(#[from] ListenError),
 }
 
-/// The gateway while it runs.
+/// The state of a running gateway.
 struct Gateway<'a> {
     settings: &'a Settings,
     watcher: &'a mut dyn Watcher,
     clock: Clock,
     poller: Poller,
     tun: Tun,
-    /// What writes to it.
+    /// The threads that write packets to the device.
     writers: Writers,
-    /// What of their obstacle the watcher was told last.
+    /// The error of `io_uring` that was last reported to the watcher.
     told: Option<Errno>,
-    /// The most segments that it takes at once.
+    /// The most segments in one burst.
     burst: u32,
     endpoint: Endpoint,
-    /// Addresses that are ours.
+    /// The gateway's own addresses.
     own: BTreeSet<IpAddr>,
-    /// What origins and long packets are read into.
+    /// The buffers for reads from origins and for long packets.
     pool: Pool,
-    /// The threads that read origins while connections wait for this one.
+    /// The threads that read from origins while connections wait for the main thread.
     readers: Readers,
     admission: Admission,
     shares: Shares,
@@ -194,19 +195,19 @@ struct Gateway<'a> {
     shortage: Shortage,
     metrics: Metrics,
     responder: Option<Responder>,
-    /// Those that are served, by the number of their descriptor.
+    /// The connections that are served, by their poller token.
     served: BTreeMap<u64, Served>,
-    /// Connections there have been.
+    /// The number of connections that have been served.
     made: u64,
-    /// The number of a connection, by the place of its handle.
+    /// The handle and number of each served connection, by the handle's index.
     places: Vec<Option<(ConnectionHandle, u64)>>,
     agenda: Agenda,
     /// Like [`Settings::idle`], but may change at run time.
     idle: Duration,
     grace: Duration,
-    /// The gateway is to finish, until then at the latest.
+    /// The time by which the gateway ends; set once it accepts no further connections.
     closing: Option<Instant>,
-    /// What is written over for every packet.
+    /// Buffers that are used again for every packet.
     segment: Segment,
     rest: Vec<Bytes>,
     packet: Vec<u8>,
@@ -215,12 +216,13 @@ struct Gateway<'a> {
 /// Runs a gateway until its watcher ends it.
 ///
 /// # Errors
-/// The device cannot be opened or is gone, or an address cannot be listened at.
+/// Returns an error if the device cannot be opened or fails, if an address cannot be listened at, or if the system has
+/// no thread or descriptor left.
 pub fn serve(settings: &Settings, watcher: &mut dyn Watcher) -> Result<(), GatewayError> {
     Gateway::open(settings, watcher)?.run()
 }
 
-/// Names what was tried.
+/// Returns a function that adds the failed operation to an error.
 fn tried(what: &'static str) -> impl Fn(io::Error) -> GatewayError {
     move |error| GatewayError::Io { what, error }
 }
@@ -231,22 +233,25 @@ impl<'a> Gateway<'a> {
         let open = if settings.offload { Tun::open_offloading } else { Tun::open };
         let tun = open(&settings.device, None).map_err(device)?;
         let mtu = tun.mtu().map_err(device)?;
-        let writers = Writers::start(&tun).map_err(tried("a thread for the device"))?;
-        let poller = Poller::new().map_err(tried("waiting"))?;
-        poller.add(&tun, DEVICE).map_err(tried("waiting"))?;
+        let writers =
+            Writers::start(&tun).map_err(tried("starting the threads that write to the device"))?;
+        let poller = Poller::new().map_err(tried("waiting for events"))?;
+        poller.add(&tun, DEVICE).map_err(tried("waiting for events"))?;
         let pool = Pool::default();
-        let readers = Readers::start(&pool).map_err(tried("threads for origins"))?;
-        poller.add(&readers, READERS).map_err(tried("waiting"))?;
-        let secret = secret_seed().map_err(tried("random numbers"))?;
+        let readers =
+            Readers::start(&pool).map_err(tried("starting the threads that read from origins"))?;
+        poller.add(&readers, READERS).map_err(tried("waiting for events"))?;
+        let secret = secret_seed().map_err(tried("reading random numbers"))?;
         let mut endpoint = Endpoint::new("gateway", secret);
-        // What a kernel leaves with its subflow where its buffer is full may hold a client's upload up for seconds.
+        // If the receive buffer is full, Linux leaves data in the subflow's queue. This can delay a client's upload by
+        // seconds, so the gateway does not do it.
         let stack = Stack { parks_data: false, ..settings.config.stack };
         let mss = mtu.saturating_sub(HEADERS);
         let config = Config { mss, stack, ..settings.config.clone() };
         let mut own: BTreeSet<IpAddr> = config.announce.iter().map(|it| it.address).collect();
         for address in &settings.listen {
             own.insert(address.ip());
-            // How many there may be is looked at before, for all addresses together.
+            // `Admission` limits connections earlier, for all addresses together.
             let listen = ListenConfig {
                 config: config.clone(),
                 backlog: settings.backlog,
@@ -258,14 +263,14 @@ impl<'a> Gateway<'a> {
         }
         let respond = |at| Responder::listen(at, &poller, METRICS);
         let responder = settings.metrics.map(respond).transpose();
-        let responder = responder.map_err(tried("listening for requests of the metrics"))?;
+        let responder = responder.map_err(tried("listening for requests to the metrics"))?;
         let clock = Clock::start();
         Ok(Self {
             settings,
             watcher,
             clock,
             poller,
-            // As many as one packet has room for.
+            // With offload, the longest IP packet limits a burst.
             burst: if tun.offloads() { u32::MAX } else { 1 },
             tun,
             writers,
@@ -307,27 +312,28 @@ impl<'a> Gateway<'a> {
                 if self.look(now)? {
                     return Ok(());
                 }
-                // What expired has packets to send.
+                // Connections that expired have packets to send.
                 more = true;
             }
             self.hand_on()?;
             let timeout = self.endpoint.poll_timeout();
             let until = if more { now } else { self.agenda.wake(now, timeout) };
-            let ready = self.poller.wait(&self.clock, Some(until)).map_err(tried("waiting"))?;
+            let ready =
+                self.poller.wait(&self.clock, Some(until)).map_err(tried("waiting for events"))?;
             for ready in ready {
                 self.handle_ready(ready, &mut inlet)?;
             }
         }
     }
 
-    /// Does what there is to do until there is no more, or a turn of packets was written: then it is true, and what
-    /// has come is heard first.
+    /// Drives connections and writes packets until no work is left, or until one turn of packets is written. Returns
+    /// true in the second case: more may have to be written, but incoming packets are handled first.
     fn settle(&mut self, now: Instant) -> Result<bool, GatewayError> {
         loop {
             self.hear(now);
             while let Some(number) = self.agenda.pop() {
                 self.drive(now, number);
-                // So much was read that the rest of this turn could exceed the limit.
+                // So much may have been read that memory must be counted within this turn.
                 if self.agenda.count_is_due(now) {
                     self.count_memory(now);
                 }
@@ -371,10 +377,10 @@ impl<'a> Gateway<'a> {
         }
     }
 
-    /// Looks at what has grown old, and asks the watcher. True when the gateway is to end.
+    /// Handles timeouts and queries the watcher. Returns true if the gateway must end.
     fn look(&mut self, now: Instant) -> Result<bool, GatewayError> {
         self.pool.tidy();
-        // Its reserve of descriptors comes before connections that wait for one.
+        // The metrics' reserve of descriptors is filled before waiting connections open sockets.
         if let Some(responder) = &mut self.responder {
             responder.handle_timeout(now, &self.poller);
         }
@@ -393,7 +399,7 @@ impl<'a> Gateway<'a> {
                 self.fail(number, End::Shutdown, None);
             }
         }
-        // At the end everybody's last word is said, however many turns it takes.
+        // Before the gateway ends, the last segments of all connections are written, in as many turns as necessary.
         while self.settle(now)? && now >= until {}
         Ok(self.served.is_empty() || now >= until)
     }
@@ -405,16 +411,16 @@ impl<'a> Gateway<'a> {
         (self.idle, self.grace) = (idle, grace);
     }
 
-    /// Tells the watcher why each packet is a system call of its own; the same reason once.
+    /// Notifies the watcher if `io_uring` is not used. The same reason is reported only once.
     fn tell_obstacle(&mut self) {
         let obstacle = self.writers.obstacle();
         if let Some(why) = obstacle.filter(|why| self.told != Some(*why)) {
             self.told = obstacle;
-            self.watcher.note(&format!("no io_uring, a system call for each packet: {why}"));
+            self.watcher.note(&format!("no io_uring, so each packet takes a system call: {why}"));
         }
     }
 
-    /// Lets nobody else in, and ends at a time, or before when that was settled.
+    /// Stops listening. Sets the time by which the gateway ends, unless an earlier one is set.
     fn close(&mut self, until: Instant) {
         if self.closing.is_none() {
             for address in &self.settings.listen {
@@ -424,7 +430,7 @@ impl<'a> Gateway<'a> {
         self.closing = Some(self.closing.map_or(until, |before| before.min(until)));
     }
 
-    /// The metrics as they stand.
+    /// Returns the page of current metrics.
     fn page(&self) -> String {
         let multipath = self.served.values().filter(|served| served.multipath).count() as u64;
         let mut relayed = [0; 2];

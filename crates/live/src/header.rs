@@ -1,10 +1,10 @@
-//! What is read of a packet's IP header before it is parsed, as a router does: nothing of it is trusted to be whole.
+//! Reads a packet's IP header before the packet is parsed, like a router. The packet may be incomplete or malformed.
 
 use std::net::{IpAddr, SocketAddr};
 
 use anabranch_wire::checksum;
 
-/// The protocol's number of TCP, and of UDP.
+/// The protocol numbers of TCP and UDP.
 pub(crate) const TCP: u8 = 6;
 const UDP: u8 = 17;
 /// The numbers of IPv6's extension headers (RFC 8200 section 4).
@@ -17,7 +17,7 @@ const DESTINATION: u8 = 60;
 const FRAGMENT_RESERVED: u16 = 0b110;
 /// The time to live of a packet, hops (RFC 1700).
 const HOPS: u8 = 64;
-/// Bytes of an IPv4 header without options, and of an IPv6 header.
+/// The lengths of an IPv4 header without options and of an IPv6 header, bytes.
 const IPV4: usize = 20;
 const IPV6: usize = 40;
 /// Flags of a TCP header.
@@ -26,7 +26,7 @@ const ACK: u8 = 1 << 4;
 /// The two bits of explicit congestion notification (RFC 3168 section 5).
 const ECN: u8 = 0b11;
 
-/// Which version of IP it is; `None` for anything else.
+/// Returns the IP version; `None` if the packet has no complete IP header.
 fn version(packet: &[u8]) -> Option<u8> {
     let version = packet.first()? >> 4;
     let least = match version {
@@ -37,7 +37,7 @@ fn version(packet: &[u8]) -> Option<u8> {
     (packet.len() >= least).then_some(version)
 }
 
-/// Who it is for.
+/// Returns the destination address.
 pub(crate) fn destination(packet: &[u8]) -> Option<IpAddr> {
     match version(packet)? {
         4 => <[u8; 4]>::try_from(&packet[16..20]).ok().map(IpAddr::from),
@@ -45,13 +45,13 @@ pub(crate) fn destination(packet: &[u8]) -> Option<IpAddr> {
     }
 }
 
-/// The number of the protocol that it carries.
+/// Returns the number of the protocol that the packet carries.
 pub(crate) fn protocol(packet: &[u8]) -> Option<u8> {
     transport(packet).map(|(protocol, _)| protocol)
 }
 
-/// Returns the protocol that a packet carries and the offset of its header, after IPv4 options or IPv6 extension
-/// headers (RFC 8200 section 4). For a fragment of an IPv6 packet it returns the fragment header's number. A fragment
+/// Returns the protocol that a packet carries and the offset of its header. Skips IPv4 options and IPv6 extension
+/// headers (RFC 8200 section 4). For a fragment of an IPv6 packet, returns the fragment header's number. A fragment
 /// that contains the whole packet counts as a packet (RFC 6946).
 fn transport(packet: &[u8]) -> Option<(u8, usize)> {
     if version(packet)? == 4 {
@@ -75,7 +75,7 @@ fn transport(packet: &[u8]) -> Option<(u8, usize)> {
     }
 }
 
-/// Who sent it, if it is a SYN of TCP that acknowledges nothing.
+/// Returns the source address if the packet is a TCP SYN without ACK.
 pub(crate) fn source_of_syn(packet: &[u8]) -> Option<IpAddr> {
     let (protocol, segment) = transport(packet)?;
     if protocol != TCP {
@@ -89,7 +89,7 @@ pub(crate) fn source_of_syn(packet: &[u8]) -> Option<IpAddr> {
     source.filter(|_| flags & (SYN | ACK) == SYN)
 }
 
-/// Its ECN bits.
+/// Returns the ECN bits.
 fn ecn(packet: &[u8]) -> u8 {
     match version(packet) {
         Some(4) => packet[1] & ECN,
@@ -98,12 +98,12 @@ fn ecn(packet: &[u8]) -> u8 {
     }
 }
 
-/// The transport can take marks.
+/// Returns whether the packet's transport is ECN-capable, so that the packet can be marked.
 pub(crate) fn is_ect(packet: &[u8]) -> bool {
     ecn(packet) != 0
 }
 
-/// Marks it as having met congestion (CE); the checksum of an IPv4 header follows (RFC 1624).
+/// Marks a packet as CE (congestion experienced). Updates the checksum of an IPv4 header (RFC 1624).
 pub(crate) fn mark(packet: &mut [u8]) {
     match version(packet) {
         Some(4) => {
@@ -121,11 +121,11 @@ pub(crate) fn mark(packet: &mut [u8]) {
     }
 }
 
-/// What all packets of one flow have in common: addresses, protocol and ports, folded (FNV-1a).
+/// Returns a hash of a packet's flow: addresses, protocol and ports (FNV-1a).
 pub(crate) fn flow(packet: &[u8]) -> u64 {
     let Some((protocol, ports)) = transport(packet) else { return 0 };
     let addresses = if version(packet) == Some(4) { 12..20 } else { 8..40 };
-    // The first bytes of any transport's header that is looked at here.
+    // TCP and UDP headers begin with the ports.
     let ports = packet.get(ports..ports + 4).unwrap_or_default();
     let bytes = packet[addresses].iter().chain(ports).chain(std::iter::once(&protocol));
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
@@ -133,8 +133,8 @@ pub(crate) fn flow(packet: &[u8]) -> u64 {
     })
 }
 
-/// Writes a datagram of UDP from one address to another, of so many bytes with its headers; its payload is zeros, and
-/// one that is smaller than its headers is cut short.
+/// Appends a UDP datagram of `size` bytes, headers included. Its payload is zeros. If `size` is smaller than the
+/// headers, they are truncated.
 pub(crate) fn datagram((from, to): (SocketAddr, SocketAddr), size: usize, packet: &mut Vec<u8>) {
     let length = |headers: usize| (size.saturating_sub(headers) as u16).to_be_bytes();
     match (from.ip(), to.ip()) {
@@ -208,7 +208,7 @@ mod tests {
             let (mut bytes, mut other) = (Vec::new(), Vec::new());
             datagram((from, to), 100, &mut bytes);
             assert_eq!((destination(&bytes), protocol(&bytes)), (Some(to.ip()), Some(UDP)));
-            // The length of UDP's header and payload.
+            // The lengths of the UDP header and of the payload.
             assert_eq!(bytes[headers - 4..headers - 2], (100 - headers as u16 + 8).to_be_bytes());
             datagram((from, SocketAddr::new(to.ip(), 7)), 100, &mut other);
             assert_ne!(flow(&bytes), flow(&other));
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn the_transport_is_found_behind_extension_headers() {
-        // RFC 8200 sections 4.2 to 4.6: the next header, and the length in 8 bytes beyond the first 8.
+        // RFC 8200 sections 4.2 to 4.6: the next header, and the length in units of 8 bytes beyond the first 8.
         let pad = |next: u8| [next, 0, 1, 4, 0, 0, 0, 0];
         let long = [&[TCP, 1, 1, 12][..], &[0; 12]].concat();
         let source = Some("fd00::1".parse().unwrap());
@@ -254,7 +254,7 @@ mod tests {
             let parsed = parse_packet(&bytes.into()).unwrap();
             assert_eq!(parsed.segment.flags, anabranch_wire::Flags::SYN);
         }
-        // A fragment that contains the whole packet, and the first of several.
+        // The first two cases contain the whole packet, and the others are one of several fragments.
         for (place, number) in [(0, TCP), (0b110, TCP), (1, FRAGMENT), (1 << 3, FRAGMENT)] {
             let bytes = syn_behind(&[&[TCP, 9, 0, place, 0, 0, 0, 1]]);
             assert_eq!(protocol(&bytes), Some(number), "{place}");
@@ -329,7 +329,7 @@ mod tests {
         assert_ne!(one, flow(&udp));
     }
 
-    /// RFC 791 and RFC 768: the sum over a header is 0, and the length of UDP counts its own header.
+    /// RFC 791: the sum over a header with its checksum is 0. RFC 768: the UDP length includes its header.
     #[test]
     fn a_datagram_can_be_forwarded() {
         let ends: [SocketAddr; 2] =

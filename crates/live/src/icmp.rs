@@ -1,6 +1,5 @@
-//! ICMP. What our endpoint's addresses hear and say of it: echoes are answered, and a router's word about a path's MTU
-//! goes to the subflow that it is about (RFC 792, RFC 1191; RFC 4443, RFC 8201). And that word itself, as the emulator's
-//! routers say it.
+//! ICMP for the endpoint's addresses. Echo requests are answered, and a router's report of a path's MTU is passed to
+//! its subflow (RFC 792, RFC 1191; RFC 4443, RFC 8201). The emulator's routers create such reports here, too.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -13,26 +12,26 @@ use crate::header::TCP;
 /// Protocol numbers.
 const ICMP: u8 = 1;
 const ICMPV6: u8 = 58;
-/// Bytes of an IPv4 header without options, of an IPv6 header, and of an ICMP header.
+/// The lengths of an IPv4 header without options, an IPv6 header and an ICMP header, bytes.
 const IPV4: usize = 20;
 const IPV6: usize = 40;
 const HEADER: usize = 8;
-/// The longest message of a router, bytes, over IPv4 and over IPv6.
+/// The longest error message of a router over IPv4 and over IPv6, bytes.
 const LONGEST_V4: usize = 576;
 const LONGEST_V6: usize = 1280;
 /// The time to live of an answer, hops (RFC 1700).
 const HOPS: u8 = 64;
 
-/// What an ICMP packet brings.
+/// The result of handling an ICMP packet.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Heard {
-    /// A packet that answers it.
+    /// A packet to send as an answer.
     Answer(Vec<u8>),
-    /// A packet between these addresses was larger than the MTU; the sequence number that is quoted of it.
+    /// A packet of the subflow `tuple` exceeded the MTU. `seq` is the sequence number in the quoted TCP header.
     PathMtu { tuple: FourTuple, mtu: u32, seq: SeqNumber },
 }
 
-/// What a packet brings, if it is one of ICMP that matters here. It is not fragmented.
+/// Returns the result of an ICMP packet; `None` if it is malformed, fragmented, or not relevant here.
 pub(crate) fn hear(packet: &[u8]) -> Option<Heard> {
     match packet.first()? >> 4 {
         4 => {
@@ -106,9 +105,9 @@ fn hear_v6(packet: &[u8], body: &[u8]) -> Option<Heard> {
     }
 }
 
-/// A router's word to the sender of a packet that it was larger than `mtu`: "fragmentation needed", or over IPv6 "packet
-/// too big". It quotes as much of the packet as fits in 576 bytes (RFC 1812 section 4.3.2.3), or 1280 (RFC 4443 section
-/// 3.2). `None` where that is no packet, or is itself such a word or another error (RFC 1122 section 3.2.2).
+/// Returns a router's error message for a packet that is longer than `mtu`: "fragmentation needed" over IPv4, "packet
+/// too big" over IPv6. It quotes as much of the packet as fits in 576 bytes (RFC 1812 section 4.3.2.3) or 1280 (RFC
+/// 4443 section 3.2). Returns `None` if the packet is malformed or is itself an ICMP error (RFC 1122 section 3.2.2).
 pub(crate) fn too_large(packet: &[u8], router: IpAddr, mtu: u32) -> Option<Vec<u8>> {
     match router {
         IpAddr::V4(router) => {
@@ -129,7 +128,7 @@ pub(crate) fn too_large(packet: &[u8], router: IpAddr, mtu: u32) -> Option<Vec<u
             Some(told)
         }
         IpAddr::V6(router) => {
-            // The types of errors are the lower half (RFC 4443 section 2.1).
+            // ICMPv6 errors have types below 128 (RFC 4443 section 2.1).
             if packet.get(6) == Some(&ICMPV6) && *packet.get(IPV6)? < 128 {
                 return None;
             }
@@ -150,7 +149,7 @@ pub(crate) fn too_large(packet: &[u8], router: IpAddr, mtu: u32) -> Option<Vec<u
     }
 }
 
-/// The packet that was too large was ours: it went from the first address to the second.
+/// Returns the report about a quoted TCP packet, which the endpoint sent from `ends[0]` to `ends[1]`.
 fn path_mtu(ends: [IpAddr; 2], protocol: u8, quoted: &[u8], mtu: u32) -> Option<Heard> {
     let word = |at: usize| Some(u16::from_be_bytes(quoted.get(at..at + 2)?.try_into().ok()?));
     let [from, to] = ends;
@@ -159,13 +158,13 @@ fn path_mtu(ends: [IpAddr; 2], protocol: u8, quoted: &[u8], mtu: u32) -> Option<
     (protocol == TCP).then_some(Heard::PathMtu { tuple: FourTuple { local, remote }, mtu, seq })
 }
 
-/// Bytes of an IPv4 header, and the protocol behind it.
+/// Returns the length of an IPv4 header, and the number of the protocol after it.
 fn ipv4(packet: &[u8]) -> Option<(usize, u8)> {
     let length = usize::from(packet.first()? & 15) * 4;
     (length >= 20 && packet.len() >= length).then(|| (length, packet[9]))
 }
 
-/// What the checksum of `ICMPv6` covers besides the message (RFC 8200 section 8.1).
+/// Returns the pseudo-header that the checksum of `ICMPv6` covers (RFC 8200 section 8.1).
 fn pseudo_header(packet: &[u8], length: usize) -> Vec<u8> {
     let mut header = packet[8..40].to_vec();
     header.extend((length as u32).to_be_bytes());
@@ -173,7 +172,7 @@ fn pseudo_header(packet: &[u8], length: usize) -> Vec<u8> {
     header
 }
 
-/// Writes the checksum at a place.
+/// Writes the checksum at an offset.
 fn set_checksum(packet: &mut [u8], at: usize, checksum: impl Fn(&[u8]) -> u16) {
     packet[at..at + 2].fill(0);
     let checksum = checksum(packet);
@@ -222,7 +221,7 @@ mod tests {
         assert_eq!(checksum([&pseudo_header(&answer, 11)[..], &answer[40..]]), 0);
     }
 
-    /// The answer to an echo request over IPv4 in which some bytes are changed.
+    /// Returns the answer to an IPv4 echo request after `change` was applied.
     fn answer_to(change: impl Fn(&mut Vec<u8>)) -> Option<Heard> {
         let mut packet = v4(b"\x08\0\0\0\x12\x34\0\x01");
         change(&mut packet);
@@ -233,12 +232,12 @@ mod tests {
     fn only_whole_echo_requests_of_icmp_are_answered() {
         let Some(Heard::Answer(answer)) = answer_to(|_| {}) else { panic!("no answer") };
         assert_eq!(answer[8], 64, "the time to live of a new packet");
-        // A first fragment, and a later one. A packet with the flag DF is whole.
+        // A first fragment, a later one, and a whole packet with the flag DF.
         assert_eq!(answer_to(|packet| packet[6] = 0x20), None);
         assert_eq!(answer_to(|packet| packet[7] = 1), None);
         assert!(answer_to(|packet| packet[6] = 0x40).is_some());
         assert_eq!(answer_to(|packet| packet[9] = TCP), None);
-        // Other types and codes: an answer, a time exceeded, a request with a code.
+        // Other types and codes: an echo reply, a time exceeded, a request with a code, and a timestamp request.
         for (kind, code) in [(0, 0), (11, 0), (8, 1), (13, 0)] {
             assert_eq!(hear(&v4(&[kind, code, 0, 0, 0, 0, 0, 0])), None, "{kind} {code}");
             assert_eq!(hear(&v6(&[kind, code, 0, 0, 0, 0, 0, 0])), None, "{kind} {code}");
@@ -293,7 +292,7 @@ mod tests {
         body.extend(&inner[..6]);
         body.extend([TCP, 64]);
         body.extend(&inner[8..]);
-        // What stands where the checksum was written is the sequence number's.
+        // The sequence number replaces the bytes in which `v6` has written a checksum.
         body.truncate(48);
         body.extend(tcp);
         let Some(Heard::PathMtu { tuple, mtu, seq }) = hear(&v6(&body)) else {

@@ -1,4 +1,4 @@
-//! A host that is a kernel: its devices, and our applications over its sockets.
+//! A host that is a kernel: its devices, and applications of a plan over its sockets.
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,24 +18,24 @@ use crate::socket::{Kind, Socket};
 
 /// The most connections that wait to be accepted.
 const BACKLOG: i32 = 128;
-/// Time between two tries to connect.
+/// The time between two attempts to connect.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// A kernel in a namespace.
+/// A kernel in a network namespace.
 #[derive(Clone, Debug)]
 pub struct KernelEnd {
-    /// The file of its network namespace; the program's own where there is none.
+    /// The file of the network namespace; `None` for the program's own.
     pub namespace: Option<PathBuf>,
-    /// Its device on each path, in the paths' order.
+    /// The name of the kernel's device on each path, in the order of the paths.
     pub devices: Vec<String>,
-    /// MPTCP, or plain TCP.
+    /// Whether sockets use MPTCP; otherwise plain TCP.
     pub multipath: bool,
-    /// The congestion control of its sockets; the namespace's where there is none.
+    /// The congestion control of the sockets; `None` for the namespace's default.
     pub congestion: Option<String>,
 }
 
 impl KernelEnd {
-    /// Does something where it is.
+    /// Runs a function inside the kernel's network namespace.
     pub(crate) fn within<T>(&self, what: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         within_any(self.namespace.as_deref(), what)
     }
@@ -45,14 +45,14 @@ impl KernelEnd {
     }
 }
 
-/// There is no way to the other address, or our own is gone.
+/// Returns whether an address cannot be reached now, or the local address does not exist.
 fn is_unreachable(error: &io::Error) -> bool {
     use io::ErrorKind::{AddrNotAvailable, HostUnreachable, NetworkDown, NetworkUnreachable};
     let kinds = [AddrNotAvailable, HostUnreachable, NetworkDown, NetworkUnreachable];
     kinds.contains(&error.kind())
 }
 
-/// The sockets of an application, each at the place of its lane.
+/// The sockets of an application, by lane.
 #[derive(Default)]
 struct Sockets(Vec<Option<Socket>>);
 
@@ -79,15 +79,15 @@ impl Lanes for Sockets {
     }
 }
 
-/// An application and its sockets; of a server's the one in the first lane.
+/// An application and its sockets. A server's application has one socket, in lane 0.
 struct Place {
     application: Box<dyn Application>,
     sockets: Sockets,
-    /// The lanes that it needs a socket in.
+    /// The lanes that need a new socket.
     wanted: Vec<usize>,
-    /// The connection before, which lasts until the newest one is answered.
+    /// The previous connection, which is kept until the newest one has an answer.
     former: Option<Socket>,
-    /// When it is connected where it needs a socket.
+    /// The earliest time to open a socket in one of `wanted`.
     opens_at: Instant,
 }
 
@@ -96,14 +96,14 @@ impl Place {
         Self { application, sockets, wanted, former: None, opens_at: Instant::ZERO }
     }
 
-    /// When it is to be driven though nothing happens: without a socket not before one is opened.
+    /// Returns when to drive the application without any event. Without a socket, this is the time to open one.
     fn wakes_at(&self) -> Option<Instant> {
         let opens = (!self.wanted.is_empty()).then_some(self.opens_at);
         let wakes = self.application.poll_timeout().filter(|_| !self.sockets.are_none());
         [opens, wakes].into_iter().flatten().min()
     }
 
-    /// The application does what there is for it to do.
+    /// Drives the application with all its sockets.
     fn drive(&mut self, now: Instant) -> Result<Next, WrongBytes> {
         self.application.drive_all(now, &mut self.sockets)
     }
@@ -114,15 +114,15 @@ pub(crate) struct KernelHost {
     end: KernelEnd,
     places: Vec<Place>,
     listener: Option<(OwnedFd, Box<Make>)>,
-    /// A client's two addresses.
+    /// A client's local and remote address.
     route: Option<(SocketAddr, SocketAddr)>,
-    /// Numbers of descriptors begin here: the listener's first, then those of the places.
+    /// The first token of the poller: the listener's. The tokens of places, or of a client's lanes, follow.
     first_token: u64,
     fault: Option<WrongBytes>,
 }
 
 impl KernelHost {
-    /// A client with its application, which connects between these addresses.
+    /// Creates a client whose application connects from `route.0` to `route.1`.
     pub(crate) fn client(
         end: KernelEnd,
         application: Box<dyn Application>,
@@ -133,7 +133,7 @@ impl KernelHost {
         Self { end, places, listener: None, route: Some(route), first_token, fault: None }
     }
 
-    /// A server, which listens at an address.
+    /// Creates a server that listens at an address. `make` creates the application of each connection.
     pub(crate) fn server(
         end: KernelEnd,
         make: Box<Make>,
@@ -154,7 +154,7 @@ impl KernelHost {
         Ok(Self { end, places: Vec::new(), listener, route: None, first_token, fault: None })
     }
 
-    /// A descriptor of this number is ready.
+    /// Handles a descriptor that is ready, given by its token.
     pub(crate) fn handle_ready(
         &mut self,
         now: Instant,
@@ -165,11 +165,11 @@ impl KernelHost {
         let Some(number) = (token - self.first_token).checked_sub(1) else {
             return self.accept(now, poller);
         };
-        // A server's sockets are told apart by their places, a client's by their lanes.
+        // A server's token has the number of a place, and a client's has the number of a lane.
         let number = number as usize;
         let (at, lane) = if self.listener.is_some() { (number, 0) } else { (0, number) };
         let place = self.places.get_mut(at);
-        // It may be the socket before the one that the lane has now.
+        // The event may belong to the lane's previous socket. That is harmless: the socket finds nothing to read.
         if let Some(socket) = place.and_then(|place| place.sockets.lane_mut(lane).as_mut()) {
             socket.handle_ready(now, readable, writable);
         }
@@ -188,7 +188,7 @@ impl KernelHost {
                     self.drive(now, poller, place)?;
                 }
                 Err(Errno::AGAIN) => break,
-                // The peer is gone before it was welcome.
+                // The connection ended before it was accepted.
                 Err(Errno::CONNABORTED | Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -196,7 +196,7 @@ impl KernelHost {
         Ok(())
     }
 
-    /// Time has come: every application that it is time for is driven.
+    /// Drives every application whose time has come.
     pub(crate) fn handle_timeout(&mut self, now: Instant, poller: &Poller) -> io::Result<()> {
         for place in 0..self.places.len() {
             if self.places[place].wakes_at().is_some_and(|at| at <= now) {
@@ -206,7 +206,7 @@ impl KernelHost {
         Ok(())
     }
 
-    /// When [`Self::handle_timeout`] is to be called.
+    /// Returns when [`Self::handle_timeout`] must be called.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         self.places.iter().filter_map(Place::wakes_at).min()
     }
@@ -235,7 +235,7 @@ impl KernelHost {
                     place.former = left.filter(|_| former == Former::KeptUntilAnswer);
                 }
                 Ok(Next::Without(lane)) => drop(place.sockets.lane_mut(lane).take()),
-                // What it wrote is the kernel's: nothing of it is left to go out first.
+                // The kernel sends the written data, so the application can be driven again at once.
                 Ok(Next::BehindOutput) => {}
                 Ok(_) if place.sockets.have_news() => {}
                 Ok(_) => return Ok(()),
@@ -244,7 +244,7 @@ impl KernelHost {
         }
     }
 
-    /// Opens a client's sockets in the lanes that it needs them in.
+    /// Opens a socket in the first lane that needs one.
     fn open(&mut self, now: Instant, poller: &Poller, at: usize) -> io::Result<()> {
         let Some((local, remote)) = self.route else { return Ok(()) };
         let Some(lane) = self.places[at].wanted.first().copied() else { return Ok(()) };
@@ -257,7 +257,7 @@ impl KernelHost {
                 place.wanted.remove(0);
                 Ok(())
             }
-            // Its interface is down.
+            // The interface is down.
             Err(error) if is_unreachable(&error) => {
                 self.places[at].opens_at = now + AGAIN;
                 Ok(())
@@ -266,27 +266,27 @@ impl KernelHost {
         }
     }
 
-    /// The congestion control of its first connection, as the kernel has it.
+    /// Returns the congestion control that the kernel uses for the first open socket.
     pub(crate) fn congestion(&self) -> Option<String> {
         self.places.first()?.sockets.0.iter().flatten().next()?.congestion()
     }
 
-    /// What was read that nobody sent.
+    /// Returns the fault if an application read bytes that were not sent.
     pub(crate) fn fault(&self) -> Option<WrongBytes> {
         self.fault
     }
 
-    /// A client's application.
+    /// Returns a client's application.
     pub(crate) fn application(&self) -> Option<&dyn Application> {
         Some(&*self.places.first()?.application)
     }
 
-    /// A client's application, to close its books.
+    /// Returns a client's application, to end its session.
     pub(crate) fn application_mut(&mut self) -> Option<&mut dyn Application> {
         Some(&mut *self.places.first_mut()?.application)
     }
 
-    /// Writes down what happened to its applications since the last time it was asked.
+    /// Adds the rows of events since the last call.
     pub(crate) fn tell(&mut self, rows: &mut Rows) {
         for place in &mut self.places {
             place.application.tell(rows);

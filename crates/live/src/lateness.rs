@@ -1,14 +1,13 @@
-//! How late the emulator was: what lies between the time a packet should have come out of its path and the time
-//! it did.
+//! The lateness of the emulator: the time between a packet's due departure from its path and the real one.
 
 use anabranch_units::Duration;
 
-/// Width of the steps that are told apart.
+/// The width of a histogram's step.
 const STEP: Duration = Duration::from_micros(10);
-/// Steps that are told apart; what is later counts as the last.
+/// The number of steps. The last one also counts all later packets.
 const STEPS: usize = 10_000;
 
-/// Times by how often they came.
+/// A histogram of lateness.
 #[derive(Clone, Debug)]
 pub struct Lateness {
     counts: Vec<u64>,
@@ -23,7 +22,7 @@ impl Default for Lateness {
 }
 
 impl Lateness {
-    /// One packet was so late.
+    /// Counts a packet and its lateness.
     pub fn note(&mut self, late: Duration) {
         let step = (late.as_nanos() / STEP.as_nanos()) as usize;
         self.counts[step.min(STEPS - 1)] += 1;
@@ -31,21 +30,21 @@ impl Lateness {
         self.max = self.max.max(late);
     }
 
-    /// Packets that were noted.
+    /// Returns the number of counted packets.
     pub fn count(&self) -> u64 {
         self.all
     }
 
-    /// The latest of all.
+    /// Returns the largest lateness.
     pub fn max(&self) -> Duration {
         self.max
     }
 
-    /// The least time that a share of the packets were not later than, to 10 µs; zero without packets.
+    /// Returns the quantile `share` (0 to 1) of the lateness, rounded up to 10 µs; zero without packets.
     pub fn quantile(&self, share: f64) -> Duration {
         let wanted = (self.all as f64 * share).ceil() as u64;
         let mut seen = 0;
-        // What counts in the last step may be later than it.
+        // The last step has no upper end, so it is not searched.
         for (step, count) in self.counts[..STEPS - 1].iter().enumerate() {
             seen += count;
             if seen >= wanted && seen > 0 {

@@ -1,7 +1,7 @@
-//! The real world: real packets and real time. TUN devices, the links of a plan between network namespaces, and
-//! the endpoint that the simulator has, against an unmodified kernel.
+//! The real world: real packets in real time. It has TUN devices, the links of a plan between network namespaces, and
+//! the simulator's endpoint, which talks to an unmodified kernel.
 //!
-//! It is the only crate that reads a clock, waits, opens devices and sockets, and asks the system for randomness.
+//! Only this crate reads a clock, waits, opens devices and sockets, and gets randomness from the system.
 
 mod clock;
 mod entrance;

@@ -1,4 +1,4 @@
-//! Network namespaces: where devices and sockets are opened.
+//! Network namespaces, in which devices and sockets are opened.
 
 use std::fs::File;
 use std::io;
@@ -10,7 +10,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 /// The namespace of the calling thread.
 const OWN: &str = "/proc/thread-self/ns/net";
 
-/// As [`within`]; in the thread's own namespace where none is named.
+/// Runs `what` in a namespace like [`within`], or in the current namespace if `namespace` is `None`.
 pub(crate) fn within_any<T>(
     namespace: Option<&Path>,
     what: impl FnOnce() -> io::Result<T>,
@@ -21,18 +21,19 @@ pub(crate) fn within_any<T>(
     }
 }
 
-/// Does something inside a network namespace, named by a file such as `/run/netns/client`; the thread is back
-/// where it was afterwards.
+/// Runs `what` inside a network namespace, which is named by a file such as `/run/netns/client`. The thread returns to
+/// its own namespace afterwards.
 ///
 /// # Errors
-/// There is no such namespace, or it may not be entered (`CAP_SYS_ADMIN`).
+/// Returns an error if there is no such namespace, or if the process may not enter it (`CAP_SYS_ADMIN`). An error of
+/// `what` is returned unchanged.
 pub fn within<T>(namespace: &Path, what: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let own = File::open(OWN)?;
     let there = File::open(namespace)?;
     let network = Some(LinkNameSpaceType::Network);
     move_into_link_name_space(there.as_fd(), network)?;
     let outcome = what();
-    // Elsewhere than at home everything to come would go wrong without a word.
+    // Without this step, all later work of the thread would silently use the wrong namespace.
     move_into_link_name_space(own.as_fd(), network)?;
     outcome
 }

@@ -1,29 +1,29 @@
-//! What stands before each packet of a device that cuts bursts, merges segments and finishes checksums
+//! The header before each packet of a device that offloads: it cuts bursts, merges segments and fills in checksums
 //! (`struct virtio_net_hdr`, VIRTIO 1.2 section 5.1.6).
 
 use std::num::NonZeroU16;
 
-/// Bytes of the header.
+/// The length of the header, bytes.
 pub(crate) const HEADER: usize = 10;
-/// `VIRTIO_NET_HDR_F_NEEDS_CSUM`: the TCP checksum is the sum of the pseudo-header alone.
+/// `VIRTIO_NET_HDR_F_NEEDS_CSUM`: the TCP checksum field covers only the pseudo-header so far.
 const NEEDS_CHECKSUM: u8 = 1;
 /// `VIRTIO_NET_HDR_F_DATA_VALID`: the checksum was verified.
 const VERIFIED: u8 = 2;
-/// `VIRTIO_NET_HDR_GSO_TCPV4` and `_TCPV6`: a packet is several segments of TCP.
+/// `VIRTIO_NET_HDR_GSO_TCPV4` and `_TCPV6`: the packet contains several TCP segments.
 const SEVERAL_V4: u8 = 1;
 const SEVERAL_V6: u8 = 4;
-/// The place of the checksum in a TCP header, bytes.
+/// The offset of the checksum in a TCP header, bytes.
 const CHECKSUM_AT: u16 = 16;
-/// Bytes of an IPv4 header without options, and of an IPv6 header.
+/// The lengths of an IPv4 header without options and of an IPv6 header, bytes.
 const IPV4: u16 = 20;
 const IPV6: u16 = 40;
 
-/// What a header says of the packet behind it.
+/// The information of a header about its packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Offloaded {
-    /// Payload of each of the segments that were made one; `None` of a single one.
+    /// The payload of each segment if several were merged; `None` for a single segment.
     pub(crate) segment_size: Option<NonZeroU16>,
-    /// The kernel vouches for the TCP checksum.
+    /// Whether the kernel guarantees that the TCP payload is intact, so that the checksum need not be verified.
     pub(crate) vouched: bool,
 }
 
@@ -37,8 +37,9 @@ impl Offloaded {
         }
     }
 
-    /// What stands before a TCP packet whose checksum is that of the pseudo-header, given what it begins with; it is
-    /// cut into segments of `segment_size` bytes where there is one.
+    /// Returns the header of a TCP packet whose checksum covers only the pseudo-header. `headers` are the packet's IP
+    /// and TCP headers. With a `segment_size`, the device cuts the packet into segments with at most that many bytes of
+    /// payload.
     pub(crate) fn unfinished(headers: &[u8], segment_size: Option<NonZeroU16>) -> [u8; HEADER] {
         let (ip, kind) = match headers.first().map(|first| first >> 4) {
             Some(4) => (IPV4, SEVERAL_V4),
@@ -83,7 +84,7 @@ mod tests {
             assert_eq!((header[0], header[1]), (1, kind));
             let read = Offloaded::parse(&header);
             assert_eq!(read, Offloaded { segment_size: Some(size), vouched: true });
-            // A single segment has a checksum to be finished, and is not cut.
+            // A single segment needs a checksum, and is not cut.
             let single = Offloaded::unfinished(&packet, None);
             assert_eq!((&single[..6], &single[6..]), (&[1, 0, 0, 0, 0, 0][..], &header[6..]));
         }
@@ -98,7 +99,7 @@ mod tests {
         for flag in [NEEDS_CHECKSUM, VERIFIED] {
             assert_eq!(read(flag, 0), Offloaded { segment_size: None, vouched: true });
         }
-        // Bit 7 of the kind marks a segment with congestion experienced (VIRTIO_NET_HDR_GSO_ECN).
+        // Bit 7 of the type marks a segment with congestion experienced (VIRTIO_NET_HDR_GSO_ECN).
         for kind in [SEVERAL_V4, SEVERAL_V6, SEVERAL_V4 | 0x80] {
             assert_eq!(read(0, kind).segment_size, NonZeroU16::new(1448));
         }

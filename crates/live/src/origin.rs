@@ -1,5 +1,5 @@
-//! The origin behind the endpoint of a run: what programs of others ask of the endpoint is passed on to a server in the
-//! endpoint's namespace, over a socket for each connection.
+//! The origin behind the endpoint of a run. Connections that other programs open to the endpoint are relayed to a
+//! server in the endpoint's namespace, each over a separate socket.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -18,36 +18,36 @@ use crate::pool::Pool;
 use crate::relay::Relay;
 use crate::socket::{Kind, Socket};
 
-/// Where an origin is.
+/// The place of an origin.
 #[derive(Clone, Debug)]
 pub struct Origin {
-    /// The file of its network namespace; the program's own where there is none.
+    /// The file of the network namespace; `None` for the program's own.
     pub namespace: Option<PathBuf>,
-    /// Its address there.
+    /// The origin's address in this namespace.
     pub address: SocketAddr,
 }
 
-/// A socket to the origin, and the connection that it is for.
+/// A connection of the endpoint, and its socket to the origin.
 struct Call {
     handle: ConnectionHandle,
-    /// None once one of the two is over.
+    /// `None` once the client or the origin is gone, or if no socket could be opened.
     socket: Option<Socket>,
-    /// Bytes that the client was given.
+    /// The bytes that were passed to the client.
     relayed: u64,
 }
 
-/// All sockets to the origin; a clone is the same ones.
+/// All sockets to the origin. Clones share them.
 #[derive(Clone)]
 pub(crate) struct Origins {
     origin: Rc<Origin>,
     calls: Rc<RefCell<Vec<Call>>>,
-    /// Calls that nobody waits for yet, from this one on.
+    /// The index of the first call that the poller does not watch yet.
     new: Rc<Cell<usize>>,
     pool: Pool,
 }
 
 impl Origins {
-    /// No socket yet.
+    /// Creates the state without a socket.
     pub(crate) fn new(origin: Origin) -> Self {
         Self {
             origin: Rc::new(origin),
@@ -57,13 +57,13 @@ impl Origins {
         }
     }
 
-    /// What the endpoint runs on a connection.
+    /// Returns the application that relays a connection.
     pub(crate) fn serve(&self, handle: ConnectionHandle) -> Box<dyn Application> {
         let origins = self.clone();
         Box::new(Passed { handle, origins, number: None, relay: Relay::new(Bytes::new()) })
     }
 
-    /// Waits for the sockets that have come since the last time, their numbers from `first_token` on.
+    /// Watches the sockets that were opened since the last call. Their tokens are their numbers plus `first_token`.
     pub(crate) fn watch(&self, poller: &Poller, first_token: u64) -> io::Result<()> {
         let calls = self.calls.borrow();
         let new = self.new.replace(calls.len());
@@ -75,7 +75,7 @@ impl Origins {
         Ok(())
     }
 
-    /// A socket is ready; returns the connection that it is for.
+    /// Handles a socket that is ready. Returns its connection.
     pub(crate) fn handle_ready(
         &self,
         now: Instant,
@@ -92,12 +92,13 @@ impl Origins {
         Some(call.handle)
     }
 
-    /// Bytes that clients were given.
+    /// Returns the bytes that were passed to clients.
     pub(crate) fn relayed(&self) -> u64 {
         self.calls.borrow().iter().map(|call| call.relayed).sum()
     }
 
-    /// Calls the origin for a connection; without a socket the connection is told that it is over.
+    /// Connects to the origin for a connection, and returns the number of the call. If that fails, the connection is
+    /// closed later.
     fn call(&self, handle: ConnectionHandle) -> usize {
         let Origin { namespace, address } = &*self.origin;
         let open = || Socket::call(&Kind::TO_ORIGIN, *address, self.pool.clone());
@@ -108,11 +109,11 @@ impl Origins {
     }
 }
 
-/// A connection whose bytes are the origin's.
+/// The application of a connection that is relayed to the origin.
 struct Passed {
     handle: ConnectionHandle,
     origins: Origins,
-    /// Its call, once its handshake is complete.
+    /// The number of the call, once the handshake is complete.
     number: Option<usize>,
     relay: Relay,
 }

@@ -1,4 +1,4 @@
-//! Waiting for descriptors and for a time, to the microsecond.
+//! Waits for descriptors and for a time, with a precision of a microsecond.
 
 use std::io;
 use std::num::NonZero;
@@ -15,29 +15,29 @@ use crate::clock::Clock;
 /// The delay that the kernel may add to a timer to save power, ns; 50,000 by default.
 const TIMER_SLACK: u64 = 1;
 
-/// Readiness of a descriptor.
+/// The readiness of a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ready {
-    /// The number under which it was added.
+    /// The token with which it was added.
     pub token: u64,
-    /// It can be read, or has ended.
+    /// It can be read, its peer has closed, or it has failed.
     pub readable: bool,
-    /// It can be written.
+    /// It can be written, or it has failed.
     pub writable: bool,
     /// An error is pending on it (`EPOLLERR`).
     pub broken: bool,
 }
 
-/// Descriptors that are waited for (epoll).
+/// A set of watched descriptors (epoll).
 pub struct Poller {
     epoll: OwnedFd,
     events: Vec<epoll::Event>,
     _precise: Precise,
 }
 
-/// The timers of a thread while they are precise; then they are what they were.
+/// Sets precise timers for the current thread, and restores the previous setting when it is dropped.
 struct Precise {
-    /// The thread's own slack, ns; none before others, whose timers have none.
+    /// The previous timer slack, ns; `None` for real-time threads, which have none.
     before: Option<NonZero<u64>>,
 }
 
@@ -51,40 +51,40 @@ impl Precise {
 
 impl Drop for Precise {
     fn drop(&mut self) {
-        // It has no other fault than an unknown call, which has been made.
+        // The call fails only if the kernel does not support it, but `new` has made the same call.
         let _ = set_current_timer_slack(self.before);
     }
 }
 
 impl Poller {
-    /// One that waits for nothing yet. The calling thread's timers are precise until it is dropped, and so are
-    /// those of whoever the thread starts, for good.
+    /// Creates an empty set. The timers of the calling thread are precise until the set is dropped. Threads that this
+    /// thread starts meanwhile inherit precise timers for good.
     ///
     /// # Errors
-    /// The kernel has no room.
+    /// Returns an error if the kernel has no descriptor or memory left.
     pub fn new() -> io::Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         Ok(Self { epoll, events: Vec::with_capacity(64), _precise: Precise::new()? })
     }
 
-    /// Waits from now on for something to read, as long as there is anything.
+    /// Watches a descriptor, and reports it as long as it can be read.
     ///
     /// # Errors
-    /// The kernel has no room.
+    /// Returns an error if the kernel cannot watch it.
     pub fn add(&self, source: impl AsFd, token: u64) -> io::Result<()> {
         Ok(epoll::add(&self.epoll, source, EventData::new_u64(token), EventFlags::IN)?)
     }
 
-    /// Waits from now on for changes of a socket, each told once: more to read, or more room to write.
+    /// Watches a socket, and reports each change once: more data to read, or more room to write.
     ///
     /// # Errors
-    /// The kernel has no room.
+    /// Returns an error if the kernel cannot watch it.
     pub fn add_edges(&self, source: impl AsFd, token: u64) -> io::Result<()> {
         let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
         Ok(epoll::add(&self.epoll, source, EventData::new_u64(token), flags)?)
     }
 
-    /// Stops waiting for a descriptor.
+    /// Stops watching a descriptor.
     ///
     /// # Errors
     /// Returns an error if the descriptor was not registered.
@@ -92,10 +92,10 @@ impl Poller {
         Ok(epoll::delete(&self.epoll, source)?)
     }
 
-    /// Waits until something is ready or it is time; `None` waits for ever.
+    /// Waits until a descriptor is ready or the time `until` has come. `None` sets no time limit.
     ///
     /// # Errors
-    /// The kernel refuses to wait.
+    /// Returns the error of the system call.
     pub fn wait(&mut self, clock: &Clock, until: Option<Instant>) -> io::Result<Vec<Ready>> {
         let left = until.map(|until| timespec(until.since(clock.now())));
         self.events.clear();

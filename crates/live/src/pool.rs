@@ -1,35 +1,35 @@
-//! Memory that sockets are read into, which serves again once nobody holds what was read: taken from the system each
-//! time, every page of it would be cleared and mapped anew.
+//! Memory for reads, which is used again once nothing refers to its data. With fresh memory for each read, the system
+//! would have to clear and map every page.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 
-/// The size of each piece, bytes.
+/// The length of each piece, bytes.
 pub(crate) const PIECE: usize = 65_536;
-/// The least that a piece is lent for, bytes.
+/// The shortest data that keeps its piece; shorter data is copied, bytes.
 const LENT: usize = PIECE / 2;
-/// Pieces at most that are kept while nobody needs them: those of 256 connections that each read four at once, 64 MiB.
+/// The most free pieces that are kept: 64 MiB, enough for 256 connections that read four pieces each at a time.
 const MOST: usize = 1024;
 
-/// Pieces that nobody holds; a clone is the same pool.
+/// The free pieces. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pool(Arc<Mutex<Idle>>);
 
 #[derive(Debug, Default)]
 struct Idle {
     pieces: Vec<Vec<u8>>,
-    /// The fewest there were since [`Pool::tidy`].
+    /// The smallest number of free pieces since the last [`Pool::tidy`].
     fewest: usize,
 }
 
-/// Where packets are read one after the other, each to be kept or not.
+/// A buffer into which packets are read one after the other. Each packet can be kept.
 pub(crate) struct Inlet {
     piece: Vec<u8>,
     pool: Pool,
 }
 
-/// What was read into a piece, which comes back when the last that holds of it is gone.
+/// Data in a piece. The piece returns to its pool when the last reference to the data is dropped.
 struct Lent {
     memory: Vec<u8>,
     length: usize,
@@ -38,11 +38,11 @@ struct Lent {
 
 impl Pool {
     fn with<T>(&self, change: impl FnOnce(&mut Idle) -> T) -> T {
-        // Nothing of it panics halfway.
+        // `change` does not panic, so the state is valid even if the lock is poisoned.
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A piece of [`PIECE`] bytes, of whatever was in it before.
+    /// Returns a piece of [`PIECE`] bytes. Its content is arbitrary.
     pub(crate) fn take(&self) -> Vec<u8> {
         let idle = self.with(|idle| {
             let piece = idle.pieces.pop();
@@ -52,7 +52,7 @@ impl Pool {
         idle.unwrap_or_else(|| vec![0; PIECE])
     }
 
-    /// Takes a piece back.
+    /// Returns a piece to the pool.
     pub(crate) fn give(&self, piece: Vec<u8>) {
         self.with(|idle| {
             if idle.pieces.len() < MOST {
@@ -61,8 +61,8 @@ impl Pool {
         });
     }
 
-    /// The first bytes of a piece that was taken. What fills half of it goes on in it, and the piece comes back by
-    /// itself; less is copied, so that what waits takes what it says.
+    /// Returns the first `length` bytes of a piece from this pool. Data of at least half a piece stays in it, and the
+    /// piece returns to the pool later. Shorter data is copied, so that it does not occupy a whole piece.
     pub(crate) fn keep(&self, memory: Vec<u8>, length: usize) -> Bytes {
         if length >= LENT {
             return Bytes::from_owner(Lent { memory, length, home: self.clone() });
@@ -72,7 +72,7 @@ impl Pool {
         copy
     }
 
-    /// Gives the system back what was not needed since the last time.
+    /// Frees the pieces that were not needed since the last call.
     pub(crate) fn tidy(&self) {
         self.with(|idle| {
             let left = idle.pieces.len() - idle.fewest.min(idle.pieces.len());
@@ -87,17 +87,17 @@ impl Inlet {
         Self { piece: pool.take(), pool }
     }
 
-    /// Room for a packet: [`PIECE`] bytes, of whatever was in them before.
+    /// Returns [`PIECE`] bytes for the next packet. Their content is arbitrary.
     pub(crate) fn room(&mut self) -> &mut [u8] {
         &mut self.piece
     }
 
-    /// The first bytes of what was read last.
+    /// Returns the first `length` bytes of the packet that was read last.
     pub(crate) fn read(&self, length: usize) -> &[u8] {
         &self.piece[..length]
     }
 
-    /// The same, to be kept: as of [`Pool::keep`].
+    /// Returns the same bytes to be kept, like [`Pool::keep`].
     pub(crate) fn keep(&mut self, length: usize) -> Bytes {
         if length < LENT {
             return Bytes::copy_from_slice(self.read(length));

@@ -1,8 +1,8 @@
-//! Sockets read by threads of their own: a read copies up to four pieces out of the kernel, and has a peer on this host
-//! send what it may send next, before it returns.
+//! Threads that read sockets. A read copies up to four pieces from the kernel. A peer on the same host also sends its
+//! next data within this call.
 //!
-//! A socket submits one read at a time ([`Submitter`]). Reads that are done wait in [`Readers`], whose descriptor is
-//! readable while there are any; its owner gives each to its socket.
+//! A socket submits one read at a time ([`Submitter`]). Completed reads wait in [`Readers`], whose descriptor is
+//! readable while there are any. The owner of [`Readers`] passes each to its socket.
 
 use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -20,39 +20,39 @@ use crate::threads;
 /// The most pieces of a read.
 pub(crate) const PIECES: usize = 4;
 
-/// How long the pieces of a read may be, bytes: whoever takes them wants them so.
+/// The lengths of a read's pieces that suit the receiver, bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lengths {
-    /// The first one, at most.
+    /// The length of the first piece.
     pub(crate) first: usize,
-    /// Each further one.
+    /// The length of each further piece.
     pub(crate) further: usize,
 }
 
 /// How a read ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// There was no more room; there may be more to read.
+    /// The pieces are full, and there may be more data.
     Full,
-    /// There is no more for now.
+    /// There is no more data for now.
     Empty,
-    /// The peer has finished.
+    /// The peer has closed its side.
     Finished,
     /// The connection failed with this error.
     Broken(Errno),
 }
 
-/// What a read gave: pieces, each of which somebody may hold on its own.
+/// The result of a read. Each piece is freed separately.
 #[derive(Debug)]
 pub(crate) struct Read {
-    /// In the order in which they came.
+    /// The data, in the order of the stream.
     pub(crate) pieces: Vec<Bytes>,
-    /// What comes behind them.
+    /// How the read ended after these pieces.
     pub(crate) ending: Ending,
 }
 
 impl Read {
-    /// Reads what a descriptor that does not block has, until there is no more or the pieces are full.
+    /// Reads from a non-blocking descriptor until no more data is available or the pieces are full.
     pub(crate) fn of(fd: impl AsFd, pool: &Pool, lengths: Lengths) -> Self {
         let mut memory: [Vec<u8>; PIECES] = std::array::from_fn(|_| pool.take());
         let mut of_piece = [lengths.further.min(PIECE); PIECES];
@@ -92,35 +92,35 @@ impl Read {
     }
 }
 
-/// A read to be done.
+/// A submitted read.
 struct Request {
     number: u64,
     fd: Arc<OwnedFd>,
     lengths: Lengths,
 }
 
-/// A read that is done.
+/// A completed read.
 #[derive(Debug)]
 pub(crate) struct Completion {
-    /// The number under which it was submitted.
+    /// The number of the submitter.
     pub(crate) number: u64,
-    /// What was read of.
+    /// The descriptor that was read.
     pub(crate) fd: Arc<OwnedFd>,
-    /// What it gave.
+    /// The result.
     pub(crate) read: Read,
 }
 
-/// Reads that are done and not taken.
+/// The completed reads that have not been taken.
 #[derive(Debug)]
 struct Completions {
     waiting: Mutex<Vec<Completion>>,
-    /// Readable while there are any (eventfd).
+    /// An eventfd, readable while there are completed reads.
     told: OwnedFd,
 }
 
 impl Completions {
     fn with<T>(&self, change: impl FnOnce(&mut Vec<Completion>) -> T) -> T {
-        // Nothing of it panics halfway.
+        // `change` does not panic, so the state is valid even if the lock is poisoned.
         change(&mut self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -130,20 +130,20 @@ impl Completions {
             waiting.len() == 1
         });
         if first {
-            // It is a sum, which no number of calls fills.
+            // The eventfd's counter cannot overflow in practice.
             let _ = rustix::io::write(&self.told, &1_u64.to_ne_bytes());
         }
     }
 
     fn take(&self) -> Vec<Completion> {
         let mut sum = [0; 8];
-        // Nothing is lost where nobody has told of any.
+        // The read fails if the counter is zero, which is harmless.
         let _ = rustix::io::read(&self.told, &mut sum);
         self.with(std::mem::take)
     }
 }
 
-/// Where one socket submits its reads.
+/// The queue for the reads of one socket.
 #[derive(Clone, Debug)]
 pub(crate) struct Submitter {
     number: u64,
@@ -151,23 +151,24 @@ pub(crate) struct Submitter {
 }
 
 impl Submitter {
-    /// Submits a read; what it gives comes out of [`Readers::completed`]. False when its thread is gone.
+    /// Submits a read, whose result is returned by [`Readers::completed`]. Returns false if the reading thread has
+    /// ended.
     pub(crate) fn submit(&self, fd: &Arc<OwnedFd>, lengths: Lengths) -> bool {
         self.requests.send(Request { number: self.number, fd: Arc::clone(fd), lengths }).is_ok()
     }
 }
 
-/// The threads. Each ends by itself, behind the read that it does, when this and every [`Submitter`] are gone.
+/// The reading threads. Each ends after its current read once this and every [`Submitter`] are dropped.
 pub(crate) struct Readers {
     requests: Vec<Sender<Request>>,
     completions: Arc<Completions>,
 }
 
 impl Readers {
-    /// A thread for each processor, four at most, which read into memory of a pool.
+    /// Starts a thread for each processor, at most four. They read into memory of the pool.
     ///
     /// # Errors
-    /// The system has no thread or descriptor to give.
+    /// Returns an error if the system has no thread or descriptor left.
     #[expect(clippy::disallowed_methods, reason = "the real world has threads")]
     pub(crate) fn start(pool: &Pool) -> io::Result<Self> {
         let told = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
@@ -183,13 +184,13 @@ impl Readers {
         Ok(Self { requests, completions })
     }
 
-    /// Where the socket of a number submits, always to the same thread.
+    /// Returns the submitter with a number. Reads of the same number always go to the same thread.
     pub(crate) fn submitter(&self, number: u64) -> Submitter {
         let place = (number % self.requests.len() as u64) as usize;
         Submitter { number, requests: self.requests[place].clone() }
     }
 
-    /// The reads that have been done since the last time.
+    /// Returns the reads that were completed since the last call.
     pub(crate) fn completed(&self) -> Vec<Completion> {
         self.completions.take()
     }
@@ -202,7 +203,7 @@ fn serve(submitted: &Receiver<Request>, completions: &Completions, pool: &Pool) 
     }
 }
 
-/// Readable while there are reads that are done.
+/// Readable while there are completed reads.
 impl AsFd for Readers {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.completions.told.as_fd()

@@ -1,39 +1,39 @@
-//! The two streams of one connection, the client's and the origin's: bytes from either to the other, sans-IO.
+//! Relays the bytes of one connection between the client's stream and the origin's. Sans-IO.
 
 use anabranch_host::Stream;
 use anabranch_transport::{Event, WriteError};
 use anabranch_units::Instant;
 use bytes::{Buf, Bytes};
 
-/// The most that is read at once, bytes: what a relay holds of each direction.
+/// The most bytes per read, which is also the most that a relay holds in each direction.
 pub(crate) const PIECE: usize = 65_536;
 
-/// A stream to which nothing can be written any more.
+/// The error of a stream that accepts no more data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Broken;
 
 /// One direction.
 #[derive(Debug, Default)]
 struct Lane {
-    /// Read and not yet written.
+    /// Data that was read but not written yet.
     pending: Bytes,
-    /// Whoever writes to us has finished; what it wrote may wait to be read.
+    /// The writing side has closed. Data from before may still have to be read.
     finished: bool,
-    /// The reader was told so.
+    /// The receiving side's stream was shut down after the last byte.
     told: bool,
-    /// The reader takes nothing more: what comes is thrown away.
+    /// The receiving side accepts no more data. Further data is discarded.
     refused: bool,
-    /// Bytes that went through.
+    /// The bytes that were written.
     moved: u64,
 }
 
 impl Lane {
-    /// Moves what there is and what the reader has room for, `most` bytes at most. True when anything moved.
+    /// Moves data as long as there is any and the receiving side has room, but reads at most `most` bytes. Returns
+    /// whether any byte or the end was moved.
     ///
-    /// Bytes that were read before are moved even if they are more.
+    /// Data that was read earlier is written even if it exceeds `most`.
     ///
-    /// Nothing is read that could not be passed on: what waits stays in the buffers of the stream, which
-    /// closes its window.
+    /// Nothing is read that cannot be written. The rest stays in the buffers of the stream, which closes its window.
     fn pump(
         &mut self,
         now: Instant,
@@ -70,7 +70,7 @@ impl Lane {
         Ok(self.moved > before)
     }
 
-    /// Writes what was read before; true when none of it is left.
+    /// Writes the data that was read before. Returns true if none is left.
     fn flush(&mut self, now: Instant, to: &mut dyn Stream) -> Result<bool, Broken> {
         while !self.pending.is_empty() {
             match to.write(now, self.pending.clone()) {
@@ -97,29 +97,29 @@ pub(crate) struct Relay {
     up: Lane,
     /// From the origin to the client.
     down: Lane,
-    /// Bytes of [`Self::up`] that are not the client's: the header in front of them.
+    /// The length of the header before the client's data. It is part of [`Self::up`].
     header: u64,
-    /// The number of bytes that the origin had received when it finished.
+    /// The number of bytes that the origin had received when it closed its side.
     up_at_finish: u64,
 }
 
 impl Relay {
-    /// A relay that tells the origin `header` first.
+    /// Creates a relay that sends `header` to the origin first.
     pub(crate) fn new(header: Bytes) -> Self {
         let mut relay = Self { header: header.len() as u64, ..Self::default() };
         relay.up.pending = header;
         relay
     }
 
-    /// The client's stream has news.
+    /// Handles an event of the client's stream.
     pub(crate) fn note_client(&mut self, event: Event) {
         self.up.finished |= event == Event::PeerFinished;
     }
 
-    /// Handles an event of the origin's stream. Returns whether its answer was cut short.
+    /// Handles an event of the origin's stream. Returns whether the origin's answer was cut short.
     ///
-    /// If the origin had finished before, it takes no more data, but its whole answer still goes to the client. The
-    /// reset is ignored if it can only be the response to our own end, after which no data was sent.
+    /// If the origin had closed its side before, it accepts no more data, but its whole answer still goes to the
+    /// client. The event is ignored if it can only be a reset in response to our own end, after which no data was sent.
     pub(crate) fn note_origin(&mut self, event: Event) -> bool {
         if event == Event::PeerFinished {
             self.down.finished = true;
@@ -130,12 +130,14 @@ impl Relay {
         event == Event::Closed && !self.down.finished
     }
 
-    /// Moves what can be moved; true when anything was. `most` bytes of the origin are read at most.
+    /// Moves as much data as possible in both directions. Returns whether anything was moved. Reads at most `most`
+    /// bytes from the origin.
     ///
-    /// An origin that takes nothing more may have bytes to say that it wrote before: they still go to the client.
+    /// If the origin accepts no more data, the rest of its answer still goes to the client.
     ///
     /// # Errors
-    /// The origin takes nothing more and has said all, or the client takes nothing more.
+    /// Returns [`Broken`] if the client accepts no more data, or if the origin does not and its whole answer was passed
+    /// on.
     pub(crate) fn pump(
         &mut self,
         now: Instant,
@@ -151,10 +153,10 @@ impl Relay {
         Ok(up || down)
     }
 
-    /// Writes to the origin what is left of a client that is gone; true when all is written.
+    /// Writes the remaining data of a client that has gone to the origin. Returns whether all of it was written.
     ///
     /// # Errors
-    /// The origin takes nothing more.
+    /// Returns [`Broken`] if the origin accepts no more data.
     pub(crate) fn flush(&mut self, now: Instant, origin: &mut dyn Stream) -> Result<bool, Broken> {
         let done = self.up.flush(now, origin)?;
         if done && !std::mem::replace(&mut self.up.told, true) {
@@ -163,22 +165,22 @@ impl Relay {
         Ok(done)
     }
 
-    /// The origin has said all, and the client was given all of it.
+    /// Returns whether the client was given the origin's whole answer and its end.
     pub(crate) fn has_answered(&self) -> bool {
         self.down.told
     }
 
-    /// Both sides have finished and were told so of each other.
+    /// Returns whether both sides have closed and each was given the other's end.
     pub(crate) fn is_complete(&self) -> bool {
         self.up.finished && self.down.told
     }
 
-    /// Bytes of the client that the origin was given, and of the origin that the client was.
+    /// Returns the bytes that were relayed: from the client to the origin, and from the origin to the client.
     pub(crate) fn moved(&self) -> [u64; 2] {
         [self.up.moved.saturating_sub(self.header), self.down.moved]
     }
 
-    /// Returns the bytes that the relay itself holds: from the client and from the origin.
+    /// Returns the bytes that the relay itself holds: from the client, and from the origin.
     pub(crate) fn held(&self) -> [u64; 2] {
         [self.up.pending.len() as u64, self.down.pending.len() as u64]
     }
@@ -190,7 +192,7 @@ mod tests {
 
     use super::*;
 
-    /// A stream with so much room, which counts what is asked of it.
+    /// A stream with limited room that counts its reads.
     #[derive(Default)]
     struct Fake {
         waits: VecDeque<Bytes>,
@@ -366,7 +368,7 @@ mod tests {
         assert!(origin.shut && relay.is_complete());
         assert!(!relay.note_origin(Event::Closed));
         assert_eq!(relay.pump(NOW, &mut client, &mut origin, u64::MAX), Ok(false));
-        // Without our own end before it, a reset can only be the response to data that was in flight.
+        // The relay has not ended its side, so the reset must be the response to data that was in flight.
         let mut relay = Relay::default();
         assert!(!relay.note_origin(Event::PeerFinished));
         relay.pump(NOW, &mut says(b""), &mut says(b""), u64::MAX).unwrap();

@@ -1,11 +1,11 @@
-//! Chance that nobody can know.
+//! Random numbers from the system.
 
 use std::io;
 
 use anabranch_units::Seed;
 use rustix::rand::{GetRandomFlags, getrandom};
 
-/// What keys, sequence numbers and secrets of real connections are drawn from: nobody can know it.
+/// Returns an unpredictable seed, from which the keys, sequence numbers and secrets of real connections are derived.
 pub(crate) fn secret_seed() -> io::Result<Seed> {
     let mut bytes = [0; 16];
     getrandom(&mut bytes, GetRandomFlags::empty())?;

@@ -1,4 +1,4 @@
-//! The two ends of the network: a kernel behind its devices, or our endpoint.
+//! The two ends of the network: each is a kernel behind its devices, or our endpoint.
 
 use std::io;
 
@@ -18,12 +18,12 @@ use crate::tun::Tun;
 pub(crate) enum Side {
     /// Our endpoint with its applications.
     Endpoint(Box<Host>),
-    /// A kernel's devices, and our applications over its sockets where any run there.
+    /// A kernel's devices, and the plan's applications over its sockets, if any run there.
     Kernel { devices: Vec<Tun>, host: Option<Box<KernelHost>> },
 }
 
 impl Side {
-    /// The devices of a kernel, their numbers from `first_token` on.
+    /// Opens the devices of a kernel. Their tokens are numbered from `first_token`.
     pub(crate) fn kernel(end: &KernelEnd, poller: &Poller, first_token: u64) -> io::Result<Self> {
         let open = |name: &String| Tun::open(name, end.namespace.as_deref());
         let devices = end.devices.iter().map(open).collect::<io::Result<Vec<_>>>()?;
@@ -33,12 +33,12 @@ impl Side {
         Ok(Self::Kernel { devices, host: None })
     }
 
-    /// A kernel is here.
+    /// Returns whether this end is a kernel.
     pub(crate) fn is_kernel(&self) -> bool {
         matches!(self, Self::Kernel { .. })
     }
 
-    /// The next packet that a kernel sends on a path; `None` when there is none now.
+    /// Returns the next packet that a kernel sends on a path; `None` if no packet waits.
     pub(crate) fn read<'a>(
         &self,
         path: usize,
@@ -48,7 +48,7 @@ impl Side {
         Ok(devices[path].read(buffer)?.map(|arrived| arrived.bytes))
     }
 
-    /// A packet comes out of a path. Our endpoint may keep a slice of it.
+    /// Delivers a packet that has left a path. Our endpoint may keep a slice of it.
     pub(crate) fn deliver(&mut self, now: Instant, path: usize, bytes: &Bytes) -> io::Result<()> {
         match self {
             Self::Kernel { devices, .. } => devices[path].write(bytes),
@@ -58,13 +58,13 @@ impl Side {
                 } else if let Some(Heard::PathMtu { tuple, mtu, seq }) = icmp::hear(bytes) {
                     host.handle_path_mtu(now, tuple, mtu, seq);
                 }
-                // What is neither, or is spoilt, is dropped, as by any host.
+                // Other and malformed packets are dropped.
                 Ok(())
             }
         }
     }
 
-    /// A socket is ready.
+    /// Handles a socket that is ready.
     pub(crate) fn handle_ready(
         &mut self,
         now: Instant,
@@ -75,7 +75,7 @@ impl Side {
         host.handle_ready(now, poller, ready.token, (ready.readable, ready.writable))
     }
 
-    /// Time has come.
+    /// Handles all timers that are due.
     pub(crate) fn handle_timeout(&mut self, now: Instant, poller: &Poller) -> io::Result<()> {
         match self {
             Self::Endpoint(host) => while host.handle_timeout(now) {},
@@ -85,7 +85,7 @@ impl Side {
         Ok(())
     }
 
-    /// When [`Self::handle_timeout`] is to be called.
+    /// Returns when [`Self::handle_timeout`] must be called.
     pub(crate) fn poll_timeout(&mut self) -> Option<Instant> {
         match self {
             Self::Endpoint(host) => host.poll_timeout(),
@@ -93,7 +93,7 @@ impl Side {
         }
     }
 
-    /// What a client's application has measured.
+    /// Returns the measurements of a client's application.
     pub(crate) fn session(&self) -> Option<&Session> {
         match self {
             Self::Endpoint(host) => host.session(),
@@ -101,7 +101,7 @@ impl Side {
         }
     }
 
-    /// The same, to close its books.
+    /// Returns the same measurements, to end the session.
     pub(crate) fn session_mut(&mut self) -> Option<&mut Session> {
         match self {
             Self::Endpoint(host) => host.session_mut(),
@@ -109,7 +109,7 @@ impl Side {
         }
     }
 
-    /// What a client's viewer has.
+    /// Returns what a client's viewer sees now, if it plays a film.
     pub(crate) fn viewing(&self, now: Instant) -> Option<Viewing> {
         match self {
             Self::Endpoint(host) => host.viewing(now),
@@ -117,7 +117,7 @@ impl Side {
         }
     }
 
-    /// Something was read that nobody sent.
+    /// Returns the fault if an application read bytes that were not sent.
     pub(crate) fn fault(&self) -> Option<WrongBytes> {
         match self {
             Self::Endpoint(host) => host.fault(),
@@ -125,7 +125,7 @@ impl Side {
         }
     }
 
-    /// The congestion control that its kernel really uses.
+    /// Returns the congestion control that the kernel really uses.
     pub(crate) fn congestion(&self) -> Option<String> {
         match self {
             Self::Endpoint(_) => None,
@@ -133,7 +133,7 @@ impl Side {
         }
     }
 
-    /// Packets that its kernel did not take.
+    /// Returns the number of packets that the kernel refused.
     pub(crate) fn refused(&self) -> u64 {
         match self {
             Self::Endpoint(_) => 0,
@@ -141,7 +141,7 @@ impl Side {
         }
     }
 
-    /// Writes down what happened to its applications since the last time it was asked.
+    /// Adds the rows of the applications' events since the last call.
     pub(crate) fn tell(&mut self, rows: &mut Rows) {
         match self {
             Self::Endpoint(host) => host.tell(rows),
@@ -153,7 +153,7 @@ impl Side {
         }
     }
 
-    /// Writes down how a client's application stands.
+    /// Adds the rows of a sample of a client's application.
     pub(crate) fn sample(&self, now: Instant, rows: &mut Rows) {
         match self {
             Self::Endpoint(host) => host.sample(now, rows),
@@ -165,7 +165,7 @@ impl Side {
         }
     }
 
-    /// Writes down what there is to say of a client's application when all is over.
+    /// Adds the rows of a client's application at the end of the run.
     pub(crate) fn report(&self, rows: &mut Rows) {
         match self {
             Self::Endpoint(host) => host.report(rows),

@@ -1,4 +1,4 @@
-//! A kernel's stream socket, of MPTCP or plain TCP, as an application sees its connection.
+//! A kernel's stream socket, for MPTCP or plain TCP, with the interface that applications use.
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,23 +16,23 @@ use rustix::net::{AddressFamily, SendFlags, Shutdown, SocketFlags, SocketType, i
 use crate::pool::{PIECE, Pool};
 use crate::readers::{Completion, Ending, Lengths, PIECES, Read, Submitter};
 
-/// Pieces at most that are left when a further read is submitted.
+/// The most pieces that are left when a further read is submitted.
 const AHEAD: usize = PIECES / 2;
 
-/// A socket of a kernel.
+/// The kind of a socket.
 #[derive(Clone, Debug)]
 pub(crate) struct Kind {
-    /// MPTCP, or plain TCP.
+    /// Whether the socket uses MPTCP; otherwise plain TCP.
     pub(crate) multipath: bool,
-    /// The congestion control; the namespace's where there is none.
+    /// The congestion control; `None` for the namespace's default.
     pub(crate) congestion: Option<String>,
 }
 
 impl Kind {
-    /// Plain TCP, by the namespace's own congestion control, as an origin is called.
+    /// The kind of sockets to an origin: plain TCP with the namespace's default congestion control.
     pub(crate) const TO_ORIGIN: Self = Self { multipath: false, congestion: None };
 
-    /// A socket that does not block.
+    /// Opens a non-blocking socket for the family of an address.
     pub(crate) fn open(&self, address: SocketAddr) -> io::Result<OwnedFd> {
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let protocol = if self.multipath { ipproto::MPTCP } else { ipproto::TCP };
@@ -45,61 +45,61 @@ impl Kind {
     }
 }
 
-/// A stream over a socket that does not block.
+/// A stream over a non-blocking socket.
 #[derive(Debug)]
 pub(crate) struct Socket {
     fd: Arc<OwnedFd>,
     connected_at: Option<Instant>,
     events: VecDeque<Event>,
-    /// There may be something to read.
+    /// There may be data to read.
     readable: bool,
     /// There may be room to write.
     writable: bool,
-    /// Somebody waits for room.
+    /// The application waits for room to write, and is notified once there is some.
     blocked: bool,
-    /// The peer has finished, or the connection broke.
+    /// The peer has closed its side, or the connection has failed.
     ended: bool,
-    /// The error that broke the connection.
+    /// The error with which the connection failed.
     error: Option<Errno>,
-    /// An error is pending that may belong after data that is not read yet.
+    /// The kernel has an error that may follow data that is not read yet.
     pending: bool,
-    /// What is read into comes from here.
+    /// The memory for reads.
     pool: Pool,
-    /// Pieces that were read and not asked for.
+    /// Data that was read from the kernel but not returned to the application.
     read: VecDeque<Bytes>,
-    /// The longest piece that was asked for, bytes.
+    /// The longest read that the application has requested, bytes.
     longest: usize,
-    /// Bytes that may still be read from the kernel.
+    /// The bytes that may still be read from the kernel.
     room: u64,
-    /// The connection breaks behind what was read, with this error.
+    /// The error with which the connection fails after the data in `read`.
     breaks: Option<Errno>,
-    /// Where it submits reads, if anywhere.
+    /// The queue of the reading thread, if any.
     submitter: Option<Submitter>,
-    /// Its reads are submitted; it reads by itself otherwise.
+    /// Whether reads are submitted to that thread. Otherwise the calling thread reads.
     submits: bool,
-    /// A read was submitted that has not been completed.
+    /// A submitted read is not complete.
     submitted: bool,
-    /// More has come since the last read began.
+    /// The kernel has reported more data since the last read began.
     more: bool,
 }
 
 impl Socket {
-    /// A socket that was accepted, at `now`.
+    /// Creates a stream over a socket that was accepted at `now`.
     pub(crate) fn accepted(fd: OwnedFd, now: Instant) -> Self {
         let mut socket = Self::new(fd, Pool::default());
         socket.connected(now);
         socket
     }
 
-    /// A socket that connects from one address to another.
+    /// Creates a socket that connects from one address to another.
     pub(crate) fn connect(kind: &Kind, local: SocketAddr, remote: SocketAddr) -> io::Result<Self> {
         let fd = kind.open(remote)?;
         rustix::net::bind(&fd, &SocketAddr::new(local.ip(), 0))?;
         Self::begin(fd, remote, Pool::default())
     }
 
-    /// A socket that connects from wherever the kernel chooses, and reads into memory of a pool. What is written
-    /// goes out at once, and a peer that is gone is found out.
+    /// Creates a socket that connects from an address of the kernel's choice, and reads into memory of a pool. It has
+    /// no Nagle delay (`TCP_NODELAY`), and detects a dead peer (`SO_KEEPALIVE`).
     pub(crate) fn call(kind: &Kind, remote: SocketAddr, pool: Pool) -> io::Result<Self> {
         let fd = kind.open(remote)?;
         sockopt::set_tcp_nodelay(&fd, true)?;
@@ -142,15 +142,15 @@ impl Socket {
         self.events.push_back(Event::Connected);
     }
 
-    /// The kernel says that something changed.
+    /// Handles a report of the kernel that the socket is ready.
     pub(crate) fn handle_ready(&mut self, now: Instant, readable: bool, writable: bool) {
         if self.connected_at.is_none() && (readable || writable) {
             match sockopt::socket_error(&self.fd) {
                 Ok(Ok(())) if writable => self.connected(now),
                 Ok(Ok(())) => {}
                 Ok(Err(error)) | Err(error) => {
-                    // A connection attempt that is refused ends with ECONNREFUSED. These two errors mean that the
-                    // peer accepted the connection and then reset it (`tcp_reset`).
+                    // A refused attempt to connect ends with ECONNREFUSED. These two errors mean that the peer accepted
+                    // the connection and then reset it (`tcp_reset`).
                     if matches!(error, Errno::CONNRESET | Errno::PIPE) {
                         self.connected(now);
                     }
@@ -168,8 +168,9 @@ impl Socket {
         }
     }
 
-    /// Handles a pending error (`EPOLLERR`). If the peer had finished before, it takes no more data, and `Closed`
-    /// follows `PeerFinished`. Otherwise the next read returns the error after the data that can still be read.
+    /// Handles a pending error (`EPOLLERR`). If the peer had closed its side before, the peer accepts no more data, and
+    /// `Closed` follows `PeerFinished`. Otherwise the next read returns the error, after all data that can still be
+    /// read.
     pub(crate) fn handle_error(&mut self) {
         self.pending = self.connected_at.is_some();
         if self.ended {
@@ -177,7 +178,7 @@ impl Socket {
         }
     }
 
-    /// Reports the error that is pending on a socket whose peer has finished.
+    /// Reports the pending error of a socket whose peer has closed its side.
     fn take_pending(&mut self) {
         if !std::mem::take(&mut self.pending) || self.error.is_some() {
             return;
@@ -188,19 +189,19 @@ impl Socket {
         }
     }
 
-    /// The error that broke the connection.
+    /// Returns the error with which the connection failed.
     pub(crate) fn error(&self) -> Option<Errno> {
         self.error
     }
 
-    /// There is news that the application has not had.
+    /// Returns whether there are events that the application has not taken.
     pub(crate) fn has_news(&self) -> bool {
         !self.events.is_empty()
     }
 
-    /// Breaks the connection off, so that the peer is told (RST), as soon as no read of it is on its way.
+    /// Resets the connection (RST). If a read is submitted, this happens when the read is complete.
     pub(crate) fn reset(self) {
-        // Where it is over already there is nobody to tell.
+        // The call fails only if the connection has already ended.
         let _ = sockopt::set_socket_linger(&self.fd, Some(std::time::Duration::ZERO));
     }
 
@@ -211,29 +212,30 @@ impl Socket {
         }
     }
 
-    /// The congestion control really in use.
+    /// Returns the congestion control that the kernel uses.
     pub(crate) fn congestion(&self) -> Option<String> {
         sockopt::tcp_congestion(&self.fd).ok()
     }
 }
 
 impl Socket {
-    /// The same, whose reads may be submitted; they are to be given to [`Self::complete`].
+    /// Returns this socket with a submitter. Its completed reads must be passed to [`Self::complete`].
     pub(crate) fn submitting(self, submitter: Submitter) -> Self {
         Self { submitter: Some(submitter), ..self }
     }
 
-    /// Whether reads are submitted from now on, where there is anybody to submit them to. One that is on its way is
-    /// waited for either way.
+    /// Sets whether further reads are submitted; without a submitter they never are. A read that was already submitted
+    /// must be completed first in either case.
     pub(crate) fn set_submits(&mut self, submits: bool) {
         self.submits = submits && self.submitter.is_some();
     }
 
-    /// Reads what there is into several pieces, the first one of `limit` bytes at most, and the others as long as any
-    /// that was asked for; or submits that.
+    /// Reads several pieces, or submits the read. The first piece has at most `limit` bytes. The others are at most as
+    /// long as the longest requested read.
     fn fill(&mut self, limit: usize) {
         let done = self.ended || self.breaks.is_some() || self.submitted;
-        // A socket that never connected is closed at once: its number is the next one's, and so would its news be.
+        // A socket that never connected must close at once. A submitted read would keep it open, and its events would
+        // carry the token of the connection's next socket.
         let room = usize::try_from(self.room).unwrap_or(usize::MAX);
         if self.connected_at.is_none() || !self.readable || done || room == 0 || limit == 0 {
             return;
@@ -250,7 +252,7 @@ impl Socket {
         }
     }
 
-    /// Takes a read that it submitted. A read of the connection's former socket is dropped.
+    /// Takes a completed read. A read of the connection's previous socket is dropped.
     pub(crate) fn complete(&mut self, completion: Completion) {
         if Arc::ptr_eq(&completion.fd, &self.fd) {
             self.submitted = false;
@@ -264,7 +266,7 @@ impl Socket {
         self.read.extend(read.pieces);
         match read.ending {
             Ending::Full => {}
-            // What came after that was told since, and is told only once.
+            // More data may have arrived during the read. The kernel reports it only once.
             Ending::Empty => self.readable = self.more,
             Ending::Finished => {
                 self.ended = true;
@@ -275,12 +277,12 @@ impl Socket {
         }
     }
 
-    /// Sets how many bytes may be read from the kernel. Bytes that were read before are returned all the same.
+    /// Sets how many bytes may be read from the kernel. Data that was read before is returned in any case.
     pub(crate) fn set_room(&mut self, room: u64) {
         self.room = room;
     }
 
-    /// Bytes that were read and not asked for.
+    /// Returns the bytes that were read from the kernel but not returned to the application.
     pub(crate) fn held(&self) -> u64 {
         self.read.iter().map(|piece| piece.len() as u64).sum()
     }
@@ -321,8 +323,8 @@ impl Stream for Socket {
                 Err(WriteError::Blocked)
             }
             Err(error) => {
-                // EPIPE is a reset behind the peer's end (`tcp_reset` in CLOSE_WAIT): what it said before can still
-                // be read, to that end. Any other error is the first that is told of a stream that was cut short.
+                // EPIPE means a reset after the peer had closed its side (`tcp_reset` in CLOSE_WAIT). Its data and its
+                // end can still be read. Any other error means that the stream is cut short, and must be reported here.
                 if error == Errno::PIPE {
                     self.error.get_or_insert(error);
                 } else {
@@ -339,7 +341,7 @@ impl Stream for Socket {
     }
 
     fn shutdown(&mut self, _now: Instant) {
-        // It may be over already; then nothing is left to be done.
+        // The call fails only if the connection has already ended.
         let _ = rustix::net::shutdown(&self.fd, Shutdown::Write);
     }
 }

@@ -1,13 +1,13 @@
-//! How many threads share a kind of work.
+//! The number of threads for one kind of work.
 
 use std::num::NonZero;
 use std::thread::available_parallelism;
 
-/// The most threads for one kind of work: beyond them the gateway's own thread has no more to give.
+/// The most threads for one kind of work. More would not help: the gateway's main thread cannot supply more work.
 pub(crate) const MOST: usize = 4;
 
-/// One for each processor, [`MOST`] at most.
+/// Returns one thread for each processor, at most [`MOST`].
 pub(crate) fn count() -> usize {
-    // Where the system does not say how many processors there are, one is certain.
+    // If the number of processors is unknown, one is assumed.
     available_parallelism().map_or(1, NonZero::get).min(MOST)
 }

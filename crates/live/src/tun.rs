@@ -1,4 +1,4 @@
-//! A TUN device: IP packets from a kernel and to it.
+//! A TUN device, which exchanges IP packets with a kernel.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -15,12 +15,13 @@ use crate::offload::{HEADER, Offloaded};
 /// The longest packet, bytes.
 pub(crate) const MOST: usize = 65_535;
 
-/// A device that was made before, by name; whoever made it says who may open it, and nothing else is needed.
+/// A TUN device that existed before it was opened. Its creator sets which user may open it; no other privilege is
+/// needed.
 pub struct Tun {
     device: SyncDevice,
-    /// Packets that the kernel had no room for.
+    /// The number of packets that the kernel refused.
     refused: u64,
-    /// It cuts bursts, merges segments and finishes checksums.
+    /// Whether the device cuts bursts, merges segments and fills in checksums.
     offloads: bool,
 }
 
@@ -29,30 +30,33 @@ pub struct Tun {
 pub struct Arrived<'a> {
     /// The packet.
     pub bytes: &'a [u8],
-    /// What was told of it.
+    /// The offload header of the packet.
     pub(crate) told: Offloaded,
 }
 
 impl Tun {
-    /// Opens a device, in a namespace of its own where one is named.
+    /// Opens a device by name, in a network namespace if one is given.
     ///
     /// # Errors
-    /// There is no such device, another program has it, or it may not be opened.
+    /// Returns an error if there is no such device, if another program has opened it, or if the process may not open
+    /// it.
     pub fn open(name: &str, namespace: Option<&Path>) -> io::Result<Self> {
         Self::open_as(name, namespace, false)
     }
 
-    /// As [`Self::open`], as a device that cuts bursts, merges segments and finishes checksums (`IFF_VNET_HDR`).
+    /// Opens a device like [`Self::open`], with offload: it cuts bursts, merges segments and fills in checksums
+    /// (`IFF_VNET_HDR`).
     ///
     /// # Errors
-    /// As of [`Self::open`]; or the kernel's devices cannot.
+    /// Returns the same errors as [`Self::open`], and an error if the kernel does not support offload.
     pub fn open_offloading(name: &str, namespace: Option<&Path>) -> io::Result<Self> {
         Self::open_as(name, namespace, true)
     }
 
     fn open_as(name: &str, namespace: Option<&Path>, offloads: bool) -> io::Result<Self> {
         let open = || {
-            // Without a device of that name opening it would make one, where that is permitted.
+            // The open call below would create a missing device if the process had the privilege, so its existence is
+            // checked.
             let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None)?;
             rustix::net::netdevice::name_to_index(&socket, name)?;
             DeviceBuilder::new().name(name).offload(offloads).inherit_enable_state().build_sync()
@@ -62,11 +66,11 @@ impl Tun {
         Ok(Self { device, refused: 0, offloads })
     }
 
-    /// The next packet that the kernel sends, or several segments as one where the device offloads; `None` when
-    /// there is none now.
+    /// Reads the next packet that the kernel sends. If the device offloads, it may be several merged segments. Returns
+    /// `None` if there is no packet now.
     ///
     /// # Errors
-    /// The device is gone.
+    /// Returns an error if the device is gone.
     pub fn read<'a>(&self, buffer: &'a mut [u8]) -> io::Result<Option<Arrived<'a>>> {
         let mut header = [0; HEADER];
         let read = if self.offloads {
@@ -76,7 +80,7 @@ impl Tun {
             rustix::io::read(&self.device, &mut *buffer)
         };
         match read {
-            // A header of zeros says nothing.
+            // The header stays all zeros if the device does not offload: a single segment with an unverified checksum.
             Ok(length) => {
                 Ok(Some(Arrived { bytes: &buffer[..length], told: Offloaded::parse(&header) }))
             }
@@ -85,10 +89,10 @@ impl Tun {
         }
     }
 
-    /// Hands the kernel a packet. What it has no room for, or cannot take just now, is lost and counted.
+    /// Passes a packet to the kernel. If the kernel has no room or cannot take it now, the packet is lost and counted.
     ///
     /// # Errors
-    /// The device is gone.
+    /// Returns an error if the device is gone.
     pub fn write(&mut self, packet: &[u8]) -> io::Result<()> {
         let parts = [self.before_whole(), packet].map(IoSlice::new);
         let taken = taken(write(self.device.as_fd(), &parts))?;
@@ -96,38 +100,38 @@ impl Tun {
         Ok(())
     }
 
-    /// What stands before a packet with no checksum to finish and nothing to cut: nothing without offloads.
+    /// Returns the offload header of a single packet with a complete checksum; empty if the device does not offload.
     pub(crate) fn before_whole(&self) -> &'static [u8] {
         if self.offloads { &[0; HEADER] } else { &[] }
     }
 
-    /// A second way in, for another thread: what it writes has before it what the device wants to be told.
+    /// Returns a second writing end, for another thread. The writer must put the offload header before each packet.
     pub(crate) fn entrance(&self) -> io::Result<Entrance> {
         Ok(Entrance::new(self.device.as_fd().try_clone_to_owned()?))
     }
 
-    /// It cuts bursts.
+    /// Returns whether the device offloads.
     pub fn offloads(&self) -> bool {
         self.offloads
     }
 
-    /// Its MTU, bytes.
+    /// Returns the MTU, bytes.
     ///
     /// # Errors
-    /// The device is gone.
+    /// Returns an error if the device is gone.
     pub fn mtu(&self) -> io::Result<u16> {
         self.device.mtu()
     }
 
-    /// The most packets that wait in it to be read.
+    /// Returns the length of the device's queue: the most packets that wait to be read.
     ///
     /// # Errors
-    /// The device is gone.
+    /// Returns an error if the device is gone.
     pub(crate) fn queue(&self) -> io::Result<u32> {
         self.device.tx_queue_len()
     }
 
-    /// Packets that the kernel did not take.
+    /// Returns the number of packets that the kernel refused.
     pub fn refused(&self) -> u64 {
         self.refused
     }

@@ -1,5 +1,5 @@
-//! The real world and its event loop: packets through the network of a plan, between a kernel and our endpoint,
-//! or between two kernels.
+//! The real world and its event loop. Packets pass through the network of a plan, between a kernel and our endpoint,
+//! between two kernels, or between two endpoints of ours.
 
 mod crossing;
 mod moment;
@@ -33,45 +33,46 @@ use crossing::Crossing;
 
 pub use moment::{Moment, PathMoment, SubflowMoment};
 
-/// Packets that are read of a device before others have their turn.
+/// The most packets that are read from a device in one turn.
 const TURN: usize = 64;
-/// Time between two looks at who follows the run.
+/// The time between two calls of the observer.
 const LOOK: Duration = Duration::from_millis(100);
-/// The time that a run goes on once its client is done, in which connections end.
+/// The time that a run continues after its client is done, so that connections can close.
 const FAREWELL: Duration = Duration::from_millis(200);
 
-/// The client's number: there is one.
+/// The number of the client; there is only one.
 const CLIENT: u32 = 0;
 
-/// The numbers of descriptors: devices of the client and the server by path, then sockets.
+/// Tokens of the poller: the client's devices from 0 on, the server's devices, and the sockets of both sides.
 const SERVER_DEVICES: u64 = 64;
 const CLIENT_SOCKETS: u64 = 1 << 20;
 const SERVER_SOCKETS: u64 = 1 << 40;
 
-/// Who follows a run.
+/// An observer of a run.
 pub trait Observer {
-    /// The devices are open: time begins when this is done. A device that goes up before somebody has it open
-    /// drops what it is given for up to a second longer (`linkwatch`).
+    /// Called once all devices are open. The plan's time begins when it returns. The devices must go up only now: a
+    /// device that goes up before a program has opened it drops packets for up to a second longer (`linkwatch`).
     ///
     /// # Errors
-    /// They could not be made ready.
+    /// Returns an error if the devices could not be made ready.
     fn ready(&mut self) -> io::Result<()>;
 
-    /// `done_s` of at most `total_s` seconds have passed; `false` stops the run, which has a trace.
+    /// Reports that `done_s` of at most `total_s` seconds have passed. Returning `false` stops the run, which still has
+    /// a trace.
     fn progress(&mut self, done_s: f64, total_s: f64) -> bool;
 
-    /// Whether it wants to be told how the run stands, before each [`Self::progress`] and at the end.
+    /// Returns whether [`Self::watch`] is to be called before each [`Self::progress`] and at the end.
     fn watches(&self) -> bool {
         false
     }
 
-    /// How the run stands.
+    /// Reports the present state of the run.
     fn watch(&mut self, _moment: &Moment) {}
 
-    /// The plan changes the interface of a kernel that is the client.
+    /// Changes an interface of the client's kernel, as the plan's events require.
     ///
     /// # Errors
-    /// It could not be changed.
+    /// Returns an error if the interface could not be changed.
     fn interface(&mut self, change: InterfaceChange) -> io::Result<()>;
 }
 
@@ -79,81 +80,79 @@ pub trait Observer {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum LiveError {
-    /// The capture file.
+    /// The capture file cannot be written.
     #[error("capture: {0}")]
     Capture(#[from] CaptureError),
-    /// Our endpoint wanted to send what cannot stand on the wire: a defect of it.
-    #[error("a segment that cannot stand on the wire: {0}")]
+    /// Our endpoint produced a segment that cannot be encoded. This is a defect.
+    #[error("a segment cannot be encoded: {0}")]
     Emit(#[from] EmitError),
-    /// A device, a socket or a namespace.
+    /// An operation on a device, a socket or a namespace failed.
     #[error("{what}: {error}")]
     Io {
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
-    /// The plan.
+    /// The plan cannot run.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// A plug-in that is in no table failed.
+    /// A user's plug-in failed.
     #[error("a plug-in failed")]
     Plugin,
-    /// What was read is not what was sent.
+    /// An application read bytes that were not sent.
     #[error(transparent)]
     WrongBytes(#[from] WrongBytes),
 }
 
-/// Names what was tried.
+/// Returns a function that adds the failed operation to an error.
 fn tried(what: &'static str) -> impl Fn(io::Error) -> LiveError {
     move |error| LiveError::Io { what, error }
 }
 
-/// What is at the two ends, and what is written down.
+/// The two ends of a run, and its capture file.
 pub struct Ends {
-    /// The client's kernel; our endpoint where there is none.
+    /// The client's kernel; `None` for our endpoint.
     pub client: Option<KernelEnd>,
-    /// The server's kernel; our endpoint where there is none.
+    /// The server's kernel; `None` for our endpoint.
     pub server: Option<KernelEnd>,
-    /// The plan's application runs between them. Otherwise they are kernels, and what others run on them is
-    /// none of the world's business.
+    /// Whether the plan's application runs between the ends. If not, other programs use the kernel.
     pub application: bool,
-    /// The paths on which the server announces its address (`ADD_ADDR`) to a client that does not know it, from 1
-    /// on; kernels are told so by who has made their namespaces.
+    /// The indexes of the paths on which our server announces its address (`ADD_ADDR`) to a client that does not know
+    /// it. The first path, 0, is never announced. For a kernel, the addresses are configured with its namespace.
     pub announced: Vec<usize>,
-    /// What our endpoint passes on of what the programs on the client's kernel ask for, where there is no
-    /// application of the plan's.
+    /// The origin to which our endpoint relays connections of other programs, if the plan's application does not run.
     pub origin: Option<Origin>,
-    /// Where packets are captured, as they pass the client.
+    /// The output for a capture (pcapng) of the packets at the client.
     pub capture: Option<Box<dyn Write + Send>>,
 }
 
-/// What a run leaves behind.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Its tables.
+    /// The tables of the run.
     pub trace: Trace,
-    /// How late packets came out of the network, by the emulator's own fault.
+    /// The lateness of the emulator, for all packets that left the network.
     pub lateness: Lateness,
     /// The congestion control that the server's kernel really used.
     pub congestion: Option<String>,
-    /// Packets that came out of the network and that a kernel did not take.
+    /// The number of packets that left the network but were refused by a kernel.
     pub refused: u64,
-    /// Segments that a middlebox took MPTCP's options out of, by path.
+    /// The number of segments from which a middlebox removed MPTCP's options, by path.
     pub stripped: Vec<u64>,
 }
 
-/// The world of one run.
+/// The state of one run.
 struct World<'a> {
     plan: &'a Plan,
     registry: Registry,
     media: Media,
     clock: Clock,
-    /// When the plan's time begins.
+    /// The time at which the plan's time begins.
     begin: Instant,
     poller: Poller,
     network: Network<'a>,
-    /// Those of a client that is our endpoint; a kernel has its own.
+    /// The interfaces of a client that is our endpoint. A kernel has its own.
     interfaces: Interfaces,
     announced: Vec<usize>,
     client: Side,
@@ -166,21 +165,21 @@ struct World<'a> {
     capture: Option<PcapngWriter<Box<dyn Write + Send>>>,
     next_sample: Instant,
     next_look: Instant,
-    /// Connections that a client's endpoint has opened.
+    /// The number of connections that a client's endpoint has opened.
     ports: u16,
-    /// Packets that the downed interface of a client's endpoint did not let pass.
+    /// The number of packets that the client's endpoint lost because the interface was down.
     refused: u64,
     notes: Vec<String>,
     delivered: u64,
-    /// Bytes that came out of each path towards the client.
+    /// The bytes that left each path towards the client.
     carried: Vec<u64>,
 }
 
 /// Runs a plan over real packets until its application is done, its time is up or the observer stops it.
 ///
 /// # Errors
-/// A plan that cannot run here, devices and namespaces that cannot be opened, a capture that cannot be written,
-/// or bytes that arrive wrong.
+/// Returns an error if the plan cannot run here, if devices or namespaces cannot be opened, or if the capture cannot be
+/// written. A failed plug-in and wrong bytes at an application are errors, too.
 pub fn run(
     plan: &Plan,
     registry: Registry,
@@ -232,7 +231,8 @@ impl World<'_> {
                 Some(self.next_sample.min(self.next_look).min(end)),
             ];
             let until = until.into_iter().flatten().min();
-            let ready = self.poller.wait(&self.clock, until).map_err(tried("waiting"))?;
+            let ready =
+                self.poller.wait(&self.clock, until).map_err(tried("waiting for events"))?;
             for ready in ready {
                 self.handle_ready(ready, &mut buffer)?;
             }
@@ -245,7 +245,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Does what is due, until nothing more is; returns the time.
+    /// Does everything that is due, until nothing more is. Returns the time.
     fn turn(&mut self, observer: &mut dyn Observer) -> Result<Instant, LiveError> {
         loop {
             let now = self.clock.now();
@@ -264,14 +264,14 @@ impl World<'_> {
             }
             self.crossing.handle_timeout(now)?;
             for side in [&mut self.client, &mut self.server] {
-                side.handle_timeout(now, &self.poller).map_err(tried("a socket"))?;
+                side.handle_timeout(now, &self.poller).map_err(tried("using a socket"))?;
                 if let Some(fault) = side.fault() {
                     return Err(fault.into());
                 }
             }
             self.pump(now)?;
             if let Some(origins) = &self.origins {
-                origins.watch(&self.poller, SERVER_SOCKETS).map_err(tried("a socket"))?;
+                origins.watch(&self.poller, SERVER_SOCKETS).map_err(tried("using a socket"))?;
             }
             if self.plan.application.kind.is_http() {
                 self.client.tell(&mut self.rows);
@@ -285,7 +285,7 @@ impl World<'_> {
         }
     }
 
-    /// The client's interface on a path changes: a kernel's is changed, and an endpoint is told.
+    /// Changes the client's interface on a path. For a kernel, the observer changes it.
     fn change_interface(
         &mut self,
         now: Instant,
@@ -302,14 +302,14 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Whether a packet passes the client's interface on a path; a kernel sees to that itself.
+    /// Returns whether a packet passes the client's interface on a path. A kernel handles its own interfaces.
     fn passes(&mut self, path: usize) -> bool {
         let passes = self.client.is_kernel() || self.interfaces.is_up(path);
         self.refused += u64::from(!passes);
         passes
     }
 
-    /// A packet has crossed the network.
+    /// Handles a packet that has left a path.
     fn deliver(&mut self, delivery: Delivery) -> Result<(), LiveError> {
         let Delivery { at, path, down, bytes } = delivery;
         let now = self.clock.now();
@@ -332,14 +332,14 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Takes back a packet's memory, unless somebody keeps of its payload.
+    /// Takes back a packet's memory, unless its payload is still in use.
     fn recycle(&mut self, bytes: Bytes) {
         if let Ok(bytes) = bytes.try_into_mut() {
             self.network.recycle(bytes.into());
         }
     }
 
-    /// A packet of a background flow has come to the end of its way.
+    /// Handles a packet of a background flow at the end of its route.
     fn cross(&mut self, crossed: Crossed) {
         let now = self.clock.now();
         match crossed {
@@ -349,13 +349,13 @@ impl World<'_> {
                 self.crossing.handle_packet(now, down, &bytes);
                 self.recycle(bytes);
             }
-            // The time that it was under way is the links', not the emulator's.
+            // A datagram's delay is measured over the links, without the emulator's lateness.
             Crossed::Datagram(at, datagram) => self.crossing.arrive(at, datagram),
             Crossed::Lost(datagram) => self.crossing.lose(datagram),
         }
     }
 
-    /// Whoever is ready is read.
+    /// Reads from a device or a socket that is ready.
     fn handle_ready(&mut self, ready: Ready, buffer: &mut [u8]) -> Result<(), LiveError> {
         let now = self.clock.now();
         let Self { client, server, origins, poller, .. } = self;
@@ -367,10 +367,14 @@ impl World<'_> {
                     }
                     return Ok(());
                 }
-                return server.handle_ready(now, poller, ready).map_err(tried("a server's socket"));
+                return server
+                    .handle_ready(now, poller, ready)
+                    .map_err(tried("using a server's socket"));
             }
             CLIENT_SOCKETS.. => {
-                return client.handle_ready(now, poller, ready).map_err(tried("a client's socket"));
+                return client
+                    .handle_ready(now, poller, ready)
+                    .map_err(tried("using a client's socket"));
             }
             token if token >= SERVER_DEVICES => (token - SERVER_DEVICES, true),
             token => (token, false),
@@ -386,7 +390,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// A host puts a packet on a path.
+    /// Puts a host's packet on a path.
     fn launch(
         &mut self,
         now: Instant,
@@ -397,7 +401,7 @@ impl World<'_> {
         if !down {
             self.captured(path, now, &bytes)?;
         }
-        // What was due before this packet entered goes first.
+        // Events that were due before this packet are handled first.
         self.network.handle_timeout(now, &mut self.rows);
         self.network.handle_packet(now, path, down, bytes);
         Ok(())
@@ -411,7 +415,7 @@ impl World<'_> {
         }
     }
 
-    /// Our endpoints say all that they have to say.
+    /// Sends all segments of our endpoints and of the background flows.
     fn pump(&mut self, now: Instant) -> Result<(), LiveError> {
         loop {
             let mut bytes = self.network.buffer();
@@ -430,7 +434,7 @@ impl World<'_> {
                     let (from, to) = (sent.local, sent.remote);
                     let (path, _) = locate(if down { to } else { from });
                     if !down && !self.passes(path.into()) {
-                        // The host has no route: the packet never leaves it.
+                        // The host has no route, so the packet does not leave it.
                         continue;
                     }
                     let mut bytes = self.network.buffer();

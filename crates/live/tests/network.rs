@@ -1,5 +1,5 @@
-//! The network between client and server without a device: real packets through the links of a plan, in virtual
-//! time, against arithmetic.
+//! Tests of the network between client and server without devices: real packets through the links of a plan, in virtual
+//! time. Expected values come from arithmetic.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -14,18 +14,18 @@ use bytes::Bytes;
 
 const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 1, 0, 1));
 const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 1, 1, 1));
-/// Bytes of an IPv4 and a TCP header without options.
+/// The length of an IPv4 and a TCP header without options, bytes.
 const HEADERS: usize = 40;
-/// Bytes of every packet of data: 1 ms of the links' 12 Mbit/s.
+/// The length of every data packet, bytes: 1 ms at the links' 12 Mbit/s.
 const PACKET: usize = 1500;
 const MS: Duration = Duration::from_millis(1);
-/// The links' delay.
+/// The delay of each link.
 const DELAY: Duration = Duration::from_millis(10);
-/// When the plan's time begins.
+/// The time at which the plan's time begins.
 const BEGIN: Instant = Instant::from_nanos(7_000_000_000);
 
-/// One path over links of 12 Mbit/s and 10 ms; `down`, `path` and `rest` are further keys of the link down, of the
-/// path and of the plan.
+/// Returns a plan with one path over links of 12 Mbit/s and 10 ms. `down`, `path` and `rest` are further keys of the
+/// downlink, the path and the plan.
 fn plan(down: &str, path: &str, rest: &str) -> Plan {
     let link = r#""rate_bps":12000000,"delay_ns":10000000"#;
     let text = format!(
@@ -39,7 +39,7 @@ fn plan(down: &str, path: &str, rest: &str) -> Plan {
     Plan::from_json(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-/// A packet of data that tells its number.
+/// Returns a data packet whose sequence number is `number`.
 fn data(number: u32, ecn: Ecn) -> Vec<u8> {
     let payload = Bytes::from(vec![0; PACKET - HEADERS]);
     let segment =
@@ -53,10 +53,10 @@ fn bytes_of(segment: &Segment) -> Vec<u8> {
     bytes
 }
 
-/// What came out of the path: when, since the beginning, and which.
+/// The segments that left the path, and their times since [`BEGIN`].
 type Arrived = Vec<(Duration, Segment)>;
 
-/// Sends packets down at their times and waits until nothing happens any more.
+/// Sends packets on the downlink at their times, and runs the network until it is idle.
 fn through(
     network: &mut Network<'_>,
     rows: &mut Rows,
@@ -74,7 +74,7 @@ fn through(
     let mut arrived = Vec::new();
     while let Some(delivery) = network.poll_delivery() {
         assert!((delivery.path, delivery.down) == (0, true));
-        // It checks every checksum.
+        // The parser verifies every checksum.
         let packet = parse_packet(&delivery.bytes.into()).expect("a whole packet");
         arrived.push((delivery.at.since(BEGIN), packet.segment));
     }
@@ -89,7 +89,7 @@ fn named<'a>(tables: &'a [Table], name: &str) -> &'a Table {
     tables.iter().find(|table| table.name == name).expect("a table")
 }
 
-/// A count of the link down.
+/// Returns a counter of the downlink.
 fn counted(network: &Network<'_>, column: &str) -> u64 {
     let mut rows = Rows::default();
     network.report(&mut rows);
@@ -105,7 +105,7 @@ fn a_burst_fills_a_drop_tail_queue_exactly() {
     let plan = plan(r#","queue":{"packets":10}"#, "", "");
     let mut network = Network::new(&plan, BEGIN).expect("a plan that runs");
     let arrived = through(&mut network, &mut Rows::default(), burst(30));
-    // The first is in service and counts; each leaves 1 ms after the one before.
+    // The queue's ten packets include the one in service. One packet leaves per millisecond.
     assert_eq!(numbers(&arrived), (0..10).collect::<Vec<_>>());
     for (place, (at, _)) in arrived.iter().enumerate() {
         assert_eq!(*at, DELAY + MS * (place as u64 + 1));
@@ -128,7 +128,7 @@ fn losses_are_those_of_the_seed() {
     let first = lost_of(1);
     assert_eq!(first, lost_of(1));
     assert_ne!(first, lost_of(2));
-    // Of 200 that are expected, six standard deviations of 13.4.
+    // 200 losses are expected, with a standard deviation of 13.4. The bound is six standard deviations.
     assert!((2000 - first.len()).abs_diff(200) < 81, "{}", first.len());
 }
 
@@ -139,7 +139,7 @@ fn a_queue_marks_what_can_be_marked_and_drops_what_cannot() {
     let plan = plan(down, "", "");
     let marks = |ecn: Ecn| {
         let mut network = Network::new(&plan, BEGIN).expect("a plan that runs");
-        // Twice the rate.
+        // One packet per 0.5 ms is twice the link's rate.
         let packets = (0..600).map(|number| (MS / 2 * u64::from(number), data(number, ecn)));
         let arrived = through(&mut network, &mut Rows::default(), packets.collect());
         let ce = arrived.iter().filter(|(_, segment)| segment.ecn == Ecn::Ce).count() as u64;
@@ -164,7 +164,7 @@ fn links_change_when_the_plan_says_so() {
     let mut rows = Rows::default();
     let arrived = through(&mut network, &mut rows, packets.collect());
     let told: Vec<_> = arrived.iter().map(|(at, segment)| (segment.seq.0, *at)).collect();
-    // What is sent while the link is down is lost; half the rate takes twice as long.
+    // The packet sent while the link is down is lost. At half the rate, a packet takes twice as long.
     let expected = [(0, 50 + 1 + 10), (2, 250 + 1 + 10), (3, 350 + 2 + 10), (4, 450 + 2 + 30)];
     assert_eq!(told, expected.map(|(number, ms)| (number, MS * ms)));
     assert_eq!(counted(&network, "dropped_down"), 1);
@@ -242,18 +242,18 @@ fn what_waits_in_a_path_is_told() {
     for number in 0..5 {
         network.handle_packet(BEGIN, 0, true, data(number, Ecn::default()));
     }
-    // A packet takes 1 ms: at 2.5 ms two have left the queue, and the third is on its way out.
+    // A packet takes 1 ms. At 2.5 ms, two have left the queue and the third is in service.
     for (after, packets) in [(Duration::ZERO, 5), (MS * 5 / 2, 3), (MS * 5, 0)] {
         network.handle_timeout(BEGIN + after, &mut rows);
         let queued = network.queued(BEGIN + after, 0);
         assert_eq!((queued.packets, queued.bytes.0), (packets, packets * PACKET as u64));
     }
-    // Acknowledgements wait elsewhere.
+    // Packets of the other direction are not counted.
     network.handle_packet(BEGIN + MS * 6, 0, false, data(9, Ecn::default()));
     assert_eq!(network.queued(BEGIN + MS * 6, 0).packets, 0);
 }
 
-/// Everything that comes out when one packet of data goes down at a time.
+/// Returns all packets that leave the network after one data packet, and the number of drops for the MTU.
 fn out_of(plan: &Plan, at: Duration) -> (Vec<(Duration, bool, Vec<u8>)>, u64) {
     let mut network = Network::new(plan, BEGIN).expect("a plan that runs");
     let mut rows = Rows::default();
@@ -269,10 +269,10 @@ fn out_of(plan: &Plan, at: Duration) -> (Vec<(Duration, bool, Vec<u8>)>, u64) {
 
 #[test]
 fn a_packet_that_is_too_large_is_dropped_and_its_sender_told() {
-    // It fits to a byte.
+    // The packet is as long as the MTU.
     let (out, dropped) = out_of(&plan(r#","mtu":1500"#, "", ""), MS);
     assert_eq!((out.len(), out[0].1, dropped), (1, true, 0));
-    // The way back is the other link: 10 ms.
+    // The error message returns over the uplink, which takes 10 ms.
     let (out, dropped) = out_of(&plan(r#","mtu":1499"#, "", ""), MS);
     let [(at, false, word)] = &out[..] else { panic!("{out:?}") };
     assert_eq!((*at, dropped), (MS + DELAY, 1));
@@ -283,7 +283,7 @@ fn a_packet_that_is_too_large_is_dropped_and_its_sender_told() {
     );
     assert_eq!((&word[12..16], &word[16..20]), (&[10, 1, 0, 254][..], &[10, 1, 0, 1][..]));
     assert_eq!(word[28..], data(9, Ecn::NotEct)[..word.len() - 28], "it is quoted");
-    // Nobody is told on a silent link, nor where the way back is down.
+    // There is no message from a silent link, and none arrives if the uplink is down.
     let silent = plan(r#","mtu":1499,"icmp":false"#, "", "");
     let cut = r#","events":[{"at_ns":0,"link":"p.up","change":"down"}]"#;
     for plan in [silent, plan(r#","mtu":1499"#, "", cut)] {
@@ -307,7 +307,7 @@ fn what_is_of_a_background_flow_comes_out_apart() {
     let mut network = Network::new(&plan, BEGIN).expect("a plan that runs");
     let datagram = |flow| Datagram { flow, sent: BEGIN };
     let bytes = || data(0, Ecn::NotEct);
-    // One is under way, one finds the queue full, one is too large.
+    // One datagram is in transit, one finds the queue full, and one is too long.
     network.handle_crossing(BEGIN, 0, true, Some(datagram(1)), bytes());
     network.handle_crossing(BEGIN, 0, true, Some(datagram(2)), bytes());
     network.handle_crossing(BEGIN, 0, true, Some(datagram(3)), vec![0; 1501]);

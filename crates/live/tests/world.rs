@@ -1,5 +1,5 @@
-//! Tests of the real world between two endpoints of our own: its event loop, clock and tables. They need no device,
-//! namespace or privilege. Counts are checked, but times are not.
+//! Tests of the real world between two endpoints of ours: its event loop, clock and tables. They need no device,
+//! namespace or privilege. They check counts, but no times.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ fn plan(application: &str, path: &str, rest: &str) -> Plan {
     plan_of("bulk", application, path, rest)
 }
 
-/// As [`plan`], for another kind of application.
+/// Like [`plan`], for another kind of application.
 fn plan_of(kind: &str, application: &str, path: &str, rest: &str) -> Plan {
     let links: Vec<_> = ["a.down", "a.up", "b.down", "b.up"]
         .map(|name| format!(r#"{{"name":"{name}","rate_bps":12000000,"delay_ns":5000000}}"#))
@@ -120,7 +120,7 @@ fn texts(outcome: &Outcome, name: &str, column: &str) -> Vec<String> {
     words.iter().map(str::to_owned).collect()
 }
 
-/// Returns the packets of a capture: an enhanced packet block has type 6 (pcapng, section 4.3).
+/// Returns the number of packets in a capture. An enhanced packet block has type 6 (pcapng, section 4.3).
 fn captured(kept: &Kept) -> usize {
     let bytes = kept.0.lock().expect("nobody panics with it");
     let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
@@ -143,11 +143,11 @@ fn a_transfer_over_two_paths_is_recorded_completely() {
     assert_eq!(texts(&outcome, "subflows", "path"), ["a", "b"]);
     let sent = table(&outcome, "subflows").numbers("bytes_sent");
     assert!(sent.iter().all(|bytes| *bytes > 0.0), "{sent:?}");
-    // Every packet that left a link was delivered, and the lateness of each is counted.
+    // Every packet that left a link was delivered, and its lateness was counted.
     let delivered = sum(&outcome, "links", "delivered");
     assert_eq!((outcome.lateness.count(), outcome.trace.summary.steps), (delivered, delivered));
     assert_eq!((outcome.refused, &outcome.stripped[..]), (0, &[0, 0][..]));
-    // The client captures each packet once: those that it receives and those that it sends.
+    // The capture has each packet once: those that the client received and those that it sent.
     let links = table(&outcome, "links");
     let [down, up] = [("delivered", ".down"), ("enqueued", ".up")].map(|(column, end)| {
         let (names, counts) = (texts(&outcome, "links", "link"), links.numbers(column));
@@ -158,7 +158,7 @@ fn a_transfer_over_two_paths_is_recorded_completely() {
     // Samples are taken every 100 ms.
     let times = table(&outcome, "player").numbers("t_s");
     assert!(!times.is_empty() && times.is_sorted_by(|before, after| before < after), "{times:?}");
-    // On a machine that delays no packet by half of that, the first one is taken during the transfer.
+    // If the machine delayed no packet by 50 ms or more, the first sample is taken during the transfer.
     let punctual = outcome.lateness.max() < Duration::from_millis(50);
     assert!(!punctual || (0.1..0.2).contains(&times[0]), "{times:?}");
     assert_eq!(follower.readies, 1);
@@ -192,8 +192,8 @@ fn a_run_ends_when_its_time_is_up() {
 #[test]
 fn packets_of_a_client_whose_interface_is_down_are_refused() {
     let events = r#","events":[{"at_ns":60000000,"path":"b","interface":"down"}]"#;
-    // What the server had sent on the path that is down arrives over the other one. On a busy machine that may be
-    // nothing at that moment.
+    // Data that was in flight on the lost path arrives over the other one. On a busy machine, nothing may be in flight
+    // at that moment.
     let reinjects = (0..5).any(|_| {
         let outcome = through(&plan(&bulk(), "", events), &mut Follower::default(), None);
         assert!(finished(&outcome));
@@ -247,7 +247,7 @@ fn a_film_is_played_in_real_time_and_shown_to_the_observer() {
     let events = texts(&outcome, "playback", "event");
     let count = |wanted: &str| events.iter().filter(|event| *event == wanted).count();
     assert_eq!((count("start"), count("underflow"), count("end")), (1, 0, 1), "{events:?}");
-    // 30 pictures a second. A busy machine may show some of them too late.
+    // 0.8 s at 30 pictures a second are 24. A busy machine may show some of them too late.
     let shown = table(&outcome, "frames").numbers("shown_s");
     assert_eq!(shown.len(), 24);
     assert!(shown.iter().any(|at| at.is_finite()));

@@ -1,4 +1,4 @@
-//! Many packets by one system call (`io_uring`).
+//! Writes many packets by one system call (`io_uring`).
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -9,28 +9,30 @@ use rustix::io::{Errno, ReadWriteFlags};
 
 use super::{AT_ONCE, Packet, Written};
 
-/// The most tries of a call that brings nothing.
+/// The most calls in a row that complete no write.
 const TRIES: u32 = 16;
 
-/// What carries writes out.
+/// The kernel's side of a ring.
 pub(super) trait Kernel: Send {
-    /// Puts a packet where [`Self::enter`] finds it. What it names has to outlive its answer or this value.
+    /// Adds a write of a packet, which [`Self::enter`] starts. The packet's memory must stay valid until the write is
+    /// answered or `self` is dropped.
     ///
     /// # Errors
-    /// There is no room.
+    /// Returns an error if the queue is full.
     fn add(&mut self, number: u64, device: BorrowedFd<'_>, packet: Packet<'_>)
     -> Result<(), Errno>;
 
-    /// Carries out what was added, in order, until so many have been answered. There may be answers on an error, too.
+    /// Starts the added writes in order, and waits until `answers` of them are answered. There may be answers even if
+    /// the call fails.
     ///
     /// # Errors
-    /// It did not come to that.
+    /// Returns the error of the system call.
     fn enter(&mut self, answers: usize) -> Result<(), Errno>;
 
-    /// Those of what was added that have not been begun: the last ones.
+    /// Returns the number of added writes that have not been started. These are the last ones.
     fn waiting(&mut self) -> usize;
 
-    /// The next answer: to which packet, and what became of it.
+    /// Returns the next answer: the packet's number, and the result of its write.
     fn answer(&mut self) -> Option<(u64, Result<(), Errno>)>;
 }
 
@@ -43,14 +45,14 @@ impl Kernel for IoUring {
     ) -> Result<(), Errno> {
         let (parts, count) = (packet.as_ptr().cast(), packet.len() as u32);
         let entry = opcode::Writev::new(Fd(device.as_raw_fd()), parts, count)
-            // Written within the call, and in order, or not at all.
+            // RWF_NOWAIT: the write completes within the call, or fails. The order of packets is kept.
             .rw_flags(ReadWriteFlags::NOWAIT.bits() as i32)
             .build()
             .user_data(number);
         #[expect(unsafe_code, reason = "the kernel is told by pointers what to write")]
-        // SAFETY: an `IoSlice` is an `iovec`. What it names outlives `Ring::write`, the only caller, and nothing of it
-        // is looked at afterwards: either every entry has been answered, or the ring is gone with those that were not
-        // begun, and by `RWF_NOWAIT` none is left half done.
+        // SAFETY: an `IoSlice` is an `iovec`. Its memory outlives `Ring::write`, the only caller. The kernel does not
+        // read it afterwards: either every entry has been answered, or the ring is dropped together with the entries
+        // that were not started. `RWF_NOWAIT` leaves no entry half done.
         let added = unsafe { self.submission().push(&entry) };
         added.map_err(|_| Errno::NOBUFS)
     }
@@ -71,32 +73,34 @@ impl Kernel for IoUring {
     }
 }
 
-/// The number of an error of the system's.
+/// Returns the errno of an I/O error; ENOSYS if it has none.
 fn errno(error: &io::Error) -> Errno {
     Errno::from_io_error(error).unwrap_or(Errno::NOSYS)
 }
 
-/// Whether the next call may do what this one did not.
+/// Returns whether an error may be temporary, so that the next call may succeed.
 pub(super) fn may_pass(error: Errno) -> bool {
     matches!(error, Errno::INTR | Errno::AGAIN | Errno::NOMEM | Errno::BUSY)
 }
 
-/// Calls for the kernel to carry out one after the other, and what became of them.
+/// A ring of writes, which the kernel carries out one after the other.
 pub(super) struct Ring(pub(super) Box<dyn Kernel>);
 
 impl Ring {
+    /// Creates a ring for [`AT_ONCE`] packets.
+    ///
     /// # Errors
-    /// The kernel has none, permits none, or has no memory for one.
+    /// Returns an error if the kernel does not support or permit rings, or has no memory for one.
     pub(super) fn new() -> Result<Self, Errno> {
         let ring = IoUring::new(AT_ONCE).map_err(|error| errno(&error))?;
         Ok(Self(Box::new(ring)))
     }
 
-    /// Writes up to [`AT_ONCE`] packets by one call, and says of each what became of it; on an error `None` of those
-    /// that are still to be written.
+    /// Writes up to [`AT_ONCE`] packets by one system call. Sets the result of each packet in `written`. If the ring
+    /// fails, a packet with `None` has not been written. Calls that fail with a temporary error are repeated.
     ///
     /// # Errors
-    /// The kernel cannot write them so. A call that may pass was repeated.
+    /// Returns an error if the ring cannot be used again.
     pub(super) fn write(
         mut self,
         device: BorrowedFd<'_>,
@@ -107,7 +111,7 @@ impl Ring {
             self.0.add(number, device, packet)?;
         }
         let ended = self.carry_out(written);
-        // This kernel's devices may wait: then they do not know how to be asked not to.
+        // Older kernels do not support RWF_NOWAIT for this device and answer EOPNOTSUPP.
         let cannot = Some(Err(Errno::OPNOTSUPP));
         if written.contains(&cannot) {
             written.iter_mut().filter(|it| **it == cannot).for_each(|it| *it = None);
@@ -116,7 +120,7 @@ impl Ring {
         ended.map(|()| self)
     }
 
-    /// Has everything carried out that was added.
+    /// Repeats the system call until every added write is answered.
     fn carry_out(&mut self, written: &mut [Option<Written>]) -> Result<(), Errno> {
         let (mut left, mut tries) = (written.len(), 0);
         while left > 0 {
@@ -132,7 +136,7 @@ impl Ring {
                 Err(error) if may_pass(error) && tries < TRIES => std::thread::yield_now(),
                 _ if left == 0 => {}
                 fault => {
-                    // What was begun is not written again: nobody knows how far it came.
+                    // A started write is not repeated: the packet may have been written.
                     let begun = written.len() - self.0.waiting();
                     written[..begun].iter_mut().for_each(|it| {
                         it.get_or_insert(Err(Errno::AGAIN));

@@ -1,4 +1,4 @@
-//! Packets by one call and by many, on sockets, and on a kernel that fails by a script.
+//! Tests of writes with and without a ring, over sockets and over a scripted kernel.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -10,18 +10,19 @@ use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socke
 use super::ring::Kernel;
 use super::*;
 
-/// A device that keeps packets apart and does not block, and what is read of it.
+/// Returns a non-blocking device that keeps packet boundaries, and the end to read from.
 pub(crate) fn device() -> (OwnedFd, OwnedFd) {
     let flags = SocketFlags::NONBLOCK;
     socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap()
 }
 
-/// An entrance that makes a call for each packet.
+/// Returns an entrance without a ring: each packet is a system call.
 fn by_calls(device: OwnedFd) -> Entrance {
     Entrance::opened_by(device, || Err(Errno::NOSYS))
 }
 
-/// The two ways of writing. Where the kernel has or permits but one, that is said past what holds the output of tests.
+/// Returns an entrance with a ring and one without. If the kernel has no ring, a note goes to standard error directly,
+/// since the test harness captures normal output.
 pub(crate) fn both(device: OwnedFd) -> Vec<Entrance> {
     let other = by_calls(device.try_clone().unwrap());
     let best = Entrance::new(device);
@@ -34,11 +35,11 @@ pub(crate) fn both(device: OwnedFd) -> Vec<Entrance> {
     vec![best, other]
 }
 
-/// All packets that a device was given.
+/// Returns all packets that were written to a device.
 pub(crate) fn all_of(read: &OwnedFd) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
     let mut room = vec![0; 1 << 17];
-    // None where nobody can write any more.
+    // A length of 0 means that all writers have closed.
     while let Ok((length @ 1.., _)) = recv(read, &mut room[..], RecvFlags::empty()) {
         found.push(room[..length].to_vec());
     }
@@ -97,19 +98,19 @@ fn a_device_that_is_gone_is_told_of() {
     }
 }
 
-/// What a call does.
+/// The behaviour of one system call.
 #[derive(Clone, Copy)]
 enum Does {
     /// Writes so many packets, and answers the last of them first.
     Write(usize),
-    /// Refuses so many.
+    /// Answers so many packets with an error.
     Refuse(usize, Errno),
-    /// Begins so many that are never answered.
+    /// Starts so many writes that are never answered.
     Swallow(usize),
     Fail(Errno),
 }
 
-/// A kernel that does what a script says, and then writes everything.
+/// A kernel that follows a script, and then writes every packet.
 struct Scripted {
     script: Arc<Mutex<VecDeque<Does>>>,
     added: VecDeque<(u64, OwnedFd, Vec<u8>)>,
@@ -152,8 +153,8 @@ impl Kernel for Scripted {
     }
 }
 
-/// Writes ten packets by a kernel with a script: those that arrived, how many were refused, what stands in the way,
-/// and how many rings there have been.
+/// Writes ten packets through a scripted kernel. Returns the packets that arrived, the number of refused packets, the
+/// obstacle, and the number of rings that were created.
 fn scripted(script: impl IntoIterator<Item = Does>) -> (Vec<u8>, u64, Option<Errno>, u32) {
     let (written, read) = device();
     let script = Arc::new(Mutex::new(script.into_iter().collect::<VecDeque<_>>()));
@@ -186,11 +187,11 @@ fn what_will_pass_is_tried_again() {
 fn every_packet_is_written_once_whenever_the_ring_fails() {
     let ten: Vec<u8> = (0..10).collect();
     for written in 0..10 {
-        // Some were answered, the others not even begun.
+        // The first `written` packets were answered, and the others were not started.
         let found = scripted([Does::Write(written), Does::Fail(Errno::BADF)]);
         assert_eq!(found, (ten.clone(), 0, Some(Errno::BADF), 1), "{written}");
     }
-    // What was begun may have been written.
+    // The three started packets may have been written, so they are not repeated.
     let found = scripted([Does::Write(2), Does::Swallow(3), Does::Fail(Errno::BADF)]);
     assert_eq!(found, (vec![0, 1, 5, 6, 7, 8, 9], 3, Some(Errno::BADF), 1));
 }
@@ -199,7 +200,7 @@ fn every_packet_is_written_once_whenever_the_ring_fails() {
 fn only_what_the_ring_cannot_write_is_written_again() {
     let found = scripted([Does::Write(3), Does::Refuse(2, Errno::OPNOTSUPP)]);
     assert_eq!(found, (vec![0, 1, 2, 5, 6, 7, 8, 9, 3, 4], 0, Some(Errno::OPNOTSUPP), 1));
-    // A packet that the device does not take is lost, and no fault of the ring's.
+    // A packet that the device refuses is lost. The ring stays in use.
     let found = scripted([Does::Write(3), Does::Refuse(2, Errno::NOBUFS)]);
     assert_eq!(found, (vec![0, 1, 2, 5, 6, 7, 8, 9], 2, None, 1));
 }

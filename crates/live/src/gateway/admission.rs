@@ -3,7 +3,7 @@
 //! A slot is provisional while its client is *silent*: the handshake is complete, but the client has sent no byte. If
 //! the gateway, the source or the site of a new connection has no free slot, the oldest silent connection of that group
 //! gives way. If none is silent and the whole gateway is full, one of the [`Candidates`] gives way. The *weights* of
-//! sources decide which: a weight is the number of slots, but for IPv6 at least a quarter of the site's slots. A /48
+//! sources decide which: a weight is the number of slots. For IPv6 it is at least a quarter of the site's slots. A /48
 //! that takes each slot from another /64 therefore weighs as much as one with four sources.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,29 +14,29 @@ use anabranch_units::Instant;
 use super::candidates::{Candidates, Standing};
 use super::source::{SITE_SHARES, site, source};
 
-/// Why somebody was not let in, or a packet not heard.
+/// Why a connection was refused or a packet was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Refusal {
-    /// There are as many connections as there may be.
+    /// The gateway has reached its limit of connections.
     Connections,
-    /// Its source has as many as it may have.
+    /// The source has reached its limit of connections.
     Source,
-    /// The site has reached its limit.
+    /// The site has reached its limit of connections.
     Site,
     /// Memory is short, and the source holds more than its share.
     Memory,
-    /// Its handshake was not complete in time.
+    /// The handshake was not completed in time.
     HalfOpen,
-    /// The backlog is full, and its source sends more SYNs than its share.
+    /// The backlog is full, and the source sends more SYNs than its share.
     Flood,
-    /// A packet to an address that is not ours.
+    /// The packet's destination is not an address of the gateway.
     Address,
-    /// A packet that is no whole segment of TCP.
+    /// The packet is not a complete TCP segment, or it is a fragment.
     Malformed,
 }
 
 impl Refusal {
-    /// Every reason.
+    /// All reasons.
     pub(super) const ALL: [Self; 8] = [
         Self::Connections,
         Self::Source,
@@ -48,7 +48,7 @@ impl Refusal {
         Self::Malformed,
     ];
 
-    /// Its name in the metrics.
+    /// Returns the name of the reason in the metrics.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Connections => "connections",
@@ -63,16 +63,16 @@ impl Refusal {
     }
 }
 
-/// The most that is let in.
+/// The limits for connections and memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections in all.
+    /// The most connections of the gateway.
     pub connections: u32,
-    /// Connections of one source: an IPv4 address, or the first 64 bits of an IPv6 address.
+    /// The most connections of one source: an IPv4 address, or the first 64 bits of an IPv6 address.
     pub per_source: u32,
-    /// Connections of one site: the first 48 bits of an IPv6 address.
+    /// The most connections of one site: the first 48 bits of an IPv6 address.
     pub per_site: u32,
-    /// Bytes that all connections together may hold in their buffers.
+    /// The most bytes that all connections together may hold in their buffers.
     pub memory: u64,
 }
 
@@ -102,7 +102,7 @@ impl Group {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Slot {
     Free,
-    /// The slot of this connection, which must give way.
+    /// The slot belongs to this connection, which must give way.
     TakenBy(u64),
 }
 
@@ -164,7 +164,7 @@ impl Admission {
         Ok(gives_way)
     }
 
-    /// Records that a connection's client has sent a byte.
+    /// Records that a connection's client has sent a byte. The client is no longer silent.
     pub(super) fn note_heard(&mut self, number: u64) {
         if self.all.silent.remove(&number)
             && let Some(source) = self.members.get(&number)
@@ -242,7 +242,7 @@ impl Admission {
         self.candidates.find(self.weight(from), |number| self.weight_of(number))
     }
 
-    /// Counts a refusal.
+    /// Counts a refusal for a reason.
     pub(super) fn refuse(&mut self, refusal: Refusal) {
         self.refused[refusal as usize] += 1;
     }
@@ -265,7 +265,7 @@ mod tests {
         text.parse().expect("an address")
     }
 
-    /// An admission whose connections have numbers from 1 on and come from these addresses, each heard of.
+    /// Returns an admission with connections 1, 2, ... from these addresses, whose clients have all sent a byte.
     fn heard(limits: Limits, from: &[&str]) -> Admission {
         let mut admission = Admission::new(limits);
         for (number, from) in (1..).zip(from) {
@@ -323,14 +323,15 @@ mod tests {
             assert_eq!(admission.enter(number, ip(from)), Ok(None));
         }
         admission.note_heard(1);
-        // If the source is full, its oldest connection gives way, and otherwise the oldest of all.
+        // If the source has no free slot, its own oldest silent connection gives way. Otherwise the oldest silent one
+        // of all does.
         assert_eq!(admission.enter(5, ip("192.0.2.2")), Ok(Some(2)));
         assert_eq!(admission.enter(6, ip("192.0.2.4")), Ok(Some(3)));
         for number in [4, 5, 6] {
             admission.note_heard(number);
         }
         assert_eq!(admission.enter(7, ip("192.0.2.5")), Err(Refusal::Connections));
-        // A connection that gave way has already left.
+        // Connection 3 gave way before, so this does nothing.
         admission.leave(3);
         assert_eq!(admission.all.count, 4);
     }
@@ -373,16 +374,17 @@ mod tests {
             moved_at: Instant::ZERO + Duration::from_secs(seconds),
             ..still(number)
         };
-        // The first one has stood still for longest, but its source has one slot.
+        // Connection 1 has stood still for longest, but its source has only one slot.
         admission.note_standings(now, &[still(1), later(2, 3), later(3, 2)]);
         assert_eq!(admission.enter(5, ip("192.0.2.9")), Ok(Some(3)));
         admission.note_heard(5);
-        // Two slots against one cannot be divided more evenly.
+        // The sources have two slots and one. A move would only swap them.
         assert_eq!(admission.enter(6, ip("192.0.2.1")), Err(Refusal::Connections));
         assert_eq!(admission.enter(6, ip("192.0.2.8")), Ok(Some(2)));
     }
 
-    /// Four /48 that have taken all 32 slots, each from another /64, and receive at full speed.
+    /// Returns an admission whose 32 slots are taken by four /48, with a different /64 for each connection. All
+    /// receive at full speed.
     fn full_of_four_sites() -> Admission {
         let limits = Limits { connections: 32, per_source: 8, per_site: 9, memory: 1000 };
         let from: Vec<_> = (0..32).map(|it| format!("2001:db8:{}:{it}::1", it % 4)).collect();
@@ -397,7 +399,8 @@ mod tests {
     #[test]
     fn four_sites_whose_connections_have_a_source_each_keep_four_slots_each() {
         let mut admission = full_of_four_sites();
-        // 32 slots, of which four sites keep four each: ceil(5 / 4) = 2 gives way to 0, and ceil(4 / 4) = 1 does not.
+        // 32 slots, of which four sites keep four each. A weight of ceil(5 / 4) = 2 gives way to 0, and ceil(4 / 4) = 1
+        // does not.
         for number in 1..=16 {
             let from = ip(&format!("192.0.2.{number}"));
             let gives_way = admission.enter(100 + number, from).expect("a slot");
@@ -411,7 +414,7 @@ mod tests {
     #[test]
     fn a_fresh_source_of_a_site_that_has_slots_is_no_newcomer_without_any() {
         let mut admission = full_of_four_sites();
-        // ceil(8 / 4) = 2, and a connection of weight 2 gives way to 0 only.
+        // The newcomer weighs ceil(8 / 4) = 2. A connection of weight 2 gives way only to a newcomer of weight 0.
         assert_eq!(admission.enter(200, ip("2001:db8:0:ff::1")), Err(Refusal::Connections));
         assert!(admission.admits(ip("2001:db8:4:ff::1")), "another site");
     }
@@ -422,7 +425,7 @@ mod tests {
         let mut from = ["2001:db8:0:1::1"; 3].to_vec();
         from.extend(["2001:db8:0:2::1", "2001:db8:0:3::1", "192.0.2.1", "192.0.2.1"]);
         let admission = heard(limits, &from);
-        // Of five slots of the site, a quarter is 1.25.
+        // A quarter of the site's five slots is 1.25, rounded up to 2.
         let weights = ["2001:db8:0:1::", "2001:db8:0:2::", "2001:db8:0:9::", "2001:db8:1::"]
             .map(|it| admission.weight(ip(it)));
         assert_eq!(weights, [3, 2, 2, 0]);
@@ -437,7 +440,7 @@ mod tests {
         let now = Instant::ZERO + Duration::from_secs(20);
         admission.note_standings(now, &[still(1)]);
         assert!(admission.admits(ip("192.0.2.9")));
-        // Five of eight slots are taken: fewer than three quarters. The first connection moves again.
+        // Five of eight slots are taken, which is fewer than three quarters, so the candidates are discarded.
         for number in 6..=8 {
             admission.leave(number);
         }

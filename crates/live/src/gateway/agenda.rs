@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use anabranch_units::{Duration, Instant};
 
-/// The time between two looks at the watcher and at connections that have waited too long.
+/// The time between two looks: queries of the watcher and checks for connections that have waited too long.
 const LOOK: Duration = Duration::from_millis(100);
 /// The time between two counts of memory: normally, and while memory is short.
 const COUNT: Duration = Duration::from_millis(100);
@@ -13,9 +13,9 @@ const COUNT_WHILE_SHORT: Duration = Duration::from_millis(20);
 /// The work that is due.
 #[derive(Debug)]
 pub(super) struct Agenda {
-    /// Connections for which there may be something to do.
+    /// Connections that may have work to do.
     touched: BTreeSet<u64>,
-    /// Connections that wait until memory is counted. Their origins have more to read.
+    /// Connections that wait for the next count of memory. Their origins have more data to read.
     held_back: BTreeSet<u64>,
     next_look: Instant,
     next_count: Instant,
@@ -32,7 +32,7 @@ impl Agenda {
         self.touched.insert(number);
     }
 
-    /// Takes a connection to drive.
+    /// Removes a connection to drive, and returns it.
     pub(super) fn pop(&mut self) -> Option<u64> {
         self.touched.pop_first()
     }
@@ -42,7 +42,7 @@ impl Agenda {
         !self.touched.is_empty()
     }
 
-    /// Lets a connection wait for the next count of memory.
+    /// Makes a connection wait for the next count of memory.
     pub(super) fn hold_back(&mut self, number: u64) {
         self.held_back.insert(number);
     }
@@ -78,7 +78,7 @@ impl Agenda {
         due
     }
 
-    /// Returns how long to wait for packets. `timeout` is the endpoint's next one.
+    /// Returns the latest time to wait for packets until. `timeout` is the endpoint's next timeout.
     pub(super) fn wake(&self, now: Instant, timeout: Option<Instant>) -> Instant {
         if self.has_touched() {
             return now;

@@ -19,7 +19,8 @@ pub(super) struct Shortage {
 }
 
 impl Shortage {
-    /// Returns a note about a socket error. Returns `None` if it is no shortage, or if the last note is too recent.
+    /// Returns a note about a socket error. Returns `None` if the error is not a shortage, or if the last note is too
+    /// recent.
     pub(super) fn note(&mut self, now: Instant, error: Errno) -> Option<String> {
         if !is_exhausted(error) || self.noted.is_some_and(|at| now.since(at) < NOTE_EVERY) {
             return None;

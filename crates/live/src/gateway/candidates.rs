@@ -1,19 +1,20 @@
 //! Connections that may give way if every slot is taken and no client is silent.
 //!
-//! They are looked at in this order:
+//! They give way in this order:
 //!
-//! 1. *stalled* ones, of a source with at least two slots more than the newcomer's;
-//! 2. *slow* ones that the origin has never answered, of a source with at least as many slots as the newcomer's;
-//! 3. other slow ones, of a source with at least two slots more, or of any source if the newcomer's has none;
-//! 4. the slowest of the source with the most slots, if that source has at least twice the newcomer's and two more.
+//! 1. *stalled* connections, of a source with at least two slots more than the newcomer's;
+//! 2. *slow* connections that the origin has never answered, of a source with at least as many slots as the newcomer's;
+//! 3. other slow connections, of a source with at least two slots more, or of any source if the newcomer's has none;
+//! 4. the slowest connection of the source with the most slots, if that source has at least twice the newcomer's slots
+//!    and two more.
 //!
-//! The slots of an IPv6 source are at least a quarter of its site's.
+//! An IPv6 source counts as having at least a quarter of its site's slots.
 //!
-//! Of several slow ones, those of the source with the most slots come first, then the slowest.
+//! Among slow connections, those of the source with the most slots come first, and of these the slowest.
 //!
-//! A viewer who pauses is not stalled: the rate is that of the last 30 to 60 s. This holds even if the player stops
-//! reading and bytes wait for it. Rules 2 and 3 are for many sources with one slot each, and rule 4 for a source whose
-//! connections are all fast.
+//! The rate is measured over the last 30 to 60 s, so a viewer who pauses is not stalled. This holds even if the player
+//! stops reading and bytes wait for it. Rules 2 and 3 are for many sources with one slot each. Rule 4 is for a source
+//! whose connections are all fast.
 
 use std::cmp::Reverse;
 
@@ -39,13 +40,13 @@ pub(super) struct Standing {
     pub(super) waits: bool,
     /// The client has received a byte from the origin.
     pub(super) answered: bool,
-    /// Bytes that have left, a second.
+    /// The bytes that have left the gateway, per second.
     pub(super) rate: u64,
 }
 
 impl Standing {
-    /// Returns whether the connection stands still, although something is to be sent: the first answer, or bytes that
-    /// the gateway holds. A client that was answered may pause as long as its rate is sufficient.
+    /// Returns whether the connection stands still although data is due: the first answer, or bytes that the gateway
+    /// holds. A client that has received an answer may pause as long as its average rate is high enough.
     fn is_stalled(&self, now: Instant) -> bool {
         let stopped = self.waits && self.rate < LEAST_RATE;
         now.since(self.moved_at) >= STALLED && (!self.answered || stopped)
@@ -116,7 +117,7 @@ impl List {
 
     /// Returns the first connection whose source had at least `least` slots at the count and still has them. `slots`
     /// returns the present number. It is not called for sources that had fewer slots: in a full gateway without a
-    /// candidate, a SYN must not cost a look at every connection.
+    /// candidate, the cost of a SYN must not grow with the number of connections.
     fn first(&self, least: u32, slots: impl Fn(u64) -> u32) -> Option<u64> {
         let enough = self.0.iter().take_while(|(counted, _)| *counted >= least);
         enough.map(|(_, number)| *number).find(|it| slots(*it) >= least)
@@ -133,18 +134,18 @@ mod tests {
         Instant::ZERO + Duration::from_secs(seconds)
     }
 
-    /// A viewer at 50 Mb/s who has been there for a minute.
+    /// A viewer at 50 Mb/s whose connection is a minute old.
     fn fast(number: u64) -> Standing {
         let rate = 6_250_000;
         Standing { number, since: at(0), moved_at: at(60), waits: true, answered: true, rate }
     }
 
-    /// A client that sends a byte of its request every nine seconds.
+    /// A client that sends one byte of its request every nine seconds.
     fn trickles(number: u64) -> Standing {
         Standing { rate: 0, moved_at: at(51), waits: false, answered: false, ..fast(number) }
     }
 
-    /// A viewer who has watched and now pauses.
+    /// A viewer who pauses after watching.
     fn pauses(number: u64) -> Standing {
         Standing { rate: 20_000, moved_at: at(48), waits: false, ..fast(number) }
     }
@@ -161,7 +162,7 @@ mod tests {
         assert_eq!(gives_way(&all, 0, |_| 2), Some(3), "for longer");
         assert_eq!(gives_way(&all, 0, |it| if it == 2 { 3 } else { 2 }), Some(2), "more slots");
         assert_eq!(gives_way(&[still(2)], 1, |_| 2), None, "two slots against one");
-        // An upload without an answer has stood still for nine seconds and for ten.
+        // Two uploads without an answer: one has stood still for nine seconds, the other for ten.
         let [nine, ten] =
             [51, 50].map(|seconds| Standing { answered: false, moved_at: at(seconds), ..fast(2) });
         assert_eq!(gives_way(&[nine], 2, |_| 4), None);
@@ -190,7 +191,7 @@ mod tests {
         assert_eq!(gives_way(&[rests], 1, |_| 3), Some(4));
         let all = [fast(1), pauses(2), rests, Standing { rate: 9, ..rests }];
         assert_eq!(gives_way(&all, 0, |_| 1), Some(4));
-        // 1,024 bytes a second are not slow.
+        // 1,024 bytes a second are just enough.
         let [enough, less] = [1024, 1023].map(|rate| Standing { rate, ..rests });
         assert_eq!(gives_way(&[enough], 0, |_| 1), None);
         assert_eq!(gives_way(&[less], 0, |_| 1), Some(4));
@@ -213,7 +214,7 @@ mod tests {
 
     #[test]
     fn only_connections_of_sources_with_enough_slots_are_looked_at() {
-        // Of 1,000 viewers who receive at full speed, 997 are sources of their own. The last three are one source.
+        // 1,000 viewers receive at full speed. The first 997 are one source each, and the last three are one source.
         let all: Vec<_> = (1..=1000).map(fast).collect();
         let slots = |number: u64| if number > 997 { 3 } else { 1 };
         let candidates = Candidates::new(at(60), &all, slots);
@@ -228,7 +229,7 @@ mod tests {
         // 3 >= 2 * 0 + 2, and 3 < 2 * 1 + 2.
         assert_eq!(looks(0, 3), (Some(998), 1));
         assert_eq!(looks(1, 3), (None, 0));
-        // Two of the three have ended since.
+        // Two of the three connections have ended since the count.
         assert_eq!(looks(0, 1), (None, 3));
     }
 

@@ -1,4 +1,4 @@
-//! Connections: from the client's handshake over the origin's socket to the end.
+//! Handles connections: the client's handshake, the socket to the origin, relaying, and the end.
 
 use anabranch_host::Stream;
 use anabranch_transport::{Connection, ConnectionHandle, Event};
@@ -16,7 +16,7 @@ use super::record::End;
 use super::served::Served;
 use super::{Gateway, ORIGINS};
 
-/// Ends a connection with a reset, and frees what it had for us.
+/// Resets a connection, and discards the data that was not read from it.
 fn break_off(now: Instant, connection: &mut Connection) {
     if !connection.is_closed() {
         connection.abort();
@@ -25,19 +25,19 @@ fn break_off(now: Instant, connection: &mut Connection) {
 }
 
 impl Gateway<'_> {
-    /// The number of a connection that is served.
+    /// Returns the number of a served connection.
     pub(super) fn number_of(&self, handle: ConnectionHandle) -> Option<u64> {
         let place = self.places.get(handle.index()).copied().flatten();
         place.filter(|(known, _)| *known == handle).map(|(_, number)| number)
     }
 
-    /// A connection that is served.
+    /// Returns the served connection of a handle.
     pub(super) fn served_by(&mut self, handle: ConnectionHandle) -> Option<&mut Served> {
         let number = self.number_of(handle)?;
         self.served.get_mut(&number)
     }
 
-    /// Takes the news of all connections; true when there was any.
+    /// Handles all events of the endpoint. Returns whether there were any.
     pub(super) fn hear(&mut self, now: Instant) -> bool {
         let mut any = false;
         while let Some((handle, event)) = self.endpoint.poll_event() {
@@ -51,7 +51,8 @@ impl Gateway<'_> {
         any
     }
 
-    /// A handshake is complete: the origin is called, if there is room for one more.
+    /// Handles a completed handshake. Takes a slot, or resets the client if no slot is available. Connects to the origin,
+    /// unless the client must send a byte first.
     fn welcome(&mut self, now: Instant, handle: ConnectionHandle) {
         let Some(connection) = self.endpoint.get(handle) else { return };
         let multipath = connection.is_multipath();
@@ -116,7 +117,8 @@ impl Gateway<'_> {
         self.fail(number, End::OriginRefused, error);
     }
 
-    /// Handles a failed attempt to connect to the origin: tries the next address.
+    /// Handles a failed attempt to connect to the origin: tries the next address, waits for a socket, or ends the
+    /// connection.
     fn call_failed(&mut self, now: Instant, number: u64, error: Errno) {
         let Some(served) = self.served.get_mut(&number) else { return };
         self.metrics.note_origin_error(error);
@@ -131,15 +133,16 @@ impl Gateway<'_> {
         }
     }
 
-    /// The socket to the origin of a connection, for which there may be something to do now.
+    /// Returns the socket to a connection's origin, and schedules the connection to be driven.
     pub(super) fn touch(&mut self, number: u64) -> Option<&mut Socket> {
         let origin = self.served.get_mut(&number)?.origin.as_mut()?;
         self.agenda.touch(number);
         Some(origin)
     }
 
-    /// Handles an event of a client's connection. The slot is kept from the client's first byte on. If the origin waits
-    /// for the client, it is connected after the client's first byte or its end.
+    /// Handles an event of a client's connection. After its first byte, the client is no longer silent. If
+    /// [`wait_for_client`](super::Settings::wait_for_client) is set, the first byte or the client's end starts the
+    /// connection to the origin.
     fn note(&mut self, now: Instant, handle: ConnectionHandle, event: Event) {
         match event {
             Event::FellBack => self.metrics.fallbacks += 1,
@@ -162,7 +165,7 @@ impl Gateway<'_> {
         self.agenda.touch(number);
     }
 
-    /// Moves what there is to be moved of one connection.
+    /// Relays data of one connection in both directions, until there is no news.
     pub(super) fn drive(&mut self, now: Instant, number: u64) {
         loop {
             let room = self.readable_now(number);
@@ -190,12 +193,13 @@ impl Gateway<'_> {
             let Some(handle) = served.handle else { return self.flush(now, number) };
             let Some(client) = self.endpoint.get_mut(handle) else { return };
             origin.set_room(room);
-            // A connection that is alone is read soonest by this thread. Where others wait for it, readers help.
+            // If no other connection waits, this thread reads the origin, which is fastest. Otherwise the reader
+            // threads do.
             origin.set_submits(self.agenda.has_touched());
             let (before, most) = (served.relay.moved()[1], room.max(origin.held()));
             match served.relay.pump(now, client, origin, most) {
                 Ok(_) => {}
-                // The end of the client's side is news of its own.
+                // A separate event reports the end of the client's connection.
                 Err(_) if client.is_closed() => return,
                 Err(_) => return self.lose_origin(now, number),
             }
@@ -227,15 +231,16 @@ impl Gateway<'_> {
         self.discard(now, number);
     }
 
-    /// Discards data from a client whose origin is gone. The connection is not reset as soon as the client has
-    /// acknowledged the answer: on some systems, a reset discards what the client has not read (RFC 9112, section 9.6).
+    /// Discards data from a client whose origin is gone. The client is not reset as soon as it has acknowledged the
+    /// answer: on some systems, a reset discards received data that the application has not read (RFC 9112, section
+    /// 9.6).
     fn discard(&mut self, now: Instant, number: u64) {
         let handle = self.served.get(&number).and_then(|served| served.handle);
         let Some(client) = handle.and_then(|handle| self.endpoint.get_mut(handle)) else { return };
         while client.read(now, usize::MAX).is_some() {}
     }
 
-    /// Writes to the origin what is left of a client that is gone.
+    /// Writes the remaining data of a client that has gone to the origin.
     fn flush(&mut self, now: Instant, number: u64) {
         let Some(served) = self.served.get_mut(&number) else { return };
         let done = match &mut served.origin {
@@ -252,7 +257,7 @@ impl Gateway<'_> {
         }
     }
 
-    /// Ends a connection before its time: both sides are reset. `error` is the origin's, if it is the reason.
+    /// Ends a connection early: resets both sides. `error` is the origin's error if it is the reason.
     pub(super) fn fail(&mut self, number: u64, end: End, error: Option<Errno>) {
         let now = self.clock.now();
         let Some(served) = self.served.get_mut(&number) else { return };
@@ -270,7 +275,7 @@ impl Gateway<'_> {
         }
     }
 
-    /// Ends the connections whose plug-in has failed, and no others; true when there are any.
+    /// Ends the connections whose plug-in has failed. Returns whether there were any.
     pub(super) fn end_failed(&mut self, now: Instant) -> bool {
         if !self.settings.config.registry.failed() {
             return false;
@@ -291,7 +296,7 @@ impl Gateway<'_> {
         !failed.is_empty()
     }
 
-    /// The endpoint frees a connection.
+    /// Handles the end of the endpoint's connection, before the endpoint frees it.
     fn part(&mut self, now: Instant, handle: ConnectionHandle) {
         let Some(number) = self.number_of(handle) else { return };
         self.places[handle.index()] = None;
@@ -303,7 +308,7 @@ impl Gateway<'_> {
         self.flush(now, number);
     }
 
-    /// Nothing of a connection is left: it is told of.
+    /// Removes a connection that has ended on both sides, and reports its record.
     fn finish(&mut self, now: Instant, number: u64) {
         let Some(served) = self.served.remove(&number) else { return };
         self.admission.leave(number);
@@ -313,8 +318,8 @@ impl Gateway<'_> {
         self.watcher.ended(&record);
     }
 
-    /// Ends connections that have waited too long. Connects to the origin again if an attempt took too long or the host
-    /// had no socket.
+    /// Ends connections that have waited too long. Tries the origin again if an attempt took too long or the host had
+    /// no socket left.
     pub(super) fn expire(&mut self, now: Instant) {
         self.call_again(now);
         let lingering = self.served.iter().filter(|(_, served)| served.phase().lingers());

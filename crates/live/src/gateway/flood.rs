@@ -1,24 +1,26 @@
-//! While the backlog is full: SYNs of a source beyond its share are dropped before anything else is done with them,
-//! so that who floods from few addresses costs hardly more than the reading, and others are answered.
+//! Drops SYNs of a source beyond its share while the backlog is full, before any other work is done for them. A flood
+//! from few addresses then costs little more than reading the packets, and other sources are still answered.
 //!
-//! Sources are counted in a table of fixed size by hashes nobody else can reckon. Each has a counter a row, and the
-//! least of them speaks for it: two sources share all of theirs hardly ever, and then are counted together.
+//! Sources are counted in a table of fixed size. A secret hash gives each source one counter in each row. The smaller
+//! of its counters is its count. Two sources are counted together only if they share the counters of all rows, which is
+//! rare.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 
 use anabranch_units::{Duration, Instant};
 
-/// SYNs of one source that are answered a second. A browser opens six connections to a host; who is dropped asks again
-/// after a second.
+/// The SYNs of one source that are answered per second. A browser opens six connections to a host. A client whose SYN
+/// was dropped sends it again after a second.
 const SHARE: u8 = 8;
-/// The age at which counts begin anew.
+/// The time after which all counters are cleared.
 const PERIOD: Duration = Duration::from_secs(1);
-/// Counters of a row, and rows: 128 KiB. Half a million sources have no more than their shares together.
+/// The number of bits of a counter's index, and the number of rows. The table takes 128 KiB. It counts up to half a
+/// million SYNs before all counters reach [`SHARE`].
 const BITS: u32 = 16;
 const ROWS: usize = 2;
 
-/// The counters.
+/// The table of counters.
 #[derive(Debug)]
 pub(super) struct Flood {
     rows: [Box<[u8]>; ROWS],
@@ -35,7 +37,7 @@ impl Flood {
         }
     }
 
-    /// One more SYN of a source has come; true when it is one too many.
+    /// Counts a SYN of a source. Returns whether it exceeds the source's share.
     pub(super) fn takes_too_much(&mut self, now: Instant, source: IpAddr) -> bool {
         if now.since(self.since) >= PERIOD {
             self.since = now;
@@ -78,7 +80,7 @@ mod tests {
         for number in 0..50_000 {
             flood.takes_too_much(Instant::ZERO, source(number % 250));
         }
-        // 250 of 65,536 counters a row are used up: both of another with a chance of 1 in 69,000.
+        // 250 of 65,536 counters in each row are used up. Another source has both of them with a chance of 1 in 69,000.
         let kept_out = (1000..2000).filter(|it| flood.takes_too_much(Instant::ZERO, source(*it)));
         assert!(kept_out.count() <= 1);
     }

@@ -103,7 +103,8 @@ impl Queue {
         self.entries.push_back(Entry::Line(line, 0));
     }
 
-    /// Adds a request to open the file again, even if the queue is full. Requests without a line between them are one.
+    /// Adds a request to open the file again, even if the queue is full. Requests without a line between them are
+    /// merged.
     fn push_reopen(&mut self) {
         if self.entries.back() != Some(&Entry::Reopen) {
             self.entries.push_back(Entry::Reopen);
@@ -176,7 +177,7 @@ impl Log {
     }
 
     /// Requests that the file is opened again, for example after it was renamed. Lines that were added before go to the
-    /// old file. `notes` get the outcome.
+    /// old file. The outcome is written to `notes`.
     pub fn reopen(&self) {
         self.0.lock().push_reopen();
         self.0.changed.notify_all();
@@ -285,7 +286,7 @@ fn missing_line(lines: u64) -> String {
     format!("time={} lines_dropped={lines}\n", timestamp())
 }
 
-/// Writes all bytes and blocks if necessary. An error includes the number of bytes that were written.
+/// Writes all bytes, and blocks if necessary. An error contains the number of bytes that were written.
 fn write_all(output: &OwnedFd, bytes: &[u8]) -> Result<(), (Errno, usize)> {
     let mut written = 0;
     while written < bytes.len() {

@@ -1,4 +1,4 @@
-//! Counts the memory that connections hold, and resets connections if it is short.
+//! Counts the memory that connections hold, and resets connections if memory is short.
 
 use std::net::IpAddr;
 
@@ -24,11 +24,11 @@ impl Gateway<'_> {
         !refused && self.admission.admits(from)
     }
 
-    /// Counts the memory that connections hold, and resets connections if it is short.
+    /// Counts the memory that connections hold. Resets connections if memory is short, and limits reading from origins.
     pub(super) fn count_memory(&mut self, now: Instant) {
         let mut holdings: Vec<Holding> = Vec::with_capacity(self.served.len());
         let mut standings: Vec<Standing> = Vec::with_capacity(self.served.len());
-        // Also those whose client is gone: the origin may not have read the client's last bytes.
+        // Connections whose client is gone are included: the origin may not have read the client's last bytes.
         for (number, served) in &mut self.served {
             let connection = served.handle.and_then(|handle| self.endpoint.get(handle));
             let of_connection = connection.map_or([0; 2], Connection::memory_held);
@@ -41,7 +41,7 @@ impl Gateway<'_> {
         for &number in &counted.reset {
             self.fail(number, End::Memory, None);
         }
-        // Connections that were held back are processed again: memory may be free now.
+        // Connections that were held back are driven again: memory may be free now.
         self.agenda.note_count(now, self.shares.is_short());
         if counted.turned && self.shares.is_short() && now >= self.next_memory_note {
             self.next_memory_note = now + NOTE;

@@ -1,4 +1,4 @@
-//! What is counted, and how Prometheus reads it (its text format, version 0.0.4).
+//! The gateway's counters, and their page in Prometheus's text format, version 0.0.4.
 
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
@@ -12,7 +12,7 @@ use super::record::{End, PathRecord, Record};
 use super::shares::Shares;
 use crate::errno::Named;
 
-/// What the subflows at one of our addresses carried.
+/// The totals of all subflows at one address of the gateway.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct AddressTotals {
     down: u64,
@@ -30,46 +30,46 @@ impl AddressTotals {
     }
 }
 
-/// What is counted of the gateway.
+/// The gateway's counters.
 #[derive(Debug, Default)]
 pub(super) struct Metrics {
-    /// Connections that were served, of MPTCP and of TCP.
+    /// Connections that were served: over MPTCP, and over TCP.
     pub(super) accepted: [u64; 2],
     ended: BTreeMap<End, u64>,
-    /// Bytes of ended connections: of clients, of the origin.
+    /// Bytes relayed by ended connections: from clients, and from the origin.
     relayed: [u64; 2],
     by_address: BTreeMap<IpAddr, AddressTotals>,
-    /// Connections that went on as plain TCP.
+    /// Connections that fell back to plain TCP.
     pub(super) fallbacks: u64,
     /// Subflows that joined a connection.
     pub(super) joined: u64,
-    /// Packets that came out of the device, and that went into it.
+    /// Packets read from the device, and packets written to it.
     pub(super) packets: [u64; 2],
     /// Errors of sockets to the origin, by errno.
     origin_errors: BTreeMap<i32, u64>,
 }
 
-/// How things stand at the moment.
+/// The gateway's present state, for the page.
 pub(super) struct Moment<'a> {
-    /// Connections of MPTCP and of TCP that are served.
+    /// Connections that are served now: over MPTCP, and over TCP.
     pub(super) open: [u64; 2],
     /// Handshakes that are not complete.
     pub(super) half_open: u64,
-    /// Handshakes that were not completed in time, since the start.
+    /// Handshakes since the start that were not completed in time.
     pub(super) half_open_expired: u64,
-    /// Bytes that open connections have moved: of clients, of the origin.
+    /// Bytes relayed by open connections: from clients, and from the origin.
     pub(super) relayed: [u64; 2],
-    /// What subflows of open connections have carried.
+    /// The totals of each subflow of open connections.
     pub(super) paths: Vec<PathRecord>,
-    /// Who was let in.
+    /// The slots and the counts of refusals.
     pub(super) admission: &'a Admission,
     /// The memory that connections hold, and its division.
     pub(super) shares: &'a Shares,
-    /// Packets that the kernel did not take.
+    /// Packets that the kernel refused.
     pub(super) refused_packets: u64,
-    /// Many packets are written by one system call.
+    /// Whether one system call writes many packets.
     pub(super) io_uring: bool,
-    /// No more connections are let in.
+    /// Whether the gateway accepts no further connections.
     pub(super) closing: bool,
     /// Counts of written and dropped log lines.
     pub(super) log: LogCounts,
@@ -79,7 +79,7 @@ const PROTOCOLS: [&str; 2] = ["mptcp", "tcp"];
 const DIRECTIONS: [&str; 2] = ["from_client", "to_client"];
 
 impl Metrics {
-    /// A connection is over.
+    /// Adds an ended connection to the counters.
     pub(super) fn note_end(&mut self, record: &Record) {
         *self.ended.entry(record.end).or_default() += 1;
         self.relayed[0] += record.up;
@@ -94,14 +94,14 @@ impl Metrics {
         *self.origin_errors.entry(error.raw_os_error()).or_default() += 1;
     }
 
-    /// The page.
+    /// Returns the page.
     pub(super) fn page(&self, moment: &Moment<'_>) -> String {
         let mut page = Page::default();
         page.gauge("connections", "Connections that are served.");
         page.rows("connections", "protocol", PROTOCOLS.into_iter().zip(moment.open));
         page.counter("connections_total", "Connections that were served since the start.");
         page.rows("connections_total", "protocol", PROTOCOLS.into_iter().zip(self.accepted));
-        page.counter("connections_ended_total", "Connections that are over, by reason.");
+        page.counter("connections_ended_total", "Connections that have ended, by reason.");
         let ended = End::ALL.map(|end| (end.name(), self.ended.get(&end).copied().unwrap_or(0)));
         page.rows("connections_ended_total", "reason", ended);
         page.counter("origin_errors_total", "Errors of sockets to the origin, by errno.");
@@ -131,22 +131,22 @@ impl Metrics {
             "Connections above their share, whose origin is not read.",
         );
         page.row("paused_connections", moment.shares.paused() as u64);
-        page.gauge("closing", "1 once no more connections are let in.");
+        page.gauge("closing", "1 once the gateway accepts no further connections.");
         page.row("closing", u64::from(moment.closing));
         page.counter("relayed_bytes_total", "Bytes passed between clients and the origin.");
         let relayed = [0, 1].map(|way: usize| self.relayed[way] + moment.relayed[way]);
         page.rows("relayed_bytes_total", "direction", DIRECTIONS.into_iter().zip(relayed));
-        page.counter("fallbacks_total", "Connections that went on as plain TCP.");
+        page.counter("fallbacks_total", "Connections that fell back to plain TCP.");
         page.row("fallbacks_total", self.fallbacks);
         page.counter("joined_subflows_total", "Subflows that joined a connection.");
         page.row("joined_subflows_total", self.joined);
         page.counter("packets_total", "Packets of the device.");
         page.rows("packets_total", "direction", DIRECTIONS.into_iter().zip(self.packets));
-        page.counter("packets_refused_total", "Packets that the kernel did not take.");
+        page.counter("packets_refused_total", "Packets that the kernel refused.");
         page.row("packets_refused_total", moment.refused_packets);
-        page.gauge("io_uring", "1 while many packets are written by one system call (io_uring).");
+        page.gauge("io_uring", "1 while one system call (io_uring) writes many packets.");
         page.row("io_uring", u64::from(moment.io_uring));
-        page.counter("log_lines_total", "Lines of the log, by what became of them.");
+        page.counter("log_lines_total", "Log lines, by outcome.");
         let LogCounts { written, dropped } = moment.log;
         page.rows("log_lines_total", "outcome", [("written", written), ("dropped", dropped)]);
         self.paths(moment, &mut page);
@@ -158,23 +158,29 @@ impl Metrics {
         for path in &moment.paths {
             totals.entry(path.tuple.local.ip()).or_default().add(path);
         }
-        page.counter("subflow_bytes_total", "Payload of subflows, by our address.");
+        page.counter(
+            "subflow_bytes_total",
+            "Payload bytes of subflows, by address of the gateway.",
+        );
         for (address, totals) in &totals {
             for (direction, bytes) in DIRECTIONS.into_iter().zip([totals.up, totals.down]) {
                 let labels = format!("address=\"{address}\",direction=\"{direction}\"");
                 page.labelled("subflow_bytes_total", &labels, bytes);
             }
         }
-        page.counter("retransmissions_total", "Segments sent again, by our address.");
+        page.counter("retransmissions_total", "Retransmitted segments, by address of the gateway.");
         let again = totals.iter().map(|(address, totals)| (address, totals.retransmissions));
         page.rows("retransmissions_total", "address", again);
-        page.counter("retransmitted_bytes_total", "Payload sent again, by our address.");
+        page.counter(
+            "retransmitted_bytes_total",
+            "Retransmitted payload bytes, by address of the gateway.",
+        );
         let again = totals.iter().map(|(address, totals)| (address, totals.retransmitted));
         page.rows("retransmitted_bytes_total", "address", again);
     }
 }
 
-/// The page while it is written.
+/// A page under construction.
 #[derive(Default)]
 struct Page {
     text: String,
@@ -271,7 +277,7 @@ mod tests {
             "anabranch_gateway_subflow_bytes_total{address=\"10.9.0.1\",direction=\"to_client\"} 14",
             "anabranch_gateway_subflow_bytes_total{address=\"10.9.0.1\",direction=\"from_client\"} 16",
             "anabranch_gateway_retransmissions_total{address=\"10.9.0.1\"} 2",
-            // 2 bytes of the subflow that ended and 2 of the open one.
+            // 2 bytes of the ended connection's subflow, and 2 of the open one's.
             "anabranch_gateway_retransmitted_bytes_total{address=\"10.9.0.1\"} 4",
             "anabranch_gateway_origin_errors_total{errno=\"ECONNREFUSED\"} 2",
             "anabranch_gateway_fallbacks_total 11",
@@ -283,7 +289,7 @@ mod tests {
         ] {
             assert!(page.lines().any(|found| found == line), "{line}\nis not in\n{page}");
         }
-        // Every name has its type before its first row.
+        // Each metric's type precedes its first row.
         let mut known = Vec::new();
         for line in page.lines() {
             match line.strip_prefix("# TYPE ") {

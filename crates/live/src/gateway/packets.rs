@@ -1,4 +1,4 @@
-//! Packets of the device: in to the endpoint, and out of it.
+//! Packets of the device: from the device to the endpoint, and back.
 
 use std::io;
 use std::num::NonZeroU16;
@@ -21,15 +21,15 @@ use crate::offload::Offloaded;
 use crate::pool::Inlet;
 use crate::tun::Arrived;
 
-/// Packets that are read of the device before others have their turn. What clients acknowledge meanwhile waits in the
-/// device's queue, which has room for 2,000 as `--setup-print` makes it (500 otherwise) and drops the rest.
+/// The most packets that are read from the device in one turn. Clients' acknowledgements wait in the device's queue
+/// meanwhile. With `--setup-print` the queue has room for 2,000 packets (500 by default); further ones are dropped.
 const READ_AT_ONCE: usize = 256;
-/// Packets, or bursts by a device that cuts them, that are written before others have their turn.
+/// The most packets, or bursts if the device offloads, that are written in one turn.
 const WRITTEN_AT_ONCE: usize = 64;
-/// Packets that are dropped unheard in the meantime, so that a flood does not fill that queue.
+/// The most SYNs that are dropped in one turn of reading, so that a flood does not fill the device's queue.
 const SHED_AT_ONCE: usize = 1024;
 
-/// A SYN that opens a connection of its own.
+/// Returns whether a segment is a SYN that opens a new connection.
 fn opens(segment: &Segment) -> bool {
     let joins = |option: &MptcpOption| matches!(option, MptcpOption::Join(MpJoin::Syn { .. }));
     let offers = |option: &MptcpOption| matches!(option, MptcpOption::Capable(_));
@@ -40,7 +40,7 @@ fn opens(segment: &Segment) -> bool {
 }
 
 impl Gateway<'_> {
-    /// Reads what the device has, a turn of it.
+    /// Reads one turn of packets from the device.
     pub(super) fn read_device(
         &mut self,
         now: Instant,
@@ -63,7 +63,7 @@ impl Gateway<'_> {
         Ok(())
     }
 
-    /// A SYN that is not even looked at: the backlog is full, and its source sends too many.
+    /// Returns whether a packet is a SYN to drop: the backlog is full, and its source sends too many.
     fn sheds(&mut self, now: Instant, packet: &[u8]) -> bool {
         if self.endpoint.half_open() < self.settings.backlog as usize {
             return false;
@@ -72,7 +72,7 @@ impl Gateway<'_> {
         from.is_some_and(|from| self.flood.takes_too_much(now, from))
     }
 
-    /// Input: a packet of so many bytes, which was read last.
+    /// Handles the packet of `length` bytes that was read last.
     fn handle_packet(
         &mut self,
         now: Instant,
@@ -83,7 +83,7 @@ impl Gateway<'_> {
         let bytes = inlet.read(length);
         match header::destination(bytes) {
             Some(to) if self.own.contains(&to) => {}
-            // The host's own chatter on the device: multicast.
+            // Multicast packets of the host, such as router solicitations.
             Some(to) if to.is_multicast() => return Ok(()),
             to => {
                 let reason = to.map_or(Refusal::Malformed, |_| Refusal::Address);
@@ -113,7 +113,7 @@ impl Gateway<'_> {
             return Ok(());
         }
         let reached = self.endpoint.handle_merged(now, tuple, segment, told.segment_size);
-        // A connection that has just come about is to be counted with what came with it.
+        // A connection that this segment completed is registered first, so that its payload is counted.
         self.hear(now);
         if let Some(handle) = reached
             && !segment.payload.is_empty()
@@ -138,7 +138,7 @@ impl Gateway<'_> {
         Ok(())
     }
 
-    /// Everybody says what there is to say, a turn of it; true when there may be more.
+    /// Writes one turn of segments of all connections. Returns whether more may have to be written.
     pub(super) fn transmit(&mut self, now: Instant) -> Result<bool, GatewayError> {
         for _ in 0..WRITTEN_AT_ONCE {
             let (segment, rest) = (&mut self.segment, &mut self.rest);
@@ -164,8 +164,8 @@ impl Gateway<'_> {
         Ok(true)
     }
 
-    /// Writes the segment that was emitted: on a device that offloads its payload was not copied, and is cut into
-    /// segments of a size where it has more.
+    /// Writes the segment whose headers are in `self.packet`. If the device offloads, the payload is passed without a
+    /// copy, and the device cuts it into segments of `segment_size`.
     fn write_segment(
         &mut self,
         tuple: &FourTuple,
@@ -186,7 +186,7 @@ impl Gateway<'_> {
         written.map_err(|error| self.device_fault(error))
     }
 
-    /// Lets go what was written in this turn.
+    /// Passes the packets of this turn to the writing threads.
     pub(super) fn hand_on(&mut self) -> Result<(), GatewayError> {
         let flushed = self.writers.flush();
         flushed.map_err(|error| self.device_fault(error))
@@ -212,7 +212,7 @@ mod tests {
         let join = MpJoin::Syn { backup: false, address_id: 1, token: 7, nonce: 9 };
         let join = MptcpOption::Join(join);
         assert!(!opens(&Segment { mptcp: vec![join], ..syn.clone() }));
-        // Both options together open plain TCP, which counts as a connection.
+        // A SYN with both options opens a connection of plain TCP, which counts as new.
         assert!(opens(&Segment { mptcp: vec![join, capable], ..syn.clone() }));
         assert!(!opens(&Segment { flags: Flags::SYN.with(Flags::ACK), ..syn }));
     }

@@ -66,8 +66,7 @@ impl Phase {
         }
     }
 
-    /// Returns the phase after a failure. The first failure counts. The error that the origin had before counts more
-    /// than a later one.
+    /// Returns the phase after a failure. The first failure and the first error of the origin are kept.
     pub(super) fn fail(self, end: End, error: Option<Errno>) -> Self {
         match self {
             Self::Relaying | Self::Draining => Self::Failed { end, error },
@@ -86,7 +85,7 @@ impl Phase {
         now.since(since.max(progress.moved_at())) >= LINGER || slow && lasted >= LINGER
     }
 
-    /// Returns why a connection that is gone now has ended, and the origin's error.
+    /// Returns why a connection has ended whose client is gone now, and the origin's error.
     pub(super) fn outcome(self) -> (End, Option<Errno>) {
         match self {
             Self::Relaying => (End::Client, None),

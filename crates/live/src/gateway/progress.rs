@@ -1,13 +1,13 @@
-//! How fast the bytes that the gateway holds for a connection leave.
+//! Measures how fast the bytes that the gateway holds for a connection leave.
 
 use anabranch_units::{Duration, Instant};
 
-/// The window of the drain time. A rate covers the current window and the previous one. A client that reads a little
-/// now and then is therefore averaged, and a short outage does not count as a standstill.
+/// The window of the drain time. A rate covers the current window and the previous one. It therefore averages over the
+/// pauses of a client that reads a little at a time, and a short outage is not a standstill.
 const WINDOW: Duration = Duration::from_secs(1);
-/// The window of the rate. It is longer than the pauses of a player between two chunks.
+/// The window of the rate. It is longer than a player's pause between two chunks.
 const RATE_WINDOW: Duration = Duration::from_secs(30);
-/// A connection below this rate is slow, bytes a second.
+/// The rate below which a connection is slow, bytes a second.
 pub(super) const LEAST_RATE: u64 = 1024;
 
 /// The bytes that had left the gateway at a time: from the client, and from the origin.
@@ -59,8 +59,8 @@ impl Progress {
         Self { since: now, drain, rate, last: start, moved_at: now }
     }
 
-    /// Records how many bytes have left since the connection began: from the client, and from the origin. A number
-    /// that falls is ignored: bytes that are reinjected are held twice, and have not come back.
+    /// Records the bytes that have left since the connection began: from the client, and from the origin. A smaller
+    /// number than before is ignored: reinjected bytes are held twice, which makes the number fall.
     pub(super) fn note(&mut self, now: Instant, left: [u64; 2]) {
         let left = [0, 1].map(|way| left[way].max(self.last.left[way]));
         if left != self.last.left {
@@ -91,7 +91,7 @@ impl Progress {
         self.last.left[1] > 0
     }
 
-    /// Returns the rate of the last 30 to 60 s, or since the connection began, bytes a second.
+    /// Returns the average rate of the last 30 to 60 s, or since the connection began, in bytes a second.
     pub(super) fn rate(&self) -> u64 {
         let before = self.rate.before;
         let left = u128::from(self.left() - before.left.iter().sum::<u64>());
@@ -99,9 +99,9 @@ impl Progress {
         u64::try_from(left * 1_000_000_000 / nanos.max(1)).unwrap_or(u64::MAX)
     }
 
-    /// Returns how long the held bytes take to leave at the current rate; [`Duration::MAX`] if none leave.
-    /// `held` has the bytes from the client and those from the origin. A direction with less than half of the bytes is
-    /// ignored. If nothing has left within the first window, the age of the connection is returned.
+    /// Returns how long the held bytes take to leave at the current rate; [`Duration::MAX`] if none leave. `held` has
+    /// the bytes from the client and those from the origin. A direction with less than half of the bytes is ignored. If
+    /// nothing has left within the first window, the connection's age is returned.
     pub(super) fn drain_time(&self, held: [u64; 2]) -> Duration {
         let span = self.last.at.since(self.drain.before.at).as_nanos();
         let all = held[0] + held[1];
@@ -190,7 +190,7 @@ mod tests {
         for second in 3..=59 {
             progress.note(at(1000 * second), [100, 99_900]);
         }
-        // 100,000 bytes in 59 s. The next window begins at 60 s, and the one from 30 s on had none.
+        // 100,000 bytes in 59 s. The next window begins at 60 s, and no byte left in the window from 30 s on.
         assert_eq!(progress.rate(), 1694);
         progress.note(at(60_000), [100, 99_900]);
         assert_eq!((progress.rate(), progress.is_answered()), (0, true));

@@ -1,10 +1,10 @@
-//! The header that tells the origin who its client is (the PROXY protocol, version 2).
+//! The PROXY protocol's header, version 2, which contains the client's address for the origin.
 
 use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
 
-/// The first bytes of every header (section 2.2 of the protocol's document).
+/// The first bytes of every header (section 2.2 of the protocol's specification).
 const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
 /// Version 2, command PROXY.
 const COMMAND: u8 = 0x21;
@@ -12,7 +12,7 @@ const COMMAND: u8 = 0x21;
 const TCP4: u8 = 0x11;
 const TCP6: u8 = 0x21;
 
-/// The header of a connection from `client` to `local`, both of one family.
+/// Returns the header of a connection from `client` to `local`. Both have the same address family.
 pub(super) fn header(client: SocketAddr, local: SocketAddr) -> Bytes {
     let mut addresses = Vec::with_capacity(36);
     let mut family = TCP4;

@@ -1,4 +1,4 @@
-//! What is told of a connection that is over.
+//! The record of a connection that has ended.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -12,32 +12,33 @@ use crate::errno::Named;
 /// Why a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum End {
-    /// Both sides had finished, and had all of each other's bytes.
+    /// Both sides closed, and each received all bytes of the other.
     Finished,
-    /// The client broke off, or is not heard of any more.
+    /// The client reset the connection or no longer answers.
     Client,
-    /// No address of the origin could be connected.
+    /// No address of the origin accepted the connection.
     OriginRefused,
-    /// The host had no port or descriptor for a socket to the origin.
+    /// The host had no port, descriptor or memory for a socket to the origin.
     NoSocket,
-    /// The origin broke off.
+    /// The socket to the origin failed, or the rest of an answer took too long to reach the client.
     OriginBroke,
-    /// Nothing moved for as long as the idle time.
+    /// No byte left for the idle time.
     Idle,
-    /// Memory was short, the connection held more than its share, and its bytes did not leave.
+    /// Memory was short, the connection held more than its share, and its bytes left too slowly.
     Memory,
-    /// Another client needed the slot, and this client had sent nothing or the connection stood still.
+    /// Another client needed the slot. This client had sent nothing, stood still, was slow, or was one of many of its
+    /// source.
     GaveWay,
-    /// The gateway ended before it did.
+    /// The gateway ended before the connection did.
     Shutdown,
-    /// Its scheduler or controller failed.
+    /// The connection's scheduler or congestion controller failed.
     Plugin,
-    /// A defect of the gateway: it wanted to send what cannot stand on the wire.
+    /// A defect of the gateway: it produced a segment that cannot be encoded.
     Defect,
 }
 
 impl End {
-    /// Every reason.
+    /// All reasons.
     pub(super) const ALL: [Self; 11] = [
         Self::Finished,
         Self::Client,
@@ -52,7 +53,7 @@ impl End {
         Self::Defect,
     ];
 
-    /// Its name in the log and the metrics.
+    /// Returns the name of the reason in the log and the metrics.
     pub fn name(self) -> &'static str {
         match self {
             Self::Finished => "finished",
@@ -70,23 +71,23 @@ impl End {
     }
 }
 
-/// What a subflow carried.
+/// The totals of a subflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathRecord {
-    /// Its addresses.
+    /// The subflow's addresses.
     pub tuple: FourTuple,
-    /// Bytes of payload that its client acknowledged.
+    /// Payload bytes that the client acknowledged.
     pub down: u64,
-    /// Bytes of payload that came from its client, repetitions included.
+    /// Payload bytes that arrived from the client, including retransmissions.
     pub up: u64,
-    /// Bytes of payload that were sent again.
+    /// Payload bytes that were retransmitted.
     pub retransmitted: u64,
-    /// Segments that were sent again.
+    /// Segments that were retransmitted.
     pub retransmissions: u64,
 }
 
 impl PathRecord {
-    /// What a subflow tells of itself, and what was counted of what it brought.
+    /// Combines a subflow's summary with the bytes that were received on it.
     pub(super) fn new(summary: &SubflowSummary, received: &[(FourTuple, u64)]) -> Self {
         let of_it = received.iter().filter(|(tuple, _)| *tuple == summary.tuple);
         Self {
@@ -99,28 +100,28 @@ impl PathRecord {
     }
 }
 
-/// A connection that is over; its text is a line of the log.
+/// The record of a connection that has ended. `Display` formats it as a line of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// The client's address, of the subflow that it began with.
+    /// The client's address on the first subflow.
     pub client: SocketAddr,
-    /// Ours.
+    /// The gateway's address on the first subflow.
     pub local: SocketAddr,
-    /// It began as MPTCP.
+    /// Whether the connection began as MPTCP.
     pub multipath: bool,
-    /// It went on as plain TCP.
+    /// Whether the connection fell back to plain TCP.
     pub fell_back: bool,
-    /// How long it lasted.
+    /// The duration of the connection.
     pub lasted: Duration,
-    /// Bytes of the client that the origin was given.
+    /// Bytes of the client that were passed to the origin.
     pub up: u64,
-    /// Bytes of the origin that the client was given.
+    /// Bytes of the origin that were passed to the client.
     pub down: u64,
-    /// Why it ended.
+    /// Why the connection ended.
     pub end: End,
     /// The error (errno) of the socket to the origin, if it failed.
     pub error: Option<i32>,
-    /// Its subflows.
+    /// The connection's subflows.
     pub paths: Vec<PathRecord>,
 }
 
@@ -148,7 +149,7 @@ impl fmt::Display for Record {
     }
 }
 
-/// A connection that one subflow carried.
+/// Returns the record of a connection with one subflow.
 #[cfg(test)]
 pub(super) fn example() -> Record {
     let tuple =

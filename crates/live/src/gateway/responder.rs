@@ -1,8 +1,8 @@
-//! The HTTP server of the metrics: one page, to a bounded number of visitors.
+//! The HTTP server of the metrics, for a bounded number of visitors.
 //!
-//! No visitor can block the page for others. A request that has arrived is answered when its visitor is accepted. If
-//! there are too many visitors, one of the source with the most visitors is closed. If the host has no descriptor left,
-//! one from a small reserve is used.
+//! No visitor can block the page for others. A request that has already arrived is answered as soon as its visitor is
+//! accepted. If there are too many visitors, one of the source with the most visitors is closed. If the host has no
+//! descriptor left, one from a small reserve is used.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -17,14 +17,14 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, 
 use super::source::source;
 use crate::poller::Poller;
 
-/// The most visitors at one time.
+/// The most visitors at a time.
 const MOST: usize = 16;
-/// The most visitors accepted for one event. If all have one source, none is closed in favour of another one of the
-/// event.
+/// The most visitors that are accepted for one event. The limit ensures that visitors of one source do not close each
+/// other within one event.
 const ACCEPTS: usize = MOST;
 /// The longest request, bytes.
 const LONGEST: usize = 4096;
-/// The longest time for a visitor to send its request and read the answer.
+/// The longest time for a visitor to send its request and to read the answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Descriptors reserved for visitors that arrive when the host has none left.
 const RESERVE: usize = 2;
@@ -124,14 +124,14 @@ impl Responder {
                     if let Ok(accepted) = self.accept_one() {
                         self.welcome(now, poller, accepted, &page);
                     }
-                    // Before another connection takes the descriptor.
+                    // The reserve is filled before another connection takes the descriptor.
                     return self.fill_reserve();
                 }
                 Err(Errno::AGAIN) => return,
-                // The visitor has left already (accept(2) also returns the network's errors).
+                // The visitor has already left. accept(2) also returns errors of the network.
                 Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO) => {}
                 Err(_) => {
-                    // The listener stays readable, so without a pause the accept would be retried in a busy loop.
+                    // The listener stays readable, so without a pause the loop would try again all the time.
                     self.rests = poller.remove(&self.listener).is_ok();
                     return;
                 }

@@ -1,4 +1,4 @@
-//! A connection that is served: the client's, and the socket to the origin.
+//! A connection that is served: the client's connection, and the socket to the origin.
 
 use std::net::SocketAddr;
 
@@ -16,32 +16,32 @@ use super::progress::Progress;
 use super::record::{End, PathRecord, Record};
 use super::shares::Holding;
 
-/// Pairs of addresses whose bytes are counted; what further ones bring counts as the last one's.
+/// The most pairs of addresses whose bytes are counted separately. Bytes of further pairs are added to the last one.
 const MOST_PATHS: usize = 32;
 
-/// One of them.
+/// A served connection.
 pub(super) struct Served {
-    /// The client's connection, until the endpoint has freed it.
+    /// The client's connection; `None` once the endpoint has freed it.
     pub(super) handle: Option<ConnectionHandle>,
     /// The socket to the origin.
     pub(super) origin: Option<Socket>,
     /// The attempts to connect to the origin.
     pub(super) calling: Calling,
     pub(super) relay: Relay,
-    /// The addresses that it began with.
+    /// The addresses of the first subflow.
     pub(super) first: FourTuple,
     pub(super) multipath: bool,
     pub(super) fell_back: bool,
     progress: Progress,
     phase: Phase,
-    /// What came from the client, by the addresses that it came between.
+    /// Payload bytes from the client, by pair of addresses.
     pub(super) received: Vec<(FourTuple, u64)>,
-    /// What there was to be told when the endpoint freed it.
+    /// The records of all subflows, taken when the endpoint frees the connection.
     paths: Vec<PathRecord>,
 }
 
 impl Served {
-    /// A connection that has come about now.
+    /// Creates the state of a connection that was established now.
     pub(super) fn new(
         now: Instant,
         handle: ConnectionHandle,
@@ -65,15 +65,16 @@ impl Served {
         }
     }
 
-    /// Returns the bytes held for the client and for the origin, including those in the connection's own buffers.
+    /// Returns the bytes that are held: those of the client, and those of the origin. The argument has the bytes in the
+    /// endpoint's own buffers.
     pub(super) fn held(&self, [of_client, of_origin]: [u64; 2]) -> [u64; 2] {
         let [up, down] = self.relay.held();
         let read = self.origin.as_ref().map_or(0, Socket::held);
         [of_client + up, of_origin + down + read]
     }
 
-    /// Measures the progress: the memory that the connection holds, and how it uses its slot. `of_connection` has the
-    /// bytes from the client and from the origin that the connection holds.
+    /// Measures the progress. Returns the memory that the connection holds, and how it uses its slot. `of_connection`
+    /// has the bytes from the client and from the origin in the endpoint's own buffers.
     pub(super) fn measure(
         &mut self,
         now: Instant,
@@ -107,12 +108,12 @@ impl Served {
         self.phase
     }
 
-    /// Returns whether the origin has not been called yet and may still be.
+    /// Returns whether the origin has not been tried yet and the connection is still open.
     pub(super) fn waits_for_client(&self) -> bool {
         self.phase == Phase::Relaying && !self.calling.has_begun()
     }
 
-    /// Returns whether no byte has left for so long.
+    /// Returns whether no byte has left for the time `idle`.
     pub(super) fn is_idle(&self, now: Instant, idle: Duration) -> bool {
         now.since(self.progress.moved_at()) >= idle
     }
@@ -122,30 +123,30 @@ impl Served {
         self.phase.lingers_too_long(now, &self.progress)
     }
 
-    /// The client's connection has closed. Returns the phase since.
+    /// Records that the client's connection has closed. Returns the new phase.
     pub(super) fn close(&mut self) -> Phase {
         self.phase = self.phase.close(self.relay.is_complete());
         self.phase
     }
 
-    /// The origin is gone, with an error if there was one. Returns the phase since.
+    /// Records that the origin is gone, with its error if there is one. Returns the new phase.
     pub(super) fn lose_origin(&mut self, now: Instant, error: Option<Errno>) -> Phase {
         let (answered, left) = (self.relay.has_answered(), self.progress.left());
         self.phase = self.phase.lose_origin(now, answered, left, error);
         self.phase
     }
 
-    /// It ends before its time, unless it has ended already.
+    /// Records a failure, unless the connection has failed before.
     pub(super) fn fail(&mut self, end: End, error: Option<Errno>) {
         self.phase = self.phase.fail(end, error);
     }
 
-    /// The client.
+    /// Returns the client's address on the first subflow.
     pub(super) fn client(&self) -> SocketAddr {
         self.first.remote
     }
 
-    /// Bytes have come from the client.
+    /// Counts payload bytes that arrived from the client.
     pub(super) fn note_received(&mut self, tuple: FourTuple, bytes: u64) {
         let full = self.received.len() >= MOST_PATHS;
         let known = self.received.iter().position(|(known, _)| *known == tuple);
@@ -155,14 +156,14 @@ impl Served {
         }
     }
 
-    /// The endpoint frees the client's connection: what it has to tell is kept.
+    /// Keeps the records of all subflows, before the endpoint frees the connection.
     pub(super) fn part(&mut self, connection: &Connection) {
         let known = connection.summaries();
         self.paths = known.map(|it| PathRecord::new(&it, &self.received)).collect();
         self.handle = None;
     }
 
-    /// What is told of it, once it is over.
+    /// Returns the record of the connection, once it has ended.
     pub(super) fn record(&self, now: Instant) -> Record {
         let [up, down] = self.relay.moved();
         let (end, error) = self.phase.outcome();

@@ -1,9 +1,10 @@
 //! Shares of memory: limits reading from the origin while memory is short, and selects connections to reset.
 //!
-//! Memory is short from three quarters of the limit on, until no more than half of it is held. Meanwhile 7/16 of the
-//! limit are divided, so that the sum falls below half. Every source gets the same share, and bytes that it does not
-//! need go to the others. A site of IPv6 has at most [`SITE_SHARES`] shares. A source's share is divided among its
-//! connections in the same way. While memory is short, a connection's origin is read only up to the connection's share.
+//! Memory becomes short when more than three quarters of the limit are held, and stays short until at most half is
+//! held. While it is short, 7/16 of the limit are divided, so that the sum falls below half. Every source gets the same
+//! share, and bytes that it does not need go to the others. An IPv6 site gets at most [`SITE_SHARES`] shares. A
+//! source's share is divided among its connections in the same way. While memory is short, a connection's origin is
+//! read only up to the connection's share.
 //!
 //! Connections above their share are reset if their bytes leave too slowly. The slowest are reset first, until at most
 //! half of the limit is held.
@@ -18,9 +19,9 @@ use crate::relay::PIECE;
 
 use super::source::{SITE_SHARES, site, source};
 
-/// What a connection that holds nothing may read, however small its share is, bytes.
+/// The bytes that a connection without held bytes may always read, however small its share is.
 const LEAST: u64 = 4096;
-/// The time that a connection above its share has to get rid of what it holds, and the drain time that it may have.
+/// The time that a connection above its share has to reduce its held bytes, and the longest drain time after that.
 const PATIENCE: Duration = Duration::from_secs(1);
 const SLOW: Duration = Duration::from_secs(10);
 /// The longest drain time of a connection above its share while more than the limit is held.
@@ -70,7 +71,7 @@ pub(super) struct Shares {
     read: u64,
     /// The division; `None` while memory is not short.
     division: Option<Division>,
-    /// Connections above their share, and since when.
+    /// Connections above their share, and the time since when they are.
     paused: BTreeMap<u64, Instant>,
 }
 
@@ -111,7 +112,7 @@ impl Shares {
         self.read > self.limit / 16
     }
 
-    /// Returns how many bytes may be read from the origin for a connection that holds `held` bytes.
+    /// Returns how many bytes may be read from the origin for a connection that already holds `held` bytes.
     pub(super) fn room(&self, number: u64, held: u64) -> u64 {
         let Some(division) = &self.division else { return u64::MAX };
         let allowed = division.allowed.get(&number).copied().unwrap_or(division.share);
@@ -183,7 +184,7 @@ impl Division {
         for ((shares, needs), sources) in needs.iter().zip(sites.values()) {
             let of_source = level(needs, shares * share).min(share);
             for (source, connections) in sources {
-                // A connection within its share may have been given the rest of a piece.
+                // A connection may exceed its share by the rest of a piece.
                 if sum(connections) > of_source + PIECE as u64 {
                     above.insert(*source);
                 }
@@ -226,7 +227,7 @@ fn share(needs: &[(u64, Vec<u64>)], room: u64) -> u64 {
     fits
 }
 
-/// Returns the largest amount that each may hold so that all together hold at most `room`. An entry that holds less
+/// Returns the largest amount per entry with which all entries together hold at most `room`. An entry that holds less
 /// keeps its bytes, and the others divide the rest equally.
 fn level(held: &[u64], room: u64) -> u64 {
     let mut held = held.to_vec();
@@ -256,20 +257,20 @@ mod tests {
         Instant::ZERO + Duration::from_secs(seconds)
     }
 
-    /// A connection that stands still.
+    /// Returns a connection that stands still.
     fn stalled(number: u64, from: &str, bytes: u64) -> Holding {
         let (drain_time, moved_at) = (Duration::MAX, Instant::ZERO);
         Holding { number, from: ip(from), bytes, drain_time, moved_at }
     }
 
-    /// A connection whose bytes leave within half a second.
+    /// Returns a connection whose bytes leave within half a second.
     fn fast(number: u64, from: &str, bytes: u64) -> Holding {
         Holding { drain_time: Duration::from_millis(500), ..stalled(number, from, bytes) }
     }
 
     #[test]
     fn those_that_need_less_keep_it_and_the_others_have_the_same() {
-        // (15 - 1 - 2) / 2.
+        // (15 - 1 - 2) / 2 = 6.
         assert_eq!(level(&[9, 1, 9, 2], 15), 6);
         // All fit: the largest may also have the other 9.
         assert_eq!(level(&[9, 1, 9, 2], 30), 18);
@@ -278,12 +279,12 @@ mod tests {
 
     #[test]
     fn a_source_has_one_share_and_a_site_four() {
-        // (210 - 10) / 4: the fifth source needs only 10.
+        // (210 - 10) / 4 = 50: the fifth source needs only 10.
         let needs: Vec<_> = [100, 100, 10, 100, 100].map(|it| (1, vec![it])).into();
         assert_eq!(share(&needs, 210), 50);
-        // One source with one share, and a site with four: 250 / 5.
+        // One source with one share, and a site with four: 250 / 5 = 50.
         assert_eq!(share(&[(1, vec![100]), (4, vec![100; 8])], 250), 50);
-        // A site with only two sources gets two shares: 240 / 3.
+        // A site with only two sources gets two shares: 240 / 3 = 80.
         assert_eq!(share(&[(1, vec![100]), (4, vec![100; 2])], 240), 80);
     }
 
@@ -303,8 +304,8 @@ mod tests {
 
     #[test]
     fn only_connections_above_their_share_are_paused() {
-        // In half MiB. 7/16 of 1,600 are 700 for three sources, of which one needs 40: 330 each. The first source has
-        // two connections: 165 each.
+        // All numbers are in half MiB. 7/16 of 1,600 is 700. One of the three sources needs 40, so the others get (700
+        // - 40) / 2 = 330 each. The first source has two connections: 165 each.
         const HALF: u64 = 1 << 19;
         let mut shares = Shares::new(1600 * HALF);
         let counted = shares.count(
@@ -323,7 +324,7 @@ mod tests {
             assert_eq!(shares.room(number, allowed - 30), 30, "connection {number}");
             assert_eq!(shares.room(number, allowed + 30), 0, "connection {number}");
         }
-        // A connection that came since has the share of a source.
+        // A connection that is newer than the count has the share of a source.
         assert_eq!(shares.room(5, 1), 330 * HALF - 1);
         assert!(shares.refuses(ip("192.0.2.1")) && shares.refuses(ip("192.0.2.2")));
         assert!(!shares.refuses(ip("192.0.2.3")) && !shares.refuses(ip("192.0.2.4")));
@@ -331,13 +332,13 @@ mod tests {
 
     #[test]
     fn memory_stays_short_no_longer_than_until_all_are_within_their_shares() {
-        // 7/16 of 800 MiB are 350: 50 for each of seven sources.
+        // 7/16 of 800 MiB is 350 MiB: 50 MiB for each of seven sources.
         const MIB: u64 = 1 << 20;
         let mut shares = Shares::new(800 * MIB);
         let all = |bytes: u64| (1..=7).map(move |it| fast(it, &format!("192.0.2.{it}"), bytes));
         let holdings: Vec<_> = all(100 * MIB).collect();
         assert!(shares.count(at(0), &holdings).turned);
-        // They fill their shares again at once, and each has a piece of 64 KiB more than that.
+        // They fill their shares again at once. Each exceeds its share by a piece of 64 KiB.
         assert_eq!(shares.room(1, 30 * MIB), 20 * MIB);
         let holdings: Vec<_> = all(50 * MIB + 65_536).collect();
         shares.count(at(1), &holdings);
@@ -352,7 +353,7 @@ mod tests {
             shares.count(at(0), &[fast(1, "192.0.2.1", bytes), other]);
             shares.refuses(ip("192.0.2.1"))
         };
-        // 7/16 of 160 MiB are 70: 35 for each of the two.
+        // 7/16 of 160 MiB is 70 MiB: 35 MiB for each of the two sources.
         assert!(!refused((35 << 20) + 65_536));
         assert!(refused((35 << 20) + 65_537));
     }
@@ -364,7 +365,7 @@ mod tests {
         let mut holdings: Vec<_> = (1..=8).map(of_site).collect();
         holdings.push(fast(9, "192.0.2.1", 200));
         shares.count(at(0), &holdings);
-        // 350 / (4 + 1) = 70 a share; the site's 280 for eight sources of 64 bits: 35 each.
+        // 350 / (4 + 1) = 70 per share. The site's 280 is divided among eight sources: 35 each.
         assert_eq!((shares.room(1, 1), shares.room(9, 1)), (34, 69));
     }
 
@@ -391,13 +392,13 @@ mod tests {
             Holding { moved_at: at(1), ..stalled(4, "192.0.2.1", 120) },
             stalled(5, "192.0.2.1", 120),
             slow(6, 30),
-            // Below its share, a connection may stand still.
+            // A connection below its share may stand still.
             stalled(7, "192.0.2.2", 60),
         ];
-        // 780 are held and 400 may stay: 380 must go, which takes four connections of 120.
+        // 780 bytes are held, and 400 may stay. At least 380 must go, which takes four connections of 120.
         assert_eq!(shares.count(at(10), &holdings).reset, NONE, "they have a second");
         assert_eq!(shares.count(at(11), &holdings).reset, [5, 4, 6, 3]);
-        // 420 are held. Two connections drain within the limit, and the stalled one is below its share.
+        // 420 bytes are held. Two connections drain in time, and the stalled one is below its share.
         let counted =
             shares.count(at(12), &[slow(1, 10), slow(8, 10), stalled(7, "192.0.2.2", 180)]);
         assert_eq!(counted.reset, NONE);
@@ -411,9 +412,9 @@ mod tests {
             ..stalled(number, "192.0.2.1", 210)
         };
         let holdings = [seconds(1, 1), seconds(2, 2), seconds(3, 3), seconds(4, 4)];
-        // 840 are held: one reset is enough to get below the limit.
+        // 840 bytes are held. One reset brings the sum below the limit.
         assert_eq!(shares.count(at(0), &holdings).reset, [4]);
-        // All bytes would leave within a second.
+        // The bytes of all connections leave within a second.
         let mut shares = Shares::new(800);
         let holdings = [1, 2, 3, 4].map(|number| fast(number, "192.0.2.1", 210));
         assert_eq!(shares.count(at(0), &holdings).reset, NONE);

@@ -1,10 +1,9 @@
-//! Packets written by a thread of their own, in order: a write carries its packet through the host's whole stack, as
-//! far as the client's socket, before it returns.
+//! A thread that writes packets to the device, in order. A write carries its packet through the host's whole network
+//! stack to the client's socket before it returns. A separate thread therefore lets the gateway continue meanwhile.
 //!
-//! The gateway's thread puts packets into a batch, and hands it on when it is full or its turn ends. No more than
-//! [`BATCHES`] are in being: when all of them are with the thread, the gateway waits for one, as it would wait for its
-//! own write.
-//! Of such threads there may be several (`writers.rs`).
+//! The gateway's thread puts packets into a batch. It passes the batch on when it is full or the turn ends. There are
+//! at most [`BATCHES`] batches. If the writing thread has all of them, the gateway waits for one, as it would wait for
+//! its own write. `writers.rs` runs several such threads.
 
 use std::io::{self, IoSlice};
 use std::mem::replace;
@@ -19,38 +18,38 @@ use bytes::Bytes;
 use crate::entrance::Device;
 use crate::tun::MOST;
 
-/// The most bytes of packets in a batch; a single longer packet has one to itself.
+/// The most bytes of packets in a batch. A longer packet has a batch to itself.
 const BATCH: usize = 384 << 10;
-/// The most batches in being. A turn of packets is often of one or two subflows: with fewer batches a thread has nothing to
-/// write while the gateway waits for another one.
+/// The most batches per thread. The packets of one turn often belong to one or two subflows. With fewer batches, a
+/// thread has nothing to write while the gateway waits for another thread.
 pub(super) const BATCHES: usize = 12;
 
-/// Pieces of payload shorter than this are copied to their neighbours, bytes.
+/// The length below which a piece of payload is copied, bytes.
 const ALONE: usize = 256;
-/// The most parts that a write may have (`IOV_MAX`); with more of them it is refused.
+/// The most parts of a write (`IOV_MAX`); the kernel refuses more.
 const PARTS: usize = 1024;
 
-// Each long piece has at most one part before it and one behind it that was copied.
+// Each long piece has at most one copied part before it and one after it.
 const _: () = assert!(2 * (MOST / ALONE) < PARTS);
 
 /// A part of a packet.
 #[derive(Debug)]
 enum Part {
-    /// Of what was copied: from where the one before it ends to here.
+    /// A range of [`Batch::copied`], from the end of the previous copied part to this index.
     Copied(usize),
-    /// Shared with whoever may send it again.
+    /// A piece of payload that is shared with the endpoint's send queue.
     Shared(Bytes),
 }
 
-/// Packets one behind the other.
+/// A sequence of packets.
 #[derive(Debug, Default)]
 struct Batch {
-    /// What they begin with, and short pieces of what follows.
+    /// The headers and the short pieces of all packets.
     copied: Vec<u8>,
     parts: Vec<Part>,
-    /// Where each packet's parts end.
+    /// The index after the last part of each packet.
     ends: Vec<usize>,
-    /// All of it, bytes.
+    /// The length of all packets, bytes.
     size: usize,
 }
 
@@ -78,7 +77,7 @@ impl Batch {
         self.ends.is_empty() || self.size + length <= BATCH
     }
 
-    /// Writes its packets in order, and counts those that were not taken. It is empty then.
+    /// Writes the packets in order, and counts those that were not taken. Clears the batch.
     fn write(&mut self, device: &mut impl Device, refused: &AtomicU64) -> io::Result<()> {
         let mut before = 0;
         let parts = self.parts.iter().map(|part| match part {
@@ -98,27 +97,28 @@ impl Batch {
     }
 }
 
-/// The gateway's end.
+/// The gateway's side of a writing thread.
 pub(super) struct Writer {
-    /// What is filled.
+    /// The batch that is filled now.
     batch: Option<Batch>,
-    /// Batches in being, that one among them.
+    /// The number of batches that exist, including that one.
     made: usize,
-    /// How many there may be.
+    /// The largest number of batches.
     most: usize,
-    /// Batches to be written; `None` once there will be no more.
+    /// The queue of batches to write; `None` once the thread is to end.
     full: Option<Sender<Batch>>,
-    /// Those that were.
+    /// The queue of batches that were written.
     empty: Receiver<Batch>,
     /// The thread, which ends with the first write that fails.
     thread: Option<JoinHandle<io::Result<()>>>,
 }
 
 impl Writer {
-    /// A thread that writes to a device, `most` batches in being, and counts the packets that were not taken.
+    /// Starts a thread that writes to a device. It uses at most `most` batches, and adds the packets that were not
+    /// taken to `refused`.
     ///
     /// # Errors
-    /// The system has no thread to give.
+    /// Returns an error if the system cannot start a thread.
     #[expect(clippy::disallowed_methods, reason = "the real world has threads")]
     pub(super) fn start(
         mut device: impl Device,
@@ -130,7 +130,7 @@ impl Writer {
         let thread = Builder::new().name("device".into()).spawn(move || {
             for mut batch in to_write {
                 batch.write(&mut device, &refused)?;
-                // Nobody waits for it at the end.
+                // When the writer is dropped, no batch is received any more.
                 let _ = written.send(batch);
             }
             Ok(())
@@ -139,11 +139,11 @@ impl Writer {
         Ok(Self { batch: None, made: 0, most, full, empty, thread })
     }
 
-    /// Takes a packet, to be written behind all before it once the batch is full or [`Self::flush`] is called. The
-    /// parts of its head are copied. Waits where all batches are with the thread.
+    /// Adds a packet. It is written after all earlier ones, once the batch is full or [`Self::flush`] is called. The
+    /// parts of its head are copied. Waits if the thread has all batches.
     ///
     /// # Errors
-    /// The device was gone when packets were written that came before.
+    /// Returns an error if an earlier write failed because the device is gone.
     pub(super) fn push<'a>(
         &mut self,
         head: &[&[u8]],
@@ -164,10 +164,10 @@ impl Writer {
         Ok(())
     }
 
-    /// Hands on what there is; waits for nothing.
+    /// Passes the current batch to the thread. Does not wait.
     ///
     /// # Errors
-    /// As of [`Self::push`].
+    /// Returns the same errors as [`Self::push`].
     pub(super) fn flush(&mut self) -> io::Result<()> {
         let sent = match (self.batch.take(), &self.full) {
             (None, _) => return self.fault(),
@@ -177,7 +177,7 @@ impl Writer {
         if sent { Ok(()) } else { self.end() }
     }
 
-    /// A batch that is empty.
+    /// Returns an empty batch. Waits for one if all are in use.
     fn next_batch(&mut self) -> io::Result<Batch> {
         if let Ok(batch) = self.empty.try_recv() {
             return Ok(batch);
@@ -188,12 +188,12 @@ impl Writer {
         }
         match self.empty.recv() {
             Ok(batch) => Ok(batch),
-            // The thread has ended, as it does when a write fails.
+            // The thread has ended because a write failed.
             Err(_) => self.end().and(Err(io::ErrorKind::BrokenPipe.into())),
         }
     }
 
-    /// What ended the thread, if it has.
+    /// Returns the error that ended the thread, if it has ended.
     fn fault(&mut self) -> io::Result<()> {
         match &self.thread {
             Some(thread) if !thread.is_finished() => Ok(()),
@@ -201,7 +201,7 @@ impl Writer {
         }
     }
 
-    /// Lets the thread write what it has, and waits for its end.
+    /// Closes the queue, waits until the thread has written all batches, and returns the thread's result.
     fn end(&mut self) -> io::Result<()> {
         self.full = None;
         match self.thread.take().map(JoinHandle::join) {
@@ -216,7 +216,7 @@ impl Drop for Writer {
     /// Writes everything that was pushed.
     fn drop(&mut self) {
         if self.thread.is_some() {
-            // Where the device is gone there is nobody left to tell.
+            // If the device is gone, the error cannot be returned from here.
             let _ = self.flush().and_then(|()| self.end());
         }
     }
@@ -233,10 +233,10 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// What a device was given.
+    /// The packets that were written to a device.
     pub(crate) type Given = Arc<Mutex<Vec<Vec<u8>>>>;
 
-    /// Takes everything.
+    /// A device that takes every packet.
     struct Open(Given);
 
     impl Device for Open {
@@ -246,7 +246,7 @@ pub(super) mod tests {
         }
     }
 
-    /// Waits before every packet for what becomes of it.
+    /// A device that waits before every packet for its result: taken, refused, or an error.
     pub(crate) struct Gated(Given, Receiver<io::Result<bool>>);
 
     impl Device for Gated {
@@ -267,13 +267,13 @@ pub(super) mod tests {
         packet.iter().flat_map(|part| part.iter().copied()).collect()
     }
 
-    /// A device, what it was given, and what it waits for.
+    /// Returns a device, the list of its packets, and the sender of its results.
     pub(crate) fn gated_device() -> (Gated, Given, Sender<io::Result<bool>>) {
         let (given, (gate, decided)) = (Given::default(), channel());
         (Gated(Arc::clone(&given), decided), given, gate)
     }
 
-    /// A writer, what its device was given, what that waits for, and how many packets it did not take.
+    /// Returns a writer, the list of its device's packets, the sender of results, and the count of refused packets.
     fn gated() -> (Writer, Given, Sender<io::Result<bool>>, Arc<AtomicU64>) {
         let (device, given, gate) = gated_device();
         let refused = Arc::default();
@@ -289,7 +289,7 @@ pub(super) mod tests {
         writer.push(&[first, second], &[third, fourth].map(Bytes::copy_from_slice))
     }
 
-    /// A packet that fills a batch.
+    /// Returns a packet that fills a batch.
     fn whole(mark: u8) -> Vec<u8> {
         vec![mark; BATCH]
     }
@@ -298,7 +298,8 @@ pub(super) mod tests {
     fn all_is_written_in_order_by_the_time_the_writer_is_dropped() {
         let given = Given::default();
         let mut writer = Writer::start(Open(Arc::clone(&given)), BATCHES, Arc::default()).unwrap();
-        // Several batches by their size, several by turns that end, an empty turn, and a turn that does not end.
+        // The packets fill several batches, some turns end with a flush, some flushes are empty, and the last turn has
+        // no flush.
         let packets: Vec<_> =
             (0..2000_usize).map(|at| vec![at as u8; 40 + at * 7 % 1461]).collect();
         for (at, packet) in packets.iter().enumerate() {
@@ -316,7 +317,7 @@ pub(super) mod tests {
     fn a_packet_of_more_pieces_than_a_write_may_have_arrives_either_way() {
         let (written, read) = entrance::tests::device();
         let short: Vec<Bytes> = (0..1100_u32).map(|at| vec![at as u8; 50].into()).collect();
-        // As many parts as there can be: what is copied lies between any two that are not.
+        // The largest number of parts: a copied piece between any two shared ones.
         let by_turns = (0..MOST / (ALONE + 1)).flat_map(|at| {
             let piece = |length| Bytes::from(vec![at as u8; length]);
             [piece(1), piece(ALONE)]

@@ -1,5 +1,6 @@
-//! Several threads that write to the device, each with the packets of its own subflows: the work of a write, the
-//! host's stack as far as a client's socket, is spread over processors, and no subflow's packets change their order.
+//! Several threads that write to the device, each with the packets of some of the subflows. A write includes the work
+//! of the host's network stack as far as a client's socket, so this work is spread over processors. The packets of a
+//! subflow stay in order.
 
 use std::io;
 use std::net::IpAddr;
@@ -15,25 +16,26 @@ use crate::entrance::{Device, Obstacle};
 use crate::threads;
 use crate::tun::Tun;
 
-/// The packets of a device's queue that [`BATCHES`] a thread want, and the fewest batches where it has less room: what
-/// clients acknowledge of all that waits to be written comes back through it, and is lost beyond.
+/// The length of the device's queue for which each thread gets [`BATCHES`] batches. With a shorter queue, a thread gets
+/// fewer, but at least [`FEWEST`]: clients' acknowledgements of all waiting packets come back through this queue, and
+/// are lost if it is full.
 const QUEUE: usize = 2000;
 const FEWEST: usize = 3;
 
-/// The threads, and where each packet goes.
+/// The writing threads.
 pub(super) struct Writers {
     each: Vec<Writer>,
-    /// Why each packet is a call of its own, if it is, by thread.
+    /// Why every packet takes a separate system call, if it does; one entry for each thread.
     obstacles: Vec<Obstacle>,
-    /// Packets that were not taken.
+    /// The number of packets that were not taken.
     refused: Arc<AtomicU64>,
 }
 
 impl Writers {
-    /// A thread for each processor, four at most.
+    /// Starts a thread for each processor, at most four.
     ///
     /// # Errors
-    /// The system has no thread or descriptor to give.
+    /// Returns an error if the system has no thread or descriptor left.
     pub(super) fn start(tun: &Tun) -> io::Result<Self> {
         let batches = (BATCHES * tun.queue()? as usize / QUEUE).clamp(FEWEST, BATCHES);
         let mut obstacles = Vec::new();
@@ -46,7 +48,7 @@ impl Writers {
         Ok(Self { obstacles, ..Self::over(entrances, batches)? })
     }
 
-    /// A thread for each device, with so many batches.
+    /// Starts a thread for each device, each with so many batches.
     fn over(devices: Vec<impl Device>, batches: usize) -> io::Result<Self> {
         let refused = Arc::default();
         let start = |device| Writer::start(device, batches, Arc::clone(&refused));
@@ -54,10 +56,10 @@ impl Writers {
         Ok(Self { each, obstacles: Vec::new(), refused })
     }
 
-    /// Takes a packet of a subflow, as [`Writer::push`] does.
+    /// Adds a packet of a subflow, like [`Writer::push`].
     ///
     /// # Errors
-    /// As of that.
+    /// Returns the same errors as [`Writer::push`].
     pub(super) fn push<'a>(
         &mut self,
         tuple: &FourTuple,
@@ -68,34 +70,34 @@ impl Writers {
         self.each[place].push(head, payload)
     }
 
-    /// Takes a packet of no subflow.
+    /// Adds a packet that belongs to no subflow.
     ///
     /// # Errors
-    /// As of [`Writer::push`].
+    /// Returns the same errors as [`Writer::push`].
     pub(super) fn push_other(&mut self, head: &[&[u8]]) -> io::Result<()> {
         self.each[0].push(head, [])
     }
 
-    /// Hands on what there is; waits for nothing.
+    /// Passes the current batches to the threads. Does not wait.
     ///
     /// # Errors
-    /// As of [`Writer::push`].
+    /// Returns the same errors as [`Writer::push`].
     pub(super) fn flush(&mut self) -> io::Result<()> {
         self.each.iter_mut().try_for_each(Writer::flush)
     }
 
-    /// Packets that were not taken.
+    /// Returns the number of packets that were not taken.
     pub(super) fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// Why each packet is a call of its own, now; `None` while many packets are one call.
+    /// Returns why every packet takes a separate system call now; `None` while one call writes many packets.
     pub(super) fn obstacle(&self) -> Option<Errno> {
         self.obstacles.iter().find_map(Obstacle::get)
     }
 }
 
-/// The thread of so many that writes a subflow's packets, always the same.
+/// Returns the index of the thread that writes a subflow's packets. It is always the same for a subflow.
 fn place_of(tuple: &FourTuple, threads: usize) -> usize {
     let remote = tuple.remote;
     let address = match remote.ip() {
@@ -105,7 +107,7 @@ fn place_of(tuple: &FourTuple, threads: usize) -> usize {
             (bits ^ bits >> 32 ^ bits >> 64 ^ bits >> 96) as u32
         }
     };
-    // Fibonacci hashing (Knuth, TAOCP 6.4): ports that a client takes one after the other are all even, or all odd.
+    // Fibonacci hashing (Knuth, TAOCP 6.4). It spreads ports even if a client uses only even or only odd ones.
     let mixed =
         address.rotate_left(16).wrapping_add(remote.port().into()).wrapping_mul(0x9E37_79B1);
     ((u64::from(mixed) * threads as u64) >> 32) as usize

@@ -11,7 +11,7 @@ use super::*;
 
 const NOW: Instant = Instant::ZERO;
 
-/// A socket that submits its reads, the readers that perform them, and the peer.
+/// Returns a socket that submits its reads, the reading threads, and the peer.
 fn submitting() -> (Socket, Readers, OwnedFd) {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let (ours, peer) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
@@ -109,7 +109,7 @@ fn a_connection_breaks_behind_what_was_read_of_it() {
     assert_eq!(socket.poll_event(), Some(Event::Closed));
 }
 
-/// A socket that is connected to a server over loopback, and the server's end of the connection.
+/// Returns a socket that is connected to a server over loopback, and the server's end of the connection.
 fn over_tcp() -> (Socket, std::net::TcpStream, Poller) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -149,7 +149,7 @@ fn a_reset_of_data_behind_the_peer_s_end_is_reported_with_its_error() {
     assert_eq!(socket.error(), None);
     socket.write(NOW, Bytes::from_static(b"too late")).unwrap();
     assert_eq!(hear(&mut socket, &mut poller), Some(Event::Closed));
-    // `tcp_reset` of a connection in CLOSE_WAIT.
+    // `tcp_reset` reports EPIPE for a connection in CLOSE_WAIT.
     assert_eq!(socket.error(), Some(Errno::PIPE));
     assert_eq!(socket.poll_event(), None);
 }
@@ -160,7 +160,7 @@ fn a_reset_that_comes_before_the_end_was_read_is_reported_behind_the_end() {
     let (mut socket, mut peer, mut poller) = over_tcp();
     peer.write_all(b"answer").unwrap();
     drop(peer);
-    // Nobody reads of the socket while the reset comes: its client has no room.
+    // The socket is not read while the reset arrives, as if its client had no room.
     socket.set_room(0);
     socket.write(NOW, Bytes::from_static(b"too late")).unwrap();
     let clock = Clock::start();
@@ -260,7 +260,7 @@ fn a_writer_that_waits_for_room_is_notified_once() {
     }
     assert!(!socket.poll_writable());
     assert_eq!(socket.poll_event(), None);
-    // The peer reads all bytes, and the kernel reports room.
+    // After the peer has read all bytes, the kernel reports room.
     let mut left = written;
     let mut room = vec![0; 1 << 20];
     while left > 0 {

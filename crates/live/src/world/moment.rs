@@ -1,4 +1,4 @@
-//! How a run stands at a moment, for who watches it.
+//! The present state of a run, for an observer.
 
 use anabranch_host::Viewing;
 use anabranch_link::Queued;
@@ -8,45 +8,45 @@ use anabranch_units::{Duration, Instant};
 use super::tables::serves;
 use super::{Observer, World};
 
-/// How a run stands.
+/// The state of a run at one time.
 #[derive(Clone, Debug)]
 pub struct Moment {
     /// Seconds since the plan's time began.
     pub t_s: f64,
-    /// Bytes that the client's application has read; `None` where the plan's application does not run.
+    /// Bytes that the client's application has read; `None` if the plan's application does not run.
     pub bytes_read: Option<u64>,
-    /// The plan's paths, in its order.
+    /// The state of each path, in the plan's order.
     pub paths: Vec<PathMoment>,
-    /// What the client's viewer has, where it plays a film.
+    /// The state of the client's viewer; `None` if no film is played.
     pub viewing: Option<Viewing>,
 }
 
-/// How a path stands.
+/// The state of a path.
 #[derive(Clone, Copy, Debug)]
 pub struct PathMoment {
-    /// Bytes that have come out of it towards the client, headers included.
+    /// Bytes that have left the path towards the client, including headers.
     pub bytes: u64,
-    /// What waits in its queues towards the client.
+    /// The packets and bytes in the path's queues towards the client.
     pub queued: Queued,
-    /// The subflows of our server; `None` where a kernel serves.
+    /// The state of our server's subflows on this path; `None` if the server is a kernel.
     pub subflow: Option<SubflowMoment>,
 }
 
-/// How our server's subflows on a path stand.
+/// The state of our server's subflows on a path.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SubflowMoment {
-    /// What clients have acknowledged on all that there were.
+    /// Bytes that were acknowledged on all subflows, including closed ones.
     pub bytes_acked: u64,
-    /// The congestion window of the newest that is established.
+    /// The congestion window of the newest established subflow, segments.
     pub cwnd_segments: Option<u32>,
-    /// Its segments in flight.
+    /// The segments in flight on that subflow.
     pub in_flight_segments: Option<u32>,
-    /// Its smoothed RTT, where it was measured.
+    /// The smoothed RTT of that subflow; `None` before the first measurement.
     pub srtt: Option<Duration>,
 }
 
 impl World<'_> {
-    /// Tells who watches how the run stands.
+    /// Reports the present state, if the observer watches.
     pub(super) fn show(&self, now: Instant, observer: &mut dyn Observer) {
         if observer.watches() {
             observer.watch(&self.moment(now));
@@ -68,7 +68,7 @@ impl World<'_> {
         }
     }
 
-    /// Those of our server, by path.
+    /// Returns the state of our server's subflows, by path.
     fn subflows(&self) -> Option<Vec<SubflowMoment>> {
         let host = serves(&self.server)?;
         let mut of = vec![SubflowMoment::default(); self.plan.paths.len()];

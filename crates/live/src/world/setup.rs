@@ -1,4 +1,4 @@
-//! Building a world from its plan, and the connections of a client's endpoint.
+//! Builds a world from its plan, and opens connections of a client's endpoint.
 
 use anabranch_host::Host;
 use anabranch_host::rows::Numbers;
@@ -26,13 +26,13 @@ use crate::poller::Poller;
 use crate::secret::secret_seed;
 use crate::side::Side;
 
-/// The server's address on a path, as it is announced.
+/// Returns the announcement of the server's address on a path.
 fn announcement(plan: &Plan, path: usize) -> Announcement {
     let address = server_address(plan.paths[path].family, path, 0).ip();
     Announcement { address_id: path as u8 + 1, address, port: None }
 }
 
-/// The client's end, its devices open where a kernel is there.
+/// Returns the client's end. `opened` has the devices if the client is a kernel.
 fn client_side(
     plan: &Plan,
     media: &Media,
@@ -59,7 +59,7 @@ fn client_side(
     Ok(side)
 }
 
-/// The server's end, its devices open where a kernel is there.
+/// Returns the server's end. `opened` has the devices if the server is a kernel.
 fn server_side(
     plan: &Plan,
     media: &Media,
@@ -83,7 +83,7 @@ fn server_side(
     {
         let address = anywhere(plan.paths[0].family, served_at(plan.application.kind));
         let over = KernelHost::server(end.clone(), make, address, poller, SERVER_SOCKETS);
-        *host = Some(Box::new(over.map_err(tried("the server's socket"))?));
+        *host = Some(Box::new(over.map_err(tried("opening the server's socket"))?));
     }
     Ok(side)
 }
@@ -97,24 +97,25 @@ impl<'a> World<'a> {
     ) -> Result<Self, LiveError> {
         let invalid = |what| LiveError::from(PlanError::Invalid(what));
         if plan.clients != 1 {
-            return Err(invalid("one client runs over real packets"));
+            return Err(invalid("only one client can run over real packets"));
         }
         let mut endpoints = config(plan, &registry)?;
         endpoints.announce = ends.announced.iter().map(|path| announcement(plan, *path)).collect();
         let (media, notes) = (Media::new(plan)?, notes(plan, &endpoints, &registry)?);
-        let poller = Poller::new().map_err(tried("waiting"))?;
+        let poller = Poller::new().map_err(tried("waiting for events"))?;
         let open = |end: &Option<KernelEnd>, first_token| {
             end.as_ref().map(|end| Side::kernel(end, &poller, first_token)).transpose()
         };
-        let clients = open(&ends.client, 0).map_err(tried("the client's devices"))?;
-        let servers = open(&ends.server, SERVER_DEVICES).map_err(tried("the server's devices"))?;
-        observer.ready().map_err(tried("making devices ready"))?;
+        let clients = open(&ends.client, 0).map_err(tried("opening the client's devices"))?;
+        let servers =
+            open(&ends.server, SERVER_DEVICES).map_err(tried("opening the server's devices"))?;
+        observer.ready().map_err(tried("preparing the devices"))?;
         let clock = Clock::start();
         let begin = clock.now();
         let network = Network::new(plan, begin)?;
         let crossing = Crossing::new(plan, &registry, begin)?;
         let interfaces = Interfaces::new(plan, network.routes());
-        let secret = secret_seed().map_err(tried("random numbers"))?;
+        let secret = secret_seed().map_err(tried("reading random numbers"))?;
         let client = client_side(plan, &media, &ends, clients, begin, secret)?;
         let endpoint = server(plan, &endpoints, secret);
         let origins = ends.origin.clone().map(Origins::new);
@@ -150,7 +151,7 @@ impl<'a> World<'a> {
         })
     }
 
-    /// Opens a connection of the client's endpoint.
+    /// Opens a connection of the client's endpoint, over all paths whose server address the client knows.
     pub(super) fn connect(&mut self, now: Instant) -> Result<(), LiveError> {
         let mut config = config(self.plan, &self.registry)?;
         let number = self.ports;

@@ -1,4 +1,4 @@
-//! What a run writes down: samples as it goes, totals when it is over.
+//! The tables of a run: samples during the run, and totals at its end.
 
 use anabranch_host::rows::{Served, connection_row};
 use anabranch_host::{Host, report_ladder};
@@ -10,11 +10,11 @@ use anabranch_units::{Duration, Instant};
 use super::{CLIENT, Outcome, World};
 use crate::side::Side;
 
-/// Time between samples.
+/// The time between two samples.
 pub(super) const PERIOD: Duration = Duration::from_millis(100);
 
 impl World<'_> {
-    /// One row a subflow that our server has, and one of the client.
+    /// Adds a sample: rows for our server's subflows, the client's application and the background flows.
     pub(super) fn sample(&mut self, now: Instant) {
         while self.next_sample <= now {
             self.next_sample += PERIOD;
@@ -31,7 +31,7 @@ impl World<'_> {
         self.crossing.sample(t_s, &mut self.rows);
     }
 
-    /// Closes the books.
+    /// Adds the rows of totals, and returns the result.
     pub(super) fn finish(mut self) -> Result<Outcome, PlanError> {
         let now = self.clock.now();
         let (mut reinjected, mut fallback) = (0, false);
@@ -75,7 +75,7 @@ impl World<'_> {
         self.crossing.report(now, &mut self.rows)?;
         let duration_s = self.seconds(now);
         let summary = Summary {
-            // No two runs are the same here.
+            // No two runs over real packets are equal, so there is no digest.
             digest: String::new(),
             duration_s,
             steps: self.delivered,
@@ -92,7 +92,7 @@ impl World<'_> {
     }
 }
 
-/// Our server, where the kernel is not it.
+/// Returns our server; `None` if the server is a kernel.
 pub(super) fn serves(side: &Side) -> Option<&Host> {
     match side {
         Side::Endpoint(host) => Some(host),

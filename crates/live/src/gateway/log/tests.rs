@@ -52,7 +52,7 @@ fn a_queue_has_room_for_so_many_lines_and_bytes() {
 
 #[test]
 fn times_are_in_utc_to_the_millisecond() {
-    // date -u -d @1774569600.007 +%FT%T.%3NZ
+    // Checked with date(1): `date -u -d @1774569600.007 +%FT%T.%3NZ`.
     let time = SystemTime::UNIX_EPOCH + Duration::from_millis(1_774_569_600_007);
     assert_eq!(rfc3339(time), "2026-03-27T00:00:00.007Z");
 }
@@ -71,7 +71,7 @@ fn a_pipe_that_nobody_reads_holds_up_nobody_and_missing_lines_are_mentioned() {
     assert!(dropped < lines - MOST_LINES as u64, "{dropped} lines dropped");
     let mut reader = BufReader::new(File::from(reader));
     let mut mentioned = 0;
-    // The queue may have been full more than once: each time a line has the number of lines that are missing there.
+    // The queue may have been full more than once. Each report has the number of lines that are missing at its place.
     while mentioned < dropped {
         let mut line = String::new();
         reader.read_line(&mut line).unwrap();
@@ -109,7 +109,7 @@ fn a_full_disk_costs_lines() {
     assert_eq!(log.counts(), counts(0, 1));
 }
 
-/// A file's log, its path, the path to which it is to be renamed, and the log of its notes with the end to read.
+/// A log to a file with its folder, the log for its notes, and the read end of these notes.
 struct Reopened {
     folder: PathBuf,
     log: Log,
@@ -147,7 +147,7 @@ fn lines_before_a_request_to_reopen_go_to_the_old_file_and_later_ones_to_the_new
     let it = Reopened::new("both");
     fs::rename(it.folder.join("log"), it.folder.join("log.1")).unwrap();
     {
-        // The thread cannot take an entry before all of them are there.
+        // While the lock is held, the log's thread cannot take an entry.
         let mut queue = it.log.0.lock();
         for number in 1..=100 {
             queue.push(format!("t n={number}\n"));

@@ -40,7 +40,7 @@ fn visit_from(last: u8, to: SocketAddr) -> TcpStream {
     stream
 }
 
-/// Connects a visitor from 127.0.0.1 that sends this.
+/// Connects a visitor from 127.0.0.1 that sends `said`.
 fn visit(address: SocketAddr, said: &[u8]) -> TcpStream {
     let mut stream = visit_from(1, address);
     stream.write_all(said).unwrap();
@@ -54,7 +54,7 @@ fn heard(mut stream: TcpStream) -> String {
     text
 }
 
-/// Reads the answer to a request on this stream.
+/// Sends a request on this stream and returns the answer.
 fn ask(responder: &mut Responder, poller: &mut Poller, stream: &mut TcpStream) -> String {
     stream.write_all(GET).unwrap();
     for _ in 0..3 {
@@ -151,7 +151,7 @@ fn a_request_is_answered_before_later_visitors_are_accepted() {
     assert_eq!(responder.visitors.len(), MOST);
 }
 
-/// The environment of a test that runs in a process of its own, which has no descriptor left.
+/// The environment variable of a test that runs again in another process, which has no descriptor left.
 const EXHAUSTED: &str = "ANABRANCH_TEST_EXHAUSTED";
 
 #[test]
@@ -180,10 +180,10 @@ fn without_descriptors_every_request_is_answered_and_the_reserve_is_kept() {
         assert_eq!((responder.reserve.len(), responder.visitors.len()), (RESERVE, 0));
         let answer = heard(scrape);
         assert!(answer.ends_with("page\n"), "{answer}");
-        // The client's descriptor is taken by another part of the program.
+        // Another part of the program takes the descriptor that the client has freed.
         taken.push(fcntl_dupfd_cloexec(&responder.listener, 0).unwrap());
     }
-    // Two of those who say nothing have the reserve, and the first of them gives way to the third.
+    // Two silent visitors use the reserve. The first of them gives way to the third.
     for reserved in [1, 0, 0] {
         turn(&mut responder, &mut poller, Instant::ZERO);
         assert_eq!(responder.reserve.len(), reserved);

@@ -47,7 +47,7 @@ fn tuple(port: u16) -> FourTuple {
     FourTuple { local: ([10, 9, 0, 1], 443).into(), remote: ([192, 0, 2, 7], port).into() }
 }
 
-/// An MPTCP connection from port 1, and its endpoint.
+/// Returns an MPTCP connection from port 1, and its endpoint.
 fn served() -> (Served, Endpoint) {
     let mut endpoint = Endpoint::new("test", Seed { seed: 1, run: 0 });
     let FourTuple { local, remote } = tuple(1);
@@ -106,9 +106,9 @@ fn bytes_in_all_buffers_of_a_connection_are_held() {
     let mut origin = Socket::accepted(ours, BEGIN);
     rustix::io::write(&peer, &[0; 1000]).expect("it has room");
     origin.handle_ready(BEGIN, true, false);
-    // The socket reads all 1,000 bytes and returns 300.
+    // The socket reads all 1,000 bytes, and 300 of them are taken from it.
     assert_eq!(origin.read(BEGIN, 300).expect("bytes").len(), 300);
     served.origin = Some(origin);
-    // In the connection's own buffers: 5 bytes from the client, 7 from the origin.
+    // The endpoint's buffers hold 5 bytes from the client and 7 from the origin.
     assert_eq!(served.held([5, 7]), [5, 707]);
 }
