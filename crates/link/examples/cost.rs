@@ -1,8 +1,8 @@
-//! What a packet costs on each kind of link: run it under callgrind (docs/performance.md).
+//! Measures the cost of a packet on each kind of link. Run it under callgrind (docs/performance.md).
 //!
-//! Its arguments are a kind (`fixed`, the queues `codel` and `fq-codel` in front of the same, `wifi-g`,
-//! `wifi-ac`, `lte`, `starlink`, `steps`, `opportunities`) and a number of packets, sent one behind the
-//! other at three quarters of 20 Mb/s, polled when asked for.
+//! The arguments are a kind and a number of packets. The kinds are `fixed`, the queues `codel` and `fq-codel` at the
+//! same rate, `wifi-g`, `wifi-ac`, `lte`, `starlink`, `steps` and `opportunities`. Packets are sent at three quarters
+//! of 20 Mb/s, and each link is polled at its timeouts.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use anabranch_units::{ByteCount, Duration, Instant, Rate, Seed};
 
 const SEED: Seed = Seed { seed: 1, run: 0 };
 const SIZE: ByteCount = ByteCount(1500);
-/// 1,500 bytes each 0.8 ms are 15 Mb/s.
+/// The time between two packets: 1,500 bytes every 0.8 ms are 15 Mb/s.
 const EVERY: Duration = Duration::from_micros(800);
 
 fn medium(kind: &str) -> Option<Box<dyn Medium<u64>>> {

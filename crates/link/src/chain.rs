@@ -1,4 +1,4 @@
-//! Several links in a row are a link.
+//! Several links in a row, which act as one link.
 
 use std::collections::VecDeque;
 
@@ -9,51 +9,51 @@ use crate::{Change, Damage, Fate, Label, Link, LinkStats, Queued};
 /// One link of a [`Chain`].
 pub type Hop<P> = Box<dyn Link<Parcel<P>> + Send>;
 
-/// A packet with what is written on it, for the next hop to know.
+/// A packet with the information that the next hop needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parcel<P> {
     /// The packet.
     pub packet: P,
-    /// What the caller wrote on it.
+    /// The label that the caller provided.
     pub label: Label,
-    /// A hop has marked it.
+    /// A hop has marked the packet (CE).
     pub marked: bool,
-    /// A hop has made it of another.
+    /// The packet is a copy that a hop made.
     pub copy: bool,
-    /// What the first hop that changed its payload did to it.
+    /// The damage to the payload by the first hop that changed it.
     pub damage: Option<Damage>,
 }
 
-/// Links in a row: what one delivers enters the next, and the last one delivers.
+/// Links in a row. Packets that one link delivers enter the next one, and the last link delivers them.
 ///
-/// A packet is handed on at the instant of its delivery, even when the chain is polled later, so
-/// the chain needs no wake-up of an inner hop while a later hop has one to come: FIFO hops deliver
-/// nothing out of turn. Under load that is one wake-up a packet, however many hops. A drop at an
-/// inner hop is told when that wake-up comes.
+/// A packet enters the next hop at the time of its delivery, even if the chain is polled later. If all hops are FIFO,
+/// an inner hop therefore needs no wake-up while a later hop has a delivery ahead. A busy chain has one wake-up per
+/// packet, however many hops there are. A drop at an inner hop is reported at that wake-up.
 ///
-/// As a link, a chain goes down and up as a whole, and any other change befalls its first hop; see
-/// [`Chain::set_hop`] for the others. Its queue is the sum of the hops' queues at the last poll;
+/// [`Change::Down`] and [`Change::Up`] apply to all hops, and every other change applies to the first hop.
+/// [`Chain::set_hop`] changes another hop. The chain's queue is the sum of the hops' queues at the last poll. Its
+/// longest queue is the longest queue of any hop.
 /// its longest queue is that of the hop with the longest.
 pub struct Chain<P> {
     name: String,
     hops: Vec<Hop<P>>,
-    /// Drops on the way to the last hop.
+    /// Drops before the last hop that were not reported yet.
     dropped: VecDeque<Fate<P>>,
     stats: LinkStats,
 }
 
 impl<P> Chain<P> {
-    /// A chain of `hops`, first hop first.
+    /// Creates a chain. The first hop comes first.
     ///
     /// # Panics
     ///
-    /// When there is no hop.
+    /// Panics if there is no hop.
     pub fn new(name: impl Into<String>, hops: Vec<Hop<P>>) -> Self {
         assert!(!hops.is_empty(), "a chain has at least one link");
         Self { name: name.into(), hops, dropped: VecDeque::new(), stats: LinkStats::default() }
     }
 
-    /// The hops, first hop first.
+    /// Returns the hops. The first hop comes first.
     pub fn hops(&self) -> impl Iterator<Item = &dyn Link<Parcel<P>>> {
         self.hops.iter().map(|hop| &**hop as &dyn Link<Parcel<P>>)
     }
@@ -62,17 +62,17 @@ impl<P> Chain<P> {
     ///
     /// # Panics
     ///
-    /// When there is no such hop.
+    /// Panics if there is no such hop.
     pub fn set_hop(&mut self, now: Instant, hop: usize, change: Change) {
-        // What happened before the change must not see it.
+        // Events before the change must not be affected by it.
         self.hand_on(now);
         self.hops[hop].set(now, change);
         self.hand_on(now);
     }
 
-    /// Carries every packet from hop to hop as far as it has come by `now`, short of the last exit.
+    /// Passes packets from hop to hop, as far as they have come by `now`. The last hop's deliveries stay there.
     ///
-    /// Hop by hop is enough: nothing flows back.
+    /// One pass over the hops is enough, because packets move in one direction only.
     fn hand_on(&mut self, now: Instant) {
         for first in 0..self.hops.len() - 1 {
             let [from, to] = &mut self.hops[first..=first + 1] else {
@@ -97,7 +97,7 @@ impl<P> Chain<P> {
         self.sum_up();
     }
 
-    /// Takes over what the hops count of what they do to packets.
+    /// Updates the totals that are sums of the hops' totals.
     fn sum_up(&mut self) {
         let sum =
             |count: fn(&LinkStats) -> u64| self.hops.iter().map(|hop| count(hop.stats())).sum();
@@ -143,7 +143,7 @@ impl<P> Link<P> for Chain<P> {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        // Only a change leaves drops here between polls, and those are due at once.
+        // Only a change leaves drops here between two polls. They are due at once.
         let told_late = self.dropped.front().map(Fate::at);
         if self.keeps_order() {
             return told_late.or_else(|| self.hops.iter().rev().find_map(|hop| hop.poll_timeout()));
@@ -175,7 +175,7 @@ impl<P> Link<P> for Chain<P> {
     }
 }
 
-/// Takes the packet out of its parcel and counts its fate.
+/// Takes the packet out of its parcel, and counts its fate.
 fn unwrap<P>(fate: Fate<Parcel<P>>, stats: &mut LinkStats) -> Fate<P> {
     match fate {
         Fate::Delivered { at, packet: parcel, marked, copy, damage } => {

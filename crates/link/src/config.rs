@@ -1,4 +1,4 @@
-//! What a link is made of.
+//! The settings of a link.
 
 use std::fmt;
 
@@ -13,31 +13,31 @@ use crate::{Draws, LossModel, Queued};
 /// The settings of one link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkConfig {
-    /// Unique within a scenario: it names the link's random streams.
+    /// The name, unique within a scenario. The link's random streams are named after it.
     pub name: String,
-    /// The bottleneck's rate; it counts every byte of a packet's size.
+    /// The rate of the bottleneck. It counts every byte of a packet's size.
     pub rate: Rate,
-    /// How much the queue before the bottleneck holds.
+    /// The capacity of the queue before the bottleneck.
     pub queue: QueueLimit,
-    /// Which kind of queue it is; drop-tail without one.
+    /// The kind of queue; `None` for drop-tail.
     pub discipline: Option<PluginChoice>,
-    /// One-way propagation delay, behind the bottleneck.
+    /// The one-way propagation delay after the bottleneck.
     pub delay: Duration,
-    /// Each packet is delayed by up to this much more, drawn evenly, but never past its
-    /// predecessor: a packet that would overtake arrives together with the one before it.
+    /// The largest additional delay of a packet, drawn uniformly. Packets stay in order: a packet that would overtake
+    /// arrives together with its predecessor.
     pub jitter: Duration,
     /// Random loss.
     pub loss: Option<LossModel>,
-    /// On which side of the queue that loss strikes.
+    /// Whether the random loss occurs before or after the queue.
     pub loss_at: LossAt,
-    /// What else befalls packets on the wire.
+    /// Further impairments on the wire.
     pub impairments: Impairments,
-    /// Where losses and jitter come from.
+    /// The source of random losses and jitter.
     pub draws: Draws,
 }
 
 impl LinkConfig {
-    /// A link without jitter and loss.
+    /// Creates the settings of a link without jitter and loss.
     pub fn new(name: impl Into<String>, rate: Rate, queue: QueueLimit, delay: Duration) -> Self {
         Self {
             name: name.into(),
@@ -53,12 +53,12 @@ impl LinkConfig {
         }
     }
 
-    /// Whether a link can be built from these settings.
+    /// Checks whether a link can be built from these settings.
     ///
     /// # Errors
     ///
-    /// When the queue has no room at all, there is no such queue, a probability lies outside [0, 1], or the
-    /// emulator's draws are asked for on a link that is not [plain](Self::is_plain).
+    /// Returns an error if the queue has no capacity, if there is no queue of this kind, or if a probability lies
+    /// outside [0, 1]. The emulator's draws require a link that is [plain](Self::is_plain).
     pub fn check(&self) -> Result<(), ConfigError> {
         if matches!(self.queue, QueueLimit::Packets(0) | QueueLimit::Bytes(0)) {
             return Err(ConfigError::EmptyQueue);
@@ -73,20 +73,20 @@ impl LinkConfig {
         self.loss.map_or(Ok(()), LossModel::check)
     }
 
-    /// Nothing but what can be worked out as a packet enters: drop-tail, and packets that keep their order
-    /// and their number.
+    /// Returns whether the link has a drop-tail queue, and packets keep their order and number. The fate of each packet
+    /// can then be computed when it enters.
     pub fn is_plain(&self) -> bool {
         self.discipline.is_none() && self.impairments == Impairments::NONE
     }
 }
 
-/// How much a drop-tail queue holds, the packet in service included (so `Packets(1)` serves and
-/// never waits).
+/// The capacity of a drop-tail queue, including the packet in service. `Packets(1)` therefore has no room for waiting
+/// packets.
 ///
-/// A packet that would exceed the limit is dropped; smaller ones behind it may still fit.
+/// A packet that would exceed the limit is dropped. A later, smaller packet may still fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum QueueLimit {
-    /// A number of bytes, the packet in service counted whole until it has left.
+    /// A number of bytes. The packet in service counts in full until it has left.
     Bytes(u64),
     /// A number of packets.
     Packets(u64),
@@ -96,7 +96,7 @@ pub enum QueueLimit {
 }
 
 impl QueueLimit {
-    /// Whether `held` is more than a queue may hold.
+    /// Returns whether `held` exceeds the limit.
     pub const fn is_exceeded(self, held: Queued) -> bool {
         match self {
             Self::Bytes(limit) => held.bytes.0 > limit,
@@ -105,7 +105,7 @@ impl QueueLimit {
         }
     }
 
-    /// The limit's unit at text edges and its number; `None` without a limit.
+    /// Returns the limit's unit, as in files and messages, and its number; `None` without a limit.
     pub const fn named(self) -> Option<(&'static str, u64)> {
         match self {
             Self::Bytes(limit) => Some(("bytes", limit)),
@@ -114,48 +114,48 @@ impl QueueLimit {
         }
     }
 
-    /// Whether a queue that holds `held` may take in another packet, of `size`.
+    /// Returns whether a queue that holds `held` has room for another packet of `size`.
     pub fn admits(self, held: Queued, size: ByteCount) -> bool {
         !self.is_exceeded(held + size)
     }
 }
 
-/// Where the loss model strikes.
+/// The place of random loss.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LossAt {
-    /// Before the queue, as Linux netem does: a lost packet takes neither room nor rate.
+    /// Before the queue, as in Linux netem. A lost packet takes neither queue space nor rate.
     Entry,
-    /// Behind the queue: a lost packet has used the bottleneck's capacity.
+    /// After the queue. A lost packet has used the bottleneck's capacity.
     #[default]
     Exit,
 }
 
-/// Why a [`LinkConfig`] is refused.
+/// Why a [`LinkConfig`] or a model is invalid.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// The emulator's draws, on a link of another kind than its own.
+    /// The emulator's draws are requested for a link that is not plain.
     Draws,
-    /// The queue holds nothing, so nothing could pass.
+    /// The queue has no capacity, so no packet could pass.
     EmptyQueue,
-    /// A probability of the loss model, or of another impairment, lies outside [0, 1].
+    /// A probability of the loss model or of another impairment lies outside [0, 1].
     Probability {
-        /// The parameter's name.
+        /// The name of the parameter.
         parameter: &'static str,
-        /// What was given.
+        /// The given value.
         value: f64,
     },
-    /// An unknown kind of queue or parameter, or a value out of range.
+    /// The kind of queue or a parameter is unknown, or a value is out of range.
     Queue(PluginError),
-    /// A packet would be held back for no time, or none could be.
+    /// The delay of reordered packets or their gap is zero.
     Reorder,
-    /// A mean rate of zero.
+    /// The mean rate is zero.
     Mean,
-    /// A phase of an epoch or longer.
+    /// The phase is an epoch or longer.
     Phase,
-    /// A recording that is empty, goes back, does not begin at 0, or never serves.
+    /// The recording is empty, goes back in time, does not begin at 0, or never serves a packet.
     Trace,
-    /// An 802.11 standard has no such rate, width or number of streams.
+    /// The 802.11 standard has no such rate, width or number of streams.
     Wifi,
 }
 
@@ -164,21 +164,25 @@ impl fmt::Display for ConfigError {
         match self {
             Self::Draws => write!(
                 f,
-                "an emulator's seed is for a set rate behind drop-tail, without reordering, copies or corruption"
+                "an emulator's seed needs a set rate and drop-tail, without reordering, duplication and corruption"
             ),
             Self::EmptyQueue => write!(f, "a queue of size 0 holds not even the packet in service"),
             Self::Probability { parameter, value } => {
                 write!(f, "loss parameter {parameter} lies outside 0..1: {value}")
             }
             Self::Queue(fault) => write!(f, "{fault}"),
-            Self::Reorder => write!(f, "packets fall behind by a time, and one of at least one"),
+            Self::Reorder => {
+                write!(f, "reordering needs a delay above zero and a gap of at least 1")
+            }
             Self::Mean => write!(f, "a mean rate must be more than zero"),
             Self::Phase => write!(f, "a phase must be less than an epoch of 15 s"),
             Self::Trace => write!(
                 f,
                 "a trace must begin at 0, run forward and serve something before it repeats"
             ),
-            Self::Wifi => write!(f, "no such rate, width or number of streams in that standard"),
+            Self::Wifi => {
+                write!(f, "the 802.11 standard has no such rate, width or number of streams")
+            }
         }
     }
 }
@@ -191,7 +195,7 @@ impl From<PluginError> for ConfigError {
     }
 }
 
-/// Which way a modelled link leads: the models are not the same both ways.
+/// The direction of a modelled link. The models differ by direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {

@@ -1,13 +1,13 @@
-//! What became of a packet whose corruption no checksum found.
+//! The change of a corrupted packet that no checksum detects.
 
 use std::num::NonZeroU32;
 
 use anabranch_units::RandomStream;
 
-/// A change of one byte of a payload. The link draws it and does not look inside its packets: whoever knows what they
-/// carry [applies](Self::apply) it.
+/// A change of one byte of a payload. The link draws it but does not know the payload, so the caller
+/// [applies](Self::apply) it.
 ///
-/// The lowest eight bits say which bits of the byte are inverted, at least one; the others say which byte it is.
+/// The lowest eight bits are the mask of inverted bits, which is not zero. The other bits determine the byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Damage(NonZeroU32);
 
@@ -17,7 +17,8 @@ impl Damage {
         Self(NonZeroU32::MIN.saturating_add((place << 8 | bits) - 1))
     }
 
-    /// Inverts bits of one byte of `payload`, of the same length always of the same; false when it is empty.
+    /// Inverts bits of one byte of `payload`. The byte depends only on this value and the length. Returns false if
+    /// `payload` is empty.
     pub fn apply(self, payload: &mut [u8]) -> bool {
         let word = self.0.get();
         let Some(place) = ((word >> 8) as usize).checked_rem(payload.len()) else { return false };
@@ -46,7 +47,7 @@ mod tests {
             places[changed[0]] += 1;
             assert!(!damage.apply(&mut []), "there is nothing to change");
         }
-        // A thousand each, with a standard deviation of 30.
+        // 1,000 changes are expected for each byte, with a standard deviation of 30.
         assert!(places.iter().all(|&count| (880..1120).contains(&count)), "{places:?}");
     }
 }

@@ -1,25 +1,25 @@
-//! Where the chance of a link comes from: streams of its own, or the draws of a laboratory's emulator.
+//! The source of a link's random draws: the run's streams, or those of a laboratory's emulator.
 //!
-//! The measurements that the simulator is compared with were made behind an emulator whose losses come from
-//! a seed that its tables tell. A link that draws the same loses the same packets, the n-th for the n-th, so
-//! that kernel and simulator can be compared run by run.
+//! The measurements that the simulator is compared with were made with an emulator that draws losses from a seed. Its
+//! tables contain the seeds. A link with the same draws loses the same packets: if the emulator lost the n-th packet,
+//! so does the link. Kernel and simulator can therefore be compared run by run.
 
 use anabranch_units::{Duration, RandomStream, Seed};
 
 use crate::Direction;
 
-/// Where a link of a set rate takes its losses and jitter from.
+/// The source of the losses and the jitter of a link with a set rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Draws {
-    /// From the random streams `link.<name>.loss` and `link.<name>.jitter` of the run.
+    /// The random streams `link.<name>.loss` and `link.<name>.jitter` of the run.
     #[default]
     Streams,
-    /// From the emulator's generator (splitmix64), the same in every run: each packet that enters a link
-    /// that is up and loses any draws its loss, and each that finds room in the queue its jitter.
+    /// The emulator's generator (splitmix64), which is the same in every run. A packet draws its loss if the link is up
+    /// and has a loss model. It draws its jitter if the queue has room for it.
     Emulator {
-        /// The seed of the emulator's path, which its two directions share.
+        /// The seed of the emulator's path, shared by both directions.
         seed: u64,
-        /// Which of them this is.
+        /// The direction of this link.
         direction: Direction,
     },
 }
@@ -49,7 +49,7 @@ impl Drawing {
         }
     }
 
-    /// What decides the loss of a packet that comes to a link which is up or not.
+    /// Returns the draw for the loss of a packet. `up` is false if the link is down.
     #[inline(always)]
     pub(crate) fn luck(&mut self, up: bool) -> u64 {
         match self {
@@ -59,7 +59,7 @@ impl Drawing {
         }
     }
 
-    /// The jitter of a packet that comes, up to `most`, whatever becomes of it.
+    /// Returns the jitter, up to `most`, that is drawn for every packet at the entry; zero for the emulator's draws.
     #[inline(always)]
     pub(crate) fn jitter_of_any(&mut self, most: Duration) -> Duration {
         match self {
@@ -70,7 +70,8 @@ impl Drawing {
         }
     }
 
-    /// The jitter of a packet that has found room, up to `most`, where only such packets draw any.
+    /// Returns the jitter, up to `most`, that is drawn only for packets with room in the queue; zero for random
+    /// streams.
     #[inline(always)]
     pub(crate) fn jitter_of_admitted(&mut self, most: Duration) -> Duration {
         match self {
@@ -83,7 +84,7 @@ impl Drawing {
     }
 }
 
-/// The difference of the state of the emulator's jitter from that of its losses.
+/// The difference between the initial states of the emulator's jitter and loss generators.
 const JITTER: u64 = 0x5851_F42D_4C95_7F2D;
 
 /// The generator splitmix64 (Steele, Lea and Flood 2014).
@@ -93,7 +94,7 @@ pub(crate) struct SplitMix64 {
 }
 
 impl SplitMix64 {
-    /// As the emulator seeds the two directions of a path.
+    /// Creates the generator that the emulator uses for a direction of a path.
     fn of_emulator(seed: u64, direction: Direction) -> Self {
         let down = u64::from(direction == Direction::Down);
         Self { state: seed.wrapping_mul(2).wrapping_add(down) }
@@ -112,7 +113,7 @@ impl SplitMix64 {
 mod tests {
     use super::*;
 
-    /// The first values of seed 1234567, as published with the generator
+    /// The first values for seed 1234567, as published with the generator
     /// (<https://rosettacode.org/wiki/Pseudo-random_numbers/Splitmix64>).
     #[test]
     fn the_generator_is_splitmix64() {

@@ -1,4 +1,4 @@
-//! What a packet meets before a modelled link serves it: a link that is down, loss, its queue.
+//! The stages of a modelled link before its service: up or down, loss at the entry, and the queue.
 
 use std::collections::VecDeque;
 
@@ -10,17 +10,17 @@ use crate::queue::{self, Next, Queue, Ticket};
 use crate::wire::Wire;
 use crate::{DropReason, Label, LinkConfig, LinkStats, LossAt, LossModel, QueueLimit, Queued};
 
-/// The configured part of a modelled link: its queue, its own random loss, up or down.
+/// The configured part of a modelled link: its queue, its random loss, and whether it is up.
 pub(crate) struct Entrance<P> {
     limit: QueueLimit,
-    /// What decides; first come, first served up to the limit without one.
+    /// The queue discipline; `None` for first come, first served up to the limit.
     queue: Option<Box<dyn Queue>>,
-    /// What waits in it, by number; `None` where one has left that came before others that have not.
+    /// The waiting packets by number. `None` marks a packet that has left before an earlier one.
     inside: VecDeque<Option<Held<P>>>,
-    /// The number of the first.
+    /// The number of the first entry of `inside`.
     first: u64,
     waiting: Queued,
-    /// Numbers of those that have to go for a packet that comes.
+    /// A buffer for the numbers of packets that are dropped for a new one.
     out: Vec<u64>,
     loss: Option<LossProcess>,
     loss_at: LossAt,
@@ -31,7 +31,7 @@ pub(crate) struct Entrance<P> {
     pub(crate) up: bool,
 }
 
-/// A packet with what it drew as it came.
+/// A waiting packet and its random draws.
 #[derive(Clone, Debug)]
 pub(crate) struct Held<P> {
     pub(crate) packet: P,
@@ -40,15 +40,16 @@ pub(crate) struct Held<P> {
     pub(crate) jitter: Duration,
 }
 
-/// Of what a link's counts and fates are made.
+/// The wire and the totals, which record the fate of a packet.
 pub(crate) type Books<'a, P> = (&'a mut Wire<P>, &'a mut LinkStats);
 
 impl<P> Entrance<P> {
-    /// An open entrance. Its random streams are `link.<name>.loss` and `link.<name>.queue`.
+    /// Creates the entrance of a link that is up. Its random streams are `link.<name>.loss`, `link.<name>.jitter` and
+    /// `link.<name>.queue`.
     ///
     /// # Panics
     ///
-    /// When there is no such queue: [`LinkConfig::check`] refuses it.
+    /// Panics if there is no queue of this kind. [`LinkConfig::check`] refuses such settings.
     pub(crate) fn new(config: &LinkConfig, seed: Seed) -> Self {
         let stream = |what: &str| seed.stream(&format!("link.{}.{what}", config.name));
         let build = |choice: &PluginChoice| {
@@ -72,17 +73,17 @@ impl<P> Entrance<P> {
         }
     }
 
-    /// From here on every packet draws its jitter as it comes, whatever becomes of it, as on a fixed link.
+    /// Makes every later packet draw its jitter when it enters, as on a fixed link, even if it is dropped.
     pub(crate) fn draw_jitter_at_entry(&mut self) {
         self.jitter_at_entry = true;
     }
 
-    /// What waits.
+    /// Returns the waiting packets and bytes.
     pub(crate) fn waiting(&self) -> Queued {
         self.waiting
     }
 
-    /// A packet comes, while `serving` is in service.
+    /// Handles a packet that enters while `serving` is in service.
     #[inline(always)]
     pub(crate) fn admit(
         &mut self,
@@ -125,7 +126,8 @@ impl<P> Entrance<P> {
         self.out = out;
     }
 
-    /// The next packet to be served and whether it is marked, past those that the queue drops for it.
+    /// Returns the next packet to serve, and whether it is marked. Packets that the queue drops before it are reported
+    /// to the wire.
     #[inline(always)]
     pub(crate) fn next(
         &mut self,
@@ -164,7 +166,7 @@ impl<P> Entrance<P> {
         gone
     }
 
-    /// Takes out all that waits, in the order of arrival, as the link goes down.
+    /// Takes the link down, and returns all waiting packets in the order of arrival.
     pub(crate) fn close(&mut self) -> Vec<Held<P>> {
         self.up = false;
         self.queue.iter_mut().for_each(|queue| queue.clear());
@@ -173,7 +175,7 @@ impl<P> Entrance<P> {
         self.inside.drain(..).flatten().collect()
     }
 
-    /// What a packet draws when it enters; luck only while there is a loss model to need it.
+    /// Returns the draws of a packet that enters. The loss is drawn only if there is a loss model.
     #[inline(always)]
     pub(crate) fn draw(&mut self) -> Drawn {
         let luck = if self.loss.is_some() { self.luck.next_u64() } else { 0 };
@@ -181,7 +183,7 @@ impl<P> Entrance<P> {
         Drawn { luck, jitter }
     }
 
-    /// The jitter of a packet that leaves the queue: what it drew when it came, or draws now.
+    /// Returns the jitter of a packet that leaves the queue. It was drawn at the entry, or is drawn now.
     #[inline(always)]
     pub(crate) fn jitter(&mut self, held: &Held<P>) -> Duration {
         if self.jitter_at_entry { held.jitter } else { self.draw_jitter() }
@@ -195,7 +197,7 @@ impl<P> Entrance<P> {
         Duration::from_nanos(self.jitter_stream.below(bound))
     }
 
-    /// Why a packet may not even come to the queue, if so.
+    /// Returns why a packet cannot enter the queue, if so: the link is down, or the packet is lost at the entry.
     fn refusal(&mut self, luck: u64) -> Option<DropReason> {
         if !self.up {
             return Some(DropReason::Down);
@@ -204,7 +206,7 @@ impl<P> Entrance<P> {
         lost.then_some(DropReason::Loss)
     }
 
-    /// Whether a packet that leaves the queue is lost.
+    /// Returns whether a packet that leaves the queue is lost.
     #[inline(always)]
     pub(crate) fn strikes_at_exit(&mut self, luck: u64) -> bool {
         self.loss_at == LossAt::Exit && self.strikes(luck)
@@ -214,8 +216,8 @@ impl<P> Entrance<P> {
         self.loss.as_mut().is_some_and(|loss| loss.strikes(luck))
     }
 
-    /// Sets the loss model. A packet that entered while there was none has the worst luck of all (0) and
-    /// needs another: those `ahead` of the queue draw it before those in it.
+    /// Sets the loss model. Packets that entered without a loss model have a draw of 0, which would be lost, so they
+    /// need a new one. Packets `ahead` of the queue draw before those in it.
     pub(crate) fn set_loss<'a>(
         &mut self,
         model: Option<LossModel>,
@@ -232,7 +234,7 @@ impl<P> Entrance<P> {
     }
 }
 
-/// What a packet draws when it enters.
+/// The random draws of a packet that enters.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Drawn {
     luck: u64,

@@ -1,7 +1,7 @@
-//! A link of a set rate: drop-tail queue, bottleneck, wire.
+//! A link with a set rate: a drop-tail queue, a bottleneck and a wire.
 //!
-//! A packet of S bytes that enters at t leaves the bottleneck at
-//! `max(t, departure of the one before) + 8 S / rate` and arrives one delay (and jitter) later.
+//! A packet of S bytes that enters at time t leaves the bottleneck at `max(t, departure of the previous packet) + 8 S /
+//! rate`. It arrives one delay (and jitter) later.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ use crate::loss::LossProcess;
 use crate::{Change, DropReason, Fate, Link, LinkConfig, LinkStats, LossAt, LossModel};
 use crate::{QueueLimit, Queued};
 
-/// A link whose rate, delay and loss stay as set until they are set anew.
+/// A link whose rate, delay and loss change only by [`Link::set`].
 #[derive(Clone, Debug)]
 pub struct FixedLink<P> {
     name: String,
@@ -24,63 +24,64 @@ pub struct FixedLink<P> {
     loss_at: LossAt,
     up: bool,
     drawing: Drawing,
-    /// Everything inside, in order: first those on the wire, then those in the queue.
+    /// All packets in the link, in order: first those on the wire, then those in the queue.
     inside: VecDeque<Passenger<P>>,
-    /// How many of `inside` had left the queue when it was last looked at: the index of the packet
-    /// in service.
+    /// The number of packets in `inside` that had left the queue at the last check. It is the index of the packet in
+    /// service.
     departed: usize,
-    /// When that one leaves: the one thing that most calls ask. Far future when none is in service.
+    /// The departure of the packet in service; far future without one. It is cached because most calls need it.
     next_departure: Instant,
-    /// The bytes of the packets in the queue, as of the same look.
+    /// The bytes of the packets in the queue, at the same check.
     queue_bytes: u64,
-    /// When the last packet that entered leaves the queue.
+    /// The departure of the last packet that entered.
     idle_from: Instant,
-    /// The size of the last packet that entered and its time in service: the next one is most often as large.
+    /// The size and the service time of the last packet that entered. They are cached because the next packet usually
+    /// has the same size.
     last_service: (ByteCount, Duration),
-    /// The arrival of the last packet that entered: the next one may not arrive before it. A lost
-    /// packet keeps its place in this order.
+    /// The arrival of the last packet that entered. The next packet cannot arrive earlier, even if this one is lost.
     last_arrival: Instant,
-    /// The arrival of the last packet taken from `inside`.
+    /// The arrival of the last packet that was taken from `inside`.
     last_told: Instant,
-    /// Set when the rate changed during the service of the packet in service.
+    /// The progress of the packet in service, if the rate changed during its service.
     partly_served: Option<PartlyServed>,
-    /// Fates sealed before their turn in `inside`: drops at the entry, and what a cut sealed.
+    /// Fates that are known before the packet's turn in `inside`: drops at the entry, and packets that were inside when
+    /// the link went down.
     sealed: VecDeque<Fate<P>>,
-    /// Whether `sealed` holds what a cut sealed, which shall not wait for a delivery.
+    /// `sealed` has fates from a link that went down. They are due at once, even if no delivery is ahead.
     cut: bool,
     stats: LinkStats,
 }
 
-/// A packet inside.
+/// A packet in the link.
 #[derive(Clone, Debug)]
 struct Passenger<P> {
     packet: P,
     size: ByteCount,
-    /// When its last bit leaves the queue.
+    /// The time at which its last bit leaves the queue.
     departs: Instant,
-    /// When it comes out at the far end, if it is not lost.
+    /// The time of its arrival at the far end, unless it is lost.
     arrives: Instant,
     jitter: Duration,
     luck: u64,
-    /// Meaningful once departed.
+    /// Whether the packet is lost. Valid once it has left the queue.
     lost: bool,
 }
 
-/// How much of the packet in service was left when the rate last changed.
+/// The rest of the packet in service when the rate last changed.
 #[derive(Clone, Copy, Debug)]
 struct PartlyServed {
     at: Instant,
-    /// In billionths of a bit: bits a second times nanoseconds.
+    /// The rest in billionths of a bit, which is bits per second times nanoseconds.
     left: u128,
 }
 
 impl<P> FixedLink<P> {
-    /// An idle link, up. Its random streams are `link.<name>.loss` and `link.<name>.jitter`, unless
-    /// [`LinkConfig::draws`] says otherwise.
+    /// Creates an idle link that is up. Its random streams are `link.<name>.loss` and `link.<name>.jitter`, unless
+    /// [`LinkConfig::draws`] selects the emulator.
     ///
     /// # Panics
     ///
-    /// When [`LinkConfig::check`] refuses the settings, or they are not [plain](LinkConfig::is_plain).
+    /// Panics if [`LinkConfig::check`] returns an error, or if the settings are not [plain](LinkConfig::is_plain).
     pub fn new(config: LinkConfig, seed: Seed) -> Self {
         if let Err(error) = config.check() {
             panic!("link {}: {error}", config.name);
@@ -111,9 +112,9 @@ impl<P> FixedLink<P> {
         }
     }
 
-    /// Lets the packets that have left the queue by `now` onto the wire, and decides their loss.
+    /// Moves the packets that have left the queue by `now` to the wire, and decides whether they are lost.
     ///
-    /// Amortised constant: each packet is passed once.
+    /// The cost is amortised constant, because each packet is moved once.
     #[inline]
     fn advance(&mut self, now: Instant) {
         if self.next_departure <= now {
@@ -140,7 +141,7 @@ impl<P> FixedLink<P> {
         }
     }
 
-    /// Why a packet may not enter, if so. The order is that of the packet's way in.
+    /// Returns why a packet cannot enter, if so. The order of the checks is the order of the stages.
     fn refusal(&mut self, size: ByteCount, luck: u64) -> Option<DropReason> {
         if !self.up {
             return Some(DropReason::Down);
@@ -164,7 +165,7 @@ impl<P> FixedLink<P> {
         self.sealed.push_back(Fate::Dropped { at, packet, why, copy: false });
     }
 
-    /// Takes the oldest packet off the wire if its fate is sealed.
+    /// Takes the oldest packet off the wire if it has arrived or is lost.
     #[inline(always)]
     fn arrival(&mut self, now: Instant) -> Option<Fate<P>> {
         if self.departed == 0 {
@@ -188,7 +189,7 @@ impl<P> FixedLink<P> {
         })
     }
 
-    /// The packet in service keeps the bits it was served; the ones behind it follow.
+    /// Changes the rate. The packet in service keeps its served bits, and later departures follow from it.
     fn change_rate(&mut self, now: Instant, rate: Rate) {
         let old = std::mem::replace(&mut self.rate, rate);
         self.last_service.1 = rate.transmit_time(self.last_service.0);
@@ -213,7 +214,7 @@ impl<P> FixedLink<P> {
         self.restamp_arrivals();
     }
 
-    /// Works out anew when the packets in the queue will arrive.
+    /// Recomputes the arrivals of all packets in the queue.
     fn restamp_arrivals(&mut self) {
         let mut floor = match self.departed.checked_sub(1) {
             Some(last_on_wire) => self.inside[last_on_wire].arrives,
@@ -227,7 +228,7 @@ impl<P> FixedLink<P> {
     }
 
     fn change_loss(&mut self, model: Option<LossModel>) {
-        // Packets draw their luck at the entry, but only while there is a model to need it.
+        // Packets draw their loss at the entry, but only if there is a loss model.
         if self.loss.is_none() && model.is_some() && self.loss_at == LossAt::Exit {
             for waiting in self.inside.range_mut(self.departed..) {
                 waiting.luck = self.drawing.luck(self.up);
@@ -236,8 +237,8 @@ impl<P> FixedLink<P> {
         self.loss = model.map(LossProcess::new);
     }
 
-    /// Discards what is inside, apart from what has arrived or was lost by `now` and was only not
-    /// asked for yet.
+    /// Takes the link down, and discards the packets inside. A packet that has arrived or was lost by `now` keeps that
+    /// fate.
     fn go_down(&mut self, now: Instant) {
         while let Some(fate) = self.arrival(now) {
             self.sealed.push_back(fate);
@@ -254,7 +255,7 @@ impl<P> FixedLink<P> {
         self.next_departure = Instant::FAR_FUTURE;
         self.queue_bytes = 0;
         self.idle_from = now;
-        // What enters later arrives later anyway: what was discarded shall not hold it up.
+        // Discarded packets must not delay later ones.
         self.last_told = now;
         self.last_arrival = now;
         self.partly_served = None;
@@ -266,7 +267,7 @@ impl<P> Link<P> for FixedLink<P> {
     #[inline(always)]
     fn enqueue(&mut self, now: Instant, packet: P, size: ByteCount) {
         self.stats.enqueued += 1;
-        // Drawn for every packet, whatever becomes of it: the n-th of two runs share their luck.
+        // Every packet draws, even if it is dropped, so that the n-th packets of two runs have equal draws.
         let luck = if self.loss.is_some() { self.drawing.luck(self.up) } else { 0 };
         let jitter = self.drawing.jitter_of_any(self.jitter);
         self.advance(now);
@@ -327,7 +328,7 @@ impl<P> Link<P> for FixedLink<P> {
 
     #[inline]
     fn quiet_until(&self, now: Instant) -> Option<Instant> {
-        // Who has not left the queue yet has not arrived either.
+        // A packet that has not left the queue cannot have arrived.
         if !self.sealed.is_empty() || self.next_departure <= now {
             return None;
         }
@@ -367,7 +368,7 @@ impl<P> Link<P> for FixedLink<P> {
     }
 }
 
-/// How long `left` billionths of a bit take, rounded as [`Rate::transmit_time`] rounds.
+/// Returns the time for `left` billionths of a bit, rounded like [`Rate::transmit_time`].
 pub(crate) fn remaining_time(left: u128, rate: Rate) -> Duration {
     match rate {
         Rate::UNLIMITED => Duration::ZERO,

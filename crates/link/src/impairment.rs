@@ -1,36 +1,36 @@
-//! What befalls packets on the wire beside delay and loss: some fall behind, some are copied, some spoilt.
+//! Impairments of packets on the wire besides delay and loss: reordering, duplication and corruption.
 
 use anabranch_units::{Duration, RandomStream, Seed};
 
 use crate::{ConfigError, Damage};
 
-/// What a wire does to packets, each in a stream of chance of its own.
+/// The impairments of a wire. Each draws from a separate random stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Impairments {
-    /// Some packets fall behind those that follow.
+    /// The reordering of some packets.
     pub reorder: Option<Reorder>,
-    /// The share of packets of which a copy arrives behind them.
+    /// The share of packets that are duplicated. The copy arrives after the original unless the original is reordered.
     pub duplicate: f64,
-    /// The share of packets that are spoilt, so that the checksum at the far end throws them away.
+    /// The share of corrupted packets. The receiver's checksum detects them, and they are dropped there.
     pub corrupt: f64,
-    /// The share of spoilt packets whose checksum is right all the same: they arrive with a [`Damage`].
+    /// The share of corrupted packets whose checksum is correct by chance. They arrive with a [`Damage`].
     pub corrupt_passes: f64,
 }
 
-/// Which packets fall behind, and how far.
+/// The reordering of packets: some arrive later, so that others overtake them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reorder {
-    /// The share of packets that may be chosen.
+    /// The share of packets that may be delayed.
     pub share: f64,
-    /// How much later than in their turn they arrive.
+    /// The additional delay.
     pub delay: Duration,
-    /// The least number of packets from one that falls behind to the next, 1 or more (netem's `gap`): with a
-    /// gap of 5 and a share of 1, every fifth packet.
+    /// The smallest distance between two delayed packets, at least 1 (netem's `gap`). With a gap of 5 and a share of 1,
+    /// every fifth packet is delayed.
     pub gap: u64,
 }
 
 impl Impairments {
-    /// Packets arrive once, whole and in order.
+    /// No impairment: packets arrive once, intact and in order.
     pub const NONE: Self =
         Self { reorder: None, duplicate: 0.0, corrupt: 0.0, corrupt_passes: 0.0 };
 
@@ -52,13 +52,13 @@ impl Impairments {
     }
 }
 
-/// Impairments at work: one draw a packet from the stream of each that is configured.
+/// The impairments of one link. Each one that is configured takes one draw per packet.
 #[derive(Clone, Debug)]
 pub(crate) struct Impairing {
     reorder: Option<Falling>,
     duplicate: Option<Share>,
     corrupt: Option<Share>,
-    /// Of those that are spoilt.
+    /// The share of corrupted packets that the checksum does not detect.
     passes: Option<Share>,
 }
 
@@ -67,7 +67,7 @@ struct Falling {
     share: Share,
     delay: Duration,
     gap: u64,
-    /// Packets since the last one that fell behind.
+    /// The number of packets since the last delayed one.
     since: u64,
 }
 
@@ -83,19 +83,20 @@ impl Share {
     }
 }
 
-/// What befalls one packet.
+/// The impairments of one packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mishap {
-    /// How far it falls behind.
+    /// The additional delay, if the packet is reordered.
     pub(crate) behind: Option<Duration>,
     pub(crate) copied: bool,
     pub(crate) spoilt: bool,
-    /// It is spoilt, and no checksum finds out.
+    /// The change of the payload, if the packet is corrupted and its checksum does not detect it.
     pub(crate) damage: Option<Damage>,
 }
 
 impl Impairing {
-    /// `None` when nothing befalls any packet. The streams are `link.<name>.reorder` and so on.
+    /// Creates the impairments of a link; `None` if there are none. The streams are `link.<name>.reorder`,
+    /// `.duplicate`, `.corrupt` and `.passes`.
     pub(crate) fn new(what: &Impairments, name: &str, seed: Seed) -> Option<Self> {
         if *what == Impairments::NONE {
             return None;
@@ -118,12 +119,12 @@ impl Impairing {
         })
     }
 
-    /// Some packets fall behind.
+    /// Returns whether packets are reordered.
     pub(crate) fn reorders(&self) -> bool {
         self.reorder.is_some()
     }
 
-    /// What befalls the next packet that sets out.
+    /// Draws the impairments of the next packet.
     pub(crate) fn next(&mut self) -> Mishap {
         let strikes = |share: &mut Option<Share>| share.as_mut().is_some_and(Share::strikes);
         let behind = self.reorder.as_mut().and_then(Falling::next);

@@ -1,21 +1,21 @@
-//! What a link may know of a packet that it carries and never looks into.
+//! The properties of a packet that a link may use. It never looks inside a packet.
 
 use anabranch_units::ByteCount;
 
-/// What is written on the outside of a packet.
+/// The properties of a packet that queues use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Label {
-    /// Its size, headers included.
+    /// The size, headers included.
     pub size: ByteCount,
-    /// What all packets of one flow have in common and those of others have not: any number.
+    /// A number that is the same for all packets of a flow, and different for other flows.
     pub flow: u64,
-    /// It is of an ECN-capable transport, so that a queue may mark it instead of dropping it
-    /// (RFC 3168 section 5: ECT or already CE).
+    /// Whether the packet's transport is ECN-capable (RFC 3168 section 5: ECT or already CE). A queue may mark such a
+    /// packet instead of dropping it.
     pub ect: bool,
 }
 
 impl Label {
-    /// Of a packet whose flow nobody asks for, without ECN.
+    /// Creates the label of a packet without ECN, in flow 0.
     pub const fn of_size(size: ByteCount) -> Self {
         Self { size, flow: 0, ect: false }
     }

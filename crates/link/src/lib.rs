@@ -1,29 +1,27 @@
-//! One-way links: a rate behind a queue, then propagation delay, jitter, loss and what else befalls
-//! packets; and the media that carry several of them.
+//! One-way links: a queue with a rate, then propagation delay, jitter, loss and other impairments. A medium carries
+//! several of them.
 //!
-//! A link carries packets of any type `P` and never looks inside. It reads no clock, draws from
-//! named random streams only, and is driven by three verbs: [`Link::enqueue`] and [`Link::set`]
-//! are input from the world, [`Link::poll_fate`] is output to it. Every packet that enters gets
-//! exactly one [`Fate`].
+//! A link carries packets of any type `P` and never looks inside. It reads no clock, and draws only from named random
+//! streams. [`Link::enqueue`] and [`Link::set`] are its inputs, and [`Link::poll_fate`] is its output. Every packet
+//! that enters gets exactly one [`Fate`].
 //!
-//! # One wake-up a packet
+//! # One wake-up for each packet
 //!
-//! The end of a packet's serialisation is arithmetic, not an event: it is known when the packet
-//! enters, and moves only when the rate changes. So a link asks to be woken for deliveries alone:
-//! [`Link::poll_timeout`] names the next one. Drops ride along: a dropped packet's fate is reported
-//! by the first poll that finds it, with the time at which it really happened.
+//! The end of a packet's transmission is computed when the packet enters, and changes only with the rate. A link
+//! therefore needs wake-ups only for deliveries: [`Link::poll_timeout`] returns the time of the next one. A drop is
+//! reported by the first poll after it, with the time at which it happened.
 //!
 //! # Kinds
 //!
-//! A [`FixedLink`] keeps the rate, delay and loss that it was given, behind a drop-tail queue: all of it
-//! arithmetic. A [`VaryingLink`] follows a [`Model`] (a cellular radio, a satellite, a recording) or keeps
-//! a set rate, behind any [`Queue`](queue::Queue). A [`WifiMedium`] is an 802.11 channel: a [`Medium`],
-//! both directions of which share the air. A [`Chain`] is links in a row.
+//! A [`FixedLink`] has a set rate, delay and loss, and a drop-tail queue. It is computed in closed form. A
+//! [`VaryingLink`] follows a [`Model`] (a cellular radio, a satellite or a recording) or has a set rate, with any
+//! [`Queue`](queue::Queue). A [`WifiMedium`] is an 802.11 channel: a [`Medium`] whose lanes share the air. A [`Chain`]
+//! consists of links in a row.
 //!
 //! # Impairments
 //!
-//! Behind the service packets may be lost, held back so that others overtake them, copied and spoilt:
-//! [`Impairments`]. Without them every link is a FIFO that adds nothing.
+//! After the service, packets may be lost, reordered, duplicated and corrupted ([`Impairments`]). Without impairments
+//! every link is a FIFO and adds no packets.
 
 mod chain;
 mod config;
@@ -66,94 +64,95 @@ pub use wifi::{TRIES, WifiMedium, WifiModel, WifiStandard};
 
 use anabranch_units::{ByteCount, Duration, Instant, Rate};
 
-/// A one-way element that carries packets, or loses them.
+/// A one-way element that delivers packets or drops them.
 ///
-/// `now` never goes back from one call to the next. Fates come in the order of the packets, drops
-/// at the entry or by the queue excepted; deliveries are in the order of service, and reordered only
-/// where [`Self::keeps_order`] is false: [`Chain`] relies on it.
+/// `now` never goes back from one call to the next. Fates are reported in the order of the packets, except drops at the
+/// entry or by the queue. Deliveries are in the order of service, unless [`Self::keeps_order`] returns false. [`Chain`]
+/// relies on this.
 pub trait Link<P> {
-    /// A packet of `size` bytes (headers included) arrives at the entry.
+    /// Takes a packet of `size` bytes (headers included) at the entry.
     ///
-    /// Nothing is returned, not even for a drop: its fate waits for [`Self::poll_fate`].
+    /// Nothing is returned, even if the packet is dropped: [`Self::poll_fate`] reports it.
     fn enqueue(&mut self, now: Instant, packet: P, size: ByteCount);
 
-    /// The same of a packet of which more is told than its size, for queues that ask for it.
+    /// Takes a packet like [`Self::enqueue`], with the further properties that some queues use.
     fn enter(&mut self, now: Instant, packet: P, label: Label) {
         self.enqueue(now, packet, label.size);
     }
 
-    /// The link changes. [`Self::poll_timeout`] may have moved either way afterwards.
+    /// Changes the link. [`Self::poll_timeout`] may be earlier or later afterwards.
     fn set(&mut self, now: Instant, change: Change);
 
-    /// The next packet whose fate is sealed at `now`; poll until `None`.
+    /// Returns the next packet whose fate is known at `now`. Call it until it returns `None`.
     fn poll_fate(&mut self, now: Instant) -> Option<Fate<P>>;
 
-    /// As [`Self::poll_timeout`], where it is known without asking that `poll_fate` would say `None`;
-    /// `FAR_FUTURE` of a link that will have nothing to tell. `None` says nothing: poll it.
+    /// Returns the same time as [`Self::poll_timeout`] if it is certain that `poll_fate` would return `None` now;
+    /// `FAR_FUTURE` if there is nothing to report. Returns `None` if that is not certain, so that the link must be
+    /// polled.
     #[inline]
     fn quiet_until(&self, _now: Instant) -> Option<Instant> {
         None
     }
 
-    /// When to poll next: the next delivery (or, in the rare case that it turns out lost, when it
-    /// would have been). Dropped packets ask for no wake-up of their own while a delivery is to
-    /// come, since that one reports them; when none is to come (the link is idle, stalled or went
-    /// down) they are due at once, at an instant already past.
+    /// Returns the time of the next poll. It is the time of the next delivery, even if that packet turns out to be
+    /// lost. A drop needs no wake-up while a delivery is ahead, because the same poll reports both. If no delivery is
+    /// ahead (the link is idle, stalled or down), drops are due at once, and the returned time lies in the past.
     ///
-    /// Stable until the next call of `enqueue`, `set` or `poll_fate`; `enqueue` never makes it earlier
-    /// while a delivery is pending, where the link keeps the order.
+    /// The time does not change until the next call of `enqueue`, `set` or `poll_fate`. If the link keeps the order,
+    /// `enqueue` never makes it earlier while a delivery is pending.
     fn poll_timeout(&self) -> Option<Instant>;
 
-    /// Totals since the beginning.
+    /// Returns the totals since the beginning.
     fn stats(&self) -> &LinkStats;
 
-    /// What waits in the queue at `now`, the packet in service included.
+    /// Returns the packets and bytes in the queue at `now`, including the packet in service.
     fn queued(&self, now: Instant) -> Queued;
 
-    /// Packets inside, in the queue or on the wire: entered, and neither delivered nor dropped
-    /// according to [`Self::stats`], so `entered() = delivered + dropped() + in_transit` always.
+    /// Returns the number of packets in the queue or on the wire. They have entered, and [`Self::stats`] counts them
+    /// neither as delivered nor as dropped: `entered() = delivered + dropped() + in_transit`.
     fn in_transit(&self) -> u64;
 
-    /// No packet overtakes another.
+    /// Returns whether no packet overtakes another.
     fn keeps_order(&self) -> bool {
         true
     }
 
-    /// The link's name, unique within a scenario.
+    /// Returns the link's name, unique within a scenario.
     fn name(&self) -> &str;
 }
 
-/// What became of one packet.
+/// The fate of one packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate<P> {
-    /// It came out at the far end.
+    /// The packet arrived at the far end.
     Delivered {
-        /// When it did; never later than the poll.
+        /// The time of arrival, not later than the poll.
         at: Instant,
         /// The packet.
         packet: P,
-        /// The queue marked it as having met congestion (CE, RFC 3168).
+        /// The queue marked the packet as CE (RFC 3168).
         marked: bool,
-        /// It is a copy that the link made of a packet.
+        /// The packet is a copy that the link made.
         copy: bool,
-        /// Its payload was changed on the way, and no checksum tells.
+        /// The change of the payload that no checksum detects, if there is one.
         damage: Option<Damage>,
     },
-    /// It was lost on the way.
+    /// The packet was dropped.
     Dropped {
-        /// When it was lost; never later than the poll, perhaps earlier than fates already told.
+        /// The time of the drop. It is not later than the poll, but may be earlier than fates that were reported
+        /// before.
         at: Instant,
         /// The packet.
         packet: P,
-        /// Why it was lost.
+        /// The reason.
         why: DropReason,
-        /// It is a copy that the link made of a packet.
+        /// The packet is a copy that the link made.
         copy: bool,
     },
 }
 
 impl<P> Fate<P> {
-    /// When the fate was sealed.
+    /// Returns the time of the delivery or drop.
     pub const fn at(&self) -> Instant {
         match self {
             Self::Delivered { at, .. } | Self::Dropped { at, .. } => *at,
@@ -166,27 +165,27 @@ impl<P> Fate<P> {
 pub enum DropReason {
     /// The queue dropped it to keep the queue short (active queue management).
     Aqm,
-    /// It was spoilt, and the checksum at the far end found out.
+    /// The packet was corrupted, and the checksum at the far end detected it.
     Corrupt,
     /// The link was down, or went down while the packet was inside.
     Down,
-    /// The loss model took it.
+    /// The loss model selected the packet.
     Loss,
-    /// No room in the queue.
+    /// The queue had no room.
     QueueFull,
 }
 
 /// A change of a link while it runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Change {
-    /// Propagation delay of every packet that has not left the queue yet.
+    /// The propagation delay of every packet that has not left the queue yet.
     Delay(Duration),
-    /// A black hole: what is inside is discarded and nothing enters until [`Change::Up`].
+    /// An outage: all packets inside are discarded, and none enters until [`Change::Up`].
     Down,
-    /// The loss model from here on, in its good state; `None` for no loss.
+    /// A new loss model, which starts in its good state; `None` for no loss.
     Loss(Option<LossModel>),
-    /// A new rate. The packet in service keeps what it was served; zero stalls the queue.
+    /// A new rate. The packet in service keeps its served bits. A rate of zero stalls the queue.
     Rate(Rate),
-    /// Packets enter again. The other settings are as they were, or as set while down.
+    /// The end of an outage. The other settings are unchanged, including changes during the outage.
     Up,
 }

@@ -2,31 +2,31 @@
 
 use crate::ConfigError;
 
-/// How packets are lost at random.
+/// A model of random loss.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum LossModel {
     /// Each packet is lost with this probability, independently.
     Bernoulli(f64),
-    /// A chain of two states that moves once a packet (Gilbert 1960, Elliott 1963; the letters are
-    /// those of `tc-netem`'s `gemodel`, which takes 1-h and 1-k instead of h and k).
+    /// A chain with two states that changes state at most once per packet (Gilbert 1960, Elliott 1963). The letters are
+    /// those of `gemodel` in `tc-netem`, which takes 1-h and 1-k instead of h and k.
     ///
-    /// The share of packets in the bad state is p / (p + r), a stay there lasts 1 / r packets on
-    /// average. The simple Gilbert model is h = 0, k = 1: all is lost in the bad state and
-    /// nothing in the good one. The chain starts in the good state.
+    /// The share of packets in the bad state is p / (p + r), and a stay there lasts 1 / r packets on average. In the
+    /// simple Gilbert model, h = 0 and k = 1: the bad state loses every packet and the good state none. The chain
+    /// starts in the good state.
     GilbertElliott {
-        /// Probability to go from the good state to the bad one.
+        /// The probability of a change from the good state to the bad one.
         p: f64,
-        /// Probability to go from the bad state back to the good one.
+        /// The probability of a change from the bad state to the good one.
         r: f64,
-        /// Probability that a packet survives the bad state.
+        /// The probability that a packet survives in the bad state.
         h: f64,
-        /// Probability that a packet survives the good state.
+        /// The probability that a packet survives in the good state.
         k: f64,
     },
 }
 
 impl LossModel {
-    /// The share of packets lost in the long run; for a chain that can move at all (p + r > 0).
+    /// Returns the share of packets that are lost in the long run. A chain must be able to change state (p + r > 0).
     pub fn mean_loss(self) -> f64 {
         match self {
             Self::Bernoulli(probability) => probability,
@@ -57,7 +57,7 @@ impl LossModel {
     }
 }
 
-/// A loss model at work.
+/// A loss model and its state.
 #[derive(Clone, Debug)]
 pub(crate) struct LossProcess {
     model: LossModel,
@@ -72,18 +72,18 @@ impl LossProcess {
         Self { model, bad: false }
     }
 
-    /// Whether the next packet is lost, given its `luck`: 64 random bits.
+    /// Returns whether the next packet is lost, given its `luck`: 64 random bits.
     ///
-    /// Every model takes exactly one draw a packet, so that the n-th packet has the same luck
-    /// whatever became of those before it. Gilbert-Elliott asks two questions of it: 32 bits each.
+    /// Every model takes exactly one draw per packet, so that the draw of the n-th packet does not depend on earlier
+    /// fates. Gilbert-Elliott uses 32 bits for the loss and 32 bits for the change of state.
     pub(crate) fn strikes(&mut self, luck: u64) -> bool {
         match self.model {
             LossModel::Bernoulli(probability) => {
                 ((luck >> 11) as f64) < probability * (1u64 << 53) as f64
             }
             LossModel::GilbertElliott { p, r, h, k } => {
-                // The order of netem's loss_gilb_ell (net/sched/sch_netem.c): the state that the
-                // packet finds decides its loss, the state it leaves is for the next packet.
+                // The order is that of netem's `loss_gilb_ell` (net/sched/sch_netem.c). The present state decides the
+                // loss, and the new state applies to the next packet.
                 let loss_bits = luck >> 32;
                 let move_bits = luck & 0xffff_ffff;
                 let (leave, survive) = if self.bad { (r, h) } else { (p, k) };
@@ -94,7 +94,7 @@ impl LossProcess {
     }
 }
 
-/// True with the given probability, when `bits` are 32 random bits.
+/// Returns true with the given probability, if `bits` are 32 random bits.
 fn below(bits: u64, probability: f64) -> bool {
     (bits as f64) < probability * (1u64 << 32) as f64
 }

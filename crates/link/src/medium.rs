@@ -1,48 +1,48 @@
-//! Media: what carries several one-way lanes at once.
+//! Media, which carry several one-way lanes.
 
 use anabranch_units::{ByteCount, Instant};
 
 use crate::{Change, Fate, Label, Link, LinkStats, Queued};
 
-/// Several one-way lanes, each of them a link in all but this: what one carries may hold up the
-/// others. A half-duplex radio has one lane for each direction of each station.
+/// Several one-way lanes. Each acts as a link, but its packets may delay those of the others. A half-duplex radio has
+/// one lane for each direction of each station.
 ///
-/// The rules are those of [`Link`], with one exception: [`Self::enqueue`] may make
-/// [`Self::poll_timeout`] earlier when there is more than one lane.
+/// The rules of [`Link`] apply, with one exception: if there is more than one lane, [`Self::enqueue`] may make
+/// [`Self::poll_timeout`] earlier.
 pub trait Medium<P> {
-    /// How many lanes there are; they are numbered from 0.
+    /// Returns the number of lanes. They are numbered from 0.
     fn lanes(&self) -> usize;
 
-    /// A packet of `size` bytes (headers included) arrives at the entry of a lane.
+    /// Takes a packet of `size` bytes (headers included) at the entry of a lane.
     fn enqueue(&mut self, now: Instant, lane: usize, packet: P, size: ByteCount);
 
-    /// The same of a packet of which more is told than its size, for queues that ask for it.
+    /// Takes a packet like [`Self::enqueue`], with the further properties that some queues use.
     fn enter(&mut self, now: Instant, lane: usize, packet: P, label: Label);
 
-    /// A lane changes.
+    /// Changes a lane.
     fn set(&mut self, now: Instant, lane: usize, change: Change);
 
-    /// The next packet whose fate is sealed at `now`, and its lane; poll until `None`.
+    /// Returns the next packet whose fate is known at `now`, and its lane. Call it until it returns `None`.
     fn poll_fate(&mut self, now: Instant) -> Option<(usize, Fate<P>)>;
 
-    /// As [`Link::quiet_until`].
+    /// Returns the time of the next poll if nothing is to be reported now, like [`Link::quiet_until`].
     fn quiet_until(&self, _now: Instant) -> Option<Instant> {
         None
     }
 
-    /// When to poll next.
+    /// Returns the time of the next poll.
     fn poll_timeout(&self) -> Option<Instant>;
 
-    /// A lane's totals since the beginning.
+    /// Returns a lane's totals since the beginning.
     fn stats(&self, lane: usize) -> &LinkStats;
 
-    /// What waits in a lane's queue at `now`, what is on the air included.
+    /// Returns the packets and bytes in a lane's queue at `now`, including those on the air.
     fn queued(&self, now: Instant, lane: usize) -> Queued;
 
-    /// Packets inside a lane; see [`Link::in_transit`].
+    /// Returns the number of packets inside a lane; see [`Link::in_transit`].
     fn in_transit(&self, lane: usize) -> u64;
 
-    /// A lane's name, unique within a scenario.
+    /// Returns a lane's name, unique within a scenario.
     fn name(&self, lane: usize) -> &str;
 }
 

@@ -1,7 +1,7 @@
-//! What links follow, and the table of the models that a scenario may name.
+//! The models of varying links, and the table of the models that a scenario may name.
 //!
-//! A model has its settings as a plan has them, its [`ModelKind`] and what it does in a file of its own; here
-//! are its line in the table and its variant.
+//! A model has a file with its settings (as in a plan), its [`ModelKind`] and its behaviour. This file has its line in
+//! the table and its variant.
 
 pub(crate) mod kind;
 pub(crate) mod lte;
@@ -23,23 +23,24 @@ pub use starlink::StarlinkModel;
 /// The models that a scenario may name.
 pub const MODELS: &[ModelKind] = &[crate::wifi::KIND, lte::KIND, starlink::KIND];
 
-/// What decides a varying link's rate, delay and loss.
+/// The model of a varying link's rate, delay and loss.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Model {
     /// A cellular radio.
     Lte(LteModel),
-    /// A satellite constellation in low earth orbit.
+    /// A constellation of satellites in low Earth orbit.
     Starlink(StarlinkModel),
-    /// What was recorded.
+    /// A recording.
     Trace(Trace),
 }
 
 impl Model {
-    /// Whether a link can follow it.
+    /// Checks whether a link can follow this model.
     ///
     /// # Errors
     ///
-    /// A probability outside [0, 1], a mean of zero, or a trace that never serves or runs backwards.
+    /// Returns an error if a probability lies outside [0, 1], if the mean rate is zero, or if a trace never serves a
+    /// packet or goes back in time.
     pub fn check(&self) -> Result<(), ConfigError> {
         match self {
             Self::Lte(model) => model.check(),
@@ -48,7 +49,7 @@ impl Model {
         }
     }
 
-    /// The server of a link of that name.
+    /// Creates the service of a link with this name.
     pub(crate) fn service(&self, name: &str, seed: Seed) -> Box<dyn Service + Send> {
         let luck = || seed.stream(&format!("link.{name}.model"));
         match self {
@@ -66,7 +67,7 @@ impl Model {
     }
 }
 
-/// The mean of a table of rates under a scale: the factor that gives the wanted mean.
+/// Returns the factor that scales rates with the mean `natural` to the wanted mean; 1 without a wanted mean.
 pub(crate) fn scale(mean: Option<u64>, natural: f64) -> f64 {
     mean.map_or(1.0, |mean| mean as f64 / natural)
 }

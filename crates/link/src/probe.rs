@@ -1,15 +1,15 @@
-//! Looking at a medium by sending over it: what it carries when it never idles, and how long a packet
-//! takes when it is alone. For series, figures and tests.
+//! Measurements of a medium for figures and tests: its throughput when it is saturated, and the delay of single
+//! packets.
 
 use anabranch_units::{ByteCount, Duration, Instant};
 
 use crate::{Fate, Medium};
 
-/// Packets kept waiting: more than the largest aggregate.
+/// The number of packets that are kept in each queue. It exceeds the largest aggregate.
 const BACKLOG: u64 = 128;
 
-/// Bytes that come out of each of these lanes in every window of time while all of them are kept
-/// busy with packets of `size`.
+/// Returns the bytes that each of these lanes delivers in every window, while all of them are saturated with packets of
+/// `size` bytes.
 ///
 /// Their queues must hold 128 packets.
 pub fn carried(
@@ -41,8 +41,8 @@ pub fn carried(
     }
 }
 
-/// How long packets take that enter a lane one `every` apart: `None` for one that is lost, or not out
-/// when the last one enters.
+/// Returns the delays of packets that enter a lane every `every`. An entry is `None` if the packet is lost or has not
+/// left when the last one enters.
 pub fn delays(
     medium: &mut dyn Medium<u64>,
     lane: usize,

@@ -1,16 +1,16 @@
-//! Values that wander: a normal process in time, seen through the quantiles of what was measured.
+//! Values that vary over time with a measured distribution.
 //!
-//! A first-order Gauss-Markov process has the autocorrelation `exp(-t / tau)` and the standard
-//! normal distribution. A table of quantiles turns each of its values z into the value that is
-//! exceeded as often where it was measured. So the quantiles are those of the table by
-//! construction, and the autocorrelation is nearly the process's.
+//! A first-order Gauss-Markov process has the autocorrelation `exp(-t / tau)` and the standard normal distribution. A
+//! table of quantiles maps each of its values z to the measured value with the same quantile. The result has the
+//! quantiles of the table by construction, and nearly the autocorrelation of the process.
 
 use anabranch_units::{Duration, RandomStream};
 
-/// A distribution by quantiles: pairs of a standard normal's quantile and the value there.
+/// A distribution by its quantiles: pairs of a standard normal quantile z and the value there.
 ///
-/// Between two pairs the value is linear in z. Above the last it goes on with their slope, below the
-/// first it falls to a tenth, each within a standard deviation and no further.
+/// Between two pairs, the value is linear in z. Above the last pair it continues with the same slope for one standard
+/// deviation, and is then constant. Below the first pair it falls to a tenth within one standard deviation, and is then
+/// constant.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quantiles(pub &'static [(f64, f64)]);
 
@@ -24,7 +24,7 @@ pub(crate) const P95: f64 = 1.645;
 pub(crate) const P99: f64 = 2.326;
 
 impl Quantiles {
-    /// The value at a standard normal's z.
+    /// Returns the value at a standard normal z.
     pub(crate) fn at(self, z: f64) -> f64 {
         let pairs = self.0;
         let (first, lowest) = pairs[0];
@@ -37,7 +37,7 @@ impl Quantiles {
         low + (high - low) * (z - z0) / (z1 - z0)
     }
 
-    /// The mean, by the middles of 4000 slices of the normal distribution between -4 and 4.
+    /// Returns the mean, from the centres of 4000 slices of the normal distribution between -4 and 4.
     pub(crate) fn mean(self) -> f64 {
         let (mut sum, mut weights) = (0.0, 0.0);
         for slice in 0..4000 {
@@ -50,7 +50,7 @@ impl Quantiles {
     }
 }
 
-/// A standard normal process in steps of time. Each step takes two draws, used or not.
+/// A standard normal process in steps of time. Each step takes two draws, even if its value is not used.
 #[derive(Clone, Debug)]
 pub(crate) struct Wander {
     stream: RandomStream,
@@ -60,7 +60,7 @@ pub(crate) struct Wander {
 }
 
 impl Wander {
-    /// A process that forgets in `tau`, in steps of `step`; it starts anywhere.
+    /// Creates a process with the correlation time `tau` in steps of `step`. It starts at a random value.
     pub(crate) fn new(mut stream: RandomStream, step: Duration, tau: Duration) -> Self {
         let keep =
             if tau.is_zero() { 0.0 } else { (-step.as_secs_f64() / tau.as_secs_f64()).exp() };
@@ -68,7 +68,7 @@ impl Wander {
         Self { stream, keep, spread: (1.0 - keep * keep).sqrt(), value }
     }
 
-    /// The value now; the next call gives that of the next step.
+    /// Returns the present value, and advances by one step.
     pub(crate) fn step(&mut self) -> f64 {
         let value = self.value;
         self.value = self.keep * value + self.spread * self.stream.standard_normal();

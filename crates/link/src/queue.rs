@@ -1,8 +1,8 @@
-//! Queues: which packet is served next, and which are dropped or marked for it.
+//! Queues, which decide the packet that is served next and the packets that are dropped or marked.
 //!
-//! A [`Queue`] holds numbers, not packets: those stay with the link, which asks it for the next one
-//! whenever its service is free. Each discipline is a file of its own and a line of the table; its
-//! parameters, their ranges and defaults stand beside it and nowhere else.
+//! A [`Queue`] holds numbers, not packets. The packets stay with the link, which requests the next one when its service
+//! is free. Each discipline is one file and one line of the table. Its file also has its parameters with their ranges
+//! and defaults.
 
 mod codel;
 mod drop_tail;
@@ -16,45 +16,45 @@ use anabranch_units::{ByteCount, Instant, RandomStream, Seed};
 
 use crate::{QueueLimit, Queued};
 
-/// A queue in front of a link's service.
+/// A queue before the service of a link.
 pub trait Queue: Send {
-    /// A packet comes. `held` is what the link holds before its wire without it, the packet in service
-    /// included. The numbers of those that have to go, it or others, are appended to `out`.
+    /// Takes a packet. `held` counts the packets before the link's wire, without this packet but including the packet in
+    /// service. Appends the numbers of packets that must be dropped to `out`; the new packet may be one of them.
     fn admit(&mut self, now: Instant, packet: Ticket, held: Queued, out: &mut Vec<u64>);
 
-    /// What becomes of the next packet; `None` when none waits. Behind a drop the link asks again at the
-    /// same instant, until one goes on.
+    /// Returns the decision about the next packet; `None` if no packet waits. After a drop, the link calls it again at
+    /// the same time until a packet is served.
     fn next(&mut self, now: Instant) -> Option<Next>;
 
-    /// The link goes down: all that waits is gone.
+    /// Discards all waiting packets, because the link goes down.
     fn clear(&mut self);
 }
 
-/// What a queue knows of a packet.
+/// The properties of a packet that a queue knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket {
-    /// Its number on this link.
+    /// The packet's number on this link.
     pub number: u64,
-    /// Its size, headers included.
+    /// The size, headers included.
     pub size: ByteCount,
-    /// What all packets of one flow have in common.
+    /// A number that all packets of one flow share.
     pub flow: u64,
-    /// It may be marked instead of dropped.
+    /// The packet may be marked instead of dropped.
     pub ect: bool,
 }
 
-/// A queue's word on the packet with that number.
+/// A queue's decision about the packet with this number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// It is dropped.
+    /// Drop it.
     Drop(u64),
-    /// It is served, marked as having met congestion (CE).
+    /// Serve it, marked as CE.
     Mark(u64),
-    /// It is served.
+    /// Serve it.
     Pass(u64),
 }
 
-/// Disciplines of queues, as a kind of plug-in.
+/// The queue disciplines, as a kind of plug-in.
 #[derive(Debug)]
 pub struct Queues;
 
@@ -66,9 +66,9 @@ impl Kind for Queues {
     const SHORT_FORM: bool = false;
     const TABLE: &'static [(PluginName, Self::Maker)] = TABLE;
     type Plugin = Box<dyn Queue>;
-    /// How much it holds, and what its chance is drawn from.
+    /// The capacity, and the random stream.
     type Input = (QueueLimit, RandomStream);
-    /// How much it holds when it is not told, and what builds it.
+    /// The default capacity, and the constructor.
     type Maker = (QueueLimit, Build);
 
     fn make(
@@ -84,8 +84,7 @@ impl Kind for Queues {
     }
 }
 
-/// The table of names: a discipline is one file and one entry here; the first is the one without a
-/// name.
+/// The table of names. A discipline is one file and one entry here. The first one is the default.
 const TABLE: &[(PluginName, (QueueLimit, Build))] = &[
     (
         PluginName::new("drop-tail", "First come, first served; what finds no room is lost."),
@@ -107,34 +106,34 @@ const TABLE: &[(PluginName, (QueueLimit, Build))] = &[
     ),
 ];
 
-/// Every discipline's name with what it is in one sentence, and how much it holds when it is not told.
+/// Returns the name of every discipline with its description, and its default capacity.
 pub fn disciplines() -> impl Iterator<Item = (PluginName, QueueLimit)> {
     TABLE.iter().map(|(name, (limit, _))| (*name, *limit))
 }
 
-/// The parameters of the discipline called `name`, each of which counts something.
+/// Returns the parameters of the discipline called `name`.
 ///
 /// # Errors
 ///
-/// An unknown name.
+/// Returns an error if the name is unknown.
 pub fn parameters(name: &str) -> Result<Vec<ParameterInfo>, PluginError> {
     anabranch_plugin::parameters::<Queues>(name)
 }
 
-/// Whether there is such a queue.
+/// Checks whether a queue can be built from a choice.
 ///
 /// # Errors
 ///
-/// An unknown name, and every parameter that is unknown or out of range.
+/// Returns an error for an unknown name, and for all parameters that are unknown or out of range.
 pub fn check(choice: &PluginChoice) -> Result<(), PluginError> {
     anabranch_plugin::build::<Queues>(choice, &Registry::TABLES, Queues::trial()).map(drop)
 }
 
-/// The queue, empty. Its chance is drawn from `random`.
+/// Builds an empty queue. It draws from `random`.
 ///
 /// # Errors
 ///
-/// As [`check`].
+/// Returns the same errors as [`check`].
 pub fn build(
     choice: &PluginChoice,
     limit: QueueLimit,

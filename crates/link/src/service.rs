@@ -1,17 +1,17 @@
-//! How fast a modelled link serves its queue: the part in which the models differ.
+//! The service of a modelled link's queue. The models differ in this part.
 
 use anabranch_units::{ByteCount, Duration, Instant, RandomStream, Rate};
 
 use crate::fixed::remaining_time;
 
-/// What becomes of the packet that is served next.
+/// The result of serving a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Served {
-    /// When its last bit leaves the queue; far future when it is stalled.
+    /// The time at which its last bit leaves the queue; far future if the service is stalled.
     pub(crate) departs: Instant,
-    /// What its way takes beyond the configured delay.
+    /// The packet's delay beyond the configured one.
     pub(crate) extra: Duration,
-    /// The model loses it, having sent it.
+    /// The model loses the packet after its transmission.
     pub(crate) lost: bool,
 }
 
@@ -20,31 +20,30 @@ impl Served {
         Self { departs: Instant::FAR_FUTURE, extra: Duration::ZERO, lost: false };
 }
 
-/// A server of packets, one after the other. Its conditions change with time, whatever the traffic.
+/// A server of packets, one at a time. Its conditions change over time and do not depend on the traffic.
 pub(crate) trait Service {
-    /// Serves the next packet, which is there at `from`: not before the one before it has left.
-    /// `from` never goes back. Never faster than `cap`; a cap of zero stalls it and takes nothing.
+    /// Serves the next packet from `from` on, when it has arrived and the previous one has left. `from` never goes
+    /// back. The service is never faster than `cap`. A cap of zero stalls it without a change of its state.
     fn serve(&mut self, from: Instant, size: ByteCount, cap: Rate) -> Served;
 
-    /// The cap is another while a packet is served: when it leaves now, if that changes anything for it.
+    /// Changes the cap while a packet is served. Returns the packet's new departure, if it changes.
     fn recap(&mut self, _now: Instant, _cap: Rate) -> Option<Instant> {
         None
     }
 
-    /// The packet in service is discarded, though it would leave at `departs`: when the next one may be
-    /// served. What it has taken of a model's course stays taken.
+    /// Discards the packet in service, which would leave at `departs`. Returns when the next packet can be served.
+    /// Capacity that the packet has already taken from a model is not given back.
     fn abandon(&mut self, _now: Instant, departs: Instant) -> Instant {
         departs
     }
 }
 
-/// Serves at the cap: a link of a set rate.
+/// Serves at the cap: the service of a link with a set rate.
 #[derive(Debug, Default)]
 pub(crate) struct AtCap {
     rate: Rate,
     since: Instant,
-    /// What was left of the packet in service then, in billionths of a bit: bits a second times
-    /// nanoseconds.
+    /// The rest of the packet in service at `since`, in billionths of a bit (bits per second times nanoseconds).
     left: u128,
 }
 
@@ -55,7 +54,7 @@ impl Service for AtCap {
         Served { departs: from + cap.transmit_time(size), ..Served::STALLED }
     }
 
-    /// The packet keeps the bits that it was served.
+    /// The packet keeps the bits that were served.
     fn recap(&mut self, now: Instant, cap: Rate) -> Option<Instant> {
         let served = u128::from(now.since(self.since).as_nanos()) * u128::from(self.rate.bps());
         let left = self.left.saturating_sub(served);
@@ -68,22 +67,22 @@ impl Service for AtCap {
     }
 }
 
-/// Conditions that hold up to an instant.
+/// Conditions that are constant until a time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Conditions {
-    /// When the next ones begin.
+    /// The time at which the next conditions begin.
     pub(crate) until: Instant,
-    /// How fast packets are served.
+    /// The rate of the service.
     pub(crate) rate: Rate,
-    /// What the way of a packet takes that departs now, beyond the configured delay.
+    /// The delay of a packet that departs now, beyond the configured one.
     pub(crate) delay: Duration,
-    /// The chance of a packet that departs now to be lost.
+    /// The probability that a packet that departs now is lost.
     pub(crate) loss: f64,
 }
 
-/// A link's conditions one after the other, without end and without gaps.
+/// The sequence of a link's conditions, without end and without gaps.
 pub(crate) trait Course {
-    /// The next ones; their `until` lies behind the last ones'.
+    /// Returns the next conditions. Their `until` is later than that of the previous ones.
     fn next(&mut self) -> Conditions;
 }
 
@@ -95,7 +94,7 @@ pub(crate) struct Stepwise<C> {
 }
 
 impl<C: Course> Stepwise<C> {
-    /// `luck` decides the losses: one draw a packet.
+    /// Creates the service. `luck` decides the losses with one draw per packet.
     pub(crate) fn new(mut course: C, luck: RandomStream) -> Self {
         let now = course.next();
         Self { course, now, luck }
@@ -111,7 +110,7 @@ impl<C: Course> Service for Stepwise<C> {
             self.now = self.course.next();
         }
         let mut at = from;
-        // In billionths of a bit: bits a second times nanoseconds.
+        // The rest in billionths of a bit, which is bits per second times nanoseconds.
         let mut left = u128::from(size.0) * 8_000_000_000;
         let departs = loop {
             let bps = self.now.rate.min(cap).bps();

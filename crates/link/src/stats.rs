@@ -1,4 +1,4 @@
-//! What a link has seen, and what it holds.
+//! The totals of a link, and the content of its queue.
 
 use std::ops::{Add, Sub};
 
@@ -9,36 +9,36 @@ use crate::DropReason;
 /// Totals of a link since the beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkStats {
-    /// Packets offered to the link, whatever became of them.
+    /// Packets that entered the link, whatever their fate.
     pub enqueued: u64,
-    /// Packets that came out.
+    /// Packets that were delivered.
     pub delivered: u64,
-    /// Packets that found the queue full, or had to make room in it.
+    /// Packets that were dropped because the queue was full.
     pub dropped_queue: u64,
-    /// Packets that the queue dropped to keep it short.
+    /// Packets that the queue dropped to keep itself short.
     pub dropped_aqm: u64,
-    /// Packets taken by the loss model, as far as reported.
+    /// Packets that the loss model dropped, as far as reported.
     pub dropped_loss: u64,
-    /// Packets offered while the link was down, or inside when it went down.
+    /// Packets that entered while the link was down, or were inside when it went down.
     pub dropped_down: u64,
-    /// Packets that were spoilt on the way, as far as reported.
+    /// Packets that were corrupted and detected as such, as far as reported.
     pub dropped_corrupt: u64,
     /// Packets that the queue marked instead of dropping them.
     pub marked: u64,
-    /// Copies that were made of packets on the way.
+    /// Copies that the link made of packets.
     pub duplicated: u64,
-    /// Packets that were held back so that others overtake them.
+    /// Packets that were delayed so that others overtake them.
     pub reordered: u64,
-    /// Bytes that came out.
+    /// Bytes that were delivered.
     pub bytes_delivered: u64,
-    /// The longest queue, in packets, the one in service included.
+    /// The longest queue in packets, including the packet in service.
     pub queue_max_packets: u64,
-    /// The longest queue, in bytes, the packet in service counted whole.
+    /// The longest queue in bytes. The packet in service counts in full.
     pub queue_max_bytes: u64,
 }
 
 impl LinkStats {
-    /// Packets dropped for any reason.
+    /// Returns the packets that were dropped for any reason.
     pub const fn dropped(&self) -> u64 {
         self.dropped_queue
             + self.dropped_aqm
@@ -47,7 +47,7 @@ impl LinkStats {
             + self.dropped_corrupt
     }
 
-    /// Packets that ever were in the link: those that entered and the copies.
+    /// Returns all packets that were ever in the link: those that entered, and the copies.
     pub const fn entered(&self) -> u64 {
         self.enqueued + self.duplicated
     }
@@ -73,19 +73,19 @@ impl LinkStats {
     }
 }
 
-/// A queue's content, the packet in service included and counted whole.
+/// The content of a queue. It includes the packet in service, in full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Queued {
-    /// Packets.
+    /// The number of packets.
     pub packets: u64,
-    /// Bytes.
+    /// The number of bytes.
     pub bytes: ByteCount,
 }
 
 impl Add<ByteCount> for Queued {
     type Output = Self;
 
-    /// With another packet of that size.
+    /// Adds a packet of this size.
     fn add(self, size: ByteCount) -> Self {
         Self { packets: self.packets + 1, bytes: ByteCount(self.bytes.0 + size.0) }
     }
@@ -94,7 +94,7 @@ impl Add<ByteCount> for Queued {
 impl Sub<ByteCount> for Queued {
     type Output = Self;
 
-    /// Without a packet of that size.
+    /// Removes a packet of this size.
     fn sub(self, size: ByteCount) -> Self {
         Self { packets: self.packets - 1, bytes: ByteCount(self.bytes.0 - size.0) }
     }

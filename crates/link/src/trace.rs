@@ -1,4 +1,4 @@
-//! A link that does what was recorded: steps of rate, delay and loss, or delivery opportunities.
+//! Links that follow a recording: steps of rate, delay and loss, or delivery opportunities.
 
 use std::sync::Arc;
 
@@ -7,25 +7,24 @@ use anabranch_units::{ByteCount, Duration, Instant, Rate};
 use crate::ConfigError;
 use crate::service::{Conditions, Course, Served, Service};
 
-/// A recording. Its time 0 is the world's.
+/// A recording. Its time 0 is the beginning of the run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Trace {
-    /// Conditions that hold until the next step.
+    /// Conditions that are constant until the next step.
     Steps {
-        /// The steps, the first at 0.
+        /// The steps; the first is at 0.
         steps: Arc<[TraceStep]>,
-        /// Where the recording ends and begins again; without it the last step holds for ever.
+        /// The length after which the recording repeats; `None` if the last step continues for ever.
         repeat: Option<Duration>,
     },
-    /// Mahimahi's: the times at each of which a fixed number of bytes may leave; what is not used is gone.
+    /// Mahimahi's format: times at which a fixed number of bytes may leave. Unused bytes are lost.
     ///
-    /// A packet may take several opportunities and several packets may share one; a packet leaves
-    /// with its last byte. The recording repeats, its length being its last time (`mm-link`,
-    /// `src/frontend/link_queue.cc`).
+    /// A packet may take several opportunities, and several packets may share one. A packet leaves with its last byte.
+    /// The recording repeats after its last time (`mm-link`, `src/frontend/link_queue.cc`).
     Opportunities {
-        /// When, never going back; the last one lies after 0.
+        /// The times in ascending order, possibly equal. The last one is later than 0.
         at: Arc<[Duration]>,
-        /// Bytes of each.
+        /// The bytes of each opportunity.
         bytes: u64,
     },
 }
@@ -33,13 +32,13 @@ pub enum Trace {
 /// One step of a recording.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TraceStep {
-    /// When it begins.
+    /// The time at which the step begins.
     pub at: Duration,
-    /// The rate from then on; zero serves nothing.
+    /// The rate from then on; zero serves no packet.
     pub rate: Rate,
-    /// One-way delay, beyond the link's own.
+    /// The one-way delay, in addition to the link's own.
     pub delay: Duration,
-    /// The chance of a packet to be lost, 0 to 1.
+    /// The probability that a packet is lost, 0 to 1.
     pub loss: f64,
 }
 
@@ -65,13 +64,13 @@ impl Trace {
     }
 }
 
-/// The steps of a recording, over and over.
+/// The steps of a recording, repeated.
 #[derive(Clone, Debug)]
 pub(crate) struct Recorded {
     steps: Arc<[TraceStep]>,
     repeat: Option<Duration>,
     next: usize,
-    /// When the present repetition began.
+    /// The time at which the present repetition began.
     began: Instant,
 }
 
@@ -101,14 +100,14 @@ impl Course for Recorded {
     }
 }
 
-/// Serves at delivery opportunities.
+/// Serves packets at delivery opportunities.
 #[derive(Clone, Debug)]
 pub(crate) struct Opportunities {
     at: Arc<[Duration]>,
     bytes: u64,
     next: usize,
     began: Instant,
-    /// The opportunity in use, and what is left of it.
+    /// The time of the present opportunity, and the bytes left of it.
     now: Instant,
     left: u64,
 }
@@ -122,10 +121,10 @@ impl Opportunities {
         self.at.last().copied().unwrap_or(Duration::MAX)
     }
 
-    /// Goes to the next opportunity at or after `from`.
+    /// Advances to the next opportunity at or after `from`.
     fn advance(&mut self, from: Instant) {
         let repetitions = from.since(self.began).as_nanos() / self.length().as_nanos();
-        // One short: the last opportunity of a repetition may lie at `from` itself.
+        // One repetition less than fits, because the last opportunity of a repetition may lie exactly at `from`.
         if repetitions > 1 {
             self.began += self.length() * (repetitions - 1);
             self.next = 0;

@@ -1,9 +1,9 @@
-//! A one-way link whose rate, delay and loss a model or a trace decides, from moment to moment; or one of
-//! a set rate behind a queue that cannot be worked out ahead.
+//! A one-way link whose rate, delay and loss follow a model or a recording, or a link with a set rate that cannot be
+//! computed in closed form.
 //!
-//! The wire and what surrounds it are those of a fixed link. Only the packet in service has a
-//! departure; the next one is chosen by the queue when it has left. What is configured beside the model
-//! comes on top of it: the rate is a cap, delay, jitter and loss are added.
+//! The wire and the changes are those of a fixed link. A departure is computed only for the packet in service. When
+//! it leaves, the queue chooses the next one. The configured rate is a cap on the model's rate. The configured delay,
+//! jitter and loss are added to the model's.
 
 use anabranch_units::{ByteCount, Duration, Instant, Rate, Seed};
 
@@ -12,11 +12,12 @@ use crate::service::{AtCap, Served, Service};
 use crate::wire::{Flying, Outcome, Wire};
 use crate::{Change, DropReason, Fate, Label, Link, LinkConfig, LinkStats, Model, Queued};
 
-/// A link that follows a [`Model`], or keeps its rate behind any kind of queue.
+/// A link that follows a [`Model`], or has a set rate and any kind of queue.
 ///
-/// Of the changes, `Rate` sets the cap, from the next packet on: the packet in service leaves when
-/// it would have, unless the cap was zero; without a model it keeps the bits that it was served. `Delay`
-/// and `Loss` set what comes on top of the model, `Down` and `Up` do what they do to every link; the
+/// `Change::Rate` sets the cap. With a model, the packet in service leaves as planned unless the old cap was zero, and
+/// the new cap holds from the next packet on. Without a model, the packet in service keeps its served bits.
+/// `Change::Delay` and `Change::Loss` set the values that are added to the model's. `Change::Down` and `Change::Up`
+/// work as on every link, and the model's time continues meanwhile.
 /// model's own course goes on meanwhile.
 pub struct VaryingLink<P> {
     name: String,
@@ -25,13 +26,13 @@ pub struct VaryingLink<P> {
     entrance: Entrance<P>,
     service: Box<dyn Service + Send>,
     serving: Option<Serving<P>>,
-    /// When the last packet has left.
+    /// The departure of the last packet.
     idle_from: Instant,
     wire: Wire<P>,
     stats: LinkStats,
 }
 
-/// The packet in service and what becomes of it.
+/// The packet in service, and the result of its service.
 struct Serving<P> {
     held: Held<P>,
     marked: bool,
@@ -39,12 +40,12 @@ struct Serving<P> {
 }
 
 impl<P: Clone> VaryingLink<P> {
-    /// An idle link, up. Its random streams are `link.<name>.loss`, `link.<name>.jitter`, those of its
+    /// Creates an idle link that is up. Its random streams are `link.<name>.loss`, `link.<name>.jitter`, those of its
     /// queue and impairments, and those of its model.
     ///
     /// # Panics
     ///
-    /// When [`LinkConfig::check`] or [`Model::check`] refuses the settings.
+    /// Panics if [`LinkConfig::check`] or [`Model::check`] returns an error.
     pub fn new(config: LinkConfig, model: &Model, seed: Seed) -> Self {
         if let Err(error) = config.check().and_then(|()| model.check()) {
             panic!("link {}: {error}", config.name);
@@ -53,12 +54,12 @@ impl<P: Clone> VaryingLink<P> {
         Self::serving_by(service, config, seed)
     }
 
-    /// An idle link of a set rate, up: what a [`FixedLink`](crate::FixedLink) is, for settings that are
-    /// not plain.
+    /// Creates an idle link with a set rate that is up. It corresponds to a [`FixedLink`](crate::FixedLink), for
+    /// settings that are not plain.
     ///
     /// # Panics
     ///
-    /// When [`LinkConfig::check`] refuses the settings.
+    /// Panics if [`LinkConfig::check`] returns an error.
     pub fn of_set_rate(config: LinkConfig, seed: Seed) -> Self {
         if let Err(error) = config.check() {
             panic!("link {}: {error}", config.name);
@@ -82,7 +83,7 @@ impl<P: Clone> VaryingLink<P> {
         }
     }
 
-    /// Lets the packets that have left the queue by `now` onto the wire.
+    /// Moves the packets that have left the queue by `now` to the wire.
     #[inline]
     fn advance(&mut self, now: Instant) {
         while let Some(left) = self.serving.take_if(|serving| serving.served.departs <= now) {
@@ -117,7 +118,7 @@ impl<P: Clone> VaryingLink<P> {
         served.departs + self.delay + served.extra
     }
 
-    /// The packet in service.
+    /// Returns the packet in service.
     fn in_service(&self) -> Queued {
         let serving = self.serving.as_ref();
         serving.map_or(Queued::default(), |serving| Queued::default() + serving.held.size)
@@ -201,8 +202,8 @@ impl<P: Clone> Link<P> for VaryingLink<P> {
     }
 
     fn queued(&self, now: Instant) -> Queued {
-        // Looked at later than polled: the packet in service may have left, and others behind it,
-        // but only the model knows when.
+        // The link may not have been polled until `now`. If the packet in service has left meanwhile, so may later
+        // ones, but only the model knows when.
         let waiting = self.entrance.waiting();
         let serving = self.serving.as_ref().filter(|serving| serving.served.departs > now);
         serving.map_or(waiting, |serving| waiting + serving.held.size)

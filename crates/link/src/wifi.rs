@@ -1,15 +1,14 @@
-//! An 802.11 channel: one half-duplex medium that all its lanes contend for.
+//! An 802.11 channel: one half-duplex medium for which all its lanes contend.
 //!
-//! Each lane (one direction of one station) has a queue and takes part in the distributed coordination
-//! function by itself: it counts a random backoff down while the medium is silent, sends a frame or an
-//! aggregate, and is acknowledged. So a client's TCP acknowledgements contend with the data. Two
-//! lanes that come to zero in one slot collide. A frame that is not acknowledged is repeated, after a
-//! backoff from a doubled window, up to [`TRIES`] times in all; then it is lost. Behind a frame that is
-//! repeated the receiver holds back what came after it, and delivers in order.
+//! Each lane (one direction of one station) has a queue and its own distributed coordination function. It counts down a
+//! random backoff while the medium is idle, sends a frame or an aggregate, and receives an acknowledgement. A client's
+//! TCP acknowledgements therefore contend with the data. Two lanes that reach zero in the same slot collide. A frame
+//! that is not acknowledged is sent again after a backoff from a doubled window, up to [`TRIES`] times in all. Then it
+//! is lost. Until then the receiver holds back later frames, so that delivery is in order.
 //!
-//! Times and rates are those of IEEE 802.11-2016 ([`phy`]). It is held to Jun, Peddabachagari and
-//! Sichitiu, "Theoretical maximum throughput of IEEE 802.11 and its applications" (NCA 2003), to
-//! Bianchi's chance of collisions (IEEE JSAC 18(3), 2000), and to the TCP goodput known of 54 Mb/s.
+//! Times and rates are those of IEEE 802.11-2016 ([`phy`]). Tests compare the channel with Jun, Peddabachagari and
+//! Sichitiu, "Theoretical maximum throughput of IEEE 802.11 and its applications" (NCA 2003), with Bianchi's
+//! probability of collisions (IEEE JSAC 18(3), 2000), and with the known TCP goodput at 54 Mb/s.
 
 mod kind;
 mod lane;
@@ -27,44 +26,44 @@ use serde::Deserialize;
 pub(crate) use kind::KIND;
 pub use phy::WifiStandard;
 
-/// Transmissions of one frame before it is given up (dot11ShortRetryLimit).
+/// The most transmissions of a frame (dot11ShortRetryLimit).
 pub const TRIES: u8 = 7;
-/// The number of those tries at the rate that promises most; the others are at the slowest.
+/// The number of these transmissions at the rate with the highest expected throughput. The others use the slowest rate.
 const FAST_TRIES: u8 = 4;
-/// The contention window, in slots less one: at first, and at most.
+/// The initial and the largest contention window, in slots minus one.
 const WINDOW_MIN: u32 = 15;
 const WINDOW_MAX: u32 = 1023;
 
-/// A station's radio.
+/// The settings of a station's radio.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WifiModel {
-    /// The channel: lanes on the same one share the air.
+    /// The channel. Lanes of the same channel share the air.
     pub channel: String,
-    /// The generation.
+    /// The 802.11 standard.
     pub standard: WifiStandard,
-    /// Channel width, MHz.
+    /// The channel width, MHz.
     pub width_mhz: u32,
-    /// Spatial streams.
+    /// The number of spatial streams.
     pub streams: u8,
-    /// The fastest rate to be used, bits a second; every one without it.
+    /// The fastest rate to use, bit/s; `None` for all rates.
     #[serde(default, rename = "phy_bps")]
     pub top_bps: Option<u64>,
-    /// Most frames of an aggregate, 1 to 64; 1 means no aggregation. 802.11a and g never aggregate.
+    /// The most frames of an aggregate, 1 to 64; 1 disables aggregation. 802.11a and g never aggregate.
     pub aggregate: usize,
-    /// Mean signal to noise ratio, dB.
+    /// The mean signal-to-noise ratio, dB.
     pub snr_db: f64,
-    /// Its standard deviation in time, dB; 0 keeps it.
+    /// The standard deviation of the ratio over time, dB; 0 keeps it constant.
     pub fading_db: f64,
-    /// How fast it forgets.
+    /// The correlation time of the ratio.
     #[serde(rename = "memory_ns", deserialize_with = "nanoseconds")]
     pub memory: Duration,
-    /// What both directions of one station have in common: their fading goes by this name.
+    /// The name of the station. Lanes with the same name share its fading.
     pub station: String,
 }
 
 impl WifiModel {
-    /// A station close to its access point, one stream, the standard's usual width.
+    /// Creates a station close to its access point, with one stream and the standard's usual width.
     pub fn new(standard: WifiStandard, station: impl Into<String>) -> Self {
         Self {
             channel: String::new(),
@@ -86,59 +85,60 @@ impl WifiModel {
         Some(phy)
     }
 
-    /// Whether there is such a radio.
+    /// Checks whether such a radio exists.
     ///
     /// # Errors
     ///
-    /// When the standard lacks the width, the streams or any rate as low as the top one.
+    /// Returns an error if the standard lacks the width, the number of streams, or any rate up to the fastest one to
+    /// use, or if another value is out of range.
     pub fn check(&self) -> Result<(), ConfigError> {
         let finite = self.snr_db.is_finite() && self.fading_db.is_finite() && self.fading_db >= 0.0;
         let room = (1..=phy::WINDOW).contains(&self.aggregate);
         if finite && room && self.phy().is_some() { Ok(()) } else { Err(ConfigError::Wifi) }
     }
 
-    /// The rates it may use, bits a second, slowest first.
+    /// Returns the rates that the radio may use, bit/s, slowest first.
     pub fn rates(&self) -> Vec<u64> {
         self.phy().map_or(Vec::new(), |phy| phy.rates.iter().map(|rate| rate.bps()).collect())
     }
 }
 
-/// A channel and the lanes on it.
+/// A channel and its lanes.
 ///
-/// Of the changes, `Rate` caps what a lane sends: it keeps silent until what it sent would have
-/// passed at that rate. `Delay` and `Loss` come on top of the radio's. `Down` discards what is in the
-/// lane; what it has on the air stays there, and reaches nobody.
+/// `Change::Rate` caps a lane: it stays silent until its sent bytes would have passed at that rate. `Change::Delay` and
+/// `Change::Loss` are added to the radio's delay and loss. `Change::Down` discards the packets in the lane. A
+/// transmission on the air continues, but is not received.
 pub struct WifiMedium<P> {
     lanes: Vec<Lane<P>>,
     luck: RandomStream,
-    /// When the medium fell silent, or will once the answer is over.
+    /// The time from which the medium is idle, including the end of an expected answer.
     silent_from: Instant,
     on_air: Option<Exchange>,
-    /// When the next exchange begins, unless a packet comes; far future when nothing waits.
+    /// The time of the next exchange, unless a packet arrives before; far future if no packet waits.
     next: Instant,
-    /// Its end at the earliest.
+    /// The earliest end of the next exchange.
     next_end: Instant,
-    /// The shortest delay of any lane: nothing is delivered sooner after the air.
+    /// The smallest delay of any lane. No packet is delivered earlier than this after its transmission.
     least_delay: Duration,
 }
 
-/// Data on the air: of one lane, or of several that collide.
+/// A transmission on the air, of one lane or of several that collide.
 #[derive(Clone, Copy, Debug)]
 struct Exchange {
-    /// When the data are over.
+    /// The end of the data.
     ends: Instant,
-    /// When the answer is over, or would be.
+    /// The end of the answer, or of the time for it.
     silent_from: Instant,
     collision: bool,
 }
 
 impl<P: Clone> WifiMedium<P> {
-    /// A silent channel. Its random stream is `wifi.<channel>`; its lanes have `link.<name>.loss`, and
+    /// Creates an idle channel. Its random stream is `wifi.<channel>`. Its lanes have `link.<name>.loss`, and its
     /// stations `wifi.<station>.signal`.
     ///
     /// # Panics
     ///
-    /// When [`LinkConfig::check`] or [`WifiModel::check`] refuses a lane, or there is none.
+    /// Panics if there is no lane, or if [`LinkConfig::check`] or [`WifiModel::check`] returns an error for one.
     pub fn new(channel: &str, lanes: Vec<(LinkConfig, WifiModel)>, seed: Seed) -> Self {
         assert!(!lanes.is_empty(), "a channel has at least one lane");
         let mut luck = seed.stream(&format!("wifi.{channel}"));
@@ -168,7 +168,7 @@ impl<P: Clone> WifiMedium<P> {
         self.least_delay = self.lanes.iter().map(|lane| lane.delay).min().unwrap_or_default();
     }
 
-    /// Lets everything happen that has happened by `now`.
+    /// Handles all exchanges that begin or end by `now`.
     fn advance(&mut self, now: Instant) {
         loop {
             match self.on_air {
@@ -179,7 +179,7 @@ impl<P: Clone> WifiMedium<P> {
         }
     }
 
-    /// Works out when the next exchange begins.
+    /// Computes when the next exchange begins.
     fn plan(&mut self) {
         self.next = Instant::FAR_FUTURE;
         self.next_end = Instant::FAR_FUTURE;
@@ -193,7 +193,7 @@ impl<P: Clone> WifiMedium<P> {
         }
     }
 
-    /// Those whose turn it is send.
+    /// Starts the transmission of every lane whose backoff ends at `at`.
     fn begin(&mut self, at: Instant) {
         let (mut senders, mut air, mut answer) = (0, Duration::ZERO, Duration::ZERO);
         for lane in &mut self.lanes {
@@ -211,7 +211,7 @@ impl<P: Clone> WifiMedium<P> {
         self.on_air = Some(Exchange { ends, silent_from: ends + answer, collision });
     }
 
-    /// The data are over: what was heard is on its way, what was not waits for another try.
+    /// Ends an exchange. Received frames go to the wire, and the others wait for another transmission.
     fn finish(&mut self, exchange: Exchange) {
         for lane in &mut self.lanes {
             if lane.transmitting() {
@@ -264,7 +264,7 @@ impl<P: Clone> Medium<P> for WifiMedium<P> {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        // An exchange of which nothing is left wakes nobody.
+        // If no frame waits for this exchange any more, its end needs no wake-up.
         let waits = self.lanes.iter().any(Lane::waits);
         let end = match self.on_air {
             Some(exchange) if waits => exchange.ends,

@@ -1,4 +1,5 @@
-//! What has left a modelled link's queue and has not arrived yet, and fates sealed out of turn.
+//! The packets that have left a modelled link's queue but have not arrived yet, and the fates that are known out of
+//! turn.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,45 +8,45 @@ use anabranch_units::{ByteCount, Instant, Seed};
 use crate::impairment::{Impairing, Impairments, Mishap};
 use crate::{Damage, DropReason, Fate, LinkStats};
 
-/// The way behind the queue: a FIFO, whatever the delays of its packets, but for those that fall behind.
+/// The path after the queue. It is a FIFO, except for reordered packets.
 #[derive(Clone, Debug)]
 pub(crate) struct Wire<P> {
     flying: VecDeque<Flying<P>>,
-    /// Those that fell behind, by arrival and order.
+    /// The reordered packets, by arrival and order.
     late: BTreeMap<(Instant, u64), Flying<P>>,
     fallen: u64,
     impairing: Option<Impairing>,
-    /// The arrival of the last packet that set out: the next one may not arrive before it.
+    /// The arrival of the last packet. The next one cannot arrive earlier.
     last_arrival: Instant,
-    /// Drops at the entry, and what a cut sealed.
+    /// The fates that are known out of turn: drops at the entry, and packets that were inside when the link went down.
     sealed: VecDeque<Fate<P>>,
-    /// `sealed` holds what a cut sealed, which shall not wait for a delivery.
+    /// `sealed` has fates from a link that went down. They are due at once, even if no delivery is ahead.
     cut: bool,
 }
 
-/// A packet on the way.
+/// A packet on the wire.
 #[derive(Clone, Debug)]
 pub(crate) struct Flying<P> {
     pub(crate) packet: P,
     pub(crate) size: ByteCount,
     pub(crate) departed: Instant,
-    /// When it would arrive if it were alone.
+    /// The time at which it would arrive without other packets.
     pub(crate) arrives: Instant,
     pub(crate) outcome: Outcome,
-    /// The queue marked it.
+    /// Whether the queue marked it.
     pub(crate) marked: bool,
     pub(crate) copy: bool,
 }
 
-/// How a packet's way ends.
+/// The end of a packet's transit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Arrives,
-    /// It was lost as it set out.
+    /// The packet was lost when it left the queue.
     Lost,
-    /// It arrives and is thrown away.
+    /// The packet arrives corrupted and is dropped.
     Spoilt,
-    /// It arrives with this done to it.
+    /// The packet arrives with this damage.
     Damaged(Damage),
 }
 
@@ -62,22 +63,22 @@ impl<P> Wire<P> {
         }
     }
 
-    /// Packets on the way.
+    /// Returns the number of packets on the wire.
     pub(crate) fn len(&self) -> u64 {
         (self.flying.len() + self.late.len()) as u64
     }
 
-    /// No packet overtakes another.
+    /// Returns whether no packet overtakes another.
     pub(crate) fn keeps_order(&self) -> bool {
         !self.impairing.as_ref().is_some_and(Impairing::reorders)
     }
 
-    /// When a packet arrives that would arrive at `at` if it were alone.
+    /// Returns when a packet arrives that would arrive at `at` without other packets.
     pub(crate) fn arrival(&self, at: Instant) -> Instant {
         self.last_arrival.max(at)
     }
 
-    /// A packet sets out; a lost one keeps its place in the order.
+    /// Takes a packet from the queue. A lost packet keeps its place in the order.
     #[inline(always)]
     pub(crate) fn push(&mut self, mut packet: Flying<P>, stats: &mut LinkStats)
     where
@@ -85,7 +86,7 @@ impl<P> Wire<P> {
     {
         self.last_arrival = self.arrival(packet.arrives);
         packet.arrives = self.last_arrival;
-        // Drawn for every packet, whatever becomes of it.
+        // Every packet draws its impairments, even if it is lost.
         match self.impairing.as_mut().map(Impairing::next) {
             Some(mishap) if packet.outcome == Outcome::Arrives => {
                 self.befall(packet, mishap, stats);
@@ -118,13 +119,13 @@ impl<P> Wire<P> {
         }
     }
 
-    /// A packet was dropped out of turn.
+    /// Records the drop of a packet out of turn.
     pub(crate) fn seal(&mut self, at: Instant, packet: P, why: DropReason, stats: &mut LinkStats) {
         stats.count_drop(why);
         self.sealed.push_back(Fate::Dropped { at, packet, why, copy: false });
     }
 
-    /// The next sealed fate at `now`.
+    /// Returns the next fate that is known at `now`.
     pub(crate) fn poll(&mut self, now: Instant, stats: &mut LinkStats) -> Option<Fate<P>> {
         if let Some(fate) = self.sealed.pop_front() {
             self.cut &= !self.sealed.is_empty();
@@ -146,7 +147,7 @@ impl<P> Wire<P> {
         Some(end(self.flying.pop_front()?, stats))
     }
 
-    /// Discards what is on the way, apart from what arrived or was lost by `now`.
+    /// Discards the packets on the wire, except those that arrived or were lost by `now`.
     pub(crate) fn cut(&mut self, now: Instant, stats: &mut LinkStats) {
         while let Some(fate) = self.arrived(now, stats) {
             self.sealed.push_back(fate);
@@ -161,16 +162,16 @@ impl<P> Wire<P> {
             stats.count_drop(why);
             self.sealed.push_back(Fate::Dropped { at, packet, why, copy });
         }
-        // What enters later arrives later anyway: what was discarded shall not hold it up.
+        // Discarded packets must not delay later ones.
         self.last_arrival = now;
     }
 
-    /// What a cut sealed is due at once.
+    /// Makes the fates from a link that went down due at once.
     pub(crate) fn close_cut(&mut self) {
         self.cut = !self.sealed.is_empty();
     }
 
-    /// When the next packet on the way arrives; far future when there is none.
+    /// Returns when the next packet arrives; far future without one.
     pub(crate) fn next_arrival(&self) -> Instant {
         self.first_flying().min(self.first_late())
     }
@@ -179,22 +180,23 @@ impl<P> Wire<P> {
         self.flying.front().map_or(Instant::FAR_FUTURE, |oldest| oldest.arrives)
     }
 
-    /// The first arrival of those that fell behind: they set out before any that arrives then.
+    /// Returns the first arrival of a reordered packet. At equal times it comes before the others, because it left the
+    /// queue earlier.
     fn first_late(&self) -> Instant {
         self.late.first_key_value().map_or(Instant::FAR_FUTURE, |(&(at, _), _)| at)
     }
 
-    /// A cut sealed fates that are due at once.
+    /// Returns whether fates from a link that went down are due at once.
     pub(crate) fn is_cut(&self) -> bool {
         self.cut
     }
 
-    /// When the first of the fates sealed out of turn was.
+    /// Returns the time of the first fate that is known out of turn.
     pub(crate) fn first_sealed(&self) -> Option<Instant> {
         self.sealed.front().map(Fate::at)
     }
 
-    /// When to poll, if the next delivery is at `next`: see `Link::poll_timeout`.
+    /// Returns when to poll if the next delivery is at `next`; see `Link::poll_timeout`.
     pub(crate) fn poll_timeout(&self, next: Instant) -> Option<Instant> {
         if next < Instant::FAR_FUTURE && !self.cut {
             return Some(next);
@@ -203,7 +205,7 @@ impl<P> Wire<P> {
     }
 }
 
-/// A packet's way ends.
+/// Returns and counts the fate of a packet that leaves the wire.
 fn end<P>(gone: Flying<P>, stats: &mut LinkStats) -> Fate<P> {
     let Flying { packet, size, departed, arrives, outcome, marked, copy } = gone;
     let damage = match outcome {

@@ -1,4 +1,4 @@
-//! `CoDel` against the pseudo-code of RFC 8289, packet by packet, and against what it promises.
+//! Compares `CoDel` with the pseudo-code of RFC 8289, packet by packet, and checks its goals.
 
 mod oracle;
 
@@ -32,7 +32,7 @@ fn queue(choice: &PluginChoice, limit: QueueLimit) -> Box<dyn Queue> {
     queue::build(choice, limit, seed(0).stream("queue")).expect("there is such a queue")
 }
 
-/// How fast packets come and are asked for, a while each: floods, trickles, silence.
+/// Draws the largest numbers of arrivals and of requests per step: floods, trickles, silence.
 fn pace(luck: &mut RandomStream) -> (u64, u64) {
     [(1, 4), (1, 2), (2, 2), (3, 2), (8, 1), (1, 9)][luck.below(6) as usize]
 }
@@ -78,12 +78,12 @@ fn every_packet_fares_as_in_the_rfc() {
         entered += rfc.entered;
         resumed += rfc.resumed;
     }
-    // The lives led everywhere: 60 of them that never dropped would have shown nothing.
+    // The runs must reach all states: runs without drops would test nothing.
     assert!(dropped > 10_000 && marked > 1_000, "{dropped} dropped, {marked} marked");
     assert!(entered > 200 && resumed > 50, "{entered} rows of drops, {resumed} resumed");
 }
 
-/// 10 Mb/s: a packet of 1,250 bytes takes a millisecond.
+/// The rate, 10 Mb/s. A packet of 1,250 bytes takes a millisecond.
 const RATE: Rate = Rate::from_bps(10_000_000);
 const SIZE: u64 = 1250;
 
@@ -100,7 +100,7 @@ fn link(config: LinkConfig) -> Box<dyn Link<u64>> {
     }
 }
 
-/// The fates of packets that come at these times, in this order of being told.
+/// Returns the fates of packets that arrive at these times, in the order of the reports.
 fn fates(link: &mut dyn Link<u64>, arrivals: &[(u64, Label)]) -> Vec<Fate<u64>> {
     let mut told = Vec::new();
     for (id, &(time, label)) in (0..).zip(arrivals) {
@@ -116,8 +116,8 @@ fn fates(link: &mut dyn Link<u64>, arrivals: &[(u64, Label)]) -> Vec<Fate<u64>> 
     told
 }
 
-/// The same by the RFC: a server that dequeues whenever it is free, and a queue of 50 packets with the one
-/// in service. What each packet met and when.
+/// Returns the decisions and their times according to the RFC. The server dequeues whenever it is free, and the queue
+/// has room for 50 packets, including the one in service.
 fn expected(parameters: Parameters, arrivals: &[(u64, Label)]) -> Vec<(u64, Said)> {
     let mut rfc = CoDelQueue::new(parameters);
     let mut met = Vec::new();
@@ -163,7 +163,7 @@ fn a_link_behind_codel_is_a_server_behind_the_rfc() {
         let mut now = 0;
         let arrivals: Vec<(u64, Label)> = (0..4000)
             .map(|n| {
-                // Waves of overload and rest.
+                // Overload and rest alternate.
                 now += luck.below(if n / 500 % 2 == 0 { MS } else { 3 * MS });
                 let size = ByteCount(40 + luck.below(1461));
                 (now, Label { size, flow: luck.below(5), ect: luck.chance(0.3) })
@@ -197,14 +197,14 @@ fn a_link_behind_codel_is_a_server_behind_the_rfc() {
     assert!(full > 100 && dropped > 200 && marked > 50, "{full}, {dropped}, {marked}");
 }
 
-/// A burst of 100 ms, then exactly as much as the link carries: the queue stands for ever.
+/// A burst of 100 ms, followed by exactly the link's rate: the queue never shrinks.
 fn standing() -> Vec<(u64, Label)> {
     let label = Label::of_size(ByteCount(SIZE));
     let burst = (0..100).map(|_| (0, label));
     burst.chain((1..10_000).map(|n| (n * MS, label))).collect()
 }
 
-/// Queueing delay in ns, service included, of the packets that arrive in the last seconds.
+/// Returns the queueing delays in ns, including the service, of packets that arrive after 6 s.
 fn delays(link: &mut dyn Link<u64>, arrivals: &[(u64, Label)]) -> Vec<u64> {
     let late = |packet: u64| arrivals[packet as usize].0 > 6_000 * MS;
     let delay = |fate| match fate {
@@ -224,9 +224,9 @@ fn a_standing_queue_is_brought_down_to_the_target_and_not_below() {
     assert!(stands.iter().all(|&delay| delay == 100 * MS), "drop-tail keeps the 100 packets");
     let mut codel = link(config(Some(PluginChoice::named("codel")), limit));
     let kept = delays(&mut *codel, &arrivals);
-    // A packet waits its delay less its own service. It is dropped while that is 5 ms or more and
-    // 1,500 bytes are left behind it: so 5 packets are in the queue at last, one of them in service,
-    // and the last drop comes 100 ms (1 + sum of 1 / sqrt(n), n < 95) = 1.9 s after the burst.
+    // A packet's wait is its delay minus its service. Packets are dropped while the wait is 5 ms or more and more than
+    // 1,500 bytes are behind. In the end 5 packets are in the queue, one of them in service. The last drop comes 100 ms
+    // (1 + sum of 1 / sqrt(n), n < 95) = 1.9 s after the burst.
     assert!(kept.iter().all(|&delay| delay == 5 * MS), "{kept:?}");
     assert_eq!(codel.stats().dropped_aqm, 95);
     assert_eq!(codel.stats().dropped_queue, 0);
@@ -234,7 +234,7 @@ fn a_standing_queue_is_brought_down_to_the_target_and_not_below() {
 
 #[test]
 fn one_full_packet_behind_the_first_is_no_standing_queue() {
-    // At 1 Mb/s a packet of 1,500 bytes takes 12 ms, longer than the target: 50 of them stand.
+    // At 1 Mb/s a packet of 1,500 bytes takes 12 ms, longer than the target. The burst has 50 of them.
     let label = Label::of_size(ByteCount(1500));
     let burst = (0..50).map(|_| (0, label));
     let arrivals: Vec<_> = burst.chain((1..1000).map(|n| (n * 12 * MS, label))).collect();
@@ -242,8 +242,8 @@ fn one_full_packet_behind_the_first_is_no_standing_queue() {
     let plain = config(discipline, QueueLimit::Packets(1000));
     let mut codel = link(LinkConfig { rate: Rate::from_bps(1_000_000), ..plain });
     let kept = delays(&mut *codel, &arrivals);
-    // It drops until one packet is left behind the one that it gives out: who comes then finds one in
-    // service and one before it, and leaves 36 ms later.
+    // It drops until one packet is left behind the packet that it serves. A new packet then finds one in service and
+    // one waiting, and leaves 36 ms later.
     assert!(kept.len() > 400 && kept.iter().all(|&delay| delay == 36 * MS), "{kept:?}");
     assert_eq!(codel.stats().dropped_aqm, 47);
 }
@@ -251,7 +251,7 @@ fn one_full_packet_behind_the_first_is_no_standing_queue() {
 #[test]
 fn a_burst_that_drains_within_the_interval_is_let_through() {
     let label = Label::of_size(ByteCount(SIZE));
-    // 90 ms of queue every 200 ms: gone before it has stood for an interval.
+    // 90 ms of queue every 200 ms. The queue is empty before it has stood for an interval.
     let arrivals: Vec<_> = (0..20).flat_map(|n| [(n * 200 * MS, label)].repeat(90)).collect();
     let mut codel = link(config(Some(PluginChoice::named("codel")), QueueLimit::Packets(1000)));
     fates(&mut *codel, &arrivals);
@@ -270,7 +270,7 @@ fn what_is_capable_of_ecn_is_marked_and_the_rest_dropped() {
         let marked =
             told.iter().filter(|fate| matches!(fate, Fate::Delivered { marked: true, .. })).count();
         assert_eq!(stats.marked, marked as u64);
-        // What is marked stays in the queue, which stands: marks go on, ever faster.
+        // Marked packets stay in the standing queue, so marks continue, more and more often.
         assert!(if ect { marked > 1000 } else { marked == 0 }, "{marked}");
         assert_eq!(stats.dropped_aqm, if ect { 0 } else { 95 });
     }

@@ -1,4 +1,4 @@
-//! `FQ-CoDel` against the words of RFC 8290, packet by packet, and against what it promises.
+//! Compares `FQ-CoDel` with the text of RFC 8290, packet by packet, and checks its goals.
 
 mod oracle;
 
@@ -10,7 +10,7 @@ use anabranch_units::{ByteCount, Duration, Instant, RandomStream, Rate, Seed};
 use oracle::{FqCoDel, Packet, Parameters, Said, ask};
 
 const MS: u64 = 1_000_000;
-/// 10 Mb/s: a packet of 1,250 bytes takes a millisecond.
+/// The rate, 10 Mb/s. A packet of 1,250 bytes takes a millisecond.
 const RATE: Rate = Rate::from_bps(10_000_000);
 
 fn seed(run: u64) -> Seed {
@@ -21,7 +21,7 @@ fn at(nanos: u64) -> Instant {
     Instant::from_nanos(nanos)
 }
 
-/// Flows whose hashes fall into different queues: those of 65,536 that a handful of numbers meet.
+/// Returns a queue with 65,536 flows, so that the few flows of a test have different hashes.
 fn queue(parameters: Parameters, quantum: u64, limit: u64) -> Box<dyn Queue> {
     let choice = PluginChoice::named("fq-codel")
         .with("target", parameters.target)
@@ -32,7 +32,8 @@ fn queue(parameters: Parameters, quantum: u64, limit: u64) -> Box<dyn Queue> {
     queue::build(&choice, QueueLimit::Packets(limit), seed(0).stream("queue")).expect("a queue")
 }
 
-/// One life of a queue beside the oracle; how many packets met each of the four fates.
+/// Runs a queue with random packets next to the oracle. Adds the number of packets with each of the four fates to
+/// `counts`.
 fn live(run: u64, counts: &mut [usize; 4]) {
     let mut luck: RandomStream = seed(run).stream("life");
     let parameters = Parameters {
@@ -53,7 +54,7 @@ fn live(run: u64, counts: &mut [usize; 4]) {
         for _ in 0..luck.below(500) {
             now += luck.below(MS);
             for _ in 0..luck.below(comes + 1) {
-                // A flow of its own size and share: some are sparse, some fat.
+                // Each flow has its own packet size and share: some are sparse, some have much data.
                 let flow = luck.below(flows).min(luck.below(flows));
                 let size = 100 + 200 * flow + luck.below(200);
                 let ect = luck.chance(0.5);
@@ -99,8 +100,8 @@ fn link(choice: PluginChoice) -> VaryingLink<u64> {
     VaryingLink::of_set_rate(LinkConfig { discipline: Some(choice), ..plain }, seed(0))
 }
 
-/// Sends packets of these flows: number, microseconds between packets, bytes of each. The delay in
-/// ms and the flow of each that arrives within 10 s.
+/// Sends packets of these flows, each given by its number, the microseconds between packets and their bytes. Returns
+/// the flow and the delay in ms of each packet that arrives within 10 s.
 fn carry(link: &mut dyn Link<u64>, flows: &[(u64, u64, u64)]) -> Vec<(u64, f64)> {
     let mut arrivals: Vec<(u64, u64, u64)> = Vec::new();
     for &(flow, every_us, size) in flows {
@@ -126,18 +127,17 @@ fn carry(link: &mut dyn Link<u64>, flows: &[(u64, u64, u64)]) -> Vec<(u64, f64)>
 
 #[test]
 fn flows_share_the_link_in_bytes_whatever_they_ask_for() {
-    // 20, 10 and 7.5 Mb/s of packets of 1,250, 500 and 300 bytes over 10 Mb/s.
+    // 20, 10 and 7.5 Mb/s with packets of 1,250, 500 and 300 bytes, over 10 Mb/s.
     let flows = [(1, 500, 1250), (2, 400, 500), (3, 320, 300)];
     let mut fair = link(PluginChoice::named("fq-codel"));
     let told = carry(&mut fair, &flows);
     for (flow, _, size) in flows {
         let bytes = told.iter().filter(|&&(other, _)| other == flow).count() as f64 * size as f64;
-        // A third of 12.5 MB each; turns of 1,514 bytes leave them apart by no more than two turns and
-        // the delay of 20 ms.
+        // A third of 12.5 MB each. With turns of 1,514 bytes, they differ by at most two turns and the delay of 20 ms.
         assert!((bytes * 3.0 / 12.5e6 - 1.0).abs() < 0.01, "flow {flow}: {bytes} bytes");
     }
     assert!(fair.stats().dropped_aqm > 1000, "they are held down by drops");
-    // One queue for all: by arrival.
+    // With one queue for all flows, packets leave in the order of arrival.
     let mut unfair = link(PluginChoice::named("codel"));
     let told = carry(&mut unfair, &flows);
     let bytes = told.iter().filter(|&&(flow, _)| flow == 1).count() as f64 * 1250.0;
@@ -151,8 +151,8 @@ fn a_sparse_flow_goes_first() {
     let mut fair = link(PluginChoice::named("fq-codel"));
     let sparse: Vec<f64> =
         carry(&mut fair, &flows).iter().filter(|told| told.0 == 2).map(|told| told.1).collect();
-    // At most the packet in service, 1 ms, and its own 0.08 ms; never a drop. But for the first one: the
-    // bulk flow is a new one too then, and its turn of 1,514 bytes is two packets.
+    // A packet waits at most for the packet in service, 1 ms, and takes 0.08 ms itself. It is never dropped. The first
+    // one is an exception: the bulk flow is new then, too, and its turn of 1,514 bytes is two packets.
     assert!(sparse.len() >= 199 && (sparse[0] - 2.08).abs() < 1e-9, "{sparse:?}");
     assert!(sparse[1..].iter().all(|&ms| ms <= 1.08), "{sparse:?}");
     let mut unfair = link(PluginChoice::named("codel"));

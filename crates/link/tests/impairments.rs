@@ -1,4 +1,4 @@
-//! Packets that fall behind, are copied or spoilt: their shares, their own chance, and the books.
+//! Tests of reordering, duplication and corruption: their shares, their random streams and their totals.
 
 use anabranch_link::{
     Chain, ConfigError, DropReason, Fate, FixedLink, Impairments, Link, LinkConfig, LossModel,
@@ -7,7 +7,7 @@ use anabranch_link::{
 use anabranch_units::{ByteCount, Duration, Instant, Rate, Seed};
 
 const PACKETS: u64 = 100_000;
-/// 1,250 bytes at 10 Mb/s take a millisecond.
+/// The size and the rate: 1,250 bytes at 10 Mb/s take a millisecond.
 const SIZE: ByteCount = ByteCount(1250);
 const RATE: Rate = Rate::from_bps(10_000_000);
 
@@ -29,7 +29,8 @@ fn link(config: LinkConfig, run: u64) -> Box<dyn Link<u64>> {
     }
 }
 
-/// The fates of packets a millisecond apart, in the order of being told, each poll when asked for.
+/// Returns the fates of packets that enter a millisecond apart, in the order of the reports. The link is polled at its
+/// timeouts.
 fn fates(link: &mut dyn Link<u64>, packets: u64) -> Vec<Fate<u64>> {
     let mut told = Vec::new();
     for packet in 0..packets {
@@ -47,7 +48,7 @@ fn fates(link: &mut dyn Link<u64>, packets: u64) -> Vec<Fate<u64>> {
     told
 }
 
-/// Packets that came out and when, copies apart.
+/// Returns the packets that were delivered and their times: only copies, or only originals.
 fn delivered(told: &[Fate<u64>], copies: bool) -> Vec<(u64, Instant)> {
     let out = |fate: &Fate<u64>| match *fate {
         Fate::Delivered { at, packet, copy, .. } if copy == copies => Some((packet, at)),
@@ -56,7 +57,7 @@ fn delivered(told: &[Fate<u64>], copies: bool) -> Vec<(u64, Instant)> {
     told.iter().filter_map(out).collect()
 }
 
-/// Within four standard deviations of a binomial distribution: 1 in 16,000 seeds exceed it.
+/// Checks that a count is within four standard deviations of a binomial distribution. 1 in 16,000 seeds exceeds them.
 #[track_caller]
 fn assert_binomial(what: &str, count: u64, of: u64, share: f64) {
     let mean = of as f64 * share;
@@ -74,7 +75,7 @@ fn some_packets_fall_behind_those_that_follow() {
         assert!(!link.keeps_order());
         let told = delivered(&fates(&mut *link, PACKETS), false);
         assert_eq!(told.len() as u64, PACKETS);
-        // 21 ms after it came, or 3.5 ms later: three packets overtake it.
+        // A packet arrives 21 ms after it entered, or 3.5 ms later. Then three packets overtake it.
         let late: Vec<u64> =
             told.iter().filter(|(n, at)| *at != ms(n + 21)).map(|told| told.0).collect();
         assert_binomial("late", late.len() as u64, PACKETS, BEHIND.share);
@@ -154,7 +155,7 @@ fn some_that_are_spoilt_get_through_changed_and_the_others_fare_as_before() {
             ) => {
                 assert_eq!((at, packet, copy), (there, this, same));
                 assert_eq!(why, DropReason::Corrupt);
-                // A copy is made of the packet as it is then.
+                // A copy has the damage of its original.
                 assert_eq!(*damages.entry(packet).or_insert(damage), damage);
                 spoilt += u64::from(!copy);
             }
@@ -169,14 +170,14 @@ fn some_that_are_spoilt_get_through_changed_and_the_others_fare_as_before() {
     assert_eq!(again, told);
 }
 
-/// Which packets are lost, and when the others arrive.
+/// Returns the lost packets, and the arrivals of the others.
 fn fortunes(impairments: Impairments) -> (Vec<u64>, Vec<(u64, Instant)>) {
     let settings = LinkConfig {
         loss: Some(LossModel::Bernoulli(0.1)),
         jitter: Duration::from_micros(300),
         ..config(impairments)
     };
-    // Every other millisecond's packets come in threes: some find the queue of two full.
+    // Packets come in groups of three every 2 ms, so some find the queue of two full.
     let mut link = link(LinkConfig { queue: QueueLimit::Packets(2), ..settings }, 0);
     let mut told = Vec::new();
     for packet in 0..6000 {
@@ -197,7 +198,7 @@ fn fortunes(impairments: Impairments) -> (Vec<u64>, Vec<(u64, Instant)>) {
 
 #[test]
 fn each_has_its_own_chance_and_moves_no_other_draw() {
-    // The plain link is a fixed one; the others are asked packet by packet.
+    // The link without impairments is a fixed one. The others decide packet by packet.
     let (lost, arrived) = fortunes(Impairments::NONE);
     assert!(lost.len() > 300);
     let copied = Impairments { duplicate: 0.3, ..Impairments::NONE };
@@ -235,7 +236,7 @@ fn they_happen_on_the_air_too_and_in_a_chain() {
     assert_eq!(stats.entered(), stats.delivered + stats.dropped() + air.in_transit(0));
 
     let hop = |name: &str| {
-        // Room for the copies of the first on the second.
+        // The second hop needs room for the copies of the first.
         let rate = Rate::from_bps(2 * RATE.bps());
         let config = LinkConfig { name: name.to_owned(), rate, ..config(all) };
         Box::new(VaryingLink::of_set_rate(config, Seed { seed: 3, run: 0 })) as Box<_>
@@ -268,7 +269,7 @@ fn going_down_discards_those_that_fell_behind_too() {
     for packet in 0..4 {
         link.enqueue(ms(0), packet, SIZE);
     }
-    // Two packets fly in their turn, two fell behind: all gone but the one that arrived.
+    // Two packets are on the wire in order, and two are delayed. All are discarded except the one that has arrived.
     link.set(ms(22), anabranch_link::Change::Down);
     let told: Vec<_> = std::iter::from_fn(|| link.poll_fate(ms(22))).collect();
     assert_eq!(delivered(&told, false), [(0, ms(21))]);
@@ -298,7 +299,7 @@ fn a_fixed_link_does_not_pretend() {
 
 #[test]
 fn a_copy_is_called_one_whatever_becomes_of_it() {
-    // All are copied, and half of them spoilt before: original and copy.
+    // All packets are duplicated, and half of them are corrupted before that: original and copy.
     let impairments = Impairments { duplicate: 1.0, corrupt: 0.5, ..Impairments::NONE };
     let mut link = link(config(impairments), 0);
     let told = fates(&mut *link, 1000);
@@ -314,7 +315,7 @@ fn a_copy_is_called_one_whatever_becomes_of_it() {
         assert_eq!(copies, [false, true], "packet {packet}");
     }
     assert!((300..700).contains(&(link.stats().dropped_corrupt / 2)));
-    // What flies as the link goes down.
+    // A packet and its copy are on the wire when the link goes down.
     link.enqueue(ms(5_000), 1000, SIZE);
     link.set(ms(5_010), anabranch_link::Change::Down);
     let told: Vec<_> = std::iter::from_fn(|| link.poll_fate(ms(5_010))).collect();

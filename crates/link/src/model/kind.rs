@@ -1,69 +1,70 @@
-//! The table of models: how a scenario names one, and what it may set of it.
+//! The description of a model: its name in a scenario, and its parameters.
 
 use anabranch_plugin::Unit;
 use anabranch_units::Duration;
 use serde::{Deserialize, Deserializer};
 
-/// A model as a scenario names it.
+/// A model that a scenario may name.
 #[derive(Clone, Copy, Debug)]
 pub struct ModelKind {
-    /// Its name, which is its key in a plan too.
+    /// The model's name, which is also its key in a plan.
     pub name: &'static str,
-    /// How a report calls it.
+    /// The model's name in reports.
     pub called: &'static str,
-    /// It has delays of its own, so that a path that follows it may have no other.
+    /// Whether the model includes the delay. If so, its path may not set one.
     pub delays: bool,
-    /// Short names: each is the model with a word for one of its parameters.
+    /// Short names. Each stands for the model with one parameter set: the short name, the parameter's key and its
+    /// value.
     pub short: &'static [(&'static str, &'static str, &'static str)],
-    /// Its parameters, each where a plan has it.
+    /// The parameters.
     pub parameters: &'static [ModelParameter],
 }
 
 /// A parameter of a model.
 #[derive(Clone, Copy, Debug)]
 pub struct ModelParameter {
-    /// Its key in a scenario; empty where a scenario does not set it.
+    /// The key in a scenario; empty if a scenario cannot set it.
     pub key: &'static str,
-    /// Its key in a plan.
+    /// The key in a plan.
     pub plan: &'static str,
-    /// What it may be.
+    /// The form of the value.
     pub form: Form,
-    /// What it means, in a few words.
+    /// The meaning in a few words.
     pub meaning: &'static str,
 }
 
-/// What a parameter of a model may be.
+/// The form of a parameter's value.
 #[derive(Clone, Copy, Debug)]
 pub enum Form {
-    /// Which way the link leads, `"down"` or `"up"`: set by where it stands.
+    /// The direction of the link, `"down"` or `"up"`. It follows from the link's place in the scenario.
     Way,
-    /// What both directions have in common, the name of the path or link: set by where it stands.
+    /// The name of the path or link, which both directions share. It follows from the place in the scenario.
     Place,
-    /// A name that links share, or none: then both directions of a path or link share one of their own.
+    /// A name that several links may share. By default, both directions of a path or link share one of their own.
     Shared,
-    /// One of these words; the first unless told.
+    /// One of these words. The first one is the default.
     Word(&'static [&'static str]),
     /// A number with a unit, from `least` to `most`.
     Quantity {
-        /// What it measures.
+        /// The unit.
         unit: Unit,
-        /// What it is unless told.
+        /// The default.
         usual: Usual,
-        /// The least that it may be.
+        /// The smallest value.
         least: f64,
-        /// The most that it may be.
+        /// The largest value.
         most: f64,
-        /// It must be less than `most`.
+        /// Whether `most` itself is too large.
         below: bool,
     },
 }
 
 impl ModelParameter {
-    /// Which way a link leads.
+    /// The direction of a link.
     pub(crate) const WAY: Self =
         Self { key: "", plan: "direction", form: Form::Way, meaning: "which way" };
 
-    /// The mean rate, which the model's profile has unless told.
+    /// The mean rate. By default, the model's profile determines it.
     pub(crate) const fn mean(meaning: &'static str) -> Self {
         let form = Form::number(Unit::Rate, Usual::Open, 1.0, f64::INFINITY);
         Self { key: "mean", plan: "mean_bps", form, meaning }
@@ -71,45 +72,45 @@ impl ModelParameter {
 }
 
 impl Form {
-    /// A quantity from `least` to `most`.
+    /// Creates the form of a number from `least` to `most`.
     pub(crate) const fn number(unit: Unit, usual: Usual, least: f64, most: f64) -> Self {
         Self::Quantity { unit, usual, least, most, below: false }
     }
 
-    /// A quantity from nothing to less than `most`.
+    /// Creates the form of a number from 0 to less than `most`.
     pub(crate) const fn below(unit: Unit, usual: Usual, most: f64) -> Self {
         Self::Quantity { unit, usual, least: 0.0, most, below: true }
     }
 }
 
-/// What a quantity is unless told.
+/// The default of a number.
 #[derive(Clone, Copy, Debug)]
 pub enum Usual {
     /// The model decides.
     Open,
-    /// This.
+    /// This number.
     Is(f64),
-    /// It goes by the word of another parameter.
+    /// A number that depends on the word of another parameter: its key, and the words with their numbers.
     By(&'static str, &'static [(&'static str, f64)]),
 }
 
-/// What is wrong with parameters that are right one by one.
+/// A fault of parameters that are valid separately but not together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelFault {
     /// The parameter's key in a scenario.
     pub key: &'static str,
-    /// What is wrong.
+    /// The description of the fault.
     pub message: String,
-    /// What could be there instead.
+    /// A suggestion, possibly empty.
     pub hint: String,
 }
 
-/// A duration of a plan.
+/// Reads a duration in nanoseconds from a plan.
 pub(crate) fn nanoseconds<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     u64::deserialize(from).map(Duration::from_nanos)
 }
 
-/// One that may be absent.
+/// Reads an optional duration in nanoseconds from a plan.
 pub(crate) fn maybe_nanoseconds<'de, D: Deserializer<'de>>(
     from: D,
 ) -> Result<Option<Duration>, D::Error> {

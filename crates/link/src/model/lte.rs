@@ -1,11 +1,11 @@
-//! A cellular radio: transport blocks every millisecond, repaired by HARQ and RLC, in order.
+//! A cellular radio: a transport block every millisecond, repaired by HARQ and RLC, delivered in order.
 //!
-//! What it was fitted to (computed from Mahimahi's recordings, github.com/ravinet/mahimahi, over
-//! windows of a second; and from the Ghent 4G/LTE data set, van der Hooft et al., IEEE
-//! Communications Letters 20(11), 2016): the quantiles of the rate, and its autocorrelation.
-//! [`LteProfile`] has them. Timing is 3GPP's: a transport block a millisecond (TS 36.211), a HARQ
-//! round trip of 8 ms with at most three repetitions (TS 36.321, FDD) at a target of a tenth of
-//! first transmissions lost. What HARQ gives up, RLC in acknowledged mode repeats (TS 36.322).
+//! The rate is fitted to quantiles and autocorrelations of measured rates; [`LteProfile`] has the numbers. They were
+//! computed over windows of one second from Mahimahi's recordings (github.com/ravinet/mahimahi), and from the Ghent
+//! 4G/LTE data set (van der Hooft et al., IEEE Communications Letters 20(11), 2016). The timing is 3GPP's. There is one
+//! transport block per millisecond (TS 36.211). A HARQ round trip takes 8 ms, with at most three retransmissions (TS
+//! 36.321, FDD). The target is that a tenth of first transmissions fail. RLC in acknowledged mode retransmits blocks
+//! that HARQ gives up (TS 36.322).
 
 use anabranch_plugin::Unit;
 use anabranch_units::{ByteCount, Duration, Instant, RandomStream, Rate, Seed};
@@ -19,20 +19,21 @@ use crate::{ConfigError, Direction};
 
 const TTI: Duration = Duration::from_millis(1);
 const HARQ_ROUND_TRIP: Duration = Duration::from_millis(8);
-/// Transmissions of a block before HARQ gives up.
+/// The most transmissions of a block before HARQ gives up.
 const HARQ_TRIES: u32 = 4;
-/// From a block that HARQ gave up to its repetition by RLC: reordering timer and status report, 35 ms
+/// The time from HARQ's last attempt to the retransmission by RLC: the reordering timer and the status report, 35 ms
 /// and a few more (assumed).
 const RLC_REPAIR: Duration = Duration::from_millis(40);
-/// The wait for a grant of a device that begins to send, drawn evenly: a scheduling request's period and
-/// processing.
+/// The range of the wait for a grant when a device begins to send, drawn uniformly. It consists of the scheduling
+/// request's period and its processing.
 const GRANT: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(20));
-/// The interval at which the rate is drawn from the profile, its number of parts, and the largest deviation of a part,
-/// drawn evenly: in windows of 100 ms the autocorrelation at 100 ms is 0.83 (T-Mobile, driving).
+/// The interval at which the rate is drawn from the profile, its number of parts, and the largest relative deviation of
+/// a part, drawn uniformly. With these values, rates in windows of 100 ms have an autocorrelation of 0.83 at 100 ms
+/// (T-Mobile, driving).
 const STEP: Duration = Duration::from_secs(1);
 const TENTHS: u32 = 10;
 const UNEVEN: f64 = 0.45;
-/// The rate that is left in the deepest fade, bit/s.
+/// The lowest rate, in the deepest fade, bit/s.
 const LEAST_BPS: f64 = 16_000.0;
 
 pub(super) const KIND: ModelKind = ModelKind {
@@ -58,37 +59,37 @@ pub(super) const KIND: ModelKind = ModelKind {
     ],
 };
 
-/// A cellular link's settings.
+/// The settings of a cellular link.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LteModel {
-    /// Which way.
+    /// The direction of the link.
     pub direction: Direction,
-    /// How the rate wanders.
+    /// The profile of the rate over time.
     pub profile: LteProfile,
-    /// The mean rate wanted, bits a second; the profile's own without it.
+    /// The wanted mean rate, bit/s; `None` for the profile's own.
     #[serde(default)]
     pub mean_bps: Option<u64>,
-    /// The share of transmissions that fail, 0 to below 1; 0.1 is what schedulers aim at.
+    /// The share of transmissions that fail, from 0 to below 1. Schedulers aim at 0.1.
     pub bler: f64,
 }
 
-/// Where a cellular link was measured. Rates in Mb/s.
+/// The measurement that a cellular link follows. Rates are in Mb/s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LteProfile {
-    /// AT&T LTE, driving (Mahimahi): mean 5.17, median 5.41; forgets in about 15 s.
+    /// AT&T LTE, driving (Mahimahi): mean 5.17, median 5.41; correlation time about 15 s.
     AttDriving,
-    /// Ghent 4G/LTE, on foot to train: mean 30.2, median 28.8; its memory is assumed to be 7 s.
+    /// Ghent 4G/LTE, from walking to trains: mean 30.2, median 28.8; the correlation time of 7 s is assumed.
     Ghent,
-    /// T-Mobile LTE, driving (Mahimahi): mean 12.77, median 9.97; forgets in about 7 s.
+    /// T-Mobile LTE, driving (Mahimahi): mean 12.77, median 9.97; correlation time about 7 s.
     TmobileDriving,
-    /// Verizon LTE, the short recording (Mahimahi): mean 5.03, median 4.30; forgets in about 5.5 s.
+    /// Verizon LTE, the short recording (Mahimahi): mean 5.03, median 4.30; correlation time about 5.5 s.
     VerizonShort,
 }
 
 impl LteProfile {
-    /// The quantiles of the rate, Mb/s, and how fast it forgets.
+    /// Returns the quantiles of the rate in Mb/s, and its correlation time.
     pub fn rates(self) -> (Quantiles, Duration) {
         const ATT: Quantiles =
             Quantiles(&[(P5, 0.69), (P25, 2.68), (P50, 5.41), (P75, 7.34), (P95, 9.53)]);
@@ -107,12 +108,12 @@ impl LteProfile {
 }
 
 impl LteModel {
-    /// A link of that profile, with the usual share of failed blocks.
+    /// Creates a link of a profile, with the usual share of failed transmissions.
     pub fn new(direction: Direction, profile: LteProfile) -> Self {
         Self { direction, profile, mean_bps: None, bler: 0.1 }
     }
 
-    /// What TCP may be expected to get, bits a second, rather too little: half of the mean rate.
+    /// Returns a low estimate of TCP's throughput, bit/s: half of the mean rate.
     pub fn likely_bps(&self) -> f64 {
         let half = match self.profile {
             LteProfile::TmobileDriving => 6e6,
@@ -130,26 +131,26 @@ impl LteModel {
     }
 }
 
-/// The radio at work.
+/// The state of the radio.
 pub(crate) struct Lte {
     rates: Quantiles,
     wander: Wander,
-    /// Mb/s to bits a second, with the wanted mean.
+    /// The factor from the profile's Mb/s to bit/s with the wanted mean.
     scale: f64,
-    /// Bits a second in this second, and in this tenth of it.
+    /// The rate in this second and in this tenth of it, bit/s.
     second_bps: f64,
     bps: u64,
     tenths: u32,
     rate_until: Instant,
     unevenness: RandomStream,
     luck: RandomStream,
-    /// A 64-bit draw below this is a failed transmission.
+    /// A transmission fails if a 64-bit draw is below this number.
     fails_below: u64,
     up: bool,
-    /// The end of the block that is being filled, if there was one, and the bits left in it.
+    /// The end of the block that is being filled, if there is one, and the bits left in it.
     block_ends: Option<Instant>,
     left: u64,
-    /// When everything up to that block has come out of RLC, which keeps the order.
+    /// The time at which RLC, which keeps the order, has delivered everything up to that block.
     in_order: Instant,
 }
 
@@ -175,7 +176,7 @@ impl Lte {
         }
     }
 
-    /// Begins a transport block at `start`, a whole millisecond; returns its end.
+    /// Begins a transport block at `start`, a whole millisecond. Returns its end.
     fn begin(&mut self, start: Instant, cap: Rate) -> Instant {
         while self.rate_until <= start {
             if self.tenths == 0 {
@@ -192,12 +193,12 @@ impl Lte {
         end
     }
 
-    /// How long a device waits that begins to send.
+    /// Draws the wait of a device that begins to send.
     fn grant(&mut self) -> Duration {
         GRANT.0 + Duration::from_nanos(self.luck.below((GRANT.1 - GRANT.0).as_nanos()))
     }
 
-    /// How long the repair of a block takes: nothing for most.
+    /// Draws the time to repair a block, which is zero for most blocks.
     fn repair(&mut self) -> Duration {
         let mut took = Duration::ZERO;
         let mut failed = 0;
@@ -216,7 +217,8 @@ impl Service for Lte {
         }
         let mut departs = match self.block_ends {
             Some(end) if from <= end => end,
-            // Nothing waited: the next block that begins when the packet is there, and granted.
+            // No packet was waiting. The packet goes into the next block that begins after it has arrived and has a
+            // grant.
             _ => {
                 let ready = if self.up { from + self.grant() } else { from };
                 let tti = ready.as_nanos().div_ceil(TTI.as_nanos());

@@ -1,21 +1,21 @@
-//! A Starlink link: epochs of 15 s, each with a satellite of its own.
+//! A Starlink link. It changes its satellite every 15 s, at the beginning of an epoch.
 //!
-//! What it was fitted to, with sources:
+//! The model is fitted to these sources:
 //!
-//! - The network is reconfigured at seconds 12, 27, 42 and 57 of each minute (Mohan et al., "A
-//!   Multifaceted Look at Starlink Performance", WWW 2024, arXiv:2310.09242).
-//! - RTT: from one epoch's median to the next it jumps by 17.7 ms in the mean, 12 ms in the median, 61
-//!   ms at most; within an epoch its quantiles lie -8, -6, -3, 0, 4, 15 and 33 ms from the median (1, 5,
-//!   25, 50, 75, 95, 99 %), and it forgets in about 100 ms (computed from the ping of `LEONetEM`,
-//!   github.com/clarkzjw/LEONetEM). The mean jump is 1.48 times the median one: exponential, not
-//!   normal. The floor of 22 ms is a bent pipe's.
-//! - Handover: the RTT rises by 30 to 50 ms, and 1 to 2 % of packets are lost whatever the load
-//!   (Huston, "A transport protocol's view of Starlink", APNIC 2024), up to half of them for moments
-//!   (Kassem et al., IMC 2022); rate halved (emulator of clarkzjw/mmsys24-starlink-livestreaming).
-//! - Rate: quantiles of [`StarlinkProfile`]; 26 % of its variance lies within epochs.
+//! - The network is reconfigured at seconds 12, 27, 42 and 57 of each minute (Mohan et al., "A Multifaceted Look at
+//!   Starlink Performance", WWW 2024, arXiv:2310.09242).
+//! - RTT: the medians of two successive epochs differ by 17.7 ms on average, with a median of 12 ms and a maximum of 61
+//!   ms. Within an epoch, the quantiles (1, 5, 25, 50, 75, 95, 99 %) are -8, -6, -3, 0, 4, 15 and 33 ms from the
+//!   median. The correlation time is about 100 ms. (All computed from the ping of `LEONetEM`,
+//!   github.com/clarkzjw/LEONetEM.) The mean difference is 1.48 times the median one, which fits an exponential
+//!   distribution but no normal one. The minimum of 22 ms is that of a bent pipe.
+//! - Handover: the RTT rises by 30 to 50 ms, and 1 to 2 % of packets are lost at any load (Huston, "A transport
+//!   protocol's view of Starlink", APNIC 2024). For short times up to half of them are lost (Kassem et al., IMC 2022).
+//!   The rate is halved (emulator of clarkzjw/mmsys24-starlink-livestreaming).
+//! - Rate: the quantiles are in [`StarlinkProfile`]. 26 % of its variance lies within epochs.
 //!
-//! Assumed: that each epoch has a handover dip, of 0.1 to 0.5 s; that in 30 % of them nothing at all
-//! passes for 40 to 160 ms; that a burst of losses is one tick of 20 ms long.
+//! Assumptions: each epoch begins with a dip of 0.1 to 0.5 s. In 30 % of the dips, no packet passes for 40 to 160 ms. A
+//! burst of losses lasts one tick of 20 ms.
 
 use anabranch_plugin::Unit;
 use anabranch_units::{Duration, Instant, RandomStream, Rate, Seed};
@@ -29,19 +29,19 @@ use crate::{ConfigError, Direction};
 
 /// The time between two reconfigurations.
 pub const EPOCH: Duration = Duration::from_secs(15);
-/// The time for which conditions hold: 750 ticks an epoch.
+/// The time for which conditions are constant, and its number per epoch.
 const TICK: Duration = Duration::from_millis(20);
 const TICKS: u64 = 750;
-/// Ticks between two draws of the rate: a second.
+/// The number of ticks between two draws of the rate: one second.
 const RATE_TICKS: u64 = 50;
-/// The parts of the rate's standard deviation that are the epoch's and the second's.
+/// The contributions of the epoch and of the second to the rate's standard deviation.
 const EPOCH_SHARE: f64 = 0.86;
 const SECOND_SHARE: f64 = 0.51;
 const RTT_FLOOR_MS: f64 = 22.0;
 const RTT_SPREAD_MS: f64 = 17.6;
 const RTT_MOST_MS: f64 = 65.0;
-/// What wanders of the RTT within an epoch, ms, and what each way draws anew in every tick, evenly up to
-/// this. Together they have the measured quantiles, memory and steps.
+/// The correlated part of the RTT's variation within an epoch, ms. Each direction also adds a part that is drawn for
+/// every tick, uniformly up to `TICK_JITTER_MS`. Together they have the measured quantiles, autocorrelation and steps.
 const JITTER: Quantiles = Quantiles(&[
     (P1, 0.0),
     (P5, 0.3),
@@ -53,14 +53,14 @@ const JITTER: Quantiles = Quantiles(&[
 ]);
 const TICK_JITTER_MS: f64 = 8.0;
 const JITTER_MEMORY: Duration = Duration::from_millis(120);
-/// The dip at the beginning of an epoch, in ticks, and what it adds to the RTT, ms.
+/// The range of a dip's length at the beginning of an epoch, ticks, and of its addition to the RTT, ms.
 const DIP_TICKS: (u64, u64) = (5, 25);
 const DIP_MS: (f64, f64) = (30.0, 60.0);
 const DIP_RATE: f64 = 0.5;
-/// The chance that a dip begins with silence, and for how many ticks.
+/// The probability that a dip begins with silence, and the range of its length, ticks.
 const SILENCE: f64 = 0.3;
 const SILENT_TICKS: (u64, u64) = (2, 8);
-/// The share of ticks that lose packets, during a dip and otherwise; and how many such a tick loses.
+/// The share of ticks with losses, during a dip and otherwise, and the share of packets that such a tick loses.
 const DIP_BURSTS: f64 = 0.5;
 const BURSTS: f64 = 0.01;
 const BURST_LOSS: f64 = 0.5;
@@ -89,40 +89,39 @@ pub(super) const KIND: ModelKind = ModelKind {
     ],
 };
 
-/// A Starlink link's settings.
+/// The settings of a Starlink link.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StarlinkModel {
-    /// Which way.
+    /// The direction of the link.
     pub direction: Direction,
-    /// What both ways of one terminal have in common: their epochs go by this name.
+    /// The name of the terminal. Links with the same name share its epochs.
     pub terminal: String,
-    /// Where the terminal stands.
+    /// The place of the terminal.
     pub profile: StarlinkProfile,
-    /// How far the world's beginning lies in an epoch, less than 15 s; drawn without it.
+    /// The offset of the start of the run within an epoch, less than 15 s; `None` to draw it.
     #[serde(default, rename = "phase_ns", deserialize_with = "maybe_nanoseconds")]
     pub phase: Option<Duration>,
-    /// The mean rate from the server wanted, bits a second; the way back keeps its share.
+    /// The wanted mean rate towards the client, bit/s. The uplink is scaled by the same factor.
     #[serde(default)]
     pub mean_bps: Option<u64>,
 }
 
-/// Where a terminal was measured. Rates in Mb/s.
+/// The place at which a terminal was measured. Rates are in Mb/s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StarlinkProfile {
-    /// On a car in the Midwest: 27 to 274, median 154, while there is a satellite; none in 16.2 % of
-    /// seconds, for 20.5 s in the mean and 2 s in the median (computed from Satellite-vs-Cellular,
-    /// Hu et al., `CoNEXT` 2023, its "Mobility" downlink).
+    /// On a car in the Midwest. With a satellite, the rate is 27 to 274, with a median of 154. There is no satellite in
+    /// 16.2 % of seconds; such a gap lasts 20.5 s on average, with a median of 2 s. (Computed from
+    /// Satellite-vs-Cellular, Hu et al., `CoNEXT` 2023, its "Mobility" downlink.)
     Moving,
-    /// On a parking lot: 96 to 414, median 297 (computed from Starlink-on-the-Road, Laniewski et al.,
-    /// 2024).
+    /// On a parking lot: 96 to 414, with a median of 297 (computed from Starlink-on-the-Road, Laniewski et al., 2024).
     Static,
 }
 
 impl StarlinkProfile {
-    /// The quantiles of the rate while there is one, Mb/s. The way to the server is that of
-    /// Satellite-vs-Cellular for both.
+    /// Returns the quantiles of the rate while there is a satellite, Mb/s. The uplink of Satellite-vs-Cellular is used
+    /// for both places.
     pub fn rates(self, direction: Direction) -> Quantiles {
         match (direction, self) {
             (Direction::Up, _) => {
@@ -136,14 +135,15 @@ impl StarlinkProfile {
     }
 }
 
-/// Times without a satellite: a lognormal of median 2 s and mean 20.5 s, an exponential of 106 s between.
+/// Gaps without a satellite: a lognormal distribution with a median of 2 s and a mean of 20.5 s. The times between gaps
+/// are exponential with a mean of 106 s.
 const GAP_MEDIAN_S: f64 = 2.0;
 const GAP_SIGMA: f64 = 2.157;
 const GAP_EVERY_S: f64 = 106.0;
 
 impl StarlinkModel {
-    /// What TCP may be expected to get towards the client, bits a second, rather too little: a tenth of a
-    /// profile's median, less still while satellites are missing, and no more than the mean wanted.
+    /// Returns a low estimate of TCP's throughput towards the client, bit/s. It is a tenth of the profile's median,
+    /// less for a moving terminal, and at most the wanted mean.
     pub fn likely_bps(&self) -> f64 {
         let usual = match self.profile {
             StarlinkProfile::Static => 30e6,
@@ -152,7 +152,7 @@ impl StarlinkModel {
         self.mean_bps.map_or(usual, |mean| usual.min(mean as f64))
     }
 
-    /// A terminal at rest, at a time of the minute that is drawn.
+    /// Creates a terminal at rest whose offset within an epoch is drawn.
     pub fn new(direction: Direction, terminal: impl Into<String>) -> Self {
         let profile = StarlinkProfile::Static;
         Self { direction, terminal: terminal.into(), profile, phase: None, mean_bps: None }
@@ -166,32 +166,32 @@ impl StarlinkModel {
     }
 }
 
-/// The course of one way.
+/// The conditions of one direction over time.
 pub(crate) struct Starlink {
     rates: Quantiles,
-    /// Mb/s to bits a second, with the wanted mean.
+    /// The factor from the profile's Mb/s to bit/s with the wanted mean.
     scale: f64,
     moving: bool,
-    /// Both ways draw the same from these.
+    /// Streams from which both directions draw the same values.
     epochs: RandomStream,
     gaps: RandomStream,
     jitter: Wander,
-    /// This way's own.
+    /// The streams of this direction alone.
     speeds: RandomStream,
     bursts: RandomStream,
     tick_jitter: RandomStream,
     until: Instant,
-    /// The tick within the epoch.
+    /// The number of the next tick within the epoch.
     tick: u64,
     epoch: Epoch,
     epoch_z: f64,
     bps: f64,
-    /// Ticks until the satellite is lost, or back.
+    /// The number of ticks until the satellite is lost, or is back.
     gap_in: u64,
     in_gap: bool,
 }
 
-/// What an epoch has drawn.
+/// The draws of an epoch.
 #[derive(Clone, Copy, Debug, Default)]
 struct Epoch {
     rtt_ms: f64,
@@ -228,7 +228,7 @@ impl Starlink {
         };
         course.begin_epoch();
         course.draw_rate();
-        // The tick that the world begins in is cut short.
+        // The tick in which the run begins is shorter than the others.
         course.until = Instant::from_nanos(TICK.as_nanos() - phase.as_nanos() % TICK.as_nanos());
         course
     }
@@ -303,7 +303,7 @@ fn exponential(stream: &mut RandomStream, mean: f64) -> f64 {
     -mean * (1.0 - stream.uniform()).ln()
 }
 
-/// At least one.
+/// Returns a number of ticks, at least one.
 fn ticks(seconds: f64) -> u64 {
     ((seconds / TICK.as_secs_f64()).round() as u64).max(1)
 }

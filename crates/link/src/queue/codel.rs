@@ -1,10 +1,10 @@
-//! `CoDel`: packets that waited too long for too long are dropped from the head, ever more often until the
-//! wait is short again (RFC 8289).
+//! `CoDel` drops packets from the head after they have waited too long for an interval. It drops more and more often
+//! until the wait is short again (RFC 8289).
 //!
-//! The control is section 5's, where one call of `dequeue` drops any number of packets and returns one;
-//! here each call of [`Control::next`] tells of one packet, and [`Step`] keeps where in it the next call
-//! goes on. Marks instead of drops are as in Linux (`codel_dequeue`): a marked packet goes on, so nothing
-//! is looked at behind it.
+//! The algorithm is that of section 5. There, one call of `dequeue` drops any number of packets and returns one. Here,
+//! each call of [`Control::next`] returns the decision about one packet, and [`Step`] has the place at which the next
+//! call continues. Marks replace drops as in Linux (`codel_dequeue`): a marked packet is served, so `dequeue` ends
+//! there.
 
 use anabranch_plugin::{Measure, Parameters, Unit};
 use anabranch_units::{ByteCount, Duration, Instant, RandomStream};
@@ -13,7 +13,7 @@ use super::fifo::{Fifo, Waiting};
 use super::{Next, Queue, Ticket};
 use crate::{QueueLimit, Queued};
 
-/// Acceptable standing delay of 5 ms (RFC 8289 section 4.4).
+/// The acceptable standing delay, 5 ms (RFC 8289 section 4.4).
 const TARGET: Measure = Measure {
     key: "target",
     unit: Unit::Time,
@@ -21,7 +21,7 @@ const TARGET: Measure = Measure {
     range: (1, 10_000_000_000),
     meaning: "standing delay that is acceptable",
 };
-/// Interval of 100 ms, of the order of a worst-case RTT (RFC 8289 section 4.3).
+/// The interval, 100 ms, of the order of a worst-case RTT (RFC 8289 section 4.3).
 const INTERVAL: Measure = Measure {
     key: "interval",
     unit: Unit::Time,
@@ -29,7 +29,7 @@ const INTERVAL: Measure = Measure {
     range: (1, 100_000_000_000),
     meaning: "how long the delay must exceed it before a packet is dropped",
 };
-/// ECN switched by hand, as `tc-codel` has it.
+/// Whether ECN is used; an option as in `tc-codel`.
 const ECN: Measure = Measure {
     key: "ecn",
     unit: Unit::Flag,
@@ -74,14 +74,14 @@ impl Queue for Codel {
     }
 }
 
-/// What one control has of its parameters.
+/// The parameters of a control.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Law {
     target: Duration,
     interval: Duration,
     ecn: bool,
-    /// The interface's MTU, a backlog of which is no standing queue (`maxpacket_`): Ethernet's, or the
-    /// largest packet seen, if that is larger.
+    /// The size of a packet that alone is no standing queue (`maxpacket_`). It is Ethernet's MTU, or the size of
+    /// a larger packet that was seen.
     largest: ByteCount,
 }
 
@@ -103,17 +103,17 @@ impl Law {
         self.largest = self.largest.max(size);
     }
 
-    /// When to drop next, `count` drops into a row of them (`control_law`).
+    /// Returns the time of the next drop, if `count` packets were dropped in this series (`control_law`).
     fn control_law(&self, from: Instant, count: u32) -> Instant {
         let nanos = self.interval.as_nanos() as f64 / f64::from(count).sqrt();
         from + Duration::from_nanos(nanos as u64)
     }
 }
 
-/// The state of section 5, under its names.
+/// The state of section 5, with its names.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Control {
-    /// When the delay will have exceeded the target for an interval; `None` while it does not.
+    /// The time at which the delay will have exceeded the target for an interval; `None` while it does not exceed it.
     first_above: Option<Instant>,
     drop_next: Instant,
     count: u32,
@@ -122,20 +122,20 @@ pub(super) struct Control {
     pub(super) step: Step,
 }
 
-/// Where in a dequeue the next call goes on.
+/// The place in `dequeue` at which the next call continues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Step {
-    /// At its beginning.
+    /// At the beginning.
     #[default]
     Fresh,
-    /// Behind the drop that begins a row of them.
+    /// After the drop that begins a series.
     Entering,
-    /// Behind a drop within a row.
+    /// After a further drop of a series.
     InRow,
 }
 
 impl Control {
-    /// The next packet of its queue and what becomes of it.
+    /// Returns the decision about the next packet of its queue, and the packet.
     pub(super) fn next(
         &mut self,
         law: &Law,
@@ -177,7 +177,7 @@ impl Control {
         Some((Next::Drop(ticket.number), ticket))
     }
 
-    /// The first packet, and whether it may be dropped (`dodequeue`).
+    /// Takes the first packet, and returns whether it may be dropped (`dodequeue`).
     fn take(&mut self, law: &Law, now: Instant, fifo: &mut Fifo) -> (Option<Waiting>, bool) {
         let Some(first) = fifo.pop() else {
             self.first_above = None;
@@ -195,7 +195,7 @@ impl Control {
         (Some(first), ok_to_drop)
     }
 
-    /// A row of drops begins: with the rate that the last one ended with, if that is not long ago.
+    /// Begins a series of drops. If the last series ended recently, the drop rate continues where that one ended.
     fn enter(&mut self, law: &Law, now: Instant) {
         self.dropping = true;
         let delta = self.count.saturating_sub(self.lastcount);

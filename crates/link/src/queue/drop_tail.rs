@@ -1,4 +1,4 @@
-//! Drop-tail: first come, first served, and what finds no room is lost.
+//! Drop-tail: first come, first served. A packet without room is dropped.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! Packets in the order of their arrival: what disciplines are made of.
+//! Packets in the order of their arrival, which the disciplines use.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use anabranch_units::Instant;
 
 use super::Ticket;
 
-/// A packet and when it came.
+/// A waiting packet and the time of its arrival.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiting {
     pub(super) ticket: Ticket,

@@ -1,5 +1,5 @@
-//! `FQ-CoDel`: a queue for each flow, each under `CoDel`, served by deficit round robin in which flows that
-//! just began come first (RFC 8290).
+//! `FQ-CoDel`: a queue for each flow, each with `CoDel`. Deficit round robin serves them, and flows that have just
+//! begun come first (RFC 8290).
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use super::fifo::Fifo;
 use super::{Next, Queue, Ticket};
 use crate::{QueueLimit, Queued};
 
-/// Bytes of a turn, an Ethernet frame's (RFC 8290 section 5.2.4).
+/// The bytes of a turn, those of an Ethernet frame (RFC 8290 section 5.2.4).
 const QUANTUM: Measure = Measure {
     key: "quantum",
     unit: Unit::Size,
@@ -19,7 +19,7 @@ const QUANTUM: Measure = Measure {
     range: (256, 1 << 20),
     meaning: "bytes that a flow may send in its turn",
 };
-/// Number of queues (RFC 8290 section 5.2.5).
+/// The number of queues (RFC 8290 section 5.2.5).
 const FLOWS: Measure = Measure {
     key: "flows",
     unit: Unit::Count,
@@ -28,7 +28,7 @@ const FLOWS: Measure = Measure {
     meaning: "queues that flows are hashed to",
 };
 
-/// Packets that one overflow drops at most (RFC 8290 section 4.1, `fq_codel_drop`).
+/// The most packets that one overflow drops (RFC 8290 section 4.1, `fq_codel_drop`).
 const BATCH: usize = 64;
 
 pub(super) fn build(
@@ -51,10 +51,10 @@ struct FqCodel {
     limit: QueueLimit,
     law: Law,
     quantum: i64,
-    /// What the hash of flows is salted with.
+    /// The salt of the hash of flows.
     perturbation: u64,
     flows: Vec<Flow>,
-    /// Flows that just began, and the others that are served: places in `flows`.
+    /// The flows that have just begun, and the other flows that are served, as indexes of `flows`.
     new: VecDeque<usize>,
     old: VecDeque<usize>,
 }
@@ -63,23 +63,23 @@ struct FqCodel {
 struct Flow {
     control: Control,
     fifo: Fifo,
-    /// Bytes that it may still send in this turn.
+    /// The bytes that the flow may still send in this turn.
     credits: i64,
-    /// It is in one of the two lists.
+    /// Whether the flow is in one of the two lists.
     active: bool,
 }
 
 impl FqCodel {
     fn place(&self, flow: u64) -> usize {
-        // SplitMix64's finaliser in place of the Jenkins hash, which the RFC does not insist on.
+        // SplitMix64's finaliser replaces the Jenkins hash. The RFC does not require a particular hash.
         let mut hash = flow ^ self.perturbation;
         hash = (hash ^ hash >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         hash = (hash ^ hash >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
         ((hash ^ hash >> 31) % self.flows.len() as u64) as usize
     }
 
-    /// Makes room at the head of the fattest flow: half of it, though no more than a batch. Takes what
-    /// goes off `held`.
+    /// Drops packets from the head of the queue with the most bytes: half of its bytes, but at most a batch of packets.
+    /// Subtracts them from `held`.
     fn shed(&mut self, held: &mut Queued, out: &mut Vec<u64>) {
         let mut fattest = &mut Flow::default();
         for flow in &mut self.flows {
@@ -137,7 +137,7 @@ impl Queue for FqCodel {
                 None => {
                     list.pop_front();
                     if is_new {
-                        // Or a flow of single packets would come before the others for ever.
+                        // Otherwise a flow of single packets would always come before the others.
                         self.old.push_back(place);
                     } else {
                         flow.active = false;

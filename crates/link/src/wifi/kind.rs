@@ -1,18 +1,18 @@
-//! 802.11 in the table of models, and what its parameters must have in common.
+//! 802.11 in the table of models, and the checks that involve several of its parameters.
 
 use anabranch_plugin::Unit;
 
 use super::{WifiModel, WifiStandard, phy};
 use crate::model::kind::{Form, ModelFault, ModelKind, ModelParameter, Usual};
 
-/// The generations and their usual channel widths, MHz.
+/// The standards and their usual channel widths, MHz.
 const WIDTHS: &[(&str, f64)] =
     &[("802.11ac", 80.0), ("802.11a", 20.0), ("802.11g", 20.0), ("802.11n", 20.0)];
-/// The widths of any generation, MHz.
+/// The widths that any standard has, MHz.
 const ANY_WIDTH: [u32; 4] = [20, 40, 80, 160];
-/// The most streams of any generation.
+/// The largest number of streams of any standard.
 const MOST_STREAMS: u8 = 8;
-/// The share of the radio's rate that TCP may be expected to get, rather too little.
+/// A low estimate of TCP's share of the radio's rate.
 const LIKELY: f64 = 0.2;
 
 pub(crate) const KIND: ModelKind = ModelKind {
@@ -95,14 +95,14 @@ impl WifiStandard {
     }
 }
 
-/// The channel width of a generation unless told, MHz.
+/// Returns the default channel width of a standard, MHz.
 pub(super) fn usual_width(standard: WifiStandard) -> u32 {
     let found = WIDTHS.iter().find(|(name, _)| *name == standard.name());
     found.map_or(20, |(_, width)| *width as u32)
 }
 
 impl WifiModel {
-    /// What TCP may be expected to get, bits a second, rather too little: of the fastest rate of one stream.
+    /// Returns a low estimate of TCP's throughput, bit/s, from the fastest rate of one stream.
     pub fn likely_bps(&self) -> f64 {
         let fastest = match self.standard {
             WifiStandard::A | WifiStandard::G => 54e6,
@@ -112,7 +112,7 @@ impl WifiModel {
         self.top_bps.map_or(fastest, |top| top as f64) * LIKELY
     }
 
-    /// What the generation does not have: the width, the number of streams, a rate as low as the fastest wanted.
+    /// Returns the faults of a width, a number of streams or a fastest rate that the standard does not have.
     pub fn faults(&self) -> Vec<ModelFault> {
         let name = self.standard.name();
         let rates = |width_mhz: u32, streams: u8| {

@@ -1,4 +1,4 @@
-//! One direction of one station: its queue, its backoff, and what it has on the air.
+//! One direction of one station: its queue, its backoff, and its transmissions.
 
 use std::collections::VecDeque;
 
@@ -17,28 +17,28 @@ pub(super) struct Lane<P> {
     pub(super) wire: Wire<P>,
     pub(super) stats: LinkStats,
     cap: Rate,
-    /// Silent until then, for the cap's sake.
+    /// The lane stays silent until this time because of its cap.
     capped_until: Instant,
-    /// Its queue, but for the packets that the radio has taken.
+    /// The queue of packets that the radio has not taken.
     entrance: Entrance<P>,
     radio: Radio,
-    /// What the radio has taken and not delivered, in order; the first one was not heard yet. There is
-    /// one while any packet waits.
+    /// The packets that the radio has taken and not delivered, in order. The first one is still to be received. The
+    /// radio has at least one while any packet waits.
     taken: VecDeque<Frame<P>>,
-    /// Those of them that the receiver holds back, heard or given up.
+    /// The number of packets in `taken` that were received or given up. The receiver holds them back.
     settled: usize,
-    /// Bytes of the others.
+    /// The bytes of the other packets in `taken`.
     open_bytes: u64,
-    /// When the first packet came, if it found nothing waiting.
+    /// The arrival of the first packet, if no other packet was waiting.
     ready: Instant,
-    /// Slots of silence left before it may send.
+    /// The idle slots left before the lane may send.
     backoff: u32,
-    /// The backoff is drawn from 0 to this.
+    /// The upper end of the range from which the backoff is drawn.
     window: u32,
-    /// The places in the queue that are on the air, and those of them that are heard: a bit each.
+    /// Bit masks over the indexes of `taken`: the frames on the air, and those of them that are received.
     on_air: u64,
     heard: u64,
-    /// It sends, though perhaps nothing any more.
+    /// Whether the lane is sending. All its packets may have been discarded meanwhile.
     transmitting: bool,
 }
 
@@ -86,7 +86,7 @@ impl<P: Clone> Lane<P> {
         }
     }
 
-    /// A packet enters; true when it is the only one that waits.
+    /// Takes a packet. Returns whether it is the only one that waits.
     pub(super) fn enter(&mut self, now: Instant, packet: P, label: Label) -> bool {
         self.stats.enqueued += 1;
         let drawn = self.entrance.draw();
@@ -100,7 +100,7 @@ impl<P: Clone> Lane<P> {
         true
     }
 
-    /// The radio takes the next packet of the queue, if there is one.
+    /// Moves the next packet from the queue to the radio. Returns whether there was one.
     fn take(&mut self, now: Instant) -> bool {
         let books = (&mut self.wire, &mut self.stats);
         let Some((held, marked)) = self.entrance.next(now, books) else { return false };
@@ -109,13 +109,13 @@ impl<P: Clone> Lane<P> {
         true
     }
 
-    /// What the radio has taken and not sent.
+    /// Returns the packets that the radio has taken and that are not received or given up.
     fn open(&self) -> Queued {
         let packets = (self.taken.len() - self.settled) as u64;
         Queued { packets, bytes: ByteCount(self.open_bytes) }
     }
 
-    /// The medium is busy as the first packet comes: if the last backoff is over, another one begins.
+    /// Handles a busy medium at the arrival of the first packet. If the last backoff is over, another one begins.
     pub(super) fn defer(&mut self, luck: &mut RandomStream) {
         if self.backoff == 0 {
             self.back_off(luck);
@@ -126,12 +126,12 @@ impl<P: Clone> Lane<P> {
         self.backoff = luck.below(u64::from(self.window) + 1) as u32;
     }
 
-    /// How long the medium must be silent before the backoff goes on.
+    /// Returns how long the medium must be idle before the backoff continues.
     pub(super) fn silence(&self) -> Duration {
         self.radio.phy.silence
     }
 
-    /// When it would send, with the medium silent from an instant on.
+    /// Returns when the lane would send if the medium were idle from `silent_from` on.
     pub(super) fn begins(&self, silent_from: Instant) -> Option<Instant> {
         if self.taken.is_empty() || self.cap == Rate::ZERO {
             return None;
@@ -140,20 +140,20 @@ impl<P: Clone> Lane<P> {
         Some(counted.max(self.ready).max(self.capped_until))
     }
 
-    /// The silence ends at `at`.
+    /// Counts down the backoff for an idle time that ends at `at`.
     pub(super) fn count_down(&mut self, silent_from: Instant, at: Instant) {
         let silence = at.since(silent_from + self.silence());
         let slots = silence.as_nanos() / SLOT.as_nanos();
         self.backoff = u64::from(self.backoff).saturating_sub(slots) as u32;
     }
 
-    /// The air that the first packet takes at least.
+    /// Returns the shortest airtime of the first packet.
     pub(super) fn least_airtime(&self) -> Duration {
         let first = self.taken.front().map_or(0, |frame| self.radio.phy.frame(frame.held.size));
         self.radio.phy.airtime(first, self.radio.top_rate())
     }
 
-    /// Sends a frame or an aggregate; returns how long the data and how long the answer takes.
+    /// Sends a frame or an aggregate. Returns the durations of the data and of the answer.
     pub(super) fn transmit(
         &mut self,
         at: Instant,
@@ -189,13 +189,13 @@ impl<P: Clone> Lane<P> {
             }
         }
         let spent = self.cap.transmit_time(ByteCount(payload));
-        // Waiting for the medium costs nothing of the cap.
+        // Time spent waiting for the medium does not count against the cap.
         self.capped_until = self.capped_until.max(self.ready) + spent;
         let phy = &self.radio.phy;
         (phy.airtime(bytes, rate), phy.sifs + phy.answer(frames, rate))
     }
 
-    /// Something is not delivered yet.
+    /// Returns whether any packet is not delivered yet.
     pub(super) fn waits(&self) -> bool {
         !self.taken.is_empty()
     }
@@ -204,7 +204,7 @@ impl<P: Clone> Lane<P> {
         self.transmitting
     }
 
-    /// The data are over.
+    /// Handles the end of the data.
     pub(super) fn finish(&mut self, now: Instant, collision: bool, luck: &mut RandomStream) {
         let heard = if collision { 0 } else { self.heard };
         let mut given_up = false;
@@ -225,7 +225,7 @@ impl<P: Clone> Lane<P> {
             self.settled += 1;
             self.open_bytes -= frame.held.size.0;
         }
-        // Nothing of the exchange came through, and there is another try.
+        // No frame was received, and all of them are sent again.
         let failed = self.on_air != 0 && heard == 0 && !given_up;
         self.window = if failed { (self.window * 2 + 1).min(WINDOW_MAX) } else { WINDOW_MIN };
         self.transmitting = false;
@@ -234,7 +234,7 @@ impl<P: Clone> Lane<P> {
         self.deliver(now);
     }
 
-    /// Passes on what the receiver need not hold back.
+    /// Passes on the packets that the receiver need not hold back.
     fn deliver(&mut self, now: Instant) {
         while self.taken.front().is_some_and(|frame| frame.outcome != Outcome::Open) {
             let Some(Frame { held, marked, outcome, .. }) = self.taken.pop_front() else {

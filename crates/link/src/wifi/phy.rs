@@ -1,9 +1,9 @@
-//! The physical layer of IEEE 802.11-2016: rates, and how long things are on the air.
+//! The physical layer of IEEE 802.11-2016: rates and durations.
 
 use anabranch_units::{ByteCount, Duration};
 use serde::Deserialize;
 
-/// A generation of 802.11.
+/// A standard of the 802.11 family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum WifiStandard {
     /// 802.11a: OFDM at 5 GHz, 6 to 54 Mb/s (clause 17).
@@ -12,7 +12,7 @@ pub enum WifiStandard {
     /// 802.11g: the same rates at 2.4 GHz, without stations of 802.11b (clause 18).
     #[serde(rename = "802.11g")]
     G,
-    /// 802.11n: 20 or 40 MHz, up to four streams, aggregation (clause 19); at 5 GHz.
+    /// 802.11n: 20 or 40 MHz, up to four streams, aggregation (clause 19), at 5 GHz.
     #[serde(rename = "802.11n")]
     N,
     /// 802.11ac: 20 to 160 MHz, up to eight streams, 256-QAM, aggregation (clause 21).
@@ -23,11 +23,11 @@ pub enum WifiStandard {
 /// A rate of the physical layer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct PhyRate {
-    /// Data bits of an OFDM symbol, all streams.
+    /// The data bits of an OFDM symbol, over all streams.
     pub(crate) bits_per_symbol: u64,
-    /// At which a tenth of frames of 1,000 bytes is lost, dB of signal to noise.
+    /// The signal-to-noise ratio at which a tenth of frames of 1,000 bytes is lost, dB.
     pub(crate) threshold_db: f64,
-    /// With the guard interval.
+    /// The duration of a symbol with its guard interval.
     pub(crate) symbol: Duration,
 }
 
@@ -37,37 +37,37 @@ impl PhyRate {
     }
 
     fn symbols(self, bytes: u64) -> Duration {
-        // 16 bits of SERVICE before, 6 bits of tail behind.
+        // 16 bits of SERVICE precede the data, and 6 tail bits follow.
         self.symbol * (22 + 8 * bytes).div_ceil(self.bits_per_symbol)
     }
 }
 
-/// What one radio may send, and its times.
+/// The rates and times of one radio.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Phy {
     /// The rates, slowest first; at least one.
     pub(crate) rates: Vec<PhyRate>,
-    /// Training and signalling before the data.
+    /// The duration of training and signalling before the data.
     preamble: Duration,
-    /// Behind every frame of 802.11g.
+    /// The signal extension after every frame of 802.11g.
     extension: Duration,
     pub(crate) sifs: Duration,
-    /// How long the medium is silent before the backoff goes on: DIFS, or AIFS of best effort.
+    /// The idle time before the backoff continues: DIFS, or AIFS of best effort.
     pub(crate) silence: Duration,
-    /// Bytes around the IP packet: MAC header, LLC/SNAP, checksum.
+    /// The bytes around the IP packet: MAC header, LLC/SNAP and checksum.
     overhead: u64,
-    /// The largest aggregate: frames and bytes.
+    /// The largest aggregate, in frames and in bytes.
     pub(crate) aggregate: (usize, u64),
 }
 
 pub(crate) const SLOT: Duration = Duration::from_micros(9);
 /// The longest transmission (aPPDUMaxTime).
 pub(crate) const LONGEST: Duration = Duration::from_micros(5484);
-/// Frames that one block acknowledgement covers.
+/// The number of frames that one block acknowledgement covers.
 pub(crate) const WINDOW: usize = 64;
 
-/// Bits of a subcarrier in twelfths, and the receiver's minimum sensitivity at 20 MHz in dBm: 10 % of
-/// 1,000-byte frames (Table 17-18). For 802.11a and g the twelfths are the rate in Mb/s.
+/// Coded bits per subcarrier in twelfths, and the receiver's minimum sensitivity at 20 MHz in dBm, at which 10 % of
+/// 1,000-byte frames are lost (Table 17-18). For 802.11a and g the twelfths equal the rate in Mb/s.
 const LEGACY: [(u64, f64); 8] = [
     (6, -82.0),
     (9, -81.0),
@@ -78,7 +78,7 @@ const LEGACY: [(u64, f64); 8] = [
     (48, -66.0),
     (54, -65.0),
 ];
-/// The same of HT and VHT, MCS 0 to 9 (Tables 19-23 and 21-25).
+/// The same for HT and VHT, MCS 0 to 9 (Tables 19-23 and 21-25).
 const HIGH: [(u64, f64); 10] = [
     (6, -82.0),
     (12, -79.0),
@@ -91,8 +91,8 @@ const HIGH: [(u64, f64); 10] = [
     (72, -59.0),
     (80, -57.0),
 ];
-/// Thermal noise in 20 MHz at 17 °C, and what the standard's sensitivities allow for: a noise figure of
-/// 10 dB and 5 dB of implementation margin.
+/// Thermal noise in 20 MHz at 17 °C, plus the allowances of the standard's sensitivities: a noise figure of 10 dB and
+/// an implementation margin of 5 dB.
 const NOISE_DBM: f64 = -101.0 + 10.0 + 5.0;
 
 const LEGACY_PREAMBLE: Duration = Duration::from_micros(20);
@@ -100,8 +100,8 @@ const SYMBOL: Duration = Duration::from_nanos(4_000);
 const SHORT_GUARD_SYMBOL: Duration = Duration::from_nanos(3_600);
 
 impl Phy {
-    /// The radio of a standard; `None` when it has no such width, streams or rate. Rates above `top_bps`
-    /// are not used.
+    /// Creates the radio of a standard; `None` if it has no such width, number of streams or rate. Rates above
+    /// `top_bps` are not used.
     pub(crate) fn new(
         standard: WifiStandard,
         width_mhz: u32,
@@ -123,12 +123,12 @@ impl Phy {
             let bits = subcarriers * u64::from(streams) * twelfths;
             let rate =
                 PhyRate { bits_per_symbol: bits / 12, threshold_db: dbm - NOISE_DBM, symbol };
-            // A code that does not fill its symbols is not in the standard.
+            // The standard has no rate whose symbols contain a fraction of a bit.
             let wanted = top_bps.is_none_or(|top| rate.bps() <= top);
             (bits % 12 == 0 && wanted).then_some(rate)
         };
         let rates: Vec<PhyRate> = table.iter().filter_map(whole).collect();
-        // One training field a stream; three streams take four, five take six, seven eight.
+        // There is one training field per stream, but three streams have four, five have six and seven have eight.
         let training = u64::from(if streams > 2 { streams.next_multiple_of(2) } else { streams });
         let high_preamble = if standard == WifiStandard::N { 32 } else { 36 } + 4 * training;
         let sifs = Duration::from_micros(if standard == WifiStandard::G { 10 } else { 16 });
@@ -147,19 +147,19 @@ impl Phy {
         })
     }
 
-    /// Bytes that a packet takes in a transmission; in an aggregate with delimiter and padding.
+    /// Returns the bytes that a packet takes in a transmission. In an aggregate they include delimiter and padding.
     pub(crate) fn frame(&self, packet: ByteCount) -> u64 {
         let frame = packet.0 + self.overhead;
         if self.aggregate.0 > 1 { (frame + 4).next_multiple_of(4) } else { frame }
     }
 
-    /// How long a transmission of `bytes` is on the air.
+    /// Returns the duration of a transmission of `bytes`.
     pub(crate) fn airtime(&self, bytes: u64, rate: PhyRate) -> Duration {
         self.preamble + rate.symbols(bytes) + self.extension
     }
 
-    /// How long the answer is, at the highest mandatory rate that the data's admits: an acknowledgement of
-    /// 14 bytes, or of 32 for a block.
+    /// Returns the duration of the answer, at the highest mandatory rate that is not above the data's. It is an
+    /// acknowledgement of 14 bytes, or a block acknowledgement of 32.
     pub(crate) fn answer(&self, frames: usize, rate: PhyRate) -> Duration {
         let bits_per_symbol = match rate.bps() {
             24_000_000.. => 96,
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_full_frame_at_54_is_248_microseconds_and_its_acknowledgement_28() {
-        // 20 + 4 ceil((22 + 8 * 1536) / 216); 20 + 4 ceil((22 + 8 * 14) / 96).
+        // 20 + 4 ceil((22 + 8 * 1536) / 216) = 248, and 20 + 4 ceil((22 + 8 * 14) / 96) = 28.
         let phy = Phy::new(WifiStandard::A, 20, 1, None).unwrap();
         let rate = phy.rates[7];
         let bytes = phy.frame(ByteCount(1500));

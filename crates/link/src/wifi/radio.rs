@@ -1,18 +1,18 @@
-//! One station's radio: how well it is heard, and the rate it therefore chooses.
+//! One station's radio: its signal-to-noise ratio over time, and the rate that it chooses.
 
 use anabranch_units::{Duration, Instant, RandomStream};
 
 use super::phy::{Phy, PhyRate};
 use crate::quantiles::Wander;
 
-/// The time from one change of the signal to the next.
+/// The time between two changes of the signal.
 const STEP: Duration = Duration::from_millis(10);
-/// The time from one choice of the rate to the next: the window of Linux's Minstrel, 100 ms.
+/// The number of steps between two choices of the rate: the window of Linux's Minstrel, 100 ms.
 const STEPS_PER_CHOICE: u32 = 10;
-/// Frame length that the choice is made for.
+/// The frame length for which the rate is chosen, in units of 1,000 bytes.
 const TYPICAL: f64 = 1.5;
 
-/// The signal to noise ratio as a process in time, and the rate that was best at its last measurement.
+/// The signal-to-noise ratio as a process in time, and the rate that was best at its last measurement.
 pub(crate) struct Radio {
     pub(crate) phy: Phy,
     mean_db: f64,
@@ -20,8 +20,8 @@ pub(crate) struct Radio {
     wander: Wander,
     snr_db: f64,
     rate: usize,
-    /// Expected losses of a frame of 1,000 bytes, at the chosen rate and at the slowest; of longer ones
-    /// in proportion.
+    /// The expected number of losses of a frame of 1,000 bytes, at the chosen rate and at the slowest. For other
+    /// lengths it is proportional.
     hazard: f64,
     slow_hazard: f64,
     next_step: Instant,
@@ -53,11 +53,11 @@ impl Radio {
         radio
     }
 
-    /// The chosen rate at `now`; or the slowest, which Minstrel's chain of repetitions ends with.
+    /// Returns the chosen rate at `now`, or the slowest rate, which ends Minstrel's retry chain.
     pub(crate) fn rate(&mut self, now: Instant, slowest: bool) -> PhyRate {
         if self.next_step <= now {
             while self.next_step <= now {
-                // The choice knows what was measured, not what comes.
+                // The rate is chosen before the signal changes, from the last measurement.
                 if self.steps.is_multiple_of(STEPS_PER_CHOICE) {
                     self.choose();
                 }
@@ -75,21 +75,21 @@ impl Radio {
         self.slow_hazard = self.hazard_at(0);
     }
 
-    /// The fastest rate there is.
+    /// Returns the fastest rate.
     pub(crate) fn top_rate(&self) -> PhyRate {
         self.phy.rates[self.phy.rates.len() - 1]
     }
 
-    /// Whether a frame of this size is lost, at the chosen rate or the slowest.
+    /// Returns whether a frame of this size is lost, at the chosen rate or at the slowest.
     pub(crate) fn loses(&self, bytes: u64, slowest: bool, stream: &mut RandomStream) -> bool {
         let hazard = if slowest { self.slow_hazard } else { self.hazard };
         let expected = hazard * bytes as f64 / 1000.0;
         let luck = stream.uniform();
-        // 1 - exp(-x) < x: most frames are settled without the exponential.
+        // 1 - exp(-x) < x, so most frames are decided without the exponential.
         luck < expected && luck < 1.0 - (-expected).exp()
     }
 
-    /// Takes the rate that gets most through.
+    /// Chooses the rate with the highest expected throughput.
     fn choose(&mut self) {
         let through = |rate: usize| {
             self.phy.rates[rate].bps() as f64 * (-self.hazard_at(rate) * TYPICAL).exp()
@@ -103,8 +103,9 @@ impl Radio {
         self.rate = best;
     }
 
-    /// A tenth of 1,000-byte frames is lost at the threshold (`-ln 0.9` expected); the chance changes by a
-    /// decade a decibel, as coded OFDM's does where it matters (assumed).
+    /// Returns the expected losses of a 1,000-byte frame. At the threshold, a tenth of such frames is lost, which
+    /// corresponds to -ln 0.9 = 0.105. The value changes by a factor of ten per decibel, similar to coded OFDM in the
+    /// relevant range (assumed).
     fn hazard_at(&self, rate: usize) -> f64 {
         0.105_36 * 10f64.powf(self.phy.rates[rate].threshold_db - self.snr_db)
     }

@@ -1,4 +1,4 @@
-//! Links in a row.
+//! Tests of links in a row.
 
 use anabranch_link::{
     Chain, Change,
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use crate::driver::{RATE, SEED, SIZE, Told, assert_conserved, ms, poll, run, span};
 use crate::property::{Attention, cases, configs, live, steps};
 
-/// 10 Mb/s and 10 ms, then 5 Mb/s and 20 ms with room for two packets.
+/// Returns a chain of 10 Mb/s and 10 ms, then 5 Mb/s and 20 ms with room for two packets.
 fn two_hops() -> Chain<u32> {
     let slow = Rate::from_bps(5_000_000);
     let access = LinkConfig::new("access", RATE, QueueLimit::Unlimited, span(10));
@@ -26,7 +26,7 @@ fn delays_and_bottlenecks_add_up() {
     for packet in 0..6 {
         chain.enqueue(ms(0), packet, SIZE);
     }
-    // They enter the second hop at 11..=16 ms, two of which fit; one leaves every 2 ms.
+    // The packets enter the second hop at 11 to 16 ms. It has room for two of them, and one leaves every 2 ms.
     let mut told = run(&mut chain, ms(100));
     told.sort_unstable();
     let expected = [
@@ -58,7 +58,7 @@ fn a_busy_chain_wakes_once_a_packet() {
     let mut chain = two_hops();
     let mut wakes = 0;
     for packet in 0..1_000 {
-        // As fast as the slower hop serves.
+        // Packets enter as fast as the slower hop serves them.
         let now = ms(2 * u64::from(packet));
         while let Some(at) = chain.poll_timeout().filter(|&at| at <= now) {
             let _ = poll(&mut chain, at);
@@ -91,7 +91,7 @@ fn one_hop_can_change_alone() {
     chain.enqueue(ms(0), 0, SIZE);
     chain.enqueue(ms(0), 1, ByteCount(625));
     chain.set_hop(ms(12), 1, Change::Rate(RATE));
-    // The first has been served for 1 ms of 2, and takes half of the other one.
+    // The first packet has been served for 1 ms of 2, so half of the other one's service is left.
     assert_eq!(
         run(&mut chain, ms(100)),
         [(0, Instant::from_nanos(32_500_000), None), (1, ms(33), None)]
@@ -101,7 +101,7 @@ fn one_hop_can_change_alone() {
 proptest! {
     #![proptest_config(cases(500))]
 
-    /// However seldom a chain is looked at, its packets fare the same.
+    /// The fates do not depend on how often a chain is polled.
     #[test]
     fn attention_changes_nothing(first in configs(), second in configs(), steps in steps()) {
         let fates = |attention| -> Vec<Told> {
@@ -109,7 +109,7 @@ proptest! {
             let hops: Vec<_> =
                 [first.clone(), second].map(|hop| Box::new(FixedLink::new(hop, SEED)) as _).into();
             let mut chain = Chain::new("chain", hops);
-            // No step changes the second hop, and at rate zero its packets would stay for ever.
+            // No step changes the second hop. With a rate of zero, its packets would stay for ever.
             chain.set_hop(Instant::ZERO, 1, Change::Rate(RATE));
             let mut told = live(&mut chain, &steps, attention);
             told.sort_unstable();

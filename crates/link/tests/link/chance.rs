@@ -1,4 +1,4 @@
-//! Loss and jitter: rates within the bounds of chance, and the same luck for the same seed.
+//! Tests of loss and jitter: shares within the bounds of chance, and equal draws for equal seeds.
 
 use anabranch_link::{DropReason, FixedLink, Link, LossAt, LossModel, QueueLimit};
 use anabranch_units::{Duration, Instant, Seed};
@@ -7,7 +7,7 @@ use crate::driver::{SEED, SIZE, Told, config, ms, run, us};
 
 const PACKETS: u32 = 200_000;
 
-/// Sends packets a millisecond apart; `true` stands for a lost one.
+/// Sends packets a millisecond apart. Returns for each whether it was lost.
 fn losses(model: LossModel, at: LossAt, seed: Seed) -> Vec<bool> {
     let mut settings = config(QueueLimit::Packets(100));
     settings.loss = Some(model);
@@ -34,7 +34,7 @@ fn bernoulli_loses_its_share() {
         for probability in [0.005, 0.1] {
             let lost = count(&losses(LossModel::Bernoulli(probability), at, SEED));
             let mean = f64::from(PACKETS) * probability;
-            // Four standard deviations of the binomial distribution: 1 in 16,000 seeds exceed it.
+            // Four standard deviations of the binomial distribution. 1 in 16,000 seeds exceeds them.
             let bound = 4.0 * (mean * (1.0 - probability)).sqrt();
             assert!(lost > 0.0, "a link that never loses would test nothing");
             assert!((lost - mean).abs() < bound, "lost {lost}, expected {mean} +- {bound}");
@@ -48,16 +48,16 @@ fn bernoulli_losses_do_not_know_of_each_other() {
     let lost = losses(LossModel::Bernoulli(probability), LossAt::Exit, SEED);
     for distance in [1, 2, 5, 64] {
         let both = lost.windows(distance + 1).filter(|w| w[0] && w[distance]).count() as f64;
-        // Pairs at one distance overlap: their count has variance N (q - q^2 + 2 (p^3 - q^2)), q = p^2.
+        // Pairs at the same distance overlap, so their count has the variance N (q - q^2 + 2 (p^3 - q^2)) with q = p^2.
         let (pairs, q) = (f64::from(PACKETS) - distance as f64, probability * probability);
         let variance = pairs * (q - q * q + 2.0 * (probability.powi(3) - q * q));
         assert!((both - pairs * q).abs() < 4.0 * variance.sqrt(), "{distance} apart: {both}");
     }
 }
 
-/// Expected number of losses of a chain, and four of its standard deviations: successive packets'
-/// states correlate as l^n, l = 1 - p - r, which widens the binomial variance in the bad state to
-/// N b (1 - b) (1 + l) / (1 - l); a loss given the state adds its own binomial variance.
+/// Returns the expected number of losses of a chain, and four of its standard deviations. The states of packets n apart
+/// have the correlation l^n with l = 1 - p - r. The number of packets in the bad state therefore has the variance N b
+/// (1 - b) (1 + l) / (1 - l). The losses in a given state add their own binomial variance.
 fn expected(model: LossModel) -> (f64, f64) {
     let LossModel::GilbertElliott { p, r, h, k } = model else { panic!("no chain: {model:?}") };
     let (bad, l, packets) = (p / (p + r), 1.0 - p - r, f64::from(PACKETS));
@@ -83,7 +83,7 @@ fn gilbert_elliott_loses_its_share() {
     }
 }
 
-/// Lengths of the runs of `what`, whole ones only.
+/// Returns the lengths of the runs of `what`, without the first and the last run.
 fn runs(losses: &[bool], what: bool) -> Vec<f64> {
     let runs: Vec<_> = losses.chunk_by(|a, b| a == b).collect();
     let inner = &runs[1..runs.len() - 1];
@@ -94,7 +94,7 @@ fn runs(losses: &[bool], what: bool) -> Vec<f64> {
 fn a_simple_gilbert_chain_stays_geometrically_long() {
     let (p, r) = (0.01, 0.2);
     let losses = losses(LossModel::GilbertElliott { p, r, h: 0.0, k: 1.0 }, LossAt::Exit, SEED);
-    // A stay of mean 1/x has deviation sqrt(1 - x) / x.
+    // The length of a stay has the mean 1/x and the standard deviation sqrt(1 - x) / x.
     for (what, leave) in [(true, r), (false, p)] {
         let runs = runs(&losses, what);
         let number = runs.len() as f64;
@@ -106,7 +106,7 @@ fn a_simple_gilbert_chain_stays_geometrically_long() {
             "{mean} packets, not {} +- {bound}",
             1.0 / leave
         );
-        // And its length exceeds n with probability (1 - x)^n.
+        // The length exceeds n with the probability (1 - x)^n.
         for n in [1, 3, 10] {
             let share = (1.0 - leave).powi(n);
             let longer = runs.iter().filter(|length| **length > f64::from(n)).count() as f64;
@@ -155,7 +155,7 @@ fn jitter_draws_from_a_stream_of_its_own() {
 
 #[test]
 fn a_packet_dropped_at_the_entry_takes_its_luck_with_it() {
-    // Packet n is lost at the exit of the overloaded link only if an idle link loses packet n too.
+    // The overloaded link can lose packet n at its exit only if an idle link loses packet n, too.
     let idle = losses(LossModel::Bernoulli(0.3), LossAt::Exit, SEED);
     let told = overloaded("wifi.down", Duration::ZERO);
     assert!(told.iter().any(|t| t.2 == Some(DropReason::QueueFull)));

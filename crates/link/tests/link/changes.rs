@@ -1,4 +1,4 @@
-//! Changes while a link runs: rate, delay, loss, down and up.
+//! Tests of changes while a link runs: rate, delay, loss, down and up.
 
 use anabranch_link::{
     Change,
@@ -19,7 +19,7 @@ fn two_waiting() -> FixedLink<u32> {
 #[test]
 fn a_rate_change_serves_what_is_left_at_the_new_rate() {
     let mut link = two_waiting();
-    // After 0.25 ms at 10 Mb/s, 7,500 bits of 10,000 are left: 7.5 ms at 1 Mb/s.
+    // After 0.25 ms at 10 Mb/s, 7,500 of 10,000 bits are left: 7.5 ms at 1 Mb/s.
     link.set(us(250), Change::Rate(Rate::from_bps(1_000_000)));
     link.enqueue(us(300), 2, SIZE);
     let at: Vec<_> = run(&mut link, ms(100)).iter().map(|told| told.1).collect();
@@ -106,7 +106,7 @@ fn up_resumes_with_an_idle_transmitter() {
     link.set(ms(10), Change::Down);
     link.set(ms(11), Change::Rate(Rate::from_bps(1_000_000)));
     link.set(ms(12), Change::Up);
-    // Neither the discarded queue nor the wire of before holds the newcomer up.
+    // The discarded packets in the queue and on the wire do not delay the new packet.
     link.enqueue(ms(12), 50, SIZE);
     let told = run(&mut link, ms(100));
     assert_eq!(told.iter().filter(|t| t.2 == Some(Down)).count(), 50);
@@ -138,7 +138,7 @@ fn a_new_loss_model_is_for_packets_that_leave_the_queue_from_then_on() {
 #[test]
 fn loss_at_the_exit_has_used_the_bottleneck() {
     let mut settings = config(QueueLimit::Unlimited);
-    // Every second packet, beginning with the second.
+    // Every second packet is lost, beginning with the second.
     settings.loss = Some(LossModel::GilbertElliott { p: 1.0, r: 1.0, h: 0.0, k: 1.0 });
     let mut link = FixedLink::new(settings.clone(), SEED);
     for packet in 0..3 {

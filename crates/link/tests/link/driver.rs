@@ -1,14 +1,14 @@
-//! Helpers: a link's life as short sentences.
+//! Helpers that drive a link.
 
 use anabranch_link::{DropReason, Fate, FixedLink, Link, LinkConfig, QueueLimit};
 use anabranch_units::{ByteCount, Duration, Instant, Rate, Seed};
 
 pub(crate) const SEED: Seed = Seed { seed: 1, run: 0 };
-/// 1,250 bytes at 10 Mb/s take a millisecond.
+/// The size and the rate: 1,250 bytes at 10 Mb/s take a millisecond.
 pub(crate) const SIZE: ByteCount = ByteCount(1250);
 pub(crate) const RATE: Rate = Rate::from_bps(10_000_000);
 
-/// A packet's fate, without the packet's type: number, when, and why if it was dropped.
+/// A packet's fate: its number, the time, and the reason if it was dropped.
 pub(crate) type Told = (u32, Instant, Option<DropReason>);
 
 pub(crate) fn ms(millis: u64) -> Instant {
@@ -23,7 +23,7 @@ pub(crate) fn span(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// 10 Mb/s and 20 ms.
+/// The settings of a link with 10 Mb/s and 20 ms.
 pub(crate) fn config(queue: QueueLimit) -> LinkConfig {
     LinkConfig::new("wifi.down", RATE, queue, span(20))
 }
@@ -39,7 +39,7 @@ pub(crate) fn tell(fate: Fate<u32>) -> Told {
     }
 }
 
-/// Every fate sealed at `now`.
+/// Returns every fate that is known at `now`.
 pub(crate) fn poll(link: &mut dyn Link<u32>, now: Instant) -> Vec<Told> {
     let next = || {
         let quiet = link.quiet_until(now);
@@ -53,7 +53,7 @@ pub(crate) fn poll(link: &mut dyn Link<u32>, now: Instant) -> Vec<Told> {
     std::iter::from_fn(next).map(tell).collect()
 }
 
-/// Wakes the link whenever it asks for it, up to `until`, and checks that it asked for a reason.
+/// Polls the link at its timeouts up to `until`, and checks that each wake-up was necessary.
 pub(crate) fn run(link: &mut dyn Link<u32>, until: Instant) -> Vec<Told> {
     let mut told = Vec::new();
     while let Some(at) = link.poll_timeout().filter(|&at| at <= until) {
@@ -61,7 +61,7 @@ pub(crate) fn run(link: &mut dyn Link<u32>, until: Instant) -> Vec<Told> {
         for &(packet, delivered_at, why) in &fates {
             assert!(why.is_some() || delivered_at == at, "packet {packet} is delivered in time");
         }
-        // Or what was on the air was not heard, and nothing follows.
+        // Or a frame on the air was not received, and no wake-up is pending.
         let moves = link.poll_timeout().is_none_or(|next| next > at);
         assert!(!fates.is_empty() || moves, "a wake-up gets things done");
         told.extend(fates);
@@ -69,7 +69,7 @@ pub(crate) fn run(link: &mut dyn Link<u32>, until: Instant) -> Vec<Told> {
     told
 }
 
-/// Nothing is ever unaccounted for.
+/// Checks that every packet is accounted for.
 pub(crate) fn assert_conserved(link: &dyn Link<u32>) {
     let stats = link.stats();
     assert_eq!(stats.entered(), stats.delivered + stats.dropped() + link.in_transit(), "{stats:?}");

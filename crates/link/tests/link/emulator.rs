@@ -1,4 +1,4 @@
-//! The draws of the laboratory's emulator: what is expected was counted by the emulator itself.
+//! Tests of the laboratory's emulator's draws. The emulator itself counted the expected values.
 
 use anabranch_link::{
     ConfigError, Direction, Draws, DropReason, FixedLink, Impairments, Link, LinkConfig, LossModel,
@@ -13,7 +13,7 @@ fn emulated(seed: u64, direction: Direction, loss: Option<f64>, queue: QueueLimi
     LinkConfig { draws, loss: loss.map(LossModel::Bernoulli), ..config(queue) }
 }
 
-/// The packets that are lost of those sent, 2 ms apart: no queue builds up.
+/// Returns the lost packets. They are sent 2 ms apart, so no queue builds up.
 fn lost(config: LinkConfig, packets: u32, seed: Seed) -> Vec<u32> {
     let mut link = FixedLink::new(config, seed);
     let mut told = Vec::new();
@@ -25,8 +25,8 @@ fn lost(config: LinkConfig, packets: u32, seed: Seed) -> Vec<u32> {
     told.iter().filter(|told| told.2 == Some(DropReason::Loss)).map(|told| told.0).collect()
 }
 
-/// Rows of groundtruth/lossy.csv without a drop of the queue: 0.5 % of loss, `seed` + 1 on path 1,
-/// `emu1_in_p` packets of which `emu1_rndloss` were lost.
+/// Rows of groundtruth/lossy.csv without a drop of the queue. The loss is 0.5 %, and path 1 has the seed `seed` + 1.
+/// The emulator lost `emu1_rndloss` of `emu1_in_p` packets.
 #[test]
 fn as_many_are_lost_as_the_emulator_lost() {
     for (seed, packets, measured) in [
@@ -55,7 +55,7 @@ fn directions_and_seeds_differ_and_runs_do_not() {
     assert_ne!(first, of(8, Direction::Down, 0));
 }
 
-/// Arrivals beyond the service and delay of packets that find an idle link.
+/// Returns how much later than service and delay a packet arrives that finds an idle link.
 fn lateness(link: &mut FixedLink<u32>, number: u32, at: Instant) -> Duration {
     link.enqueue(at, number, SIZE);
     let told = run(link, at + span(100));

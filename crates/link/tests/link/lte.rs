@@ -1,4 +1,4 @@
-//! The cellular model against what it was fitted to: see the head of `lte.rs` for the sources.
+//! Compares the cellular model with the data to which it was fitted. The head of `lte.rs` has the sources.
 
 use anabranch_link::{
     Direction, LinkConfig, LteModel, LteProfile, Model, QueueLimit, Single, VaryingLink, probe,
@@ -14,7 +14,7 @@ fn radio(model: LteModel) -> Single<VaryingLink<u64>> {
     Single(VaryingLink::new(config, &Model::Lte(model), SEED))
 }
 
-/// Mb/s of every second.
+/// Returns the rate of every second, Mb/s.
 fn rates(model: LteModel, seconds: usize) -> Vec<f64> {
     let window = Duration::from_secs(1);
     let bytes = probe::carried(&mut radio(model), &[0], ByteCount(12_500), window, seconds);
@@ -24,7 +24,7 @@ fn rates(model: LteModel, seconds: usize) -> Vec<f64> {
 #[test]
 #[ignore = "long: 50,000 s of a link"]
 fn the_rate_of_t_mobile_driving_is_mahimahis() {
-    // 50,000 s of a process that forgets in 7 s: some 3,500 independent values.
+    // 50,000 s of a process with a correlation time of 7 s have some 3,500 independent values.
     let rates = rates(LteModel::new(Direction::Down, LteProfile::TmobileDriving), 50_000);
     for (share, mbps) in [(0.05, 2.90), (0.25, 5.10), (0.50, 9.97), (0.75, 17.83), (0.95, 30.51)] {
         assert_close(&format!("quantile {share}"), quantile(&rates, share), mbps, 0.08 * mbps);
@@ -63,7 +63,7 @@ fn the_wanted_mean_is_what_comes_out() {
 
 #[test]
 fn harq_delays_a_tenth_of_blocks_by_8_ms_and_loses_nothing() {
-    // Packets far apart, a block each: 1 ms of the block, up to 1 ms until it begins.
+    // The packets are far apart, so each has a separate block: 1 ms for the block, and up to 1 ms until it begins.
     let mut model = LteModel::new(Direction::Down, LteProfile::Ghent);
     model.mean_bps = Some(100_000_000);
     let every = Duration::from_micros(150_300);
@@ -80,7 +80,8 @@ fn harq_delays_a_tenth_of_blocks_by_8_ms_and_loses_nothing() {
 
 #[test]
 fn what_a_failed_block_holds_up_comes_out_at_once() {
-    // 12 Mb/s: a packet a millisecond. Behind a block in repair eight more wait: bursts of nine.
+    // 12 Mb/s, with a packet every millisecond. Eight more packets wait behind a block in repair, so they arrive in
+    // bursts of nine.
     let mut model = LteModel::new(Direction::Down, LteProfile::Ghent);
     model.mean_bps = Some(12_000_000);
     let took =
@@ -99,7 +100,7 @@ fn who_begins_to_send_waits_10_to_20_ms_for_a_grant() {
     let every = Duration::from_micros(150_300);
     let took = probe::delays(&mut radio(model), 0, ByteCount(100), every, 5001);
     let ms: Vec<f64> = took.iter().flatten().map(|took| took.as_secs_f64() * 1e3).collect();
-    // And the block, which begins half a millisecond later on average.
+    // The block begins half a millisecond later on average, and takes 1 ms.
     assert_close("mean", mean(&ms), 15.0 + 1.5, 0.3);
     assert!(ms.iter().all(|&ms| (11.0..22.0).contains(&ms)));
 }

@@ -1,4 +1,4 @@
-//! What a link does, against arithmetic, theory and a slow model of itself.
+//! Tests of links against arithmetic, theory and a slow model.
 
 mod chain;
 mod chance;

@@ -1,4 +1,4 @@
-//! The same link, slowly and obviously: one event after the other, nothing computed ahead.
+//! A slow and simple model of a fixed link: one event after the other, without computing ahead.
 
 use anabranch_link::{Change, DropReason, LinkConfig, LossAt, LossModel, QueueLimit};
 use anabranch_units::{ByteCount, Duration, Instant, RandomStream, Rate, Seed};
@@ -10,7 +10,7 @@ struct Waiting {
     size: u64,
     luck: u64,
     jitter: Duration,
-    /// Billionths of a bit that are still to be served.
+    /// The billionths of a bit that are still to be served.
     left: u128,
 }
 
@@ -21,13 +21,13 @@ pub(crate) struct SlowLink {
     bad: bool,
     loss_stream: RandomStream,
     jitter_stream: RandomStream,
-    /// The first one is in service.
+    /// The waiting packets. The first one is in service.
     queue: Vec<Waiting>,
-    /// Since when the first one is served at the present rate.
+    /// The time since which the first packet is served at the present rate.
     serving_since: Instant,
-    /// Packet and arrival; in order. No packet for one that was lost and only holds its place.
+    /// The packets on the wire and their arrivals, in order. A lost packet is `None`, which keeps its place.
     wire: Vec<(Option<u32>, Instant)>,
-    /// When the last one on the wire arrives, or arrived.
+    /// The arrival of the last packet that was put on the wire.
     last_arrival: Instant,
     pub(crate) told: Vec<Told>,
 }
@@ -117,7 +117,7 @@ impl SlowLink {
         }
     }
 
-    /// Lets everything happen that happens by `now`, in order.
+    /// Handles all events up to `now`, in order.
     pub(crate) fn run(&mut self, now: Instant) {
         loop {
             let service_ends = self.service_ends();

@@ -1,4 +1,4 @@
-//! Random lives of a link, against the slow model.
+//! Compares links with the slow model in random runs.
 
 use anabranch_link::{
     Change, FixedLink, Link, LinkConfig, LossAt, LossModel, QueueLimit, VaryingLink,
@@ -19,7 +19,7 @@ pub(crate) enum Step {
     Poll,
 }
 
-/// Rates that do not divide evenly, and the two that do not divide at all.
+/// Draws a rate: three that do not divide evenly, zero and unlimited.
 fn rates() -> impl Strategy<Value = Rate> {
     let odd = [1_000_003, 5_000_000, 7_777_777].map(Rate::from_bps);
     select([&odd[..], &[Rate::ZERO, Rate::UNLIMITED]].concat())
@@ -71,14 +71,14 @@ pub(crate) fn configs() -> impl Strategy<Value = LinkConfig> {
     )
 }
 
-/// When the link is looked at: only when a step says so, or whenever it asks to be.
+/// When a link is polled: only at the steps that poll, or also at its timeouts.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Attention {
     Lazy,
     Woken,
 }
 
-/// Lives through the steps, and on until everything is out; returns what was told, in that order.
+/// Performs the steps, and then runs until no packet is left. Returns the fates in the order of the reports.
 pub(crate) fn live(link: &mut dyn Link<u32>, steps: &[Step], attention: Attention) -> Vec<Told> {
     let mut now = Instant::ZERO;
     let mut told = Vec::new();
@@ -111,7 +111,7 @@ fn sorted(told: &[Told]) -> Vec<Told> {
     told
 }
 
-/// Nothing is written down: a life that hurts becomes a test with a name.
+/// Returns a configuration without a file of failures: a failing case becomes a named test.
 pub(crate) fn cases(cases: u32) -> ProptestConfig {
     ProptestConfig { cases, failure_persistence: None, ..Default::default() }
 }
@@ -131,7 +131,7 @@ proptest! {
                 Step::Send(size) => {
                     slow.enqueue(now, packet, size);
                     watched.enqueue(now, packet, size);
-                    // An unlimited rate serves in no time, but not before the packet has entered.
+                    // An unlimited rate serves without delay, but only after the packet has entered.
                     longest = longest.max(slow.queued().0);
                 }
                 Step::Set(change) => {
@@ -147,7 +147,7 @@ proptest! {
         prop_assert_eq!(watched.stats().queue_max_packets, longest);
         slow.set(now, Change::Rate(Rate::from_bps(1_000_000)));
         slow.run(Instant::FAR_FUTURE);
-        // By arithmetic, and packet by packet behind a queue that is asked for each.
+        // In closed form, and packet by packet from a queue.
         let by_arithmetic = || Box::new(FixedLink::new(config.clone(), SEED)) as Box<dyn Link<u32>>;
         let by_queue = |discipline| {
             let config = LinkConfig { discipline, ..config.clone() };

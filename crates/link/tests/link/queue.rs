@@ -1,4 +1,4 @@
-//! Rate and drop-tail queue, by arithmetic.
+//! Tests of the rate and the drop-tail queue by arithmetic.
 
 use anabranch_link::{
     ConfigError, DropReason::QueueFull, FixedLink, Link, LinkConfig, QueueLimit, Queued,
@@ -64,7 +64,7 @@ fn the_packet_in_service_counts_against_the_limit() {
     for packet in 0..5 {
         link.enqueue(us(0), packet, SIZE);
     }
-    // The first leaves at 1 ms: from then on, and not before, there is room for one.
+    // The first packet leaves at 1 ms. From then on there is room for one packet.
     link.enqueue(us(999), 5, SIZE);
     link.enqueue(us(1_000), 6, SIZE);
     link.enqueue(us(1_000), 7, SIZE);
@@ -86,7 +86,7 @@ fn a_limit_in_bytes_lets_a_small_packet_fill_the_gap() {
     link.enqueue(ms(0), 2, ByteCount(501));
     link.enqueue(ms(0), 3, ByteCount(500));
     assert_eq!(link.queued(ms(0)), Queued { packets: 3, bytes: ByteCount(3_000) });
-    // The packet in service counts whole until its last bit has left.
+    // The packet in service counts in full until its last bit has left.
     assert_eq!(link.queued(us(999)).bytes, ByteCount(3_000));
     assert_eq!(link.queued(us(1_000)).bytes, ByteCount(1_750));
     let told = run(&mut link, ms(100));

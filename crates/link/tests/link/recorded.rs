@@ -1,4 +1,4 @@
-//! Links that follow a recording.
+//! Tests of links that follow a recording.
 
 use anabranch_link::{Link, Model, QueueLimit, Trace};
 use anabranch_units::{ByteCount, Instant};
@@ -6,7 +6,7 @@ use anabranch_units::{ByteCount, Instant};
 use crate::driver::{SIZE, ms, run, span};
 use crate::varying::{link, steps_of};
 
-/// When packets of 1,250 bytes, all there at 0, arrive; less the 20 ms of the link.
+/// Returns the arrivals in µs, minus the link's 20 ms, of packets of 1,250 bytes that all enter at 0.
 fn arrivals(model: &Model, packets: u32) -> Vec<u64> {
     let mut link = link(model, QueueLimit::Unlimited);
     for packet in 0..packets {
@@ -18,7 +18,7 @@ fn arrivals(model: &Model, packets: u32) -> Vec<u64> {
 
 #[test]
 fn the_rate_is_that_of_the_moment_even_within_a_packet() {
-    // 10,000 bits a packet: 5 Mb/s for 3 ms, nothing for 2, then 10 Mb/s.
+    // 10,000 bits per packet: 5 Mb/s for 3 ms, nothing for 2 ms, then 10 Mb/s.
     let model = steps_of(&[(0, 5_000, 0, 0.0), (3, 0, 0, 0.0), (5, 10_000, 0, 0.0)], None);
     assert_eq!(arrivals(&model, 4), [2000, 5500, 6500, 7500]);
 }
@@ -38,7 +38,7 @@ fn without_a_repetition_the_last_step_holds() {
 #[test]
 fn the_delay_is_that_of_the_departure_and_never_reorders() {
     let model = steps_of(&[(0, 10_000, 9, 0.0), (2, 10_000, 0, 0.0)], None);
-    // Departures at 1, 2, 3 ... 15 ms; the one at 2 ms is the first step's last.
+    // Departures at 1, 2, 3, ..., 15 ms. The one at 2 ms is the last of the first step.
     let expected: Vec<u64> = (1..=15).map(|n| if n < 3 { n + 9 } else { n.max(11) }).collect();
     assert_eq!(arrivals(&model, 15), expected.iter().map(|at| at * 1000).collect::<Vec<_>>());
 }
@@ -55,13 +55,13 @@ fn losses_are_those_of_the_step() {
         told.iter().filter(|t| t.2.is_some() && (from..to).contains(&t.0)).count()
     };
     assert_eq!(lost(0, 1000), 0);
-    // 8,000 at 25 %: 2,000 with a standard deviation of 39.
+    // 25 % of 8,000 are 2,000, with a standard deviation of 39.
     assert!(lost(1000, 9000).abs_diff(2000) < 150, "{}", lost(1000, 9000));
 }
 
 #[test]
 fn delivery_opportunities_give_lines_times_1500_bytes_over_the_period() {
-    // Three a second and a half, and the mean rate for ever: 3 * 12,000 bits over 1.5 s.
+    // Three opportunities in 1.5 s, so the mean rate is 3 * 12,000 bits per 1.5 s.
     let at = [400, 1000, 1500].map(span);
     let model = Model::Trace(Trace::Opportunities { at: at.into(), bytes: 1500 });
     let mut link = link(&model, QueueLimit::Unlimited);

@@ -1,4 +1,4 @@
-//! The Starlink model against what it was fitted to: see the head of `starlink.rs` for the sources.
+//! Compares the Starlink model with the data to which it was fitted. The head of `starlink.rs` has the sources.
 
 use anabranch_link::{
     Direction, EPOCH, LinkConfig, Model, QueueLimit, Single, StarlinkModel, StarlinkProfile,
@@ -19,7 +19,7 @@ fn dish(model: StarlinkModel) -> Single<VaryingLink<u64>> {
     Single(VaryingLink::new(config, &Model::Starlink(model), SEED))
 }
 
-/// RTTs of small packets every `every` ms, ms: the way back taken as when the packet set out.
+/// Returns RTTs in ms of small packets that are sent every `every` ms. The return packet is sent at the same time.
 fn rtts(every: u64, packets: usize) -> Vec<Option<f64>> {
     let way = |direction| {
         let every = Duration::from_millis(every);
@@ -30,10 +30,10 @@ fn rtts(every: u64, packets: usize) -> Vec<Option<f64>> {
     both.map(|(down, up)| Some(((*down)? + (*up)?).as_secs_f64() * 1e3)).collect()
 }
 
-/// Mb/s of every second.
+/// Returns the rate of every second, Mb/s.
 fn rates(model: StarlinkModel, seconds: usize) -> Vec<f64> {
     let window = Duration::from_secs(1);
-    // Large packets: some hundreds a second.
+    // The packets are large, so there are only some hundreds a second.
     let size = if model.direction == Direction::Down { 150_000 } else { 15_000 };
     let bytes = probe::carried(&mut dish(model), &[0], ByteCount(size), window, seconds);
     bytes[0].iter().map(|&bytes| bytes as f64 * 8e-6).collect()
@@ -50,7 +50,7 @@ fn both_ways_share_their_epochs() {
     let apart: Vec<f64> =
         both.map(|(down, up)| down.as_secs_f64() * 1e3 - up.as_secs_f64() * 1e3).collect();
     assert!(apart.len() > 2800);
-    // Up to 8 ms in each tick are a way's own; a slow rate may end in the next tick.
+    // Each direction draws up to 8 ms separately in each tick. At a slow rate, a packet may end in the next tick.
     assert!(apart.iter().filter(|apart| apart.abs() > 8.0).count() < 30);
     assert_close("mean, ms", mean(&apart), 0.0, 0.5);
 }
@@ -66,7 +66,8 @@ fn medians_of_epochs_jump_as_leonetems_do() {
     let jumps: Vec<f64> = medians.windows(2).map(|pair| (pair[0] - pair[1]).abs()).collect();
     assert_close("mean jump, ms", mean(&jumps), 17.7, 1.5);
     assert_close("median jump, ms", quantile(&jumps, 0.5), 12.0, 1.2);
-    // Of samples of 154 s, as the published one, the largest of ten jumps is 61 ms or less in most.
+    // The published sample has 154 s, which is about ten jumps. The largest of ten jumps is below 61 ms in most
+    // samples.
     let largest: Vec<f64> =
         jumps.chunks(10).map(|ten| ten.iter().copied().fold(0.0, f64::max)).collect();
     assert_close("largest of ten", quantile(&largest, 0.5), 50.0, 12.0);
@@ -78,7 +79,7 @@ fn within_an_epoch_the_rtt_spreads_as_leonetems_does() {
     let rtts = rtts(20, 750 * 600);
     let mut spread = Vec::new();
     for epoch in rtts.chunks(750) {
-        // Behind the handover.
+        // The part of the epoch after the handover.
         let calm: Vec<f64> = epoch[40..].iter().copied().flatten().collect();
         let median = quantile(&calm, 0.5);
         spread.extend(calm.iter().map(|rtt| rtt - median));
@@ -89,13 +90,12 @@ fn within_an_epoch_the_rtt_spreads_as_leonetems_does() {
         let found = quantile(&spread, share);
         assert_close(&format!("quantile {share}"), found, ms, 0.8 + 0.08 * f64::abs(ms));
     }
-    // Published at 16, 79 and 158 ms: 0.76, 0.43, 0.12.
+    // Published at 16, 79 and 158 ms: 0.76, 0.43 and 0.12.
     for (lag, published) in [(1, 0.73), (4, 0.43), (8, 0.12)] {
         let found = autocorrelation(&spread, lag);
         assert_close(&format!("autocorrelation at {} ms", lag * 20), found, published, 0.15);
     }
-    // Huston, APNIC 2024: 6.7 ms between successive RTTs in the mean; the ping of LEONetEM, each 16 ms,
-    // has 5.9.
+    // Huston, APNIC 2024: successive RTTs differ by 6.7 ms on average. The ping of LEONetEM, every 16 ms, has 5.9 ms.
     let steps: Vec<f64> = spread.windows(2).map(|pair| (pair[0] - pair[1]).abs()).collect();
     assert_close("mean step of 20 ms", mean(&steps), 5.9, 1.2);
 }
@@ -113,7 +113,7 @@ fn handovers_come_every_15_s_and_cost_30_to_60_ms_and_a_burst_of_losses() {
             let packets = took[start + from..start + to].iter().flatten();
             mean(&packets.map(|took| took.as_secs_f64() * 1e3).collect::<Vec<_>>())
         };
-        // In the first tenth of a second every epoch dips, after half a second none.
+        // Every epoch dips in its first 0.1 s, and none after 0.5 s.
         rise.push(ms(0, 10) - ms(60, 1490));
         let none = |from: usize, to: usize| {
             took[start + from..start + to].iter().filter(|t| t.is_none()).count()
@@ -121,13 +121,13 @@ fn handovers_come_every_15_s_and_cost_30_to_60_ms_and_a_burst_of_losses() {
         lost += none(0, 10);
         lost_elsewhere += none(60, 1490);
     }
-    // One way of two: 22.5 ms, and in three of ten the silence, of which packets of the first tenth of
-    // a second wait for 50 ms on average.
+    // The dip in one direction adds 22.5 ms. Three of ten dips begin with silence, for which packets of the first 0.1 s
+    // wait 50 ms on average: 15 ms.
     assert_close("rise, ms", mean(&rise), 22.5 + 15.0, 4.0);
     assert_close("lost in a dip", lost as f64 / (10 * rise.len()) as f64, 0.25, 0.04);
     let background = lost_elsewhere as f64 / (1430 * rise.len()) as f64;
     assert_close("lost elsewhere", background, 0.005, 0.001);
-    // Huston: 1 to 2 %, whatever the load.
+    // Huston: 1 to 2 % at any load.
     let all = took.iter().filter(|took| took.is_none()).count() as f64 / took.len() as f64;
     assert_close("lost in all", all, 0.01, 0.002);
 }
@@ -142,7 +142,7 @@ fn losses_come_in_bursts() {
         2_000_000,
     );
     let lost: Vec<f64> = took.iter().map(|took| f64::from(u8::from(took.is_none()))).collect();
-    // Within a tick of 20 ms half of the packets behind a loss are lost too, beyond it few.
+    // Within a tick of 20 ms half of the packets after a loss are lost, too. Later packets are rarely lost.
     let after = |ms: usize| {
         let pairs = lost.iter().zip(&lost[ms..]).filter(|(first, _)| **first > 0.0);
         mean(&pairs.map(|(_, second)| *second).collect::<Vec<_>>())
@@ -157,7 +157,7 @@ fn the_rate_on_a_parking_lot_is_that_of_starlink_on_the_road() {
     for (share, mbps) in [(0.05, 96.0), (0.5, 297.0), (0.95, 414.0)] {
         assert_close(&format!("quantile {share}"), quantile(&rates, share), mbps, 0.08 * mbps);
     }
-    // Within an epoch they resemble each other, from one to the next they do not.
+    // Rates within an epoch are similar. Rates of successive epochs are independent.
     assert!(autocorrelation(&rates, 1) > 0.6);
     assert_close("autocorrelation at 15 s", autocorrelation(&rates, 15), 0.0, 0.05);
 }
@@ -171,8 +171,8 @@ fn the_rate_to_the_server_has_a_median_of_18() {
 #[test]
 #[ignore = "long: eight times 20,000 s of a link"]
 fn on_the_road_there_is_nothing_in_16_percent_of_seconds() {
-    // Satellite-vs-Cellular, "Mobility": 16.2 % of seconds below 1 Mb/s, mean 128 Mb/s in all. Times
-    // without a satellite are few and long: many hours.
+    // Satellite-vs-Cellular, "Mobility": 16.2 % of seconds are below 1 Mb/s, and the overall mean is 128 Mb/s. Gaps
+    // without a satellite are rare and long, so the test needs many hours.
     let road = StarlinkModel { profile: StarlinkProfile::Moving, ..model(Direction::Down) };
     let mut none = Vec::new();
     let mut averages = Vec::new();

@@ -1,6 +1,6 @@
-//! What the tests of the models measure.
+//! Statistics for the tests of the models.
 
-/// The value below which this share of the values lies.
+/// Returns the value below which this share of the values lies.
 pub(crate) fn quantile(values: &[f64], share: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -11,7 +11,7 @@ pub(crate) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// Correlation of the values with those `lag` places later.
+/// Returns the correlation of the values with those `lag` places later.
 pub(crate) fn autocorrelation(values: &[f64], lag: usize) -> f64 {
     let mean = mean(values);
     let off = |value: &f64| value - mean;

@@ -1,11 +1,11 @@
-//! Against queueing theory: bursts into a drop-tail queue, M/D/1.
+//! Compares links with queueing theory: bursts into a drop-tail queue, and M/D/1.
 
 use anabranch_link::{DropReason::QueueFull, FixedLink, Link, LinkConfig, QueueLimit};
 use anabranch_units::{Duration, Instant};
 
 use crate::driver::{RATE, SEED, SIZE, assert_conserved, link, ms, run, us};
 
-/// A packet's service takes a millisecond; the delay behind it is 20 ms.
+/// The service time of a packet. The delay after it is 20 ms.
 const SERVICE_US: u64 = 1000;
 
 #[test]
@@ -29,7 +29,7 @@ fn of_a_burst_the_first_q_pass_and_leave_one_service_apart() {
     }
 }
 
-/// Who is dropped of packets that come `gap_us` apart into a queue of `room`.
+/// Returns the dropped packets, if packets arrive `gap_us` apart at a queue of `room`.
 fn dropped(gap_us: u64, room: u64, packets: u32) -> Vec<u32> {
     let mut link = link(QueueLimit::Packets(room));
     let mut told = Vec::new();
@@ -44,10 +44,10 @@ fn dropped(gap_us: u64, room: u64, packets: u32) -> Vec<u32> {
 
 #[test]
 fn at_twice_the_rate_every_other_packet_is_dropped_once_the_queue_is_full() {
-    // Queue of 3, a packet every half service. Found by each, the one in service included, departures
-    // first:       0 1 1 2 2 3! 2 3! 2 ...
+    // A queue of 3, and a packet every half service time. Packets that each one finds, including the one in service
+    // (departures first): 0 1 1 2 2 3! 2 3! 2 ...
     assert_eq!(dropped(500, 3, 12), [5, 7, 9, 11]);
-    // The queue gains one packet every two arrivals: a queue of q is full from packet 2 q - 1 on.
+    // The queue gains one packet per two arrivals, so a queue of q is first full for packet 2 q - 1.
     for room in 1..20 {
         assert_eq!(dropped(500, room, 60).first(), Some(&(2 * room as u32 - 1)));
     }
@@ -55,22 +55,21 @@ fn at_twice_the_rate_every_other_packet_is_dropped_once_the_queue_is_full() {
 
 #[test]
 fn what_exceeds_the_rate_is_dropped_and_nothing_else() {
-    // While the queue is never empty, N arrivals a gap apart see floor((N - 1) gap / S) departures;
-    // with `room` inside at the end, all others were dropped.
+    // If the queue is never empty, floor((N - 1) gap / S) packets depart during N arrivals. At most `room` packets are
+    // inside at the end, and all others were dropped.
     for (gap, room) in [(900, 5), (750, 10), (600, 2), (333, 7), (10, 50)] {
         let packets = 5000;
         let served = (packets - 1) * gap / SERVICE_US + room;
         let lost = dropped(gap, room, packets as u32).len() as u64;
         let expected = packets - served;
-        // Whether the last one found the last place free depends on the phase: one packet.
+        // The phase decides whether the last packet finds a free place: a difference of one packet.
         assert!(lost.abs_diff(expected) <= 1, "gap {gap}, room {room}: {lost} against {expected}");
     }
     assert!(dropped(1000, 1, 5000).is_empty(), "at the rate itself nothing is");
 }
 
-/// Mean of values that resemble their neighbours, with its standard error by batch means (Law,
-/// "Simulation Modeling and Analysis", section 9.5.3): batches far longer than the correlation are as
-/// good as independent.
+/// Returns the mean of correlated values, and its standard error by batch means (Law, "Simulation Modeling and
+/// Analysis", section 9.5.3). Batches that are much longer than the correlation time are nearly independent.
 fn batch_means(values: &[f64]) -> (f64, f64) {
     const BATCHES: usize = 40;
     let length = values.len() / BATCHES;
@@ -84,7 +83,8 @@ fn batch_means(values: &[f64]) -> (f64, f64) {
     (mean, (variance / count).sqrt())
 }
 
-/// How long each of `packets` Poisson arrivals waits for its service at this load, in services.
+/// Returns how long each of `packets` Poisson arrivals waits for its service at this load, in units of the service
+/// time.
 fn waits(load: f64, packets: u32) -> Vec<f64> {
     let settings = LinkConfig::new("md1", RATE, QueueLimit::Unlimited, Duration::ZERO);
     let mut link = FixedLink::new(settings, SEED);
@@ -113,12 +113,12 @@ fn waits(load: f64, packets: u32) -> Vec<f64> {
 
 #[test]
 fn poisson_arrivals_wait_as_long_as_pollaczek_and_khinchine_say() {
-    // M/D/1: the mean wait is rho / (2 mu (1 - rho)); here mu = 1.
+    // M/D/1: the mean wait is rho / (2 mu (1 - rho)), with mu = 1 here.
     for (load, packets) in [(0.2, 200_000), (0.5, 400_000), (0.8, 1_000_000), (0.9, 2_000_000)] {
         let waits = waits(load, packets);
         let (mean, error) = batch_means(&waits);
         let theory = load / (2.0 * (1.0 - load));
-        // Student's t with 39 degrees of freedom exceeds 4 once in 3600 seeds.
+        // Student's t with 39 degrees of freedom exceeds 4 for one in 3600 seeds.
         assert!(
             (mean - theory).abs() < 4.0 * error,
             "load {load}: {mean} +- {error} against {theory}"

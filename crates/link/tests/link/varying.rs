@@ -1,4 +1,4 @@
-//! What surrounds a model: queue, cap, delay, loss, changes. And what every model must do.
+//! Tests of a modelled link's queue, cap, delay, loss and changes, and of rules for every model.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use proptest::sample::select;
 use crate::driver::{RATE, SEED, SIZE, assert_conserved, config, ms, poll, run, span, us};
 use crate::property::{Attention, Step, cases, configs, live, steps};
 
-/// A trace of (ms, kb/s, ms of delay, loss).
+/// Returns a trace of rows with ms, kb/s, ms of delay, and loss.
 pub(crate) fn steps_of(rows: &[(u64, u64, u64, f64)], repeat: Option<u64>) -> Model {
     let steps: Arc<[TraceStep]> = rows
         .iter()
@@ -30,7 +30,7 @@ pub(crate) fn steps_of(rows: &[(u64, u64, u64, f64)], repeat: Option<u64>) -> Mo
     Model::Trace(Trace::Steps { steps, repeat: repeat.map(span) })
 }
 
-/// An uncapped link of 20 ms behind a model.
+/// Returns an uncapped link of 20 ms that follows a model.
 pub(crate) fn link(model: &Model, queue: QueueLimit) -> VaryingLink<u32> {
     VaryingLink::new(LinkConfig { rate: Rate::UNLIMITED, ..config(queue) }, model, SEED)
 }
@@ -47,7 +47,7 @@ fn a_steady_trace_is_a_fixed_link() {
     );
     let mut told = [Vec::new(), Vec::new()];
     for packet in 0..2000 {
-        // Now and then faster than it is served.
+        // Some packets arrive faster than they are served.
         let now = us(700 * u64::from(packet) + u64::from(packet % 7) * 90);
         for (link, told) in
             [&mut fixed as &mut dyn Link<u32>, &mut varying].into_iter().zip(&mut told)
@@ -65,7 +65,7 @@ fn a_steady_trace_is_a_fixed_link() {
 
 #[test]
 fn the_cap_holds_where_the_model_is_faster() {
-    // 10 Mb/s for 10 ms, then 2; a cap of 5: 2 ms a packet, then 5 ms.
+    // 10 Mb/s for 10 ms, then 2 Mb/s, with a cap of 5 Mb/s: 2 ms per packet, then 5 ms.
     let model = steps_of(&[(0, 10_000, 0, 0.0), (10, 2_000, 0, 0.0)], None);
     let capped = LinkConfig { rate: Rate::from_bps(5_000_000), ..config(QueueLimit::Unlimited) };
     let mut link = VaryingLink::new(capped, &model, SEED);
@@ -139,7 +139,7 @@ fn models() -> Vec<Model> {
     ]
 }
 
-/// A channel with one lane in use, as a link.
+/// A channel with one lane, as a link.
 struct Lane(WifiMedium<u32>);
 
 impl Link<u32> for Lane {
@@ -178,7 +178,7 @@ fn wifis() -> Vec<WifiModel> {
     vec![WifiModel::new(WifiStandard::G, "desk"), poor]
 }
 
-/// Every kind of queue, quick to act; drop-tail with its name and without.
+/// Returns every kind of queue with short times; drop-tail both by name and as the default.
 fn queues() -> Vec<Option<PluginChoice>> {
     let quick = |choice: PluginChoice, info: ParameterInfo| match info.key {
         "target" => choice.with("target", 500_000),
@@ -231,7 +231,7 @@ proptest! {
         let impairments = Impairments { reorder, duplicate: 0.2, corrupt: 0.2, corrupt_passes: 0.5 };
         let config = LinkConfig { impairments, ..config };
         let hop = |name: &str| -> Hop<u32> {
-            // Changes of a chain's rate are its first hop's: the others must not stand still for ever.
+            // A change of a chain's rate applies to its first hop. The second hop must not stay at rate zero.
             let rate = config.rate.max(Rate::from_bps(1_000_000));
             let config = LinkConfig { name: name.to_owned(), rate, ..config.clone() };
             Box::new(VaryingLink::of_set_rate(config, SEED))

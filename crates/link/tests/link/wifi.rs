@@ -1,4 +1,4 @@
-//! The 802.11 channel against arithmetic, against theory and against what is known of it.
+//! Compares the 802.11 channel with arithmetic, with theory and with known measurements.
 
 use anabranch_link::{
     Change, DropReason, Fate, LinkConfig, Medium, QueueLimit, TRIES, WifiMedium, WifiModel,
@@ -23,7 +23,7 @@ fn channel(models: &[WifiModel]) -> WifiMedium<u64> {
     WifiMedium::new("1", lanes.collect(), SEED)
 }
 
-/// Mb/s of IP that each of `stations` saturated lanes gets.
+/// Returns the IP throughput in Mb/s of each of `stations` saturated lanes.
 fn saturated(model: &WifiModel, stations: usize, seconds: u64) -> Vec<f64> {
     let mut medium = channel(&vec![model.clone(); stations]);
     let lanes: Vec<usize> = (0..stations).collect();
@@ -37,8 +37,8 @@ fn at(standard: WifiStandard, top_mbps: u64) -> WifiModel {
 
 #[test]
 fn alone_it_reaches_the_theoretical_maximum_throughput() {
-    // Jun et al., NCA 2003: 1,500 bytes of payload over DIFS + 7.5 slots of backoff + data + SIFS + ACK.
-    // 802.11a at 54: 34 + 67.5 + 248 + 16 + 28 us; at 6: 34 + 67.5 + 2072 + 16 + 44 us.
+    // Jun et al., NCA 2003: 1,500 bytes of payload take DIFS + 7.5 slots of backoff + data + SIFS + ACK. 802.11a at 54
+    // Mb/s: 34 + 67.5 + 248 + 16 + 28 us. At 6 Mb/s: 34 + 67.5 + 2072 + 16 + 44 us.
     for (model, microseconds) in [
         (at(WifiStandard::A, 54), 34.0 + 67.5 + 248.0 + 16.0 + 28.0),
         (at(WifiStandard::A, 6), 34.0 + 67.5 + 2072.0 + 16.0 + 44.0),
@@ -52,13 +52,13 @@ fn alone_it_reaches_the_theoretical_maximum_throughput() {
 
 #[test]
 fn aggregates_make_use_of_the_fast_rates() {
-    // 802.11n, 72.2 Mb/s: 42 frames of 1,544 bytes are 64,848 of the 65,535 that fit, but 5.484 ms hold
-    // only 32: 36 + 3.6 ceil((22 + 8 * 32 * 1544) / 260) us; AIFS, 7.5 slots, SIFS, block ACK of 32 us.
+    // 802.11n at 72.2 Mb/s: 42 frames of 1,544 bytes fit in the limit of 65,535 bytes, but only 31 in that of 5.484 ms.
+    // They take 36 + 3.6 ceil((22 + 8 * 31 * 1544) / 260) us, plus AIFS, 7.5 slots, SIFS, and 32 us of block ACK.
     let n = WifiModel::new(WifiStandard::N, "desk");
     let data = 36.0 + 3.6 * f64::ceil((22.0 + 8.0 * 1544.0 * 31.0) / 260.0);
     let expected = 31.0 * 12_000.0 / (43.0 + 67.5 + data + 16.0 + 32.0);
     assert_close("802.11n", saturated(&n, 1, 10)[0], expected, expected * 0.03);
-    // 802.11ac, 433 Mb/s: 64 frames.
+    // 802.11ac at 433 Mb/s: an aggregate has 64 frames.
     let ac = WifiModel::new(WifiStandard::Ac, "desk");
     let data = 40.0 + 3.6 * f64::ceil((22.0 + 8.0 * 1544.0 * 64.0) / 1560.0);
     let expected = 64.0 * 12_000.0 / (43.0 + 67.5 + data + 16.0 + 32.0);
@@ -67,8 +67,8 @@ fn aggregates_make_use_of_the_fast_rates() {
     assert!(saturated(&single, 1, 2)[0] < 0.2 * expected, "one by one it is mostly waiting");
 }
 
-/// Bianchi's chance that a transmission collides, with n saturated stations, a window of 16 slots at first
-/// and six doublings: p = 1 - (1 - tau)^(n-1), tau = 2 (1-2p) / ((1-2p)(W+1) + p W (1 - (2p)^m)).
+/// Returns Bianchi's probability that a transmission collides, for n saturated stations, an initial window of W = 16
+/// slots and m = 6 doublings: p = 1 - (1 - tau)^(n-1), tau = 2 (1-2p) / ((1-2p)(W+1) + p W (1 - (2p)^m)).
 fn bianchi(stations: i32) -> f64 {
     let (window, doublings) = (16.0, 6);
     let mut p = 0.1;
@@ -84,29 +84,30 @@ fn bianchi(stations: i32) -> f64 {
 #[test]
 fn stations_collide_as_bianchi_reckons_and_share_alike() {
     for stations in [2, 5, 10] {
-        // At the slowest rate: repetitions of a faster one would go down to it.
+        // At the slowest rate, because retransmissions at a faster rate would fall back to it.
         let found = saturated(&at(WifiStandard::A, 6), stations, 150);
         let total: f64 = found.iter().sum();
-        // Backoffs that doubled make for long turns: in 150 s among ten, 4 % of standard deviation.
+        // Doubled backoffs make turns long: in 150 s with ten stations, the standard deviation is 4 %.
         let turns = 0.04 + 0.015 * stations as f64;
         for own in &found {
             assert_close("a station's share", own / total * stations as f64, 1.0, turns);
         }
-        // His throughput from the same p: of a transmission's slots, tries until one gets through.
+        // Bianchi's throughput follows from the same p.
         let p = bianchi(stations as i32);
         let n = stations as f64;
         let tau = 1.0 - (1.0 - p).powf(1.0 / (n - 1.0));
         let any = 1.0 - (1.0 - tau).powf(n);
         let one = n * tau * (1.0 - tau).powf(n - 1.0);
-        // A slot is empty (9 us), or busy: 2,072 us of data, SIFS, ACK, DIFS, whether it came through or not.
+        // A slot is empty (9 us) or busy. A busy one has 2,072 us of data, SIFS, ACK and DIFS, even if it is a
+        // collision.
         let busy = 2072.0 + 16.0 + 44.0 + 34.0;
         let expected = one * 12_000.0 / ((1.0 - any) * 9.0 + any * busy);
         assert_close(&format!("{stations} stations, Mb/s"), total, expected, expected * 0.02);
     }
 }
 
-/// TCP over a channel, as far as the channel is concerned: always data to send, and a packet of 52 bytes
-/// back for every other one. Returns Mb/s of payload (1,448 of 1,500 bytes) and the share of packets lost.
+/// Runs traffic like TCP's over a channel: there is always data to send, and every second packet causes a packet of 52
+/// bytes in the other direction. Returns Mb/s of payload (1,448 of 1,500 bytes), and the share of lost packets.
 fn tcp(model: &WifiModel, milliseconds: u64) -> (f64, f64) {
     let mut medium = channel(&[model.clone(), model.clone()]);
     let end = Instant::ZERO + Duration::from_millis(milliseconds);
@@ -135,8 +136,8 @@ fn tcp(model: &WifiModel, milliseconds: u64) -> (f64, f64) {
 
 #[test]
 fn tcp_goodput_is_what_is_known_of_each_rate() {
-    // 54 Mb/s without aggregation: 24 to 27 Mb/s of TCP. 802.11a or g at 6 Mb/s are the 5 Mb/s WiFi of
-    // PC16. Aggregated, 802.11n's 72 Mb/s give 50 to 62 and 802.11ac's 433 Mb/s 270 to 350.
+    // 54 Mb/s without aggregation give 24 to 27 Mb/s of TCP. 802.11a or g at 6 Mb/s is the 5 Mb/s WiFi of PC16. With
+    // aggregation, 72 Mb/s of 802.11n give 50 to 62, and 433 Mb/s of 802.11ac 270 to 350.
     for (model, least, most) in [
         (at(WifiStandard::A, 54), 24.0, 27.0),
         (at(WifiStandard::G, 54), 24.0, 27.0),
@@ -161,7 +162,7 @@ fn acknowledgements_take_air_from_data() {
 
 #[test]
 fn a_frame_is_repeated_six_times_and_then_lost() {
-    // At 6 Mb/s, 4 dB below what it needs: nothing gets through.
+    // At 6 Mb/s, 4 dB below the threshold: no frame is received.
     let model = WifiModel { snr_db: 0.0, ..at(WifiStandard::A, 6) };
     let mut medium = channel(&[model]);
     medium.enqueue(Instant::ZERO, 0, 7, FULL);
@@ -174,7 +175,7 @@ fn a_frame_is_repeated_six_times_and_then_lost() {
         }
     };
     let Fate::Dropped { at, why: DropReason::Loss, .. } = fate else { panic!("{fate:?}") };
-    // Seven times the data, six answers that did not come; backoffs from windows of 15 to 1023.
+    // Seven times the data, six missing answers, and backoffs from windows of 15 to 1023.
     let least = u64::from(TRIES) * 2072 + 6 * (16 + 44 + 34);
     assert!((least..least + 9 * 2100).contains(&at.as_micros()), "{at}");
     assert_eq!(wakes, TRIES);
@@ -187,7 +188,7 @@ fn the_rate_follows_the_signal_and_repetitions_hide_its_losses() {
         let model = WifiModel { snr_db, fading_db: 3.0, ..WifiModel::new(WifiStandard::G, "desk") };
         tcp(&model, 60_000)
     };
-    // Sensitivities of Table 17-18 less noise: 4 dB for 6 Mb/s, 12 for 24, 21 for 54.
+    // The sensitivities of Table 17-18 minus the noise: 4 dB for 6 Mb/s, 12 dB for 24, and 21 dB for 54.
     let found = [35.0, 20.0, 14.0, 9.0].map(goodput);
     assert!((23.0..27.0).contains(&found[0].0), "{found:?}");
     assert!(found.is_sorted_by(|a, b| a.0 > b.0 * 1.2), "{found:?}");
@@ -199,7 +200,7 @@ fn the_rate_follows_the_signal_and_repetitions_hide_its_losses() {
 
 #[test]
 fn repetitions_are_spikes_of_delay() {
-    // At the edge of 6 Mb/s a frame takes 2.1 ms, and one of four is repeated: 1 - exp(-0.105 * 2 * 1.536).
+    // At the threshold of 6 Mb/s, a frame takes 2.1 ms, and 1 - exp(-0.105 * 2 * 1.536) = 27.6 % are sent again.
     let model = WifiModel { snr_db: 3.7, ..at(WifiStandard::A, 6) };
     let took = probe::delays(&mut channel(&[model]), 0, FULL, Duration::from_millis(100), 20_001);
     let out: Vec<u64> = took.iter().flatten().map(|took| took.as_micros()).collect();
@@ -279,7 +280,7 @@ fn delays_count_from_the_end_of_the_data() {
         vec![(lane("a", Duration::from_millis(3)), at(WifiStandard::A, 54))],
         SEED,
     );
-    // The first backoff is long over: it sends at once, and 248 us later the data are there.
+    // The first backoff is over, so the lane sends at once. The data end 248 us later.
     medium.enqueue(us(10_000), 0, 1, FULL);
     assert_eq!(medium.poll_timeout(), Some(us(10_000 + 248 + 3000)));
     let fate = medium.poll_fate(us(13_248));

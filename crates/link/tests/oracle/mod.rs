@@ -1,5 +1,5 @@
-//! `CoDel` and `FQ-CoDel` as their RFCs have them in pseudo-code and words: slow, plain, and written apart
-//! from what they judge.
+//! `CoDel` and `FQ-CoDel` after the pseudo-code and the text of their RFCs: slow, simple, and written independently of
+//! the tested code.
 
 #![allow(dead_code, reason = "each test program uses some of it")]
 
@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use anabranch_link::queue::{Next, Queue};
 use anabranch_units::Instant;
 
-/// What a queue said of a packet.
+/// A queue's decision about a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Said {
     Dropped(u64),
@@ -17,7 +17,7 @@ pub(crate) enum Said {
     Passed(u64),
 }
 
-/// All that a queue says when it is asked for a packet.
+/// Requests a packet from a queue, and adds all its decisions to `said`.
 pub(crate) fn ask(queue: &mut dyn Queue, now: u64, said: &mut Vec<Said>) {
     while let Some(next) = queue.next(Instant::from_nanos(now)) {
         let (word, goes_on) = match next {
@@ -38,11 +38,11 @@ pub(crate) struct Packet {
     pub(crate) size: u64,
     pub(crate) flow: u64,
     pub(crate) ect: bool,
-    /// Nanoseconds.
+    /// The time of arrival, nanoseconds.
     pub(crate) tstamp: u64,
 }
 
-/// What RFC 8289 section 5.3 calls the class's parameters; times in nanoseconds.
+/// The parameters of RFC 8289 section 5.3. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parameters {
     pub(crate) target: u64,
@@ -51,7 +51,7 @@ pub(crate) struct Parameters {
     pub(crate) maxpacket: u64,
 }
 
-/// RFC 8289 sections 5.3 to 5.6, names and all. `first_above_time` 0 is "not above".
+/// RFC 8289 sections 5.3 to 5.6, with its names. A `first_above_time` of 0 means "not above".
 #[derive(Clone, Debug)]
 pub(crate) struct CoDelQueue {
     pub(crate) parameters: Parameters,
@@ -61,7 +61,7 @@ pub(crate) struct CoDelQueue {
     lastcount: u64,
     dropping: bool,
     queue: VecDeque<Packet>,
-    /// Times it began to drop, and how often with the rate of the last time: for tests to see.
+    /// How often a series of drops began, and how often one continued with the previous rate. Only tests use them.
     pub(crate) entered: u64,
     pub(crate) resumed: u64,
 }
@@ -104,14 +104,14 @@ impl CoDelQueue {
         self.queue.pop_front()
     }
 
-    /// Section 5.5. Where it drops, a packet that may be marked is marked instead and delivered
-    /// (Linux's `codel_dequeue`: the pseudo-code has no ECN).
+    /// Section 5.5. A packet that would be dropped but may be marked is marked and delivered, as in Linux's
+    /// `codel_dequeue`. The pseudo-code has no ECN.
     pub(crate) fn dequeue(&mut self, now: u64, said: &mut Vec<Said>) -> Option<Packet> {
         let mut r = self.dodequeue(now);
         let mut marked = false;
         if self.dropping {
             if !r.ok_to_drop {
-                // Sojourn time below TARGET: leave drop state.
+                // Sojourn time below TARGET: leave the drop state.
                 self.dropping = false;
             }
             while now >= self.drop_next && self.dropping {
@@ -138,12 +138,11 @@ impl CoDelQueue {
                 r = self.dodequeue(now);
             }
             self.dropping = true;
-            // The drop rate that controlled the queue in the last cycle is a good one to begin with,
-            // if that was not long ago.
+            // If the last series ended recently, its drop rate is a good one to begin with.
             let delta = self.count - self.lastcount;
             self.count = 1;
             self.entered += 1;
-            // `now - drop_next < 16 * interval`, where drop_next may be to come.
+            // This is `now - drop_next < 16 * interval`, but `drop_next` may be in the future.
             if delta > 1 && now < self.drop_next + 16 * self.parameters.interval {
                 self.count = delta;
                 self.resumed += 1;
@@ -165,16 +164,16 @@ impl CoDelQueue {
     fn dodequeue(&mut self, now: u64) -> DodequeueResult {
         let mut r = DodequeueResult { p: self.queue.pop_front(), ok_to_drop: false };
         let Some(p) = r.p else {
-            // The queue is empty: it was below TARGET.
+            // The queue is empty, so it is below TARGET.
             self.first_above_time = 0;
             return r;
         };
         let sojourn_time = now - p.tstamp;
         if sojourn_time < self.parameters.target || self.bytes() <= self.parameters.maxpacket {
-            // Went below: stay below for at least an interval.
+            // Below TARGET: it must stay above for an interval again.
             self.first_above_time = 0;
         } else if self.first_above_time == 0 {
-            // Just went above from below: if still above at first_above_time it is ok to drop.
+            // Just went above TARGET: dropping is permitted if it is still above at `first_above_time`.
             self.first_above_time = now + self.parameters.interval;
         } else if now >= self.first_above_time {
             r.ok_to_drop = true;
@@ -187,11 +186,11 @@ impl CoDelQueue {
     }
 }
 
-/// RFC 8290 section 4, with the flow's number in place of a hash.
+/// RFC 8290 section 4, with the flow's number instead of a hash.
 pub(crate) struct FqCoDel {
     parameters: Parameters,
     quantum: i64,
-    /// Packets held at most.
+    /// The most packets that may be held.
     limit: u64,
     queues: Vec<Flow>,
     new_queues: Vec<u64>,
@@ -225,7 +224,7 @@ impl FqCoDel {
         self.queues.iter_mut().find(|flow| flow.id == id).expect("it was put there")
     }
 
-    /// Section 4.1; `others` are packets that the link has beside the queue.
+    /// Section 4.1. `others` is the number of packets that the link holds outside the queue.
     pub(crate) fn enqueue(&mut self, now: u64, packet: Packet, others: u64, said: &mut Vec<Said>) {
         self.flow(packet.flow).codel.enqueue(now, packet);
         if !self.new_queues.contains(&packet.flow) && !self.old_queues.contains(&packet.flow) {
@@ -233,7 +232,7 @@ impl FqCoDel {
             self.flow(packet.flow).credits = self.quantum;
         }
         if self.packets() + others > self.limit {
-            // Half of the queue with the largest byte count, from its head, up to 64 packets.
+            // Drops half of the bytes of the queue with the most bytes, from its head, up to 64 packets.
             let sizes = self.queues.iter().map(|flow| flow.codel.bytes());
             let fattest = sizes.max().expect("one has the packet that came");
             let mut flows = self.queues.iter_mut();
@@ -260,7 +259,7 @@ impl FqCoDel {
             let quantum = self.quantum;
             let flow = self.flow(id);
             if flow.credits <= 0 {
-                // It has dequeued at least a quantum: another one, and to the end of the old queues.
+                // It has sent at least a quantum: it gets another one, and goes to the end of the old queues.
                 flow.credits += quantum;
                 self.leave(from_new);
                 self.old_queues.push(id);
@@ -270,7 +269,7 @@ impl FqCoDel {
                 flow.credits -= packet.size as i64;
                 return Some(packet);
             }
-            // It is empty: a new one goes to the end of the old ones, an old one is removed.
+            // It is empty. A new flow goes to the end of the old ones, and an old one is removed.
             self.leave(from_new);
             if from_new {
                 self.old_queues.push(id);
