@@ -7,7 +7,7 @@ It builds `crates/sim/examples/workload.rs` in release mode and runs it four way
 - a smaller amount, one session, and the same amount in each of 100 sessions of one simulation:
   their ratio per session says what it costs to have company.
 
-Then it builds `crates/transport/examples/decisions.rs` and prints what a decision of each scheduler
+Then it builds `crates/scheduler/examples/decisions.rs` and prints what a decision of each scheduler
 costs, over two subflows whose views are built; and `crates/transport/examples/table.rs`, with what a SYN,
 a stray segment and a timer cost an endpoint that has few connections and many. Last it builds
 `crates/transport/examples/bulk.rs`: bytes between two endpoints, segment by segment and in bursts.
@@ -109,7 +109,7 @@ def main() -> int:
     for case in cases:
         _note(f"running {case.sessions} x {case.session_bytes / 1e6:g} MB ...")
         found.append(_measure(case, program, counter, runs=options.runs))
-    decisions = _decisions(build("anabranch-transport", "decisions"), counter, runs=options.runs)
+    decisions = _decisions(build("anabranch-scheduler", "decisions"), counter, runs=options.runs)
     endpoint = _endpoint(build("anabranch-transport", "table")) if shutil.which("valgrind") else {}
     moved = _moved(build("anabranch-transport", "bulk")) if shutil.which("valgrind") else {}
     if options.json:

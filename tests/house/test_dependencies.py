@@ -14,17 +14,25 @@ ALLOWED = {
     "units": set(),
     "plugin": {"units"},
     "wire": {"units"},
-    "transport": {"units", "plugin", "wire"},
+    "congestion": {"units", "plugin"},
+    "scheduler": {"units", "plugin"},
+    "transport": {"units", "plugin", "wire", "congestion", "scheduler"},
     "link": {"units", "plugin"},
     "media": {"units", "plugin"},
     "trace": {"units"},
-    "drill": {"units", "plugin", "wire", "transport"},
-    "host": {"units", "wire", "transport", "media", "trace"},
-    "plan": {"units", "plugin", "wire", "transport", "link", "media", "trace", "host"},
+    "drill": {"units", "plugin", "wire", "congestion", "scheduler", "transport"},
+    "host": {"units", "wire", "scheduler", "transport", "media", "trace"},
+    "plan": {
+        *("units", "plugin", "wire", "congestion", "scheduler", "transport"),
+        *("link", "media", "trace", "host"),
+    },
     "network": {"units", "plugin", "transport", "link", "trace", "host", "plan"},
-    "sim": {"units", "plugin", "wire", "transport", "link", "trace", "host", "plan", "network"},
+    "sim": {
+        *("units", "plugin", "wire", "congestion", "scheduler", "transport"),
+        *("link", "trace", "host", "plan", "network"),
+    },
     "live": {"units", "plugin", "wire", "transport", "link", "trace", "host", "plan", "network"},
-    "python": {"sim", "live", "plan", "trace", "transport", "plugin", "units"},
+    "python": {"sim", "live", "plan", "trace", "transport", "congestion", "scheduler", "plugin", "units"},
 }
 
 #: Edges of tests alone, each with its argument.

@@ -90,9 +90,11 @@ class Crate:
         return room if room in self.rooms else None
 
 
-TRANSPORT = Crate("transport", ("congestion", "scheduler", "subflow", "connection"), beside=("sim",))
+CONGESTION = Crate("congestion", ("congestion",), beside=("transport", "sim"))
+SCHEDULER = Crate("scheduler", ("scheduler",), beside=("transport", "sim"))
+TRANSPORT = Crate("transport", ("subflow", "connection"), beside=("sim",))
 LIVE = Crate("live", ("live",))
-CRATES = (TRANSPORT, LIVE)
+CRATES = (CONGESTION, SCHEDULER, TRANSPORT, LIVE)
 ROOMS = tuple(room for crate in CRATES for room in crate.rooms)
 
 

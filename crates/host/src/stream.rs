@@ -1,6 +1,6 @@
 //! What an application sees of its connection, whoever carries it: our endpoint or a kernel's socket.
 
-use anabranch_transport::scheduler::Hint;
+use anabranch_scheduler::Hint;
 use anabranch_transport::{Connection, Event, WriteError};
 use anabranch_units::Instant;
 use bytes::Bytes;

@@ -1,9 +1,11 @@
 //! The endpoints that a plan asks for: how they are configured, and the server's.
 
+use anabranch_congestion as congestion;
 use anabranch_host::{Application, Host};
 use anabranch_plugin::{PluginError, Registry};
+use anabranch_scheduler as scheduler;
+use anabranch_transport::path_manager;
 use anabranch_transport::{Config, Endpoint};
-use anabranch_transport::{congestion, path_manager, scheduler};
 use anabranch_units::Seed;
 
 use crate::addresses::{DATA_PORT, HTTP_PORT, anywhere};

@@ -1,10 +1,10 @@
 //! Plug-ins as a plan names them: JSON, or a name or short form alone.
 
+use anabranch_congestion::Controllers;
 use anabranch_media::AbrRules;
 use anabranch_plugin::{AnyKind, PluginChoice, PluginFault, Registry};
-use anabranch_transport::congestion::Controllers;
+use anabranch_scheduler::Schedulers;
 use anabranch_transport::path_manager::PathManagers;
-use anabranch_transport::scheduler::Schedulers;
 
 use crate::fault::PlanError;
 

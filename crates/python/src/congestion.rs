@@ -2,11 +2,10 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use anabranch_congestion as congestion;
+use anabranch_congestion::{CongestionController, CongestionState, Window as Core, WindowChange};
 use anabranch_plan::choice;
 use anabranch_plugin::Registry;
-use anabranch_transport::congestion::{
-    self, CongestionController, CongestionState, Window as Core, WindowChange,
-};
 use anabranch_units::{Instant, RandomStream, Rate};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;

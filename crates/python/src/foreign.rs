@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use anabranch_congestion::{CongestionController, Controllers};
 use anabranch_plugin::{Foreign, Kind, PluginChoice, PluginError, Registry};
-use anabranch_transport::congestion::{CongestionController, Controllers};
-use anabranch_transport::scheduler::{PathScheduler, Schedulers};
+use anabranch_scheduler::{PathScheduler, Schedulers};
 use anabranch_units::{RandomStream, Seed};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

@@ -2,8 +2,9 @@
 
 use anabranch_plan::choice;
 use anabranch_plugin::Registry;
-use anabranch_transport::scheduler::{
-    self, Decision, PathScheduler, SendRequest as Request, SubflowEvent, SubflowSet,
+use anabranch_scheduler as scheduler;
+use anabranch_scheduler::{
+    Decision, PathScheduler, SendRequest as Request, SubflowEvent, SubflowSet,
 };
 use anabranch_units::{Instant, SubflowId};
 use pyo3::IntoPyObjectExt;

@@ -5,12 +5,12 @@ mod common;
 use std::sync::{Arc, Mutex};
 
 use anabranch_plugin::{Foreign, PluginChoice, PluginError, Registry};
-use anabranch_sim::{Plan, Silent, Trace, run, run_with};
-use anabranch_transport::congestion::CongestionState;
-use anabranch_transport::scheduler::{
-    self, Decision, PathScheduler, Schedulers, SendRequest, SubflowSet, SubflowView,
+use anabranch_scheduler as scheduler;
+use anabranch_scheduler::{
+    Decision, PathScheduler, Schedulers, SendRequest, SubflowSet, SubflowView,
 };
-use anabranch_units::SubflowId;
+use anabranch_sim::{Plan, Silent, Trace, run, run_with};
+use anabranch_units::{CongestionState, SubflowId};
 
 use common::{numbers as column, total};
 

@@ -5,15 +5,11 @@ mod common;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use anabranch_congestion::{AckSample, CongestionController, CongestionEvent, Controllers, Window};
 use anabranch_plugin::{Foreign, PluginChoice, PluginError, Registry};
+use anabranch_scheduler::{Decision, PathScheduler, Schedulers, SendRequest, SubflowView};
 use anabranch_sim::{Column, Plan, RunError, Silent, Trace, run_with};
 use anabranch_trace::Standstill;
-use anabranch_transport::congestion::{
-    AckSample, CongestionController, CongestionEvent, Controllers, Window,
-};
-use anabranch_transport::scheduler::{
-    Decision, PathScheduler, Schedulers, SendRequest, SubflowView,
-};
 use anabranch_units::{Duration, RandomStream};
 
 use common::simulate;

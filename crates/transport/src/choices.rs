@@ -6,7 +6,8 @@ use anabranch_plugin::{PluginChoice, Value};
 
 use crate::config::Config;
 use crate::profile::{LINUX_6_18, Stack};
-use crate::{congestion, scheduler};
+use anabranch_congestion as congestion;
+use anabranch_scheduler as scheduler;
 
 impl Stack {
     /// A congestion control as chosen, with what this stack sets where the choice does not.

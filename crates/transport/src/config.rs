@@ -75,7 +75,7 @@ impl HostModel {
 
     /// A span in whole ticks, rounded up (`usecs_to_jiffies`).
     pub fn ticks(&self, span: Duration) -> Duration {
-        whole_ticks(span, self.timer_tick)
+        span.in_whole_ticks(self.timer_tick)
     }
 
     /// How much time lies between two moments by the tick clock.
@@ -106,12 +106,6 @@ impl HostModel {
         let fires = ((at >> shift) + 1) << shift;
         (Instant::from_nanos(at * tick), Instant::from_nanos(fires * tick))
     }
-}
-
-/// A span in whole ticks, rounded up (`usecs_to_jiffies`); a tick of zero is exact.
-pub(crate) fn whole_ticks(span: Duration, tick: Duration) -> Duration {
-    let tick = tick.as_nanos();
-    if tick == 0 { span } else { Duration::from_nanos(span.as_nanos().div_ceil(tick) * tick) }
 }
 
 /// What a host does with explicit congestion notification (RFC 3168; `net.ipv4.tcp_ecn`).

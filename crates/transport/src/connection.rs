@@ -41,12 +41,13 @@ use anabranch_wire::{Flags, Segment};
 
 use self::delegation::Delegation;
 use crate::config::{Config, FourTuple};
-use crate::congestion::SiblingView;
+use crate::path_manager;
 use crate::path_manager::PathManager;
-use crate::scheduler::{PathScheduler, SendRequest, SubflowView};
 use crate::secrets::Secrets;
 use crate::subflow::{State, Subflow, Written};
-use crate::{path_manager, scheduler};
+use anabranch_congestion::SiblingView;
+use anabranch_scheduler as scheduler;
+use anabranch_scheduler::{PathScheduler, SendRequest, SubflowView};
 
 pub(crate) use connect::{Offer, REASON_MPTCP, capable_answer, join, understood};
 pub use events::{Assumed, Counters, Event, SubflowSample, SubflowSummary, WindowInUse};

@@ -4,14 +4,12 @@
 
 mod choices;
 pub mod config;
-pub mod congestion;
 pub mod connection;
 mod endpoint;
 pub mod path_manager;
 pub mod profile;
 mod reassembly;
 mod receive_buffer;
-pub mod scheduler;
 mod secrets;
 mod subflow;
 

@@ -31,10 +31,10 @@ use anabranch_wire::{DataAck, Segment};
 use bytes::Bytes;
 
 use crate::config::{Config, FourTuple, MSS_MIN};
-use crate::congestion::{
+use crate::profile::Stack;
+use anabranch_congestion::{
     CongestionController, CongestionState, INITIAL_WINDOW, SiblingView, Window,
 };
-use crate::profile::Stack;
 
 pub(crate) use burst::Written;
 pub(crate) use ecn::accepts_ecn;

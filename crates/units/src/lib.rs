@@ -2,12 +2,14 @@
 //!
 //! A wrong unit is a type error here; at text and column edges a suffix names the unit instead.
 
+mod congestion_state;
 mod random;
 mod rate;
 mod schedule;
 mod sequence;
 mod time;
 
+pub use congestion_state::CongestionState;
 pub use random::{Bookmark, RandomStream, Seed};
 pub use rate::{ByteCount, Rate};
 pub use schedule::Schedule;

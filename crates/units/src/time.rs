@@ -101,6 +101,13 @@ impl Duration {
         Self(self.0.saturating_sub(other.0))
     }
 
+    /// The shortest span that is a whole number of ticks and not shorter than `self` (`usecs_to_jiffies`). A tick of
+    /// zero stands for an exact clock and changes nothing.
+    #[must_use]
+    pub const fn in_whole_ticks(self, tick: Self) -> Self {
+        if tick.0 == 0 { self } else { Self(self.0.div_ceil(tick.0) * tick.0) }
+    }
+
     /// True for an empty span.
     pub const fn is_zero(self) -> bool {
         self.0 == 0

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use anabranch_media::http::{Answer, ClientData, RequestReader};
-use anabranch_transport::scheduler::Hint;
+use anabranch_scheduler::Hint;
 use anabranch_units::Instant;
 use bytes::Bytes;
 

@@ -1,7 +1,7 @@
 //! Background flows of a plan: plain TCP and datagrams over links of their own choice, beside the clients.
 
+use anabranch_congestion as congestion;
 use anabranch_plugin::{PluginChoice, Registry};
-use anabranch_transport::congestion;
 use anabranch_transport::profile::OutageRule;
 use anabranch_transport::{Config, Stack};
 use anabranch_units::{Duration, Seed};

@@ -1,6 +1,7 @@
 //! What a congestion controller sees.
 
-use anabranch_transport::congestion::{self, CongestionKind, WindowChange};
+use anabranch_congestion as congestion;
+use anabranch_congestion::{CongestionKind, WindowChange};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;

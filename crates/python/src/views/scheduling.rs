@@ -1,8 +1,7 @@
 //! What a scheduler sees.
 
-use anabranch_transport::congestion::CongestionState;
-use anabranch_transport::scheduler;
-use anabranch_units::SubflowId;
+use anabranch_scheduler as scheduler;
+use anabranch_units::{CongestionState, SubflowId};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use anabranch_units::SubflowId;
 
 use super::Connection;
-use crate::scheduler::{Carried, SubflowSet};
+use anabranch_scheduler::{Carried, SubflowSet};
 
 /// Part of the data stream that the same subflows carried.
 #[derive(Clone, Copy, Debug)]

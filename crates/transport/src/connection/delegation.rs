@@ -8,7 +8,7 @@
 use anabranch_units::{Instant, SubflowId};
 
 use super::{Connection, Event};
-use crate::scheduler::{Ask, SubflowSet};
+use anabranch_scheduler::{Ask, SubflowSet};
 
 /// What was decided and is left to another turn.
 #[derive(Debug, Default)]
@@ -126,7 +126,7 @@ impl Connection {
         };
         subflow.push_answered(&self.config.host, now);
         if let Some(view) = self.views.iter_mut().find(|view| view.id == id) {
-            view.renew(subflow);
+            subflow.update_view(view);
         }
         if std::mem::take(&mut subflow.send.grew) {
             self.note_growth();

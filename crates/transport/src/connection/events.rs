@@ -4,8 +4,8 @@ use anabranch_units::{Duration, Instant, Rate, SeqNumber, SubflowId};
 
 use super::Connection;
 use crate::config::FourTuple;
-use crate::congestion::CongestionState;
 use crate::subflow::{State, Subflow, SubflowTotals};
+use anabranch_congestion::CongestionState;
 
 /// News for the application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,9 +2,9 @@
 //! subflow that holds up the others is halved, as often as the scheduler says so.
 
 use super::Connection;
-use crate::congestion::{CongestionState, WindowChange};
-use crate::scheduler::SubflowSet;
 use crate::subflow::Subflow;
+use anabranch_congestion::{CongestionState, WindowChange};
+use anabranch_scheduler::SubflowSet;
 
 impl Subflow {
     /// Halves the window, down to one segment, and the slow-start threshold if the subflow is not in

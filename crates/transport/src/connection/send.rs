@@ -10,7 +10,7 @@ use bytes::Bytes;
 use super::carried::SentAhead;
 use super::pieces::Pieces;
 use super::{Connection, Mode};
-use crate::scheduler::{Ask, Decision, Hint, SubflowSet};
+use anabranch_scheduler::{Ask, Decision, Hint, SubflowSet};
 
 /// The least time after which a scheduler that waits is asked again: nearer wake-ups would move time by
 /// nanoseconds a question, and the run would never end. As much as the kernel lets a timer of

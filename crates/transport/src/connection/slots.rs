@@ -9,8 +9,8 @@ use anabranch_units::{Instant, RandomStream, SeqNumber, SubflowId};
 
 use super::{Connection, SubflowSummary};
 use crate::config::{Config, FourTuple};
-use crate::congestion;
 use crate::subflow::{State, Subflow};
+use anabranch_congestion as congestion;
 
 /// Subflows that a connection can tell apart at one time.
 const MOST_SUBFLOWS: usize = 128;

@@ -1,7 +1,8 @@
 //! What a scheduler sees of a connection's subflows.
 
 use super::Connection;
-use crate::scheduler::SubflowView;
+use crate::subflow::Subflow;
+use anabranch_scheduler::SubflowView;
 
 impl Connection {
     /// Brings the schedulers' views up to date: those whose subflow was touched.
@@ -21,7 +22,7 @@ impl Connection {
                 return self.renew_views();
             };
             if std::mem::take(&mut subflow.touched) {
-                view.renew(subflow);
+                subflow.update_view(view);
             }
         }
         if views.next().is_some() {
@@ -33,7 +34,7 @@ impl Connection {
     #[cold]
     fn renew_views(&mut self) {
         self.views.clear();
-        self.views.extend(self.subflows.iter().filter(|s| s.usable()).map(SubflowView::of));
+        self.views.extend(self.subflows.iter().filter(|s| s.usable()).map(Subflow::view));
     }
 
     /// The scheduler would only say that it waits: every window is full. Most often the segment that an

@@ -16,7 +16,7 @@ use super::Subflow;
 use super::delayed_ack::AckPolicy;
 use super::sending::recovery::AckFlags;
 use crate::config::EcnMode;
-use crate::congestion::CongestionState;
+use anabranch_congestion::CongestionState;
 
 /// Acknowledgements that go out at once behind a mark: the sender may have little in flight
 /// (`tcp_enter_quickack_mode(sk, 2)`).

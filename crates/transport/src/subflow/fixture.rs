@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::sending::flight::{Sent, SentMapping, TxStamp};
 use super::{EmitContext, Space, State, Subflow};
 use crate::config::{Config, FourTuple, HostModel};
-use crate::congestion::{
+use anabranch_congestion::{
     AckSample, CongestionController, CongestionEvent, LostSegment, Window, WindowChange,
 };
 

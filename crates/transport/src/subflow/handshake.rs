@@ -12,7 +12,7 @@ use super::sending::timers::missing_retries;
 
 use super::{EmitContext, State, Subflow};
 use crate::config::{Config, HostModel, MSS_MIN};
-use crate::congestion::Opened;
+use anabranch_congestion::Opened;
 
 /// SYN retransmissions with doubling waits before giving up (`tcp_syn_retries`).
 const SYN_RETRIES: u32 = 6;

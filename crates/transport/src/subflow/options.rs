@@ -78,8 +78,8 @@ mod tests {
     use super::super::{EmitContext, Reset, Space, State, Subflow};
     use super::*;
     use crate::config::{Config, FourTuple, HostModel};
-    use crate::congestion;
     use crate::receive_buffer::Load;
+    use anabranch_congestion as congestion;
     use anabranch_plugin::Registry;
 
     /// What may be on a segment besides what is asked of a subflow.

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use anabranch_units::{Instant, SeqNumber};
 
 use super::{State, Subflow};
-use crate::congestion::CongestionState;
+use anabranch_congestion::CongestionState;
 
 /// The least that is believed (`ip_rt_min_pmtu`; RFC 8200 section 5): smaller segments would only cost.
 const LEAST_V4: u32 = 552;

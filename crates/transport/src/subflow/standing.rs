@@ -3,8 +3,8 @@
 use anabranch_units::Instant;
 
 use super::Subflow;
-use crate::congestion::CongestionState;
-use crate::scheduler::SubflowEvent;
+use anabranch_congestion::CongestionState;
+use anabranch_scheduler::SubflowEvent;
 
 /// The counters and states at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,38 +1,38 @@
 //! Fills the view that schedulers have of a subflow.
 
 use super::Subflow;
-use crate::scheduler::SubflowView;
+use anabranch_scheduler::SubflowView;
 
-impl SubflowView {
-    /// Returns the view of a subflow.
-    pub(crate) fn of(subflow: &Subflow) -> Self {
-        let mut view = Self::default();
-        view.renew(subflow);
+impl Subflow {
+    /// Returns the view that schedulers have of this subflow.
+    pub(crate) fn view(&self) -> SubflowView {
+        let mut view = SubflowView::default();
+        self.update_view(&mut view);
         view
     }
 
-    /// Writes the view of a subflow in place.
+    /// Updates the view that schedulers have of this subflow, in place.
     #[inline(always)]
-    pub(crate) fn renew(&mut self, subflow: &Subflow) {
-        self.id = subflow.id;
-        self.srtt = subflow.rtt.srtt().unwrap_or_default();
-        self.rttvar = subflow.rtt.rttvar();
-        self.min_rtt = subflow.rtt.min_rtt().unwrap_or_default();
-        self.cwnd = subflow.window.cwnd;
-        self.ssthresh = subflow.window.ssthresh;
-        self.in_flight = subflow.board.in_flight();
-        self.queued_bytes = subflow.send.queued_bytes();
-        self.queued_memory = subflow.send.memory();
-        self.send_buffer = subflow.send.buffer_limit();
-        self.mss = subflow.send.mss();
-        self.pacing_rate = subflow.pacing_rate();
-        self.delivery_rate = subflow.delivery_rate();
-        self.state = subflow.ca_state;
-        self.repaired = subflow.is_repaired();
-        self.backup = subflow.signals.is_backup();
-        self.stale = subflow.stale;
-        self.potentially_failed = subflow.recovery.consecutive_timeouts > 0;
-        self.established = subflow.usable();
-        self.last_ack = subflow.last_ack_at;
+    pub(crate) fn update_view(&self, view: &mut SubflowView) {
+        view.id = self.id;
+        view.srtt = self.rtt.srtt().unwrap_or_default();
+        view.rttvar = self.rtt.rttvar();
+        view.min_rtt = self.rtt.min_rtt().unwrap_or_default();
+        view.cwnd = self.window.cwnd;
+        view.ssthresh = self.window.ssthresh;
+        view.in_flight = self.board.in_flight();
+        view.queued_bytes = self.send.queued_bytes();
+        view.queued_memory = self.send.memory();
+        view.send_buffer = self.send.buffer_limit();
+        view.mss = self.send.mss();
+        view.pacing_rate = self.pacing_rate();
+        view.delivery_rate = self.delivery_rate();
+        view.state = self.ca_state;
+        view.repaired = self.is_repaired();
+        view.backup = self.signals.is_backup();
+        view.stale = self.stale;
+        view.potentially_failed = self.recovery.consecutive_timeouts > 0;
+        view.established = self.usable();
+        view.last_ack = self.last_ack_at;
     }
 }

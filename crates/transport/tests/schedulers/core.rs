@@ -4,10 +4,10 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use anabranch_plugin::{Foreign, PluginChoice, PluginError, Registry};
-use anabranch_transport::Config;
-use anabranch_transport::scheduler::{
+use anabranch_scheduler::{
     Ask, Decision, Hint, PathScheduler, Schedulers, SendRequest, SubflowSet, SubflowView,
 };
+use anabranch_transport::Config;
 use anabranch_units::{Duration, Instant, SubflowId};
 use anabranch_wire::MappingDsn;
 

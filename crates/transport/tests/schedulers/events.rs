@@ -2,12 +2,12 @@
 
 use std::sync::{Arc, Mutex};
 
+use anabranch_congestion::CongestionState;
 use anabranch_plugin::{Foreign, PluginChoice, PluginError, Registry};
-use anabranch_transport::Config;
-use anabranch_transport::congestion::CongestionState;
-use anabranch_transport::scheduler::{
+use anabranch_scheduler::{
     Decision, PathScheduler, Schedulers, SendRequest, SubflowEvent, SubflowView,
 };
+use anabranch_transport::Config;
 use anabranch_units::{Duration, Instant, SubflowId};
 
 use super::build;

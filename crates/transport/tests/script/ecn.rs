@@ -1,8 +1,8 @@
 //! Explicit congestion notification (RFC 3168 section 6.1; Linux's `tcp_ecn_*` in `tcp_input.c` and
 //! `tcp_output.c`).
 
+use anabranch_congestion::CongestionState;
 use anabranch_plugin::PluginChoice;
-use anabranch_transport::congestion::CongestionState;
 use anabranch_transport::{Config, EcnMode};
 use anabranch_wire::{Ecn, Flags};
 

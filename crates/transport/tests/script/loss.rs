@@ -4,8 +4,8 @@
 //! Everywhere the path's RTT is 50 ms, so that the reordering window is 12.5 ms (RFC 8985 section
 //! 6.2: a quarter of the least RTT), its timer 2 ms later (`TCP_TIMEOUT_MIN_US`), and the timeout 250 ms.
 
+use anabranch_congestion::CongestionState;
 use anabranch_transport::Config;
-use anabranch_transport::congestion::CongestionState;
 use anabranch_units::Duration;
 
 use crate::dialect::{Script, tcp, thousands};

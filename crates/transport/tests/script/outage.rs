@@ -7,8 +7,8 @@
 //! A Linux receiver that already has a segment drops the copy before it reads the timestamp (`tcp_sequence`). Its answer
 //! therefore echoes the last new segment, sent at 100 ms.
 
+use anabranch_congestion::CongestionState;
 use anabranch_plugin::{PluginChoice, Value};
-use anabranch_transport::congestion::CongestionState;
 use anabranch_transport::profile::{LINUX_6_18, OutageRule};
 use anabranch_transport::{Config, Event, Stack};
 use anabranch_units::Duration;

@@ -1,9 +1,9 @@
 //! News of the path's MTU (RFC 1191, RFC 8201; Linux's `tcp_v4_err`, `tcp_v4_mtu_reduced`,
 //! `tcp_simple_retransmit`).
 
+use anabranch_congestion::CongestionState;
 use anabranch_plugin::PluginChoice;
 use anabranch_transport::Config;
-use anabranch_transport::congestion::CongestionState;
 
 use crate::dialect::{Script, at, config, thousands};
 

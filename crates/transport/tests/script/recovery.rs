@@ -6,9 +6,9 @@
 //! `max(prr_delivered - prr_out, DeliveredData)`, one more where SND.UNA advances and nothing new is
 //! lost (slow start), and never beyond ssthresh. Linux takes the window before for `RecoverFS`.
 
+use anabranch_congestion::CongestionState;
 use anabranch_plugin::PluginChoice;
 use anabranch_transport::Config;
-use anabranch_transport::congestion::CongestionState;
 
 use crate::dialect::{Script, thousands};
 

@@ -2,7 +2,8 @@
 //! (`tcp_try_undo_recovery`), so a scheduler that refuses such a subflow would wait for ever.
 
 use anabranch_plugin::PluginChoice;
-use anabranch_transport::{Config, profile, scheduler};
+use anabranch_scheduler as scheduler;
+use anabranch_transport::{Config, profile};
 
 use crate::dialect::{Script, config};
 

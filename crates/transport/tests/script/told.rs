@@ -2,12 +2,12 @@
 
 use std::sync::{Arc, Mutex};
 
-use anabranch_plugin::{Foreign, PluginChoice, PluginError, Registry};
-use anabranch_transport::Config;
-use anabranch_transport::congestion::{
+use anabranch_congestion::{
     AckSample, CongestionController, CongestionEvent, CongestionState, Controllers, TransmitStart,
     Window, WindowChange, slow_start,
 };
+use anabranch_plugin::{Foreign, PluginChoice, PluginError, Registry};
+use anabranch_transport::Config;
 use anabranch_units::{Instant, RandomStream};
 
 use crate::dialect::{Script, thousands};

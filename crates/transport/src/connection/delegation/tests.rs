@@ -5,9 +5,9 @@ use anabranch_units::Seed;
 use super::*;
 use crate::path_manager::Candidate;
 use crate::profile::{LINUX_6_18, MPTCP_0_94, Stack};
-use crate::scheduler::{Decision, PathScheduler, SendRequest, SubflowView};
 use crate::subflow::{State, Subflow};
 use crate::{Config, Endpoint, FourTuple, HostModel};
+use anabranch_scheduler::{Decision, PathScheduler, SendRequest, SubflowView};
 
 /// Wants everything on the second subflow, 1000 bytes at a time.
 #[derive(Debug)]

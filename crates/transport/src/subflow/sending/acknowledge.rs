@@ -10,8 +10,8 @@ use super::losses::Verdict;
 use super::recovery::{AckFlags, Answer, Repair};
 use super::timers::Pending;
 use crate::config::HostModel;
-use crate::congestion::{AckSample, CongestionState, SiblingView};
 use crate::subflow::Subflow;
+use anabranch_congestion::{AckSample, CongestionState, SiblingView};
 
 use round_trips::RttSamples;
 

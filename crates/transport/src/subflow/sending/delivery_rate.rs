@@ -3,7 +3,7 @@
 use anabranch_units::{Duration, Instant, Rate};
 
 use super::flight::{Sent, TxStamp};
-use crate::congestion::RateSample;
+use anabranch_congestion::RateSample;
 
 /// The subflow's delivery state and the sample being gathered from one acknowledgement.
 #[derive(Debug, Default)]

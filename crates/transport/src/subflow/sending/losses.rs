@@ -8,9 +8,9 @@ use super::flight::Sent;
 use super::recovery::AckFlags;
 use super::timers::Pending;
 use crate::config::HostModel;
-use crate::congestion::{CongestionState, LostSegment};
 use crate::profile::LossDetection;
 use crate::subflow::Subflow;
+use anabranch_congestion::{CongestionState, LostSegment};
 
 /// `tp->reordering` starts here: as many `SACKed` segments mean loss without waiting.
 pub(in crate::subflow) const DUPLICATE_THRESHOLD: u32 = 3;

@@ -8,8 +8,8 @@ use anabranch_units::Instant;
 use super::flight::Scoreboard;
 use super::losses::{DUPLICATE_THRESHOLD, Verdict};
 use super::recovery::AckFlags;
-use crate::congestion::CongestionState;
 use crate::subflow::Subflow;
+use anabranch_congestion::CongestionState;
 
 impl Scoreboard {
     /// Returns the largest number of outstanding segments that can have arrived: all except those marked lost, and never

@@ -3,7 +3,7 @@
 
 use anabranch_units::{ByteCount, Duration, Instant, Rate};
 
-use crate::congestion::Window;
+use anabranch_congestion::Window;
 
 /// The data segment from which on a connection is paced (`tcp_update_skb_after_send`, `data_segs_out`).
 const FIRST_PACED: u64 = 10;

@@ -5,8 +5,8 @@ use anabranch_units::Instant;
 
 use super::queue::{Chunk, Sender};
 use crate::config::HostModel;
-use crate::congestion::CongestionState;
 use crate::subflow::Subflow;
+use anabranch_congestion::CongestionState;
 
 impl Sender {
     /// `segments` of the queue will leave next, up to `most` in a socket buffer: into how many more than there are
@@ -90,8 +90,8 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::congestion::Window;
     use crate::subflow::fixture::{at, context, exact, send, subflow};
+    use anabranch_congestion::Window;
     use anabranch_wire::Segment;
 
     /// `segments` handed over in two mappings, with room for `room` of them beside a hundred in flight.

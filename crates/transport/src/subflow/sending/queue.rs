@@ -11,7 +11,7 @@ use bytes::{Bytes, BytesMut};
 use super::flight::BurstMapping;
 use super::intent::Intent;
 use crate::config::Config;
-use crate::congestion::INITIAL_WINDOW;
+use anabranch_congestion::INITIAL_WINDOW;
 
 /// Payload of the largest burst under one mapping: 64 KiB less room for headers (`MPTCP_MAX_GSO_SIZE`).
 pub(in crate::subflow) const BURST_BYTES: u64 = 65_536 - 321;

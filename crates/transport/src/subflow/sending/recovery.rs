@@ -7,9 +7,11 @@ use anabranch_units::{Duration, Instant};
 
 use super::losses::Verdict;
 use super::rtt::timestamp_clock;
-use crate::congestion::{CongestionEvent, CongestionKind, CongestionState, Window, WindowChange};
 use crate::profile::{OutageRule, Reduction};
 use crate::subflow::Subflow;
+use anabranch_congestion::{
+    CongestionEvent, CongestionKind, CongestionState, Window, WindowChange,
+};
 
 /// What an RTT sample may be longer than it was: timestamps count milliseconds (RFC 7323 section 5.4).
 const CLOCK_ERROR: Duration = Duration::from_millis(2);

@@ -2,7 +2,7 @@
 //! (`__mptcp_sync_sndbuf`).
 
 use super::queue::Sender;
-use crate::congestion::INITIAL_WINDOW;
+use anabranch_congestion::INITIAL_WINDOW;
 
 impl Sender {
     /// Bytes of memory (`sk_sndbuf`).

@@ -7,9 +7,9 @@ use super::intent::Urgent;
 use super::rtt::timestamp_clock;
 use super::rtt::{RTO_INITIAL, RTO_MIN, RttEstimator};
 use crate::config::{Config, HostModel, RTO_MAX_DEFAULT};
-use crate::congestion::{CongestionEvent, CongestionKind, CongestionState, WindowChange};
 use crate::profile::LossDetection;
 use crate::subflow::Subflow;
+use anabranch_congestion::{CongestionEvent, CongestionKind, CongestionState, WindowChange};
 
 /// RFC 8985's `WCDelAckT` as Linux applies it to a single outstanding segment.
 const SINGLE_SEGMENT_EXTRA: Duration = Duration::from_millis(200);

@@ -10,9 +10,9 @@ use super::intent::Urgent;
 use super::queue::{BURST_BYTES, Sender};
 use super::rtt::timestamp_clock;
 use crate::config::HostModel;
-use crate::congestion::{CongestionState, TransmitStart};
 use crate::profile::Deferral;
 use crate::subflow::{EmitContext, State, Subflow};
+use anabranch_congestion::{CongestionState, TransmitStart};
 
 /// Round trips, in microseconds, that halve what one socket buffer takes beyond a millisecond's worth: two to this
 /// power (`tcp_tso_rtt_log`).

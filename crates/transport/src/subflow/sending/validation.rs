@@ -4,8 +4,8 @@
 use anabranch_units::Instant;
 
 use crate::config::HostModel;
-use crate::congestion::{CongestionState, INITIAL_WINDOW, Window, WindowChange};
 use crate::subflow::Subflow;
+use anabranch_congestion::{CongestionState, INITIAL_WINDOW, Window, WindowChange};
 
 /// The use of the congestion window.
 #[derive(Debug, Default)]
@@ -172,7 +172,7 @@ mod tests {
         let (mut subflow, told) = subflow();
         send(&mut subflow, at(1000), 1000);
         subflow.board.drop_front();
-        subflow.window = crate::congestion::Window { cwnd: 80, ssthresh: 60 };
+        subflow.window = anabranch_congestion::Window { cwnd: 80, ssthresh: 60 };
         (subflow, told)
     }
 
@@ -197,7 +197,7 @@ mod tests {
             }
         }
         let (mut subflow, _) = rested();
-        subflow.window = crate::congestion::Window { cwnd: 15, ssthresh: 5 };
+        subflow.window = anabranch_congestion::Window { cwnd: 15, ssthresh: 5 };
         subflow.restart_after_idle(&exact(), at(1301));
         assert_eq!((subflow.window.cwnd, subflow.window.ssthresh), (10, 10), "15/2 + 15/4 = 10");
         let (mut subflow, _) = rested();
@@ -291,7 +291,7 @@ mod tests {
         // tcp_write_xmit of 6.1: `if (likely(sent_pkts || is_cwnd_limited)) tcp_cwnd_validate()`.
         for (queued, notes, limited) in [(500, true, true), (0, true, false), (500, false, false)] {
             let (mut subflow, _) = rested();
-            subflow.window = crate::congestion::Window { cwnd: 1, ssthresh: 1 };
+            subflow.window = anabranch_congestion::Window { cwnd: 1, ssthresh: 1 };
             send(&mut subflow, at(1000), 1000);
             subflow.stack.notes_full_window = notes;
             subflow.send.queued = queued;
@@ -330,7 +330,7 @@ mod tests {
         for _ in 0..10 {
             send(&mut subflow, at(1000), 1000);
         }
-        subflow.window = crate::congestion::Window { cwnd: 19, ssthresh: 20 };
+        subflow.window = anabranch_congestion::Window { cwnd: 19, ssthresh: 20 };
         subflow.validate_window(&exact(), at(1000), false);
         assert!(subflow.usage.is_limited(&subflow.window), "19 < 20");
         subflow.window.cwnd = 20;
@@ -411,7 +411,7 @@ mod tests {
     fn before_6_1_a_full_window_is_forgotten_once_more_is_out() {
         // tcp_cwnd_validate of 4.14: `packets_out > max_packets_out` takes what holds now.
         let (mut subflow, _) = rested();
-        subflow.window = crate::congestion::Window { cwnd: 50, ssthresh: 20 };
+        subflow.window = anabranch_congestion::Window { cwnd: 50, ssthresh: 20 };
         subflow.usage.end = u64::MAX;
         for (remembers, limited) in [(true, true), (false, false)] {
             subflow.stack.remembers_full_window = remembers;

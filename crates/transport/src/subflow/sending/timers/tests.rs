@@ -117,7 +117,7 @@ fn a_timeout_in_recovery_cuts_once_more_only_behind_it() {
         send(&mut subflow, at(0), 1000);
         send(&mut subflow, at(0), 1000);
         subflow.ca_state = CongestionState::Recovery;
-        subflow.window = crate::congestion::Window { cwnd: 16, ssthresh: 16 };
+        subflow.window = anabranch_congestion::Window { cwnd: 16, ssthresh: 16 };
         subflow.recovery.high_seq = 1001;
         subflow.send.set_una(una);
         subflow.timer.arm(&exact(), at(0), Pending::Timeout, ms(300));

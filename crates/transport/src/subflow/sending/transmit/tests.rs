@@ -1,6 +1,6 @@
 use super::*;
-use crate::congestion::Window;
 use crate::subflow::fixture::{at, context, exact, send, subflow};
+use anabranch_congestion::Window;
 
 /// Sends what may go at `now`; returns how many segments.
 fn send_all(subflow: &mut Subflow, now: Instant) -> u32 {

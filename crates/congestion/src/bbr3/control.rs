@@ -1,0 +1,96 @@
+//! Pacing rate, burst and window as they follow from the model.
+
+use anabranch_units::{Duration, Rate};
+
+use super::loss::with_headroom;
+use super::{Bandwidth, Bbr3, MIN_PIPE, State, UNBOUNDED};
+use crate::INITIAL_WINDOW;
+use crate::{AckSample, Window};
+
+/// The margin of the pacing rate below the bandwidth, per cent (`PacingMarginPercent`).
+const MARGIN: u64 = 1;
+/// The RTT assumed until there is one.
+const NOMINAL_RTT: Duration = Duration::from_millis(1);
+/// The largest burst, bytes.
+const QUANTUM_MAX: u64 = 65_536;
+/// Bursts in flight: one in the queue of the host, one being cut into segments, one being put together
+/// at the receiver.
+const BURSTS: u64 = 3;
+
+impl Bbr3 {
+    /// `InitPacingRate`.
+    pub(super) fn init_pacing(&mut self, cwnd: u32, rtt: Option<Duration>) {
+        let nominal = Bandwidth::of(cwnd, rtt.unwrap_or(NOMINAL_RTT));
+        self.pacing = Some(nominal.rate(self.mss, State::Startup.pacing_gain(), 0));
+        self.seen_rtt = rtt.is_some();
+    }
+
+    /// `SetPacingRate`; the initial rate holds from the first RTT there is.
+    pub(super) fn set_pacing(&mut self, srtt: Option<Duration>) {
+        if !self.seen_rtt && srtt.is_some() {
+            self.init_pacing(INITIAL_WINDOW, srtt);
+        }
+        self.set_pacing_with_gain(self.state.pacing_gain());
+    }
+
+    /// `SetPacingRateWithGain`: until the pipe was full once, only upwards.
+    pub(super) fn set_pacing_with_gain(&mut self, gain: u64) {
+        let rate = self.bw.rate(self.mss, gain, MARGIN);
+        if self.pipe.reached || self.pacing.is_none_or(|current| rate > current) {
+            self.pacing = Some(rate);
+        }
+    }
+
+    /// `UpdateOffloadBudget` over `SetSendQuantum`: three bursts, segments.
+    fn offload_budget(&self) -> u32 {
+        let millisecond = self.pacing.map_or(0, Rate::bytes_per_second) / 1000;
+        let mss = u64::from(self.mss);
+        let quantum = millisecond.min(QUANTUM_MAX).max(2 * mss);
+        (BURSTS * quantum).div_ceil(mss) as u32
+    }
+
+    /// `QuantizationBudget`.
+    fn quantized(&self, volume: u32) -> u32 {
+        let volume = volume.max(self.offload_budget()).max(MIN_PIPE);
+        if self.state == State::Up { volume + 2 } else { volume }
+    }
+
+    /// `Inflight`.
+    pub(super) fn inflight(&self, bw: Bandwidth, gain: u64) -> u32 {
+        self.quantized(self.bdp(bw, gain))
+    }
+
+    /// `UpdateMaxInflight`.
+    fn max_inflight(&self) -> u32 {
+        let fills = self.bdp(self.bw, self.state.cwnd_gain());
+        self.quantized(fills.saturating_add(self.extra_acked.get()))
+    }
+
+    /// `SetCwnd`; an acknowledgement of nothing only bounds.
+    pub(super) fn set_cwnd(&self, ack: &AckSample<'_>, window: &mut Window) {
+        if ack.acked > 0 {
+            let most = self.max_inflight();
+            if self.pipe.reached {
+                window.cwnd = (window.cwnd + ack.acked).min(most);
+            } else if window.cwnd < most || ack.delivered < u64::from(INITIAL_WINDOW) {
+                window.cwnd += ack.acked;
+            }
+            window.cwnd = window.cwnd.max(MIN_PIPE);
+        }
+        if self.state == State::ProbeRtt {
+            window.cwnd = window.cwnd.min(self.probe_rtt_cwnd());
+        }
+        window.cwnd = window.cwnd.min(self.cap());
+    }
+
+    /// `BoundCwndForModel`.
+    fn cap(&self) -> u32 {
+        let long = self.bounds.long_inflight;
+        let cap = match self.state {
+            State::Cruise | State::ProbeRtt => with_headroom(long),
+            State::Down | State::Refill | State::Up => long,
+            State::Startup | State::Drain => UNBOUNDED,
+        };
+        cap.min(self.bounds.short_inflight).max(MIN_PIPE)
+    }
+}

@@ -1,0 +1,257 @@
+//! What losses tell: a probe that went too high bounds the flight for long, a loss at another time
+//! bounds rate and flight until the next probe; and the way back when nothing was lost after all.
+
+use anabranch_units::Instant;
+
+use super::{Bandwidth, Bbr3, Feedback, MIN_PIPE, State, UNBOUNDED};
+use crate::{CongestionState, LostSegment, Window};
+
+/// The share of a flight that may be lost in a probe, per cent (`LossThresh`).
+const LOSS_THRESHOLD: u64 = 2;
+/// The share of a bound that remains after a loss, per cent (`Beta`).
+const BETA: u64 = 70;
+/// The share of the flight left free between probes, per cent (`Headroom`).
+const HEADROOM: u64 = 15;
+
+/// What the last round trip delivered and lost.
+#[derive(Debug, Default)]
+pub(super) struct Signals {
+    /// The largest delivery rate of the round (`bw_latest`).
+    pub(super) bw_latest: Bandwidth,
+    /// The most it delivered, segments (`inflight_latest`).
+    pub(super) inflight_latest: u32,
+    /// The delivered count at the sending of the segment that ends the round of losses.
+    pub(super) round_end: u64,
+    pub(super) round_started: bool,
+    /// `is_loss_in_round`.
+    pub(super) loss_in_round: bool,
+    /// Ranges lost in the round that do not touch, and the end of the last.
+    pub(super) lost_ranges: u32,
+    last_lost_end: u64,
+    /// The peer reports what it has beyond a hole, as the last loss told.
+    pub(super) selective_acks: bool,
+}
+
+impl Signals {
+    /// `ResetCongestionSignals`.
+    pub(super) fn reset(&mut self) {
+        self.loss_in_round = false;
+        self.bw_latest = Bandwidth::ZERO;
+        self.inflight_latest = 0;
+    }
+
+    /// A round's ranges were counted.
+    pub(super) fn forget_ranges(&mut self) {
+        self.lost_ranges = 0;
+        self.last_lost_end = 0;
+    }
+
+    fn count_range(&mut self, segment: &LostSegment) {
+        self.lost_ranges += u32::from(segment.start != self.last_lost_end);
+        self.last_lost_end = segment.end;
+    }
+}
+
+/// What to return to when a recovery proves spurious.
+#[derive(Debug, Default)]
+pub(super) struct Undo {
+    /// The losses of the episode under way are noted.
+    pub(super) saved: bool,
+    /// The state that losses made the flow leave.
+    pub(super) state: Option<State>,
+    pub(super) bw: Bandwidth,
+    pub(super) short_inflight: u32,
+    pub(super) long_inflight: u32,
+}
+
+/// More than the tolerated share of a flight was lost.
+pub(super) fn exceeds_threshold(lost: u32, in_flight: u32) -> bool {
+    u64::from(lost) * 100 > u64::from(in_flight) * LOSS_THRESHOLD
+}
+
+/// `InflightAtLoss`: with `before` in flight and `lost_before` of them lost, at which flight did one
+/// more segment's loss pass the threshold?
+pub(super) fn inflight_at_loss(before: u32, lost_before: u32) -> u32 {
+    let tolerated = u64::from(before) * LOSS_THRESHOLD;
+    let prefix = tolerated.saturating_sub(u64::from(lost_before) * 100) / (100 - LOSS_THRESHOLD);
+    before + prefix.min(1) as u32
+}
+
+/// `InflightWithHeadroom`.
+pub(super) fn with_headroom(long_inflight: u32) -> u32 {
+    if long_inflight == UNBOUNDED {
+        return UNBOUNDED;
+    }
+    let headroom = (u64::from(long_inflight) * HEADROOM / 100).max(1) as u32;
+    long_inflight.saturating_sub(headroom).max(MIN_PIPE)
+}
+
+/// A volume times `Beta`.
+pub(super) fn cut(volume: u32) -> u32 {
+    (u64::from(volume) * BETA / 100) as u32
+}
+
+impl Bbr3 {
+    /// `InLossRecovery`.
+    pub(super) fn in_recovery(&self) -> bool {
+        self.ca_state >= CongestionState::Recovery
+    }
+
+    /// `SaveCwnd`.
+    pub(super) fn save_cwnd(&mut self, cwnd: u32) {
+        let disturbed = self.in_recovery() || self.state == State::ProbeRtt;
+        self.prior_cwnd = if disturbed { self.prior_cwnd.max(cwnd) } else { cwnd };
+    }
+
+    /// `RestoreCwnd`.
+    pub(super) fn restore_cwnd(&self, window: &mut Window) {
+        window.cwnd = window.cwnd.max(self.prior_cwnd);
+    }
+
+    /// `SaveStateUponLoss`, once an episode.
+    pub(super) fn save_state(&mut self) {
+        if !self.undo.saved {
+            self.undo = Undo {
+                saved: true,
+                state: None,
+                bw: self.bounds.short_bw,
+                short_inflight: self.bounds.short_inflight,
+                long_inflight: self.bounds.long_inflight,
+            };
+        }
+    }
+
+    /// `NoteLoss`.
+    pub(super) fn note_loss(&mut self, cwnd: u32) {
+        if !self.signals.loss_in_round {
+            self.signals.round_end = self.delivered;
+            self.save_cwnd(cwnd);
+            self.save_state();
+        }
+        self.signals.loss_in_round = true;
+        if let Some(marks) = &mut self.marks {
+            marks.note_loss();
+        }
+    }
+
+    /// `HandleLostPacket`.
+    pub(super) fn handle_lost(&mut self, segment: &LostSegment, cwnd: u32) {
+        self.delivered = segment.delivered;
+        self.signals.selective_acks = segment.selective_acks;
+        self.signals.count_range(segment);
+        self.note_loss(cwnd);
+        let (before, lost) = (segment.in_flight_at_send, segment.lost_since_send);
+        if !self.probe.sampled || !self.is_too_high(lost, before + 1) {
+            return;
+        }
+        let at_loss = (!segment.app_limited).then(|| inflight_at_loss(before, lost - 1));
+        if self.state == State::Up {
+            self.undo.state = Some(State::Up);
+        }
+        self.handle_too_high(segment.now, at_loss, cwnd);
+    }
+
+    /// `HandleInflightTooHigh`, at that flight unless the application held the sender back.
+    pub(super) fn handle_too_high(&mut self, now: Instant, flight: Option<u32>, cwnd: u32) {
+        self.probe.too_high = true;
+        self.probe.sampled = false;
+        if let Some(flight) = flight {
+            self.bounds.long_inflight = flight.max(cut(self.target_inflight(cwnd)));
+        }
+        if self.state == State::Up {
+            self.start_down(now);
+        }
+    }
+
+    /// `IsInflightTooHigh`.
+    pub(super) fn is_too_high(&self, lost: u32, in_flight: u32) -> bool {
+        exceeds_threshold(lost, in_flight) || (lost > 0 && !self.signals.selective_acks)
+    }
+
+    /// `UpdateLatestDeliverySignals`.
+    pub(super) fn update_latest_delivery(&mut self, news: &Feedback<'_>) {
+        let rate = &news.ack.rate;
+        let signals = &mut self.signals;
+        signals.bw_latest = signals.bw_latest.max(news.bw);
+        signals.inflight_latest = signals.inflight_latest.max(rate.delivered);
+        signals.round_started = rate.prior_delivered >= signals.round_end;
+        if signals.round_started {
+            signals.round_end = news.ack.delivered;
+        }
+    }
+
+    /// `AdvanceLatestDeliverySignals`.
+    pub(super) fn advance_latest_delivery(&mut self, news: &Feedback<'_>) {
+        if self.signals.round_started {
+            self.signals.bw_latest = news.bw;
+            self.signals.inflight_latest = news.ack.rate.delivered;
+        }
+    }
+
+    /// `UpdateCongestionSignals`.
+    pub(super) fn update_congestion_signals(&mut self, news: &Feedback<'_>) {
+        self.update_max_bw(news);
+        if self.signals.round_started {
+            if !self.state.probing() {
+                self.adapt_short_term(news.cwnd);
+            }
+            self.signals.loss_in_round = false;
+            if let Some(marks) = &mut self.marks {
+                marks.in_round = false;
+            }
+        }
+    }
+
+    /// `AdaptLowerBoundsFromCongestion`; where marks count, the lower of what they and losses tell
+    /// (`bbr_adapt_lower_bounds`).
+    fn adapt_short_term(&mut self, cwnd: u32) {
+        let by_marks = self.bound_by_marks(cwnd);
+        if self.signals.loss_in_round {
+            self.bound_by_losses(cwnd);
+        }
+        if let Some(bound) = by_marks {
+            self.bounds.short_inflight = self.bounds.short_inflight.min(bound);
+        }
+    }
+
+    /// `InitLowerBounds`, `LossLowerBounds`.
+    fn bound_by_losses(&mut self, cwnd: u32) {
+        let bounds = &mut self.bounds;
+        if bounds.short_bw == Bandwidth::UNBOUNDED {
+            bounds.short_bw = self.max_bw.get();
+        }
+        if bounds.short_inflight == UNBOUNDED {
+            bounds.short_inflight = cwnd;
+        }
+        bounds.short_bw = bounds.short_bw.percent(BETA).max(self.signals.bw_latest);
+        bounds.short_inflight = cut(bounds.short_inflight).max(self.signals.inflight_latest);
+    }
+
+    /// `ResetShortTermModel`.
+    pub(super) fn reset_short_term(&mut self) {
+        self.bounds.short_bw = Bandwidth::UNBOUNDED;
+        self.bounds.short_inflight = UNBOUNDED;
+    }
+
+    /// `HandleSpuriousLossDetection`, but for the window.
+    pub(super) fn handle_spurious_loss(&mut self) {
+        self.signals.loss_in_round = false;
+        self.pipe.restart(Bandwidth::ZERO);
+        let (bounds, undo) = (&mut self.bounds, &mut self.undo);
+        bounds.short_bw = bounds.short_bw.max(undo.bw);
+        bounds.short_inflight = bounds.short_inflight.max(undo.short_inflight);
+        bounds.long_inflight = bounds.long_inflight.max(undo.long_inflight);
+        match undo.state.take() {
+            Some(State::Startup) if self.state != State::Startup => {
+                self.pipe.reached = false;
+                if self.state != State::ProbeRtt {
+                    self.state = State::Startup;
+                }
+            }
+            Some(State::Up) if !matches!(self.state, State::Up | State::ProbeRtt) => {
+                self.start_refill(0);
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! The trend of the backlog, which CCPD's law has beside CCP's.
+
+use crate::AckSample;
+
+/// The derivative term: how much the backlog grew from one end of a round to the next.
+#[derive(Debug)]
+pub(crate) struct Derivative {
+    gain: f64,
+    /// The round ends when more than this is acknowledged.
+    round_end: u64,
+    /// The backlog at the end of the last round, segments.
+    backlog: Option<f64>,
+    change: f64,
+}
+
+impl Derivative {
+    /// A term of this gain, before the first round.
+    pub(crate) const fn new(gain: f64) -> Self {
+        Self { gain, round_end: 0, backlog: None, change: 0.0 }
+    }
+
+    /// What the law takes off for the trend, segments.
+    pub(super) fn term(&mut self, ack: &AckSample<'_>, backlog: f64) -> f64 {
+        if ack.snd_una > self.round_end {
+            self.change = backlog - self.backlog.unwrap_or(backlog);
+            self.backlog = Some(backlog);
+            self.round_end = ack.snd_nxt;
+        }
+        self.gain * self.change
+    }
+}

@@ -1,0 +1,243 @@
+//! The kernel's forms. What is expected is arithmetic by hand in the integers of the functions named, of
+//! the out-of-tree kernel v0.94; srtt is in eighths of microseconds there: 456,000 for 57 ms.
+
+use super::wvegas::{vegas_rounds, vegas_rounds_beside};
+use super::*;
+use anabranch_congestion::WindowChange;
+
+/// A tie or a zero on all sides goes to the initial subflow, which the kernel's list has last.
+/// By hand for (2, 57 ms) beside (76, 183 ms), `mptcp_ccc_recalc_alpha`: 2 << 32 and 76 << 32 over the
+/// squares of 456,000 and 1,464,000 are both 0. With the first path as the best one the sum is 2048 +
+/// 77,824 x 456 / 1464 = 26,288, alpha (2 << 32) / 26,288^2 = 12 and 4096 / 12 = 341 acknowledgements go
+/// before the one that grows. With the second path: 6575 + 77,824 = 84,399, alpha 45, and 91.
+#[test]
+fn lia_takes_the_initial_path_for_the_best_where_all_are_zero() {
+    let initial_first = views(&[path(2, 57), path(76, 183)]);
+    let initial_second = views(&[path(76, 183), path(2, 57)]);
+    assert_eq!(segments_per_increase("lia(form=kernel)", 0, &initial_first), 342);
+    assert_eq!(segments_per_increase("lia(form=kernel)", 1, &initial_second), 92);
+    for (own, siblings) in [(0, &initial_first), (1, &initial_second)] {
+        assert_eq!(segments_per_increase("lia(form=kernel,best=exact)", own, siblings), 92);
+    }
+}
+
+/// A path is seen from (cwnd << 32) / srtt^2 = 1 on: 49 segments at 57 ms, 150 at 100 ms and 500 at 183 ms
+/// beside an initial one of 2 at 57 ms. Sums and alpha by hand: 51,200, 3 and 52,224, 77; 89,016, 1 and
+/// 157,192, 26; 161,204, 0 (then 1) and 518,575, 7.
+#[test]
+fn lia_does_not_see_paths_with_small_windows() {
+    let cases = [
+        (48, 57, 4096 / 3 + 1),
+        (49, 57, 4096 / 77 + 1),
+        (149, 100, 4096 + 1),
+        (150, 100, 4096 / 26 + 1),
+        (499, 183, 4096 + 1),
+        (500, 183, 4096 / 7 + 1),
+    ];
+    for (cwnd, rtt_ms, expected) in cases {
+        let siblings = views(&[path(2, 57), path(cwnd, rtt_ms)]);
+        let found = segments_per_increase("lia(form=kernel)", 0, &siblings);
+        assert_eq!(found, expected, "{cwnd} at {rtt_ms} ms");
+    }
+}
+
+/// `mptcp_ccc_set_state` and the ends of `mptcp_ccc_cong_avoid`: alpha stays while another window shrinks
+/// by itself, and follows when it grows or its subflow changes its state. Two paths of 10 ms by hand:
+/// windows 10 and 10: 20,480, alpha 102, 40; 10 and 5: 15,360, 182, 22; 10 and 20: 30,720, 91, 45.
+#[test]
+fn lia_keeps_alpha_until_a_window_grows_or_a_state_changes() {
+    let penalty: fn(&mut SiblingView) = |view| view.window.cwnd = 5;
+    let cut: fn(&mut SiblingView) = |view| {
+        view.window.cwnd = 5;
+        view.state = CongestionState::Recovery;
+    };
+    let growth: fn(&mut SiblingView) = |view| view.window.cwnd = 20;
+    for (change, expected) in [(penalty, 41), (cut, 23), (growth, 46)] {
+        let mut siblings = views(&[path(10, 10), path(10, 10)]);
+        let mut controller = build("lia(form=kernel)");
+        let mut window = siblings[0].window;
+        let mut heard = 0;
+        while window.cwnd == 10 {
+            controller.on_ack(&ack(0, &siblings, 2), &mut window);
+            heard += 1;
+            if heard == 1 {
+                change(&mut siblings[1]);
+            }
+        }
+        assert_eq!(heard, expected);
+    }
+}
+
+/// `mptcp_olia_cong_avoid` for two paths of 20 segments: (20,480^2 << 10) / (20 x 40,961^2) = 12 of 1023 an
+/// acknowledgement. Then growth moves from a window of 40 to one of 10 with more between losses:
+/// ((51,201^2 + 2 x 10,240^2) << 10) / (2 x 10 x 51,201^2) = 55, and ((2 x 40,960^2 - 51,201^2) << 10) /
+/// (2 x 40 x 51,201^2) = 3. The count is gone with the segment.
+#[test]
+fn olia_counts_whole_parts_of_a_segment() {
+    let equal = views(&[path(20, 100), path(20, 100)]);
+    assert_eq!(segments_per_increase("olia(form=kernel)", 0, &equal), 1023_u32.div_ceil(12));
+    assert_eq!(growth("olia(form=kernel)", 0, &equal, 10 * 86), 10);
+    let moving = views(&[delivered(40, 100, 10_000), delivered(10, 100, 90_000)]);
+    assert_eq!(segments_per_increase("olia(form=kernel)", 0, &moving), 1023 / 3);
+    assert_eq!(segments_per_increase("olia(form=kernel)", 1, &moving), 1023_u32.div_ceil(55));
+}
+
+/// `mptcp_get_epsilon` multiplies in 64 bits. 24,000,000 bytes x 880,000^2 (110 ms) wrap around 2^64 to 1.4e17,
+/// less than 20,000,000 x 400,000^2 = 3.2e18, so that the second path passes for the best:
+/// ((276,481^2 + 2 x 51,200^2) << 10) / (2 x 50 x 276,481^2) = 10. With 23,000,000 nothing wraps; the initial
+/// path is the best and the largest, and (51,200^2 << 10) / (50 x 276,481^2) = 0: no growth ever.
+#[test]
+fn olia_overflows_where_losses_are_rare() {
+    for (bytes, grown) in [(24_000_000, 10), (23_000_000, 0)] {
+        let siblings = views(&[delivered(100, 50, bytes), delivered(50, 110, 20_000_000)]);
+        assert_eq!(growth("olia(form=kernel)", 1, &siblings, 1030), grown, "{bytes}");
+    }
+}
+
+/// `mptcp_loss3` goes with the acknowledgements that may grow the window: none during a reduction.
+#[test]
+fn olia_does_not_count_what_a_reduction_delivers() {
+    let mut siblings = views(&[delivered(40, 100, 10_000), delivered(10, 100, 90_000)]);
+    siblings[1].state = CongestionState::Recovery;
+    siblings[1].window.ssthresh = 10;
+    // The first path is the best and the largest: (40,960^2 << 10) / (40 x 51,201^2) = 16.
+    let found = segments_per_increase("olia(form=kernel)", 0, &siblings);
+    assert_eq!(found, 1023_u32.div_ceil(16));
+}
+
+/// `mptcp_balia_recalc_ai` for two paths of 20 segments and 100 ms: 1448 x 20 x 8,000,000 / 800,000 = 289,600
+/// bytes a second, (579,200^2 x 10 / 579,200) x 20 / (5 x 289,600) = 80 acknowledgements before the one that
+/// grows.
+#[test]
+fn balia_counts_acknowledgements() {
+    let siblings = views(&[path(20, 100), path(20, 100)]);
+    assert_eq!(acknowledgements_after_slow_start("balia", &siblings), 81);
+}
+
+/// Acknowledgements of two segments each that 20 segments take to grow, after a slow start that ends there:
+/// it has the first calculation.
+fn acknowledgements_after_slow_start(name: &str, siblings: &[SiblingView]) -> u32 {
+    let mut controller = build(&format!("{name}(form=kernel)"));
+    let mut window = Window { cwnd: 19, ssthresh: 20 };
+    controller.on_ack(&ack(0, siblings, 1), &mut window);
+    assert_eq!(window.cwnd, 20);
+    let mut heard = 0;
+    while window.cwnd == 20 {
+        controller.on_ack(&ack(0, siblings, 2), &mut window);
+        heard += 1;
+    }
+    heard
+}
+
+/// The controller as an acknowledgement in slow start leaves it: 21 segments, beside a path of `other`.
+fn balia_beside(other: u32) -> (Box<dyn CongestionController>, Window) {
+    let siblings = views(&[path(20, 100), path(other, 100)]);
+    let mut controller = build("balia(form=kernel)");
+    let mut window = Window { cwnd: 20, ssthresh: 100 };
+    controller.on_ack(&ack(0, &siblings, 1), &mut window);
+    assert_eq!(window.cwnd, 21);
+    (controller, window)
+}
+
+fn cut(controller: &mut Box<dyn CongestionController>, mut window: Window) -> u32 {
+    controller.on_congestion(&LOSS, &mut window);
+    window.ssthresh
+}
+
+/// The ratio of rates is divided to a whole number: up to twice the own rate is none, 42 beside 21 is two and
+/// then 1.5: of 10, the half of 21, 10 or 15 go.
+#[test]
+fn balia_cuts_by_a_whole_ratio() {
+    for (other, left) in [(10, 11), (41, 11), (42, 6), (400, 6)] {
+        let (mut controller, window) = balia_beside(other);
+        assert_eq!(cut(&mut controller, window), left, "beside {other}");
+    }
+}
+
+/// `mptcp_balia_ssthresh`: max((u32)(cwnd - md), 1) with the cut of the last calculation, here 10. A penalty
+/// halves 21 to 10 and once more to 5: 10 - 10 is one, 5 - 10 wraps around, beyond any threshold. The end of a
+/// reduction calculates: 5 beside 20 loses 1.5 x 2.
+#[test]
+fn balia_has_no_threshold_where_the_cut_is_more_than_the_window() {
+    let siblings = views(&[path(5, 100), path(20, 100)]);
+    for (cwnd, left) in [(10, 1), (9, u32::MAX), (5, u32::MAX)] {
+        let (mut controller, _) = balia_beside(20);
+        let mut window = Window { cwnd, ssthresh: 5 };
+        // A change of state that ends no reduction calculates nothing.
+        for state in [CongestionState::Disorder, CongestionState::Open] {
+            controller.on_state(Instant::ZERO, state, &mut window);
+        }
+        controller.on_ack(&ack(0, &siblings, 1), &mut window);
+        assert_eq!(cut(&mut controller, window), left, "{cwnd}");
+    }
+    let (mut controller, _) = balia_beside(20);
+    let mut window = Window { cwnd: 5, ssthresh: 5 };
+    controller.on_window_changed(WindowChange::Reduction, &mut window);
+    assert_eq!(cut(&mut controller, window), 2);
+}
+
+/// `mptcp_wvegas_cong_avoid`, as in the tests of the reference, where it differs: with no delay at all the
+/// window is halved, 41 x ((100,001 << 16) / 200,002) >> 16; thresholds are the window, not one less.
+#[test]
+fn weighted_vegas_drains_an_empty_queue() {
+    let choice = "wvegas(form=kernel)";
+    let avoiding = Window { cwnd: 40, ssthresh: 20 };
+    let drained = Window { cwnd: 20, ssthresh: 20 };
+    assert_eq!(vegas_rounds(choice, &[100], avoiding), drained);
+    assert_eq!(vegas_rounds(choice, &[104], avoiding), Window { cwnd: 41, ssthresh: 30 });
+    // 40 x 10 / 110 = 3 queued: 40 x 100,001 / 110,001 + 1 remain of a slow start.
+    let ended = Window { cwnd: 37, ssthresh: 37 };
+    assert_eq!(vegas_rounds(choice, &[110], Window { cwnd: 40, ssthresh: 100 }), ended);
+    let shrunk = Window { cwnd: 39, ssthresh: 39 };
+    let least = "wvegas(form=kernel,total_alpha=1)";
+    assert_eq!(vegas_rounds(least, &[110], Window { cwnd: 40, ssthresh: 40 }), shrunk);
+}
+
+/// `mptcp_wvegas_weight`: 40 segments in 106,001 us are (40 << 16) / 106,001 = 24 units. Beside 72 the share is a
+/// quarter, of ten segments two, and with two queued the window stands; beside 48 it is a third, and grows. On
+/// plain TCP there are no others.
+#[test]
+fn weighted_vegas_shares_by_whole_rates() {
+    let avoiding = Window { cwnd: 40, ssthresh: 20 };
+    let choice = "wvegas(form=kernel)";
+    for (units, cwnd) in [(72_u64, 40), (48, 41)] {
+        let rate = Some(Rate::from_bps((units * u64::from(MSS) * 8_000_000) >> 16));
+        let others = [SiblingView { published_rate: rate, ..path(40, 100).view(1) }];
+        assert_eq!(vegas_rounds_beside(choice, &[106], avoiding, &others).cwnd, cwnd, "{units}");
+    }
+}
+
+/// On plain TCP they are Reno, segments and losses (`tcp_reno_cong_avoid`, `tcp_reno_ssthresh`).
+#[test]
+fn on_plain_tcp_they_are_reno() {
+    for name in ["lia", "olia", "balia"] {
+        let mut random = stream("plain");
+        let (mut reno, mut kernel) = (build("reno"), build(&format!("{name}(form=kernel)")));
+        let mut windows = [Window { cwnd: 10, ssthresh: 30 }; 2];
+        for step in 0..5000 {
+            let siblings = [SiblingView { window: windows[1], ..path(1, 37).view(0) }];
+            let acked = 1 + (random.uniform() * 3.0) as u32;
+            let sample = AckSample { multipath: false, ..ack(0, &siblings, acked) };
+            let lost = random.uniform() < 0.01;
+            for (controller, window) in [&mut reno, &mut kernel].into_iter().zip(&mut windows) {
+                controller.on_ack(&sample, window);
+                if lost {
+                    controller.on_congestion(&LOSS, window);
+                    window.cwnd = window.ssthresh;
+                }
+            }
+            assert_eq!(windows[0], windows[1], "{name} at step {step}");
+        }
+    }
+}
+
+/// One path of Multipath TCP is not plain TCP: acknowledgements count, one more than the window.
+#[test]
+fn alone_they_count_acknowledgements() {
+    let siblings = views(&[path(20, 100)]);
+    // LIA: alpha = (20 << 32) / 20,480^2 = 204, and 4096 / 204 = 20. OLIA: (20,480^2 << 10) / (20 x 20,481^2)
+    // = 51. BALIA: (289,600^2 x 10 / 579,200) x 20 / (5 x 289,600) = 20.
+    for (name, expected) in [("lia", 21), ("olia", 1023_u32.div_ceil(51)), ("balia", 21)] {
+        assert_eq!(acknowledgements_after_slow_start(name, &siblings), expected, "{name}");
+    }
+}

@@ -1,0 +1,115 @@
+//! CUBIC as the papers print it.
+
+use anabranch_congestion::TransmitStart;
+use anabranch_units::Duration;
+
+use super::flow::{Flow, millis};
+
+/// HO20 equation 1 in seconds and segments.
+fn printed_curve(plateau: f64, beta: f64, t: f64) -> f64 {
+    0.4 * (t - (plateau * beta / 0.4).cbrt()).powi(3) + plateau
+}
+
+#[test]
+fn cubic_as_printed_falls_twice_and_follows_the_printed_curve() {
+    for (beta, first) in [(0.7_f64, 70), (0.5, 50), (0.2, 20)] {
+        let mut flow = Flow::new(&format!("cubic(form=printed, beta={beta})"), 100, 100);
+        let lost_at = flow.now;
+        flow.lose();
+        assert_eq!(flow.window.cwnd, first, "cwnd = beta cwnd");
+        flow.ack(1, millis(1), Some(millis(100)));
+        let start = (100.0 * (1.0 - beta)).round() as u32;
+        assert!(flow.window.cwnd.abs_diff(start) <= 1, "the curve starts at {start}");
+        let mut compared = 0;
+        while flow.now.since(lost_at) < Duration::from_secs(9) {
+            flow.round(millis(100));
+            let t = flow.now.since(lost_at).as_secs_f64();
+            let law = printed_curve(100.0, beta, t);
+            assert!((f64::from(flow.window.cwnd) - law).abs() <= 1.0, "{t}: not {law}");
+            compared += 1;
+        }
+        assert!(compared > 80);
+    }
+    // The reference keeps to one beta: 0.7 stays 0.7.
+    let mut flow = Flow::new("cubic", 100, 100);
+    flow.lose();
+    flow.ack(1, millis(1), Some(millis(100)));
+    assert_eq!(flow.window.cwnd, 70);
+}
+
+/// `bictcp_update` in floating point: the curve's target `ahead` seconds after it began, from a loss at 10,000
+/// segments that left 7001. K is what `cubic_root` of the kernel, run by itself, has for the 2999 between; 20,035 of
+/// 1/1024 s would be exact.
+fn target(ahead: f64) -> f64 {
+    let c = 410.0 / 1024.0;
+    let k = 20_031.0 / 1024.0;
+    10_000.0 + c * (ahead - k).powi(3)
+}
+
+/// "do not update within 1/32 s" while the window stands. From 10,000 to 7001: the curve rises by 14
+/// segments in that time, so that each segment takes 7001 / 45 acknowledged ones, and then 7001 / 59.
+#[test]
+fn the_curve_is_followed_every_32nd_of_a_second() {
+    let thirty_second = Duration::from_micros(31_250);
+    for (nanos, ahead) in [(0, 0.1), (1, 0.13125)] {
+        let mut flow = Flow::new("cubic", 10_000, 10_000);
+        flow.ack(1, millis(1), Some(millis(100)));
+        flow.window.cwnd = 10_000;
+        flow.lose();
+        let left = flow.window.cwnd;
+        assert_eq!(left, 7001);
+        // The first begins the curve.
+        flow.ack(1, millis(1), Some(millis(100)));
+        assert_eq!(flow.window.cwnd, left);
+        flow.ack(10_000, thirty_second + Duration::from_nanos(nanos), Some(millis(100)));
+        let per = (7001.0 / (target(ahead) - 7001.0)).floor();
+        let grown = f64::from(flow.window.cwnd - left);
+        assert!((grown - 10_001.0 / per).abs() <= 2.0, "{grown}, not one for each {per}");
+    }
+}
+
+/// The Reno-friendly window grows by one for each `15 / 8` of a window acknowledged, beyond and not at it, and
+/// what is over counts on (`while (ca->ack_cnt > delta)`). On the plateau nothing else grows: 187 of 100 and
+/// 189 of 101 make the steps, one segment is then due for each window, and 88 of the first stay counted.
+#[test]
+fn the_friendly_region_counts_acknowledged_segments() {
+    for (acknowledged, grown) in [(&[187, 1][..], &[100, 101][..]), (&[188, 189], &[101, 103])] {
+        let mut flow = Flow::new("cubic", 100, 100);
+        flow.ack(1, millis(1), Some(millis(100)));
+        flow.lose();
+        flow.window.cwnd = 100;
+        for (acked, cwnd) in acknowledged.iter().zip(grown) {
+            flow.ack(*acked, millis(40), Some(millis(100)));
+            assert_eq!(flow.window.cwnd, *cwnd, "{acknowledged:?}");
+        }
+    }
+    // Sixty in a window of sixteen are one step of thirty and not two: a segment for each sixteen. One
+    // more is the second, and it takes eight.
+    for (acked, grown) in [(60, 3), (61, 7)] {
+        let mut flow = Flow::new("cubic", 16, 16);
+        flow.ack(acked, millis(1), Some(millis(100)));
+        assert_eq!(flow.window.cwnd, 16 + grown);
+    }
+}
+
+/// `cubictcp_cwnd_event`: the curve stands still while nothing is sent, here for five seconds.
+#[test]
+fn the_curve_waits_for_data() {
+    for (idle, ahead) in [(0, 5.14), (5000, 0.14)] {
+        let mut flow = Flow::new("cubic", 10_000, 10_000);
+        flow.ack(1, millis(1), Some(millis(100)));
+        flow.window.cwnd = 10_000;
+        flow.lose();
+        flow.ack(1, millis(1), Some(millis(100)));
+        flow.now += Duration::from_secs(5);
+        let (now, min_rtt) = (flow.now, Some(millis(100)));
+        let last_sent = now - millis(idle);
+        let start = TransmitStart { now, coarse_now: now, last_sent, app_limited: true, min_rtt };
+        flow.controller.on_transmit_start(&start, &mut flow.window);
+        let left = flow.window.cwnd;
+        flow.ack(10_000, millis(40), Some(millis(100)));
+        let per = (7001.0 / (target(ahead) - 7001.0)).floor();
+        let grown = f64::from(flow.window.cwnd - left);
+        assert!((grown / (10_001.0 / per) - 1.0).abs() < 0.02, "{grown}, not one for each {per}");
+    }
+}

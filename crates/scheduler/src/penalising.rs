@@ -1,0 +1,200 @@
+//! The out-of-tree kernel's way to the next segment (v0.9x, `mptcp_sched.c`: `mptcp_next_segment`,
+//! `get_available_subflow`, `mptcp_rcv_buf_optimization`; Raiciu et al., NSDI 2012), around any choice
+//! of subflow. Around min-rtt it is that kernel's default, `min-rtt-0.9x`.
+//!
+//! - What a subflow held when its retransmission timer fired goes again first, on a subflow that has
+//!   not carried it if there is one; until it answers, the silent one gets nothing.
+//! - When the connection's window is full, or the send buffer and the application waits: the slower
+//!   subflows that carried the head of line are penalised, at most once per srtt of the subflow that
+//!   would send, and the head goes again on that one if it is more than four times as fast, or if the
+//!   slow window is down to four segments.
+//!
+//! Who would send is the base's answer, as in the kernel; asking takes a turn of a base that has turns.
+
+use anabranch_plugin::Parameters;
+use anabranch_units::{CongestionState, Instant};
+
+use super::{Ask, Carried, Decision, MinRtt, PathScheduler, SendRequest};
+use super::{SubflowSet, SubflowView, ask, base};
+
+/// The window of the slow subflow up to which the head is sent again, segments.
+const SMALL_WINDOW: u32 = 4;
+/// The ratio of the slow subflow's srtt to the fast one's above which the head is sent again.
+const MUCH_SLOWER: u64 = 4;
+
+/// Reinjection, opportunistic retransmission and penalisation around a base.
+#[derive(Debug)]
+pub struct Penalising {
+    name: &'static str,
+    base: Box<dyn PathScheduler>,
+    /// A turn is what the window lets out, and no more than half of it, not what the base says.
+    by_window: bool,
+    /// The head of line goes again on a faster subflow.
+    retransmits: bool,
+    /// The subflows that hold it up are penalised.
+    penalises: bool,
+    /// The views that the base sees, kept for their memory.
+    offered: Vec<SubflowView>,
+    /// When others were last penalised for the sake of each subflow (`last_rbuf_opti`).
+    penalised_at: Vec<Option<Instant>>,
+}
+
+impl Penalising {
+    pub(super) fn build(parameters: &mut Parameters<'_>) -> Box<dyn PathScheduler> {
+        let base = base(parameters, "min-rtt");
+        Self::over("penalising", base, parameters)
+    }
+
+    pub(super) fn build_default(parameters: &mut Parameters<'_>) -> Box<dyn PathScheduler> {
+        Self::over("min-rtt-0.9x", Box::new(MinRtt), parameters)
+    }
+
+    fn over(
+        name: &'static str,
+        base: Box<dyn PathScheduler>,
+        parameters: &mut Parameters<'_>,
+    ) -> Box<dyn PathScheduler> {
+        Box::new(Self {
+            name,
+            base,
+            by_window: parameters.word("turn", &["segment", "window"]) == "window",
+            retransmits: parameters.flag("retransmission", true),
+            penalises: parameters.flag("penalisation", true),
+            offered: Vec::new(),
+            penalised_at: Vec::new(),
+        })
+    }
+
+    /// The base's choice for new data among the subflows that answer, if possible among those not in
+    /// `used` (`get_available_subflow`).
+    fn choose(
+        &mut self,
+        request: &SendRequest,
+        subflows: &[SubflowView],
+        used: SubflowSet,
+    ) -> Decision {
+        let request = &SendRequest { ask: Ask::NewData, ..*request };
+        if used.is_empty() && !subflows.iter().any(|view| view.potentially_failed) {
+            let decision = self.base.schedule(request, subflows);
+            return self.turn(decision, subflows);
+        }
+        let answers = |view: &&SubflowView| view.established && !view.potentially_failed;
+        let unused = |view: &&SubflowView| answers(view) && !used.contains(view.id);
+        self.offered.clear();
+        self.offered.extend(subflows.iter().filter(unused));
+        if self.offered.is_empty() {
+            self.offered.extend(subflows.iter().filter(answers));
+        }
+        let decision = self.base.schedule(request, &self.offered);
+        self.turn(decision, subflows)
+    }
+
+    /// As much as goes to the chosen subflow at once (`tcp_cwnd_test` in `mptcp_next_segment`).
+    fn turn(&self, decision: Decision, subflows: &[SubflowView]) -> Decision {
+        let Decision::Send { on, from: None, burst } = decision else { return decision };
+        let chosen = subflows.iter().find(|view| self.by_window && Some(view.id) == on.first());
+        let segments = chosen.map_or(0, |view| view.window_space().min((view.cwnd / 2).max(1)));
+        let window = chosen.map_or(0, |view| u64::from(segments) * u64::from(view.mss));
+        Decision::Send { on, from: None, burst: burst.max(window) }
+    }
+
+    fn reinject(
+        &mut self,
+        request: &SendRequest,
+        subflows: &[SubflowView],
+        piece: Carried,
+    ) -> Decision {
+        let as_new = SendRequest { data_next: piece.from, data_end: piece.to, ..*request };
+        match self.choose(&as_new, subflows, piece.by) {
+            Decision::Send { on, from: None, burst } => {
+                let burst = burst.min(piece.to - piece.from);
+                Decision::Send { on, from: Some(piece.from), burst }
+            }
+            other => other,
+        }
+    }
+
+    /// `mptcp_rcv_buf_optimization`.
+    fn relieve(
+        &mut self,
+        request: &SendRequest,
+        subflows: &[SubflowView],
+        head: Carried,
+        penalise: bool,
+    ) -> Decision {
+        // Whose turn it would be if the window had room: a base that reads it would choose nobody.
+        let window_end = request.window_end.max(request.data_next + 1);
+        let opened = SendRequest { window_end, ..*request };
+        let Decision::Send { on, from: None, .. } =
+            self.choose(&opened, subflows, SubflowSet::EMPTY)
+        else {
+            return Decision::WAIT;
+        };
+        // The head behind a queue relieves nothing (`mptcp_is_available`).
+        let chosen = subflows.iter().find(|view| Some(view.id) == on.first());
+        let Some(fast) = chosen.filter(|view| view.can_send()) else {
+            return Decision::WAIT;
+        };
+        let carriers =
+            || subflows.iter().filter(|view| view.id != fast.id && head.by.contains(view.id));
+        if penalise && self.penalises && self.due(request.now, fast) {
+            let slower =
+                |view: &&SubflowView| fast.srtt < view.srtt && view.state == CongestionState::Open;
+            let slow: SubflowSet = carriers().filter(slower).map(|view| view.id).collect();
+            if !slow.is_empty() {
+                self.penalised_at[fast.id.index()] = Some(request.now);
+                return Decision::Penalise(slow);
+            }
+        }
+        let near = |view: &&SubflowView| fast.srtt * MUCH_SLOWER >= view.srtt;
+        let decisive = carriers().find(|view| view.cwnd <= SMALL_WINDOW || near(view));
+        let worth = decisive.map_or(carriers().next().is_some(), |view| view.cwnd <= SMALL_WINDOW);
+        if !self.retransmits || !worth || head.by.contains(fast.id) {
+            return Decision::WAIT;
+        }
+        let burst = u64::from(fast.mss).min(head.to - head.from);
+        Decision::Send { on, from: Some(head.from), burst }
+    }
+
+    /// A round trip of `fast` has passed since the last penalty for its sake.
+    fn due(&mut self, now: Instant, fast: &SubflowView) -> bool {
+        if self.penalised_at.len() <= fast.id.index() {
+            self.penalised_at.resize(fast.id.index() + 1, None);
+        }
+        let last = self.penalised_at[fast.id.index()];
+        last.is_none_or(|last| now.since(last) >= fast.srtt)
+    }
+}
+
+impl PathScheduler for Penalising {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn schedule(&mut self, request: &SendRequest, subflows: &[SubflowView]) -> Decision {
+        match request.ask {
+            Ask::NewData => self.choose(request, subflows, SubflowSet::EMPTY),
+            Ask::Reinject(piece) => self.reinject(request, subflows, piece),
+            Ask::WindowBlocked { head } => self.relieve(request, subflows, head, true),
+            // Only a full buffer is a reason to penalise.
+            Ask::BufferFull { head, left } => self.relieve(request, subflows, head, left == 0),
+            Ask::Idle => ask(self.base.as_mut(), request, subflows),
+        }
+    }
+
+    fn base(&self) -> Option<&dyn PathScheduler> {
+        Some(self.base.as_ref())
+    }
+
+    fn base_mut(&mut self) -> Option<&mut dyn PathScheduler> {
+        Some(self.base.as_mut())
+    }
+
+    fn wants_idle(&self) -> bool {
+        true
+    }
+
+    fn reinjects(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,240 @@
+//! The question to a scheduler and its answer. Positions count bytes of the data stream from 0.
+
+use anabranch_units::{Duration, Instant, SubflowId};
+
+/// A piece of data that was sent and is not acknowledged at data level: bytes `[from, to)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Carried {
+    /// First byte.
+    pub from: u64,
+    /// Behind the last byte that the same subflows carried.
+    pub to: u64,
+    /// The subflows that carried it, those that are gone among them.
+    pub by: SubflowSet,
+}
+
+/// What is asked of the scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// Where the next unscheduled data should go.
+    NewData,
+    /// Where data should go again whose subflow's retransmission timer has fired, or whose subflow is
+    /// gone. Asked before new data, and only of schedulers that [reinject](super::PathScheduler::reinjects).
+    Reinject(Carried),
+    /// There is new data, but the connection-level window is full.
+    WindowBlocked {
+        /// What holds the window up: the oldest data that is not acknowledged.
+        head: Carried,
+    },
+    /// Everything is scheduled, and the application waits for room in the send buffer.
+    BufferFull {
+        /// What holds the buffer up: the oldest data that is not acknowledged.
+        head: Carried,
+        /// Bytes that the send buffer could still take: some, but too little to wake the application.
+        left: u64,
+    },
+    /// Nothing is unscheduled; a scheduler may still repeat data.
+    Idle,
+}
+
+/// What the last request of a player reported, as the application knows it. All of it is as old as that request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hint {
+    /// `FAR_FUTURE` if there was no report.
+    received: Instant,
+    /// Milliseconds, as in CTA-5004.
+    buffered: Option<u32>,
+    /// Milliseconds from `received` on.
+    deadline: Option<u32>,
+}
+
+impl Hint {
+    /// No report.
+    const NONE: Self = Self { received: Instant::FAR_FUTURE, buffered: None, deadline: None };
+
+    /// Creates the hint of a request that was received then: the buffered media, and the time until the first of the
+    /// requested data is needed. Both are kept in whole milliseconds.
+    pub fn new(received: Instant, buffered: Option<Duration>, left: Option<Duration>) -> Self {
+        let millis =
+            |time: Duration| u32::try_from(time.as_nanos() / 1_000_000).unwrap_or(u32::MAX);
+        Self { received, buffered: buffered.map(millis), deadline: left.map(millis) }
+    }
+
+    /// When the request arrived.
+    pub fn received(&self) -> Option<Instant> {
+        (self.received != Instant::FAR_FUTURE).then_some(self.received)
+    }
+
+    /// How much media the player had buffered when it sent the request.
+    pub fn buffered(&self) -> Option<Duration> {
+        self.buffered.map(|millis| Duration::from_millis(millis.into()))
+    }
+
+    /// When the first of the data is needed. It is late by the request's time on its way, which a server cannot know.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.deadline.map(|millis| self.received + Duration::from_millis(millis.into()))
+    }
+}
+
+impl Default for Hint {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
+/// A question to the scheduler.
+#[derive(Clone, Copy, Debug)]
+pub struct SendRequest {
+    /// When.
+    pub now: Instant,
+    /// What.
+    pub ask: Ask,
+    /// First byte not acknowledged at data level.
+    pub data_una: u64,
+    /// First byte not scheduled yet.
+    pub data_next: u64,
+    /// Behind the last byte written by the application.
+    pub data_end: u64,
+    /// Behind the last byte the connection-level window admits.
+    pub window_end: u64,
+    /// Length of the longest pieces that written data is kept in (`HostModel::send_fragment` of the transport).
+    pub fragment: u64,
+    /// Behind the piece that the first byte not scheduled lies in; those that follow are of full length,
+    /// but for the last.
+    pub piece_end: u64,
+    /// What the application last told (`Connection::set_hint` of the transport).
+    pub hint: Hint,
+}
+
+impl SendRequest {
+    /// Nothing to send, at the beginning of time.
+    pub const fn blank(fragment: u64) -> Self {
+        Self {
+            now: Instant::ZERO,
+            ask: Ask::Idle,
+            data_una: 0,
+            data_next: 0,
+            data_end: 0,
+            window_end: 0,
+            fragment,
+            piece_end: 0,
+            hint: Hint::NONE,
+        }
+    }
+
+    /// Bytes written and not scheduled.
+    pub const fn unscheduled(&self) -> u64 {
+        self.data_end - self.data_next
+    }
+
+    /// `burst` bytes from the next unscheduled one, and on to the end of the piece they end in as far
+    /// as the window goes: upstream Linux looks at its burst only between pieces
+    /// (`__subflow_push_pending`).
+    pub fn whole_fragments(&self, burst: u64) -> u64 {
+        let beyond = (self.data_next + burst).saturating_sub(self.piece_end);
+        let end = self.piece_end + beyond.next_multiple_of(self.fragment);
+        (end - self.data_next).min(self.window_left())
+    }
+
+    /// Bytes the connection-level window still admits.
+    pub const fn window_left(&self) -> u64 {
+        self.window_end.saturating_sub(self.data_next)
+    }
+}
+
+/// A set of subflows; two in it is redundancy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SubflowSet(u128);
+
+impl SubflowSet {
+    /// No subflow.
+    pub const EMPTY: Self = Self(0);
+
+    /// A set of one.
+    pub const fn one(id: SubflowId) -> Self {
+        Self(1 << id.0)
+    }
+
+    /// With `id` in it.
+    #[must_use]
+    pub const fn with(self, id: SubflowId) -> Self {
+        Self(self.0 | 1 << id.0)
+    }
+
+    /// Without `id`.
+    #[must_use]
+    pub const fn without(self, id: SubflowId) -> Self {
+        Self(self.0 & !(1 << id.0))
+    }
+
+    /// True when `id` is in it.
+    pub const fn contains(self, id: SubflowId) -> bool {
+        self.0 & (1 << id.0) != 0
+    }
+
+    /// True when nothing is in it.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The lowest member.
+    pub fn first(self) -> Option<SubflowId> {
+        (self.0 != 0).then(|| SubflowId(self.0.trailing_zeros() as u8))
+    }
+
+    /// The only member, where there is one and no other.
+    pub fn only(self) -> Option<SubflowId> {
+        let others = self.0 & self.0.wrapping_sub(1);
+        self.first().filter(|_| others == 0)
+    }
+
+    /// The members, ascending.
+    pub fn iter(self) -> impl Iterator<Item = SubflowId> {
+        let mut left = self.0;
+        std::iter::from_fn(move || {
+            let id = (left != 0).then(|| SubflowId(left.trailing_zeros() as u8))?;
+            left &= left - 1;
+            Some(id)
+        })
+    }
+}
+
+impl FromIterator<SubflowId> for SubflowSet {
+    fn from_iter<T: IntoIterator<Item = SubflowId>>(ids: T) -> Self {
+        ids.into_iter().fold(Self::EMPTY, Self::with)
+    }
+}
+
+/// The scheduler's answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Nothing goes out now; ask again when something happens, or at `until`.
+    Wait {
+        /// When to ask again at the latest; a time nearer than 50 us counts as 50 us from now.
+        until: Option<Instant>,
+    },
+    /// Send up to `burst` bytes.
+    Send {
+        /// On these subflows; members that cannot take data are skipped.
+        on: SubflowSet,
+        /// From this byte of the data stream: repeated where it was sent before, ahead of its turn
+        /// where it was not. `None` is what was asked about: the next unscheduled byte, or the first
+        /// of the piece to reinject.
+        from: Option<u64>,
+        /// The most bytes to send before the next question.
+        burst: u64,
+    },
+    /// Halve the windows of these subflows (those that are in the Open state), then ask again; once a
+    /// turn.
+    Penalise(SubflowSet),
+}
+
+impl Decision {
+    /// Wait until something happens.
+    pub const WAIT: Self = Self::Wait { until: None };
+
+    /// What was asked about on one subflow.
+    pub const fn next_on(id: SubflowId, burst: u64) -> Self {
+        Self::Send { on: SubflowSet::one(id), from: None, burst }
+    }
+}
