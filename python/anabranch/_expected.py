@@ -1,4 +1,4 @@
-"""What a scenario expects of its runs (`[expect]`), and what did not hold."""
+"""The expectations of a scenario (`[expect]`), and those that a run did not meet."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Broken:
     found: Any
 
     def __str__(self) -> str:
-        """Return the expectation and what was found instead."""
+        """Return the expectation with the actual value."""
         return f"expected {self.metric} {self.expected}, found {self.found}"
 
 

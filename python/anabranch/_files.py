@@ -134,7 +134,7 @@ def whole(file: Path, what: str) -> Iterator[Path]:
 def refusal(file: Path) -> OSError | None:
     """Return the system's error for writing more to a file, where the writer does not tell it; else None.
 
-    What is written to find out stays in the file.
+    The bytes written for the check stay in the file.
     """
     try:
         opened = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK)

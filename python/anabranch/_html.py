@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-#: What a notebook's own style leaves open; colours of text are the notebook's, dark or light.
+#: Style that a notebook leaves open; colours of text are the notebook's, dark or light.
 _TABLE = "border-collapse:collapse;margin:.4em 0"
 _LEFT, _RIGHT = (f"text-align:{side};padding:.15em .7em" for side in ("left", "right"))
 #: The size of a strip, pixels.
@@ -16,7 +16,7 @@ _WIDE, _HIGH = 480, 14
 
 
 def block(*parts: str) -> str:
-    """Return parts as one block, which scrolls by itself where it is too wide."""
+    """Return parts as one block, which scrolls if it is too wide."""
     return f'<div style="max-width:100%;overflow-x:auto">{"".join(parts)}</div>'
 
 
@@ -65,7 +65,7 @@ def strip(parts: Iterable[tuple[str, float, float, str]], whole: float, label: s
     whole
         The end of the bar, in the unit of the parts.
     label
-        What the bar shows, for those who do not see it.
+        The text of the bar for screen readers.
     """
     scale = _WIDE / whole if whole > 0 else 0.0
     marks = "".join(

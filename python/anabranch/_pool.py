@@ -33,13 +33,13 @@ def processes(workers: int) -> Iterator[ProcessPoolExecutor]:
         yield pool
     finally:
         with undisturbed():
-            # After an interrupt nobody waits for what has not begun; what has ends within seconds.
+            # After an interrupt, waiting jobs are not started; running ones end within seconds.
             pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _begin(parent: int) -> None:
-    """Have this worker end when its parent says so, or is gone without a word."""
-    # A broken pool ends its workers so. All else that ends the program is for the parent to heed.
+    """End this worker when its parent ends, or asks it to."""
+    # A broken pool ends its workers this way. The parent handles every other reason to end.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
 
     def look() -> None:

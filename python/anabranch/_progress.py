@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
-#: What is told: how much is done, and how much there is to do.
+#: Receives how much is done, and how much there is to do.
 Told = Callable[[float, float], None]
-#: What a caller asks for: a function, a bar (True), none (False), or a bar where somebody looks (None).
+#: The caller's choice: a function, a bar (True), none (False), or a bar in a terminal or notebook (None).
 Asked = Told | bool | None
 
 #: Where there is no bar: when the first message comes, and the interval of the others, seconds.
@@ -27,22 +27,22 @@ _KNOWN_S = 0.5
 
 @contextmanager
 def shown(asked: Asked, what: str, *, unit: str) -> Iterator[Told]:
-    """Give what tells of progress in the way that was asked for.
+    """Yield a function that reports progress in the way that the caller chose.
 
     Parameters
     ----------
     asked
-        A function that is told; True for a bar, or lines where none can be drawn; False for none; None for a
-        bar in a notebook or a terminal, and none elsewhere.
+        A function that receives the progress; True for a bar, or lines if none can be drawn; False for none;
+        None for a bar in a notebook or a terminal only.
     what
-        What goes on.
+        Label of the work.
     unit
-        What is counted.
+        The unit of the counts.
 
     Yields
     ------
     callable
-        To be told how much is done, and how much there is to do.
+        Takes how much is done, and how much there is to do.
     """
     if callable(asked):
         yield asked
@@ -63,10 +63,10 @@ def shown(asked: Asked, what: str, *, unit: str) -> Iterator[Told]:
 
 
 def _is_watched() -> bool:
-    """Tell whether somebody looks: a terminal, or a notebook."""
+    """Return whether the output goes to a terminal or a notebook."""
     if sys.stdout is not None and not sys.stdout.closed and sys.stdout.isatty():
         return True
-    # Without IPython there is no notebook; rich, which knows how to tell one, takes time to import.
+    # Without IPython there is no notebook. Importing rich to find out would take time.
     if "IPython" not in sys.modules:
         return False
     from rich.console import Console
@@ -83,14 +83,14 @@ def _has_widgets() -> bool:
 
 @contextmanager
 def bar(console: Console, what: str, unit: str) -> Iterator[tuple[Progress, Told]]:
-    """Draw a bar that goes when all is done; give it, and what tells it.
+    """Draw a bar that disappears at the end; yield it with the function that updates it.
 
     Parameters
     ----------
     console
         Where.
     what, unit
-        What goes on, and what is counted.
+        Label of the work, and the unit of the counts.
     """
     from rich.markup import escape
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -114,12 +114,12 @@ def bar(console: Console, what: str, unit: str) -> Iterator[tuple[Progress, Told
 
 
 def lines(what: str, unit: str, say: Callable[[str], Any]) -> Told:
-    """Return what tells of progress in lines, and of how long it will take; of short work not at all.
+    """Return a function that prints progress and remaining time in lines, but nothing for short work.
 
     Parameters
     ----------
     what, unit
-        What goes on, and what is counted.
+        Label of the work, and the unit of the counts.
     say
         Writes a line.
     """
@@ -129,7 +129,7 @@ def lines(what: str, unit: str, say: Callable[[str], Any]) -> Told:
     def update(done: float, total: float) -> None:
         nonlocal due, first
         now = time.monotonic()
-        # What was done before says nothing about how long the rest takes.
+        # Runs that existed before do not count for the estimate.
         first = first or (now, done)
         if now < due:
             return

@@ -47,10 +47,10 @@ class Run:
     summary
         The simulator's own summary: `digest`, `duration_s`, `steps`, `notes`, `world`.
     qoe
-        What the viewer saw, by metric (docs/reference/trace.md, "Metrics"); times in seconds. None for bulk
+        The viewer's metrics (docs/reference/trace.md, "Metrics"); times in seconds. None for bulk
         and paced applications. With several clients, means over them.
     qos
-        What the network did, by metric; rates in Mb/s, times as their names say.
+        The network's metrics; rates in Mb/s, times with the unit in their names.
     clients
         Each client's own `qoe` and `qos`, in the order of the clients.
     identity
@@ -218,7 +218,7 @@ class Run:
         Raises
         ------
         InputError
-            When the trace has no such table; the nearest name is told.
+            When the trace has no such table; the message has the nearest name.
         """
         import polars
 
@@ -325,7 +325,7 @@ def run(
     MissingError
         When the simulator is not built, or a file cannot be written.
     Exception
-        Whatever a plug-in in Python raises.
+        Any exception of a plug-in in Python.
 
     Examples
     --------
@@ -349,7 +349,7 @@ def run(
 def film_of(loaded: Loaded, *, progress: Callable[[float, float], None] | None = None) -> Film | None:
     """Return the film or ladder that a scenario streams.
 
-    For an application that does not play it, only the film's size and length are found and it is not made.
+    An application that does not play the film gets its size and length; the film is not made.
 
     Raises
     ------
@@ -400,7 +400,7 @@ def run_loaded(
     expected_s = plans.expected_duration_s(plan, film)
 
     def heard(done_s: float, _limit_s: float) -> None:
-        # Told even where nobody asked: meanwhile an interrupt from the keyboard is noticed.
+        # Called even without a progress function: interrupts from the keyboard are noticed here.
         if progress is not None:
             progress(done_s, max(expected_s, done_s))
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def classes(
     loaded: Loaded, plan: Mapping[str, Any], *, replay: str
 ) -> Iterator[Mapping[Kind, Mapping[str, Any]]]:
-    """Give a scenario's classes, imported anew, to a run of its plan.
+    """Import a scenario's classes again and yield them for one run of its plan.
 
     Parameters
     ----------

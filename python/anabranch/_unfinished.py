@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from anabranch.metrics import Clients
     from anabranch.metrics._rows import Tables
 
-#: What the trace says of a link or an interface that carries nothing from then on, or does so again.
+#: Events of the trace after which a link or an interface carries nothing, or carries packets again.
 DOWN = ("down", "link-down", "silent", "removed")
 UP = ("up", "link-up", "restored", "added")
-#: The shortest silence at the end of a session that is told, in seconds.
+#: The shortest silence at the end of a session that is reported, in seconds.
 _LEAST_S = 1.0
 
 

@@ -6,7 +6,7 @@ AnabranchError
 │   └── MediaError        a film: missing, unreadable, truncated
 ├── PluginError           a plug-in in Python raised; `anabranch.run` raises that itself (exit code 2)
 ├── MissingError          this host lacks something that the request needs (exit code 4)
-└── DefectError           the simulator broke one of its own rules: never the user's fault (exit code 70)
+└── DefectError           the simulator broke one of its own rules: a defect of the program (exit code 70)
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Fault:
     Attributes
     ----------
     message
-        What is wrong: lower case, no full stop, ending in the value where there is one.
+        The fault: lower case, no full stop, ending in the value if there is one.
     where
         A file, or the option on the command line that brought the value in.
     line
@@ -39,7 +39,7 @@ class Fault:
     key
         Dotted key, with array elements by their name: `paths.wifi.rtt`.
     hint
-        What to do about it.
+        The way to fix it.
     """
 
     message: str
@@ -92,7 +92,7 @@ class InputError(AnabranchError):
         super().__init__("\n\n".join(str(fault) for fault in self.faults))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return what makes the error anew in another process."""
+        """Return the arguments that make the error again in another process."""
         return type(self), (self.faults,)
 
 
@@ -125,7 +125,7 @@ class PluginError(AnabranchError):
         super().__init__(raised)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return what makes the error anew in another process."""
+        """Return the arguments that make the error again in another process."""
         return type(self), (str(self),)
 
 
@@ -135,7 +135,7 @@ class MissingError(AnabranchError):
     Parameters
     ----------
     what
-        What is missing.
+        The missing thing.
     hint
         How to get it.
     """
@@ -145,17 +145,17 @@ class MissingError(AnabranchError):
         super().__init__(str(self.fault))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return what makes the error anew in another process."""
+        """Return the arguments that make the error again in another process."""
         return partial(type(self), hint=self.fault.hint), (self.fault.message,)
 
 
 class DefectError(AnabranchError):
-    """The simulator broke one of its own rules.
+    """The simulator broke one of its rules.
 
     Parameters
     ----------
     rule
-        What the checker said.
+        The checker's message.
     replay
         The inputs that reproduce it, in words.
     """
@@ -167,7 +167,7 @@ class DefectError(AnabranchError):
         super().__init__(str(self.fault))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return what makes the error anew in another process."""
+        """Return the arguments that make the error again in another process."""
         rule, replay = self._given
         return partial(type(self), replay=replay), (rule,)
 

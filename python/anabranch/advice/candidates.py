@@ -1,4 +1,4 @@
-"""What is ranked: every congestion control, scheduler and rules for outages over every set of paths."""
+"""The candidates: every congestion control, scheduler and rules for outages over every set of paths."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CONTROLLERS = ("cubic", "bbr", "reno", "balia")
 #: The schedulers: mainline Linux's, the papers' default, two that leave slow paths out, and all data on each.
 SCHEDULERS = ("linux", "min-rtt", "blest", "ecf", "redundant")
 
-#: What mainline Linux has of them, with the name that it goes by there.
+#: Plug-ins that mainline Linux has, with their names there.
 KERNEL_CONTROLLERS = {"cubic": "cubic", "bbr": "bbr", "reno": "reno"}
 KERNEL_SCHEDULERS = {"linux": "default"}
 
@@ -43,7 +43,7 @@ class Candidate:
     outages
         The rules for paths that fall silent and return.
     short
-        What people read for scheduler and congestion control, where it is not the same.
+        Short names of scheduler and congestion control, if they differ.
     """
 
     paths: tuple[str, ...]
@@ -54,7 +54,7 @@ class Candidate:
 
     @property
     def name(self) -> str:
-        """What it is called: `wifi + lte, blest, cubic, rto_max 1 s`."""
+        """The candidate's name: `wifi + lte, blest, cubic, rto_max 1 s`."""
         return ", ".join(word for word in self.words if word is not None)
 
     @property

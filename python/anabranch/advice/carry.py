@@ -1,4 +1,4 @@
-"""What carries an advice out: a scenario, a kernel's settings, a command of the gateway."""
+"""Ways to carry out an advice: a scenario, a kernel's settings, a command of the gateway."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from anabranch.advice.candidates import Candidate
     from anabranch.study.sweep import Cell
 
-#: What is said where the gateway has no option for exactly the rules that were run.
+#: The message if the gateway has no option for exactly the rules that were run.
 _PRESET = (
     "# The rules for outages are the preset's, not those that were run: timeouts of at most 1 s, and DSACK."
 )

@@ -34,12 +34,12 @@ SHARE = 0.2
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What is to be advised on.
+    """The question that an advice answers.
 
     Attributes
     ----------
     candidates
-        What is ranked.
+        The candidates to rank.
     sweep
         Their cells, with the most trials that one may get.
     budget
@@ -151,16 +151,16 @@ def asked(
     loaded
         The scenario, validated.
     scenario, overrides
-        What it was loaded from, without a fault.
+        The source of the scenario, without a fault.
     controllers, schedulers, paths, trials, budget, outages
         As of `advise`.
     film
-        What makes or finds the scenario's film once nothing is wrong; None does so without a word.
+        Makes or finds the scenario's film after validation; None does so without printing anything.
 
     Raises
     ------
     ScenarioError, InputError
-        As `advise` does.
+        In the same cases as `advise`.
     """
     from anabranch._run import film_of
     from anabranch.comparison.make import tables_of
@@ -233,7 +233,7 @@ def run(
     Parameters
     ----------
     what
-        What is to be advised on.
+        The question to answer.
     folder
         Where its results go.
     workers
@@ -333,7 +333,7 @@ def _timed(
 
 
 def steps(what: Asked, evidence: Evidence) -> Iterator[list[tuple[int, int]]]:
-    """Yield the runs that decide the choice, those of what is said beside it, and the rest of the budget."""
+    """Yield the runs that decide the choice, those for the sentences about it, and the rest of the budget."""
     trials, scores, exact = what.sweep.trials, evidence.scores, evidence.exact
 
     def lacking() -> list[tuple[int, int]]:
@@ -347,18 +347,18 @@ def steps(what: Asked, evidence: Evidence) -> Iterator[list[tuple[int, int]]]:
 class _Queue:
     """The runs of one step after the other: none of a step before all of the one before are done.
 
-    As an iterator it stops where nothing is to be done for now, and goes on when it is asked again.
+    As an iterator it stops while no job is ready, and continues at the next call.
 
     Parameters
     ----------
     steps
         The runs of each step; asked for the next when all of one are done.
     jobs
-        What each run is.
+        The job of each run.
     known
         The rows of runs that are there already.
     evidence
-        Told of every run that was asked for.
+        Receives every finished run.
     """
 
     def __init__(

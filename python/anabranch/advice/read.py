@@ -1,4 +1,4 @@
-"""From the runs of an advice to its choice, its ranking, and what is said of each path."""
+"""From the runs of an advice to its choice, its ranking, and its sentences about paths."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 #: How many candidates a table shows where there is little room.
 SHOWN = 10
-#: What is said of a path.
+#: The verdicts on a path.
 USE, LEAVE, UNDECIDED = "use", "do not add", "undecided"
 
 
 @dataclass(kw_only=True)
 class Evidence:
-    """What has been seen so far, of runs that were asked for.
+    """The results so far, of the runs of this advice.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class Evidence:
     exact
         Which candidates draw nothing: one run of them is all.
     scores, rows
-        What came of each candidate, by the number of the trial.
+        The results of each candidate, by the number of the trial.
     """
 
     score: Score
@@ -67,7 +67,7 @@ class Evidence:
 
         exact = (self.exact[place], self.exact[other])
         found = paired.difference(*paired.matched(self.scores[place], self.scores[other], exact=exact))
-        # Where nothing is drawn, one pair says all.
+        # If nothing is drawn, one pair is enough.
         return replace(found, low=found.value, high=found.value) if all(exact) else found
 
     def champion(self, candidates: Sequence[Candidate], names: set[str] | frozenset[str]) -> int | None:
@@ -138,12 +138,12 @@ def _neighbours(candidates: Sequence[Candidate], chosen: Candidate) -> list[froz
 
 @dataclass(frozen=True, kw_only=True)
 class Ranked:
-    """One candidate and what came of it.
+    """One candidate with its results.
 
     Attributes
     ----------
     candidate
-        What was run.
+        The candidate.
     trials
         How often; the best have the most.
     score
@@ -182,7 +182,7 @@ class Ranked:
 
 @dataclass(frozen=True, kw_only=True)
 class OfPath:
-    """What is said of one path.
+    """The verdict on one path.
 
     Attributes
     ----------
@@ -191,7 +191,7 @@ class OfPath:
     verdict
         `USE`, `LEAVE` (do not add it) or `UNDECIDED`.
     effect
-        What the best candidate with the path scores more than the best without it; None if it was not
+        Difference in score between the best candidate with the path and the best without it; None if not
         compared.
     sentence
         The same in words.
@@ -205,28 +205,28 @@ class OfPath:
 
 @dataclass(frozen=True, kw_only=True)
 class Advice:
-    """What a scenario does best with.
+    """The advice for a scenario.
 
     Attributes
     ----------
     scenario
         The scenario's name.
     choice
-        What is advised.
+        The recommended candidate.
     kernel
         The best that a mainline kernel can carry out; None if no candidate can be.
     behind
-        What the choice scores more than that; None where it is the choice itself.
+        Difference in score between the choice and that; None if they are the same.
     ranked
         All candidates: the choice, then the others by their means less the standard error.
     of_paths
-        What is said of each path.
+        The verdict on each path.
     plain
         The best without rules for outages, if the choice has some.
     gain
-        What the choice scores more than that.
+        Difference in score between the choice and that.
     measures
-        What the means are of.
+        The measures whose means are given.
     score
         How a run becomes a number.
     runs, exhaustive
@@ -382,7 +382,7 @@ def judged(sweep: Sweep, candidates: Sequence[Candidate], evidence: Evidence) ->
     sweep
         The cells of the candidates.
     candidates
-        What was ranked.
+        The ranked candidates.
     evidence
         The runs.
     """
@@ -433,7 +433,7 @@ def _names(candidates: Sequence[Candidate]) -> list[str]:
 
 
 def _ranked(candidate: Candidate, evidence: Evidence, place: int, judging: Sequence[Measure]) -> Ranked:
-    """Return a candidate and what came of it."""
+    """Return a candidate with its results."""
     import numpy as np
 
     from anabranch.results import paired
@@ -457,7 +457,7 @@ def _ranked(candidate: Candidate, evidence: Evidence, place: int, judging: Seque
 
 
 def _of_path(name: str, candidates: Sequence[Candidate], evidence: Evidence, chosen: int) -> OfPath:
-    """Return what is said of a path: the best with it beside the best without it, else as advised."""
+    """Return the verdict on a path: the best with it compared with the best without it, else as advised."""
     own = frozenset(candidates[chosen].paths)
     is_used = name in own
     other = evidence.champion(candidates, own ^ {name})

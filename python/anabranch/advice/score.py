@@ -1,4 +1,4 @@
-"""One number for what a viewer or a transfer got, and what counts as a trial that went wrong."""
+"""The score of a run for a viewer or a transfer, and the trials that count as failed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from anabranch.media.films import Film
 
-#: The share of trials whose mean says how bad it gets.
+#: The share of the worst trials, whose mean is the risk.
 WORST = 0.1
 
 
@@ -42,7 +42,7 @@ class Score:
 
     @property
     def meaning(self) -> str:
-        """What the number is, in words."""
+        """The meaning of the number, in words."""
         return {
             "progressive": "minus the seconds before the start, without a new picture, and of film not shown",
             "adaptive": "the pictures' mean rate, less the top rate for the share of waiting",
@@ -101,7 +101,7 @@ def of(kind: str, film: Film | None, duration_ns: int | None = None) -> Score:
     kind
         The application's.
     film
-        What it streams.
+        The film that it streams.
     duration_ns
         The application's `duration`, if it has one.
     """

@@ -1,4 +1,4 @@
-"""Spending runs where they decide: after one trial of each, between the leader and whoever comes nearest.
+"""Spending runs on the decision: after one trial of each, between the leader and the closest candidate.
 
 All candidates get one trial. From then on runs go to the candidate that leads and to the one that is hardest
 to tell from it, by their difference in standard errors; of the two, to the one whose further trial makes that
@@ -8,16 +8,16 @@ gets the most. It is a top-two rule (D. Russo, "Simple Bayesian Algorithms for B
 Further Enhancing the Efficiency of Ordinal Optimization", Discrete Event Dynamic Systems 10, 2000.
 
 Trial 3 has the same random draws for every candidate. How much of its luck two candidates have in common is
-seen in the trials that both have; the mean of one with fewer trials is corrected by what the other trials of
-the one with more tell, as far as the two go together (T. Anderson, "Maximum Likelihood Estimates for a
+estimated from the trials that both have. The mean of one with fewer trials is corrected by the other trials
+of the one with more, as far as the two are correlated (T. Anderson, "Maximum Likelihood Estimates for a
 Multivariate Normal Distribution when some Observations are Missing", JASA 52, 1957).
 
-Two or three trials tell little of a variance or of what is common. Both are drawn towards those of all
+Two or three trials estimate variances and covariances poorly. Both are shrunk towards those of all
 candidates, by a fixed weight, as in G. Smyth, "Linear Models and Empirical Bayes Methods for Assessing
 Differential Expression in Microarray Experiments", 2004.
 
-What is said beside the choice takes a few trials of its own, for which runs are kept: what each path that is
-advised or left out does, and the best that a mainline kernel can carry out.
+The sentences beside the choice need a few trials, for which runs are reserved: the effect of each path that
+is advised or left out, and the best that a mainline kernel can carry out.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-#: The fewest trials of a candidate that something is said of.
+#: The fewest trials of a candidate for a statement about it.
 TOLD = 3
 #: How many trials all candidates count for in the variance of one, and in what two have in common.
 _WEIGHT = 10
@@ -46,7 +46,7 @@ class Standing:
     Parameters
     ----------
     scores
-        What came of each candidate.
+        The results of each candidate.
     exact
         The candidates that draw nothing.
 
@@ -157,7 +157,7 @@ def steps(
     Parameters
     ----------
     scores
-        What came of each candidate; filled by whoever runs.
+        The results of each candidate; filled by the caller.
     exact
         The candidates that draw nothing: one run is all of them.
     budget
@@ -181,7 +181,7 @@ def steps(
 def _next(
     scores: Mapping[int, Scores], exact: Sequence[bool], have: Sequence[int], trials: int, size: int
 ) -> list[tuple[int, int]]:
-    """Return the next runs, as if their scores would change nothing but what is sure."""
+    """Return the next runs, as if their scores would change only what is certain."""
     places = range(len(exact))
     stand = Standing(scores, exact)
     most = [1 if is_exact else trials for is_exact in exact]
@@ -210,7 +210,7 @@ def _next(
         rivals = able if lead not in able else list(places)
         near = min((one for one in rivals if one != lead), key=distance, default=lead)
         pair = parts(near) if near != lead else {lead: 0.0}
-        # Of each, two trials before anything can be said of how varied they are.
+        # Each needs two trials before its variance can be estimated.
         to = max(
             (one for one in pair if given[one] < most[one]),
             key=lambda one: (given[one] < 2, pair[one] / (given[one] * (given[one] + 1)), -given[one]),
@@ -244,7 +244,7 @@ def champion(
 def lacking(
     places: Sequence[int], scores: Mapping[int, Scores], exact: Sequence[bool], trials: int
 ) -> list[tuple[int, int]]:
-    """Return the runs that candidates lack of which something is to be said, trial by trial.
+    """Return the runs that the candidates to report on still lack, trial by trial.
 
     Parameters
     ----------

@@ -34,7 +34,7 @@ class Row:
     cells
         Text by column.
     faults
-        Where what is wrong is told.
+        Receives the faults.
     """
 
     where: str
@@ -112,7 +112,7 @@ def rows(
     required
         Columns that it must have.
     faults
-        Where what is wrong is told.
+        Receives the faults.
     known
         Columns that it may have, `#` for a path's number; None is any.
     """

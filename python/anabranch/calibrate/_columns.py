@@ -1,4 +1,4 @@
-"""What the columns of the laboratory's tables are: `#` is the number of a path, from 1."""
+"""The columns of the laboratory's tables: `#` is the number of a path, from 1."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SUBFLOW = ("sf#_bytes_acked", "sf#_retrans_segs", "sf#_cwnd_mean", "sf#_cwnd_med
 RUN = ("run", "case", "proto", "cc", "trial", "pace", "dur", "goodput_mbps", "max_read_gap_s")
 RUN_MORE = ("events", "tcp_rmem_max", "sched", "queue_p", "seed")
 FILM = ("stalls",)
-#: The columns of a hand-over, in a table of its own or in a table of runs.
+#: The columns of a hand-over, in a separate table or in a table of runs.
 CUT = ("how", "mode", "cut_at_s", "resume_after_cut_s")
 HANDOFF = (
     "run", "how", "mode", "cc", "trial", "cut_at_s", "resume_after_cut_s", "goodput_mbps",

@@ -33,12 +33,12 @@ _MEGA = {"": 1e-6, "k": 1e-3, "M": 1.0, "G": 1e3}
 
 
 class Reader:
-    """What has been read so far.
+    """The settings and trials read so far.
 
     Parameters
     ----------
     folder
-        What the settings' names begin with.
+        The prefix of the settings' names.
     kernel
         Which kernel was measured.
     """
@@ -101,7 +101,7 @@ class Reader:
         self._keep(row, setting, kept)
 
     def handoff(self, row: Row) -> None:
-        """Read a hand-over; without a column `case`, a row's name tells it: `handoff_P4_...`."""
+        """Read a hand-over; without a column `case`, its case comes from the row's name: `handoff_P4_...`."""
         words = row.text("run").split("_")
         case = row.text("case") or (words[1] if len(words) > 1 else "")
         self._cut(row, self._case(row, case, "case" if row.text("case") else "run"), case=case)

@@ -8,8 +8,8 @@ A figure with a target is judged by these rules, each independent of the others:
   target.
 - **Modes.** With as many trials, a figure that has two modes is compared mode by mode: the share of the lower
   one lies in the exact interval of the kernel's, and on either side the mean of the simulator's runs is as
-  near to the kernel's mode as the two rules above would have it of a figure of its own. Where no run falls
-  into a mode, the share tells.
+  near to the kernel's mode as the two rules above require of a separate figure. If no run falls
+  into a mode, the share decides.
 - **Missing.** A figure that the simulator does not have is a miss.
 """
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Verdict = Literal["ok", "miss", "not judged"]
 
 #: The number of trials from which on the interval of the kernel's mean may replace any narrower target, and
-#: two modes are told apart.
+#: two modes are distinguished.
 TRIALS_FOR_INTERVAL = 12
 #: The limit of the interval of fewer trials, as a multiple of the target.
 INTERVAL_MOST = 2.0
@@ -64,11 +64,11 @@ class Allowance:
     Attributes
     ----------
     target
-        What the target allows.
+        The tolerance of the target.
     allowed
-        What is allowed: that, or the interval in its place.
+        The tolerance that applies: that one, or the interval in its place.
     why
-        What stands in for the target; empty when nothing does.
+        The replacement of the target; empty if it applies itself.
     """
 
     target: float
@@ -145,7 +145,7 @@ class Comparison:
     modes
         The modes, where there are two.
     verdict
-        What comes of it; a figure with a target is always judged.
+        The verdict; a figure with a target is always judged.
     why
         Why nothing was judged, or what was judged in place of the target.
     """
@@ -246,7 +246,7 @@ def judge(
     target
         How close the means have to be; None to tell and not to judge.
     whole
-        What the target's share is of; None for the kernel's mean.
+        The value that the target is a share of; None for the kernel's mean.
     """
     mean, found = fmean(kernel), fmean(simulator) if simulator else None
     verdict: Verdict = "not judged"
@@ -293,9 +293,9 @@ def allowance(kernel: Sequence[float], target: Target, whole: float | None) -> A
     kernel
         The trials.
     target
-        What is aimed at.
+        The target.
     whole
-        What the target's share is of; None for the trials' mean.
+        The value that the target is a share of; None for the trials' mean.
     """
     aim = target.amount(fmean(kernel) if whole is None else whole)
     half = half_width(kernel)
@@ -344,6 +344,6 @@ def _mode(kernel: Sequence[float], simulator: Sequence[float], target: Target, w
     """Return one mode of a kernel's trials and a simulator's runs."""
     mean, room = fmean(kernel), allowance(kernel, target, whole)
     found = fmean(simulator) if simulator else None
-    # What no run shows, its share judges.
+    # A mode that no run has is judged by its share.
     holds = found is None or (abs(found - mean) <= room.allowed and outside(kernel, found) <= room.target)
     return Mode(kernel=mean, simulator=found, allowed=room.allowed, holds=holds)

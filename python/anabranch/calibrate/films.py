@@ -29,7 +29,7 @@ def read(path: Path, where: str, name: str, *, bytes_read: int, faults: list[Fau
         The most that a player read of it: the table does not say how long the file is behind its last
         packet, and a player that reached the end read all of it.
     faults
-        What is wrong goes here.
+        Receives the faults.
     """
     container = next((short for end, short in _CONTAINERS.items() if name.endswith(end)), None)
     if container is None:

@@ -25,7 +25,7 @@ class Kernel:
     Attributes
     ----------
     name
-        What folders call it, and the profile that a scenario takes where there are profiles.
+        Its name in folders, which is also a scenario's profile if profiles exist.
     schedulers
         The plug-in of each scheduler by the kernel's name of it.
     receive_buffer, receive_buffer_initial
@@ -52,7 +52,7 @@ class Kernel:
         return {"profile": self.name} if self.name != DEFAULT and "profile" in Transport.model_fields else {}
 
 
-#: The kernel of a folder that says nothing.
+#: The kernel of a folder that names none.
 DEFAULT = "linux-6.18"
 
 _COUPLED = ("lia", "olia", "balia", "wvegas")
@@ -93,11 +93,11 @@ def of_folder(folder: Path, columns: Sequence[str], faults: list[Fault]) -> str:
     Parameters
     ----------
     folder
-        The folder, whose file `kernel.toml` says it.
+        The folder; its file `kernel.toml` names the kernel.
     columns
         Those of its tables: without that file, counters of the out-of-tree kernel tell.
     faults
-        Where what is wrong with the file is told.
+        Receives the faults of the file.
     """
     path = folder / FILE
     if not path.exists():

@@ -42,7 +42,7 @@ def figures(setting: Setting, tables: Tables, *, cut_at_s: float | None) -> Figu
     Parameters
     ----------
     setting
-        What was run.
+        The setting that was run.
     tables
         The trace.
     cut_at_s

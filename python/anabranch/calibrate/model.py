@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["bulk", "paced", "film", "handoff", "vlc"]
 
-#: The emulator's queue where a table says nothing else.
+#: The emulator's queue if a table has no other.
 QUEUE_PACKETS = 100
 
 
@@ -87,11 +87,11 @@ class Setting:
     pace_bps
         Rate of the sending application; 0 is as fast as possible.
     how
-        What became of path 1 at a hand-over: `blackhole`, `linkdown` or `linkdown+epdel`.
+        The kind of hand-over of path 1: `blackhole`, `linkdown` or `linkdown+epdel`.
     film
         File that a player streamed.
     changes
-        What becomes of the paths on the way, a hand-over's own cut left out.
+        Changes of the paths during the run, without a hand-over's own cut.
     receive_buffer_bytes
         The client's largest receive buffer; None is the laboratory's.
     scheduler
@@ -124,11 +124,11 @@ class Setting:
 
     @property
     def group(self) -> str:
-        """The name of what stands under one heading: a case, whatever the congestion control."""
+        """The name of the group of settings: a case with any congestion control."""
         return self._called("")
 
     def _called(self, congestion: str) -> str:
-        """Return the name with what is put for the congestion control."""
+        """Return the name with another congestion control."""
         paced = "paced" if self.kind == "handoff" and self.pace_bps else ""
         other = self.scheduler if self.scheduler != "default" else ""
         parts = (self.folder, self.kind, self.case, congestion, other, self.how, paced, self.film)
@@ -151,11 +151,11 @@ class Trial:
     number
         The trial, from 1.
     figures
-        What was measured, by column.
+        The measured values, by column.
     cut_at_s
         When path 1 was lost, from the client's connect.
     seed
-        From which the emulator drew the losses; None where the table does not tell, or it drew otherwise
+        The seed of the emulator's losses; None if the table has none, or the losses were drawn otherwise
         than a path's `emulator_seed`.
     lateness_us
         How late the emulator delivered on average, in microseconds, path by path; empty where the table does
@@ -177,7 +177,7 @@ class Measured:
     Attributes
     ----------
     setting, trials
-        What was measured, and how it went each time.
+        The setting, and the results of each trial.
     folder
         Where the tables are, and the time series in `ts`.
     """
@@ -192,13 +192,13 @@ class Measured:
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """The seeds of the trials' losses; none unless every trial tells it."""
+        """The seeds of the trials' losses; none unless every trial has one."""
         told = tuple(trial.seed for trial in self.trials if trial.seed is not None)
         return told if len(told) == len(self.trials) else ()
 
     @property
     def lateness_us(self) -> tuple[float, ...]:
-        """The emulator's mean lateness over all trials, path by path; none unless every trial tells it."""
+        """The emulator's mean lateness over all trials, path by path; none unless every trial has it."""
         if not all(trial.lateness_us for trial in self.trials):
             return ()
         return tuple(fmean(path) for path in zip(*(trial.lateness_us for trial in self.trials), strict=True))
@@ -213,9 +213,9 @@ class GroundTruth:
     measured
         Every setting, in the order of the tables.
     films
-        What the players streamed, by file name.
+        The films of the players, by file name.
     refused
-        What of the folders is not understood, and is left out.
+        Parts of the folders that are not understood, and are left out.
     """
 
     measured: tuple[Measured, ...]

@@ -111,18 +111,18 @@ above require of a whole figure. If no run falls into a mode, it is judged by it
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a calibration found.
+    """The results of a calibration.
 
     Attributes
     ----------
     truth
-        What was measured.
+        The measurements.
     measured, compared, tasks
         The settings that were run, their figures, and the first task of each.
     runs
         How many runs a setting with random loss was given.
     same_losses
-        Those of the settings that were run once more with the losses of the kernel's trials.
+        The settings that were run again with the losses of the kernel's trials.
     """
 
     truth: GroundTruth
@@ -180,17 +180,17 @@ def pictures(outcome: Outcome, kernel: Mapping[str, Series]) -> list[Picture]:
 
 
 def group(setting: Setting) -> str:
-    """Return the name of what stands under one heading, as a file may be called."""
+    """Return the name of a group of settings, as part of a file name."""
     return re.sub(r"[^\w.]+", "-", setting.group).lower()
 
 
 def kept(text: str) -> str:
-    """Return what somebody wrote by hand into an earlier page."""
+    """Return the text that was written by hand into an earlier page."""
     return _between(text, KEPT) or _NOTHING_KEPT
 
 
 def drawn(text: str) -> str:
-    """Return what an earlier page says of random settings."""
+    """Return the text about random settings of an earlier page."""
     return _between(text, RANDOM) or _NOTHING_DRAWN
 
 
@@ -218,15 +218,15 @@ def page(
     Parameters
     ----------
     outcome
-        What was found.
+        The results.
     shown
         The figures.
     folder
         Where their files are, seen from the page.
     by_hand
-        What to say on what stays apart.
+        Text about the figures that are still outside their targets.
     random
-        What to say on random settings.
+        Text about random settings.
     """
     from anabranch.calibrate import compare
 

@@ -1,13 +1,13 @@
-"""From a folder of measurements to settings and trials; what is not understood is told and left out.
+"""From a folder of measurements to settings and trials; parts that are not understood are reported.
 
 The layout is the one that the laboratory writes (groundtruth/README.md): `handoff.csv`, `vlc.csv`,
 `film.csv` of runs that a player's stalls were reckoned from, and any other table is one of runs, bulk or
-paced by its column `pace`, and cut off where its column `how` says so. Rows tell their own paths; what has
-no such columns is looked up by its case, in `cases.csv` first and then among the other tables' rows.
-`kernel.toml` says which kernel was measured.
+paced by its column `pace`, and cut off according to its column `how`. Rows name their own paths; a row
+without such columns is looked up by its case, in `cases.csv` first and then among the other tables' rows.
+`kernel.toml` names the measured kernel.
 
-A table, a column or a row that is not understood is refused by itself, and all else is read: a table with
-a column that nobody knows is read without it, a table without a column that it has to have is left out.
+A table, a column or a row that is not understood is refused, and the rest is read: a table with
+an unknown column is read without it, and a table without a required column is left out.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ def read(folder: Path, *, name: str = "", kernel: str | None = None) -> GroundTr
     folder
         Where it is.
     name
-        What its settings' names begin with.
+        The prefix of its settings' names.
     kernel
-        Which kernel was measured; None is what the folder says.
+        The measured kernel; None takes the folder's own statement.
 
     Raises
     ------
@@ -74,7 +74,7 @@ def read(folder: Path, *, name: str = "", kernel: str | None = None) -> GroundTr
         hint = "bulk.csv, lossy.csv, paced.csv, handoff.csv and vlc.csv are looked for"
         raise InputError([Fault(message=f"no measurements in `{display(folder)}`", hint=hint)])
     faults: list[Fault] = []
-    # A table that cannot be read is told when its rows are.
+    # A table that cannot be read is reported when its rows are read.
     columns = [column for path in tables.values() for column in _cells.header(path, display(path), [])]
     reader = Reader(name, kernel or kernels.of_folder(folder, columns, faults))
 

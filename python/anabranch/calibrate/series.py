@@ -46,7 +46,7 @@ def of_kernel(folder: Path, run: str, faults: list[Fault]) -> Series | None:
     run
         The row's name.
     faults
-        What is wrong goes here.
+        Receives the faults.
     """
     before = len(faults)
     cwnd: dict[int, Points] = {}

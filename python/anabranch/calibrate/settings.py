@@ -35,9 +35,9 @@ def scenario(
     Parameters
     ----------
     setting
-        What was measured.
+        The measured setting.
     lateness_us
-        How late the emulator delivered on average, in microseconds, path by path; empty is what is usual in
+        The emulator's mean lateness in microseconds, path by path; empty takes the usual one of
         that laboratory.
     cut_at_s
         When path 1 is lost; None is never.

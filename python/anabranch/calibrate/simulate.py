@@ -40,7 +40,7 @@ class Task:
     place
         The setting's among others.
     setting, film
-        What is run.
+        The setting and its film.
     runs
         The numbers of the runs.
     cuts
@@ -48,7 +48,7 @@ class Task:
     seeds
         Of the emulator's losses, by turns; none for losses of the simulator's own.
     lateness_us
-        The emulator's mean lateness, path by path; none is what is usual in that laboratory.
+        The emulator's mean lateness, path by path; empty takes the usual one of that laboratory.
     one_processor
         Whether the laboratory's hosts share one processor.
     """
@@ -79,7 +79,7 @@ def tasks(
     measured
         The settings.
     films
-        What players stream, by file name.
+        The films of the players, by file name.
     runs
         How many runs a setting with random loss is given.
     plain
@@ -93,7 +93,7 @@ def tasks(
     Raises
     ------
     ValueError
-        When the same losses are asked for of trials that do not tell their seeds.
+        When the same losses are requested and trials have no seeds.
     """
     result = []
     for place, one in enumerate(measured):
@@ -132,7 +132,7 @@ def each(
     Parameters
     ----------
     todo
-        What to run.
+        The tasks.
     workers
         Processes; 1 is this one.
     progress
@@ -184,14 +184,14 @@ def trace(task: Task, run: int) -> tuple[Figures, Tables]:
 
 
 def done(work: Callable[[T], R], todo: Sequence[T], *, workers: int) -> Iterator[tuple[int, R]]:
-    """Yield the places of tasks and what came of them, as they are done.
+    """Yield the places of tasks with their results, as they are done.
 
     Parameters
     ----------
     work
         A function of a module, which other processes call too.
     todo
-        What it is called with.
+        The arguments of the call.
     workers
         Processes; 1 is this one.
 

@@ -44,7 +44,7 @@ def two_modes(values: Sequence[float]) -> Split | None:
     The values are split where the two sides vary least within themselves (Fisher's natural break), and
     the distance of the sides is Ashman's D, the difference of their means over the root mean square of
     their standard deviations (Ashman, Bird and Zepf 1994). Cutting anything in two pulls the sides apart,
-    so that Ashman's own threshold of 2 says nothing here: the sides are two modes when D is one that at
+    so that Ashman's own threshold of 2 means nothing here: the sides are two modes when D is one that at
     most 1 % of equally many draws of one normal distribution, split the same way, reach.
     """
     if len(values) < 2 * _MODE_LEAST:

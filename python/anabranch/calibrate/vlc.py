@@ -1,17 +1,17 @@
 """VLC's counters from a trace.
 
-What the columns count (`vlc_play.py` of the laboratory, VLC 3.0's source):
+The meaning of the columns (`vlc_play.py` of the laboratory, VLC 3.0's source):
 
 `startup_s`
     From the start of the Python process to the first `MediaPlayerBuffering` of 100 %. VLC's request goes
-    out `LAUNCH_S` after the process began. 100 % is told when the film read *reaches* the network delay
+    out `LAUNCH_S` after the process began. 100 % is reported when the film read *reaches* the network delay
     (`es_out.c`, `EsOutDecodersStopBuffering`), one clock report before playing begins: the trace's `full`.
 `rebuffer_count`, `rebuffer_s`
     From `MediaPlayerBuffering` of 0 % (`EsOutChangePosition`: the trace's `underflow`) to the next 100 %
     (`full`). One that has not ended when the session is cut off does not count.
 `lost_pictures`
-    Pictures that came too late to the display (`video_output.c`): discarded, `late`. What the decoder
-    drops in its haste and what a flush throws away, nobody counts.
+    Pictures that came too late to the display (`video_output.c`): discarded, `late`. Pictures that the
+    decoder skips or a flush drops are not counted.
 `displayed_pictures`
     Pictures put on the screen, and the last one again every 80 ms while nothing new comes
     (`video_output.c`, `VOUT_REDISPLAY_DELAY`; `ThreadDisplayRenderPicture` counts both).

@@ -1,4 +1,4 @@
-"""A page of verdicts on which some papers, or some claims of them, are judged anew."""
+"""A page of verdicts on which some papers, or some of their claims, are judged again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _EARLIER = ", on the build and the trials of an earlier page"
 
 
 def renewed(text: str, papers: Sequence[Paper]) -> str:
-    """Return a page with the sections of some papers written anew, and those of all others as they were.
+    """Return a page with new sections for some papers, and the others unchanged.
 
     Where a paper's results have no causes, those that the page has of it stay, marked as an earlier page's.
 
@@ -42,7 +42,7 @@ def renewed(text: str, papers: Sequence[Paper]) -> str:
 
 
 def _parts(text: str) -> list[Part]:
-    """Return what a page says of each of its papers."""
+    """Return the section of each paper of a page."""
     begin, *sections = text.split("\n\n## ")
     rows: dict[str, list[str]] = {}
     for line in begin.splitlines():
@@ -67,14 +67,14 @@ def _causes(section: Sequence[str]) -> list[str]:
 
 
 def amend(text: str, papers: Sequence[Paper]) -> str:
-    """Return a page with the claims of some papers judged anew, and all others as they were.
+    """Return a page with new verdicts on some claims of papers, and the others unchanged.
 
     Parameters
     ----------
     text
         The page.
     papers
-        The claims that were judged, and what they were judged on.
+        The judged claims, and the results that they were judged on.
 
     Raises
     ------
@@ -109,7 +109,7 @@ def _section(lines: list[str], paper: Paper) -> list[str]:
             kept.pop()  # the empty line before it
         else:
             kept.append(line)
-    # Behind the sentence of what the others were judged on, and those of claims judged later before.
+    # After the sentence about the runs of the others, and those of claims that were judged later.
     at = max(place for place, line in enumerate(kept[:8]) if line.startswith(_LATER) or "; build: " in line)
     seeds = ", ".join(map(str, paper.seeds)) or "none"
     told = f"{_LATER}{', '.join(names)}. {paper.runs} runs; trials of a cell: {page.trials(paper)}; "
@@ -119,7 +119,7 @@ def _section(lines: list[str], paper: Paper) -> list[str]:
 
 
 def _names(line: str) -> set[str]:
-    """Return the claims that a sentence of what was judged later names."""
+    """Return the claims that are named by a sentence about later judgements."""
     return set(line.removeprefix(_LATER).partition(". ")[0].split(", "))
 
 

@@ -1,4 +1,4 @@
-"""Claims over the range of what a paper leaves open: the study with one assumption changed at a time.
+"""Claims over the range of an open assumption: the study with one assumption changed at a time.
 
 Few runs are made of each such world, so they are not tested: what counts is on which side the means lie. A
 claim holds by its means everywhere, here (in some worlds) or nowhere.

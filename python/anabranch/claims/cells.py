@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from anabranch.study.models import Study
 
-#: What a claim says of a cell: short name of a key, and its value.
+#: A condition of a claim on a cell: short name of a key, and its value.
 Choice = dict[str, Any]
 
 
@@ -29,7 +29,7 @@ class Cell:
     Attributes
     ----------
     labels
-        What the results call it: column and value, `transport.congestion` and "cubic".
+        Its labels in the results: column and value, `transport.congestion` and "cubic".
     said
         The same with short names, `congestion`; without the keys that have a single value in the cell's
         part, which a claim need not say.

@@ -39,12 +39,12 @@ VOID = 0.05
 #: The fewest pairs that can decide anything.
 FEWEST = 3
 #: The frequency of the outcomes that equal pairs have to exclude: one in five, as the papers had five trials.
-#: Without a spread there is no test, and p is the chance that an outcome of this frequency did not come.
+#: Without a spread there is no test, and p is the chance that an outcome of this frequency did not occur.
 _RARE = 0.2
 
 
 class Evidence(Protocol):
-    """What a claim is weighed on: runs of cells, or their means."""
+    """The evidence for a claim: runs of cells, or their means."""
 
     def is_exact(self, cell: Cell) -> bool:
         """Tell whether no chance is in a cell's numbers."""
@@ -61,7 +61,7 @@ class Evidence(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What came of one comparison in one metric.
+    """The result of one comparison in one metric.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class Finding:
     exact
         No chance is involved: the cells draw nothing.
     note
-        Why nothing can be said, if so.
+        The reason if no verdict is possible.
     """
 
     what: str
@@ -100,13 +100,13 @@ class Judged:
     stated
         The claim.
     verdict
-        What the results say. A claim that a setting was inferred from is at best `inferred`.
+        The verdict of the results. A claim that a setting was inferred from is at best `inferred`.
     findings
-        What came of each comparison.
+        The result of each comparison.
     q
         The adjusted p-value of the verdict; None where there is nothing to test.
     note
-        Why nothing can be said, if so.
+        The reason if no verdict is possible.
     """
 
     stated: Stated
@@ -319,7 +319,7 @@ def _one_sided(margin: Values, *, exact: bool, trials: int | None) -> Chance:
         )
     score = mean / (float(margin.std(ddof=1)) / count**0.5)
     if trials is not None:
-        # In four cases of five the score is not further towards zero than this.
+        # In four of five cases, the score is not closer to zero than this.
         away = _intervals.quantile(paired.POWER, count - 1)
         score = math.copysign(max(0.0, abs(score) - away), score)
     return Chance(

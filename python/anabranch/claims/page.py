@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 BEGIN = """# Claims of the papers, judged
 
 This page is written by `anabranch study claims all RESULTS --run --around all --docs FILE`, and its causes
-are those of `anabranch study why`; either may stop early, and each paper says what was run, on which build.
+are those of `anabranch study why`; either may stop early, and each paper names its runs and build.
 Each claim is stated in the study's `claims.toml`, with the smallest effect that matters;
-[the guide](guide/studies.md#claims) tells how verdicts are made. *Reproduced* is said of this simulator under
-the studies' assumptions, *not reproduced* as well: neither says that a paper measured wrongly. *Inferred*
+[the guide](guide/studies.md#claims) explains how verdicts are made. *Reproduced* and *not reproduced* refer
+to this simulator under the studies' assumptions: neither means that a paper measured wrongly. *Inferred*
 claims hold, but a setting of the study decides them: they do not count as reproduced. Claims that were judged
-later, by `--only`, are named in their paper's section with what was run for them;
-no worlds around the study were run for these.
+later, by `--only`, are named in their paper's section with the runs made for them; no worlds around the study
+were run for these.
 
 *By means* looks at the study and at worlds around it, in each of which one assumption has another value; the
 ranges and their reasons stand in `study.toml`, each fixed before it was computed. A claim holds
@@ -34,13 +34,13 @@ comes out otherwise than in the study as it stands.
 _PLACES: tuple[Where, ...] = ("everywhere", "here", "nowhere")
 #: The most seeds that are named.
 _MOST_SEEDS = 8
-#: What the table of causes begins with, up to what it was made by.
+#: The beginning of the table of causes, up to the command that made it.
 CAUSES = "Why pictures froze and were discarded (`anabranch study why`"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Paper:
-    """The claims of a paper, judged, and what they were judged on.
+    """The judged claims of a paper, and the results that they were judged on.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class Paper:
     causes
         By row and control why pictures froze, of the runs in which that was looked for.
     found
-        What else was found, as the list of claims has it.
+        Other findings, in the words of the list of claims.
     """
 
     name: str
@@ -92,7 +92,7 @@ class Paper:
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """What the page says of one paper.
+    """The section of one paper.
 
     Attributes
     ----------
@@ -130,7 +130,7 @@ def evidence(one: Judged) -> str:
 
 
 def _weight(finding: Finding, wanted: str) -> float:
-    """Return how much a comparison tells of a verdict."""
+    """Return how strong the evidence of a comparison is."""
     chance = finding.chance
     return -chance.false_if_fails if wanted == "fails" else chance.false_if_holds
 
@@ -204,7 +204,7 @@ def write(parts: Sequence[Part]) -> str:
 
 
 def part(paper: Paper) -> Part:
-    """Return what the page says of a paper."""
+    """Return the section of a paper."""
     counts = counted(paper.judged)
     verdicts = [str(counts[verdict]) for verdict in VERDICTS]
     found = around.counted(paper.spreads)

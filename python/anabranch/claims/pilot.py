@@ -30,7 +30,7 @@ class Needed:
         spreads are the pilot's; 1 where nothing is drawn, None for more than `MOST` or where nothing can be
         said.
     outcome
-        What the pilot's means say.
+        The outcome by the pilot's means.
     """
 
     claim: str

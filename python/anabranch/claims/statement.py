@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from anabranch.study.models import Study
 
 FILE = "claims.toml"
-#: What `better`, `worse` and `alike` look at: the papers' two first measures, in their order.
+#: The measures of `better`, `worse` and `alike`: the papers' two first measures, in their order.
 VIEWER = ("picture_discards", "buffer_underflows")
 #: Further metrics for these relations, because a player notices no underflow while its input blocks. The
 #: number is the least difference that matters if the file sets none: 1 s, the film that VLC gathers before it
@@ -56,9 +56,9 @@ class Part(_Table):
     Attributes
     ----------
     test
-        What is claimed of the cells `of`: `less`, `more` or `equal` in a metric (by what matters) than the
-        cells `than` or a number; `better`, `worse` or `alike` in discards and underflows; a mean `between`
-        two bounds; a `ratio` of means within two bounds.
+        The claimed relation of the cells `of`: `less`, `more` or `equal` in a metric (by what matters) than
+        the cells `than` or a number; `better`, `worse` or `alike` in discards and underflows; a mean
+        `between` two bounds; a `ratio` of means within two bounds.
     metric
         A column, or arithmetic over columns.
     of, than
@@ -67,7 +67,7 @@ class Part(_Table):
     within
         The two bounds.
     by, why
-        Instead of what the file says that matters; the reason for this or for the bounds.
+        Replace the smallest effect that matters in the file; the reason for this or for the bounds.
     """
 
     test: Test
@@ -85,9 +85,9 @@ class Claim(_Table):
     Attributes
     ----------
     id, place, says
-        Its name, where the paper makes it, and what it says, in short.
+        Its name, its place in the paper, and a short form of it.
     at
-        What all parts have in common of `of`.
+        The part of `of` that all parts share.
     parts
         All of them have to hold.
     at_least
@@ -114,7 +114,7 @@ class Claims(_Table):
     Attributes
     ----------
     found
-        What else was found, in Markdown: the page of verdicts has it as it stands.
+        Other findings, in Markdown: the page of verdicts has them unchanged.
     matters
         The smallest differences that matter, by metric.
     claims
@@ -161,7 +161,7 @@ class Stated:
     claim
         As the file has it.
     comparisons
-        What has to hold; empty where a measurement is missing.
+        The comparisons that must hold; empty if a measurement is missing.
     needed
         How many of them have to hold.
     """
@@ -181,7 +181,7 @@ class Stated:
 
 
 def found(folder: Path) -> str:
-    """Return what a study's list of claims says that was found beside them."""
+    """Return the other findings of a study's list of claims."""
     path = folder / FILE
     raw, _ = load.read(path, shipped.display(path), what="list of claims")
     return str(raw.get("found", "")).strip()
@@ -235,7 +235,7 @@ def _keys(path: KeyPath) -> list[str]:
 
 
 class _Reader:
-    """What is right in itself, held against the study; faults are gathered on the way."""
+    """A valid statement, checked with the study; faults are collected on the way."""
 
     def __init__(self, source: _faults.Source, whole: Claims, grid: list[Cell]) -> None:
         self.faults: list[Fault] = []

@@ -33,7 +33,7 @@ _SUMS = (
 )
 
 
-#: What a viewer saw of a player that came to the end: a session that dies has less of it.
+#: Metrics of a viewer whose player reached the end: a session that dies has less of them.
 _SEEN = (
     "picture_discards",
     "buffer_underflows",
@@ -116,7 +116,7 @@ class Runs:
         """Return a metric by the number of the run, for the runs that have it.
 
         In drawn worlds it is the mean over a world's runs, by the number of the world. A run that did not
-        reach the end has no value of what a viewer saw: no underflow is not a good one.
+        reach the end has no values of the viewer's metrics: no underflow would look good.
         """
         rows = self._cells.get(_place(dict(cell.labels)), {})
         seen = is_seen(metric)

@@ -48,7 +48,7 @@ Out = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class How:
-    """What is chosen from, and how runs are made: the options of the command."""
+    """The choices, and how runs are made: the options of the command."""
 
     controllers: str | None
     schedulers: str | None
@@ -150,7 +150,7 @@ def _advise(given: Given, how: How) -> None:
 
 
 def _asked(given: Given, how: How) -> Asked:
-    """Return what is to be advised on; what is wrong with it and with the report's file is told at once."""
+    """Return the question to answer; faults of it and of the report's file are raised together."""
     from anabranch.advice import candidates, make
     from anabranch.cli import _commands, _outputs
 

@@ -13,7 +13,7 @@ from anabranch.cli import _console, _groups, _values
 #: By the module that has them, every command with the first sentence of its help.
 COMMANDS: dict[str, dict[str, str]] = {
     "_one": {
-        "run": "Simulate a scenario, and print what the viewer saw and what the network did.",
+        "run": "Simulate a scenario, and print the metrics of viewer and network.",
         "check": "Check a scenario, and report everything that is wrong with it at once.",
         "init": "Write a commented scenario to start from.",
         "list": "List the names that a scenario may use: plug-ins, profiles, films and others.",
@@ -29,7 +29,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "and report them.",
         "report": "Write the HTML report of a run that was made by `sweep` or `study run`.",
         "why": "Say why the picture froze, and pictures or resolution were lost in a run of a player.",
-        "verify": "Repeat stored runs, and compare every byte with what was kept.",
+        "verify": "Repeat stored runs, and compare every byte with the stored one.",
     },
     "_advise": {
         "advise": "Say which paths, which scheduler and which congestion control to use, and print what "

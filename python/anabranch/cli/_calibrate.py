@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What the command line asks for.
+    """The options of the command.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Asked:
     docs
         The page to write, if any.
     kernel
-        Which kernel the folder was measured on; None is what it says.
+        The kernel that the folder was measured on; None takes the folder's own statement.
     same_losses
         Only settings whose tables tell the emulator's seeds, with the losses of the kernel's trials.
     """
@@ -95,7 +95,7 @@ def calibrate(asked: Asked, *, as_json: bool) -> None:
 
 
 def _measurements(asked: Asked) -> tuple[GroundTruth, list[Cell]]:
-    """Return the settings and the cells with outages that are asked for.
+    """Return the requested settings, and the cells with outages.
 
     A page, losses that are repeated and a kernel of choice are of settings alone.
     """
@@ -121,7 +121,7 @@ def _outages(cells: Sequence[Cell], *, workers: int) -> list[Row]:
 
 
 def _known(asked: Asked) -> None:
-    """Refuse a kernel that nobody knows, or one for what came with the program, and half of a page.
+    """Refuse an unknown kernel, a kernel for the program's own measurements, and half of a page.
 
     Raises
     ------
@@ -243,7 +243,7 @@ def _unreadable(docs: Path) -> Fault | None:
 
 
 def _write(docs: Path, outcome: Outcome, kernel: Mapping[str, Series]) -> None:
-    """Write the page, and its figures into a folder of its name beside it."""
+    """Write the page, and its figures into a folder with the same name."""
     from anabranch.calibrate import page
     from anabranch.figures import calibration, goodput
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 ALL = "all"
 _RESULTS = Path("results")
-#: Runs of each cell of a world around a study, unless it is said otherwise: too few to test anything.
+#: Default number of runs of each cell of a world around a study: too few to test anything.
 _AROUND_TRIALS = 3
 
 
@@ -112,7 +112,7 @@ def claims(
 
 
 def _stated(folders: dict[str, Path], found: dict[str, Study]) -> dict[str, list[Stated]]:
-    """Return the claims of each study; the faults of all files are told together."""
+    """Return the claims of each study; the faults of all files are raised together."""
     from anabranch.claims import statement
 
     result: dict[str, list[Stated]] = {}

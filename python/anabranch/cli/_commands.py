@@ -1,4 +1,4 @@
-"""What the commands do: run, check, init, list."""
+"""The bodies of the commands run, check, init and list."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Given:
-    """A scenario and what the command line sets over it."""
+    """A scenario with the keys that the command line sets."""
 
     scenario: str
     scheduler: str | None = None
@@ -35,7 +35,7 @@ class Given:
     preset: str | None = None
     seed: int | None = None
     set: tuple[str, ...] = ()
-    #: What an option of the command's own sets; `set` goes over it.
+    #: Keys that other options set; `set` takes precedence.
     first: tuple[Override, ...] = ()
 
     def overrides(self) -> list[Override | Fault]:
@@ -78,7 +78,7 @@ class Given:
 
 @dataclass(frozen=True, kw_only=True)
 class Files:
-    """The files that a run is asked to write."""
+    """The output files of a run."""
 
     report: Path | None = None
     pcapng: Path | None = None
@@ -102,7 +102,7 @@ def run(given: Given, *, run: int, as_json: bool, files: Files) -> None:
 
 
 def opened(given: Given, files: Files, faults: Sequence[Fault] = ()) -> Loaded:
-    """Return the validated scenario; what is wrong with it, with the files and beside is told at once."""
+    """Return the validated scenario; its faults, and those of the files, are raised together."""
     found = [*faults, *files.faults()]
     try:
         loaded = given.load()

@@ -53,7 +53,7 @@ def out(text: str = "") -> None:
 
 
 def note(text: str = "") -> None:
-    """Write a line that is not data; where it cannot be written, nobody can be told."""
+    """Write a line that is not data; a closed stderr is ignored."""
     try:
         typer.echo(text, err=True)
     except OSError:
@@ -85,7 +85,7 @@ def settle() -> bool:
 
 
 def _drop(stream: TextIO) -> None:
-    """Send a stream that cannot be written nowhere, with what it still holds."""
+    """Redirect a stream that cannot be written to `/dev/null`, with its buffered content."""
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
@@ -135,7 +135,7 @@ def pastable(text: str) -> str:
     Examples are the lines that are indented and begin with `anabranch`.
     """
     called = _EXAMPLE.sub(lambda _: f"  {program()} ", text)
-    # What follows this sign is not filled (click's "Preventing Rewrapping").
+    # Click does not rewrap the paragraph after this sign (its "Preventing Rewrapping").
     return re.sub(r"\n\n(?=  \S)", "\n\n\b\n", called)
 
 
@@ -155,7 +155,7 @@ def failed(error: Exception) -> int:
 
 
 def _said(error: Exception) -> str:
-    """Return what is said of an error."""
+    """Return the message for an error."""
     if isinstance(error, InputError | PluginError | MissingError | DefectError):
         return str(error)
     if os.environ.get(_TRACEBACK):
@@ -274,14 +274,14 @@ def _drawn(
 
 
 class Bar:
-    """What tells of progress; called with how much is done, and how much there is to do.
+    """Reports progress; called with how much is done, and how much there is to do.
 
     Parameters
     ----------
     update
-        What tells it.
+        Updates it.
     stop, start
-        What takes the bar from the terminal, and puts it back.
+        Remove the bar from the terminal, and draw it again.
     """
 
     def __init__(
@@ -316,14 +316,14 @@ def progress(what: str, *, unit: str = "s") -> Iterator[Bar]:
     Parameters
     ----------
     what
-        What goes on.
+        Label of the work.
     unit
-        What is counted: seconds of a session, if nothing else.
+        The unit of the counts; the default is seconds of a session.
 
     Yields
     ------
     Bar
-        To be told how much is done, and how much there is to do.
+        Takes how much is done, and how much there is to do.
     """
     from anabranch import _progress
 

@@ -51,7 +51,7 @@ class Finding:
 def doctor(*, as_json: bool, fix: bool = False, agreed: bool = False) -> None:
     """Write every finding; exit with 4 when something needed is missing.
 
-    With `fix`, missing components are installed afterwards. The user is asked before each one, unless
+    With `fix`, missing components are installed afterwards. The user confirms each one, unless
     `agreed`.
     """
     findings = [finding for look in _LOOKS for finding in _found(look)]

@@ -80,7 +80,7 @@ def write(results: Path, figure: Path | None, report: Path | None, *, metrics: S
     figure, report
         The files; None is none.
     metrics
-        What is drawn; if empty, the first that matters.
+        The metrics to draw; if empty, the first that matters.
     """
     if figure is not None:
         from anabranch.experiments import drawn

@@ -1,4 +1,4 @@
-"""`anabranch doctor --fix`: what installs the pieces that are missing, run once somebody has agreed."""
+"""`anabranch doctor --fix`: the commands that install missing pieces, run after confirmation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from anabranch.cli import _console
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: What is missing: its name, why, and the commands that install it.
+#: A missing piece: its name, its purpose, and the commands that install it.
 Piece = tuple[str, str, tuple[str, ...]]
 #: The program that installs packages of the system; others than Debian have others.
 _SYSTEM = "apt-get"
@@ -28,9 +28,9 @@ def run(missing: Sequence[Piece], *, agreed: bool) -> None:
     Parameters
     ----------
     missing
-        What is missing.
+        The missing pieces.
     agreed
-        Whether nobody is asked.
+        Whether to install without confirmation.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def run(missing: Sequence[Piece], *, agreed: bool) -> None:
 
 
 def _asked(text: str) -> bool:
-    """Ask whether a command may run; without a terminal nobody can answer, and it is told alone."""
+    """Ask whether a command may run; without a terminal it is only printed."""
     if not sys.stdin.isatty():
         _console.note(f"not run, as nobody can be asked (--yes agrees): {text}")
         return False

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from anabranch.scenario._overrides import Override
     from anabranch.scenario.load import Loaded
 
-#: What the client asks for instead of what the scenario says, in a scenario's own words.
+#: Applications of the client that replace the scenario's, as keys of a scenario.
 APPLICATIONS: dict[str, dict[str, str]] = {
     "bulk": {"kind": "bulk", "duration": "10 s"},
     "paced": {"kind": "paced", "rate": "5 Mbit/s", "duration": "10 s"},
@@ -74,7 +74,7 @@ def live(
 ) -> None:
     """Run a scenario over real packets, in real time: our endpoint against this host's kernel.
 
-    It takes root, or a host that lets everybody have namespaces. The network between the two is emulated as
+    It takes root, or a host that permits user namespaces. The network between the two is emulated as
     the scenario has it; nothing of the host is changed. For example:
 
       anabranch live bulk-two-paths --set application.bytes=5MB
@@ -154,7 +154,7 @@ def _unknown(
 
 @contextmanager
 def _watched(place: tuple[str, int] | Fault | None) -> Iterator[Page | None]:
-    """Serve a page inside the block, and say where, if one is asked for."""
+    """Serve a page inside the block and print its address, if one is requested."""
     from anabranch.errors import MissingError
     from anabranch.live import page, rootless
 
@@ -182,7 +182,7 @@ def _asked(application: str | None, given: Sequence[str]) -> Iterator[Override]:
         del table["duration"]
     origin = f"--application {application}"
     yield Override(key="application", value=table, origin=origin)
-    # What the scenario expects is about its own application.
+    # The scenario's expectations are about its own application.
     yield Override(key="expect", value={}, origin=origin)
 
 

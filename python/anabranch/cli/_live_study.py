@@ -130,7 +130,7 @@ def _announce(what: Sweep, workers: int) -> None:
 
 
 def _write(docs: Path, name: str, found: LiveStudy, compared: Compared, at: Path) -> None:
-    """Write the page of a study, and the report of each arm's first trial beside it."""
+    """Write the page of a study, and next to it the report of each arm's first trial."""
     from anabranch import _files, report
     from anabranch.study.stored import open_run
     from anabranch.viewed import stored
@@ -154,7 +154,7 @@ def _write(docs: Path, name: str, found: LiveStudy, compared: Compared, at: Path
 
 
 def _told(done: Done, at: Path, *, voids: int) -> None:
-    """Say what was made, and what was not."""
+    """Print what was run and what is missing."""
     text = f"{done.now} runs, {done.before} were there already; results in {at}"
     if voids:
         text += f"; {voids} were void, as the emulator was late, and made again"

@@ -176,7 +176,7 @@ def results(
     """Print the means of a folder's cells, their differences, or the answer to a query; draw and report them.
 
     Only runs of the present inputs count: the cells of the last sweep, its scenario, plug-ins, films and
-    recordings as they are now, and this build. What is left out is said, and shown with --earlier.
+    recordings as they are now, and this build. Runs that are left out are reported, and shown with --earlier.
 
     For example:
 
@@ -242,9 +242,9 @@ def why(
 ) -> None:
     """Say why the picture froze, and pictures or resolution were lost in a run of a player.
 
-    Every freeze is divided among causes, by what was missing to play on; a discarded picture has the causes
-    of the freeze that it is near. A step down of an adaptive player has those of what was missing to keep the
-    rendition. A path's rate is the scenario's; of a model of a link, the fastest it carried. For example:
+    Every freeze is divided among the causes of the missing data; a discarded picture has the causes
+    of the nearest freeze. A step down of an adaptive player has the causes of the data that it lacked to keep
+    the rendition. A path's rate is the scenario's; of a model of a link, the fastest it carried. For example:
 
       anabranch sweep two-paths --set application.duration=20s --trials 1
       anabranch why results/two-paths
@@ -270,7 +270,7 @@ def verify(
         int | None, typer.Option(min=1, help="Verify only this many runs, evenly spread.")
     ] = None,
 ) -> None:
-    """Repeat stored runs, and compare every byte with what was kept.
+    """Repeat stored runs, and compare every byte with the stored one.
 
     Exits with 1 when something differs. For example:
 

@@ -199,7 +199,7 @@ def ladder(
 
 
 def _rung(text: str, before: Sequence[Rung]) -> Rung | Fault:
-    """Return a rendition as it was asked for, or what is wrong with it."""
+    """Return the requested rendition, or the fault of the text."""
     from anabranch.errors import Fault
     from anabranch.media.make_ladder import Rung
     from anabranch.scenario import units

@@ -42,7 +42,7 @@ def run(
         Path | None, typer.Option(help="Write the input of ITU-T P.1203 to this file (adaptive playback).")
     ] = None,
 ) -> None:
-    """Simulate a scenario, and print what the viewer saw and what the network did.
+    """Simulate a scenario, and print the metrics of viewer and network.
 
     For example:
 

@@ -34,7 +34,7 @@ JsonArray = Annotated[bool, typer.Option("--json", help="Print one JSON array in
 
 
 def rooted(command: Callable[P, R]) -> Callable[P, R]:
-    """Let a command have namespaces of its own where it is not root."""
+    """Run a command in new namespaces if it is not run as root."""
 
     @functools.wraps(command)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:

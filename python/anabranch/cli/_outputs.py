@@ -70,7 +70,7 @@ def inputs(loaded: Loaded, scenario: str) -> Iterator[Named]:
     loaded
         The scenario.
     scenario
-        What the person called it.
+        The scenario as the user named it.
     """
     from anabranch.media import films, ladders
     from anabranch.scenario import _follow, shipped

@@ -43,7 +43,7 @@ def pilot(name: str, *, trials: int, seed: int, how: How, as_json: bool) -> None
 
 
 def _show(found: Sequence[Needed], own: int, trials: int, *, as_json: bool) -> None:
-    """Print the claims, and what the study's own number of trials decides."""
+    """Print the claims, and how many the study's own number of trials decides."""
     from anabranch.claims.pilot import MOST
 
     if as_json:

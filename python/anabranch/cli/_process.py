@@ -43,7 +43,7 @@ def main() -> None:
     except KeyboardInterrupt as error:
         code = _console.interrupted(error)
     finally:
-        # A stream that cannot be written would be told of by the interpreter, in its own words.
+        # The interpreter would report a stream that cannot be written in its own words.
         if not _console.settle():
             code = code or _console.MISSING
     sys.exit(code)

@@ -55,7 +55,7 @@ Worlds = Annotated[
 def list_studies(as_json: JsonArray = False) -> None:
     """List the studies: those of a folder `studies` here or above, and those of the program.
 
-    For a study that cannot be read, the reason is printed; the others are listed all the same.
+    For a study that cannot be read, the reason is printed; the other ones are still listed.
 
     For example:
 
@@ -387,7 +387,7 @@ def run_live_study(
 ) -> None:
     """Run a study over real packets with the program that plays, and compare it with the simulator.
 
-    What is compared stands in the study's live.toml: arms, run by turns and in real time. A run in which the
+    The arms are in the study's live.toml. They are run by turns and in real time. A run in which the
     emulator was late by more than 1 ms at the 99th percentile is void, and made again. It takes root, and
     what `anabranch doctor` says. Finished runs are kept: after an interrupt, repeat the command to go on.
     Runs in the study's live.csv are not repeated. For example:

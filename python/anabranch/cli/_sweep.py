@@ -1,4 +1,4 @@
-"""`anabranch sweep`, `anabranch results`, `anabranch verify`: many runs, and what came of them."""
+"""`anabranch sweep`, `anabranch results`, `anabranch verify`: many runs and their results."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def make(what: Sweep, how: How, *, told: bool = True) -> bool:
 
 
 def _told(done: Done, folder: Path) -> None:
-    """Say what was done and what is left."""
+    """Print how many runs were made and how many are left."""
     for note in done.notes:
         _console.note(f"damaged: {note}")
     left = done.total - done.before - done.now
@@ -175,7 +175,7 @@ def why(folder: Path, run: str | None, *, as_json: bool) -> None:
     is_adaptive = "frames" not in found.qoe
     last, lost = ("steps down", causes.steps_down) if is_adaptive else ("discards", causes.discards)
     found_causes = [cause for cause in CAUSES if cause in causes.frozen_s or cause in lost]
-    # The worst first: by seconds, then by what was lost.
+    # The worst first: by seconds, then by lost pictures or steps.
     found_causes.sort(key=lambda cause: (-causes.frozen_s.get(cause, 0.0), -lost.get(cause, 0.0)))
     lines = [
         (cause, f"{causes.frozen_s.get(cause, 0.0):.2f} s", f"{lost.get(cause, 0.0):.1f}", CAUSES[cause])

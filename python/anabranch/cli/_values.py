@@ -1,7 +1,7 @@
 """Values of the command line about which nothing can be wrong: they need no validator.
 
 The library builds a validator of pydantic for each parameter of a command, which takes longer than many a
-command. None is built here for what is not given, for text, and for whole numbers as they are usually
+command. None is built here for missing values, for text, and for whole numbers as they are usually
 written; whatever else is given is judged, and refused, by the library.
 """
 
@@ -29,7 +29,7 @@ def lighten(command: Any) -> None:  # noqa: ANN401 - the library has its own cop
     listed = command.get_params
 
     def get_params(context: Any) -> list[Any]:  # noqa: ANN401 - as above
-        """Return the parameters; the library adds `--help` when it is asked for them."""
+        """Return the parameters; the library adds `--help` in this call."""
         return [_light(one) for one in listed(context)]
 
     command.get_params = get_params

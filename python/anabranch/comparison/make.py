@@ -103,7 +103,7 @@ def sweep_of(
     loaded
         The scenario, validated.
     scenario, overrides
-        What it was loaded from, without a fault.
+        The source of the scenario, without a fault.
     trials
         Runs of each set of paths.
 
@@ -128,7 +128,7 @@ def tables_of(
     Parameters
     ----------
     scenario, overrides
-        What it was loaded from, without a fault.
+        The source of the scenario, without a fault.
     """
     from anabranch.scenario import _follow, _overrides, shipped
     from anabranch.scenario.load import tables
@@ -145,7 +145,8 @@ def tables_of(
 def _here(one: Override) -> Override:
     """Return an override by its file's full name, where it names one in the working folder.
 
-    What is set becomes the scenario's own in every set of paths, and files count from the scenario's folder.
+    Keys set here become the scenario's own in every set of paths, where files are found from the scenario's
+    folder.
     """
     from anabranch.media import films, ladders
 

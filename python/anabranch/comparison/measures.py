@@ -1,4 +1,4 @@
-"""What sets of paths are compared by: the measures of the application in hand."""
+"""The measures by which sets of paths are compared, for each kind of application."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Measure:
     column
         Its name there.
     name
-        What people call it.
+        Its name for people.
     unit
         Its unit, as it is shown.
     scale
@@ -87,9 +87,9 @@ class Measure:
 UNREACHED = Measure(
     column="unreached_sessions", name="sessions that do not reach the end", better=-1, matters=0.01
 )
-#: The sessions of a run whose player never started: the means of what a viewer saw are over the others.
+#: The sessions of a run whose player never started: the viewer's means are over the others.
 UNSTARTED = Measure(column="unstarted_sessions", name="sessions that never start", better=-1, matters=0.01)
-#: What tables and sentences give as a count of runs, not as a mean.
+#: Measures that tables and sentences give as a count of runs, not as a mean.
 COUNTED = (UNREACHED, UNSTARTED)
 _STARTUP = Measure(column="startup_delay_s", name="start", unit="s", better=-1, matters=0.5)
 _STILL = Measure(column="still_s", name="still", unit="s", better=-1, matters=0.1)

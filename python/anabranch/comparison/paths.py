@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-#: The column that says which paths a run had.
+#: The column with the paths of a run.
 COLUMN = "paths"
 
 #: A path's lists of shared links.

@@ -29,9 +29,9 @@ class Comparison:
     scenario
         The scenario's name.
     used
-        What came of each set, in the order of the table; the last is that of all paths.
+        The results of each set, in the order of the table; the last is that of all paths.
     measures
-        What they are compared by.
+        The measures to compare.
     added
         For each path, what adding it to all others changed.
     """

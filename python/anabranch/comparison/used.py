@@ -1,4 +1,4 @@
-"""What came of one set of paths."""
+"""The results of one set of paths."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Values = dict[int, float]
 
 @dataclass(frozen=True, kw_only=True)
 class Used:
-    """What came of a set of paths.
+    """The results of a set of paths.
 
     Attributes
     ----------
@@ -31,7 +31,7 @@ class Used:
     shares
         The share of the payload that each path carried.
     cost
-        What it cost in the mean, in the currency of `price_per_gb`; None where no path has a price.
+        The mean cost, in the currency of `price_per_gb`; None if no path has a price.
     unfinished
         Runs in which the end of the simulation cut a session off.
     unstarted

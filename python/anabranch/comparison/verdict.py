@@ -1,4 +1,4 @@
-"""What adding a path does, in a sentence."""
+"""The effect of adding a path, as a sentence."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from anabranch.comparison.used import Used
     from anabranch.results.paired import Effect
 
-#: What adding a path does: better, worse, better in one thing and worse in another, or nothing that is seen.
+#: The effect of adding a path: better, worse, better in one thing and worse in another, or none that is seen.
 HELPS, HURTS, BOTH, NOTHING = "helps", "hurts", "helps and hurts", "changes nothing"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Added:
-    """What adding a path to others changed.
+    """The effect of adding a path to others.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ def added(used: Sequence[Used], measures: Sequence[Measure]) -> Iterator[Added]:
             if one.column in effects
         }
         better, worse = (sign in signs.values() for sign in (1, -1))
-        # Means of what a viewer saw are over the runs that started. A path with which fewer runs start is
+        # The viewer's means are over the runs that started. A path with which fewer runs start is
         # not better in anything else, and is worse even if chance may have done it.
         with_it, without = (one.unstarted / max(one.runs, 1) for one in (whole, base))
         better = better and signs.get(UNSTARTED.column) != -1
@@ -81,7 +81,7 @@ def _difference(whole: Used, base: Used, column: str) -> Effect:
     """Return the difference of a measure over pairs of runs."""
     exact = (whole.exact, base.exact)
     effect = paired.difference(*paired.matched(whole.values[column], base.values[column], exact=exact))
-    # Where nothing is drawn, one pair says all.
+    # If nothing is drawn, one pair is enough.
     return replace(effect, low=effect.value, high=effect.value) if all(exact) else effect
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 #: The columns that distinguish the cells of figures.
 _CELL = ("row", "series", "control", "scheduler")
-#: What a cell carries of bulk data.
+#: The goodput of a cell with bulk data.
 CARRIED = "goodput_mbps"
 
 
@@ -206,7 +206,7 @@ def _said(name: str, value: object) -> str:
 
 
 def _weighted(delays: Sequence[tuple[float, float]]) -> float | None:
-    """Return the mean RTT of what was sent: each path's by its bytes."""
+    """Return the mean RTT of all bytes: the RTT of each path, weighted by its bytes."""
     total = sum(count for count, _ in delays)
     return sum(count * delay for count, delay in delays) / total if total else None
 

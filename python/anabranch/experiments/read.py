@@ -1,4 +1,4 @@
-"""What came of a sweep or a study: a folder of results, as tables, figures and a page."""
+"""The results of a sweep or a study: a folder, read as tables, figures and a page."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Results:
     Parameters
     ----------
     folder
-        What a sweep or a study wrote, from Python or from the command line.
+        A folder that a sweep or a study wrote, from Python or from the command line.
     goes
-        A folder that goes with this object: of results that nobody wants kept.
+        A folder that is deleted with this object: results without a folder of the user's.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class Results:
 
     @property
     def name(self) -> str:
-        """What was run."""
+        """The name of the sweep or study."""
         return str(store.manifest(self.folder)["name"])
 
     @property
@@ -90,7 +90,7 @@ class Results:
         Raises
         ------
         InputError
-            When there is no such table; the nearest name is told.
+            When there is no such table; the message has the nearest name.
         """
         return load(self.folder, table)
 
@@ -130,7 +130,7 @@ class Results:
         self._warn()
         labels = worlds.of_cells(self.labels) if by is None else list(by)
         found = summary.means(self.folder, labels, list(metrics))
-        # A column without any number is one of numbers all the same.
+        # A column without any number still is a column of numbers.
         frame = polars.from_dicts(found, infer_schema_length=None) if found else polars.DataFrame()
         return frame.cast({polars.Null: polars.Float64})
 
@@ -202,7 +202,7 @@ class Results:
         Raises
         ------
         InputError
-            When a column does not exist or has no numbers; the nearest name is told.
+            When a column does not exist or has no numbers; the message has the nearest name.
         """
         from anabranch.experiments import drawn
 
@@ -244,7 +244,7 @@ class Results:
         Returns
         -------
         polars.DataFrame
-            `claim`, `place` in the paper, what it `says`, the `verdict`, and what that `rests_on`.
+            `claim`, `place` in the paper, its text (`says`), the `verdict`, and its evidence (`rests_on`).
 
         Raises
         ------

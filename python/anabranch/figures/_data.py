@@ -159,7 +159,7 @@ def loads(tables: Tables, client: int) -> list[Row]:
     until = duration_s(tables, client)
     result = []
     for place, row in enumerate(asked):
-        # What was given up ended when the next was asked for, or before.
+        # A chunk that was given up ended when the next one was requested, or before.
         later = (one["t_s"] for one in asked[place + 1 :] if one["t_s"] > row["t_s"])
         ended = next(later, until) if row["done_s"] is None else row["done_s"]
         declared = ladder[row["track"], row["rendition"]]

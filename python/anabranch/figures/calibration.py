@@ -36,7 +36,7 @@ _DECIMALS = re.compile(r"(\.\d)\d+")
 
 @dataclass(frozen=True, kw_only=True)
 class Series:
-    """What sender and receiver showed over time; times are seconds from accept() and connect().
+    """The values of sender and receiver over time; times are seconds from accept() and connect().
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class Series:
 
 @dataclass(frozen=True, kw_only=True)
 class Edges:
-    """What stands at the edges of a panel.
+    """The titles at the edges of a panel.
 
     Attributes
     ----------
@@ -136,7 +136,7 @@ def _lines(
 
 
 def thinned(points: Points, pixels: float) -> Points:
-    """Return a line without the points that nobody would miss (Ramer 1972, Douglas and Peucker 1973).
+    """Return a line without points that do not change its shape (Ramer 1972, Douglas and Peucker 1973).
 
     Parameters
     ----------

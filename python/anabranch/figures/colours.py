@@ -41,7 +41,7 @@ CONTROLS: Mapping[str, str] = {
     "wvegas": "#F0E442",
     "ccpd": "#AA4499",
 }
-#: The colours of what has none of its own, in the order in which they are taken; the last may be several's.
+#: Colours for names that have none, in the order in which they are taken; the last may be used several times.
 _OTHERS = ("#666666", "#117733", "#882255", "#332288", "#44AA99")
 OTHER_COLOUR = _OTHERS[0]
 
@@ -55,7 +55,7 @@ _BOW = "M-1,-1L0,-.24L1,-1L1,1L0,.24L-1,1Z"
 _BAR = "M-.3,-1.2L.3,-1.2L.3,1.2L-.3,1.2Z"
 _DASH = "M-1.2,-.3L1.2,-.3L1.2,.3L-1.2,.3Z"
 _HEXAGON = "M-1.1,0L-.56,-.96L.56,-.96L1.1,0L.56,.96L-.56,.96Z"
-#: The mark of each scheduler, a shape that is filled: `spd`, `lpc`, `let` and what they become with
+#: The mark of each scheduler, a filled shape: `spd`, `lpc`, `let` and their variants with
 #: `rtx-aware` are drawn together.
 SCHEDULERS: Mapping[str, str] = {
     "spd": "circle",
@@ -74,7 +74,7 @@ SCHEDULERS: Mapping[str, str] = {
     "blest": _BOW,
     "ecf": _BAR,
 }
-#: The marks of what has none of its own, in the order in which they are taken.
+#: Marks for names that have none, in the order in which they are taken.
 _MARKS = tuple(dict.fromkeys(SCHEDULERS.values()))
 
 
@@ -107,7 +107,7 @@ def _lighter(colour: str, share: float) -> str:
 def of_schedulers(names: Sequence[str]) -> dict[str, str]:
     """Return the mark of each of some schedulers, no two the same while there are marks left.
 
-    What has a mark of its own keeps it; every other one takes the first that is free.
+    A name with a mark keeps it; every other one takes the first free mark.
     """
     found = {name: SCHEDULERS[name] for name in names if name in SCHEDULERS}
     free = [mark for mark in _MARKS if mark not in found.values()]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Curve(NamedTuple):
-    """What is drawn of each path: the figure's name, what gives its points, their column, the axis' title."""
+    """A figure of each path: its name, the function that returns its points, their column, its title."""
 
     name: str
     points: Callable[[Tables, int], list[Row]]
@@ -44,7 +44,7 @@ def curves(rows: Sequence[Row], column: str, title: str) -> alt.ConcatChart:
         Points: `series` (what the cell is called), `t_s`, `subflow`, `path` and the column. All of one row
         of the study, so that panels have the same axes.
     column, title
-        What is drawn, and the axis' title.
+        The column to draw, and the axis' title.
     """
     import altair as alt
 
@@ -122,7 +122,7 @@ def on_screen(renditions: Sequence[Row], stalls: Sequence[Row]) -> list[Row]:
     Parameters
     ----------
     renditions, stalls
-        What was on the screen, and when nothing moved.
+        The rendition on the screen, and the times without motion.
     """
     moving = [
         {"from_s": row["from_s"], "to_s": row["to_s"], "shown": f"{row['height']}p", "lines": row["height"]}
@@ -142,7 +142,7 @@ def _seconds(field: str, until_s: float) -> alt.X:
 
 
 def _thinned(rows: Sequence[Row], column: str, pixels: float) -> list[dict[str, Any]]:
-    """Return the points of a panel without those that nobody would miss."""
+    """Return the points of a panel without those that do not change its shape."""
     lines: dict[tuple[str, int], list[tuple[float, float]]] = {}
     for row in rows:
         lines.setdefault((row["path"], row["subflow"]), []).append((row["t_s"], row[column]))

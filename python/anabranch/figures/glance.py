@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from anabranch.metrics._rows import Tables
 
-#: What is told of a viewer, if the run has it, and its words.
+#: The viewer's metrics to show, if the run has them, with their labels.
 _VIEWER = {
     "startup_delay_s": "starts after, s",
     "startup_s": "starts after, s",
@@ -23,7 +23,7 @@ _VIEWER = {
     "picture_discards": "discarded pictures",
     "resolution_mean": "resolution, lines",
 }
-#: What is told of a path's subflow.
+#: The metrics of a path's subflow to show.
 _SUBFLOW = {"path": "path", "bytes": "bytes", "throughput_mbps": "Mb/s", "retransmissions": "retransmissions"}
 
 
@@ -35,7 +35,7 @@ def run(name: str, said: Mapping[str, Any], tables: Tables) -> str:
     name
         The scenario's.
     said
-        What `Run.to_json` returns.
+        The result of `Run.to_json`.
     tables
         The trace.
     """

@@ -22,7 +22,7 @@ def link(trace: Trace, *, title: str) -> alt.VConcatChart:
     trace
         The recording.
     title
-        What stands above it.
+        The text above it.
     """
     import altair as alt
 

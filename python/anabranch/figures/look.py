@@ -1,4 +1,4 @@
-"""What all figures have in common: fonts, lines and greys."""
+"""The style that all figures share: fonts, lines and greys."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ R = TypeVar("R")
 def unchecked(build: Callable[P, R]) -> Callable[P, R]:
     """Let a function make a figure without altair's check of every part of it: most of the time that takes.
 
-    A figure that somebody else changes, or writes with altair's own means, is checked as ever.
+    A figure that the user changes, or writes with altair's own functions, is checked as usual.
     """
 
     @functools.wraps(build)
@@ -43,7 +43,7 @@ def _shared() -> type[alt.InlineData]:
     import altair as alt
 
     class Shared(alt.InlineData):
-        """Rows that nobody changes."""
+        """Rows that are not changed."""
 
         def __deepcopy__(self, _: object) -> Shared:
             return self

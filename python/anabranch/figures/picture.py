@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _SCALE = 2
 #: The forms of file that a figure is written in.
 FORMS = (".svg", ".png", ".csv")
-#: What vega writes for programs that edit figures, or says without need; nearly half of a file.
+#: Attributes that vega writes for drawing programs, or without need; nearly half of a file.
 _IDLE = re.compile(
     r'<path class="(?:back|fore)ground"[^>]*\bd="(?:M0,0h0v0h0Z)?"[^>]*/>'
     r'| (?:class|role|aria-roledescription|aria-hidden|pointer-events|font-family)="[^"]*"'

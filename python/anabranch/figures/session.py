@@ -24,7 +24,7 @@ _WORDS = {"displayed": "shown", "discarded": "discarded", "flushed": "flushed"}
 
 @dataclass(frozen=True, kw_only=True)
 class Backdrop:
-    """What every panel shows behind its own marks.
+    """The background of every panel.
 
     Attributes
     ----------
@@ -203,7 +203,7 @@ def _lines(
             x=_time(backdrop, "t_s:Q"),
             y=alt.Y(f"{y}:Q", title=title),
             color=alt.Color("path:N", scale=scale, legend=legend),
-            # A path that was joined anew has another line: none runs across the time between.
+            # A path that was joined again has another line: none crosses the time between.
             detail="subflow:N",
         )
     )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 #: A run's columns, with `series` (what it is called in its row) and `control` and `scheduler`.
 Row = dict[str, Any]
 
-#: What bars are drawn of, if the runs have it, and the axis' title.
+#: The metrics that bars show, if the runs have them, and the axis' title.
 BARS = {
     "picture_discards": "picture discards",
     "buffer_underflows": "buffer underflows",
@@ -33,7 +33,7 @@ CROSSES = (
     ("throughput-delay", "srtt_ms", "goodput_mbps", True),
     ("stall-quality", "stalled_share", "resolution_mean", True),
 )
-#: What is said below an axis that is turned round.
+#: The text below an axis that is reversed.
 _TURNED = "\N{LEFTWARDS ARROW} more \N{MIDDLE DOT} less \N{RIGHTWARDS ARROW} (better is up and right)"
 _TITLES = {
     **BARS,
@@ -244,7 +244,7 @@ def cross(rows: Sequence[Row], across: str, up: str, *, turned: bool = False) ->
 
     panels = []
     told = {(row["row"], row["control"], row["scheduler"]) for row in rows}
-    # Where controls and schedulers do not tell cells apart, the rest of what they are called has to.
+    # If congestion controls and schedulers do not distinguish the cells, the rest of their names must.
     by = "scheduler" if len(told) == len(rows) else "series"
     marks = colours.of_schedulers([row[by] for row in rows])
     for name in dict.fromkeys(row["row"] for row in rows):

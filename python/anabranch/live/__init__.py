@@ -1,7 +1,7 @@
 """Real packets: network namespaces, an emulated network between them, our endpoint or a kernel at either end.
 
 A scenario runs here as it does in the simulator, in real time. It takes root, `/dev/net/tun` and a Linux
-kernel; `anabranch doctor` says what a host has.
+kernel; `anabranch doctor` lists the parts that a host has.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The process that serves the page of a run: it hears how the run stands, and tells browsers.
+"""The process that serves the page of a run: it receives the run's state and sends it to browsers.
 
 It only reads: it answers GET and HEAD. A request whose `Host` is not loopback is refused, so that a page from
 elsewhere whose name was made to lead here learns nothing (DNS rebinding).
@@ -46,7 +46,7 @@ Moment = dict[str, Any]
 
 
 class State:
-    """What is known of the run, for all that watch."""
+    """The state of the run, shared by all requests."""
 
     def __init__(self) -> None:
         self.news = threading.Condition()
@@ -85,7 +85,7 @@ class State:
             self.news.wait_for(lambda: self._version != version, timeout_s)
 
     def told(self, since: int | None = None) -> tuple[int, dict[str, Any]]:
-        """Return the version, and what is told: the moments after number `since`, or the last one."""
+        """Return the version and the moments: those after number `since`, or the last one."""
         with self.news:
             after = self._number - 1 if since is None else since
             moments = []
@@ -225,7 +225,7 @@ class Handler(BaseHTTPRequestHandler):
             return
         try:
             self._head(HTTPStatus.OK, "text/event-stream", Connection="close")
-            # A browser whose connection broke says what it has.
+            # A browser that reconnects sends the number of its last moment.
             last = self.headers.get("Last-Event-ID", "")
             since = int(last) if re.fullmatch(r"\d{1,15}", last) else -1
             while self.command == "GET":
@@ -270,7 +270,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def follow(heard: socket.socket, state: State) -> None:
-    """Take in what the run says, until it hangs up."""
+    """Receive the run's messages until the connection ends."""
     while message := heard.recv(_MESSAGE):
         state.take(json.loads(message))
     state.end()

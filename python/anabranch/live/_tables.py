@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 def made(columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> Any:  # noqa: ANN401
     """Return rows as a table of the trace with these columns, each of a kind.
 
-    What a row leaves out is no text in a column of text, and else None, which columns of floats alone take.
+    A missing value is an empty text in a column of text, and else None, which only columns of floats accept.
     """
     from anabranch import plugins
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Emulated:
-    """What came of an emulation.
+    """The result of an emulation.
 
     Attributes
     ----------

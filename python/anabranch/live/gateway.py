@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 #: The settings that SIGHUP reads again.
 RELOADED = ("connections", "per_source", "per_site", "memory", "idle_s", "grace_s")
-#: What the gateway is told by a watcher: go on, let nobody else in and finish, stop at once.
+#: Commands to the gateway: continue, accept no new clients and finish, stop at once.
 SERVE, FINISH, STOP = 0, 1, 2
 #: The signals that end a gateway: the first one gently, the second one at once.
 _ENDING = (signal.SIGTERM, signal.SIGINT)
 #: The signal that opens the log again and reads the limits again.
 _RELOAD = signal.SIGHUP
 _MOST_PORT = 65_535
-#: What a socket's address has over IPv4: address and port. Over IPv6 it has a flow and a scope too.
+#: The parts of a socket's address over IPv4: address and port. Over IPv6 there are a flow and a scope too.
 _IN_IPV4 = 2
 #: The announced addresses whose identifiers one byte has room for; 0 is the initial one's.
 _MOST_ANNOUNCED = 255
@@ -46,7 +46,7 @@ _DEVICE = re.compile(r"(?!\.{1,2}$)[\w.-]{1,15}", re.ASCII)
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What a gateway is to do; addresses are kept in one spelling, however they were given.
+    """The settings of a gateway. An address has one spelling, whatever the input was.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class Settings:
     origin
         The origin's addresses, in the order in which they are tried.
     announce
-        Further addresses of its own, which clients may join.
+        Further addresses of the gateway, which clients may join.
     scheduler, congestion
         The plug-ins, by name or short form, or `FILE.py:CLASS`.
     rto_max_s
@@ -69,11 +69,11 @@ class Settings:
     multipath
         Whether MPTCP is spoken.
     proxy_protocol
-        Whether the origin is told of its client by a header of the PROXY protocol, version 2.
+        Whether the origin receives the client's address in a header of the PROXY protocol, version 2.
     wait_for_client
         Whether the origin is connected only after the client has sent a byte.
     metrics
-        Where the metrics are asked for; None is nowhere.
+        The address of the metrics; None is no metrics.
     log
         The file with a line for each connection that has ended; None is stdout.
     backlog
@@ -256,7 +256,7 @@ def _place(address: str, port: int) -> str:
 
 
 def _parts(place: str) -> tuple[str, str, int | None]:
-    """Return the host of `HOST:PORT`, the same without brackets, and the port; None where there is none."""
+    """Return the host of `HOST:PORT`, the same without brackets, and the port; None if there is no port."""
     host, _, port = place.rpartition(":")
     valid = port.isascii() and port.isdigit() and 0 < int(port) <= _MOST_PORT
     return host, host.removeprefix("[").removesuffix("]"), int(port) if host and valid else None
@@ -402,7 +402,7 @@ def serve(settings: Settings, *, ready: str, reread: Callable[[], Settings] | No
     Parameters
     ----------
     settings
-        What it is to do.
+        The settings.
     ready
         The line to print on stderr when the gateway serves.
     reread

@@ -1,4 +1,4 @@
-"""What an administrator does to a host before a gateway runs on it: commands and a unit, as text."""
+"""The setup of a host before a gateway runs on it: commands and a unit, as text."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ _FOR_TEXT = frozenset({"--user", "--public", "--mtu", "--syn-limit"})
 _PLUGGED = frozenset({"--scheduler", "--congestion"})
 #: The options whose value is a file.
 _FILES = frozenset({"--log", "--limits"})
-#: What systemd reads as it stands; anything else is put in quotes.
+#: Characters that systemd reads unchanged; any other text is quoted.
 _PLAIN = re.compile(r"[\w@%$+=:,./~^-]+", re.ASCII)
 
 
@@ -84,9 +84,9 @@ def text(
     Parameters
     ----------
     settings
-        What the gateway is to do.
+        The gateway's settings.
     user
-        Who runs it.
+        The user that runs it.
     public
         Addresses of the host, `ADDRESS:PORT` each, at which clients find the gateway; none where its own
         addresses are routed to the host.
@@ -212,7 +212,7 @@ def flood_rules(device: str, a_second: int) -> list[str]:
 
 
 def _table(device: str, *more: str) -> str:
-    """Return the name of a device's table: another gateway's rules stay when this one's are put in anew."""
+    """Return the name of a device's table, so that another gateway's rules stay when these are replaced."""
     named = re.sub(r"[^A-Za-z0-9]", lambda found: f"_{ord(found[0]):x}_", device)
     return "_".join(("anabranch", named, *more))
 

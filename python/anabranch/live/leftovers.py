@@ -1,7 +1,7 @@
-"""Folders of runs over real packets, and what a run that was killed has left.
+"""Folders of runs over real packets, and leftovers of runs that were killed.
 
-What is made carries the number of its process and when that began, so that the next run knows what nobody
-needs any more.
+Their names contain the number of their process and its start time, so that the next run recognises those that
+are no longer used.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: What a folder of ours is called: what it is for, its process, when that began.
+#: The name of such a folder: its purpose, its process, the start of the process.
 _OURS = re.compile(r"anabranch-(?:origin|viewer)-(\d+)-(\d+)-\w+")
 
 
@@ -32,12 +32,12 @@ def began(process: int) -> str | None:
 
 
 def owner() -> str:
-    """Return what says that something is this process'."""
+    """Return the text that identifies this process."""
     return f"{os.getpid()}-{began(os.getpid())}"
 
 
 def lives(process: str, its_begin: str) -> bool:
-    """Return whether the process is still there that something says it is of."""
+    """Return whether the process that such a text identifies still runs."""
     return began(int(process)) == its_begin
 
 

@@ -1,7 +1,7 @@
 """A page that shows a run over real packets while it runs, served on loopback.
 
-It is served by a process of its own (`_page_server.py`): the thread that carries packets waits for nobody,
-and what that process does not take in time is left out.
+It is served by a separate process (`_page_server.py`): the thread that carries packets never waits,
+and messages that the process does not receive in time are dropped.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from anabranch.scenario.load import Loaded
 
-#: Where pages are unless somebody says where: at a free port.
+#: The default address of pages: at a free port.
 ANYWHERE = ("127.0.0.1", 0)
 #: How long the page's process may take to hear what it must not miss, and to end, in seconds.
 _PATIENCE_S = 3.0
@@ -45,7 +45,7 @@ class Page:
         self._tell({"run": run}, patience_s=_PATIENCE_S)
 
     def show(self, moment: Mapping[str, Any]) -> None:
-        """Say how the run stands, as the Rust world tells it."""
+        """Send the state of the run, as the Rust world reports it."""
         self._tell({"moment": moment})
 
     def over(self, how: str) -> None:
@@ -53,7 +53,7 @@ class Page:
         self._tell({"over": how}, patience_s=_PATIENCE_S)
 
     def _tell(self, message: Mapping[str, Any], *, patience_s: float = 0.0) -> None:
-        """Send a message; nobody may be there any more, and who is slow misses it."""
+        """Send a message; it is lost if the process has ended or is slow."""
         with suppress(OSError):
             self._told.settimeout(patience_s)
             self._told.send(json.dumps(message).encode())
@@ -67,7 +67,7 @@ class Page:
         loaded
             The scenario.
         more
-            What else is said of the run: `server`, `client`, `expected_s`.
+            Other facts about the run: `server`, `client`, `expected_s`.
         """
         scenario = loaded.scenario
         paths = [path.name for path in scenario.paths]
@@ -130,7 +130,7 @@ def served(where: tuple[str, int] = ANYWHERE) -> Iterator[Page]:
         with told:
             with heard:
                 numbers = (listener.fileno(), heard.fileno())
-                # In a session of its own: Ctrl-C is for the run, whose end it then shows.
+                # In a separate session: Ctrl-C is for the run, whose end the page then shows.
                 process = subprocess.Popen(
                     [sys.executable, "-m", "anabranch.live._page_server", *map(str, numbers)],
                     pass_fds=numbers,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from anabranch._run import Run
     from anabranch.scenario.load import Loaded
 
-#: Who serves in each of the three, in the order of the table.
+#: The server in each of the three worlds, in the order of the table.
 WORLDS = ("simulator", "gateway", "kernel")
 
 
@@ -25,7 +25,7 @@ class Figure:
     Attributes
     ----------
     name
-        What it is, with its unit.
+        Its name with its unit.
     values
         Its value in each trial, by world.
     """
@@ -34,7 +34,7 @@ class Figure:
     values: Mapping[str, Sequence[float]]
 
     def mean(self, world: str) -> float | None:
-        """Return its mean over the trials of a world; None where there is none."""
+        """Return its mean over the trials of a world; None without a trial."""
         known = self.values[world]
         return statistics.fmean(known) if known else None
 
@@ -79,7 +79,7 @@ def _startup(run: Run) -> float | None:
     return None if run.qoe is None else run.qoe.get("startup_delay_s")
 
 
-#: The figures by name. What a kernel that serves does not tell is left out there.
+#: The figures by name. Figures that a kernel as server does not report are left out there.
 _FIGURES: Mapping[str, Callable[[Run], float | None]] = {
     "goodput, Mb/s": _goodput,
     "duration, s": lambda run: run.duration_s,
@@ -96,7 +96,8 @@ def parity(
 ) -> list[Figure]:
     """Run a scenario in all three worlds and return its figures.
 
-    Trial n is run n of the scenario, so that losses are drawn anew in each and are the same in all three.
+    Trial n is run n of the scenario, so that losses differ between trials and are the same in all three
+    worlds.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from anabranch.live.testbed import Bed
 
-#: How long a program that was told to end is waited for.
+#: The time that a program has to end after SIGTERM.
 _GRACE_S = 5.0
 #: `PR_SET_TIMERSLACK` and `PR_GET_TIMERSLACK`.
 _SET_SLACK, _GET_SLACK = 29, 30
@@ -57,7 +57,7 @@ def caller() -> User:
         When there is no such user any more.
     """
     number = os.environ.get("SUDO_UID", "")
-    # In a user namespace of its own the program is the caller already.
+    # In a user namespace, the program already runs as the caller.
     if os.geteuid() != 0 or not number.isdigit() or int(number) == 0 or rootless.entered():
         return User()
     try:
@@ -96,10 +96,10 @@ def start(
     user
         Whom it runs as; None is the user who called sudo.
     ends_with_us
-        Whether it is told to end (SIGTERM) when the thread that starts it is gone, killed too. Only of a
+        Whether it receives SIGTERM when the thread that starts it ends, killed too. Only for a
         program that does not become another user.
     given
-        What else `subprocess.Popen` is given.
+        Further arguments of `subprocess.Popen`.
 
     Raises
     ------
@@ -117,7 +117,7 @@ def start(
     user = caller() if user is None else user
 
     def prepare() -> None:
-        # What carries packets has precise timers, which what it starts would inherit.
+        # The thread that carries packets has precise timers, which its programs would inherit.
         slack.give()
         if ends_with_us:
             ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, ctypes.c_ulong(signal.SIGTERM))
@@ -139,7 +139,7 @@ def start(
 
 
 def stop(program: subprocess.Popen[bytes]) -> None:
-    """End a program that has not ended by itself."""
+    """End a program that still runs."""
     if program.poll() is not None:
         return
     program.terminate()

@@ -8,26 +8,26 @@ import sys
 
 from anabranch import _pieces
 
-#: What says to the program that it is in a namespace of its own already.
+#: The variable that marks a program inside its new namespace.
 _INSIDE = "ANABRANCH_ROOTLESS"
 #: The namespaces: of users, in which the caller is root; of networks; of mounts, for the names of namespaces.
 _UNSHARE = ("unshare", "--user", "--map-root-user", "--net", "--mount")
 
 
 def possible() -> bool:
-    """Tell whether this host lets everybody have namespaces and TUN devices."""
+    """Return whether this host permits user namespaces and TUN devices."""
     if shutil.which("unshare") is None or not os.access("/dev/net/tun", os.R_OK | os.W_OK):
         return False
     return _pieces.fails([*_UNSHARE, "true"]) is None
 
 
 def entered() -> bool:
-    """Tell whether the program is in namespaces of its own, which `enter` made."""
+    """Return whether the program runs in namespaces that `enter` made."""
     return bool(os.environ.get(_INSIDE))
 
 
 def enter() -> None:
-    """Begin the program anew in namespaces of its own, where it is not root and the host allows it.
+    """Start the program again in new namespaces, if it is not root and the host permits it.
 
     It returns where nothing is to be done, or nothing can be.
     """

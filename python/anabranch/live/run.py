@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from anabranch.scenario.load import Loaded
 
 if TYPE_CHECKING:
-    #: What is told how a run stands.
+    #: Receives the state of a run.
     Watch = Callable[[dict[str, Any]], None]
 
-#: Who serves: our endpoint, or the kernel.
+#: The server: our endpoint, or the kernel.
 Server = Literal["gateway", "kernel"]
-#: Who asks: the kernel, or our endpoint.
+#: The client: the kernel, or our endpoint.
 Client = Literal["kernel", "anabranch"]
 
 
@@ -177,9 +177,9 @@ class _LiveRun:
     loaded, plan
         The scenario, and its plan.
     server, client
-        Who is at each end.
+        The software at each end.
     played
-        What a program plays; None where the plan's own application runs.
+        The film or ladder that a program plays; None if the plan's own application runs.
     """
 
     loaded: Loaded
@@ -262,13 +262,13 @@ class _LiveRun:
         return stack.enter_context(made)
 
     def _plan(self) -> dict[str, Any]:
-        """Return the plan as the world takes it: a program that plays ends by itself."""
+        """Return the plan for the world: a program that plays ends without a limit."""
         if self.played is None:
             return self.plan
         return {**self.plan, "application": {**self.plan["application"], "duration_ns": None}}
 
     def _origin(self, bed: Bed) -> tuple[str, str] | None:
-        """Return where our endpoint finds what it is asked for; None where nothing is passed on."""
+        """Return the address of the origin of our endpoint; None if it relays nothing."""
         if self.played is None or self.server == "kernel":
             return None
         address, port = origin.BEHIND
@@ -295,7 +295,7 @@ class _LiveRun:
 
 
 def _notes(summary: dict[str, Any], server: Server, plan: Mapping[str, Any]) -> list[str]:
-    """Return what has to be said with the results."""
+    """Return the notes for the results."""
     late = summary["lateness"]
     lateness = (
         f"Real packets: the network's own lateness was {late['median_ms']:.2f} ms in the median, "

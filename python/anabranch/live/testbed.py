@@ -26,7 +26,7 @@ from anabranch.scenario import linux_timeouts
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-#: What every namespace of ours is called: by process, by when the process began, by which end it is.
+#: The name of each of our namespaces: process, start of the process, end of the connection.
 _OURS = re.compile(r"anabranch-(\d+)-(\d+)-(client|server|trial)")
 #: Where namespaces are named.
 _NAMED = Path("/run/netns")
@@ -57,7 +57,7 @@ class Lane:
     name
         The path's name in the scenario.
     device
-        What its device is called, in both namespaces.
+        The name of its device, in both namespaces.
     family
         `ipv4` or `ipv6`.
     client, server
@@ -106,7 +106,7 @@ class Bed:
         return {name: int(value) for name, value in zip(names, values, strict=True)}
 
     def up(self) -> None:
-        """Bring all devices up, which somebody has open now, and the client's routes with them."""
+        """Bring up all devices, which must be open, and the client's routes with them."""
         for end in ("server", "client"):
             route = self._sockets[end]
             for number, lane in enumerate(self.lanes):
@@ -217,7 +217,7 @@ def open_bed(
         The congestion control of both kernels, where they allow it to a namespace; None leaves theirs.
     announced
         Paths on which a kernel that is the server announces its address, and a kernel that is the client has
-        no end point of its own.
+        no end point.
     stock_client
         Whether the client's kernel keeps its own timeouts and retries.
 
@@ -282,7 +282,7 @@ def _furnish(stack: ExitStack, bed: Bed, end: str, plan: Mapping[str, Any], cong
 
 
 def _rule(route: Any, number: int, lane: Lane) -> None:  # noqa: ANN401
-    """Let what comes from a path's address follow a table of its own."""
+    """Route packets from a path's address by a separate table."""
     family, bits = (socket.AF_INET6, 128) if lane.family == "ipv6" else (socket.AF_INET, 32)
     table = _FIRST_TABLE + number
     route.rule("add", src=lane.client, src_len=bits, table=table, family=family, priority=table)
@@ -315,7 +315,7 @@ def _id(entry: Any) -> int | None:  # noqa: ANN401
 
 
 def _settings(plan: Mapping[str, Any], end: str, congestion: str | None) -> None:
-    """Set what the plan says of the hosts, in the namespace that the thread is in."""
+    """Apply the plan's settings of the hosts, in the namespace of the calling thread."""
     given = plan["transport"]
     ecn = {"off": 0, "request": 1, "accept": 2}[given.get("ecn", {}).get(end, "accept")]
     settings: dict[str, Any] = {
@@ -351,7 +351,7 @@ def _set(name: str, value: object, *, needed: bool = True) -> None:
 
 
 def _tun(name: str) -> None:
-    """Make a device that stays when nobody has it open, in the namespace that the thread is in."""
+    """Make a device that exists while it is not open, in the namespace of the calling thread."""
     device = os.open("/dev/net/tun", os.O_RDWR | os.O_CLOEXEC)
     try:
         request = struct.pack("16sH22x", name.encode(), _IFF_TUN | _IFF_NO_PI)
@@ -390,7 +390,7 @@ def _end_all(name: str) -> None:
             if (found.st_dev, found.st_ino) == (there.st_dev, there.st_ino) and process != os.getpid():
                 os.kill(process, signal.SIGKILL)
         except OSError:
-            # It has ended by itself.
+            # It has ended already.
             continue
 
 

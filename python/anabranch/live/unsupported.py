@@ -1,4 +1,4 @@
-"""What of a scenario cannot be done to real packets."""
+"""Parts of a scenario that are not possible with real packets."""
 
 from __future__ import annotations
 

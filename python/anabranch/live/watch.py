@@ -1,6 +1,6 @@
-"""What a kernel that serves knows of its subflows: `tcp_info` of its sockets, ten times a second.
+"""A serving kernel's data about its subflows: `tcp_info` of its sockets, ten times a second.
 
-It is asked by a process of its own, inside the server's namespace, so that nothing waits for it.
+A separate process reads it, inside the server's namespace, so that no other work waits for it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _STATES = 0xFFF & ~(1 << 10)
 _INFINITE = 0x7FFFFFFF
 #: `tcp_ca_state`, in the words of the trace.
 _CA_STATES = ("Open", "Disorder", "CWR", "Recovery", "Loss")
-#: What is kept of each socket's `tcp_info`.
+#: The fields of each socket's `tcp_info` that are kept.
 _KEPT = (
     "snd_cwnd", "snd_ssthresh", "unacked", "sacked", "lost", "retrans", "rtt", "min_rtt", "delivery_rate",
     "pacing_rate", "bytes_acked", "notsent_bytes", "total_retrans", "bytes_sent", "bytes_retrans",
@@ -98,9 +98,9 @@ def _look(diag: Any) -> list[Look]:  # noqa: ANN401
 
 
 def tables(looks: Sequence[Look], bed: Bed, begin_s: float) -> dict[str, Any]:
-    """Return the tables `samples` and `subflows` of what was seen, `begin_s` being when the run began.
+    """Return the tables `samples` and `subflows` of the observations; `begin_s` is the start of the run.
 
-    What a kernel does not tell is None: timeouts, undos, penalties and answers to marks.
+    Values that a kernel does not report are None: timeouts, undos, penalties and answers to marks.
     """
     paths = {lane.client: lane.name for lane in bed.lanes}
     numbers: dict[tuple[str, int], int] = {}

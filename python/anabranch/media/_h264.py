@@ -1,4 +1,4 @@
-"""Just enough of H.264 (ITU-T H.264, 7.3.1 and 7.3.3) to tell I, P and B and what is referred to."""
+"""The part of H.264 (ITU-T H.264, 7.3.1 and 7.3.3) that distinguishes I, P and B, and reference pictures."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LOOK_AT = 24  # bytes of a slice header that first_mb_in_slice and slice_type c
 
 @dataclass(frozen=True, kw_only=True)
 class Picture:
-    """What a coded picture is: its kind, and whether others refer to it."""
+    """The kind of a coded picture, and whether others refer to it."""
 
     kind: str
     reference: bool
@@ -29,7 +29,7 @@ def length_size(extradata: bytes | None) -> int | None:
 
 
 def picture(data: bytes, prefix: int | None) -> Picture | None:
-    """Return what the first slice in an access unit says of its picture, or None without a slice.
+    """Return the kind of picture by the first slice in an access unit, or None without a slice.
 
     Parameters
     ----------

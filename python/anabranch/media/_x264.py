@@ -1,4 +1,4 @@
-"""x264 told so that a film has the same bytes at every run and on every host."""
+"""Settings of x264 with which a film has the same bytes at every run and on every host."""
 
 from __future__ import annotations
 

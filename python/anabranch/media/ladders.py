@@ -54,7 +54,7 @@ MADE: Mapping[str, Made] = {
 _CHUNK_S = 10.0
 #: A ladder's master playlist, which is written last.
 _MASTER = "master.m3u8"
-#: Version of what is made; another one is made anew.
+#: Version of made ladders; a ladder of another version is made again.
 _VERSION = 2
 
 
@@ -163,7 +163,7 @@ def make(ladder: str | None, progress: Callable[[float, float], None] | None = N
 def _own(folder: Path) -> Iterator[Path]:
     """Give a folder of one's own that takes another's place when it is full.
 
-    Whoever makes the same ladder at the same time writes none of its files; the first that is done is kept.
+    Another process that makes the same ladder writes to other files; the first one that finishes is kept.
     """
     from anabranch.media.make import writing
 

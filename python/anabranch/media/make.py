@@ -40,7 +40,7 @@ class Made:
     path
         The file.
     rate_bps
-        What the file's size comes to over its duration.
+        The file's size over its duration.
     cached
         Whether it was there already.
     """
@@ -52,7 +52,7 @@ class Made:
 
 @dataclass(frozen=True, kw_only=True)
 class _Shape:
-    """What is encoded."""
+    """The encoder's input."""
 
     width: int
     height: int
@@ -137,8 +137,8 @@ def writing(what: str, target: Path) -> Iterator[None]:
 def _met(
     part: Path, shape: _Shape, rate_bps: int, progress: Callable[[float, float], None] | None
 ) -> float | None:
-    """Encode until the rate is met; return what it is, or None and leave nothing."""
-    # What the container and the sound take is known well enough; the second try knows it exactly.
+    """Encode until the rate is met; return the result, or None and leave no file."""
+    # The overhead of container and sound is estimated; the second try knows it exactly.
     video_bps = rate_bps - _AUDIO_BPS - 12_000.0
     try:
         for tried in range(_TRIES):
@@ -157,7 +157,7 @@ def _met(
 
 
 def _halved(progress: Callable[[float, float], None], tried: int) -> Callable[[float, float], None]:
-    """Return what tells of one try as a half of the work: the second meets the rate most often."""
+    """Return a function for the progress of one try, as half of the work: the second one usually succeeds."""
     return lambda done_s, whole_s: progress(min((done_s + tried * whole_s) / 2, whole_s), whole_s)
 
 

@@ -1,4 +1,4 @@
-"""A ladder made from a film: H.264 at several rates, AAC beside it, as HLS (.m3u8 and MPEG-TS chunks)."""
+"""A ladder made from a film: H.264 at several rates and AAC, as HLS (.m3u8 and MPEG-TS chunks)."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ class MadeLadder:
     master
         The master playlist.
     rungs
-        Each rendition as it was asked for, with the mean rate that its chunks turned out to have.
+        Each requested rendition, with the mean rate of its chunks.
     """
 
     master: Path
     rungs: tuple[tuple[Rung, int], ...]
 
     def off(self) -> list[tuple[Rung, int]]:
-        """Return the renditions whose rate is not near what was asked for."""
+        """Return the renditions whose rate is not near the requested one."""
         return [(rung, mean) for rung, mean in self.rungs if abs(mean / rung.rate_bps - 1) > _TOLERANCE]
 
 
-#: The renditions that are made when none are asked for, up to the film's own height.
+#: The default renditions, up to the film's own height.
 RUNGS = (
     Rung(height=240, rate_bps=400_000),
     Rung(height=360, rate_bps=800_000),
@@ -195,7 +195,7 @@ def _pictures(
         width = round(height * given.codec_context.width / given.codec_context.height / 2) * 2
         video = target.add_stream("libx264", rate=rate)
         video.width, video.height, video.pix_fmt = width, height, "yuv420p"
-        # Chunks begin where they are told to, in every rendition alike, and nowhere else.
+        # Chunks begin only at the forced key frames, which are the same in every rendition.
         _x264.set_up(video, rung.rate_bps, "keyint=infinite", "scenecut=0", **{"forced-idr": "1"})
         chunk = -1
         for frame in source.decode(given):

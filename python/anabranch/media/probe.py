@@ -1,4 +1,4 @@
-"""What a video file is made of: every packet's place, size, times, kind, and what is referred to."""
+"""The content of a video file: every packet's place, size, times, kind, and reference."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def probe(path: str | Path) -> Probe:
     name = _cache.key(path=str(path.resolve()), state=_files.state(path), version=_VERSION)
     kept = _cache.recall(f"probe-{name}.json")
     if kept is not None:
-        # What is no description, by whatever accident, is made anew.
+        # A damaged description is made again.
         with suppress(ValueError, TypeError, KeyError):
             columns = json.loads(kept)
             return Probe(**{**columns, "packets": Packets(**columns["packets"])})

@@ -1,6 +1,6 @@
 """Metrics: pure functions of a trace's tables, under the papers' names.
 
-`qoe` is what the viewer saw, `qos` what the network did; both are the objects that
+`qoe` has the viewer's metrics, `qos` the network's; both are the objects that
 `anabranch run --json` prints. With several clients each number is the mean over the clients (a flag
 is true when it is true for all) and `by_client` gives each client's own.
 """
@@ -16,10 +16,10 @@ from anabranch.metrics._paths import by_path
 from anabranch.metrics._rows import Tables, of_each
 from anabranch.metrics._viewer import viewer
 
-#: What `by_client` returns.
+#: The result of `by_client`.
 Clients = Sequence[Mapping[str, Any]]
 
-#: Every number that an expectation may name, and what it means.
+#: Every number that an expectation may name, with its meaning.
 METRICS: Mapping[str, str] = {
     "picture_discards": "pictures decoded too late to be shown, or without what they refer to",
     "buffer_underflows": "times the player ran out of media",
@@ -72,7 +72,7 @@ METRICS: Mapping[str, str] = {
     "receiver.window_limited_s": "time in which the sender had sent all that the receiver let it",
 }
 
-#: The numbers of each subflow and what they mean; an expectation names `subflows.PATH.NAME`.
+#: The numbers of each subflow with their meanings; an expectation names `subflows.PATH.NAME`.
 SUBFLOW_METRICS: Mapping[str, str] = {
     "bytes": "payload acknowledged on the subflow",
     "throughput_mbps": "payload acknowledged over the time from the connect",

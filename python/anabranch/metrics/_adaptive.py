@@ -1,4 +1,4 @@
-"""What one viewer of an adaptive player saw: UQ18's metrics."""
+"""Metrics of one viewer of an adaptive player, as UQ18 defines them."""
 
 from __future__ import annotations
 

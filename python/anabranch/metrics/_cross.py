@@ -1,4 +1,4 @@
-"""What the cross traffic did: background flows, apart from the clients."""
+"""Metrics of the cross traffic: background flows, separate from the clients."""
 
 from __future__ import annotations
 

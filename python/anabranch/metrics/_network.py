@@ -1,4 +1,4 @@
-"""What the network did for one client."""
+"""Metrics of the network for one client."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def network(own: Tables) -> dict[str, Any]:
         "goodput_mbps": rounded(_mbps(connection["bytes_read"], duration)),
         "rtt_diff_ms": rounded(max(means) - min(means), 3) if means else None,
         "reinjected_bytes": connection["reinjected_bytes"],
-        # Who never got a byte waited for one all the time.
+        # A client without a byte waited all the time.
         "max_read_gap_s": rounded(connection["max_read_gap_s"] if connection["bytes_read"] else duration),
         "subflows": subflows,
         **({} if inside is None else {"receiver": inside[0]}),
@@ -86,7 +86,7 @@ def _subflow(
 
 
 def _window_back(samples: list[_Sample]) -> float | None:
-    """Return the mean time from the start of a repair until the window is what it was; None without one."""
+    """Return the mean time from the start of a repair until the window is restored; None without one."""
     waits: list[float] = []
     before: float | None = None
     began = 0.0

@@ -102,6 +102,6 @@ def union_s(begin: Times, end: Times) -> float:
     begin, end = begin[keep][order], np.maximum.accumulate(end[keep][order])
     if not begin.size:
         return 0.0
-    # What begins before all before it have ended adds only what is beyond their end.
+    # A piece that begins before the earlier ones end adds only the part beyond their end.
     before = np.concatenate(([-np.inf], end[:-1]))
     return float(np.sum(np.maximum(end - np.maximum(begin, before), 0.0)))

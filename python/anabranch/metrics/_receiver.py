@@ -1,4 +1,4 @@
-"""What a client's receiver held back, from the segments that a run recorded on request (`record`).
+"""Data that a client's receiver held back, from the segments that a run recorded on request (`record`).
 
 A segment may wait twice: in its subflow for one that was lost there, and in the connection for what another
 subflow has yet to bring. Its bytes can be read once both are over. All means go by bytes.
@@ -47,7 +47,7 @@ class _Stream:
     behind
         The subflow that brought what it became readable with.
     repaired
-        What it became readable with had been retransmitted.
+        Whether the data that made it readable had been retransmitted.
     copies
         How often it was sent, on any subflow.
     retransmitted
@@ -228,7 +228,7 @@ def _union(whole: _Stream, which: Flags, duration_s: float) -> float:
 
 
 def _changes(sent: dict[str, Any], new: Flags, duration_s: float) -> dict[str, float | None]:
-    """Return how often new data changes its path, and what is sent on others than the nearest."""
+    """Return how often new data changes its path, and the share on other paths than the nearest."""
     import numpy as np
 
     subflow, size = sent["subflow"][new], sent["bytes"][new]
@@ -239,13 +239,13 @@ def _changes(sent: dict[str, Any], new: Flags, duration_s: float) -> dict[str, f
     return {
         "path_changes_per_s": changes / duration_s if duration_s > 0 else 0.0,
         "off_nearest_share": off / max(float(size.sum()), 1.0),
-        # Of nothing there is no share.
+        # Without data there is no share.
         "off_nearest_low_share": float(size[others & low].sum()) / off if off else None,
     }
 
 
 def _underflows(own: Tables, whole: _Stream) -> dict[str, float]:
-    """Return how many underflows came while enough had arrived that could not be read, by what it awaited."""
+    """Return how many underflows occurred while enough unreadable data had arrived, by the awaited data."""
     import numpy as np
 
     frames = own.get("frames")
@@ -258,7 +258,7 @@ def _underflows(own: Tables, whole: _Stream) -> dict[str, float]:
             continue
         held = (whole.came_s <= row["t_s"]) & (whole.until_s > row["t_s"])
         if whole.size[held].sum() >= _SEEN_S * rate:
-            # What the first of it awaits is what the player awaits.
+            # The player awaits the data that the first piece awaits.
             counts[bool(whole.repaired[int(np.argmax(held))])] += 1
     return {"underflows_reordered": counts[False], "underflows_repaired": counts[True]}
 

@@ -1,4 +1,4 @@
-"""What one viewer saw."""
+"""Metrics of one viewer."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Plug-ins: their names, their faults, and the classes that a plug-in in Python works with.
 
 A scheduler or a congestion control is a plain class, named by its place (`mine.py:LowestRtt`) or by
-an entry point. What such a class is given and may answer is here:
+an entry point. The arguments and answers of such a class are here:
 
 >>> from anabranch.plugins import Send, Wait, candidates  # doctest: +SKIP
 

@@ -1,11 +1,11 @@
-"""Importing a plug-in by its place, under a name that is nobody else's.
+"""Importing a plug-in by its place, under a unique name.
 
 A plug-in and its local modules live below a package of their own, named after their contents. Two
 plug-ins with a `helper.py` each do not meet, the program's own modules are not touched, `sys.path`
 stays as it is, and a file that was changed is another module. Only what was hashed can be run: the
 loader has the sources, and never looks at the disk.
 
-What a module or a class remembers ends with its run: every `Session` executes the modules anew, so
+The state of a module or a class ends with its run: every `Session` executes the modules again, so
 that equal runs are equal whatever ran before them in the process.
 """
 
@@ -48,7 +48,7 @@ class Session:
         Raises
         ------
         BaseException
-            Whatever its source raises.
+            Any exception of its source.
         """
         key = hashlib.sha256(f"{sources.root / sources.first}\0{sources.digest}".encode()).hexdigest()[:16]
         package = f"{_ROOT}.p{key}"
@@ -70,12 +70,12 @@ class Session:
         module
             Its full name.
         sources
-            The package's files: its modules among them are executed anew, no others.
+            The package's files: its modules among them are executed again, no others.
 
         Raises
         ------
         BaseException
-            Whatever its source raises.
+            Any exception of its source.
         """
         own = {_module_name(file) for file in sources.files}
         with _LOCK:
@@ -189,7 +189,7 @@ def _install() -> None:
 
 
 def _empty_package(name: str) -> ModuleType:
-    """Return a package in which nothing is but what the finder knows."""
+    """Return a package that contains only the modules that the finder knows."""
     module = ModuleType(name, "Plug-ins, each under a name of its own.")
     module.__path__ = []
     return module

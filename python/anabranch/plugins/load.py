@@ -48,7 +48,7 @@ class Plugged:
     Attributes
     ----------
     kind, name
-        What it is plugged in as.
+        The kind of plug-in, and its name.
     plugin
         The class.
     source
@@ -85,7 +85,7 @@ class Plugged:
 
 
 def anew(plugged: Mapping[Kind, Mapping[str, Plugged]]) -> dict[Kind, dict[str, Plugged]]:
-    """Return the same classes for another run, their modules executed anew.
+    """Return the same classes for another run, with their modules executed again.
 
     Raises
     ------
@@ -120,7 +120,7 @@ class Finder:
         Parameters
         ----------
         kind
-            What it is plugged in as.
+            The kind of plug-in.
         given
             The plug-in.
         typed
@@ -225,9 +225,9 @@ def entry_point(kind: Kind, name: str, session: _importing.Session | None = None
     Parameters
     ----------
     kind, name
-        What it is plugged in as.
+        The kind of plug-in, and its name.
     session
-        What it is imported for; None is one of its own.
+        The session that it is imported for; None is a new one.
 
     Raises
     ------
@@ -296,7 +296,7 @@ def _no_file(file: str, folders: Sequence[Path]) -> PluginFault:
 
 
 def _read(root: Path, file: Path, *, below: str | None = None) -> sources.Sources:
-    """Return a plug-in's sources, with what is wrong with them as faults."""
+    """Return a plug-in's sources; errors in them become faults."""
     try:
         return sources.read(root, file, below=below)
     except SyntaxError as error:
@@ -326,7 +326,7 @@ def raised(what: str, error: BaseException, own: set[str]) -> PluginFault:
     Parameters
     ----------
     what
-        What was being done.
+        The step that failed.
     error
         The exception.
     own
@@ -398,7 +398,7 @@ def _watched(source: sources.Sources, data: dict[str, str]) -> AbstractContextMa
 
 
 def _sound(plugged: Plugged) -> Plugged:
-    """Return a plugged class whose methods are what they must be."""
+    """Return a plugged class after checking its methods."""
     faults = protocol.faults(plugged.plugin, plugged.kind)
     if faults:
         raise FaultyPluginError(*faults)

@@ -1,4 +1,4 @@
-"""What a class must have to be a scheduler or a congestion control, and what it may have."""
+"""The required and the optional members of a scheduler or a congestion control."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def read(root: Path, first: Path, *, below: str | None = None, data: Iterable[st
     first
         The plug-in's file, in or below the root.
     below
-        Only this package or module of the root is local; None is all of them.
+        Only this package or module of the root is local; None makes all of them local.
     data
         The data files that it is known to read, as paths from the root.
 
@@ -83,7 +83,7 @@ def read(root: Path, first: Path, *, below: str | None = None, data: Iterable[st
     OSError
         When a file cannot be read.
     SyntaxError
-        When one is no Python; its `filename` says which.
+        When one is not Python; its `filename` names the file.
     """
     files: dict[str, bytes] = {}
     todo = [first.relative_to(root).as_posix()]

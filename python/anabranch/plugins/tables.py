@@ -1,4 +1,4 @@
-"""What can be plugged in, read from the Rust module's tables."""
+"""The available plug-ins, read from the Rust module's tables."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class Parameter:
     key
         Its key.
     default
-        What it is when not given, as a scenario has it.
+        Its default value, as a scenario has it.
     allowed
-        What it may be, in words.
+        The permitted values, in words.
     """
 
     key: str
@@ -55,13 +55,13 @@ class PluginFault:
     path
         The keys that lead to it, from the plug-in's own table on.
     message
-        What is wrong.
+        The fault.
     known
         The names or keys that could have been meant.
     where, line
         The place in the plug-in's own source, when that is at fault and not the scenario.
     hint
-        What to do about it, where `known` does not say.
+        The way to fix it, if `known` does not contain it.
     """
 
     path: tuple[str, ...]
@@ -103,8 +103,8 @@ def module() -> ModuleType:
 def listed(table: str) -> list[Any]:
     """Return a table of the Rust module's; an empty one where the module has not been built.
 
-    What is made of it as the program starts stays empty then: nothing runs without the module, and
-    whoever asks `module` for it is told so.
+    Tables that are made at the start of the program are empty then: nothing runs without the module, and
+    a call of `module` raises an error.
     """
     try:
         return list(getattr(module(), table)())
@@ -181,7 +181,7 @@ def short(names: Iterable[str]) -> dict[str, str]:
     """
     shown = list(dict.fromkeys(names))
     places = dict.fromkeys(place for name in shown for place in _places(name))
-    # What each could be called, from the shortest: its class, its file, one folder more ...
+    # The candidates for each name, from the shortest: its class, its file, one folder more ...
     ways = {place: _tails(place) for place in places}
     taken = [name for name in shown if name not in places]
     called = {
@@ -230,7 +230,7 @@ def absolute(given: str) -> str:
 
 
 def _parted(short: str) -> tuple[str, str]:
-    """Return the name of a short form and what it has in parentheses."""
+    """Return the name of a short form and the text in its parentheses."""
     start = short.index('"', 1) if short.startswith('"') else 0
     at = short.index("(", start)
     return short[:at].rstrip(), short[at + 1 : -1].strip()

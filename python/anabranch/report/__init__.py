@@ -1,7 +1,7 @@
 """Reports: one self-contained HTML file about a run, a comparison, an advice, a sweep or a study.
 
-`write` and `build` are of a run, with the comparison of its paths on top where there is one; `write_advice`
-and `build_advice` are of an advice. `verdicts` and `measured` are what a folder of results says, of a sweep,
+`write` and `build` make the page of a run, with the comparison of its paths on top if given; `write_advice`
+and `build_advice` that of an advice. `verdicts` and `measured` summarise a folder of results, of a sweep,
 a study or a comparison, for its page, which `Results.report` writes. A page whose template extends
 `base.html.j2` of this room has the same look, dark and on paper; `page` renders those of this room.
 

@@ -44,7 +44,7 @@ def write(path: Path, run: Run, *, comparison: Comparison | None = None) -> None
     run
         The run.
     comparison
-        What came of the same scenario with fewer of its paths.
+        Results of the same scenario with fewer of its paths.
 
     Raises
     ------
@@ -146,7 +146,7 @@ def _ladder(run: Run) -> str:
 
 
 def _tiles(run: Run) -> list[Tile]:
-    """Return the headline numbers: the viewer's where there is one, else the network's."""
+    """Return the headline numbers: the viewer's if there is a viewer, else the network's."""
     qoe, qos = run.qoe, run.qos
     goodput = Tile(value=f"{qos['goodput_mbps']:.2f}", unit="Mb/s", label="goodput")
     if qoe is None:
@@ -214,7 +214,7 @@ def _adaptive_tiles(qoe: Mapping[str, Any]) -> list[Tile]:
 
 
 def _cross_traffic(run: Run) -> list[dict[str, Any]]:
-    """Return the groups of background flows: what they were set to, and what they did."""
+    """Return the groups of background flows: their settings and their results."""
     done = {group["name"]: group for group in run.qos.get("cross_traffic", ())}
     return [
         {
@@ -281,7 +281,7 @@ def _rate(link: Mapping[str, Any]) -> str:
 
 
 def _with_own(text: str, link: Mapping[str, Any], column: str) -> str:
-    """Return what a link was set to, and what its model or its recording brings of the same.
+    """Return a link's settings, with the properties that its model or its recording replaces.
 
     A recording brings what it has: those of opportunities have neither delays nor losses.
     """

@@ -1,4 +1,4 @@
-"""What each path could carry over time, as far as the plan tells it."""
+"""The capacity of each path over time, as far as the plan contains it."""
 
 from __future__ import annotations
 
@@ -91,7 +91,8 @@ def _of_link(link: Mapping[str, Any], plan: Mapping[str, Any], until_s: float) -
 def _of_opportunities(recorded: Mapping[str, Any], cap: int | None, until_s: float) -> _Rates | None:
     """Return what opportunities offer second by second, in longer windows where a run has too many seconds.
 
-    A window has those behind its begin up to its end, since a recording repeats from its last opportunity.
+    A window has the opportunities after its start, up to and including its end, because a recording repeats
+    from its last opportunity.
     """
     if set(recorded) - _OPPORTUNITIES:
         return None

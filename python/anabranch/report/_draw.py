@@ -186,5 +186,5 @@ def tick(at: float, step: float) -> str:
 
 
 def _number(value: float) -> str:
-    """Return a number as short as it can be said to a thousandth."""
+    """Return a number in its shortest form, exact to a thousandth."""
     return f"{value:.3f}".rstrip("0").rstrip(".") if value else "0"

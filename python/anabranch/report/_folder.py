@@ -1,4 +1,4 @@
-"""What the results of a sweep, a study or a comparison say: which cell is best, and by how much."""
+"""The verdicts of a folder of results: which cell is best, and by how much."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class Cell:
     _effects: dict[str, Effect] = field(default_factory=dict)
 
     def value(self, column: str) -> float:
-        """Return the mean of a measure, nothing where there is none."""
+        """Return the mean of a measure; None if it has none."""
         known = self.values.get(column)
         return fmean(known.values()) if known else 0.0
 
     def mean(self, column: str) -> Effect:
-        """Return the mean of a measure with its interval, which is resampled only when it is asked for."""
+        """Return the mean of a measure with its interval, which is resampled at the first call."""
         import numpy as np
 
         if column not in self._effects:
@@ -98,7 +98,7 @@ def _verdicts(folder: Path, found: Sequence[Cell], shown: Sequence[Measure]) -> 
 
 
 def cells(folder: Path) -> tuple[list[Cell], tuple[Measure, ...]]:
-    """Return the cells of a folder as the study stands, in order, and what they are measured by."""
+    """Return the cells of a folder in the study's order, and the measures that they have."""
     made, frame = store.made(folder), present_runs(folder)
     # Sessions that never start are among those that do not reach the end.
     shown = tuple(one for one in measures.of(frame.columns) if one is not measures.UNSTARTED)
@@ -136,7 +136,7 @@ def cells(folder: Path) -> tuple[list[Cell], tuple[Measure, ...]]:
 
 
 def _said(name: str, value: object) -> str:
-    """Return a label as a person reads it: of a number with what it is of."""
+    """Return a label for people: a number with the name of its key."""
     if isinstance(value, str) and (name in ("row", paths.COLUMN) or name.startswith("transport.")):
         return value
     short = name.removeprefix("paths.").replace(".", " ")
@@ -144,7 +144,7 @@ def _said(name: str, value: object) -> str:
 
 
 def _best(own: Sequence[Cell], wanted: Sequence[Measure]) -> str:
-    """Return a sentence: the best of some cells, those that cannot be told from it, and the worst."""
+    """Return a sentence: the best of some cells, those that are not distinguishable, and the worst."""
     for one in wanted:
         known = [cell for cell in own if one.column in cell.values]
         if len(known) < 2:

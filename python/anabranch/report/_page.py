@@ -1,4 +1,4 @@
-"""What every page has in common: the style, the script, and that nothing is loaded or run but these."""
+"""The parts that every page shares: style and script; a page loads and runs nothing else."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def rendered(template: str, **given: Any) -> str:  # noqa: ANN401 - what a templ
     template
         The template's name.
     given
-        What the template takes; `base.html.j2` itself takes `title`.
+        The variables of the template; `base.html.j2` itself takes `title`.
     """
     from markupsafe import Markup
 

@@ -20,7 +20,8 @@ CLIENTS = 12
 _FLATTENS = 3.0
 #: The most points of all curves of a panel.
 _POINTS = 5000
-#: The longest that a connection is heard of which the player has left, seconds: an answer, and the way back.
+#: The longest time that a connection which the player has left is active, seconds: an answer, and the way
+#: back.
 _PARTING_S = 1.0
 
 
@@ -36,7 +37,7 @@ class Curve:
 
 @dataclass(frozen=True, kw_only=True)
 class Band:
-    """Something that lasts: from when until when, in seconds, its class, and what a pointer is told."""
+    """A bar: its start and end in seconds, its class, and the text for the pointer."""
 
     from_s: float
     to_s: float
@@ -60,13 +61,13 @@ class Panel:
     Attributes
     ----------
     title, unit
-        What it shows, and in what.
+        Its title, and its unit.
     curves, rows
-        What is in it.
+        Its content.
     legend
-        Pairs of a class and what it means, where it is not curves' names.
+        Pairs of a class and its meaning, if it is not that of the curves' names.
     note
-        What could not be drawn.
+        The parts that could not be drawn.
     labelled
         The changes of the world stand in words above it.
     """
@@ -93,7 +94,7 @@ class Freeze:
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """What is drawn of a run: panels on one axis of time, of one client but for the bars of time."""
+    """The panels of a run, on one axis of time, for one client except for the bars of time."""
 
     until_s: float
     panels: Sequence[Panel]
@@ -225,7 +226,7 @@ def _time(run: Run, freezes: Sequence[Freeze]) -> Iterator[Row]:
 
 
 def _viewer(run: Run, client: int) -> Iterator[Panel]:
-    """Yield what was on the screen, and what the player held."""
+    """Yield the renditions on the screen, and the player's buffer."""
     tables = run.tables
     ladder = _data.renditions(tables, client)
     if ladder:
@@ -250,7 +251,7 @@ def _viewer(run: Run, client: int) -> Iterator[Panel]:
 
 
 def _loads(run: Run, client: int) -> Panel:
-    """Return when chunks were on their way: a row for each rendition that was asked for, from the top."""
+    """Return when chunks were on their way: a row for each requested rendition, from the top."""
     loads = _data.loads(run.tables, client)
     order = sorted({row["name"]: row["mbps"] for row in loads}.items(), key=lambda item: -item[1])
     kinds = {False: ("loading", "from request to last byte"), True: ("given-up", "given up")}
@@ -278,7 +279,7 @@ def _pictures(run: Run, client: int) -> Iterator[Panel]:
         for row in fates:
             if row["fate"] != fate:
                 continue
-            # What is closer than a pixel is one.
+            # Bars that are closer than a pixel become one.
             if bands and row["from_s"] - bands[-1].to_s < hair:
                 bands[-1] = Band(from_s=bands[-1].from_s, to_s=row["to_s"], kind=word, says=word)
             else:
@@ -316,7 +317,7 @@ def _windows(run: Run, client: int, classes: Mapping[str, str]) -> Panel:
 
 
 def _throughput(run: Run, client: int, classes: Mapping[str, str]) -> Panel:
-    """Return each path's throughput, with what it could carry and what the film takes."""
+    """Return each path's throughput, with its capacity and the film's rate."""
     rows = _data.throughputs(run.tables, client)
     carried = _curves(rows, "mbps", classes, opening(run, client))
     sums: dict[float, float] = {}
@@ -372,8 +373,8 @@ def _film(run: Run, client: int, until_s: float) -> list[tuple[float, float]]:
 def opening(run: Run, client: int) -> set[int]:
     """Return the subflows of the connections that a player opened before the one it plays from.
 
-    VLC looks at the head and the end of an MP4 over two connections of their own, and closes each when the
-    next is answered. Their subflows are those of which nothing is heard once the film is asked for, and those
+    VLC looks at the head and the end of an MP4 over two separate connections, and closes each when the
+    next is answered. Their subflows are those that carry nothing once the film is requested, and those
     that were there before that and are soon gone.
     """
     table = run.tables["requests"]

@@ -1,4 +1,4 @@
-"""What a run says, in a sentence or two, for the top of its page."""
+"""The verdict on a run, in a sentence or two, for the top of its page."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from anabranch._run import Run
     from anabranch.comparison import Comparison
 
-#: What a page's verdict is: it colours the edge of the box.
+#: The kinds of verdict, which colour the edge of the box.
 GOOD, BAD, OPEN = "good", "bad", ""
 
 
 def of_run(run: Run, frozen_s: Mapping[str, float]) -> tuple[list[str], str]:
-    """Return the sentences about a run, and what they come to.
+    """Return the sentences about a run, and their kind of verdict.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def of_run(run: Run, frozen_s: Mapping[str, float]) -> tuple[list[str], str]:
 
 
 def of_comparison(comparison: Comparison) -> tuple[list[str], str]:
-    """Return the sentences about a comparison of paths, and what they come to."""
+    """Return the sentences about a comparison of paths, and their kind of verdict."""
     from anabranch.comparison import verdict
 
     found = {one.verdict for one in comparison.added}

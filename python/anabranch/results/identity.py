@@ -112,7 +112,7 @@ def of_run(cell: str, run: int, build: str | None = None) -> str:
     Parameters
     ----------
     cell
-        What `of_cell` returned.
+        The result of `of_cell`.
     run
         Number of the run under its seed.
     build

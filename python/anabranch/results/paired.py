@@ -32,7 +32,7 @@ POWER = 0.8
 
 @dataclass(frozen=True, kw_only=True)
 class Effect:
-    """What pairs of runs say of a mean, a difference of means or a quotient of means.
+    """The estimate from pairs of runs of a mean, a difference of means or a quotient of means.
 
     Attributes
     ----------

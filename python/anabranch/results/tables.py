@@ -360,7 +360,7 @@ def parquet(path: Path, sums: set[str] | None) -> polars.DataFrame:
 
 
 def _broken(place: Path, message: str) -> InputError:
-    """Return the error of a damaged table: a sweep makes those of its own runs again."""
+    """Return the error of a damaged table: a sweep repeats its own runs."""
     hint = "repeat the command that made the folder: it makes the table again"
     if EARLIER in (place.name, place.parent.name):
         hint = "repeat the command that made the folder: it keeps the sound tables of earlier runs"

@@ -28,7 +28,7 @@ _Runs = dict[Pair, dict[str, Any]]
 def differences(
     folder: Path, value: str, metrics: Sequence[str] = (), *, relative: bool = False
 ) -> list[dict[str, Any]]:
-    """Return a row for each cell and what it is compared with: mean paired differences with their intervals.
+    """Return a row for each cell and its counterpart: mean paired differences with their intervals.
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from anabranch.scenario._lines import KeyPath
 
 _CHANGES = ("state", "rate", "rtt", "delay", "loss", "mtu")
-#: The least MTU of IPv6 less the headers of IPv4 and TCP, by which `mss` is told, bytes.
+#: The least MTU of IPv6 less the headers of IPv4 and TCP, for messages about `mss`, bytes.
 _LEAST_IPV6_MSS = LEAST_IPV6_MTU - 40
 _CROSS_EXAMPLES = {
     "rate": '"2 Mbit/s"',
@@ -172,7 +172,7 @@ def _families(source: Source) -> Iterator[Fault]:
 
 
 def _bytes(size: object) -> int | None:
-    """Return a size in bytes; None where it is missing or wrong, which is a fault of its own."""
+    """Return a size in bytes; None if it is missing or wrong, which is reported elsewhere."""
     try:
         return units.size_bytes(size)
     except (TypeError, ValueError):

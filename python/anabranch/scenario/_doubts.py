@@ -74,7 +74,7 @@ def _hidden(source: Source, given: Mapping[str, Any], preset: Mapping[str, Any])
 
 
 def _same(given: object, value: object) -> bool:
-    """Tell whether a key says what the preset says."""
+    """Return whether a key has the preset's value."""
     if isinstance(given, dict) and isinstance(value, dict):
         return value.items() <= given.items()
     return given == value

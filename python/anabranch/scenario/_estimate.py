@@ -53,7 +53,7 @@ def _bottleneck_bps(plan: dict[str, Any]) -> float:
 def _left_bps(plan: dict[str, Any], link: dict[str, Any]) -> float | None:
     """Return what cross traffic leaves of a link's rate: flows take equal shares, other traffic its mean.
 
-    At least a tenth is left: what asks for more is told by the run, not by its time limit.
+    The result is at least a tenth: a run that needs more reports it itself.
     """
     groups = [group for group in plan["cross_traffic"] if link["name"] in group["data"]]
     flows = sum(group["count"] for group in groups if group["kind"] in ("bulk", "paced"))

@@ -59,7 +59,7 @@ class Source:
 
     def fault(self, path: KeyPath, message: str, *, hint: str = "") -> Fault:
         """Return a fault at a key path."""
-        # What an override put in place of a table of the file has no lines there.
+        # An override that replaces a table of the file has no lines there.
         replaced = next((n for n in range(len(path) + 1) if path[:n] in self.origins), len(path) + 1)
         for length in range(len(path), -1, -1):
             prefix = path[:length]
@@ -97,7 +97,7 @@ def from_pydantic(
     source
         Where the keys came from.
     error
-        What pydantic says.
+        pydantic's error.
     valid
         The keys of the table that an unknown key's path is in; default: those of a scenario's.
     """

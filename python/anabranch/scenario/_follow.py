@@ -75,7 +75,7 @@ def locate(
 
 
 def _has_delay(path: dict[str, Any]) -> bool:
-    """Tell whether a path says how long it is."""
+    """Return whether a path has a delay."""
     ways = [path[way] for way in _WAYS if isinstance(path.get(way), dict)]
     return "rtt" in path or any("delay" in way for way in ways)
 
@@ -97,7 +97,7 @@ def model(table: ScenarioPath | Link, way: str, *, seed: int, run: int) -> dict[
     way
         `down` or `up`.
     seed, run
-        What a random start in a recording is drawn from.
+        The seed and number of the run, from which a random start in a recording is drawn.
     """
     own = table.down if way == "down" else table.up
     recording = own.trace or table.trace
@@ -113,8 +113,8 @@ def model(table: ScenarioPath | Link, way: str, *, seed: int, run: int) -> dict[
 def place(name: str, *, seed: int, run: int) -> float:
     """Return where in its recordings a path or link begins: a share of their length, from 0 to less than 1.
 
-    Both directions have the same, so that what was recorded together stays together. Paths draw apart from
-    each other: one more moves no other's place.
+    Both directions have the same start, so that they stay as they were recorded. Paths draw separately:
+    one more path does not change another's start.
     """
     text = f"{seed} {run} traces.{name}"
     # 53 bits: a larger whole number would be rounded, in the end to 1.

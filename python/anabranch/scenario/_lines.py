@@ -1,6 +1,6 @@
 """The line number of each key of a TOML text, which tomllib does not keep.
 
-tomllib decides what the text means; tree-sitter's grammar of TOML only says where things are.
+tomllib reads the values of the text; tree-sitter's grammar of TOML only gives their positions.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ class _Index:
         self.counts: dict[KeyPath, int] = {}
 
     def table(self, node: Node) -> None:
-        """Record `[a.b]` and what is in it."""
+        """Record `[a.b]` and its content."""
         header, *body = node.named_children
         self.body(body, self.record((), self.resolve(_key(header)), header))
 
     def array_element(self, node: Node) -> None:
-        """Record `[[a.b]]` and what is in it."""
+        """Record `[[a.b]]` and its content."""
         header, *body = node.named_children
         path = self.resolve(_key(header), whole=False)
         self.record((), path, header)

@@ -23,12 +23,12 @@ _NOT_EMULATED = ("model", "trace", "reorder", "duplicate", "corrupt")
 
 
 def follows(table: dict[str, Any]) -> bool:
-    """Tell whether a raw path, link or direction has a rate of its own in time."""
+    """Return whether the rate of a raw path, link or direction changes in time."""
     return "model" in table or "trace" in table
 
 
 def brings_delay(table: dict[str, Any]) -> bool:
-    """Tell whether what a raw path follows may have delays of its own; those of a recording are read."""
+    """Return whether the model or recording of a raw path may have delays; a recording is read for it."""
     model = model_class(table.get("model"))
     ways = [table.get(way) for way in ("down", "up")]
     return (model is not None and model.delays) or any(
@@ -76,7 +76,7 @@ def _emulator(source: Source, parts: Sequence[tuple[KeyPath, dict[str, Any]]]) -
 
 
 def _model(source: Source, here: KeyPath, given: object) -> Iterator[Fault]:
-    """Check a model's parameters together; one that has a fault of its own counts as not given."""
+    """Check a model's parameters together; a parameter with a fault counts as not given."""
     kind, settings = model_class(given), expanded(given)
     if kind is None or settings is None:
         return

@@ -44,7 +44,7 @@ def check(source: Source, finder: Finder) -> Iterator[Fault]:
 def faults(
     source: Source, path: KeyPath, kind: plugins.Kind, given: object, finder: Finder
 ) -> Iterator[Fault]:
-    """Yield what is wrong with a plug-in's name and parameters, and those of what it builds on."""
+    """Yield the faults of a plug-in's name and parameters, and those of its base."""
     if not isinstance(given, str) and not (isinstance(given, dict) and isinstance(given.get("name"), str)):
         return
     unfit = list(_unfit(given))
@@ -61,7 +61,7 @@ def faults(
     for fault in found:
         place = (*path, *fault.path)
         told = source.fault(_name_key(source, place), fault.message, hint=fault.hint or _hint(fault, kind))
-        # What is wrong in the plug-in's own file is told with its place there.
+        # A fault in the plug-in's own file is reported with its place there.
         yield replace(told, where=fault.where, line=fault.line) if fault.where else told
 
 

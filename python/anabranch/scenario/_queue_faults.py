@@ -1,4 +1,4 @@
-"""What can be wrong with the kinds of queue that a scenario names: the Rust module's table tells."""
+"""The faults of the kinds of queue in a scenario, by the Rust module's table."""
 
 from __future__ import annotations
 

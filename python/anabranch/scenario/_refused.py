@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from anabranch.scenario._lines import KeyPath
     from anabranch.scenario.models import Event, Scenario
 
-#: A fault as the simulator tells it: the keys of the plan that lead to it, what it is, what could be meant.
+#: A fault from the simulator: the keys of the plan that lead to it, its message, the nearest valid name.
 Refused = tuple["KeyPath", str, "Sequence[str]"]
 
 #: Keys of a plan whose name in a scenario differs by more than the unit at its end.
 _NAMES = {"receive_buffer_max": "receive_buffer", "send_buffer_max": "send_buffer", "interface": "state"}
 _UNITS = ("_ns", "_bps")
-#: Keys of a scenario's event by what a plan's changes of a link.
+#: Keys of a scenario's event by the changed property of a link in a plan.
 _CHANGES = {"rate_bps": ("rate",), "delay_ns": ("delay", "rtt"), "loss": ("loss",), "mtu": ("mtu",)}
 
 
@@ -32,11 +32,11 @@ def faults(
     Parameters
     ----------
     refused
-        What the simulator says.
+        The simulator's faults.
     plan
         The plan.
     scenario, source
-        What it was made of, and where the keys stood.
+        The plan's scenario, and the lines of its keys.
     """
     return [
         source.fault(
@@ -75,8 +75,8 @@ def of_scenario(path: KeyPath, plan: Mapping[str, Any], scenario: Scenario) -> K
 def _event(planned: Mapping[str, Any], rest: Sequence[str | int], scenario: Scenario, *, run: int) -> KeyPath:
     """Return the event or handoff that a plan's event is made of, and the key in it.
 
-    One of a scenario is several of a plan, in another order: it is known by its moment, by what it is of, and
-    by what it changes.
+    One event of a scenario becomes several of a plan, in another order: it is found by its time, its target,
+    and its changed property.
     """
     change = planned.get("change")
     keys = _CHANGES[next(iter(change))] if isinstance(change, dict) else ("state",)

@@ -50,7 +50,7 @@ def message(kind: str, value: object, context: Mapping[str, Any]) -> str:
     value
         The raw value.
     context
-        What pydantic says beside it: bounds and lengths.
+        pydantic's context: bounds and lengths.
     """
     if kind in EXPECTED:
         return f"expected {EXPECTED[kind]}, got {shown(value)}"

@@ -1,4 +1,4 @@
-"""What a transport has where a scenario says nothing: sizes and plug-ins of the Rust module's."""
+"""A transport's defaults: sizes and plug-ins from the Rust module."""
 
 from __future__ import annotations
 

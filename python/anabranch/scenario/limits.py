@@ -1,4 +1,4 @@
-"""What a scenario may have at most, or must have at least: numbers of the Rust module's."""
+"""The bounds of a scenario's values: numbers from the Rust module."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _MEASURED: dict[str, Any] = {
     "time": Time,
     "width": Annotated[int, quantity(units.width_mhz)],
 }
-#: What is measured by numbers that need not be whole.
+#: Quantities that need not be whole numbers.
 _FRACTIONS = ("decibels", "share")
 
 
@@ -52,7 +52,7 @@ class Parameter:
     least, most, below
         The range, and whether the most is too much.
     meaning
-        What it means.
+        Its meaning.
     """
 
     key: str
@@ -83,7 +83,7 @@ class Parameter:
         return kind if default is not None else kind | None, Field(default=default, description=self.meaning)
 
     def _bounds(self) -> Any:  # noqa: ANN401 - pydantic's
-        """Return the range, of what has one."""
+        """Return the range of the parameter, for those that have one."""
         most = self.number(self.most) if math.isfinite(self.most) else None
         least = self.number(self.least) if self.least > 0 else None
         return Field(ge=least, lt=most if self.below else None, le=None if self.below else most)
@@ -94,7 +94,7 @@ class LinkModel(Table):
 
     #: How a report calls it.
     called: ClassVar[str] = ""
-    #: It has delays of its own.
+    #: Whether the model has delays.
     delays: ClassVar[bool] = False
     parameters: ClassVar[tuple[Parameter, ...]] = ()
 

@@ -147,7 +147,7 @@ def read(path: Path, where: str, *, what: str = "scenario") -> tuple[dict[str, A
     where
         How messages name it.
     what
-        What it should be.
+        The expected kind of file.
 
     Raises
     ------
@@ -168,7 +168,7 @@ def read(path: Path, where: str, *, what: str = "scenario") -> tuple[dict[str, A
         raise ScenarioError([fault]) from None
     try:
         tables, lines = _parsed(text)
-        # Whoever asked may change them.
+        # The caller may change them.
         return copy.deepcopy(tables), dict(lines)
     except tomllib.TOMLDecodeError as error:
         raise ScenarioError([_syntax_fault(text, str(error), where)]) from None

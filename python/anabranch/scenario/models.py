@@ -147,7 +147,7 @@ AnyStrips = Annotated[
 
 
 class Path(LinkKeys):
-    """A path: a pair of addresses and the links between; its own keys describe a link of its own."""
+    """A path: a pair of addresses and the links between. Its keys describe a link that no other path uses."""
 
     rtt: Time | None = Field(default=None, description="round-trip propagation delay, half each way")
     family: Family = Field(default="ipv4", description="what its addresses are of")
@@ -185,7 +185,7 @@ def _usual(key: defaults.PluginKey) -> Plugin:
 
 
 class Application(Table):
-    """What the client asks of the server."""
+    """The client's request to the server."""
 
     kind: Literal["progressive", "adaptive", "bulk", "paced"] = Field(
         default="progressive",
@@ -213,7 +213,7 @@ EcnWord = Literal["off", "request", "accept"]
 
 
 class Ecn(Table):
-    """What each side does with explicit congestion notification."""
+    """The use of explicit congestion notification on each side."""
 
     client: EcnWord = Field(default="accept", description="the hosts that open connections")
     server: EcnWord = Field(default="accept", description="the hosts that accept them")
@@ -298,7 +298,7 @@ class Host(Table):
 
 
 class CrossTraffic(Table):
-    """Background traffic over links that the clients may use, TCP or datagrams, between hosts of its own."""
+    """Background traffic over links that the clients may use, TCP or datagrams, between separate hosts."""
 
     name: Name | None = Field(default=None, description="its name; default: cross-1, by its place")
     links: list[str] | None = Field(default=None, description="shared links, from server to client")
@@ -333,7 +333,7 @@ class CrossTraffic(Table):
     bytes: Size | None = Field(default=None, description="how much each carries")
 
 
-#: Kinds of cross traffic: the keys that each needs, and the ones of its own that it may have besides.
+#: Kinds of cross traffic: the required keys of each, and the optional keys that only some kinds have.
 CROSS_KINDS = {
     "bulk": ((), ("congestion", "count", "bytes")),
     "paced": (("rate",), ("congestion", "count", "bytes")),
@@ -401,7 +401,7 @@ class Handoff(Table):
 
 
 class Bounds(Table):
-    """What a metric must satisfy."""
+    """The bounds of a metric."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
 

@@ -44,14 +44,14 @@ def build(scenario: Scenario, film: Film | None, *, run: int = 0) -> dict[str, A
     scenario
         The validated scenario.
     film
-        What the application streams; None when it streams no film.
+        The film of the application; None for an application without a film.
     run
         Number of the run: another draw of the same seed.
 
     Returns
     -------
     dict
-        What `_anabranch.simulate` takes, once encoded as JSON.
+        The argument of `_anabranch.simulate`, before its encoding as JSON.
     """
     scenario = handoffs.with_events(scenario, run=run)
     draw = (scenario.seed, run)
@@ -191,7 +191,7 @@ def _family(family: str | None) -> dict[str, str]:
 def _crossing(index: int, flows: CrossTraffic, paths: list[dict[str, Any]]) -> dict[str, Any]:
     """Return a group of background flows, its links in the order that data and acknowledgements meet them.
 
-    A delay of its own is the client's side of its way, as a path's own link is.
+    The delay that only the flow has is on the client's side, as a path's own link is.
     """
     name, family = cross_name(index, flows.name), flows.family
     if flows.links is not None:
@@ -243,7 +243,7 @@ def _links_of(table: Path | Link, draw: tuple[int, int]) -> list[dict[str, Any]]
     table
         The path or link.
     draw
-        Seed and number of the run, for what the plan itself draws.
+        Seed and number of the run, for random values of the plan.
     """
     return [_one_way(table, way, draw) for way in _WAYS]
 
@@ -299,14 +299,14 @@ def _impairments(table: Path | Link, own: Direction, way: str) -> dict[str, Any]
 
 
 def _corruption(corrupt: float | Corrupt | None) -> dict[str, float]:
-    """Return the share of corrupted packets, and of those that arrive all the same."""
+    """Return the share of corrupted packets, and the share of those that arrive nevertheless."""
     if not isinstance(corrupt, Corrupt):
         return {"corrupt": corrupt or 0.0}
     return {"corrupt": corrupt.share, "corrupt_passes": corrupt.passes if corrupt.share else 0.0}
 
 
 def _mtu(table: Path | Link, own: Direction) -> dict[str, Any]:
-    """Return the largest packet of one direction and whether news is told; left out where any passes."""
+    """Return the MTU of one direction and whether ICMP reports it; empty if there is no limit."""
     mtu = own.mtu if own.mtu is not None else table.mtu
     icmp = own.icmp if own.icmp is not None else table.icmp
     return ({"mtu": mtu} if mtu is not None else {}) | ({} if icmp else {"icmp": False})

@@ -14,8 +14,8 @@ BOTH_PLAYERS = frozenset({"cmcd"})
 ADAPTIVE_PLAYER = frozenset(
     {"model", "start_buffer", "resume_buffer", "max_buffer", "max_buffer_bytes", "append", "requests"}
 )
-#: What VLC reads ahead of the demuxer, by version: 2 has no thread for it, and reads up to ten times
-#: `STREAM_READ_ATONCE` when the demuxer asks (`stream.c`, `AStreamReadStream`); 3 has a ring
+#: The bytes that VLC reads ahead of the demuxer, by version: 2 has no thread for it, and reads up to ten
+#: times `STREAM_READ_ATONCE` when the demuxer asks (`stream.c`, `AStreamReadStream`); 3 has a ring
 #: (`stream_filter/prefetch.c`).
 PREFETCH = {2: 10 * 1024, 3: 16 * 2**20}
 _PLAYER_NAMES = {"prefetch": "prefetch_bytes", "late_threshold": "late_threshold_pictures"}

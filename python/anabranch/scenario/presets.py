@@ -25,7 +25,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
     },
 }
 
-#: What `--preset kernel` sets: the keys that presets have, as Linux has them.
+#: The values of `--preset kernel`: the keys that presets have, as Linux has them.
 KERNEL_KEYS: Mapping[str, Any] = {
     "scheduler": "linux",
     "congestion": "cubic",

@@ -51,7 +51,7 @@ class Stack(Table):
 
 
 def with_defaults(raw: object) -> object:
-    """Return a scenario's tables with what its preset and its profile set where they say nothing."""
+    """Return a scenario's tables, with missing keys from its preset and its profile."""
     transport = raw.get("transport") if isinstance(raw, dict) else None
     if not isinstance(raw, dict) or not isinstance(transport, dict):
         return raw

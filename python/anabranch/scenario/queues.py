@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 #: The kind of a queue that is only a limit.
 PLAIN = "drop-tail"
-#: What such a queue holds where a scenario says nothing.
+#: The default limit of such a queue.
 USUAL_LIMIT: dict[str, int] = dict(
     limit for name, _, limit, _ in listed("queue_disciplines") if name == PLAIN
 )
@@ -55,11 +55,11 @@ class Parameter:
     key
         Its key.
     unit
-        What it measures: "count", "flag", "size" (bytes) or "time" (ns).
+        Its unit: "count", "flag", "size" (bytes) or "time" (ns).
     default, least, most
         Its value when it is not given, and the range of those that may be.
     meaning
-        What it means.
+        Its meaning.
     """
 
     key: str
@@ -97,7 +97,7 @@ class Parameter:
 
     @property
     def allowed(self) -> str:
-        """What it may be, in words."""
+        """The permitted values, in words."""
         if self.unit == "flag":
             return "true or false"
         return f"{self.show(self.least)} to {self.show(self.most)}"
@@ -113,7 +113,7 @@ class Parameter:
 
 @dataclass(frozen=True, kw_only=True)
 class Discipline:
-    """A kind of queue: what it is, its limit where none is given, its parameters by key."""
+    """A kind of queue: its summary, its default limit, its parameters by key."""
 
     name: str
     summary: str

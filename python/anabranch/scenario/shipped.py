@@ -13,7 +13,7 @@ from anabranch.errors import Fault, ScenarioError, did_you_mean
 _PACKAGED = Path(__file__).resolve().parent.parent / "_scenarios"
 
 
-#: The hint that tells where to see the names.
+#: The hint with the command that lists the names.
 _SHOWN = "`anabranch list scenarios` shows all"
 #: The name of stdin in place of a file.
 STDIN = Path("-")
@@ -100,7 +100,7 @@ def display(path: Path) -> str:
 
 
 def description(path: Path) -> str:
-    """Return what a scenario file says of itself; a file that is no TOML says nothing."""
+    """Return the description in a scenario file; empty for a file that is not TOML."""
     import tomllib
 
     try:

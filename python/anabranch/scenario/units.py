@@ -62,7 +62,7 @@ _MOST_EXPONENT = 4
 
 
 class UnitError(ValueError):
-    """A quantity that cannot be read; `hint` says how to write it."""
+    """A quantity that cannot be read; `hint` has the right form."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         self.hint = hint
@@ -71,7 +71,7 @@ class UnitError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Quantity:
-    """What a key measures, for messages.
+    """A kind of quantity, for messages.
 
     Attributes
     ----------
@@ -200,7 +200,7 @@ def _unit_hint(number: str, unit: str, quantity: Quantity) -> str:
 
 
 def _data_hint(number: str, data: re.Match[str], quantity: Quantity) -> str:
-    """Return how an amount of data is written: bits for a rate, bytes for a size, and what it comes to."""
+    """Return how an amount of data is written: in bits for a rate, in bytes for a size, converted."""
     given = (data["scale"] or "").lower()
     number = number.replace("_", "").replace(" ", "")
     tera = given == "t"

@@ -1,4 +1,4 @@
-"""The capacity budget of a study's worlds: what each cell carries of bulk data, and what its film takes."""
+"""The capacity budget of a study's worlds: the bulk goodput of each cell, and the rate of its film."""
 
 from __future__ import annotations
 

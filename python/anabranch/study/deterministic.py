@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: What is known to draw nothing. Anything else may draw: a model of a link, a queue that manages itself, an
+#: Parts that never draw. Any other part may draw: a model of a link, a queue that manages itself, an
 #: impairment, a congestion control with a random stream, a plug-in of the user's.
 _LINK = {"name", "rate_bps", "queue", "delay_ns", "jitter_ns", "loss", "loss_at"}
 _QUEUE = {"packets", "bytes"}

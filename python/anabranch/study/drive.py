@@ -53,7 +53,7 @@ def drive(
     Raises
     ------
     ScenarioError, InputError, MissingError
-        As `anabranch.study.runner.run` raises them.
+        In the same cases as `anabranch.study.runner.run`.
     """
     with films as progress:
         make_films(what, progress)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from anabranch.results.store import Rows
     from anabranch.study.sweep import Job
 
-#: What a run leaves: its rows, and the tables of its trace that are kept.
+#: The result of a run: its rows, and the tables of its trace that are kept.
 Outcome = tuple["Rows", dict[str, bytes]]
 #: The number of runs handed out to each worker in advance, so that none has to wait for the next.
 _AHEAD = 3
@@ -59,7 +59,7 @@ def execute(jobs: Iterable[Job], *, workers: int, dask: str | None = None) -> Ge
     Parameters
     ----------
     jobs
-        What to run.
+        The runs to make.
     workers
         Processes; 1 is this one. Not used with a cluster.
     dask
@@ -135,7 +135,8 @@ def _cluster(address: str) -> Iterator[tuple[Executor, int]]:
         message = "a cluster needs the Python package `distributed`"
         raise MissingError(message, hint="pip install 'anabranch[dask]'") from None
     try:
-        # What is no address is refused here: a client that was made half would complain at its end.
+        # A text that is no address is refused here: a half-made client would raise an error when it is
+        # deleted.
         addressing.get_address_host_port(address)
         client = Client(address, timeout="10s", set_as_default=False)
     except (OSError, ValueError, TimeoutError) as error:

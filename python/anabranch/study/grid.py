@@ -12,7 +12,7 @@ from anabranch.scenario._overrides import parse_value
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-#: What results call a value of an axis.
+#: The label of an axis' value in results.
 Label = str | bool
 
 _OPEN, _CLOSE = "([{", ")]}"
@@ -41,7 +41,7 @@ class Axis:
 
     @property
     def labels(self) -> tuple[Label, ...]:
-        """What results call the values: flags where all are flags, else the texts."""
+        """The labels of the values in results: flags if all are flags, else the texts."""
         flags = [value for value in self.values if isinstance(value, bool)]
         return tuple(flags) if len(flags) == len(self.values) else self.texts
 

@@ -47,9 +47,9 @@ def rows(job: Job, run: Run, prices: Mapping[str, float]) -> Rows:
     Parameters
     ----------
     job
-        What was run.
+        The run's job.
     run
-        What came of it.
+        The run.
     prices
         Price of a gigabyte on each path that has one.
     """
@@ -100,7 +100,7 @@ def renamed(found: Rows, labels: Iterable[str], other: Job) -> Rows:
     labels
         The labels of the cell.
     other
-        What would have given the same.
+        The job that the run is reused for.
     """
     loaded, _ = other.ready()
     head = {"identity": other.identity, "cell": other.name, "scenario": loaded.scenario.name}

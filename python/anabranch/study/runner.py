@@ -187,9 +187,9 @@ class _Alike:
     Parameters
     ----------
     what, planned
-        The sweep, and what is known of each cell's plan.
+        The sweep, and the planned cells.
     todo
-        What has to be run.
+        The runs to make.
     """
 
     def __init__(self, what: Sweep, planned: Sequence[Planned], todo: Iterator[Job]) -> None:

@@ -86,7 +86,7 @@ def open_run(
 
 
 def _again(folder: Path, row: store.Row, progress: Callable[[float, float], None] | None) -> Run:
-    """Run a stored run once more; its digest is the proof that it is the same."""
+    """Repeat a stored run; its digest proves that it is the same."""
     from anabranch._run import run_loaded
 
     loaded, film = scenario_of(folder, row)

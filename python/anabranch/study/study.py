@@ -1,6 +1,6 @@
 """A study: one folder with scenarios, the grid over them, and every assumption in one place.
 
-`study.toml` names what is run and what no source states; the scenarios stand beside it.
+`study.toml` names the runs and the assumptions that no source states. The scenarios are in the same folder.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def validated(path: Path, model: type[M], keys: Callable[[KeyPath], Sequence[str
     path
         The file.
     model
-        What it has to be.
+        The model that it must match.
     keys
         Returns the keys of the table that a path is in.
 
@@ -343,7 +343,7 @@ def _rows(study: Study, only: Sequence[str]) -> list[str]:
 
 
 def _chosen(rows: Sequence[str]) -> str:
-    """Return what a folder's name says of the rows that were chosen."""
+    """Return the part of a folder's name for the chosen rows."""
     text = "+".join(rows)
     if len(text) > _LONGEST:
         text = f"{len(rows)}-rows-{hashlib.sha256(text.encode()).hexdigest()[:6]}"
@@ -351,7 +351,7 @@ def _chosen(rows: Sequence[str]) -> str:
 
 
 def _with(point: Point, sets: Sequence[Override]) -> Point:
-    """Return a point with keys set instead of what it has."""
+    """Return a point with some keys replaced."""
     if not sets:
         return point
     given = [
@@ -382,7 +382,7 @@ def _axes_set(study: Study, axes: Sequence[grid.Axis], sets: Sequence[Override])
     ]
 
 
-#: What is varied: the assumption's name and what replaces some of it; None is nothing.
+#: The varied assumption: its name and the keys that it replaces; None is no variation.
 _Varied = tuple[str, dict[str, Any]] | None
 
 
@@ -399,7 +399,7 @@ def _concerns(study: Study, varied: _Varied, scenario: str) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class _Fixed:
-    """What is the same in all cells of a scenario, and what they are called."""
+    """The settings that all cells of a scenario share, and their labels."""
 
     settings: dict[str, Any]
     labels: tuple[tuple[str, str], ...]
@@ -473,7 +473,7 @@ def world_of(
     origin
         Where they come from.
     labels
-        What results call it.
+        Its labels in the results.
     """
     path = folder / f"{row}.toml"
     fixed = _fixed(study, row, None, quick=False).settings

@@ -39,9 +39,9 @@ class Cell:
     folder
         Where films, ladders and plug-ins in Python are found that it names.
     settings
-        What is set over it: dotted key, raw value, and how it was given.
+        The keys set over it: dotted key, raw value, and origin.
     labels
-        What the results call it: column and value.
+        Its labels in the results: column and value.
     file
         The scenario's file, if it was read from one.
     warnings
@@ -58,7 +58,7 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """What tells it from other cells, also where two of them make the same plan."""
+        """The cell's unique name, also if another cell has the same plan."""
         text = json.dumps([json.loads(self.raw), [item[:2] for item in self.settings], self.labels])
         return hashlib.sha256(text.encode()).hexdigest()[:10]
 
@@ -74,7 +74,7 @@ class Sweep:
     Attributes
     ----------
     name
-        What it is called.
+        Its name.
     cells
         The points of the grid.
     trials
@@ -100,7 +100,7 @@ class Sweep:
         Parameters
         ----------
         planned
-            What is known of each cell's plan.
+            The planned cells.
         """
         names = [cell.name for cell in self.cells]
         for run in range(self.trials):
@@ -119,7 +119,7 @@ class Sweep:
 
 @dataclass(frozen=True, kw_only=True)
 class Planned:
-    """What is known of a cell's plan before it is run.
+    """Properties of a cell's plan that are known before it is run.
 
     Attributes
     ----------
@@ -146,13 +146,13 @@ class Job:
     Attributes
     ----------
     cell, name
-        What is run, and what the cell is called.
+        The cell, and its name.
     run
         Number of the run under the scenario's seed.
     keep
         Tables of the trace to keep.
     identity
-        What the run is called.
+        The identity of the run.
     alike
         The same text for cells that differ in nothing but their name.
     hash
@@ -308,7 +308,7 @@ def afresh(text: str) -> tuple[Loaded, Film | None]:
     Parameters
     ----------
     text
-        What `Cell.text` gives.
+        The result of `Cell.text`.
     """
     from anabranch._run import film_of
     from anabranch.scenario.load import load
@@ -350,7 +350,7 @@ def make_films(sweep: Sweep, progress: Callable[[float, float], None]) -> None:
     Parameters
     ----------
     sweep
-        What is to be run.
+        The sweep.
     progress
         Told the seconds of a film made, and how many there will be.
     """
@@ -370,9 +370,9 @@ def manifest(sweep: Sweep, planned: Sequence[Planned] | None = None) -> dict[str
     Parameters
     ----------
     sweep
-        What is to be run.
+        The sweep.
     planned
-        What is known of each cell's plan; None when no cell is to be marked as drawing nothing.
+        The planned cells; None if no cell is to be marked as drawing nothing.
     """
     return {
         "name": sweep.name,

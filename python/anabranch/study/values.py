@@ -1,4 +1,4 @@
-"""What an assumption's value stands for: every path, a pattern for an axis, or some values of one."""
+"""The settings of an assumption's value: for every path, a pattern for an axis, or some values of one."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def paths_of(path: Path) -> list[str]:
 
 
 def spread(fixed: Mapping[str, Any], paths: Sequence[str]) -> Iterator[tuple[str, Any]]:
-    """Yield settings with `paths.*` said of every path."""
+    """Yield settings with `paths.*` replaced by every path."""
     for key, value in fixed.items():
         if key.startswith("paths.*."):
             for path in paths:

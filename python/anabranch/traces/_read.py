@@ -47,7 +47,7 @@ _SABRE = {
 
 
 class _Reading:
-    """A file on its way to a trace: its name, and what was found wrong."""
+    """A file that is being read as a trace: its name, and its faults so far."""
 
     def __init__(self, where: str) -> None:
         self.where = where

@@ -12,9 +12,9 @@ _PING_NS = 5_000_000
 
 
 def record(plan: dict[str, Any], link: str, *, length_ns: int, step_ns: int) -> Trace:
-    """Return what a link of a plan does by itself.
+    """Return the behaviour of an idle and a busy link of a plan.
 
-    Its rate is what it carries when it is kept busy, its delay and loss those of small packets through
+    Its rate is that of the busy link, its delay and loss those of small packets through
     the idle link. Windows in which none arrives have the delay of the one before.
 
     Parameters
@@ -49,7 +49,7 @@ def record(plan: dict[str, Any], link: str, *, length_ns: int, step_ns: int) -> 
         own = delays[first:last]
         heard = [delay for delay in own if not math.isnan(delay)]
         delay_s = sum(heard) / len(heard) if heard else delay_s
-        # What is still on its way at the very end is not lost.
+        # A packet that is still on its way at the very end is not lost.
         lost = 1 - len(heard) / len(own) if own and rate > 0 and window < len(rates) - 1 else 0.0
         at = window * step_ns
         steps.append(Step(at_ns=at, rate_bps=round(rate), delay_ns=round(delay_s * 1e9), loss=lost))

@@ -1,4 +1,4 @@
-"""What a recording is like, in numbers that can be compared with published ones."""
+"""Properties of a recording, as numbers that can be compared with published ones."""
 
 from __future__ import annotations
 

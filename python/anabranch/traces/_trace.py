@@ -67,7 +67,7 @@ class Trace:
     opportunities_ms
         When 1500 bytes may leave, in whole milliseconds; empty for steps.
     has_delays
-        It says how long packets take.
+        Whether it has delays of packets.
     """
 
     form: str
@@ -77,7 +77,7 @@ class Trace:
     has_delays: bool = False
 
     def begun_at(self, share: float) -> Trace:
-        """Return the trace from another place on, with what came before that behind it.
+        """Return the trace from another place on, followed by the part before it.
 
         Parameters
         ----------

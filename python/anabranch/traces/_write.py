@@ -17,7 +17,7 @@ _MOST_OPPORTUNITIES = 10**7
 
 
 def write(trace: Trace, form: str, *, step_ns: int = _SECOND) -> tuple[str, list[str]]:
-    """Return a recording as the text of a file, and what that form cannot say of it.
+    """Return a recording as the text of a file, and the properties that this form cannot express.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def _steps(trace: Trace, step_ns: int) -> list[Step]:
 
 
 def _decimal(value: float) -> str:
-    """Return a number with what it needs of nine places."""
+    """Return a number with the needed digits of nine places."""
     return f"{value:.9f}".rstrip("0").rstrip(".")
 
 
@@ -119,7 +119,7 @@ def _mahimahi(trace: Trace, step_ns: int) -> str:
             at = step.at_ns
             while step.rate_bps and served + step.rate_bps * (end - at) >= whole:
                 passed = -(-(whole - served) // step.rate_bps)
-                # What the rounding up served too much counts for the next packet.
+                # Bytes that rounding up served too early count for the next packet.
                 served += step.rate_bps * passed - whole
                 at += passed
                 times.append(-(-at // _MS))

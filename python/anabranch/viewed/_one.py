@@ -1,4 +1,4 @@
-"""One run of a live study, in a process of its own, which is given it on stdin and answers on stdout."""
+"""One run of a live study, in a separate process: the task comes on stdin, the result goes to stdout."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Task:
     live
         Over real packets; else in the simulator.
     server, viewer
-        Who serves, and which program plays, over real packets.
+        The server's software, and the program that plays over real packets.
     client
         The timeouts of the client's kernel: as in the scenario, or its own.
     """
@@ -43,7 +43,7 @@ class Task:
 
 @dataclass(frozen=True, kw_only=True)
 class Made:
-    """What came of it.
+    """The result of the run.
 
     Attributes
     ----------

@@ -25,9 +25,9 @@ class Metric:
     Attributes
     ----------
     title
-        What people call it, with its unit.
+        Its name for people, with its unit.
     within
-        How far the simulator may be from the viewer, in its unit; None where nothing is asked.
+        The tolerance of the simulator, in its unit; None for no limit.
     share
         How far it may be as a share of the viewer's, where that is more.
     """
@@ -37,13 +37,13 @@ class Metric:
     share: float = 0.0
 
 
-#: What is compared, by the column of the results.
+#: The compared metrics, by the column of the results.
 METRICS: Mapping[str, Metric] = {
     "startup_delay_s": Metric(title="startup, s", within=0.3),
     "buffer_underflows": Metric(title="buffer underflows", within=2),
     "picture_discards": Metric(title="picture discards", within=10, share=0.25),
     "rebuffer_s": Metric(title="time frozen, s"),
-    # What the viewer saw, whatever the player counts; a trial without a picture has no `still_s`.
+    # The viewer's metrics, independent of the player's counters; a trial without a picture has no `still_s`.
     "still_s": Metric(title="time without a new picture, s"),
     "unplayed_s": Metric(title="film not shown, s"),
     "unstarted_sessions": Metric(title="sessions that never start"),
@@ -54,7 +54,7 @@ METRICS: Mapping[str, Metric] = {
     "max_read_gap_s": Metric(title="longest gap without a byte, s"),
     "retransmissions": Metric(title="retransmissions"),
 }
-#: The columns with the share of the film's time in each rendition, in percent, and what is asked of them.
+#: The columns with the share of the film's time in each rendition, in percent, and their tolerance.
 _TIME_AT = "time_at."
 _TIME = Metric(title="", within=10)
 
@@ -66,11 +66,11 @@ class Difference:
     Attributes
     ----------
     arm, name, metric
-        The arm, the column, and what is asked of it.
+        The arm, the column, and its tolerance.
     viewer, simulator
         Its value in each trial that counts.
     cause
-        Why they differ, as the study says; empty where it says nothing.
+        The reason for a difference, from the study; empty if it has none.
     """
 
     arm: str
@@ -92,7 +92,7 @@ class Difference:
 
     @property
     def verdict(self) -> str:
-        """How near they are: `inside`, `inside the interval`, `apart`, or nothing where nothing is asked."""
+        """The verdict: `inside`, `inside the interval`, `apart`, or empty without a tolerance."""
         if self.metric.within is None:
             return ""
         asked = max(self.metric.within, self.metric.share * abs(statistics.fmean(self.viewer)))
@@ -150,7 +150,7 @@ def compare(
     folder
         Where the runs over real packets are.
     found
-        What the study runs over real packets.
+        The live part of the study.
     simulated
         The rows of the same runs in the simulator.
     recorded

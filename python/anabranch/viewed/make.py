@@ -72,7 +72,7 @@ def make(
     folder
         Where results go.
     found, what
-        What the study runs over real packets, and the runs.
+        The live part of the study, and the runs.
     workers
         How many go side by side.
     progress
@@ -121,7 +121,7 @@ def simulated(
     Parameters
     ----------
     found, what
-        What the study runs over real packets, and the runs.
+        The live part of the study, and the runs.
     workers
         How many go side by side.
     progress
@@ -220,11 +220,11 @@ class _Runners:
         return made
 
     def _made(self, task: Task) -> Made:
-        """Make a run in a process of its own."""
+        """Make a run in a separate process."""
         with self._lock:
             if self._over:
                 return Made(rows={}, traces={}, error="interrupted")
-            # In a session of its own: an interrupt at the terminal is for this process to pass on.
+            # In a separate session: this process passes on an interrupt at the terminal.
             process = subprocess.Popen(
                 [sys.executable, "-c", "from anabranch.viewed._one import main; main()"],
                 stdin=subprocess.PIPE,

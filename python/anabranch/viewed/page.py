@@ -25,7 +25,7 @@ def page(name: str, found: LiveStudy, compared: Compared, reports: dict[str, str
     name
         The study's.
     found, compared
-        What it runs over real packets, and what came of it.
+        The live part of the study, and its results.
     reports
         By arm, the file of the report of its first trial, beside the page.
     """
@@ -35,7 +35,7 @@ def page(name: str, found: LiveStudy, compared: Compared, reports: dict[str, str
 
 
 def _head(name: str, found: LiveStudy, compared: Compared) -> Iterator[str]:
-    """Yield what was asked, and how it was run."""
+    """Yield the question, and how the runs were made."""
     voids = sum(compared.voids.values())
     yield f"# {name} over real packets"
     yield ""

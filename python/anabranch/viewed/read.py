@@ -1,4 +1,4 @@
-"""What a study runs over real packets: `live.toml` beside its `study.toml`."""
+"""The live part of a study: `live.toml` next to its `study.toml`."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ class Arm(_Table):
     Attributes
     ----------
     name
-        What results call it.
+        Its label in the results.
     row
         The study's scenario; None if the study has worlds, in all of which the arm runs.
     server
-        Who serves: our endpoint, or the kernel.
+        The server: our endpoint, or the kernel.
     set
         Keys of the scenario and their values.
     """
@@ -69,7 +69,7 @@ class LiveStudy(_Table):
     Attributes
     ----------
     question
-        What it is to answer.
+        The question.
     viewer
         The program that plays.
     trials
@@ -81,7 +81,7 @@ class LiveStudy(_Table):
     worlds
         The scenarios in which every arm runs; none if each arm names its own.
     arms
-        What is compared, run by turns.
+        The arms, run by turns.
     causes
         Why simulator and viewer differ, by the metric, or by `ARM: METRIC` where it is about one arm.
     """
@@ -233,9 +233,9 @@ def sweep(folder: Path, found: LiveStudy, *, trials: int | None = None, only: Se
     Parameters
     ----------
     folder, found
-        The study, and what it runs over real packets.
+        The study, and its live part.
     trials
-        Instead of its own number.
+        Replaces its own number.
     only
         The arms to run; none is all.
 

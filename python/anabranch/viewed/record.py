@@ -97,7 +97,7 @@ def write(folder: Path, found: LiveStudy, at: Path) -> int:
     Parameters
     ----------
     folder, found
-        The study, and what it runs over real packets.
+        The study, and its live part.
     at
         The folder of results.
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from anabranch._run import Run
 
-#: Every cause, and what it means.
+#: Every cause, with its meaning.
 CAUSES: Mapping[str, str] = {
     "capacity": "all paths together carry less than the film takes",
     "path down": "a path was cut",
@@ -64,7 +64,7 @@ class Freeze(Shortage):
 
 @dataclass(frozen=True, kw_only=True)
 class Why:
-    """The causes of what a viewer saw.
+    """The causes of a viewer's freezes, discards and steps down.
 
     Attributes
     ----------
@@ -162,7 +162,7 @@ def _discards(own: Mapping[str, Any], freezes: Sequence[Freeze]) -> dict[str, fl
     found: dict[str, float] = defaultdict(float)
     due = None
     for row in rows(own.get("frames", {})):
-        # What the decoder skips never gets a time: that of the picture before it counts.
+        # A picture that the decoder skips never gets a time: that of the picture before it is used.
         due = row["due_s"] if row["due_s"] is not None else due
         if row["fate"] != "discarded":
             continue

@@ -1,9 +1,10 @@
-"""What the other path would have given: a stored run once more, one decision of its scheduler changed.
+"""The effect of another path: a stored run is repeated with one decision of its scheduler changed.
 
-Luck is the same: every source of chance has a stream of its own. A decision that counts gives new data to one
-subflow while another one could have had it by the same right: window space for it now, or, where the one that
-was taken had none either, room in the send buffer, in which the data then waits. A scheduler in Rust is asked
-through one in Python that builds on it; the digest of the unchanged run proves that nothing else differs.
+Random draws are the same: every source of chance has a separate stream. A decision that counts gives new data
+to one subflow while another one could have had it on the same condition: window space for it now, or, if the
+chosen one had none either, room in the send buffer, in which the data then waits. A scheduler in Rust is
+called through one in Python that builds on it; the digest of the unchanged run proves that nothing else
+differs.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ if TYPE_CHECKING:
     from anabranch.media.films import Film
     from anabranch.scenario.load import Loaded
 
-    #: What makes a scheduler of its parameters and its seed.
+    #: Makes a scheduler from its parameters and its seed.
     Maker = Callable[[Mapping[str, Any], int], Any]
 
-#: What a scheduler that agrees with one in Rust is called in a plan.
+#: The name in a plan of a scheduler that agrees with one in Rust.
 _AGREEING = "why.py:Agreeing"
 #: The metrics that are compared, of those that a run has.
 COMPARED = (
@@ -68,7 +69,7 @@ class Chosen:
 
 @dataclass(frozen=True, kw_only=True)
 class Other:
-    """A decision, and what came of it and of its opposite.
+    """A decision, with its result and that of the opposite decision.
 
     Attributes
     ----------
@@ -126,7 +127,7 @@ def other(folder: Path, run: str | None, wanted: Callable[[Chosen], bool]) -> Ot
 
 
 def _metric(run: Run, name: str) -> float | None:
-    """Return a metric of a run; None where it has none of that name."""
+    """Return a metric of a run; None if it has no such metric."""
     found = {**run.qos, **(run.qoe or {})}.get(name)
     return None if found is None else float(found)
 
@@ -167,7 +168,7 @@ class _Agreeing:
 
 
 class _Watch:
-    """What all schedulers of a run share: which decision is looked for, and what became of it.
+    """State that all schedulers of a run share: the wanted decision, and its result.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Loss of quality: why an adaptive player stepped down to a lower rendition.
 
-A player decides by how fast chunks came in, or by how much it still holds. Both fall from the moment at which
-there was last most in hand, at the rate of the rendition that it leaves. What was missing from then on to the
-request of the first lower chunk, while anything was asked for, is divided among the causes of freezes.
+A player decides by how fast chunks came in, or by the length of its buffer. Both fall from the moment at
+which the most was in hand, at the rate of the rendition that it leaves. The data missing from then on to the
+request of the first lower chunk, while a request was open, is divided among the causes of freezes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Drop(Shortage):
     Attributes
     ----------
     at_s
-        When a lower chunk was asked for.
+        The time of the request for a lower chunk.
     higher, lower
         The renditions, by name.
     """
@@ -43,7 +43,7 @@ class Drop(Shortage):
 
 
 class Asked:
-    """What an adaptive player asked for; empty of another player.
+    """The requests of an adaptive player; empty for another player.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class Asked:
             rendition: _bps([row for row in self._chunks if row["rendition"] == rendition]) + _bps(sound)
             for rendition in {row["rendition"] for row in self._chunks}
         }
-        # What was given up had no end: the next request is.
+        # A chunk that was given up has no end: the next request is used.
         after = [row["t_s"] for row in asked[1:]]
         self._wanted = [
             (row["t_s"], end if row["done_s"] is None else row["done_s"])
@@ -67,7 +67,7 @@ class Asked:
         ]
 
     def need_bps(self, at_s: float) -> float:
-        """Return what the rendition takes that was asked for last by a time; 0 without any."""
+        """Return the rate of the rendition that was requested last by a time; 0 without any."""
         before = [row for row in self._chunks if row["t_s"] <= at_s] or self._chunks[:1]
         return self._rates[before[-1]["rendition"]] if before else 0.0
 

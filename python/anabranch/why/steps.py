@@ -39,7 +39,7 @@ class Shortage:
     behind: Mapping[str, float]
 
     def to_json(self, **own: object) -> dict[str, Any]:
-        """Return it as JSON can have it, with what is its `own`."""
+        """Return it as an object for JSON, with its `own` part."""
         return {
             "client": self.client,
             "short_s": round(self.short_s, 3),
@@ -78,7 +78,7 @@ class Steps:
             total += sum(row["acked"] for row in self._samples.get(tick, ()))
             self._arrived[tick] = total
         self._waiting: dict[int, float] = {}
-        # What was acknowledged twice, on two paths, is never read: it stays in the difference for good.
+        # Bytes that were acknowledged twice, on two paths, are never read: they stay in the difference.
         least = float("inf")
         for tick in sorted(self._read, reverse=True):
             least = min(least, self._arrived[tick] - self._read[tick])
@@ -108,9 +108,9 @@ class Steps:
         short_s, frozen_s, to_s
             When too little began to arrive, and from when until when all that came in order was wanted.
         need_bps
-            What is needed.
+            The needed rate.
         wanted
-            When anything was asked for at all: from and to, seconds; None is always.
+            The times with an open request: from and to, seconds; None is always.
         """
         missing: dict[str, float] = defaultdict(float)
         behind: dict[str, float] = defaultdict(float)

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 #: The file in a folder of results: a line a run.
 FILE = "causes.jsonl"
-#: What has causes: seconds, pictures, steps.
+#: The quantities that have causes: seconds, pictures, steps.
 KINDS = ("frozen_s", "discards", "steps_down")
 #: The columns of a run that tell whether it has any of these.
 _TOLD = ("buffer_underflows", "picture_discards", "resolution_changes", "unreached_sessions")
-#: What a group of runs has in common: its row and its congestion control.
+#: The key of a group of runs: row and congestion control.
 Group = tuple[str, str]
 
 

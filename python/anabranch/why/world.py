@@ -1,4 +1,4 @@
-"""What each path could carry over time, as a run's plan has it."""
+"""The capacity of each path over time, from a run's plan."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PAYLOAD = SEGMENT / 1500
 
 
 class Paths:
-    """What paths could carry.
+    """The capacity of paths.
 
     Parameters
     ----------

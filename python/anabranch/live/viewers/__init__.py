@@ -1,4 +1,4 @@
-"""Programs of others that play over real packets, and what they tell in the trace's words."""
+"""Other programs that play over real packets, with their reports translated to the trace's tables."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PORT = 80
 #: How long a session lasts at most beyond the film, seconds: what stalls takes longer.
 _LIMIT_S = 3600.0
-#: Whom they run as where nobody called sudo.
+#: The user that they run as without sudo.
 _NOBODY = 65_534
 
 
@@ -37,7 +37,7 @@ class Viewer:
     Attributes
     ----------
     title
-        What people call it.
+        Its name for people.
     kind
         The `application.kind` that it plays.
     lacks
@@ -47,12 +47,12 @@ class Viewer:
     command
         Returns the program and its arguments for an order.
     read
-        Returns the tables of what it has told, given the film, when the run began, and the row of
+        Returns the tables of its reports, given the film, the start of the run, and the row of
         `connections` as far as the sender knows it.
     notes
-        Returns what has to be said of it beside its tables.
+        Returns notes about it besides its tables.
     now
-        Makes what says how it stands while it plays a film.
+        Makes the function that reports its state while it plays a film.
     """
 
     title: str
@@ -92,7 +92,7 @@ VIEWERS: Mapping[str, Viewer] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Played:
-    """What a program is to play.
+    """The film or ladder that a program plays.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ class Played:
     name
         Under which name it is served.
     asked
-        What is asked for first: the name, or a playlist below it.
+        The first request: the name, or a playlist below it.
     film
         Its description.
     """
@@ -116,7 +116,7 @@ class Played:
 
     @property
     def title(self) -> str:
-        """What people call the program."""
+        """The program's name for people."""
         return self.viewer.title
 
 
@@ -169,7 +169,7 @@ def played(name: str, loaded: Loaded, film: Film) -> Played:
 def playing(
     bed: Bed, plan: Mapping[str, Any], what: Played, at: socket.socket | None = None
 ) -> Iterator[Session]:
-    """Serve what is to be played, and start the program that plays it once it is told to.
+    """Serve the film, and start the program that plays it at the caller's signal.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ def playing(
     plan
         The plan.
     what
-        What is played.
+        The film or ladder.
     at
         A socket of the kernel that serves it; None is for our endpoint, at `origin.BEHIND`.
 
@@ -190,11 +190,11 @@ def playing(
     multipath = plan["transport"]["multipath"]
     host = bed.lanes[0].server
     url = f"http://{f'[{host}]' if ':' in host else host}/{what.asked}"
-    # Neither VLC nor a browser is for root; whoever called sudo, or has a user namespace, is somebody else.
+    # Neither VLC nor a browser runs as root; with sudo or in a user namespace, the caller is another user.
     user = programs.caller()
     drops = os.geteuid() == 0 and user.number is None and not rootless.entered()
     with leftovers.folder("viewer") as folder:
-        # Whoever plays reads its page here, and has the browser's own folder.
+        # The player reads its page here; the browser's own folder is here too.
         folder.chmod(0o755)
         if user.number is not None:
             os.chown(folder, user.number, -1)
@@ -242,7 +242,7 @@ def seen(opened: Session, what: Played, begin_s: float, trace: Mapping[str, Any]
 
 
 def proved(what: Played, plan: Mapping[str, Any], counters: Mapping[str, int], tables: Tables) -> list[str]:
-    """Make sure that a program spoke MPTCP, by what the client's kernel counted; return what has to be said.
+    """Check by the counters of the client's kernel that a program spoke MPTCP; return notes.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""hls.js in Chromium over real packets: how it is started, and what it tells in the trace's words."""
+"""hls.js in Chromium over real packets: its start, and its reports translated to the trace's tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from anabranch.media.films import Film
     from anabranch.metrics._rows import Table
 
-#: What browsers of the family are called.
+#: The programs' names of this family of browsers.
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 #: Where npm puts it, below the folder that it is given.
 _LIBRARY = Path("node_modules", "hls.js", "dist", "hls.min.js")
@@ -30,7 +30,7 @@ _PACKAGE = "hls.js@1"
 
 
 def browser() -> str | None:
-    """Return the browser's program; None where there is none."""
+    """Return the browser's program; None if it is not installed."""
     return next(filter(None, map(shutil.which, _BROWSERS)), None)
 
 
@@ -127,7 +127,7 @@ def read(told: Told, _film: Film, begin_s: float, sent: Mapping[str, Any]) -> di
 
 
 def _since(time: float | None, begin_s: float) -> float | None:
-    """Return a time from the beginning of the run; None where there was none."""
+    """Return a time from the beginning of the run; None for a missing time."""
     return None if time is None else time - begin_s
 
 
@@ -187,7 +187,7 @@ def _chunks(lines: Sequence[Mapping[str, Any]], begin_s: float) -> list[dict[str
 
 
 class _Arrived:
-    """What came in: of each resource its first byte and its last are known, and nothing between."""
+    """The received resources: only the first and the last byte of each is known."""
 
     def __init__(self, requests: Sequence[Mapping[str, Any]]) -> None:
         whole = [row for row in requests if row["done_s"] is not None and row["first_byte_s"] is not None]
@@ -206,7 +206,7 @@ class _Arrived:
 
 
 def _player(lines: Sequence[Mapping[str, Any]], arrived: _Arrived, until_s: float) -> list[dict[str, Any]]:
-    """Return how full its buffer was, and what it had read."""
+    """Return the fill of its buffer, and the bytes read."""
     counted = [line for line in lines if line["what"] == "counters"]
     held = tables.Steps([(line["t_s"], line["buffer_s"]) for line in counted], 0.0)
     return [
@@ -216,7 +216,7 @@ def _player(lines: Sequence[Mapping[str, Any]], arrived: _Arrived, until_s: floa
 
 
 class Now:
-    """How hls.js stands while it plays: what its element has, and what the browser dropped."""
+    """The state of hls.js while it plays: its video element, and the pictures that the browser dropped."""
 
     def __init__(self, _film: Film) -> None:
         self._line: Mapping[str, Any] = {"buffer_s": 0.0, "position_s": 0.0, "dropped": 0}
@@ -241,7 +241,7 @@ class Now:
 
 
 def notes(told: Told) -> list[str]:
-    """Return what has to be said of it beside its tables."""
+    """Return notes about it besides its tables."""
     counted = [line for line in told if line["what"] == "counters"]
     ready = next((line for line in told if line["what"] == "ready"), None)
     found = []

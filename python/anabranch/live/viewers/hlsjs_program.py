@@ -1,6 +1,6 @@
-"""hls.js in Chromium without a window, which plays one address and tells what it does, a line of JSON each.
+"""hls.js in Chromium without a window, which plays one address and reports events, a line of JSON each.
 
-It is a program of its own: `python -m anabranch.live.viewers.hlsjs_program BROWSER PAGE URL SECONDS USER`.
+It is a separate program: `python -m anabranch.live.viewers.hlsjs_program BROWSER PAGE URL SECONDS USER`.
 It says `ready`, begins when it is given a line, and ends with the film, after so many seconds, or with its
 input.
 """
@@ -19,7 +19,7 @@ from typing import Any
 
 from anabranch.live.viewers.lines import tell
 
-#: The options that keep the browser offline, but for what the page asks for, and let it play without a click.
+#: The options that keep the browser offline, except for the page's requests, and let it play without a click.
 _OPTIONS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-extensions",
     "--disable-background-networking", "--disable-component-update", "--disable-sync", "--mute-audio",
@@ -32,7 +32,7 @@ _HEARS, _ANSWERS = 3, 4
 
 
 class BrowserError(Exception):
-    """The browser does not do what it is told."""
+    """The browser does not follow a command."""
 
 
 class Browser:
@@ -67,7 +67,7 @@ class Browser:
         os.close(answers)
 
     def call(self, method: str, **given: Any) -> dict[str, Any]:  # noqa: ANN401
-        """Call a method of the protocol and return its result; what is told meanwhile is kept."""
+        """Call a method of the protocol and return its result; events meanwhile are kept."""
         self._number += 1
         message = {"id": self._number, "method": method, "params": given}
         if self._session is not None:
@@ -102,7 +102,7 @@ class Browser:
         return [json.loads(text) for text in whole]
 
     def open(self, page: str) -> None:
-        """Open a page, whose function `tell` says what happens there."""
+        """Open a page, whose function `tell` reports events."""
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
         self._session = attached["sessionId"]
@@ -142,7 +142,7 @@ def main(program: str, page: str, url: str, seconds: str, user: str) -> None:
 
 
 def _follow(browser: Browser, until: float) -> None:
-    """Pass on what the page tells, until it is over."""
+    """Pass on the page's reports until it ends."""
     # The page's clock is the day's.
     offset_s = time.monotonic() - time.time()
     while time.monotonic() < until and not select.select([sys.stdin], [], [], 0)[0]:

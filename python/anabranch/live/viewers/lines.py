@@ -1,4 +1,4 @@
-"""What a program that plays tells: a line of JSON each, with the time by the clock that is never set."""
+"""The reports of a program that plays: a line of JSON each, with the time of the monotonic clock."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from anabranch.live.testbed import Bed
 
-#: Where it listens behind our endpoint: nobody else reaches it.
+#: Its address behind our endpoint, which other hosts cannot reach.
 BEHIND = ("127.0.0.1", 8080)
 #: MPTCP among the protocols of `socket(2)`; Python 3.11 has no name for it.
 _IPPROTO_MPTCP = 262
@@ -59,7 +59,7 @@ http {{
 
 
 def program() -> str | None:
-    """Return nginx's program; None where there is none."""
+    """Return nginx's program; None if it is not installed."""
     return shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
 
 
@@ -127,7 +127,7 @@ def serving(
     bed
         The testbed.
     files
-        Files and folders by the name under which they are asked for.
+        Files and folders by the name in requests.
     at
         A socket that listens; None is for our endpoint alone, at `BEHIND`.
 

@@ -1,4 +1,4 @@
-"""One program that plays, from its start in the client's namespace to what it has told."""
+"""One program that plays, from its start in the client's namespace to its last report."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """What a program is to do.
+    """The task of a program.
 
     Attributes
     ----------
     url
-        What it plays.
+        The address that it plays.
     seconds
         When it ends at the latest.
     cache_ms
         The network cache of the scenario's player, milliseconds.
     user
-        The number of whom it is to become; empty where it is somebody already.
+        The number of the user that it becomes; empty if it runs as another user already.
     folder
-        A folder of its own.
+        A folder for its files.
     """
 
     url: str
@@ -47,7 +47,7 @@ class Order:
 
 
 class Now(Protocol):
-    """How a program's viewer stands, from what the program tells."""
+    """The state of a program's viewer, by the program's reports."""
 
     def hear(self, told: Sequence[Mapping[str, Any]]) -> None:
         """Take what it has told since the last time."""
@@ -57,7 +57,7 @@ class Now(Protocol):
 
 
 class Underflows:
-    """What `playback` will count, while it goes on.
+    """A running count of the events that `playback` will contain.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class Underflows:
         self._plays = moves
 
 
-#: What a program tells: a mapping with `t`, seconds of the clock that is never set, and `what`.
+#: A report of a program: a mapping with `t`, seconds of the monotonic clock, and `what`.
 Told = list[dict[str, Any]]
 
 
@@ -85,7 +85,7 @@ class Session:
     Attributes
     ----------
     told
-        What it has told so far.
+        Its reports so far.
     origin
         The program that serves what it plays, once there is one.
     """
@@ -168,12 +168,12 @@ class Session:
         self._listener.join()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
-                # What was never taken in is of no use any more.
+                # Input that was not read is no longer needed.
                 with suppress(BrokenPipeError):
                     pipe.close()
 
     def faults(self, name: str) -> list[str]:
-        """Return what has to be said of programs that broke off: this one, by its name, and its origin."""
+        """Return notes about programs that ended early: this one, by its name, and its origin."""
         found = []
         for who, end in zip((name, "nginx, which served it,"), self._ends, strict=True):
             if end is not None and end < 0:
@@ -186,7 +186,7 @@ class Session:
         return found
 
     def last_words(self) -> str:
-        """Return the last line of what it said beside."""
+        """Return the last line that it printed on stderr."""
         self._said.seek(0)
         lines = self._said.read().decode(errors="replace").strip().splitlines()
         return lines[-1].strip() if lines else ""

@@ -58,7 +58,7 @@ def connection(
     bytes_read: int,
     finished: bool,
 ) -> Any:  # noqa: ANN401
-    """Return the table `connections`: the row as far as the sender knows it, and what the program adds."""
+    """Return the table `connections`: the row as far as the sender knows it, with the program's additions."""
     longest_s = max((gap["gap_s"] for gap in silences), default=0.0)
     row = {**sent, "duration_s": duration_s, "bytes_read": bytes_read, "max_read_gap_s": longest_s}
     return table("connections", [{**row, "finished": finished}])

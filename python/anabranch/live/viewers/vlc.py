@@ -1,7 +1,7 @@
-"""VLC as a viewer of real packets: how it is started, and what its counters say in the trace's words.
+"""VLC as a viewer of real packets: its start, and its counters translated to the trace's tables.
 
-VLC tells no picture by itself. What it counts late (`lost_pictures`) is `discarded`; what it puts on the
-screen while it plays is `displayed`. While it buffers it shows one picture again and again
+VLC does not report single pictures. Its late ones (`lost_pictures`) are `discarded`; those that it puts on
+the screen while it plays are `displayed`. While it buffers it shows one picture again and again
 (`VOUT_REDISPLAY_DELAY`), of which one counts. It does the same while its input is blocked. In that case the
 number of new pictures is computed from the count and the time. All other pictures are `unplayed`, including
 those that a flush discarded, which VLC does not count.
@@ -288,6 +288,6 @@ class Now:
 
 
 def notes(told: Told) -> list[str]:
-    """Return what has to be said of it beside its tables."""
+    """Return notes about it besides its tables."""
     ready = next((line for line in told if line["what"] == "ready"), None)
     return [] if ready is None else [f"VLC {ready['version']} played, as user {ready['user']}."]

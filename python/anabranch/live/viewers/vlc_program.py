@@ -1,6 +1,6 @@
-"""VLC without a window, which plays one address and tells what it does, a line of JSON each.
+"""VLC without a window, which plays one address and reports events, a line of JSON each.
 
-It is a program of its own: `python -m anabranch.live.viewers.vlc_program URL SECONDS USER [OPTION...]`.
+It is a separate program: `python -m anabranch.live.viewers.vlc_program URL SECONDS USER [OPTION...]`.
 It says `ready`, begins when it is given a line, and ends with the film, after so many seconds, or with its
 input.
 """
@@ -18,9 +18,9 @@ from anabranch.live.viewers.lines import tell
 
 #: Time between two looks at VLC's counters.
 _PERIOD_S = 0.02
-#: The longest time without a look that is told, though nothing changed.
+#: The longest time without a report, though nothing changed.
 _SILENCE_S = 0.1
-#: What is told of libvlc's counters, by our names.
+#: The reported counters of libvlc, by our names.
 _COUNTERS = {
     "read": "read_bytes",
     "demuxed": "demux_read_bytes",
@@ -80,7 +80,7 @@ def _follow(media: Any, player: Any, stats: Any, until: float, over: threading.E
     told = 0.0
     while not over.wait(_PERIOD_S):
         now = time.monotonic()
-        # Whoever started it is gone, or wants it to end.
+        # The parent has ended, or asks it to end.
         if now >= until or select.select([sys.stdin], [], [], 0)[0]:
             break
         if not media.get_stats(stats):
