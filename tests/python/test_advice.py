@@ -342,6 +342,8 @@ def test_the_kernels_settings():
     bbr = candidates.Candidate(paths=("wifi",), scheduler=None, congestion="bbr")
     alone = carry.kernel(bbr, cell_of(bbr, raw))
     assert "modprobe tcp_bbr" in alone
+    assert any("tcp_nopush off" in line for line in lines), "a corked subflow holds up the others"
+    assert "tcp_nopush" not in alone, "plain TCP has no other subflows"
     assert "ip mptcp" not in alone
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from anabranch.errors import InputError
 from anabranch.live import testbed
+from anabranch.live.viewers import origin
 from anabranch.results.store import Store
 from anabranch.study import sweep as sweeps
 from anabranch.viewed import compare, lines, make, page, read, record
@@ -106,6 +107,28 @@ def test_faults_of_worlds(folder, old, new, message):
     file.write_text(file.read_text().replace(old, new, 1))
     with pytest.raises(InputError, match=message):
         read.read(folder)
+
+
+@pytest.mark.module
+def test_a_kernels_runs_with_and_without_nopush_are_not_the_same(folder):
+    file = folder / "live.toml"
+    file.write_text(
+        f'{LIVE}[[arms]]\nname = "corked"\nserver = "kernel"\ntcp_nopush = true\n', encoding="utf-8"
+    )
+    found = read.read(folder)
+    tasks = make._tasks(found, read.sweep(folder, found), live=True)
+    assert [task.tcp_nopush for task in tasks[:3]] == [False, False, True]
+    # Runs stored before the key existed all had it, and count for it alone.
+    assert [make._world(case) for case in found.cases()[:3]] == [
+        "kernel vlc stock without tcp_nopush",
+        "gateway vlc stock",
+        "kernel vlc stock",
+    ]
+
+
+@pytest.mark.parametrize(("given", "directive"), [(False, "tcp_nopush off;"), (True, "tcp_nopush on;")])
+def test_nginx_corks_only_if_told_to(tmp_path, given, directive):
+    assert directive in origin._text(tmp_path, None, tcp_nopush=given)
 
 
 def test_a_stock_client_has_no_timeouts_of_the_plan():

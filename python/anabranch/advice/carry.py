@@ -95,6 +95,8 @@ def kernel(candidate: Candidate, cell: Cell) -> str:
         "sysctl -w net.mptcp.enabled=1",
         f"sysctl -w net.mptcp.scheduler={KERNEL_SCHEDULERS[candidate.scheduler]}",
         f"ip mptcp limits set subflow {more}",
+        "# nginx: set `tcp_nopush off`. TCP_CORK keeps the last incomplete segment of a subflow for a timeout,",
+        "# and data of the other subflows waits for it.",
         "# As root on the client, which begins with the path of its default route.",
         "sysctl -w net.mptcp.enabled=1",
         *_buffer(raw, "receive_buffer", "net.ipv4.tcp_rmem", 4096, 131072),

@@ -47,6 +47,7 @@ def run_live(
     viewer: str | None = None,
     watch: Page | None = None,
     stock_client: bool = False,
+    tcp_nopush: bool = False,
 ) -> Run:
     """Run a validated scenario over real packets, in real time.
 
@@ -73,6 +74,8 @@ def run_live(
         A page that shows the run while it runs, of [`page.served`][anabranch.live.page.served].
     stock_client
         Whether a kernel at the client's end keeps its own timeouts and retries.
+    tcp_nopush
+        Whether nginx, which serves a viewer, sets `TCP_CORK`.
 
     Returns
     -------
@@ -100,7 +103,9 @@ def run_live(
     written = nullcontext() if pcapng is None else _files.whole(Path(pcapng), "the capture")
     shown = _shown(watch, loaded, server=server, client=client, expected_s=expected_s)
     with written as capture, shown as show:
-        live = _LiveRun(loaded=loaded, plan=plan, server=server, client=client, played=played)
+        live = _LiveRun(
+            loaded=loaded, plan=plan, server=server, client=client, played=played, tcp_nopush=tcp_nopush
+        )
         bed = open_bed(plan, announced=announced, stock_client=stock_client)
         trace = live.trace(bed, capture, _follower(progress, expected_s), show)
     return finished(loaded, film, plan, _noted(plan, trace), run=run)
@@ -180,6 +185,8 @@ class _LiveRun:
         The software at each end.
     played
         The film or ladder that a program plays; None if the plan's own application runs.
+    tcp_nopush
+        Whether nginx sets `TCP_CORK`.
     """
 
     loaded: Loaded
@@ -187,6 +194,7 @@ class _LiveRun:
     server: Server
     client: Client
     played: viewers.Played | None
+    tcp_nopush: bool
 
     def trace(
         self,
@@ -211,7 +219,9 @@ class _LiveRun:
             listens = self._listens(stack, bed)
             session = None
             if self.played is not None:
-                session = stack.enter_context(viewers.playing(bed, self.plan, self.played, listens))
+                session = stack.enter_context(
+                    viewers.playing(bed, self.plan, self.played, listens, tcp_nopush=self.tcp_nopush)
+                )
                 if show is not None:
                     show = session.shown(self.played.viewer.now(self.played.film), show)
             begin_s = 0.0

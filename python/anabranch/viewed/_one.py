@@ -32,6 +32,8 @@ class Task:
         The server's software, and the program that plays over real packets.
     client
         The timeouts of the client's kernel: as in the scenario, or its own.
+    tcp_nopush
+        Whether nginx sets `TCP_CORK`.
     """
 
     job: Job
@@ -39,6 +41,7 @@ class Task:
     server: Server
     viewer: str
     client: str = "set"
+    tcp_nopush: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +74,13 @@ def work(task: Task) -> Made:
             number = task.job.run
             stock = task.client == "stock"
             run = run_live(
-                loaded, server=task.server, viewer=task.viewer, run=number, film=film, stock_client=stock
+                loaded,
+                server=task.server,
+                viewer=task.viewer,
+                run=number,
+                film=film,
+                stock_client=stock,
+                tcp_nopush=task.tcp_nopush,
             )
         else:
             run = run_loaded(loaded, run=task.job.run, film=film, may_stand=True)

@@ -153,13 +153,25 @@ def _tasks(found: LiveStudy, what: Sweep, *, live: bool) -> list[Task]:
             named = replace(job, identity=identity.of_run(job.hash, job.run, _world(case)))
         else:
             named = replace(job, keep=())
-        tasks.append(Task(job=named, live=live, server=case.server, viewer=case.viewer, client=case.client))
+        tasks.append(
+            Task(
+                job=named,
+                live=live,
+                server=case.server,
+                viewer=case.viewer,
+                client=case.client,
+                tcp_nopush=case.tcp_nopush,
+            )
+        )
     return tasks
 
 
 def _world(case: Case) -> str:
     """Return a text that replaces the build in the identity of a run over real packets."""
-    return f"{case.server} {case.viewer}" + (" stock" if case.client == "stock" else "")
+    client = " stock" if case.client == "stock" else ""
+    # The first studies always ran with it, and their stored runs have no mark.
+    nginx = " without tcp_nopush" if case.server == "kernel" and not case.tcp_nopush else ""
+    return f"{case.server} {case.viewer}{client}{nginx}"
 
 
 def _same_share(process: int) -> None:

@@ -53,6 +53,8 @@ class Arm(_Table):
         The study's scenario; None if the study has worlds, in all of which the arm runs.
     server
         The server: our endpoint, or the kernel.
+    tcp_nopush
+        Whether nginx runs with `tcp_nopush on`, as Debian configures it. It then sets `TCP_CORK`.
     set
         Keys of the scenario and their values.
     """
@@ -60,6 +62,7 @@ class Arm(_Table):
     name: Annotated[str, Field(min_length=1)]
     row: str | None = None
     server: Literal["gateway", "kernel"] = "gateway"
+    tcp_nopush: bool = False
     set: dict[str, Any] = {}
 
 
@@ -113,6 +116,7 @@ class LiveStudy(_Table):
             viewer=viewer,
             server=arm.server,
             client=self.client,
+            tcp_nopush=arm.tcp_nopush,
             set=self.set | arm.set,
         )
 
@@ -129,6 +133,8 @@ class Case:
         Whether other arms run in the same scenario.
     viewer, server, client
         The program that plays, who serves, and the timeouts of the client's kernel.
+    tcp_nopush
+        Whether nginx sets `TCP_CORK`.
     set
         All keys that are set.
     """
@@ -139,6 +145,7 @@ class Case:
     viewer: str
     server: Literal["gateway", "kernel"]
     client: Literal["set", "stock"]
+    tcp_nopush: bool
     set: Mapping[str, Any]
 
     @property

@@ -167,7 +167,12 @@ def played(name: str, loaded: Loaded, film: Film) -> Played:
 
 @contextmanager
 def playing(
-    bed: Bed, plan: Mapping[str, Any], what: Played, at: socket.socket | None = None
+    bed: Bed,
+    plan: Mapping[str, Any],
+    what: Played,
+    at: socket.socket | None = None,
+    *,
+    tcp_nopush: bool = False,
 ) -> Iterator[Session]:
     """Serve the film, and start the program that plays it at the caller's signal.
 
@@ -181,6 +186,8 @@ def playing(
         The film or ladder.
     at
         A socket of the kernel that serves it; None is for our endpoint, at `origin.BEHIND`.
+    tcp_nopush
+        Whether nginx sets `TCP_CORK`.
 
     Raises
     ------
@@ -209,7 +216,7 @@ def playing(
         if multipath:
             command = [*origin.wrapped(), *command]
         with (
-            origin.serving(bed, {what.name: what.file}, at) as serves,
+            origin.serving(bed, {what.name: what.file}, at, tcp_nopush=tcp_nopush) as serves,
             session.opened(bed, what.title, command) as opened,
         ):
             opened.origin = serves

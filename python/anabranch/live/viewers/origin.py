@@ -38,7 +38,7 @@ events {{ worker_connections 1024; }}
 http {{
   access_log off;
   sendfile on;
-  tcp_nopush on;
+  tcp_nopush {nopush};
   default_type application/octet-stream;
   types {{
     video/mp4 mp4 m4v; video/mp2t ts; video/x-matroska mkv; video/webm webm;
@@ -118,9 +118,9 @@ def congestion_of(made: socket.socket) -> str:
 
 @contextmanager
 def serving(
-    bed: Bed, files: Mapping[str, Path], at: socket.socket | None = None
+    bed: Bed, files: Mapping[str, Path], at: socket.socket | None = None, *, tcp_nopush: bool = False
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Serve files while the block lasts, by a program.
+    """Serve files by nginx until the block ends.
 
     Parameters
     ----------
@@ -130,6 +130,9 @@ def serving(
         Files and folders by the name in requests.
     at
         A socket that listens; None is for our endpoint alone, at `BEHIND`.
+    tcp_nopush
+        nginx's directive: whether it sets `TCP_CORK`. With Linux's MPTCP a corked subflow keeps an incomplete
+        last segment for a whole timeout, and the other subflows then wait for it.
 
     Raises
     ------
@@ -145,7 +148,7 @@ def serving(
             folder.joinpath("served", served).symlink_to(file.resolve())
         address = BEHIND if at is None else ("127.0.0.1", at.getsockname()[1])
         configuration = folder / "nginx.conf"
-        configuration.write_text(_text(folder, at), encoding="utf-8")
+        configuration.write_text(_text(folder, at, tcp_nopush=tcp_nopush), encoding="utf-8")
         # Descriptors that it inherits, as from an nginx that is replaced.
         inherited = {} if at is None else {"NGINX": f"{at.fileno()};"}
         with folder.joinpath("stderr").open("w+b") as said:
@@ -169,11 +172,12 @@ def serving(
                 programs.stop(process)
 
 
-def _text(folder: Path, at: socket.socket | None) -> str:
+def _text(folder: Path, at: socket.socket | None, *, tcp_nopush: bool) -> str:
     """Return nginx's configuration."""
     host, port = BEHIND if at is None else at.getsockname()[:2]
     place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    text = _CONFIGURATION.format(folder=folder, listen=f"listen {place};")
+    nopush = "on" if tcp_nopush else "off"
+    text = _CONFIGURATION.format(folder=folder, listen=f"listen {place};", nopush=nopush)
     # It gives its files away as whoever runs this, who was given them.
     return f"user root;\n{text}" if os.geteuid() == 0 else text
 
