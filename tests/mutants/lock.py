@@ -37,10 +37,20 @@ RANDOM = (1_000_000, 1_002_000)
 POOL = (10_000, 14_000)
 #: The judged groups of source files, by the start of their path within the crate's sources.
 ROOMS = {
-    "recovery": ("sending/recovery", "sending/new_reno", "sending/duplicates", "sending/intent"),
-    "loss": ("sending/losses", "sending/flight", "subflow/reports", "sending/acknowledge"),
-    "rto": ("sending/timers", "sending/rtt"),
-    "window": ("connection/window", "sending/validation", "receive_buffer"),
+    "recovery": (
+        "subflow/sending/recovery",
+        "subflow/sending/new_reno",
+        "subflow/sending/duplicates",
+        "subflow/sending/intent",
+    ),
+    "loss": (
+        "subflow/sending/losses",
+        "subflow/sending/flight",
+        "subflow/reports",
+        "subflow/sending/acknowledge",
+    ),
+    "rto": ("subflow/sending/timers", "subflow/sending/rtt"),
+    "window": ("connection/window", "subflow/sending/validation", "receive_buffer"),
     "reinjection": ("connection/reinject", "connection/carried", "connection/penalty"),
 }
 _BUILD = ("cargo", "build", "--offline", "--quiet", "--profile", "test", "--message-format", "json")

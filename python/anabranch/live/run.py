@@ -56,10 +56,10 @@ def run_live(
     loaded
         The scenario.
     server, client
-        Whether our endpoint or a kernel is at that end; one of them at least is a kernel.
+        Whether our endpoint or a kernel is at that end. At least one is a kernel.
     announced
-        Names of paths, except the first, whose address the server announces (`ADD_ADDR`). A kernel joins from
-        where it has a route, our endpoint from all its addresses.
+        Paths, except the first, whose address the server announces (`ADD_ADDR`). A kernel joins from where it
+        has a route, our endpoint from all its addresses.
     run
         The number of the run. Each has its own random draws from the seed.
     pcapng
@@ -72,10 +72,8 @@ def run_live(
         A program that plays what nginx serves: `vlc` a film, `hlsjs` in Chromium a ladder. None: our player.
     watch
         A page that shows the run while it runs, of [`page.served`][anabranch.live.page.served].
-    stock_client
-        Whether a kernel at the client's end keeps its own timeouts and retries.
-    tcp_nopush
-        Whether nginx, which serves a viewer, sets `TCP_CORK`.
+    stock_client, tcp_nopush
+        Whether a kernel client keeps its own timeouts and retries, and whether nginx sets `TCP_CORK`.
 
     Returns
     -------
@@ -86,8 +84,7 @@ def run_live(
     Raises
     ------
     InputError
-        When the scenario needs something that [real packets do not support][anabranch.live.unsupported], has
-        no such path to announce, or has something that the viewer does not play.
+        If [real packets do not support][anabranch.live.unsupported] the scenario, or an argument is wrong.
     MissingError
         When this host lacks something, or a viewer did not speak MPTCP.
     """
@@ -96,17 +93,15 @@ def run_live(
     from anabranch.scenario import plan as plans
 
     possible(loaded, server, client, announced, viewer)
-    film = film_of(loaded) if film is None else film
+    film = film or film_of(loaded)
     plan = plans.build(loaded.scenario, film, run=run)
     expected_s = plans.expected_duration_s(plan, film)
     played = None if viewer is None or film is None else viewers.played(viewer, loaded, film)
     written = nullcontext() if pcapng is None else _files.whole(Path(pcapng), "the capture")
     shown = _shown(watch, loaded, server=server, client=client, expected_s=expected_s)
+    live = _LiveRun(loaded, plan, server, client, played, tcp_nopush)
+    bed = open_bed(plan, announced=announced, stock_client=stock_client)
     with written as capture, shown as show:
-        live = _LiveRun(
-            loaded=loaded, plan=plan, server=server, client=client, played=played, tcp_nopush=tcp_nopush
-        )
-        bed = open_bed(plan, announced=announced, stock_client=stock_client)
         trace = live.trace(bed, capture, _follower(progress, expected_s), show)
     return finished(loaded, film, plan, _noted(plan, trace), run=run)
 
@@ -173,7 +168,7 @@ def _known(congestion: str) -> None:
         raise MissingError(message, hint="choose one with --congestion")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class _LiveRun:
     """A plan that real packets are to carry out.
 
