@@ -467,8 +467,8 @@ ANSWERS = [
     ("7", "Mine.schedule returned 7: the subflows that can be chosen now are 0"),
     ("-1", "the subflows that can be chosen now are 0"),
     ("2**70", "the subflows that can be chosen now are 0"),
-    ("()", "Mine.schedule returned (): to wait is None"),
-    ("[]", "to wait is None"),
+    ("()", "Mine.schedule returned (): no subflow is named; return None to wait"),
+    ("[]", "return None to wait"),
     ("SubflowView(id=9)", "the subflows that can be chosen now are 0"),
     ("Send(None)", f"Mine.schedule returned Send(on=None): {ANY}"),
     ("Send(5)", "Mine.schedule returned Send(on=5): the subflows that can be chosen now are 0"),
@@ -476,8 +476,8 @@ ANSWERS = [
     ("Send(0, burst_bytes=-5)", "returned Send(on=0, burst_bytes=-5): burst_bytes is a whole number"),
     ("Send(0, burst_bytes=1.5)", "burst_bytes is a whole number of bytes"),
     ("Send(subflows[0], burst_bytes='x')", "returned Send(on=0, burst_bytes='x'): burst_bytes is a whole"),
-    ("Send(0, from_byte=-1)", "from_byte is from data_una, 0, to below data_end,"),
-    ("Send(0, from_byte=10**12)", "from_byte is from data_una, 0, to below data_end,"),
+    ("Send(0, from_byte=-1)", "from_byte must be from data_una, 0, to below data_end,"),
+    ("Send(0, from_byte=10**12)", "from_byte must be from data_una, 0, to below data_end,"),
     ("Penalise('x')", f"Mine.schedule returned Penalise(on='x'): {ANY}"),
     ("Penalise(subflows[0].id + 9)", "Penalise(on=9): the subflows that can be chosen now are 0"),
     ("Wait(until_ms=0)", "Mine.schedule returned Wait(until_ms=0): until_ms is a time in ms, not before now_ms,"),
@@ -526,7 +526,7 @@ def test_a_lost_segment_does_not_set_the_window(write):
     write(
         controller("window.cwnd = 20") + "    def on_lost(self, segment, window):\n        window.cwnd = 5\n"
     )
-    with pytest.raises(InputError, match=r"Mine\.on_lost sets window, which it is only to read"):
+    with pytest.raises(InputError, match=r"Mine\.on_lost sets window, which is read-only here"):
         anabranch.run(BULK, congestion="mine.py:Mine")
 
 

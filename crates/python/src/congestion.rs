@@ -16,13 +16,13 @@ use crate::views::{AckSample, Cause, CongestionEvent, LostSegment, State, Transm
 
 const FACTOR: &str = "a whole number from 1 to 16";
 
-/// A subflow's window, in segments: a controller sets it.
+/// A subflow's window in segments, which a controller sets.
 #[pyclass(frozen, module = "anabranch.plugins")]
 #[derive(Debug)]
 pub(crate) struct Window {
     cwnd: AtomicU32,
     ssthresh: AtomicU32,
-    /// The rate at which the base wants to pace, bit/s; 0 for none.
+    /// The pacing rate of the base, bit/s; 0 for none.
     base_rate: AtomicU64,
 }
 
@@ -44,7 +44,7 @@ impl Window {
     }
 }
 
-/// A number of segments, one or more.
+/// Reads a number of segments, which must be 1 or more.
 fn segments(name: &str, value: &Bound<'_, PyAny>) -> PyResult<u32> {
     whole(value)
         .and_then(|number| u32::try_from(number).ok())
@@ -85,14 +85,14 @@ impl Window {
         Ok(())
     }
 
-    /// The rate at which the controller that this one builds on wants to pace, Mb/s; None if it does not pace.
+    /// The pacing rate of the controller that this one builds on, Mb/s; None if it does not pace.
     #[getter]
     fn base_pacing_rate_mbps(&self) -> Option<f64> {
         let bps = self.base_rate.load(Ordering::Relaxed);
         (bps > 0).then_some(bps as f64 / 1e6)
     }
 
-    /// True while the window grows by slow start.
+    /// True during slow start.
     #[getter]
     fn in_slow_start(&self) -> bool {
         self.get().in_slow_start()
@@ -104,11 +104,11 @@ impl Window {
     }
 }
 
-/// An instance of a controller's class, its methods looked up once.
+/// An instance of a controller's class, with its methods.
 #[derive(Debug)]
 pub(crate) struct PythonController {
     plugged: Plugged,
-    /// The controller of the table that it builds on: it handles every event first.
+    /// The built-in controller that it builds on. The base handles every event first.
     base: Option<Box<dyn CongestionController>>,
     on_ack: Option<Py<PyAny>>,
     on_congestion: Option<Py<PyAny>>,
@@ -136,7 +136,8 @@ pub(crate) struct PythonController {
 }
 
 impl PythonController {
-    /// Looks up the methods of an instance. The base draws from `random`, as it would by itself.
+    /// Looks up the methods and attributes of an instance. The base draws from `random`, as it does when it is used
+    /// alone. Returns `None` if the instance is invalid; the failure is recorded.
     pub(crate) fn new(py: Python<'_>, plugged: Plugged, random: RandomStream) -> Option<Self> {
         let base = plugged.heard(py, "builds_on", Self::base_of(py, &plugged, random))?;
         let method =
@@ -173,7 +174,7 @@ impl PythonController {
             window: Py::new(py, Window::new(1, 1)).ok()?,
             owns_recovery: flag("owns_recovery", |base| base.owns_recovery())?,
             counts_marks: flag("counts_marks", |base| base.counts_marks())?,
-            // A base that reads the siblings needs them, whatever the class says.
+            // A base that reads the siblings needs them, even if the class does not request them.
             wants_siblings: flag("wants_siblings", |_| false)?
                 || base.as_ref().is_some_and(|base| base.wants_siblings()),
             send_buffer_factor: plugged.heard(py, "send_buffer_factor", factor)?,
@@ -190,7 +191,7 @@ impl PythonController {
         (!made.plugged.is_over()).then_some(made)
     }
 
-    /// The controller of the table that an instance builds on.
+    /// Builds the built-in controller that an instance builds on.
     fn base_of(
         py: Python<'_>,
         plugged: &Plugged,
@@ -206,14 +207,14 @@ impl PythonController {
         built.map(Some).map_err(|error| bad(&error))
     }
 
-    /// Lets the base handle an event.
+    /// Calls the base, if there is one.
     fn first(&mut self, handle: impl FnOnce(&mut dyn CongestionController)) {
         if let Some(base) = self.base.as_deref_mut() {
             handle(base);
         }
     }
 
-    /// Takes the attributes that may change with every call.
+    /// Reads the attributes that may change with every call.
     fn read(&mut self, py: Python<'_>) {
         if self.paces {
             self.pacing_rate = self.rate(py, "pacing_rate_mbps");
@@ -239,7 +240,7 @@ impl PythonController {
         self.plugged.heard(py, name, rate).flatten()
     }
 
-    /// Calls a method that sets the window and returns nothing.
+    /// Calls a method that may set the window and returns nothing.
     fn call(
         &mut self,
         name: &'static str,
@@ -340,7 +341,7 @@ impl CongestionController for PythonController {
         );
         if read != *window {
             Python::attach(|py| {
-                let what = "sets window, which it is only to read: on_congestion sets it";
+                let what = "sets window, which is read-only here; on_congestion may set it";
                 let wrong: Result<(), _> = Err(Failure::Answer(what.to_owned()));
                 self.plugged.heard(py, "on_lost", wrong);
             });

@@ -1,4 +1,4 @@
-//! Every Rust error becomes a Python exception here and nowhere else.
+//! The conversion of every Rust error to a Python exception.
 
 use anabranch_live::LiveError;
 use anabranch_plan::{KeyPath, Step};
@@ -9,22 +9,22 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 create_exception!(_anabranch, PlanError, PyValueError, "The plan cannot run.");
-create_exception!(_anabranch, SimulationError, PyRuntimeError, "A rule was broken: a defect.");
+create_exception!(_anabranch, SimulationError, PyRuntimeError, "The run broke a rule: a defect.");
 create_exception!(
     _anabranch,
     RaisedError,
     PyRuntimeError,
-    "A plug-in raised: kind, name, exception."
+    "A plug-in raised an exception. Arguments: kind, name, exception."
 );
 create_exception!(
     _anabranch,
     AnswerError,
     PyRuntimeError,
-    "A plug-in's answer is not valid: kind, name, method, message."
+    "A plug-in's answer is invalid. Arguments: kind, name, method, message."
 );
 
-/// A refused plan; `faults` has for each fault the keys of the plan that lead to it, the message, and
-/// the names that could have been meant.
+/// Returns the exception for an invalid plan. Its `faults` has for each fault the keys of the plan that lead to it, the
+/// message, and the valid names that are similar.
 pub(crate) fn plan(error: &anabranch_plan::PlanError) -> PyErr {
     Python::attach(|py| {
         let faults: PyResult<Vec<_>> = error

@@ -1,4 +1,4 @@
-//! Plug-ins written in Python: the table of their classes, by their names.
+//! The table of plug-in classes that are written in Python, by name.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,18 +15,18 @@ use crate::congestion::PythonController;
 use crate::plugged::{Failures, Outcome, Plugged, parameters, raised};
 use crate::scheduler::PythonScheduler;
 
-/// The classes that a run may name.
+/// The classes that a run may use.
 ///
-/// Each stands as an object with a method `build(parameters, seed)`, which makes an instance.
+/// Each is an object with a method `build(parameters, seed)` that returns an instance.
 #[derive(Debug)]
 pub(crate) struct Classes {
     schedulers: BTreeMap<String, Py<PyAny>>,
     congestion: BTreeMap<String, Py<PyAny>>,
     seed: Seed,
-    /// Schedulers made so far: each has a random stream of its own.
+    /// The number of schedulers that were built. Each has a separate random stream.
     made: AtomicU64,
     outcome: Arc<Outcome>,
-    /// Where each instance fails for itself: what failed.
+    /// The failures of instances, if each instance fails separately; `None` if a failure ends the whole run.
     failures: Option<Arc<Failures>>,
 }
 
@@ -47,35 +47,36 @@ impl Classes {
         })
     }
 
-    /// The same, with instances that fail each for itself.
+    /// Makes each instance fail separately, so that a failure does not end the others.
     pub(crate) fn apart(mut self) -> Self {
         self.failures = Some(Arc::default());
         self
     }
 
-    /// What failed since this was asked last, where each instance fails for itself.
+    /// Returns the failures since the last call, if each instance fails separately.
     pub(crate) fn failures(&self) -> Vec<PyErr> {
         self.failures.as_ref().map_or_else(Vec::new, |failures| failures.take())
     }
 
-    /// The outcome of the next instance.
+    /// Returns the outcome in which the next instance records its failure.
     fn next_outcome(&self) -> Arc<Outcome> {
         let shared = || Arc::clone(&self.outcome);
         let own = |failures| Arc::new(Outcome::of_instance(failures));
         self.failures.as_ref().map_or_else(shared, own)
     }
 
-    /// Something has failed: in this run, or since this was asked last where each instance is for itself.
+    /// Returns whether a plug-in of this run has failed. If each instance fails separately, returns whether one has
+    /// failed since the last call.
     fn has_failed(&self) -> bool {
         self.failures.as_ref().map_or_else(|| self.outcome.failed(), |failures| failures.heard())
     }
 
-    /// Nothing is plugged in.
+    /// Returns whether there are no classes.
     pub(crate) fn is_empty(&self) -> bool {
         self.schedulers.is_empty() && self.congestion.is_empty()
     }
 
-    /// The tables, and behind them those that hold a class.
+    /// Returns the built-in tables, extended by these classes.
     pub(crate) fn registry(self: &Arc<Self>) -> Registry {
         let mut registry = Registry::TABLES;
         if !self.schedulers.is_empty() {
@@ -87,12 +88,12 @@ impl Classes {
         registry
     }
 
-    /// What to raise, once something has failed.
+    /// Returns the exception to raise, if a plug-in has failed.
     pub(crate) fn error(&self, py: Python<'_>) -> Option<PyErr> {
         self.outcome.error(py)
     }
 
-    /// Makes an instance of `class` and hands it to `wrap`, which looks its methods up.
+    /// Creates an instance of `class`, and passes it to `wrap`, which looks up its methods.
     fn instance<T>(
         &self,
         kind: &'static str,
@@ -146,7 +147,7 @@ impl Foreign<Controllers> for Classes {
         random: RandomStream,
     ) -> Option<Result<Box<dyn CongestionController>, PluginError>> {
         let class = self.congestion.get(&choice.name)?;
-        // The base of the class has the same chance as if it were used by itself.
+        // The base of the class draws the same numbers as when it is used alone.
         let of_base = random.clone();
         let wrap = |py: Python<'_>, plugged| PythonController::new(py, plugged, of_base);
         let built = self.instance(Controllers::KEY, class, choice, random, wrap);

@@ -1,4 +1,4 @@
-//! The gateway, run for a function of Python's that watches it.
+//! The gateway for Python, controlled by a Python function.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -55,12 +55,12 @@ struct Given {
     send_buffer: u64,
 }
 
-/// An address, or what is wrong with it.
+/// Parses an address.
 fn read<T: std::str::FromStr>(text: &str) -> PyResult<T> {
     text.parse().map_err(|_| PyValueError::new_err(format!("not an address: {text}")))
 }
 
-/// The longest retransmission timeout of so many seconds.
+/// Returns the largest retransmission timeout of `seconds`. Returns an error if it is out of range.
 fn rto_max(seconds: f64) -> PyResult<Duration> {
     let given = span(seconds);
     if (RTO_MAX_LEAST..=RTO_MAX_DEFAULT).contains(&given) {
@@ -101,7 +101,8 @@ impl Given {
                 receive_buffer_max: self.receive_buffer,
                 receive_buffer_initial: self.receive_buffer.min(usual.receive_buffer_initial),
                 send_buffer_max: self.send_buffer,
-                // What the origin's kernel has put together is not held back a second time.
+                // The origin's kernel has already coalesced small writes, so Nagle's algorithm must not delay the data
+                // again.
                 nodelay: true,
                 registry,
                 announce: announce.collect::<PyResult<_>>()?,
@@ -119,7 +120,7 @@ impl Given {
         })
     }
 
-    /// The settings that may change while a gateway runs.
+    /// Returns the settings that can be changed while a gateway runs.
     fn change(&self) -> Change {
         Change {
             limits: Limits {
@@ -143,7 +144,7 @@ struct Watch {
     /// Notes for the operator.
     notes: Log,
     raised: Option<PyErr>,
-    /// It has been asked once, so that the gateway has served.
+    /// The function was called at least once, so the gateway has started.
     looked: bool,
 }
 
@@ -160,7 +161,7 @@ impl Watch {
         })
     }
 
-    /// Waits until the last lines are written.
+    /// Waits until the last lines of the logs are written.
     fn finish(&self) {
         self.log.finish(LAST_LINES);
         self.notes.finish(LAST_LINES);
@@ -207,12 +208,14 @@ impl Watcher for Watch {
 
 /// Runs a gateway with the settings of an object.
 ///
-/// `watch` is called ten times a second with the exceptions that plug-ins raised, each of which ended its own
-/// connection. It returns a tuple of three. The first is 0 to continue, 1 to refuse new connections and finish, or 2 to
-/// stop. The second is a list of lines for stderr. The third has changed limits and times, or is None. With changed
-/// settings the log is opened again. An exception of `watch` ends the gateway and is raised here. After the gateway has
-/// ended, `watch` is called once more and its result is ignored; this call is omitted if the gateway never began.
-/// `plugins` holds the classes that the settings name, as for `simulate`.
+/// `watch` is called ten times a second with the exceptions that plug-ins raised. Each of them has ended its own
+/// connection. `watch` returns a tuple of three values. The first is 0 to continue, 1 to refuse new connections and
+/// finish, or 2 to stop. The second is a list of lines for stderr. The third has changed limits and times, or is None.
+/// With changed settings the log is opened again.
+///
+/// An exception of `watch` ends the gateway and is raised here. After the gateway has ended, `watch` is called once
+/// more, and its result is ignored. This call is omitted if the gateway never started. `plugins` has the classes that
+/// the settings name, as for `simulate`.
 ///
 /// A line for each ended connection goes to the file `settings.log`, or to stdout if it is None. Separate threads write
 /// this file and stderr, so that neither delays a connection.
@@ -225,7 +228,7 @@ pub(crate) fn gateway(
     plugins: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<()> {
     let none = PyDict::new(py);
-    // What plug-ins draw is no secret; keys and sequence numbers are drawn elsewhere.
+    // Plug-ins need no secret seed. Keys and sequence numbers are drawn elsewhere.
     let seed = Seed { seed: 0, run: 0 };
     let classes = Arc::new(Classes::new(plugins.unwrap_or(&none), seed)?.apart());
     let given = settings.extract::<Given>()?;
@@ -249,7 +252,7 @@ pub(crate) fn gateway(
     }
 }
 
-/// The exception of a gateway that does not run.
+/// Returns the exception for an error that ended the gateway.
 fn told(fault: &GatewayError) -> PyErr {
     let number = match fault {
         GatewayError::Device { error, .. } | GatewayError::Io { error, .. } => error.raw_os_error(),

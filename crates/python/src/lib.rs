@@ -1,4 +1,4 @@
-//! The Python module `anabranch._anabranch`: thin, and every error is mapped in one file.
+//! The Python module `anabranch._anabranch`, a thin binding. `error.rs` converts all errors.
 
 mod congestion;
 mod error;
@@ -31,7 +31,8 @@ use pyo3::types::PyDict;
 
 use crate::foreign::Classes;
 
-/// Calls a Python function with the virtual seconds done and expected; its exception stops the run.
+/// Calls a Python function with the simulated seconds that have passed and that are expected. An exception of the
+/// function stops the run.
 struct Callback {
     function: Py<PyAny>,
     raised: Option<PyErr>,
@@ -55,8 +56,8 @@ impl Observer for Callback {
 
 /// Runs a plan (docs/plan-and-trace.md) and returns `{"summary": ..., "tables": ...}`.
 ///
-/// `pcapng` names a capture file; `progress` is called with the virtual seconds done and expected;
-/// `plugins` holds the classes that the plan names, by kind and name.
+/// `pcapng` is the path of a capture file. `progress` is called with the simulated seconds that have passed and that
+/// are expected. `plugins` has the classes that the plan names, by kind and name.
 #[pyfunction]
 #[pyo3(signature = (plan_json, pcapng=None, progress=None, plugins=None))]
 fn simulate<'py>(
@@ -81,8 +82,8 @@ fn simulate<'py>(
             None => run_with(&plan, registry, capture, &mut Silent),
         }
     };
-    // Detached, each call of a plug-in would wait for the thread that has the interpreter just then, up
-    // to 5 ms (sys.getswitchinterval); attached throughout, others get their turns within the calls.
+    // With plug-ins, the interpreter stays attached. If it were detached, each call of a plug-in would wait up to 5 ms
+    // for the thread that holds the interpreter (sys.getswitchinterval). Other threads run during the calls.
     let outcome = if classes.is_empty() { py.detach(run) } else { run() };
     match outcome {
         Ok(trace) => trace::to_dict(py, trace),
@@ -93,8 +94,8 @@ fn simulate<'py>(
     }
 }
 
-/// What a link of a plan does by itself: bits a second in each window of time while it is kept
-/// busy, and the delay in seconds of a small packet every `ping_ns`, NaN for a lost one.
+/// Measures a link of a plan alone. Returns its rate in bit/s in each window of time while it is saturated, and the
+/// delay in seconds of a small packet every `ping_ns`; NaN for a lost one.
 #[pyfunction]
 fn record_link(
     py: Python<'_>,
@@ -119,7 +120,7 @@ fn classes(
     Classes::new(plugins.unwrap_or(&none), seed).map(Arc::new)
 }
 
-/// Names with what they are; a note of a plug-in stands behind its first sentence.
+/// Returns names and descriptions. A plug-in's note follows the first sentence of its description.
 fn listed(names: impl Iterator<Item = PluginName>) -> Vec<(&'static str, String)> {
     names
         .map(|plugin| {
@@ -129,43 +130,43 @@ fn listed(names: impl Iterator<Item = PluginName>) -> Vec<(&'static str, String)
         .collect()
 }
 
-/// Names of the path schedulers, each with the first sentence of its documentation.
+/// Returns the names of the path schedulers, each with a description.
 #[pyfunction]
 fn schedulers() -> Vec<(&'static str, String)> {
     listed(path_scheduler::names())
 }
 
-/// Names of the congestion controllers, each with the first sentence of its documentation.
+/// Returns the names of the congestion controllers, each with a description.
 #[pyfunction]
 fn congestion_controls() -> Vec<(&'static str, String)> {
     listed(congestion_control::names())
 }
 
-/// Names of the path managers, each with the first sentence of their documentation.
+/// Returns the names of the path managers, each with a description.
 #[pyfunction]
 fn path_managers() -> Vec<(&'static str, String)> {
     listed(path_manager::names())
 }
 
-/// Names of the rules of adaptation, each with what it is in one sentence.
+/// Returns the names of the rules of bitrate adaptation, each with a description.
 #[pyfunction]
 fn abr_rules() -> Vec<(&'static str, String)> {
     listed(abr_names())
 }
 
-/// Names of the kernel generations, each with what it is in one sentence.
+/// Returns the names of the kernel generations, each with a description.
 #[pyfunction]
 fn profiles() -> Vec<(&'static str, &'static str)> {
     PROFILES.iter().map(|profile| (profile.name, profile.summary)).collect()
 }
 
-/// Names of the parts of a profile that can be switched, each with what it is.
+/// Returns the names of the parts of a profile that can be changed, each with a description.
 #[pyfunction]
 fn profile_parts() -> Vec<(&'static str, &'static str)> {
     PARTS.iter().map(|part| (part.name, part.summary)).collect()
 }
 
-/// The addresses of the client and the server on a path, by its place in a plan.
+/// Returns the addresses of the client and the server on a path, given by its index in a plan.
 #[pyfunction]
 fn path_addresses(path: usize, ipv6: bool) -> (String, String) {
     let family = if ipv6 { Family::Ipv6 } else { Family::Ipv4 };
@@ -173,13 +174,13 @@ fn path_addresses(path: usize, ipv6: bool) -> (String, String) {
     (client.to_string(), server_address(family, path, 0).ip().to_string())
 }
 
-/// What hosts add to the protocol where a plan says nothing, under the plan's keys.
+/// Returns the default properties of hosts, by the plan's keys.
 #[pyfunction]
 fn host_defaults() -> Vec<(&'static str, u64)> {
     HostPlan::default().named().to_vec()
 }
 
-/// What the transport has where a scenario says nothing, under the scenario's keys: sizes in bytes.
+/// Returns the defaults of the transport in bytes, by the scenario's keys.
 #[pyfunction]
 fn transport_defaults() -> Vec<(&'static str, u64)> {
     let usual = Config::default();
@@ -191,7 +192,7 @@ fn transport_defaults() -> Vec<(&'static str, u64)> {
     ]
 }
 
-/// The plug-ins of a transport where a scenario names none, by kind.
+/// Returns the default plug-ins of the transport, by kind.
 #[pyfunction]
 fn plugin_defaults() -> Vec<(&'static str, String)> {
     let Config { scheduler, congestion, path_manager, .. } = Config::default();
@@ -200,7 +201,7 @@ fn plugin_defaults() -> Vec<(&'static str, String)> {
     named.into_iter().map(|(kind, choice)| (kind, choice.name)).collect()
 }
 
-/// What a scenario or a gateway may have at most, or must have at least, by name.
+/// Returns the largest and smallest values that a scenario or a gateway may use, by name.
 #[pyfunction]
 fn limits() -> Vec<(&'static str, u64)> {
     let times = [
@@ -211,8 +212,9 @@ fn limits() -> Vec<(&'static str, u64)> {
     LIMITS.into_iter().chain(times.map(|(name, time)| (name, time.as_nanos()))).collect()
 }
 
-/// A parameter of a model: its keys in a scenario and a plan, its form, the words that it may be, its default,
-/// or that by the word of another, least, most and whether that itself is too much, meaning.
+/// A parameter of a model: its key in a scenario, its key in a plan, its form, its valid words, its default, a default
+/// that depends on the word of another parameter, its smallest value, its largest value, whether the largest value
+/// itself is invalid, and its meaning.
 type ModelParameter = (
     &'static str,
     &'static str,
@@ -225,7 +227,8 @@ type ModelParameter = (
     bool,
     &'static str,
 );
-/// A model of a link: name, what a report calls it, whether it has delays, short names, parameters.
+/// A model of a link: its name, its name in reports, whether it includes the delay, its short names, and its
+/// parameters.
 type LinkModel = (
     &'static str,
     &'static str,
@@ -234,8 +237,8 @@ type LinkModel = (
     Vec<ModelParameter>,
 );
 
-/// The models that a link may follow. A parameter's form is `way`, `place`, `shared`, `word`, or what a number
-/// measures: `count`, `decibels`, `rate` (bits a second), `share`, `time` (nanoseconds), `width` (MHz).
+/// Returns the models that a link may follow. A parameter's form is `way`, `place`, `shared`, `word`, or the unit of a
+/// number: `count`, `decibels`, `rate` (bit/s), `share`, `time` (nanoseconds) or `width` (MHz).
 #[pyfunction]
 fn link_models() -> Vec<LinkModel> {
     let parameter = |it: &anabranch_plan::ModelParameter| -> ModelParameter {
@@ -264,31 +267,31 @@ fn link_models() -> Vec<LinkModel> {
     MODELS.iter().map(model).collect()
 }
 
-/// A link's model from its part of a plan, as JSON.
+/// Parses a link's model, which is a part of a plan, from JSON.
 fn link_model(text: &str) -> PyResult<ModelPlan> {
     ModelPlan::from_json(text).map_err(|fault| error::plan(&fault))
 }
 
-/// What TCP may be expected to get of a model, bits a second, rather too little; None of a recording.
+/// Returns a low estimate of TCP's throughput over a model, bit/s; None for a recording.
 #[pyfunction]
 fn likely_bps(model: &str) -> PyResult<Option<f64>> {
     Ok(link_model(model)?.likely_bps())
 }
 
-/// What is wrong with a model's parameters that are right one by one: key, message, hint.
+/// Returns the faults of a model's parameters that are valid separately but not together: key, message and hint.
 #[pyfunction]
 fn link_model_faults(model: &str) -> PyResult<Vec<(&'static str, String, String)>> {
     let faults = link_model(model)?.faults();
     Ok(faults.into_iter().map(|fault| (fault.key, fault.message, fault.hint)).collect())
 }
 
-/// A parameter of a queue: key, what it measures, default, least, most, meaning.
+/// A parameter of a queue: key, unit, default, smallest value, largest value and meaning.
 type QueueParameter = (&'static str, &'static str, u64, u64, u64, &'static str);
-/// A kind of queue: name, what it is, limit as its unit and number, parameters.
+/// A kind of queue: name, description, default limit as a unit and a number, and parameters.
 type QueueKind = (&'static str, &'static str, Option<(&'static str, u64)>, Vec<QueueParameter>);
 
-/// The kinds of queue, each with its limit where none is given and its own parameters: key, what it
-/// measures (`count`, `flag`, `size` in bytes, `time` in nanoseconds), default, least, most, meaning.
+/// Returns the kinds of queue, each with its default limit and its parameters. The unit of a parameter is `count`,
+/// `flag`, `size` (bytes) or `time` (nanoseconds).
 #[pyfunction]
 fn queue_disciplines() -> Vec<QueueKind> {
     let kinds = queue::disciplines().map(|(kind, limit)| {
@@ -302,8 +305,8 @@ fn queue_disciplines() -> Vec<QueueKind> {
     kinds.collect()
 }
 
-/// The parameters of a plug-in of a kind (`scheduler`, `congestion`, `path_manager`, `abr`), each as key,
-/// default and what is allowed; an unknown name has none.
+/// Returns the parameters of a plug-in of a kind (`scheduler`, `congestion`, `path_manager`, `abr`), each with its key,
+/// its default and its valid values. An unknown name has none.
 #[pyfunction]
 fn plugin_parameters(kind: &str, name: &str) -> Vec<(&'static str, String, String)> {
     let kind = KINDS.iter().find(|known| known.key == kind);
@@ -311,11 +314,11 @@ fn plugin_parameters(kind: &str, name: &str) -> Vec<(&'static str, String, Strin
     found.into_iter().map(|info| (info.key, info.default, info.allowed)).collect()
 }
 
-/// A fault: the keys that lead to it, what it is, what could have been meant.
+/// A fault: the keys that lead to it, its message, and similar valid names.
 type Found = (Vec<String>, String, Vec<&'static str>);
 
-/// What is wrong with a plug-in as a plan names it: for each fault the keys that lead to it, what it
-/// is, and what could have been meant. `plugins` is as for `simulate`.
+/// Returns the faults of a plug-in as a plan describes it. Each has the keys that lead to it, its message, and similar
+/// valid names. `plugins` is the same as for `simulate`.
 #[pyfunction]
 #[pyo3(signature = (kind, text, plugins=None))]
 fn check_plugin(
@@ -333,9 +336,9 @@ fn check_plugin(
     Ok(faults.into_iter().map(|fault| (fault.path, fault.message, fault.known)).collect())
 }
 
-/// The plug-ins in a composition: for each the keys that lead to it, its name and its parameters.
+/// Returns the plug-ins in a composition, each with the keys that lead to it, its name and its parameters.
 ///
-/// A value that does not describe a plug-in gives an empty list; `check_plugin` reports its fault.
+/// The list is empty if the value does not describe a plug-in; `check_plugin` reports that fault.
 #[pyfunction]
 fn plugin_parts<'py>(py: Python<'py>, text: &str) -> PyResult<Vec<Part<'py>>> {
     anabranch_plan::plugin_parts(text)
@@ -344,11 +347,11 @@ fn plugin_parts<'py>(py: Python<'py>, text: &str) -> PyResult<Vec<Part<'py>>> {
         .collect()
 }
 
-/// A plug-in in a composition: where it stands, its name, its parameters.
+/// A plug-in in a composition: the keys that lead to it, its name, and its parameters.
 type Part<'py> = (Vec<String>, String, Bound<'py, PyDict>);
 
-/// A ladder of a plan with everything resolved, as JSON, and the text of its playlists by their
-/// paths, the master playlist first.
+/// Returns a plan's ladder with all values resolved, as JSON. Also returns the texts of its playlists with their paths;
+/// the master playlist is the first.
 #[pyfunction]
 fn ladder(plan: &str) -> PyResult<(String, Vec<(String, String)>)> {
     resolve_ladder(plan).map_err(|fault| error::plan(&fault))

@@ -1,4 +1,4 @@
-//! Runs over real packets.
+//! Runs over real packets, for Python.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -17,22 +17,22 @@ use pyo3::types::PyDict;
 
 use crate::{classes, error, trace};
 
-/// A kernel at an end of the network: the file of its namespace, its device on each path, whether its sockets
-/// are of MPTCP, and their congestion control.
+/// A kernel at an end of the network: the file of its namespace, its device on each path, whether its sockets use
+/// MPTCP, and their congestion control.
 type End = (Option<PathBuf>, Vec<String>, bool, Option<String>);
 
 fn kernel((namespace, devices, multipath, congestion): End) -> KernelEnd {
     KernelEnd { namespace, devices, multipath, congestion }
 }
 
-/// An origin: the file of its namespace, and its address with a port.
+/// Returns an origin, given by the file of its namespace and its address with a port.
 fn found((namespace, address): (Option<PathBuf>, String)) -> PyResult<Origin> {
     let refused = |_| PyValueError::new_err(format!("not an address with a port: {address}"));
     let address = address.parse::<SocketAddr>().map_err(refused)?;
     Ok(Origin { namespace, address })
 }
 
-/// Calls Python's functions; an exception stops the run.
+/// An observer that calls Python functions. An exception stops the run.
 struct Follower {
     plan_paths: Vec<String>,
     ready: Py<PyAny>,
@@ -89,7 +89,7 @@ impl Observer for Follower {
 }
 
 impl Follower {
-    /// An exception, which is told as itself when the run has stopped for it.
+    /// Stores an exception, which is raised after the run has stopped, and returns an error that stops the run.
     fn failed(&mut self, raised: PyErr) -> io::Error {
         let told = io::Error::other(raised.to_string());
         self.raised = Some(raised);
@@ -97,7 +97,7 @@ impl Follower {
     }
 }
 
-/// How a run stands.
+/// Returns the state of a run as a dictionary.
 fn told_moment<'py>(py: Python<'py>, moment: &Moment) -> PyResult<Bound<'py, PyDict>> {
     let told = PyDict::new(py);
     told.set_item("t_s", moment.t_s)?;
@@ -116,7 +116,7 @@ fn told_moment<'py>(py: Python<'py>, moment: &Moment) -> PyResult<Bound<'py, PyD
     Ok(told)
 }
 
-/// How a path stands.
+/// Returns the state of a path as a dictionary.
 fn told_path<'py>(py: Python<'py>, path: &PathMoment) -> PyResult<Bound<'py, PyDict>> {
     let told = PyDict::new(py);
     told.set_item("bytes", path.bytes)?;
@@ -131,7 +131,7 @@ fn told_path<'py>(py: Python<'py>, path: &PathMoment) -> PyResult<Bound<'py, PyD
     Ok(told)
 }
 
-/// How late packets were, in milliseconds.
+/// Returns the lateness of packets in milliseconds as a dictionary.
 fn lateness<'py>(py: Python<'py>, lateness: &Lateness) -> PyResult<Bound<'py, PyDict>> {
     let ms = |span: Duration| span.as_secs_f64() * 1e3;
     let told = PyDict::new(py);
@@ -142,16 +142,20 @@ fn lateness<'py>(py: Python<'py>, lateness: &Lateness) -> PyResult<Bound<'py, Py
     Ok(told)
 }
 
-/// Runs a plan over real packets, between kernels (`client`, `server`: namespace, devices, MPTCP, congestion
-/// control) or our endpoint where they are None, and returns what `simulate` does, with `lateness`,
-/// `server_congestion`, `refused_packets` and `stripped_segments` (by path) in the summary.
+/// Runs a plan over real packets. `client` and `server` are kernels (namespace, devices, MPTCP, congestion control), or
+/// None for our endpoint. Returns the same as `simulate`; the summary also has `lateness`, `server_congestion`,
+/// `refused_packets` and `stripped_segments` (by path).
 ///
-/// `announced` are the paths, by number, on which the server announces its address to a client that does not know
-/// it. `ready` is called when the devices are open. Without `application` the run lasts until `progress`, which is
-/// called ten times a second, returns False: then both are kernels, or our endpoint passes on what the client's programs
-/// ask for to `origin`, an address in a namespace, and the row of `connections` has NaN for what only they know.
-/// `interface` is called with a path and what is to become of the client kernel's interface there. `watch` is called
-/// before each `progress`, and at the end, with how the run stands: `t_s`, `bytes_read`, `paths` (a dictionary each, in
+/// `announced` has the indexes of the paths on which the server announces its address to a client that does not know
+/// it. `ready` is called when the devices are open. `progress` is called ten times a second, and stops the run by
+/// returning False.
+///
+/// With `application`, the plan's application runs, and the run ends when it is done. Without it, both ends are
+/// kernels, or our endpoint relays connections of the client's programs to `origin`, an address in a namespace. Values
+/// in `connections` that only these programs know are then NaN.
+///
+/// `interface` is called with a path and a change of the client kernel's interface there. `watch` is called with the
+/// state of the run before each `progress` and at the end: `t_s`, `bytes_read`, `paths` (a dictionary for each path, in
 /// the plan's order) and `player`.
 #[pyfunction]
 #[pyo3(signature = (plan_json, client, server, application, ready, progress, interface, pcapng=None, plugins=None, announced=Vec::new(), origin=None, watch=None))]
@@ -187,7 +191,7 @@ pub(crate) fn live<'py>(
     let plan_paths = plan.paths.iter().map(|path| path.name.clone()).collect();
     let mut follower = Follower { plan_paths, ready, progress, interface, watch, raised: None };
     let go = || run(&plan, classes.registry(), ends, &mut follower);
-    // As in `simulate`: a plug-in's call must not wait for the interpreter.
+    // As in `simulate`, calls of plug-ins must not wait for the interpreter.
     let outcome = if classes.is_empty() { py.detach(go) } else { go() };
     if let Some(raised) = follower.raised {
         return Err(raised);

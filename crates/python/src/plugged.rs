@@ -1,4 +1,4 @@
-//! An instance of a plug-in written in Python, and the first thing that went wrong in one.
+//! An instance of a plug-in that is written in Python, and the record of its first failure.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -10,16 +10,16 @@ use pyo3::types::PyDict;
 
 use crate::error::{AnswerError, RaisedError};
 
-/// The first failure of a run's plug-ins, or of one instance; later ones are ignored.
+/// The first failure of a run's plug-ins, or of one instance. Later failures are ignored.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     failed: AtomicBool,
     first: OnceLock<PyErr>,
-    /// Who hears of it besides, where each instance fails for itself.
+    /// The list to which the failure is added, if each instance fails separately.
     news: Option<Arc<Failures>>,
 }
 
-/// Failures of plug-ins that nobody was told of yet.
+/// The failures of plug-ins that have not been reported.
 #[derive(Debug, Default)]
 pub(crate) struct Failures {
     any: AtomicBool,
@@ -32,19 +32,19 @@ impl Failures {
         self.any.store(true, Ordering::Relaxed);
     }
 
-    /// Whether there were any since this was asked last.
+    /// Returns whether a failure was added since the last call.
     pub(crate) fn heard(&self) -> bool {
         self.any.load(Ordering::Relaxed) && self.any.swap(false, Ordering::Relaxed)
     }
 
-    /// Those since this was asked last.
+    /// Returns the failures since the last call.
     pub(crate) fn take(&self) -> Vec<PyErr> {
         std::mem::take(&mut *self.errors.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl Outcome {
-    /// The outcome of one instance, of which others hear.
+    /// Creates the outcome of one instance, whose failure is added to `news`.
     pub(crate) fn of_instance(news: &Arc<Failures>) -> Self {
         Self { news: Some(Arc::clone(news)), ..Self::default() }
     }
@@ -62,17 +62,17 @@ impl Outcome {
         self.failed.store(true, Ordering::Relaxed);
     }
 
-    /// What to raise, once something has failed.
+    /// Returns the exception to raise, if a plug-in has failed.
     pub(crate) fn error(&self, py: Python<'_>) -> Option<PyErr> {
         self.first.get().map(|error| error.clone_ref(py))
     }
 }
 
-/// Why a call failed.
+/// Why a call of a plug-in failed.
 pub(crate) enum Failure {
-    /// The plug-in raised.
+    /// The plug-in raised an exception.
     Raised(PyErr),
-    /// Its answer is invalid, with the reason.
+    /// The plug-in's answer or attribute is invalid, with the reason.
     Answer(String),
 }
 
@@ -101,12 +101,13 @@ impl Plugged {
         Self { kind, name, object, outcome }
     }
 
-    /// A method; `None` when the class does not have it.
+    /// Returns a method; `None` if the class does not have it.
     pub(crate) fn method(&self, py: Python<'_>, name: &str) -> PyResult<Option<Py<PyAny>>> {
         self.object.bind(py).getattr_opt(name).map(|found| found.map(Bound::unbind))
     }
 
-    /// The present value of an attribute, or the fault of an invalid one.
+    /// Returns the present value of an attribute; `None` if the class does not have it. Returns a failure if the value
+    /// is invalid.
     pub(crate) fn value<'py, T: for<'a> FromPyObject<'a, 'py>>(
         &self,
         py: Python<'py>,
@@ -120,12 +121,13 @@ impl Plugged {
             .map_err(|_| Failure::Answer(format!("is {}: expected {expected}", shown(&found))))
     }
 
-    /// Something has failed in this run, or in this instance where each is for itself: nothing is called any more.
+    /// Returns whether this run, or this instance if each fails separately, has failed. If so, no method is called any
+    /// more.
     pub(crate) fn is_over(&self) -> bool {
         self.outcome.failed()
     }
 
-    /// The result of a call; `None` when it failed, which ends the run.
+    /// Returns the result of a call. Records a failure and returns `None` if the call failed.
     pub(crate) fn heard<T>(
         &self,
         py: Python<'_>,
@@ -148,7 +150,7 @@ impl Plugged {
     }
 }
 
-/// The exception of a plug-in, in the envelope that tells it from the simulator's own.
+/// Returns the exception of a plug-in inside a `RaisedError`, which distinguishes it from exceptions of the simulator.
 pub(crate) fn raised(py: Python<'_>, kind: &'static str, name: &str, error: PyErr) -> PyErr {
     if error.is_instance_of::<PyKeyboardInterrupt>(py) {
         return error;
@@ -156,7 +158,7 @@ pub(crate) fn raised(py: Python<'_>, kind: &'static str, name: &str, error: PyEr
     RaisedError::new_err((kind, name.to_owned(), error.into_value(py)))
 }
 
-/// A value as a message shows it.
+/// Returns the text of a value in a message, at most 100 characters.
 pub(crate) fn shown(value: &Bound<'_, PyAny>) -> String {
     const LONGEST: usize = 100;
     let text = value.repr().map_or_else(|_| format!("{:?}", value.get_type()), |r| r.to_string());
@@ -166,7 +168,7 @@ pub(crate) fn shown(value: &Bound<'_, PyAny>) -> String {
     text.chars().take(LONGEST).chain("...".chars()).collect()
 }
 
-/// Parameters as keyword arguments; a number without a fraction is an `int`.
+/// Returns parameters as keyword arguments. A whole number becomes an `int`.
 pub(crate) fn parameters<'py>(
     py: Python<'py>,
     choice: &PluginChoice,
@@ -183,7 +185,7 @@ pub(crate) fn parameters<'py>(
     Ok(given)
 }
 
-/// An `int` where the number is whole and small enough to be exact, else a `float`.
+/// Returns an `int` if the number is whole and small enough to be exact, and a `float` otherwise.
 pub(crate) fn as_number(py: Python<'_>, number: f64) -> PyResult<Bound<'_, PyAny>> {
     const EXACT: f64 = (1_u64 << 53) as f64;
     Ok(if number.fract() == 0.0 && number.abs() <= EXACT {

@@ -18,7 +18,7 @@ use crate::views::{self, SendRequest, SubflowView, at_ms};
 const EXPECTED: &str =
     "expected None, a subflow or its id, a tuple of them, Send(...), Penalise(...) or Wait(...)";
 
-/// The answer "send": on which subflows, how many bytes, and from which byte of the data stream.
+/// The answer "send": the subflows, the number of bytes, and the position of the first byte in the data stream.
 #[pyclass(frozen, get_all, module = "anabranch.plugins")]
 #[derive(Debug)]
 pub(crate) struct Send {
@@ -45,7 +45,7 @@ impl Send {
     }
 }
 
-/// The answer "wait": until something happens, or a time at the latest.
+/// The answer "wait": until the next event, or at most until a time.
 #[pyclass(frozen, get_all, module = "anabranch.plugins")]
 #[derive(Debug)]
 pub(crate) struct Wait {
@@ -66,7 +66,7 @@ impl Wait {
     }
 }
 
-/// The answer "penalise": halve the windows of one subflow or several, then ask again.
+/// The answer "penalise": halve the windows of one or more subflows, then call the scheduler again.
 #[pyclass(frozen, get_all, module = "anabranch.plugins")]
 #[derive(Debug)]
 pub(crate) struct Penalise {
@@ -85,13 +85,13 @@ impl Penalise {
     }
 }
 
-/// Subflows as an answer shows them: a view by its number.
+/// Returns the text of subflows in an answer. A view is shown as its number.
 fn on_shown(on: &Bound<'_, PyAny>) -> String {
     on.cast::<SubflowView>().map_or_else(|_| shown(on), |view| view.get().id.to_string())
 }
 
-/// The subflows to choose among: the regular ones, or the backups when there is no regular one
-/// (RFC 8684 section 3.3.8).
+/// Returns the subflows to choose from: the regular ones, or the backups if no regular one is usable (RFC 8684 section
+/// 3.3.8).
 #[pyfunction]
 pub(crate) fn candidates<'py>(subflows: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTuple>> {
     let given = match subflows.cast_exact::<PyTuple>() {
@@ -105,7 +105,7 @@ pub(crate) fn candidates<'py>(subflows: &Bound<'py, PyAny>) -> PyResult<Bound<'p
         regular |= !view.backup && view.established && !view.stale;
         backups |= view.backup;
     }
-    // Most often there is no backup, and nothing is left out.
+    // Usually there is no backup, and all subflows are returned.
     if regular && !backups {
         return Ok(given);
     }
@@ -115,7 +115,7 @@ pub(crate) fn candidates<'py>(subflows: &Bound<'py, PyAny>) -> PyResult<Bound<'p
     PyTuple::new(subflows.py(), given.iter().filter(chosen).collect::<Vec<_>>())
 }
 
-/// What a scheduler of the table has decided, as Python sees it.
+/// Returns the decision of a built-in scheduler as a Python object.
 fn proposal(py: Python<'_>, decision: Decision) -> PyResult<Bound<'_, PyAny>> {
     let on = |set: SubflowSet| {
         let ids: Vec<_> = set.iter().map(|id| id.0).collect();
@@ -135,11 +135,11 @@ fn proposal(py: Python<'_>, decision: Decision) -> PyResult<Bound<'_, PyAny>> {
     }
 }
 
-/// An instance of a scheduler's class, its methods looked up once.
+/// An instance of a scheduler's class, with its methods.
 #[derive(Debug)]
 pub(crate) struct PythonScheduler {
     plugged: Plugged,
-    /// The scheduler of the table that it builds on: asked first, and told all that it is.
+    /// The built-in scheduler that it builds on. The base is called first, and is notified of all events.
     base: Option<Box<dyn PathScheduler>>,
     schedule: Py<PyAny>,
     on_sent: Option<Py<PyAny>>,
@@ -148,7 +148,7 @@ pub(crate) struct PythonScheduler {
     on_event: Option<Py<PyAny>>,
     wants_idle: bool,
     reinjects: bool,
-    /// The views of the last question: those that are still true are shown again.
+    /// The views of the last call. Those that have not changed are used again.
     views: Vec<Py<SubflowView>>,
     subflows: Option<Py<PyTuple>>,
 }
@@ -185,7 +185,7 @@ impl PythonScheduler {
         })
     }
 
-    /// The scheduler of the table that an instance builds on.
+    /// Builds the built-in scheduler that an instance builds on.
     fn base_of(
         py: Python<'_>,
         plugged: &Plugged,
@@ -198,7 +198,7 @@ impl PythonScheduler {
         scheduler::build(&choice, &Registry::TABLES).map(Some).map_err(|error| bad(&error))
     }
 
-    /// The subflows as Python sees them.
+    /// Returns the subflows as a tuple of Python views.
     fn shown<'py>(
         &mut self,
         py: Python<'py>,
@@ -251,7 +251,7 @@ impl PythonScheduler {
         Answer { value: &answer, request, subflows }.decision()
     }
 
-    /// Tells the plug-in something, if it has a method for it.
+    /// Notifies the plug-in, if it has a method for the event.
     fn tell(
         &self,
         name: &'static str,
@@ -329,7 +329,7 @@ impl PathScheduler for PythonScheduler {
         });
     }
 
-    /// The views that Python sees have all attributes, whether or not the class has `on_event`.
+    /// The views for Python have all attributes, even if the class has no `on_event`.
     fn watches(&self) -> bool {
         true
     }
@@ -343,7 +343,7 @@ impl PathScheduler for PythonScheduler {
     }
 }
 
-/// What `schedule` returned, to be read as a decision.
+/// The value that `schedule` returned, to be converted to a decision.
 struct Answer<'a, 'py> {
     value: &'a Bound<'py, PyAny>,
     request: &'a Request,
@@ -384,7 +384,7 @@ impl Answer<'_, '_> {
             Some(from) => Some(
                 whole(from.bind(py)).filter(|from| (una..end).contains(from)).ok_or_else(|| {
                     self.bad(&format!(
-                        "from_byte is from data_una, {una}, to below data_end, {end}"
+                        "from_byte must be from data_una, {una}, to below data_end, {end}"
                     ))
                 })?,
             ),
@@ -395,14 +395,16 @@ impl Answer<'_, '_> {
     fn wait(&self, wait: &Wait) -> Result<Decision, Failure> {
         let Some(until) = &wait.until_ms else { return Ok(Decision::WAIT) };
         let now = self.request.now;
-        // Beyond an hour nothing is as exact as a nanosecond in a float any more; a day is enough.
+        // Milliseconds as a float lose the precision of a nanosecond after about an hour, so the wait is limited to a
+        // day.
         let latest = at_ms(now) + 86_400_000.0;
         let until: Option<f64> = until.bind(self.value.py()).extract().ok();
         until
             .filter(|ms| !ms.is_nan())
             .map(|ms| (ms.min(latest) * 1e6).round())
             .filter(|nanos| *nanos >= now.as_nanos() as f64)
-            // The connection ignores a time that is not later than now, and waits for 50 us if it is.
+            // The connection ignores a time that is not later than now. If it is less than 50 us later, the connection
+            // waits for 50 us.
             .map(|nanos| (nanos as u64).max(now.as_nanos() + 1))
             .map(|nanos| Decision::Wait { until: Some(Instant::from_nanos(nanos)) })
             .ok_or_else(|| {
@@ -411,7 +413,7 @@ impl Answer<'_, '_> {
             })
     }
 
-    /// The subflows that a value means, and the bytes of a segment there.
+    /// Returns the subflows that a value stands for, and the largest payload of a full segment on them, bytes.
     fn on(&self, value: &Bound<'_, PyAny>) -> Result<(SubflowSet, u64), Failure> {
         if let Some(one) = self.one(value)? {
             return Ok(one);
@@ -426,10 +428,14 @@ impl Answer<'_, '_> {
             on = one.iter().fold(on, SubflowSet::with);
             segment = mss.max(segment);
         }
-        if on.is_empty() { Err(self.bad("to wait is None")) } else { Ok((on, segment)) }
+        if on.is_empty() {
+            Err(self.bad("no subflow is named; return None to wait"))
+        } else {
+            Ok((on, segment))
+        }
     }
 
-    /// The subflow that a value means; `None` when it is neither a view nor a number.
+    /// Returns the subflow that a value stands for; `None` if it is neither a view nor a number.
     fn one(&self, value: &Bound<'_, PyAny>) -> Result<Option<(SubflowSet, u64)>, Failure> {
         let id = if let Ok(view) = value.cast_exact::<SubflowView>() {
             u64::from(view.get().id)
@@ -451,13 +457,13 @@ impl Answer<'_, '_> {
     }
 }
 
-/// A whole number that is not negative; a bool does not count as one.
+/// Returns a whole number that is not negative. A bool is not accepted.
 pub(crate) fn whole(value: &Bound<'_, PyAny>) -> Option<u64> {
     let number = value.is_instance_of::<PyInt>() && !value.is_instance_of::<PyBool>();
     number.then(|| value.extract().ok()).flatten()
 }
 
-/// The error of an assignment that a window does not take.
+/// Returns the exception for an invalid assignment to a window.
 pub(crate) fn refused(what: &str, value: &Bound<'_, PyAny>) -> PyErr {
     PyTypeError::new_err(format!("{what}, not {}", shown(value)))
 }

@@ -1,7 +1,7 @@
-//! A trace for Python: tables that are mappings of columns, and columns that are sequences.
+//! A trace for Python. Tables are mappings of columns, and columns are sequences.
 //!
-//! Both offer Arrow's `PyCapsule` interface, so that a data frame or a query takes a whole table at
-//! once; a value becomes a Python object only when it is read. Missing numbers are `None`.
+//! Both have Arrow's `PyCapsule` interface, so that a data frame or a query can take a whole table at once. A value
+//! becomes a Python object only when it is read. Missing numbers are `None`.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ fn arrow_error(error: &ArrowError) -> PyErr {
     PyRuntimeError::new_err(error.to_string())
 }
 
-/// A pickled value: the function that makes it again, and its arguments.
+/// The result of `__reduce__`: the function that restores a pickled value, and its arguments.
 type Reduced<'py, T> = (Bound<'py, PyAny>, T);
 
 /// A column of a trace's table.
@@ -34,7 +34,7 @@ pub(crate) struct Column {
 
 #[pymethods]
 impl Column {
-    /// A column of a kind (`bool`, `float`, `int`, `text`), as `pickle` brings it back.
+    /// Creates a column of a kind (`bool`, `float`, `int`, `text`). `pickle` calls it.
     #[new]
     fn new(kind: &str, values: &Bound<'_, PyAny>) -> PyResult<Self> {
         let values = match kind {
@@ -53,7 +53,7 @@ impl Column {
         Ok(Self { values: Arc::new(values) })
     }
 
-    /// What its values are: `bool`, `float`, `int` or `text`.
+    /// The kind of the values: `bool`, `float`, `int` or `text`.
     #[getter]
     fn kind(&self) -> &'static str {
         match &*self.values {
@@ -64,7 +64,7 @@ impl Column {
         }
     }
 
-    /// Its values as a list.
+    /// Returns the values as a list.
     fn to_list<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         match &*self.values {
             Values::Bool(values) => PyList::new(py, values),
@@ -125,12 +125,12 @@ impl Column {
         self.to_list(py)?.eq(other)
     }
 
-    /// Where a value stands first.
+    /// Returns the index of the first occurrence of a value.
     fn index(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<usize> {
         self.to_list(py)?.index(value)
     }
 
-    /// How often a value occurs.
+    /// Returns the number of occurrences of a value.
     fn count(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<usize> {
         self.to_list(py)?.as_sequence().count(value)
     }
@@ -146,7 +146,7 @@ impl Column {
         Ok((py.get_type::<Self>().into_any(), (self.kind(), self.to_list(py)?)))
     }
 
-    /// Arrow's array and its schema; what is asked for is another's to make of them.
+    /// Returns Arrow's array and schema. `requested_schema` is ignored; the consumer converts.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_array__<'py>(
         &self,
@@ -163,7 +163,7 @@ impl Column {
     }
 }
 
-/// A column as Arrow has it.
+/// Returns a column as an Arrow array.
 fn array(values: &Values) -> ArrayRef {
     match values {
         Values::Bool(values) => Arc::new(BooleanArray::from(values.clone())),
@@ -192,7 +192,7 @@ impl Table {
 
 #[pymethods]
 impl Table {
-    /// A table of columns, as `pickle` brings it back.
+    /// Creates a table of columns. `pickle` calls it.
     #[new]
     fn new(columns: Vec<(String, Bound<'_, Column>)>) -> Self {
         let columns = columns
@@ -218,22 +218,22 @@ impl Table {
         Ok(PyList::new(py, self.keys())?.try_iter()?.into_any())
     }
 
-    /// The names of its columns.
+    /// Returns the names of the columns.
     fn keys(&self) -> Vec<&str> {
         self.columns.iter().map(|(name, _)| &**name).collect()
     }
 
-    /// Its columns.
+    /// Returns the columns.
     fn values(&self) -> Vec<Column> {
         self.columns.iter().map(|(_, values)| Column { values: values.clone() }).collect()
     }
 
-    /// Its columns with their names.
+    /// Returns the names and the columns.
     fn items(&self) -> Vec<(&str, Column)> {
         self.keys().into_iter().zip(self.values()).collect()
     }
 
-    /// A column, or the default if the table does not have it.
+    /// Returns a column, or the default if the table does not have it.
     #[pyo3(signature = (name, default=None))]
     fn get<'py>(
         &self,
@@ -247,8 +247,8 @@ impl Table {
         }
     }
 
-    /// Its rows by the whole numbers of a column, in one pass: the numbers in rising order, each with the
-    /// table of its rows.
+    /// Splits the rows by the whole numbers in a column, in one pass. Returns the numbers in ascending order, each with
+    /// the table of its rows.
     fn split(&self, py: Python<'_>, name: &str) -> PyResult<Vec<(i64, Self)>> {
         let groups = self.__getitem__(name)?;
         let part = |rows: &[usize]| Self {
@@ -285,7 +285,7 @@ impl Table {
         (py.get_type::<Self>().into_any(), (self.items(),))
     }
 
-    /// Arrow's stream of the table, in one batch.
+    /// Returns Arrow's stream of the table, with one batch.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,
@@ -312,14 +312,14 @@ impl Table {
     }
 }
 
-/// Makes both known. They are not registered with `collections.abc`: frames that see a `Mapping` or a
-/// `Sequence` do not ask whether it is Arrow, and take it value by value.
+/// Adds both classes to the module. They are not registered with `collections.abc`: data frames that see a `Mapping` or
+/// a `Sequence` do not check for Arrow, and copy it value by value.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Table>()?;
     module.add_class::<Column>()
 }
 
-/// `{"summary": ..., "tables": ...}`.
+/// Returns `{"summary": ..., "tables": ...}`.
 pub(crate) fn to_dict(py: Python<'_>, trace: Trace) -> PyResult<Bound<'_, PyDict>> {
     let summary = PyDict::new(py);
     summary.set_item("world", "simulated")?;

@@ -1,4 +1,4 @@
-//! What a plug-in in Python sees: frozen values whose names end in their units.
+//! The values that a plug-in in Python receives. They are frozen, and their names end with their units.
 
 use anabranch_units::{Duration, Instant, Rate};
 use pyo3::exceptions::PyValueError;
@@ -6,7 +6,8 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-/// A class of frozen attributes, made by the simulator, or by hand with some of them given.
+/// Defines a class of frozen attributes. Python code can also create an instance from some of them; the others have
+/// defaults.
 macro_rules! view {
     (
         $(#[doc = $about:literal])*
@@ -52,7 +53,7 @@ macro_rules! view {
     };
 }
 
-/// A closed set of words, as Python strings.
+/// Defines a closed set of words, which are strings in Python.
 macro_rules! words {
     ($(#[doc = $about:literal])* $name:ident { $($word:literal,)* }) => {
         $(#[doc = $about])*
@@ -97,7 +98,7 @@ pub(crate) use controlling::{
 pub(crate) use scheduling::{SendRequest, SubflowEvent, SubflowView};
 
 words! {
-    /// A congestion state, as `ss` prints it.
+    /// A congestion state, with the names that `ss` prints.
     State { "Open", "Disorder", "CWR", "Recovery", "Loss", }
 }
 pub(crate) fn ms(duration: Duration) -> f64 {
@@ -112,7 +113,7 @@ fn mbps(rate: Rate) -> f64 {
     if rate == Rate::UNLIMITED { f64::INFINITY } else { rate.bps() as f64 / 1e6 }
 }
 
-/// Views whose attributes hang together put that right when they are made by hand.
+/// Computes the attributes that depend on others, for views that Python code creates.
 trait Settle {
     fn settle(&mut self) {}
 }

@@ -1,4 +1,4 @@
-//! What a congestion controller sees.
+//! The values that a congestion controller receives.
 
 use anabranch_congestion as congestion;
 use anabranch_congestion::{CongestionKind, WindowChange};
@@ -10,11 +10,11 @@ use pyo3::types::{PyDict, PyString};
 use super::{Settle, State, at_ms, mbps, ms};
 
 words! {
-    /// Why a window is to be cut.
+    /// The reason for a reduction of the window.
     Kind { "loss", "tail-loss", "timeout", }
 }
 words! {
-    /// Why the core changed a window itself.
+    /// The reason why the core changed the window itself.
     Cause { "reduction", "timeout", "idle", "application-limited", "undo", "penalty", }
 }
 
@@ -43,9 +43,9 @@ impl From<WindowChange> for Cause {
 }
 
 view! {
-    /// What a controller may know of another subflow of its connection.
+    /// The state of another subflow of the connection.
     SiblingView {
-        /// Which subflow.
+        /// The subflow's number.
         id: u8 = 0,
         /// Congestion window, segments.
         cwnd_segments: u32 = 10,
@@ -57,17 +57,17 @@ view! {
         min_rtt_ms: Option<f64> = None,
         /// Congestion state.
         state: State = State("Open"),
-        /// It can carry data: established, and neither closed nor closing.
+        /// The subflow can carry data: it is established, and neither closed nor closing.
         usable: bool = true,
-        /// Data waits on it and nothing was acknowledged for several timer periods.
+        /// Data waits on the subflow, and nothing was acknowledged for several timer periods.
         stale: bool = false,
-        /// Retransmission timeouts in a row, without progress between them.
+        /// Retransmission timeouts in a row without progress.
         consecutive_timeouts: u32 = 0,
-        /// Payload acknowledged since its last loss, bytes.
+        /// Payload acknowledged since the last loss, bytes.
         since_loss_bytes: u64 = 0,
-        /// Payload acknowledged between its last two losses, bytes.
+        /// Payload acknowledged between the last two losses, bytes.
         between_losses_bytes: u64 = 0,
-        /// What its controller makes known, Mb/s; None when it makes nothing known.
+        /// The rate that the subflow's controller publishes, Mb/s; None if it publishes none.
         published_rate_mbps: Option<f64> = None,
     }
 }
@@ -94,13 +94,13 @@ impl From<&congestion::SiblingView> for SiblingView {
 }
 
 view! {
-    /// One acknowledgement, as a controller sees it.
+    /// The data of one acknowledgement.
     AckSample {
-        /// When it arrived, ms.
+        /// The time of arrival, ms.
         now_ms: f64 = 0.0,
-        /// The same as the host's tick clock shows it, ms.
+        /// The time of arrival by the host's tick clock, ms.
         coarse_now_ms: f64 = 0.0,
-        /// A tick of that clock, ms; 0 where it is exact.
+        /// The tick of that clock, ms; 0 if the clock is exact.
         tick_ms: f64 = 4.0,
         /// Segments newly acknowledged, cumulatively or selectively.
         acked_segments: u32 = 1,
@@ -110,31 +110,31 @@ view! {
         newly_lost_segments: u32 = 0,
         /// Segments delivered since the subflow began.
         delivered_segments: u64 = 0,
-        /// Those of them whose acknowledgements told of a mark (ECN).
+        /// Delivered segments whose acknowledgements reported a mark (ECN).
         delivered_ce_segments: u64 = 0,
-        /// Whether it tells of a mark.
+        /// This acknowledgement reports a mark.
         echo: bool = false,
         /// Payload of a full segment, bytes.
         mss_bytes: u32 = 1424,
-        /// When pacing lets the next segment out, ms.
+        /// The time at which pacing permits the next segment, ms.
         next_departure_ms: f64 = 0.0,
         /// Segments in flight before the acknowledgement.
         prior_in_flight_segments: u32 = 10,
-        /// Segments in flight after it.
+        /// Segments in flight after the acknowledgement.
         in_flight_segments: u32 = 9,
-        /// RTT of the most recently sent segment acknowledged, ms; None when it is ambiguous.
+        /// RTT of the most recently sent acknowledged segment, ms; None if it is ambiguous.
         rtt_ms: Option<f64> = None,
-        /// The receiver may have held it back: it is of a lone segment that was not full.
+        /// The receiver may have delayed the acknowledgement: it is for a single segment that was not full.
         maybe_delayed: bool = false,
         /// Smoothed RTT, ms; None before the first sample.
         srtt_ms: Option<f64> = None,
         /// Minimum RTT over the last 300 s, ms; None before the first sample.
         min_rtt_ms: Option<f64> = None,
-        /// Delivery-rate sample: segments delivered over its interval.
+        /// Delivery-rate sample: segments delivered over the sample's interval.
         rate_delivered_segments: u32 = 0,
         /// The delivered count when the sampled segment was sent.
         rate_prior_delivered_segments: u64 = 0,
-        /// The sample's interval, ms; 0 when the sample is invalid.
+        /// The sample's interval, ms; 0 if the sample is invalid.
         rate_interval_ms: f64 = 0.0,
         /// The sample was taken while the application had nothing to send.
         rate_app_limited: bool = false,
@@ -142,23 +142,23 @@ view! {
         rate_in_flight_segments: u32 = 0,
         /// Segments marked lost over the sample's interval.
         rate_lost_segments: u32 = 0,
-        /// Segments delivered over the sample's interval whose acknowledgements told of a mark.
+        /// Segments delivered over the sample's interval whose acknowledgements reported a mark.
         rate_delivered_ce_segments: u32 = 0,
-        /// Where the subflow's next new byte will stand.
+        /// The position of the next new byte in the subflow.
         snd_nxt: u64 = 0,
-        /// Up to where everything is acknowledged on the subflow.
+        /// The position up to which all bytes of the subflow are acknowledged.
         snd_una: u64 = 0,
-        /// The window was in use: without it no loss-based controller grows.
+        /// The window limited the sender. Otherwise loss-based controllers do not grow it.
         cwnd_limited: bool = true,
-        /// The core allows growth.
+        /// The core permits growth.
         may_grow: bool = true,
         /// The subflow's pacing rate is enforced.
         paced: bool = false,
         /// Pacing rate, Mb/s.
         pacing_rate_mbps: f64 = 5.0,
-        /// The subflow, to find itself among the siblings.
+        /// The subflow's number, by which a controller finds it among the siblings.
         id: u8 = 0,
-        /// All subflows of the connection, if the controller wants them.
+        /// All subflows of the connection, if the controller requests them.
         siblings: Vec<SiblingView> = Vec::new(),
     }
 }
@@ -205,23 +205,23 @@ impl From<&congestion::AckSample<'_>> for AckSample {
 }
 
 view! {
-    /// A segment that was just marked lost.
+    /// A segment that was just marked as lost.
     LostSegment {
-        /// When, ms.
+        /// The time, ms.
         now_ms: f64 = 0.0,
-        /// Its first payload byte, as a position in the subflow.
+        /// The position of its first payload byte in the subflow.
         from_byte: u64 = 0,
-        /// Behind its last.
+        /// The position after its last payload byte.
         to_byte: u64 = 1424,
-        /// Segments in flight when it was sent last, itself not counted.
+        /// Segments in flight when it was last sent, not counting itself.
         in_flight_at_send_segments: u32 = 0,
-        /// Segments marked lost since then, itself included.
+        /// Segments marked as lost since then, including itself.
         lost_since_send_segments: u32 = 1,
-        /// It was sent while the application had nothing more to send.
+        /// The application had no more data when it was sent.
         app_limited: bool = false,
         /// Segments delivered since the subflow began.
         delivered_segments: u64 = 0,
-        /// The peer reports what it has received beyond a hole (SACK).
+        /// The peer reports which data it has received after a hole (SACK).
         selective_acks: bool = true,
     }
 }
@@ -246,9 +246,9 @@ impl From<&congestion::LostSegment> for LostSegment {
 view! {
     /// A congestion event.
     CongestionEvent {
-        /// When, ms.
+        /// The time, ms.
         now_ms: f64 = 0.0,
-        /// Why.
+        /// The reason.
         kind: Kind = Kind("loss"),
         /// Segments in flight.
         in_flight_segments: u32 = 10,
@@ -268,15 +268,15 @@ impl From<&congestion::CongestionEvent> for CongestionEvent {
 }
 
 view! {
-    /// Data is about to be sent and nothing is in flight.
+    /// The start of a transmission while nothing is in flight.
     TransmitStart {
-        /// When, ms.
+        /// The time, ms.
         now_ms: f64 = 0.0,
-        /// The same as the host's tick clock shows it, ms.
+        /// The time by the host's tick clock, ms.
         coarse_now_ms: f64 = 0.0,
-        /// The last transmission before, as that clock showed it, ms.
+        /// The time of the previous transmission by that clock, ms.
         last_sent_ms: f64 = 0.0,
-        /// The application, not the window, had held the subflow back.
+        /// The application, not the window, had limited the subflow.
         app_limited: bool = false,
         /// Minimum RTT so far, ms.
         min_rtt_ms: Option<f64> = None,

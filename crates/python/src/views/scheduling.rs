@@ -1,4 +1,4 @@
-//! What a scheduler sees.
+//! The values that a scheduler receives.
 
 use anabranch_scheduler as scheduler;
 use anabranch_units::{CongestionState, SubflowId};
@@ -10,13 +10,13 @@ use pyo3::types::{PyDict, PyString};
 use super::{Settle, State, at_ms, mbps, ms};
 
 words! {
-    /// What is asked of a scheduler.
+    /// The kind of a request to a scheduler.
     Ask { "new-data", "reinject", "window-blocked", "buffer-full", "idle", }
 }
 view! {
-    /// What a scheduler may know of a subflow: a frozen copy.
+    /// The state of a subflow: a frozen copy.
     SubflowView {
-        /// Which subflow; they are numbered from 0 in the order of their creation.
+        /// The subflow's number. Subflows are numbered from 0 in the order of their creation.
         id: u8 = 0,
         /// Smoothed RTT, ms; 0 before the first sample.
         srtt_ms: f64 = 50.0,
@@ -30,41 +30,42 @@ view! {
         ssthresh_segments: u32 = u32::MAX,
         /// Segments in flight.
         in_flight_segments: u32 = 0,
-        /// Bytes handed to the subflow and not sent yet.
+        /// Bytes in the subflow's queue that have not been sent.
         queued_bytes: u64 = 0,
-        /// Memory of all data written and not acknowledged, bytes.
+        /// Memory of all data that is written and not acknowledged, bytes.
         queued_memory_bytes: u64 = 0,
-        /// The send buffer, bytes.
+        /// The size of the send buffer, bytes.
         send_buffer_bytes: u64 = 1 << 20,
         /// Payload of a full segment, bytes.
         mss_bytes: u32 = 1424,
         /// Pacing rate, Mb/s.
         pacing_rate_mbps: f64 = 5.0,
-        /// Delivery rate, the last valid sample, Mb/s.
+        /// The last valid sample of the delivery rate, Mb/s.
         delivery_rate_mbps: f64 = 5.0,
         /// Congestion state.
         state: State = State("Open"),
-        /// Whether all losses are repaired. Without SACK the state lasts until newer data is acknowledged.
+        /// All losses are repaired. Without SACK, the congestion state lasts until newer data is acknowledged.
         repaired: bool = false,
-        /// Either side declared it a backup.
+        /// Either side has declared it a backup.
         backup: bool = false,
-        /// Found without progress.
+        /// The subflow has made no progress for several timer periods.
         stale: bool = false,
-        /// Its retransmission timer has fired and nothing was acknowledged since.
+        /// The retransmission timer has fired, and nothing was acknowledged since.
         potentially_failed: bool = false,
-        /// Data may be sent.
+        /// The subflow is established, so data may be sent.
         established: bool = true,
-        /// When the last acknowledgement arrived, ms.
+        /// The time of the last acknowledgement, ms.
         last_ack_ms: f64 = 0.0,
-        /// When the oldest unacknowledged segment was first sent, ms; None if nothing is outstanding.
+        /// The time at which the oldest unacknowledged segment was first sent, ms; None if nothing is outstanding.
         oldest_sent_ms: Option<f64> = None,
-        /// When the retransmission timeout fires if nothing is acknowledged, ms; None if nothing is outstanding.
+        /// The time of the retransmission timeout if nothing is acknowledged before, ms; None if nothing is
+        /// outstanding.
         next_timeout_ms: Option<f64> = None,
-        /// Segments that the window lets out now.
+        /// Segments that the window permits now.
         window_space_segments: u32 = 0,
-        /// It can send a segment now.
+        /// The subflow can send a segment now.
         can_send: bool = false,
-        /// Its send buffer has room.
+        /// The send buffer has room.
         can_queue: bool = false,
     }
 }
@@ -102,7 +103,7 @@ impl From<&scheduler::SubflowView> for SubflowView {
 }
 
 impl Settle for SubflowView {
-    /// The rules of eligibility are the core's, for views made by hand too.
+    /// The core's rules of eligibility also apply to views that Python code creates.
     fn settle(&mut self) {
         let states = [
             CongestionState::Open,
@@ -136,15 +137,15 @@ impl Settle for SubflowView {
 }
 
 words! {
-    /// What can happen to a subflow.
+    /// The kind of an event of a subflow.
     Happening {
         "opened", "timeout", "delivered", "lost", "congestion", "stale", "active", "backup", "regular", "closed",
     }
 }
 view! {
-    /// Something that happened to a subflow.
+    /// An event of a subflow.
     SubflowEvent {
-        /// What.
+        /// The kind.
         kind: Happening = Happening("delivered"),
         /// Segments acknowledged or marked lost; 0 in other events.
         segments: u64 = 0,
@@ -190,37 +191,38 @@ impl From<scheduler::SubflowEvent> for SubflowEvent {
 impl Settle for SubflowEvent {}
 
 view! {
-    /// A question to a scheduler. Positions count bytes of the data stream from 0.
+    /// A request to a scheduler. Positions count the bytes of the data stream from 0.
     SendRequest {
-        /// When, ms.
+        /// The time, ms.
         now_ms: f64 = 0.0,
-        /// What is asked.
+        /// The kind of the request.
         ask: Ask = Ask("new-data"),
-        /// First byte not acknowledged at data level.
+        /// The first byte that is not acknowledged at data level.
         data_una: u64 = 0,
-        /// First byte not scheduled yet.
+        /// The first byte that is not scheduled.
         data_next: u64 = 0,
-        /// Behind the last byte written by the application.
+        /// The position after the last byte that the application has written.
         data_end: u64 = 1 << 20,
-        /// Behind the last byte that the connection-level window admits.
+        /// The position after the last byte that the connection-level window permits.
         window_end: u64 = 1 << 20,
-        /// Length of the longest pieces that written data is kept in, bytes.
+        /// The largest length of the fragments in which written data is stored, bytes.
         fragment_bytes: u64 = 32_728,
-        /// Written and not scheduled, bytes.
+        /// Bytes that are written and not scheduled.
         unscheduled_bytes: u64 = 0,
-        /// What the connection-level window still admits, bytes.
+        /// Bytes that the connection-level window still permits.
         window_left_bytes: u64 = 0,
-        /// The piece to go again, or that holds the window or buffer up: first byte, behind the last.
+        /// The fragment to reinject, or the one that blocks the window or the buffer: its first byte, and the position
+        /// after its last.
         piece: Option<(u64, u64)> = None,
-        /// The subflows that carried it, those that are gone among them.
+        /// The subflows that have carried the fragment, including closed ones.
         carried_by: Vec<u32> = Vec::new(),
-        /// What a full send buffer could still take, too little to wake the application, bytes.
+        /// Bytes that a full send buffer could still take, which are too few to wake the application.
         buffer_left_bytes: Option<u64> = None,
-        /// When the requested data is needed, ms; None unless the player's request has it.
+        /// The time at which the requested data is needed, ms; None if the player's request does not contain it.
         deadline_ms: Option<f64> = None,
-        /// Media that the player had buffered, ms; None unless its request has it.
+        /// The media that the player had buffered, ms; None if the player's request does not contain it.
         media_buffered_ms: Option<f64> = None,
-        /// When the request with these two values arrived, ms; None if it had neither.
+        /// The time at which the request with these two values arrived, ms; None if it had neither.
         hinted_ms: Option<f64> = None,
     }
 }
