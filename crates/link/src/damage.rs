@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_byte_is_another_wherever_it_stands() {
+    fn damage_changes_one_byte_anywhere() {
         let mut luck = Seed { seed: 1, run: 0 }.stream("damage");
         let mut places = [0; 8];
         for _ in 0..8000 {

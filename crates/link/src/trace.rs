@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_used_is_gone_and_the_recording_repeats() {
+    fn unused_opportunities_are_lost_and_the_recording_repeats() {
         assert_eq!(
             served(&[10, 20], &[(11, 1500), (21, 1500), (95, 100), (96, 100)]),
             [20, 30, 100, 100]
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn an_opportunity_at_the_very_moment_is_used() {
+    fn an_opportunity_at_exactly_this_time_is_used() {
         assert_eq!(served(&[10], &[(1000, 1500), (1000, 1500)]), [1000, 1010]);
     }
 }

@@ -38,7 +38,7 @@ fn pace(luck: &mut RandomStream) -> (u64, u64) {
 }
 
 #[test]
-fn every_packet_fares_as_in_the_rfc() {
+fn every_packet_has_the_fate_of_the_rfc() {
     let (mut dropped, mut marked, mut entered, mut resumed) = (0, 0, 0, 0);
     for run in 0..60 {
         let mut luck = seed(run).stream("life");
@@ -249,7 +249,7 @@ fn one_full_packet_behind_the_first_is_no_standing_queue() {
 }
 
 #[test]
-fn a_burst_that_drains_within_the_interval_is_let_through() {
+fn a_burst_that_drains_within_the_interval_is_not_dropped() {
     let label = Label::of_size(ByteCount(SIZE));
     // 90 ms of queue every 200 ms. The queue is empty before it has stood for an interval.
     let arrivals: Vec<_> = (0..20).flat_map(|n| [(n * 200 * MS, label)].repeat(90)).collect();
@@ -259,7 +259,7 @@ fn a_burst_that_drains_within_the_interval_is_let_through() {
 }
 
 #[test]
-fn what_is_capable_of_ecn_is_marked_and_the_rest_dropped() {
+fn ecn_capable_packets_are_marked_and_others_dropped() {
     let choice = PluginChoice::named("codel").with("ecn", 1);
     for ect in [false, true] {
         let arrivals: Vec<_> =
@@ -277,7 +277,7 @@ fn what_is_capable_of_ecn_is_marked_and_the_rest_dropped() {
 }
 
 #[test]
-fn what_there_is_not_is_refused() {
+fn unknown_queues_and_parameters_are_refused() {
     let check = |choice: PluginChoice| queue::check(&choice).unwrap_err().to_string();
     assert_eq!(check(PluginChoice::named("codle")), "unknown queue: `codle`");
     let unknown = PluginChoice::named("codel").with("quantum", 1514);

@@ -85,7 +85,7 @@ fn live(run: u64, counts: &mut [usize; 4]) {
 }
 
 #[test]
-fn every_packet_fares_as_in_the_rfc() {
+fn every_packet_has_the_fate_of_the_rfc() {
     let mut counts = [0; 4];
     for run in 0..40 {
         live(run, &mut counts);
@@ -126,7 +126,7 @@ fn carry(link: &mut dyn Link<u64>, flows: &[(u64, u64, u64)]) -> Vec<(u64, f64)>
 }
 
 #[test]
-fn flows_share_the_link_in_bytes_whatever_they_ask_for() {
+fn flows_share_the_link_equally_in_bytes() {
     // 20, 10 and 7.5 Mb/s with packets of 1,250, 500 and 300 bytes, over 10 Mb/s.
     let flows = [(1, 500, 1250), (2, 400, 500), (3, 320, 300)];
     let mut fair = link(PluginChoice::named("fq-codel"));

@@ -68,7 +68,7 @@ fn assert_binomial(what: &str, count: u64, of: u64, share: f64) {
 const BEHIND: Reorder = Reorder { share: 0.05, delay: Duration::from_micros(3_500), gap: 1 };
 
 #[test]
-fn some_packets_fall_behind_those_that_follow() {
+fn some_packets_are_reordered() {
     for run in 0..3 {
         let impairments = Impairments { reorder: Some(BEHIND), ..Impairments::NONE };
         let mut link = link(config(impairments), run);
@@ -93,7 +93,7 @@ fn some_packets_fall_behind_those_that_follow() {
 }
 
 #[test]
-fn with_a_gap_and_all_of_them_exactly_each_nth_falls_behind() {
+fn with_a_gap_of_n_every_nth_packet_is_reordered() {
     let reorder = Some(Reorder { share: 1.0, gap: 5, ..BEHIND });
     let mut link = link(config(Impairments { reorder, ..Impairments::NONE }), 0);
     let told = delivered(&fates(&mut *link, 1000), false);
@@ -104,7 +104,7 @@ fn with_a_gap_and_all_of_them_exactly_each_nth_falls_behind() {
 }
 
 #[test]
-fn some_packets_arrive_twice_and_take_no_more_of_the_link() {
+fn duplicates_take_no_capacity_of_the_link() {
     for run in 0..3 {
         let impairments = Impairments { duplicate: 0.02, ..Impairments::NONE };
         let mut link = link(config(impairments), run);
@@ -120,7 +120,7 @@ fn some_packets_arrive_twice_and_take_no_more_of_the_link() {
 }
 
 #[test]
-fn some_packets_are_spoilt_and_found_out_where_they_arrive() {
+fn corrupted_packets_are_dropped_at_their_arrival() {
     for run in 0..3 {
         let impairments = Impairments { corrupt: 0.01, ..Impairments::NONE };
         let mut link = link(config(impairments), run);
@@ -138,7 +138,7 @@ fn some_packets_are_spoilt_and_found_out_where_they_arrive() {
 }
 
 #[test]
-fn some_that_are_spoilt_get_through_changed_and_the_others_fare_as_before() {
+fn some_corrupted_packets_pass_and_no_other_fate_changes() {
     let spoilt = Impairments { corrupt: 0.1, duplicate: 0.1, ..Impairments::NONE };
     let found_out = fates(&mut *link(config(spoilt), 0), PACKETS);
     let some_pass = Impairments { corrupt_passes: 0.25, ..spoilt };
@@ -197,7 +197,7 @@ fn fortunes(impairments: Impairments) -> (Vec<u64>, Vec<(u64, Instant)>) {
 }
 
 #[test]
-fn each_has_its_own_chance_and_moves_no_other_draw() {
+fn each_impairment_draws_from_its_own_stream() {
     // The link without impairments is a fixed one. The others decide packet by packet.
     let (lost, arrived) = fortunes(Impairments::NONE);
     assert!(lost.len() > 300);
@@ -216,7 +216,7 @@ fn each_has_its_own_chance_and_moves_no_other_draw() {
 }
 
 #[test]
-fn they_happen_on_the_air_too_and_in_a_chain() {
+fn impairments_also_apply_to_wifi_and_chains() {
     let all =
         Impairments { reorder: Some(BEHIND), duplicate: 0.02, corrupt: 0.01, corrupt_passes: 0.0 };
     let lane = LinkConfig { rate: Rate::UNLIMITED, ..config(all) };
@@ -251,7 +251,7 @@ fn they_happen_on_the_air_too_and_in_a_chain() {
 }
 
 #[test]
-fn who_looks_late_is_told_in_the_order_of_time() {
+fn a_late_poll_reports_fates_in_the_order_of_time() {
     let reorder = Some(Reorder { share: 1.0, gap: 3, delay: Duration::from_micros(4_500) });
     let mut link = link(config(Impairments { reorder, ..Impairments::NONE }), 0);
     for packet in 0..9 {
@@ -263,7 +263,7 @@ fn who_looks_late_is_told_in_the_order_of_time() {
 }
 
 #[test]
-fn going_down_discards_those_that_fell_behind_too() {
+fn going_down_also_discards_reordered_packets() {
     let reorder = Some(Reorder { share: 1.0, gap: 2, delay: Duration::from_millis(50) });
     let mut link = link(config(Impairments { reorder, ..Impairments::NONE }), 0);
     for packet in 0..4 {
@@ -277,7 +277,7 @@ fn going_down_discards_those_that_fell_behind_too() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn invalid_impairments_are_refused() {
     let none = Impairments::NONE;
     let share = |parameter, value| Err(ConfigError::Probability { parameter, value });
     assert_eq!(config(Impairments { duplicate: 1.5, ..none }).check(), share("duplicate", 1.5));
@@ -292,13 +292,13 @@ fn what_cannot_be_is_refused() {
 
 #[test]
 #[should_panic(expected = "a fixed link is a plain one")]
-fn a_fixed_link_does_not_pretend() {
+fn a_fixed_link_refuses_impairments() {
     let config = config(Impairments { corrupt: 0.1, ..Impairments::NONE });
     let _ = FixedLink::<u64>::new(config, Seed { seed: 1, run: 0 });
 }
 
 #[test]
-fn a_copy_is_called_one_whatever_becomes_of_it() {
+fn a_copy_is_reported_as_one_with_every_fate() {
     // All packets are duplicated, and half of them are corrupted before that: original and copy.
     let impairments = Impairments { duplicate: 1.0, corrupt: 0.5, ..Impairments::NONE };
     let mut link = link(config(impairments), 0);

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_lack_of_the_host_s_own_is_exhaustion() {
+    fn only_a_shortage_of_the_host_is_exhaustion() {
         for number in [99, 24, 23, 105, 12] {
             assert!(is_exhausted(Errno::from_raw_os_error(number)), "{number}");
         }

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_is_read_as_one_and_spoils_no_checksum() {
+    fn a_marked_packet_has_a_valid_checksum() {
         for ends in [["10.1.1.1", "10.1.0.1"], ["fd00::1", "fd00::2"]] {
             let mut bytes = packet(ends, 40_000, Ecn::Ect0);
             assert!(is_ect(&bytes));
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_are_told_apart_by_addresses_and_ports() {
+    fn flows_differ_by_addresses_and_ports() {
         let ends = ["10.1.1.1", "10.1.0.1"];
         let one = flow(&packet(ends, 40_000, Ecn::NotEct));
         assert_eq!(one, flow(&packet(ends, 40_000, Ecn::Ce)));
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn the_transport_is_found_behind_extension_headers() {
+    fn the_transport_is_found_after_extension_headers() {
         // RFC 8200 sections 4.2 to 4.6: the next header, and the length in units of 8 bytes beyond the first 8.
         let pad = |next: u8| [next, 0, 1, 4, 0, 0, 0, 0];
         let long = [&[TCP, 1, 1, 12][..], &[0; 12]].concat();
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_packet_is_left_as_it_is() {
+    fn a_malformed_packet_is_not_changed() {
         for bytes in [&[][..], &[0x45], &[0x60; 39], &[0; 60]] {
             let mut copy = bytes.to_vec();
             mark(&mut copy);
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn the_source_of_a_syn_is_read_and_of_nothing_else() {
+    fn only_the_source_of_a_syn_is_returned() {
         for ends in [["10.1.1.1", "10.1.0.1"], ["fd00::1", "fd00::2"]] {
             let source = Some(ends[0].parse::<IpAddr>().unwrap());
             let options = ends[0].contains('.');
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_over_ipv6_are_told_apart_by_both_addresses_and_the_ports() {
+    fn flows_over_ipv6_differ_by_both_addresses_and_the_ports() {
         let ends = ["fd00::1", "fd00::2"];
         let one = flow(&packet(ends, 40_000, Ecn::NotEct));
         assert_eq!(one, flow(&packet(ends, 40_000, Ecn::Ce)));
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn who_a_packet_is_for_is_read_of_whatever_comes() {
+    fn the_destination_of_any_packet_can_be_read() {
         let mut v4 = vec![0x45; 20];
         v4[16..].copy_from_slice(&[10, 9, 0, 1]);
         assert_eq!(destination(&v4), Some([10, 9, 0, 1].into()));

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_about_another_protocol_or_another_code_is_none_of_ours() {
+    fn errors_about_other_protocols_or_with_other_codes_are_ignored() {
         let word = |code: u8, protocol: u8| {
             let mut body = vec![3, code, 0, 0, 0, 0, 0x05, 0x14];
             body.extend([0x45, 0, 5, 220, 0, 0, 0x40, 0, 64, protocol, 0, 0]);
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn routers_say_nothing_of_errors_and_all_of_what_else_is_too_large() {
+    fn routers_report_all_long_packets_except_icmp_errors() {
         let router: [IpAddr; 2] = ["10.1.0.254", "fd00::fe"].map(|text| text.parse().unwrap());
         let told = |packet: &[u8], at: usize| too_large(packet, router[at], 1300).is_some();
         for kind in [3, 4, 5, 11, 12] {
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_router_s_word_names_the_subflow() {
+    fn a_path_mtu_report_names_the_subflow() {
         let tcp = [1, 187, 0x9c, 0x40, 0, 0, 0, 9];
         let mut body = vec![3, 4, 0, 0, 0, 0, 0x05, 0x14];
         body.extend([0x45, 0, 5, 220, 0, 0, 0x40, 0, 64, TCP, 0, 0, 10, 0, 0, 1, 192, 0, 2, 1]);
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_router_says_is_heard_by_the_sender() {
+    fn a_router_s_report_is_understood_by_the_sender() {
         use anabranch_wire::{Segment, emit_packet};
         let payload = bytes::Bytes::from(vec![7; 1400]);
         let segment = Segment {
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_short_or_spoilt_is_not_heard() {
+    fn truncated_and_corrupted_messages_are_ignored() {
         let mut body = vec![3, 4, 0, 0, 0, 0, 0x05, 0x14];
         body.extend([0x45, 0, 5, 220, 0, 0, 0x40, 0, 64, TCP, 0, 0, 10, 0, 0, 1, 192, 0, 2, 1]);
         body.extend([1, 187, 0x9c, 0x40, 0, 0, 0, 9]);

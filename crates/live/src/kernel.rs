@@ -299,7 +299,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_attempt_is_repeated_without_a_way_and_not_after_a_refusal() {
+    fn only_unreachable_addresses_are_tried_again() {
         let unreachable = |errno: Errno| is_unreachable(&errno.into());
         for errno in [Errno::ADDRNOTAVAIL, Errno::HOSTUNREACH, Errno::NETDOWN, Errno::NETUNREACH] {
             assert!(unreachable(errno), "{errno:?}");
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn sockets_have_the_places_of_their_lanes() {
+    fn sockets_are_stored_by_lane() {
         let mut sockets = Sockets::default();
         assert!(sockets.are_none() && !sockets.have_news());
         let (fd, _peer) = std::os::unix::net::UnixStream::pair().unwrap();

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_are_those_of_what_was_noted() {
+    fn quantiles_match_the_counted_packets() {
         let mut lateness = Lateness::default();
         assert_eq!(lateness.quantile(0.99), Duration::ZERO);
         for micros in 1..=1000 {

@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_burst_says_how_it_is_cut_and_where_its_checksum_stands() {
+    fn the_header_of_a_burst_has_its_segment_size_and_checksum_offset() {
         for (ends, ip, kind) in [(["10.1.0.1", "10.1.1.1"], 20, 1), (["fd00::1", "fd00::2"], 40, 4)]
         {
             let timestamps = Some(Timestamps { value: 1, echo: 2 });
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_counts_with_a_kind_only_and_either_flag_vouches() {
+    fn a_segment_size_needs_a_type_and_either_flag_verifies() {
         let size = 1448_u16.to_ne_bytes();
         let header = |flags, kind| [flags, kind, 0, 0, size[0], size[1], 0, 0, 0, 0];
         let read = |flags, kind| Offloaded::parse(&header(flags, kind));
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_packet_is_vouched_for_by_nobody() {
+    fn a_zero_header_means_an_unverified_single_packet() {
         assert_eq!(Offloaded::parse(&[0; HEADER]), Offloaded::default());
     }
 }

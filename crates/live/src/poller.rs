@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_is_told_as_long_as_it_lasts_and_an_edge_once() {
+    fn a_level_is_reported_repeatedly_and_an_edge_once() {
         let (mut poller, (level, to_level), (edge, to_edge)) =
             (Poller::new().unwrap(), pair(), pair());
         poller.add(&level, TOKEN).unwrap();
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_is_readable_and_what_is_removed_is_not_told() {
+    fn an_end_is_readable_and_a_removed_descriptor_is_not_reported() {
         let (mut poller, (ours, peer)) = (Poller::new().unwrap(), pair());
         poller.add(&ours, TOKEN).unwrap();
         drop(peer);
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn it_waits_until_its_time_and_not_less() {
+    fn a_wait_lasts_until_its_time() {
         let mut poller = Poller::new().unwrap();
         let clock = Clock::start();
         let until = clock.now() + Duration::from_micros(2500);
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn timers_of_the_thread_are_precise_only_as_long_as_it_lasts() {
+    fn timers_are_precise_while_the_poller_exists() {
         let before = current_timer_slack().unwrap();
         let poller = Poller::new().unwrap();
         assert_eq!(current_timer_slack().unwrap(), TIMER_SLACK);

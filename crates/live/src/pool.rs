@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_piece_serves_again_once_nobody_holds_of_it() {
+    fn a_piece_returns_when_its_last_reference_is_dropped() {
         let pool = Pool::default();
         let mut piece = pool.take();
         piece[..PIECE / 2].fill(7);
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn an_inlet_lends_the_memory_of_what_is_long_and_reads_on_elsewhere() {
+    fn an_inlet_does_not_copy_a_long_packet() {
         let pool = Pool::default();
         let mut inlet = Inlet::new(pool.clone());
         inlet.room()[..LENT].fill(1);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_needed_goes_back_to_the_system() {
+    fn unused_pieces_are_freed() {
         let pool = Pool::default();
         let taken: Vec<_> = (0..2 * MOST).map(|_| pool.take()).collect();
         for piece in taken {

@@ -251,7 +251,7 @@ mod tests {
     const NOW: Instant = Instant::ZERO;
 
     #[test]
-    fn bytes_go_both_ways_behind_the_header() {
+    fn bytes_go_both_ways_after_the_header() {
         let (mut client, mut origin) = (says(b"question"), says(b"answer"));
         let mut relay = Relay::new(Bytes::from_static(b"header "));
         assert_eq!(relay.pump(NOW, &mut client, &mut origin, u64::MAX), Ok(true));
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_reader_has_no_room_for_is_not_read() {
+    fn data_without_room_at_the_receiver_is_not_read() {
         let (mut client, mut origin) = (says(&vec![7; 300_000]), says(b""));
         origin.room = 100_000;
         let mut relay = Relay::default();
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn of_the_origin_nothing_is_read_while_memory_is_short() {
+    fn a_limit_of_zero_reads_nothing_from_the_origin() {
         let (mut client, mut origin) = (says(b"question"), says(b"answer"));
         let mut relay = Relay::default();
         assert_eq!(relay.pump(NOW, &mut client, &mut origin, 0), Ok(true));
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn of_the_origin_no_more_is_read_than_may_be_held() {
+    fn at_most_the_limit_is_read_from_the_origin() {
         let (mut client, mut origin) = (says(b""), says(&vec![7; 5 * PIECE]));
         let mut relay = Relay::default();
         relay.pump(NOW, &mut client, &mut origin, PIECE as u64 + 1).unwrap();
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_half_close_passes_behind_the_last_byte_and_the_other_half_goes_on() {
+    fn a_half_close_follows_the_last_byte_and_the_other_half_continues() {
         let (mut client, mut origin) = (says(b"all I have to say"), says(b""));
         origin.room = 3;
         let mut relay = Relay::default();
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_origin_is_told() {
+    fn a_broken_origin_is_reported() {
         let (mut client, mut origin) = (says(b"x"), says(b""));
         origin.dead = true;
         let mut relay = Relay::default();
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_origin_said_before_it_took_nothing_more_reaches_the_client_to_the_end() {
+    fn the_whole_answer_reaches_the_client_after_the_origin_stops_reading() {
         let (mut client, mut origin) = (says(b"nobody reads this"), says(b"the whole answer"));
         (client.room, origin.dead) = (9, true);
         let mut relay = Relay::default();
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn an_origin_that_finished_and_resets_later_data_is_over_behind_its_answer() {
+    fn an_origin_that_resets_later_data_ends_after_its_answer() {
         let (mut client, mut origin) = (says(b""), says(b"the whole answer"));
         client.room = 9;
         let mut relay = Relay::default();
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_left_behind_still_reaches_the_origin() {
+    fn the_last_data_of_a_closed_client_reaches_the_origin() {
         let (mut client, mut origin) = (says(b"last words"), says(b""));
         origin.room = 4;
         let mut relay = Relay::default();

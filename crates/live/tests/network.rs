@@ -133,7 +133,7 @@ fn losses_are_those_of_the_seed() {
 }
 
 #[test]
-fn a_queue_marks_what_can_be_marked_and_drops_what_cannot() {
+fn a_queue_marks_ecn_capable_packets_and_drops_others() {
     let down = r#","queue":{"packets":1000},
         "discipline":{"name":"codel","values":{"target":5000000,"interval":20000000,"ecn":1}}"#;
     let plan = plan(down, "", "");
@@ -152,7 +152,7 @@ fn a_queue_marks_what_can_be_marked_and_drops_what_cannot() {
 }
 
 #[test]
-fn links_change_when_the_plan_says_so() {
+fn links_change_at_the_times_of_the_plan() {
     let events = r#","events":[{"at_ns":100000000,"link":"p.down","change":"down"},
         {"at_ns":200000000,"link":"p.down","change":"up"},
         {"at_ns":300000000,"link":"p.down","change":{"rate_bps":6000000}},
@@ -173,7 +173,7 @@ fn links_change_when_the_plan_says_so() {
 }
 
 #[test]
-fn interfaces_change_when_the_plan_says_so() {
+fn interfaces_change_at_the_times_of_the_plan() {
     let events = r#","events":[{"at_ns":100000000,"path":"p","interface":"removed"},
         {"at_ns":250000000,"path":"p","interface":"up"}]"#;
     let plan = plan("", "", events);
@@ -197,7 +197,7 @@ fn interfaces_change_when_the_plan_says_so() {
 }
 
 #[test]
-fn a_middlebox_takes_options_out_of_the_segments_that_it_is_told_to() {
+fn a_middlebox_removes_options_from_the_configured_segments() {
     let plan = plan("", r#","strips_mptcp":["syn","data"]"#, "");
     let mut network = Network::new(&plan, BEGIN).expect("a plan that runs");
     let capable = |keys| vec![MptcpOption::Capable(MpCapable::with_keys(keys))];
@@ -219,7 +219,7 @@ fn a_middlebox_takes_options_out_of_the_segments_that_it_is_told_to() {
 }
 
 #[test]
-fn what_is_no_tcp_passes_as_it_is() {
+fn packets_that_are_not_tcp_pass_unchanged() {
     let plan = plan("", r#","strips_mptcp":true"#, "");
     let mut network = Network::new(&plan, BEGIN).expect("a plan that runs");
     let mut rows = Rows::default();
@@ -235,7 +235,7 @@ fn what_is_no_tcp_passes_as_it_is() {
 }
 
 #[test]
-fn what_waits_in_a_path_is_told() {
+fn the_queue_of_a_path_is_reported() {
     let plan = plan("", "", "");
     let mut network = Network::new(&plan, BEGIN).expect("a plan that can run");
     let mut rows = Rows::default();
@@ -268,7 +268,7 @@ fn out_of(plan: &Plan, at: Duration) -> (Vec<(Duration, bool, Vec<u8>)>, u64) {
 }
 
 #[test]
-fn a_packet_that_is_too_large_is_dropped_and_its_sender_told() {
+fn a_packet_above_the_mtu_is_dropped_and_reported_to_its_sender() {
     // The packet is as long as the MTU.
     let (out, dropped) = out_of(&plan(r#","mtu":1500"#, "", ""), MS);
     assert_eq!((out.len(), out[0].1, dropped), (1, true, 0));
@@ -300,7 +300,7 @@ fn an_event_gives_a_link_its_mtu() {
 }
 
 #[test]
-fn what_is_of_a_background_flow_comes_out_apart() {
+fn packets_of_background_flows_leave_separately() {
     let crossing = r#","cross_traffic":[{"name":"c","kind":"udp","count":1,"start_ns":0,
         "data":["p.down"],"acks":["p.up"],"rate_bps":1000000,"size":1500}]"#;
     let plan = plan(r#","queue":{"packets":1},"mtu":1500"#, "", crossing);
@@ -343,7 +343,7 @@ fn a_buffer_that_comes_back_is_empty() {
 }
 
 #[test]
-fn what_goes_up_comes_out_at_the_server() {
+fn packets_on_the_uplink_reach_the_server() {
     let plan = plan("", "", "");
     let mut network = Network::new(&plan, BEGIN).expect("a plan that runs");
     network.handle_packet(BEGIN, 0, false, data(1, Ecn::NotEct));
@@ -357,7 +357,7 @@ fn what_goes_up_comes_out_at_the_server() {
 }
 
 #[test]
-fn words_of_routers_come_back_in_their_order() {
+fn reports_of_routers_arrive_in_order() {
     let plan = plan(r#","mtu":1499"#, "", "");
     let mut network = Network::new(&plan, BEGIN).expect("a plan that runs");
     for number in 1..=3 {

@@ -258,7 +258,7 @@ fn a_film_is_played_in_real_time_and_shown_to_the_observer() {
 }
 
 #[test]
-fn a_client_that_races_begins_over_the_path_that_answers() {
+fn a_client_that_races_uses_the_path_that_answers() {
     let down =
         ["a.down", "a.up"].map(|link| format!(r#"{{"at_ns":0,"link":"{link}","change":"down"}}"#));
     let events = format!(r#","events":[{}]"#, down.join(","));

@@ -70,7 +70,7 @@ fn a_busy_chain_wakes_once_a_packet() {
 }
 
 #[test]
-fn a_chain_goes_down_as_a_whole_and_tells_at_once() {
+fn a_chain_goes_down_as_a_whole_and_reports_at_once() {
     let mut chain = two_hops();
     chain.enqueue(ms(0), 0, SIZE);
     chain.enqueue(ms(15), 1, SIZE);

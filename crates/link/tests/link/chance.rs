@@ -43,7 +43,7 @@ fn bernoulli_loses_its_share() {
 }
 
 #[test]
-fn bernoulli_losses_do_not_know_of_each_other() {
+fn bernoulli_losses_are_independent() {
     let probability = 0.05;
     let lost = losses(LossModel::Bernoulli(probability), LossAt::Exit, SEED);
     for distance in [1, 2, 5, 64] {
@@ -120,7 +120,7 @@ fn a_simple_gilbert_chain_stays_geometrically_long() {
 }
 
 #[test]
-fn the_seed_and_the_name_make_the_luck() {
+fn the_seed_and_the_name_determine_the_losses() {
     let model = LossModel::Bernoulli(0.1);
     let first = losses(model, LossAt::Exit, SEED);
     assert_eq!(first, losses(model, LossAt::Exit, SEED));
@@ -142,7 +142,7 @@ fn overloaded(name: &str, jitter: Duration) -> Vec<Told> {
 }
 
 #[test]
-fn jitter_draws_from_a_stream_of_its_own() {
+fn jitter_draws_from_a_separate_stream() {
     let fates = |jitter, name| {
         let mut told = overloaded(name, jitter);
         told.sort_unstable();
@@ -154,7 +154,7 @@ fn jitter_draws_from_a_stream_of_its_own() {
 }
 
 #[test]
-fn a_packet_dropped_at_the_entry_takes_its_luck_with_it() {
+fn a_packet_dropped_at_the_entry_uses_its_draw() {
     // The overloaded link can lose packet n at its exit only if an idle link loses packet n, too.
     let idle = losses(LossModel::Bernoulli(0.3), LossAt::Exit, SEED);
     let told = overloaded("wifi.down", Duration::ZERO);

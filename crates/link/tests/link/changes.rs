@@ -86,7 +86,7 @@ fn down_discards_queue_and_wire() {
 }
 
 #[test]
-fn down_does_not_unhappen_a_delivery_that_nobody_asked_for_yet() {
+fn down_keeps_deliveries_that_were_not_polled_yet() {
     let mut link = two_waiting();
     link.set(us(21_500), Change::Down);
     link.set(us(21_500), Change::Up);
@@ -126,7 +126,7 @@ fn a_stalled_link_can_be_cut_and_come_back() {
 }
 
 #[test]
-fn a_new_loss_model_is_for_packets_that_leave_the_queue_from_then_on() {
+fn a_new_loss_model_applies_to_packets_that_leave_the_queue_later() {
     let mut link = two_waiting();
     link.set(us(1_500), Change::Loss(Some(LossModel::Bernoulli(1.0))));
     link.enqueue(us(1_600), 2, SIZE);
@@ -157,7 +157,7 @@ fn loss_at_the_exit_has_used_the_bottleneck() {
 }
 
 #[test]
-fn changes_on_an_idle_link_hold_for_what_comes() {
+fn changes_on_an_idle_link_apply_to_later_packets() {
     let mut link = link(QueueLimit::Packets(2));
     link.set(ms(1), Change::Rate(Rate::from_bps(1_000_000)));
     link.set(ms(1), Change::Delay(Duration::ZERO));

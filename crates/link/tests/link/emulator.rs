@@ -28,7 +28,7 @@ fn lost(config: LinkConfig, packets: u32, seed: Seed) -> Vec<u32> {
 /// Rows of groundtruth/lossy.csv without a drop of the queue. The loss is 0.5 %, and path 1 has the seed `seed` + 1.
 /// The emulator lost `emu1_rndloss` of `emu1_in_p` packets.
 #[test]
-fn as_many_are_lost_as_the_emulator_lost() {
+fn the_number_of_losses_is_that_of_the_emulator() {
     for (seed, packets, measured) in [
         (224_773, 17_047, 91),
         (821_282, 18_495, 89),
@@ -83,7 +83,7 @@ fn a_packet_that_finds_no_room_draws_no_jitter() {
 }
 
 #[test]
-fn a_packet_that_meets_a_link_that_is_down_draws_no_loss() {
+fn a_packet_draws_no_loss_while_the_link_is_down() {
     use anabranch_link::Change;
     let config = || emulated(7, Direction::Down, Some(0.02), QueueLimit::Unlimited);
     let mut link = FixedLink::new(config(), SEED);
@@ -102,7 +102,7 @@ fn a_packet_that_meets_a_link_that_is_down_draws_no_loss() {
 }
 
 #[test]
-fn only_a_plain_link_takes_them() {
+fn only_a_plain_link_accepts_the_emulator_s_draws() {
     let impairments = Impairments { duplicate: 0.1, ..Impairments::NONE };
     let plain = emulated(7, Direction::Down, None, QueueLimit::Unlimited);
     assert_eq!(plain.check(), Ok(()));

@@ -38,7 +38,7 @@ fn the_rate_of_t_mobile_driving_is_mahimahis() {
 
 #[test]
 #[ignore = "long: three times 40,000 s of a link"]
-fn the_rate_of_the_others_is_theirs() {
+fn the_rates_of_the_other_profiles_match_the_measurements() {
     for (profile, quantiles, average) in [
         (LteProfile::AttDriving, [(0.05, 0.69), (0.5, 5.41), (0.95, 9.53)], 5.17),
         (LteProfile::Ghent, [(0.05, 5.0), (0.5, 28.8), (0.95, 58.8)], 30.2),
@@ -55,7 +55,7 @@ fn the_rate_of_the_others_is_theirs() {
 
 #[test]
 #[ignore = "long: 20,000 s of a cell"]
-fn the_wanted_mean_is_what_comes_out() {
+fn the_mean_rate_is_the_wanted_one() {
     let mut model = LteModel::new(Direction::Down, LteProfile::VerizonShort);
     model.mean_bps = Some(24_000_000);
     assert_close("mean", mean(&rates(model, 20_000)), 24.0, 1.0);
@@ -79,7 +79,7 @@ fn harq_delays_a_tenth_of_blocks_by_8_ms_and_loses_nothing() {
 }
 
 #[test]
-fn what_a_failed_block_holds_up_comes_out_at_once() {
+fn packets_behind_a_failed_block_arrive_together() {
     // 12 Mb/s, with a packet every millisecond. Eight more packets wait behind a block in repair, so they arrive in
     // bursts of nine.
     let mut model = LteModel::new(Direction::Down, LteProfile::Ghent);
@@ -94,7 +94,7 @@ fn what_a_failed_block_holds_up_comes_out_at_once() {
 }
 
 #[test]
-fn who_begins_to_send_waits_10_to_20_ms_for_a_grant() {
+fn a_device_that_begins_to_send_waits_10_to_20_ms_for_a_grant() {
     let mut model = LteModel::new(Direction::Up, LteProfile::Ghent);
     (model.bler, model.mean_bps) = (0.0, Some(100_000_000));
     let every = Duration::from_micros(150_300);

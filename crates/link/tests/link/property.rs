@@ -120,7 +120,7 @@ proptest! {
     #![proptest_config(cases(2_000))]
 
     #[test]
-    fn does_what_the_slow_model_does(config in configs(), steps in steps()) {
+    fn a_link_matches_the_slow_model(config in configs(), steps in steps()) {
         let mut slow = SlowLink::new(config.clone(), SEED);
         let mut watched = FixedLink::new(config.clone(), SEED);
         let mut now = Instant::ZERO;

@@ -108,7 +108,7 @@ fn an_unlimited_rate_leaves_the_delay_alone() {
 }
 
 #[test]
-fn drops_ride_along_with_the_next_delivery() {
+fn drops_are_reported_with_the_next_delivery() {
     let mut link = link(QueueLimit::Packets(1));
     link.enqueue(ms(0), 0, SIZE);
     link.enqueue(ms(0), 1, SIZE);
@@ -119,7 +119,7 @@ fn drops_ride_along_with_the_next_delivery() {
 }
 
 #[test]
-fn a_drop_with_no_delivery_to_come_is_due_at_once() {
+fn a_drop_without_a_later_delivery_is_due_at_once() {
     let mut link = link(QueueLimit::Bytes(1_000));
     link.enqueue(ms(3), 0, SIZE);
     assert_eq!(link.poll_timeout(), Some(ms(3)));

@@ -40,7 +40,7 @@ fn rates(model: StarlinkModel, seconds: usize) -> Vec<f64> {
 }
 
 #[test]
-fn both_ways_share_their_epochs() {
+fn both_directions_share_their_epochs() {
     let way = |direction| {
         let every = Duration::from_millis(100);
         probe::delays(&mut dish(model(direction)), 0, ByteCount(64), every, 3000)
@@ -170,7 +170,7 @@ fn the_rate_to_the_server_has_a_median_of_18() {
 
 #[test]
 #[ignore = "long: eight times 20,000 s of a link"]
-fn on_the_road_there_is_nothing_in_16_percent_of_seconds() {
+fn a_moving_terminal_has_no_satellite_in_16_percent_of_seconds() {
     // Satellite-vs-Cellular, "Mobility": 16.2 % of seconds are below 1 Mb/s, and the overall mean is 128 Mb/s. Gaps
     // without a satellite are rare and long, so the test needs many hours.
     let road = StarlinkModel { profile: StarlinkProfile::Moving, ..model(Direction::Down) };
@@ -187,7 +187,7 @@ fn on_the_road_there_is_nothing_in_16_percent_of_seconds() {
 }
 
 #[test]
-fn the_wanted_mean_is_what_comes_out() {
+fn the_mean_rate_is_the_wanted_one() {
     let wanted = StarlinkModel { mean_bps: Some(100_000_000), ..model(Direction::Down) };
     assert_close("mean", mean(&rates(wanted, 8000)), 100.0, 4.0);
 }

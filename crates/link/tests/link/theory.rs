@@ -9,7 +9,7 @@ use crate::driver::{RATE, SEED, SIZE, assert_conserved, link, ms, run, us};
 const SERVICE_US: u64 = 1000;
 
 #[test]
-fn of_a_burst_the_first_q_pass_and_leave_one_service_apart() {
+fn the_first_q_packets_of_a_burst_pass_one_service_time_apart() {
     for (packets, room) in [(1, 1), (5, 8), (8, 8), (9, 8), (1000, 8), (300, 1)] {
         let mut link = link(QueueLimit::Packets(room));
         for packet in 0..packets {
@@ -54,7 +54,7 @@ fn at_twice_the_rate_every_other_packet_is_dropped_once_the_queue_is_full() {
 }
 
 #[test]
-fn what_exceeds_the_rate_is_dropped_and_nothing_else() {
+fn only_packets_above_the_rate_are_dropped() {
     // If the queue is never empty, floor((N - 1) gap / S) packets depart during N arrivals. At most `room` packets are
     // inside at the end, and all others were dropped.
     for (gap, room) in [(900, 5), (750, 10), (600, 2), (333, 7), (10, 50)] {
@@ -112,7 +112,7 @@ fn waits(load: f64, packets: u32) -> Vec<f64> {
 }
 
 #[test]
-fn poisson_arrivals_wait_as_long_as_pollaczek_and_khinchine_say() {
+fn poisson_arrivals_wait_as_in_the_pollaczek_khinchine_formula() {
     // M/D/1: the mean wait is rho / (2 mu (1 - rho)), with mu = 1 here.
     for (load, packets) in [(0.2, 200_000), (0.5, 400_000), (0.8, 1_000_000), (0.9, 2_000_000)] {
         let waits = waits(load, packets);

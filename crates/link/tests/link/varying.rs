@@ -64,7 +64,7 @@ fn a_steady_trace_is_a_fixed_link() {
 }
 
 #[test]
-fn the_cap_holds_where_the_model_is_faster() {
+fn the_cap_limits_a_faster_model() {
     // 10 Mb/s for 10 ms, then 2 Mb/s, with a cap of 5 Mb/s: 2 ms per packet, then 5 ms.
     let model = steps_of(&[(0, 10_000, 0, 0.0), (10, 2_000, 0, 0.0)], None);
     let capped = LinkConfig { rate: Rate::from_bps(5_000_000), ..config(QueueLimit::Unlimited) };
@@ -77,7 +77,7 @@ fn the_cap_holds_where_the_model_is_faster() {
 }
 
 #[test]
-fn a_new_cap_counts_from_the_next_packet_on_and_zero_stalls() {
+fn a_new_cap_applies_from_the_next_packet_on_and_zero_stalls() {
     let mut link = link(&steady(), QueueLimit::Unlimited);
     for packet in 0..3 {
         link.enqueue(ms(0), packet, SIZE);
@@ -91,7 +91,7 @@ fn a_new_cap_counts_from_the_next_packet_on_and_zero_stalls() {
 }
 
 #[test]
-fn down_discards_and_the_model_goes_on() {
+fn down_discards_and_the_model_continues() {
     let model = steps_of(&[(0, 10_000, 0, 0.0), (100, 1_000, 0, 0.0)], None);
     let mut link = link(&model, QueueLimit::Unlimited);
     for packet in 0..30 {
@@ -224,7 +224,7 @@ proptest! {
     }
 
     #[test]
-    fn what_falls_behind_is_copied_or_spoilt_does_not_depend_on_who_looks(
+    fn impairments_do_not_depend_on_the_polling(
         config in configs(), steps in steps(), by in 1u64..9_000, gap in 1u64..4
     ) {
         let reorder = Some(Reorder { share: 0.4, delay: Duration::from_micros(by), gap });
@@ -255,7 +255,7 @@ proptest! {
 }
 
 #[test]
-fn what_cannot_be_followed_is_refused() {
+fn invalid_models_are_refused() {
     let with = |rows: &[(u64, u64, u64, f64)], repeat| steps_of(rows, repeat).check();
     assert!(with(&[(0, 1, 0, 0.0)], None).is_ok());
     assert!(with(&[], None).is_err());

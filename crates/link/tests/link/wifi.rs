@@ -36,7 +36,7 @@ fn at(standard: WifiStandard, top_mbps: u64) -> WifiModel {
 }
 
 #[test]
-fn alone_it_reaches_the_theoretical_maximum_throughput() {
+fn a_single_station_reaches_the_theoretical_maximum_throughput() {
     // Jun et al., NCA 2003: 1,500 bytes of payload take DIFS + 7.5 slots of backoff + data + SIFS + ACK. 802.11a at 54
     // Mb/s: 34 + 67.5 + 248 + 16 + 28 us. At 6 Mb/s: 34 + 67.5 + 2072 + 16 + 44 us.
     for (model, microseconds) in [
@@ -82,7 +82,7 @@ fn bianchi(stations: i32) -> f64 {
 }
 
 #[test]
-fn stations_collide_as_bianchi_reckons_and_share_alike() {
+fn stations_collide_as_in_bianchi_s_model_and_share_equally() {
     for stations in [2, 5, 10] {
         // At the slowest rate, because retransmissions at a faster rate would fall back to it.
         let found = saturated(&at(WifiStandard::A, 6), stations, 150);
@@ -135,7 +135,7 @@ fn tcp(model: &WifiModel, milliseconds: u64) -> (f64, f64) {
 }
 
 #[test]
-fn tcp_goodput_is_what_is_known_of_each_rate() {
+fn tcp_goodput_at_each_rate_is_the_known_one() {
     // 54 Mb/s without aggregation give 24 to 27 Mb/s of TCP. 802.11a or g at 6 Mb/s is the 5 Mb/s WiFi of PC16. With
     // aggregation, 72 Mb/s of 802.11n give 50 to 62, and 433 Mb/s of 802.11ac 270 to 350.
     for (model, least, most) in [
@@ -247,7 +247,7 @@ fn lanes_of_one_channel_share_it_and_other_channels_do_not() {
 }
 
 #[test]
-fn a_cap_delay_and_a_cut_are_a_lanes_own() {
+fn a_cap_a_delay_and_an_outage_apply_to_one_lane() {
     let model = WifiModel::new(WifiStandard::Ac, "desk");
     let lanes = [("a", 3), ("b", 7)]
         .map(|(name, delay)| (lane(name, Duration::from_millis(delay)), model.clone()));
@@ -290,7 +290,7 @@ fn delays_count_from_the_end_of_the_data() {
 }
 
 #[test]
-fn what_no_standard_has_is_refused() {
+fn radios_that_no_standard_has_are_refused() {
     assert!(WifiModel::new(WifiStandard::Ac, "desk").check().is_ok());
     let ac = |change: fn(&mut WifiModel)| {
         let mut model = WifiModel::new(WifiStandard::Ac, "desk");

@@ -63,7 +63,7 @@ fn packets_arrive_whole_and_in_order_either_way() {
 }
 
 #[test]
-fn what_there_is_no_room_for_is_counted_and_not_waited_for() {
+fn packets_without_room_are_counted_and_do_not_block() {
     let (written, read) = device();
     let packet = [IoSlice::new(b"packet")];
     for mut entrance in both(written) {
@@ -75,7 +75,7 @@ fn what_there_is_no_room_for_is_counted_and_not_waited_for() {
 }
 
 #[test]
-fn a_device_that_cannot_be_asked_not_to_wait_is_written_to_packet_by_packet() {
+fn a_device_without_rwf_nowait_is_written_packet_by_packet() {
     let full = File::options().write(true).open("/dev/full").unwrap();
     for mut entrance in both(full.into()) {
         let had = entrance.ring.is_some();
@@ -89,7 +89,7 @@ fn a_device_that_cannot_be_asked_not_to_wait_is_written_to_packet_by_packet() {
 }
 
 #[test]
-fn a_device_that_is_gone_is_told_of() {
+fn a_write_to_a_closed_device_returns_an_error() {
     let (written, read) = device();
     drop(read);
     for mut entrance in both(written) {
@@ -175,7 +175,7 @@ fn scripted(script: impl IntoIterator<Item = Does>) -> (Vec<u8>, u64, Option<Err
 }
 
 #[test]
-fn what_will_pass_is_tried_again() {
+fn temporary_errors_are_retried() {
     let ten: Vec<u8> = (0..10).collect();
     for error in [Errno::INTR, Errno::AGAIN, Errno::NOMEM, Errno::BUSY] {
         let found = scripted([Does::Fail(error), Does::Write(4), Does::Fail(error)]);
@@ -197,7 +197,7 @@ fn every_packet_is_written_once_whenever_the_ring_fails() {
 }
 
 #[test]
-fn only_what_the_ring_cannot_write_is_written_again() {
+fn only_packets_that_the_ring_cannot_write_are_repeated() {
     let found = scripted([Does::Write(3), Does::Refuse(2, Errno::OPNOTSUPP)]);
     assert_eq!(found, (vec![0, 1, 2, 5, 6, 7, 8, 9, 3, 4], 0, Some(Errno::OPNOTSUPP), 1));
     // A packet that the device refuses is lost. The ring stays in use.
@@ -206,7 +206,7 @@ fn only_what_the_ring_cannot_write_is_written_again() {
 }
 
 #[test]
-fn a_ring_that_fails_for_long_is_made_anew_later_and_one_that_is_forbidden_is_not() {
+fn a_ring_is_created_again_after_a_temporary_failure_only() {
     let (written, read) = device();
     for (why, again) in [(Errno::NOMEM, true), (Errno::PERM, false)] {
         let script = Arc::new(Mutex::new(VecDeque::from([Does::Fail(why); 100])));

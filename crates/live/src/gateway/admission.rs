@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_has_as_many_as_it_may_have() {
+    fn a_source_is_limited_to_its_slots() {
         let mut admission = heard(LIMITS, &["192.0.2.1", "192.0.2.1"]);
         assert!(!admission.admits(ip("192.0.2.1")));
         assert_eq!(
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn all_together_have_a_limit_and_nobody_who_left_is_remembered() {
+    fn the_gateway_has_a_limit_and_forgets_ended_connections() {
         let from = ["192.0.2.1", "192.0.2.2", "192.0.2.3", "2001:db8::1"];
         let mut admission = heard(LIMITS, &from);
         assert!(!admission.admits(ip("192.0.2.9")));
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_would_make_one_give_way_changes_nothing() {
+    fn an_incomplete_handshake_makes_no_connection_give_way() {
         let mut admission = Admission::new(Limits { connections: 1, ..LIMITS });
         assert_eq!(admission.enter(1, ip("192.0.2.1")), Ok(None));
         for _ in 0..3 {
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn four_sites_whose_connections_have_a_source_each_keep_four_slots_each() {
+    fn four_sites_with_a_source_per_connection_keep_four_slots_each() {
         let mut admission = full_of_four_sites();
         // 32 slots, of which four sites keep four each. A weight of ceil(5 / 4) = 2 gives way to 0, and ceil(4 / 4) = 1
         // does not.
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fresh_source_of_a_site_that_has_slots_is_no_newcomer_without_any() {
+    fn a_new_source_of_a_site_with_slots_has_the_weight_of_its_site() {
         let mut admission = full_of_four_sites();
         // The newcomer weighs ceil(8 / 4) = 2. A connection of weight 2 gives way only to a newcomer of weight 0.
         assert_eq!(admission.enter(200, ip("2001:db8:0:ff::1")), Err(Refusal::Connections));

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn each_address_is_tried_once_and_for_so_long() {
+    fn each_address_is_tried_once_within_its_time_limit() {
         let (all, mut calling) = (addresses(), Calling::new(LIMIT));
         assert_eq!(calling.next(at(0), &all), Some(all[0]));
         assert!(!calling.is_late(at(4999)));
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_stands_has_no_error_and_waits_for_nothing() {
+    fn a_successful_attempt_clears_the_error_and_the_wait() {
         let (all, mut calling) = (addresses(), Calling::new(LIMIT));
         assert!(!calling.has_begun());
         calling.next(at(0), &all);

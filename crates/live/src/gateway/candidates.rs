@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_stands_still_gives_way_before_a_slow_one() {
+    fn a_stalled_connection_gives_way_before_a_slow_one() {
         let still = |number| Standing { rate: 0, moved_at: at(50), ..fast(number) };
         let all = [trickles(1), still(2), Standing { moved_at: at(49), ..still(3) }];
         assert_eq!(gives_way(&all, 0, |_| 2), Some(3), "for longer");
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn only_connections_of_sources_with_enough_slots_are_looked_at() {
+    fn only_connections_of_sources_with_enough_slots_are_checked() {
         // 1,000 viewers receive at full speed. The first 997 are one source each, and the last three are one source.
         let all: Vec<_> = (1..=1000).map(fast).collect();
         let slots = |number: u64| if number > 997 { 3 } else { 1 };
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_has_gone_is_no_candidate() {
+    fn an_ended_connection_is_no_candidate() {
         let candidates = Candidates::new(at(60), &[trickles(1), trickles(2)], |_| 4);
         assert_eq!(candidates.find(0, |it| if it == 1 { 0 } else { 4 }), Some(2));
         assert_eq!(Candidates::default().find(0, |_| 9), None);

@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn who_floods_takes_nothing_of_others() {
+    fn a_flood_does_not_block_other_sources() {
         let mut flood = Flood::new(Instant::ZERO);
         for number in 0..50_000 {
             flood.takes_too_much(Instant::ZERO, source(number % 250));

@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_over_and_what_is_open_are_counted_together() {
+    fn ended_and_open_connections_are_counted_together() {
         let record = Record { end: End::Idle, ..example() };
         let mut metrics = Metrics {
             accepted: [2, 0],

@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_join_opens_no_connection_of_its_own() {
+    fn a_join_opens_no_new_connection() {
         let syn = Segment { flags: Flags::SYN, ..Segment::default() };
         assert!(opens(&syn));
         let capable = MptcpOption::Capable(MpCapable::with_keys(CapableKeys::None));

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_without_its_origin_ends_as_what_it_was() {
+    fn an_answer_whose_origin_is_gone_ends_with_the_origin_s_error() {
         let lingering = Phase::Relaying.lose_origin(at(0), true, 0, RESET);
         assert!(lingering.lingers() && !lingering.is_over());
         for over in [lingering.close(true), lingering.fail(End::OriginBroke, None)] {

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn the_drain_time_is_what_is_held_over_the_rate_of_two_windows() {
+    fn the_drain_time_is_the_held_bytes_over_the_rate_of_two_windows() {
         let mut progress = Progress::new(at(0));
         progress.note(at(500), [500, 0]);
         // 500 bytes in 0.5 s: 2,000 bytes take 2 s.
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_connection_has_a_second_until_it_stands_still() {
+    fn a_new_connection_is_stalled_after_a_second_at_the_earliest() {
         let mut progress = Progress::new(at(0));
         progress.note(at(999), [0, 0]);
         assert_eq!(progress.drain_time([0, 1]), Duration::from_millis(999));
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_held_twice_are_no_progress() {
+    fn reinjected_bytes_are_no_progress() {
         let mut progress = Progress::new(at(0));
         progress.note(at(100), [0, 9000]);
         // 1,400 bytes are reinjected, and then one copy of them is acknowledged.

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_are_as_the_protocol_has_them() {
+    fn headers_match_the_specification() {
         let header = |client: &str, local: &str| {
             header(client.parse().expect("an address"), local.parse().expect("an address"))
         };

@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_has_all_that_a_connection_was() {
+    fn a_line_has_all_fields_of_a_record() {
         let record = example();
         assert_eq!(
             record.to_string(),

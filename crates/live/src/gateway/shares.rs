@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_need_less_keep_it_and_the_others_have_the_same() {
+    fn small_holders_keep_their_bytes_and_the_others_share_equally() {
         // (15 - 1 - 2) / 2 = 6.
         assert_eq!(level(&[9, 1, 9, 2], 15), 6);
         // All fit: the largest may also have the other 9.
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_stays_short_no_longer_than_until_all_are_within_their_shares() {
+    fn memory_is_no_longer_short_once_all_are_within_their_shares() {
         // 7/16 of 800 MiB is 350 MiB: 50 MiB for each of seven sources.
         const MIB: u64 = 1 << 20;
         let mut shares = Shares::new(800 * MIB);

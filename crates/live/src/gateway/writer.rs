@@ -295,7 +295,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn all_is_written_in_order_by_the_time_the_writer_is_dropped() {
+    fn a_dropped_writer_has_written_everything_in_order() {
         let given = Given::default();
         let mut writer = Writer::start(Open(Arc::clone(&given)), BATCHES, Arc::default()).unwrap();
         // The packets fill several batches, some turns end with a flush, some flushes are empty, and the last turn has
@@ -314,7 +314,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_packet_of_more_pieces_than_a_write_may_have_arrives_either_way() {
+    fn a_packet_with_more_pieces_than_iov_max_is_written() {
         let (written, read) = entrance::tests::device();
         let short: Vec<Bytes> = (0..1100_u32).map(|at| vec![at as u8; 50].into()).collect();
         // The largest number of parts: a copied piece between any two shared ones.
@@ -371,7 +371,7 @@ pub(super) mod tests {
 
     #[test]
     #[expect(clippy::disallowed_methods, reason = "the real world has threads")]
-    fn a_turn_that_ends_waits_for_nothing_and_a_packet_too_many_waits_for_a_batch() {
+    fn a_flush_does_not_wait_and_a_push_waits_for_a_free_batch() {
         let (mut writer, given, gate, _) = gated();
         for mark in 0..BATCHES as u8 {
             put(&mut writer, &whole(mark)).unwrap();
@@ -396,7 +396,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn packets_that_are_not_taken_are_counted_and_others_go_on() {
+    fn refused_packets_are_counted_and_later_ones_are_written() {
         let (mut writer, given, gate, refused) = gated();
         for (mark, taken) in [true, false, false, true].into_iter().enumerate() {
             put(&mut writer, &[mark as u8]).unwrap();
@@ -411,7 +411,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_device_that_is_gone_is_told_of_by_an_idle_turn() {
+    fn an_empty_flush_reports_that_the_device_is_gone() {
         let (mut writer, given, gate, _) = gated();
         for mark in 0..3 {
             put(&mut writer, &[mark]).unwrap();
@@ -431,7 +431,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_device_that_is_gone_is_told_of_to_who_waits_for_a_batch() {
+    fn a_push_that_waits_reports_that_the_device_is_gone() {
         let (mut writer, _, gate, _) = gated();
         for mark in 0..BATCHES as u8 {
             put(&mut writer, &whole(mark)).unwrap();

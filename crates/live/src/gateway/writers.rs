@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_takes_nothing_holds_up_its_own_subflows_and_no_others() {
+    fn a_blocked_device_delays_only_its_own_subflows() {
         let ends: [_; 2] = std::array::from_fn(|_| gated_device());
         let [(slow, _, gate), (quick, given, open)] = ends;
         for _ in 0..100 {

@@ -40,7 +40,7 @@ fn complete(socket: &mut Socket, readers: &Readers) {
 }
 
 #[test]
-fn what_others_read_comes_in_order_and_the_end_behind_it() {
+fn submitted_reads_return_data_in_order_and_then_the_end() {
     let (mut socket, readers, peer) = submitting();
     let said: Vec<u8> = (0..2_000_000_u32).map(|at| (at / 7) as u8).collect();
     let (mut left, mut heard) = (&said[..], Vec::new());
@@ -72,7 +72,7 @@ fn what_others_read_comes_in_order_and_the_end_behind_it() {
 }
 
 #[test]
-fn what_comes_while_a_read_that_found_no_more_is_on_its_way_is_read() {
+fn data_that_arrives_during_a_read_is_read_later() {
     let (mut socket, readers, peer) = submitting();
     write(&peer, b"one").unwrap();
     socket.handle_ready(NOW, true, false);
@@ -91,7 +91,7 @@ fn what_comes_while_a_read_that_found_no_more_is_on_its_way_is_read() {
 }
 
 #[test]
-fn a_connection_breaks_behind_what_was_read_of_it() {
+fn a_failure_is_reported_after_the_data() {
     let (mut socket, readers, peer) = submitting();
     // A peer that closes with unread data resets the connection.
     write(&socket, b"nobody reads this").unwrap();
@@ -142,7 +142,7 @@ fn hear(socket: &mut Socket, poller: &mut Poller) -> Option<Event> {
 }
 
 #[test]
-fn a_reset_of_data_behind_the_peer_s_end_is_reported_with_its_error() {
+fn a_reset_after_the_peer_s_end_is_reported_with_its_error() {
     let (mut socket, peer, mut poller) = over_tcp();
     drop(peer);
     assert_eq!(hear(&mut socket, &mut poller), Some(Event::PeerFinished));
@@ -155,7 +155,7 @@ fn a_reset_of_data_behind_the_peer_s_end_is_reported_with_its_error() {
 }
 
 #[test]
-fn a_reset_that_comes_before_the_end_was_read_is_reported_behind_the_end() {
+fn a_reset_before_the_end_was_read_is_reported_after_the_end() {
     use std::io::Write as _;
     let (mut socket, mut peer, mut poller) = over_tcp();
     peer.write_all(b"answer").unwrap();
@@ -209,7 +209,7 @@ fn a_connection_that_was_accepted_and_reset_at_once_was_connected() {
 }
 
 #[test]
-fn a_connection_that_breaks_with_nothing_to_read_is_told_to_who_reads() {
+fn a_failure_without_data_is_reported_to_the_reader() {
     for submits in [true, false] {
         let (mut socket, readers, peer) = submitting();
         socket.set_submits(submits);
@@ -227,7 +227,7 @@ fn a_connection_that_breaks_with_nothing_to_read_is_told_to_who_reads() {
 }
 
 #[test]
-fn a_read_of_a_former_socket_is_dropped() {
+fn a_read_of_the_previous_socket_is_dropped() {
     let (mut before, readers, peer) = submitting();
     write(&peer, b"too late").unwrap();
     before.handle_ready(NOW, true, false);
@@ -238,7 +238,7 @@ fn a_read_of_a_former_socket_is_dropped() {
 }
 
 #[test]
-fn who_is_to_read_by_itself_does_so_at_once() {
+fn a_socket_that_does_not_submit_reads_at_once() {
     let (mut socket, readers, peer) = submitting();
     socket.set_submits(false);
     write(&peer, b"now").unwrap();
@@ -272,7 +272,7 @@ fn a_writer_that_waits_for_room_is_notified_once() {
 }
 
 #[test]
-fn a_shutdown_ends_one_half_and_the_other_goes_on() {
+fn a_shutdown_ends_one_half_and_the_other_continues() {
     use std::io::{Read as _, Write as _};
     let (mut socket, mut peer, mut poller) = over_tcp();
     socket.write(NOW, Bytes::from_static(b"all")).unwrap();
@@ -306,7 +306,7 @@ fn a_reset_reaches_the_peer_and_a_drop_is_an_end() {
 }
 
 #[test]
-fn what_goes_to_an_origin_goes_at_once_and_a_silent_origin_is_found_out() {
+fn sockets_to_an_origin_have_nodelay_and_keepalive() {
     let (socket, _peer, _poller) = over_tcp();
     assert!(sockopt::tcp_nodelay(&socket).unwrap());
     assert!(sockopt::socket_keepalive(&socket).unwrap());

@@ -31,7 +31,7 @@ fn without_times(text: &str) -> Vec<&str> {
 }
 
 #[test]
-fn a_queue_has_room_for_so_many_lines_and_bytes() {
+fn a_queue_limits_lines_and_bytes() {
     let mut queue = Queue::default();
     for _ in 0..=MOST_LINES {
         queue.push("x".into());
@@ -58,7 +58,7 @@ fn times_are_in_utc_to_the_millisecond() {
 }
 
 #[test]
-fn a_pipe_that_nobody_reads_holds_up_nobody_and_missing_lines_are_mentioned() {
+fn a_blocked_pipe_drops_lines_and_reports_their_number() {
     let (reader, output) = pipe_with(PipeFlags::CLOEXEC).unwrap();
     let log = log_to(output, None);
     // A pipe has room for 64 KiB, and the queue for 8,192 lines.
@@ -211,7 +211,7 @@ fn a_full_queue_takes_a_request_to_reopen() {
 }
 
 #[test]
-fn a_line_behind_one_that_was_cut_begins_a_line() {
+fn a_line_after_a_cut_one_begins_a_new_line() {
     let (reader, output) = pipe_with(PipeFlags::CLOEXEC).unwrap();
     let mut writer =
         Writer { sink: Sink::Stdout, output: Some(output), notes: None, faulty: true, cut: true };

@@ -105,7 +105,7 @@ fn a_visitor_of_the_source_with_the_most_visitors_is_closed_first() {
 }
 
 #[test]
-fn a_visitor_has_so_much_time() {
+fn a_slow_visitor_is_closed_after_its_time_limit() {
     let (mut responder, mut poller, address) = responder();
     let _slow = TcpStream::connect(address).unwrap();
     turn(&mut responder, &mut poller, Instant::ZERO);
@@ -217,7 +217,7 @@ fn the_reserve_and_then_the_oldest_visitor_give_their_descriptors() {
 }
 
 #[test]
-fn a_listener_that_rested_is_heard_again_after_the_timeout() {
+fn a_paused_listener_is_polled_again_after_the_timeout() {
     let (mut responder, mut poller, address) = responder();
     poller.remove(&responder.listener).unwrap();
     responder.rests = true;
@@ -230,7 +230,7 @@ fn a_listener_that_rested_is_heard_again_after_the_timeout() {
 }
 
 #[test]
-fn the_page_is_given_to_who_asks_for_it() {
+fn only_a_get_of_the_page_is_answered_with_it() {
     let answer = said("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
     assert!(answer.ends_with("Content-Length: 5\r\nConnection: close\r\n\r\npage\n"), "{answer}");

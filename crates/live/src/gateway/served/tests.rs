@@ -59,7 +59,7 @@ fn served() -> (Served, Endpoint) {
 }
 
 #[test]
-fn bytes_are_counted_by_addresses_and_those_of_too_many_together() {
+fn bytes_are_counted_by_addresses_and_the_last_entry_has_the_rest() {
     let (mut served, _endpoint) = served();
     for port in 1..=40 {
         served.note_received(tuple(port), 100 + u64::from(port));
