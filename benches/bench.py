@@ -5,7 +5,7 @@ It builds `crates/sim/examples/workload.rs` in release mode and runs it four way
 - the reference work W (409 MB over two paths, see docs/performance.md), one session;
 - the same with a coupled congestion control and a scheduler that reckons (LIA, BLEST);
 - a smaller amount, one session, and the same amount in each of 100 sessions of one simulation:
-  their ratio per session says what it costs to have company.
+  their ratio per session is the cost of other sessions.
 
 Then it builds `crates/scheduler/examples/decisions.rs` and prints what a decision of each scheduler
 costs, over two subflows whose views are built; and `crates/transport/examples/table.rs`, with what a SYN,
@@ -65,7 +65,7 @@ class Case:
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """What a case cost; None is what this host cannot tell."""
+    """The cost of a case; None is a cost that this host cannot measure."""
 
     case: Case
     segments: int
@@ -78,7 +78,7 @@ class Measured:
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """What one decision of a scheduler cost; None is what this host cannot tell."""
+    """The cost of one decision of a scheduler; None is a cost that this host cannot measure."""
 
     scheduler: str
     nanoseconds: float

@@ -1,8 +1,8 @@
 """The cost gate: what three runs cost in instructions, held against the figures kept in `costs.toml`.
 
-`make test-all` runs it, `make bench-figures` writes the figures anew. A commit that raises one by 1 % writes
-it anew and says why. Callgrind counts the same every time, but counts what one compiler made: where `rustc`
-is another than the figures' or valgrind is missing nothing is judged, and that is said aloud.
+`make test-all` runs it, `make bench-figures` writes the figures again. A commit that raises one by 1 % writes
+it again and gives the reason. Callgrind counts the same every time, but counts one compiler's code: if
+`rustc` differs from the figures' or valgrind is missing, nothing is judged, and a message reports this.
 """
 
 from __future__ import annotations

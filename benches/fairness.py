@@ -142,7 +142,7 @@ class Flow:
 
     def __init__(self, source: str, place: tuple[str, int], protocol: int = 0) -> None:
         self.received = 0
-        # A SYN with MPTCP that nobody answers would make the kernel try without.
+        # Without an answer to a SYN with MPTCP, the kernel would try without it.
         _until_it_answers(source, place)
         self._socket = _connected(source, place, protocol)
         threading.Thread(target=self._read, daemon=True).start()

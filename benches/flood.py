@@ -1,16 +1,16 @@
-"""What a flood of SYNs leaves of the gateway's goodput: `make bench-flood`, as root.
+"""The gateway's goodput during a flood of SYNs: `make bench-flood`, as root.
 
 A client downloads through the gateway, again and again, in four ways in turn: alone; while as many SYNs a
-second as are asked for are sent to an address that nobody has, so that the machine has the same work with
+second as requested are sent to an unused address, so that the machine has the same work with
 sending and forwarding them; while they are sent to the gateway, whose backlog they fill; and the same where
-the host has the rules that `--setup-print --syn-limit` prints. The share of the second way is what the
-machine pays for the flood, the ratio of the others to the second what the gateway does.
+the host has the rules that `--setup-print --syn-limit` prints. The share of the second way is the
+cost of the flood for the machine, and the ratio of the others to the second is the cost for the gateway.
 
 `--line MBIT` lets the client's line carry no more than that, as a server's line does: then the question is
 whether the flood takes anything that the download needs, and not how two processors are shared.
 
-Where other programs keep the machine busy goodputs say little. How long the gateway was on a processor,
-beyond what the same download took it without a flood, says what a SYN costs it all the same.
+Where other programs keep the machine busy, goodputs mean little. The time of the gateway on a processor,
+beyond that of the same download without a flood, is the cost of a SYN.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ def counted(running: uplinks.Gateway) -> dict[str, int]:
 
 def on_processor(running: uplinks.Gateway) -> float:
     """Return the seconds for which the gateway's own thread, which writes nothing, was on a processor."""
-    # What `ip netns exec` starts takes its place.
+    # The program that `ip netns exec` starts takes its place.
     text = Path(f"/proc/{running.process.pid}/schedstat").read_text(encoding="ascii")
     return int(text.split()[0]) / 1e9
 
 
 @contextmanager
 def nowhere(bench: uplinks.Lab) -> Iterator[None]:
-    """Let the host forward what is for nobody to a device at whose other end nobody listens."""
+    """Let the host forward packets for an unused address to a device whose other end is not read."""
     bench.host.run("ip link add nowhere type veth peer name beyond")
     for device in ("nowhere", "beyond"):
         bench.host.run(f"ip link set {device} up")
@@ -74,7 +74,7 @@ def nowhere(bench: uplinks.Lab) -> Iterator[None]:
 
 @contextmanager
 def limited(bench: uplinks.Lab) -> Iterator[None]:
-    """Let the host drop the SYNs of who sends too many, as an administrator may."""
+    """Let the host drop the SYNs of a source that sends too many, as an administrator may."""
     rules = host_setup.flood_rules("anabranch0", LIMIT)
     bench.host.run("nft -f -", input="\n".join(rules))
     yield

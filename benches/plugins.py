@@ -1,7 +1,7 @@
 """`make bench`: what a call of a plug-in in Python costs, over the one in Rust that decides the same.
 
 Two of the examples decide as plug-ins in Rust do, to the byte: `lowest_rtt.py` as `min-rtt`, `aimd.py` as
-`reno`. What the process takes more with them, divided by the number of their calls, is the price of a
+`reno`. The additional time of the process with them, divided by the number of their calls, is the price of a
 call with everything in it: the copies that it is shown, the crossing, its own Python, its answer.
 """
 
@@ -35,7 +35,7 @@ class Case:
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """What a case cost."""
+    """The cost of a case."""
 
     case: Case
     calls: int

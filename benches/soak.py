@@ -3,7 +3,7 @@
 Clients over MPTCP and TCP say a megabyte and hear it again, one after the other and several at once, while
 the second path goes down and comes back every five seconds. They do so as fast as they can, or at
 `RATE=20` Mbit/s each way and all together. Memory and descriptors are looked at all the
-while. The run fails where a byte was wrong, where nobody joined over the second path, where more descriptors
+while. The run fails if a byte was wrong, if no client joined over the second path, if more descriptors
 are open in the end than in the beginning, or where the memory of the last quarter is above that of the second
 by more than one part in fifty.
 """
@@ -27,14 +27,14 @@ from anabranch.live.testbed import missing
 
 #: Clients at one time, what each says, and how long the second path is up and down, s.
 _CLIENTS, _SAID, _FLAP_S = 4, uplinks.pattern(1_000_000), 5.0
-#: How often it tells how far it is, s.
+#: The interval between reports of progress, s.
 _TOLD_S = 60.0
 #: How much of the memory may be new in the last quarter.
 _GROWTH = 1.02
 
 
 class Clients:
-    """Those that come and go, until they are told to stop."""
+    """Clients that come and go, until they are stopped."""
 
     def __init__(self, bench: uplinks.Lab, rate: float | None) -> None:
         self._bench = bench

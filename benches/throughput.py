@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 _EXAMPLES = ROOT / "target" / "release" / "examples"
-#: What serves and fetches bytes, and what a device alone allows.
+#: The programs that serve and fetch bytes, and that measure a device alone.
 BULK, BARE_TUN = _EXAMPLES / "bulk", _EXAMPLES / "bare_tun"
-#: What sets a feature of a device (linux/ethtool.h): receive and transmit checksums, TSO, GSO, GRO.
+#: The commands that set a device's features (linux/ethtool.h): receive and transmit checksums, TSO, GSO, GRO.
 _SIOCETHTOOL = 0x8946
 _FEATURES = (0x15, 0x17, 0x1F, 0x24, 0x2C)
 #: A packet of the device's MTU, bytes, and what of it is a download's own.
 _PACKET, _PAYLOAD = 1500, 1424
-#: What the kernel and the gateway serve, and what has neither.
+#: The servers: the kernel, the gateway, and neither.
 PROTOCOLS = ("MPTCP", "TCP")
 BARE = "bare TUN"
 
@@ -71,7 +71,7 @@ def busy() -> float:
 
 @contextmanager
 def serving(space: uplinks.Namespace, *of: str) -> Iterator[None]:
-    """Let a program serve connections in a namespace, as many as it is told."""
+    """Let a program serve a number of connections in a namespace."""
     with subprocess.Popen([BULK, "serve", space.name, *of], stdout=subprocess.PIPE, text=True) as program:
         try:
             assert program.stdout is not None

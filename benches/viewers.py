@@ -189,8 +189,9 @@ def cpu_s(process: int) -> float:
 def busy_s() -> float:
     """Return the time in which a processor of this machine did anything, whoever it was for.
 
-    What interrupts and timers start while nothing runs is counted for no process, unless the kernel has
-    `CONFIG_IRQ_TIME_ACCOUNTING`: a server whose processor is idle at times seems to cost less than another.
+    Work that interrupts and timers start on an idle processor is counted for no process, unless the kernel
+    has `CONFIG_IRQ_TIME_ACCOUNTING`: a server whose processor is idle at times seems to cost less than
+    another.
     """
     first = Path("/proc/stat").read_text(encoding="ascii").partition("\n")[0].split()
     idle, waits = int(first[4]), int(first[5])
@@ -214,7 +215,7 @@ def sockets_kib(bench: uplinks.Lab) -> int:
 
 @dataclass(frozen=True)
 class Look:
-    """What there was at a moment: processors' time so far, in seconds; memory, KiB."""
+    """The state at a moment: processors' time so far, in seconds; memory, KiB."""
 
     servers_s: tuple[float, ...]
     machine_s: float

@@ -36,7 +36,7 @@ _PAGE = re.compile(r"\]\(([\w./-]+)\.md\)")
 
 
 def _with_contents(_app: Sphinx, name: str, source: list[str]) -> None:
-    """Give the index its table of contents, which is what its sections link to."""
+    """Give the index its table of contents: the pages that its sections link to."""
     if name != root_doc:
         return
     for title, body in _SECTION.findall(source[0]):

@@ -72,7 +72,7 @@ def _metavar(one: click.Parameter) -> str:
 
 
 def _option(one: click.Parameter) -> str:
-    """Return an option with what stands for its value."""
+    """Return an option with the placeholder of its value."""
     names = ", ".join((*one.opts, *one.secondary_opts))
     return names if getattr(one, "is_flag", False) else f"{names} {_metavar(one)}"
 

@@ -1,7 +1,7 @@
 """Run a suite: the quick one, or every test there is (`make test`, `make test-all`).
 
 The quick one leaves out what is marked as long, `#[ignore = "long: ..."]` in Rust and `@pytest.mark.slow` in
-Python, and says how many those are. Every step runs, whatever the ones before it found.
+Python, and prints how many those are. Every step runs, also after a failed one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _FOLDERS = ("--no-loadscope-reorder", "tests/house", "tests/python")
 _PYTEST = (sys.executable, "-m", "pytest", "-n", "auto", "--dist", "loadfile", *_FOLDERS)
 # A quarter of the cases that a property is tried on where its test does not say how many.
 _FEWER_CASES = {"PROPTEST_CASES": "64"}
-# Has a cache of its own: the other tests run at the same time, and would write the list of failed tests too.
+# Has a separate cache: the other tests run at the same time, and would write the list of failed tests too.
 _LIVE_CACHE = ROOT / ".pytest_cache" / "live"
 _LIVE = (sys.executable, "-m", "pytest", "-o", f"cache_dir={_LIVE_CACHE}", "tests/live")
 # Real packets are late, and slow, where other tests have both processors.
@@ -86,7 +86,7 @@ class Step:
     Attributes
     ----------
     name
-        What it is called when it fails.
+        Its name in the report of failures.
     command
         The program and its arguments.
     builds
@@ -106,7 +106,7 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class Suite:
-    """What is built, and then what runs.
+    """The build steps, and then the tests.
 
     Attributes
     ----------
@@ -158,7 +158,7 @@ SUITES = {
 
 
 def counts(output: str) -> dict[str, int]:
-    """Return how many tests passed, failed and were left out by what the runners say at their end."""
+    """Return how many tests passed, failed and were left out, from the runners' last lines."""
     found = {"passed": 0, "failed": 0, "skipped": 0, "left": 0}
     kinds = {"ignored": "left", "deselected": "left", "error": "failed", "errors": "failed"}
     for line in _TOTALS.findall(_COLOUR.sub("", output)):
@@ -170,7 +170,7 @@ def counts(output: str) -> dict[str, int]:
 def summary(
     name: str, found: dict[str, int], failed: list[str], cpu_s: float, passed_again: Sequence[str] = ()
 ) -> str:
-    """Return what is told at the end of a suite.
+    """Return the messages at the end of a suite.
 
     Parameters
     ----------
@@ -239,7 +239,7 @@ class _Run:
         self.end(step, program.returncode, shown, since, before)
 
     def end(self, step: Step, code: int, shown: bytes, since: float, cpu_before_s: float) -> None:
-        """Keep what there is to be told of a step that has ended."""
+        """Keep the messages of a step that has ended."""
         self.output += shown.decode(errors="replace")
         self.failed += [step.name] if code else []
         self.cpu_s += 0.0 if step.builds else _cpu_s() - cpu_before_s
@@ -294,7 +294,7 @@ class _Run:
 
 
 def _end(program: subprocess.Popen[bytes], *, told: bool) -> None:
-    """Interrupt a program, unless it was told, and kill it when it has not cleared up in its time."""
+    """Interrupt a program unless that was done, and kill it if it does not end in its time."""
     if not told:
         program.send_signal(signal.SIGINT)
     for then in (signal.SIGINT, signal.SIGKILL):
@@ -305,7 +305,7 @@ def _end(program: subprocess.Popen[bytes], *, told: bool) -> None:
 
 
 def _show(output: bytes) -> None:
-    """Pass on what a program has said."""
+    """Pass on a program's output."""
     sys.stdout.buffer.write(output)
     sys.stdout.flush()
 

@@ -1,9 +1,9 @@
-"""How faithful the simulator is at settings that nobody chose: `make fidelity N=66 SEED=1001`.
+"""The fidelity of the simulator at random settings: `make fidelity N=66 SEED=1001`.
 
 Draws settings, has them measured on a Linux kernel where the environment names a laboratory (`LAB` and
-`UML`, see laboratory.py), runs them in the simulator and tells how many figures are inside their targets,
-judged as `anabranch calibrate` judges: with losses of the simulator's own, and apart from that with the
-losses and the jitter of the kernel's trials. What was measured is kept in target/fidelity/SEED; without a
+`UML`, see laboratory.py), runs them in the simulator and reports how many figures are inside their targets,
+judged as `anabranch calibrate` judges: with losses of the simulator's own, and separately with the
+losses and the jitter of the kernel's trials. Measurements are kept in target/fidelity/SEED; without a
 laboratory only what is there can be judged, and the exit code is 2 when that is not all.
 """
 

@@ -29,7 +29,7 @@ _PROGRAMS = ("measure.py", "init.sh", "off", "bulk2", "linkemu_step")
 
 
 class MissingError(Exception):
-    """What is needed to measure is not there."""
+    """A part that measuring needs is missing."""
 
 
 def missing(folder: Path, settings: Sequence[Setting], trials: int) -> list[str]:

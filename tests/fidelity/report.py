@@ -1,4 +1,4 @@
-"""What random settings say of the simulator, for a terminal and for the calibration's page."""
+"""The results of random settings, for a terminal and for the calibration's page."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ time with the receive buffers of 6.18, and judged as the settings below. They ar
 a laboratory, judged and written here by
 `make fidelity N=66 SEED=1001 FIDELITY="--trials 12 --runs 32 --docs docs/calibration.md"`.
 
-Each seed has two scores that say different things. With *losses of its own* the simulator draws what is lost by
-itself, as everywhere else. With *the same losses* its links lose the packets that the kernel's trials lost, trial by
-trial, and deliver the others as late (a path's `emulator_seed`).\
+Each seed has two scores with different meanings. With *losses of its own* the simulator draws losses
+independently, as everywhere else. With *the same losses* its links lose the packets that the kernel's trials
+lost, trial by trial, and deliver the others as late (a path's `emulator_seed`).\
 """  # noqa: E501
 _BLOCK = re.compile(r"^### Seed (\d+)\n.*?(?=^### Seed |\Z)", re.MULTILINE | re.DOTALL)
 
@@ -47,7 +47,7 @@ def line(setting: Setting, figure: Comparison) -> str:
     found = "none" if figure.simulator is None else number(figure.simulator)
     pace = f", paced at {setting.pace_bps / 1e6:.2f} Mb/s" if setting.pace_bps else ""
     times = score.excess(figure)
-    # What is outside every trial may be off by less than their interval allows.
+    # A figure outside every trial may be off by less than their interval allows.
     why = figure.why if times <= 1 else f"{times:.1f} times what is allowed"
     if figure.modes is not None:
         why = mode_words(figure.modes)
@@ -90,7 +90,7 @@ def block(
 
 
 def _table(found: Sequence[Judged]) -> str:
-    """Return the shares, and what is furthest off."""
+    """Return the shares, and the figures that are furthest off."""
     table = [f"|{' | '.join(score.HEAD)} |", "|---|--:|--:|--:|--:|"]
     table += ["| " + " | ".join(cells) + " |" for cells in rows(found)]
     listed = "\n".join(f"- {one}" for one in worst(found)) or "- nothing"

@@ -1,6 +1,6 @@
 """The congestion windows of every controller over time, as text that reads well as a diff.
 
-`make golden` writes them anew and draws them; `tests/python/test_golden.py` compares.
+`make golden` writes them again and draws them; `tests/python/test_golden.py` compares.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
     "olia": ({"form": "printed"},),
 }
 
-#: What the path does to the window. Losses are rare enough for windows far above 41 segments, from which
+#: The events on the path. Losses are rare enough for windows far above 41 segments, from which
 #: on Compound is not Reno, and for queues, by which its gamma is tuned. The limited application meets a
 #: burst of losses: before it every loss-based window is that of slow start, after it each has its own.
 SETTINGS: dict[str, dict[str, Any]] = {

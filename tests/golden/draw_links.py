@@ -13,7 +13,7 @@ from anabranch.traces._record import record
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "images"
 _SECOND = 10**9
 
-#: What is drawn: the model, the length of a step in ms, and what it is.
+#: The drawn models: the model, the length of a step in ms, and its title.
 MODELS = {
     "wifi": (
         {"name": "wifi-g", "snr": "15 dB", "fading": "5 dB"},

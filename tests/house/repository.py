@@ -22,7 +22,7 @@ def files() -> tuple[str, ...]:
         listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
         names = listed.stdout.rstrip("\0").split("\0")
     except (OSError, subprocess.CalledProcessError):
-        # An unpacked archive: everything but what is built or kept by tools.
+        # An unpacked archive: everything except built files and tools' caches.
         paths = (path.relative_to(ROOT) for path in ROOT.rglob("*") if path.is_file())
         names = [
             str(path)
@@ -61,7 +61,7 @@ def before_tests(source: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Function:
-    """A function of a source file, from its signature to its end."""
+    """A function of a source file, from its signature to its last line."""
 
     name: str
     line: int
@@ -85,7 +85,7 @@ def _python_functions(source: str) -> list[Function]:
     ]
 
 
-# What may hold a brace or the word `fn` without meaning it.
+# Text that may hold a brace or the word `fn` without meaning it.
 _OPAQUE = re.compile(
     r'//[^\n]*|/\*.*?\*/|b?r(#*)".*?"\1|b?"(?:[^"\\]|\\.)*"|b?\'(?:[^\'\\\n]|\\[^\n]{1,8}?)\'', re.DOTALL
 )

@@ -39,7 +39,7 @@ def count(sources: dict[str, str]) -> tuple[Counter[str], Counter[str]]:
     """
     methods: Counter[str] = Counter()
     visible: Counter[str] = Counter()
-    # Two files may have structs of the same name. A block then belongs to the struct of its own file.
+    # Two files may have structs of the same name. A block then belongs to the struct in the same file.
     defined = {(name, found.group(1)) for name, code in sources.items() for found in _STRUCT.finditer(code)}
     blocks: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for name, code in sources.items():

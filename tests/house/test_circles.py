@@ -30,7 +30,7 @@ Graph = dict[str, set[str]]
 
 
 def _circle(graph: Graph) -> list[str]:
-    """Return the modules of a circle; none where there is no circle."""
+    """Return the modules of a circle; empty without a circle."""
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -51,9 +51,9 @@ def _python(root: Path) -> Graph:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom) and node.module in files:
                 whole = {f"{node.module}.{alias.name}" for alias in node.names}
-                # A name that is no module of its own is the package's.
+                # A name that is not a module is the package's.
                 found |= {one if one in files else node.module for one in whole}
-    # What the package offers, lazily, is a door that rooms do not go through.
+    # The names that the package offers, lazily, are not used by its rooms.
     graph.pop("anabranch")
     return graph
 

@@ -1,4 +1,4 @@
-"""The cost gate can fail, says aloud when it does not judge, and has a figure for each of its cases."""
+"""The cost gate can fail, reports when it does not judge, and has a figure for each of its cases."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from repository import ROOT
 
 _PREFIX = "anabranch-"
 
-#: What each crate may name, for its code, its tests and its build alike.
+#: The crates that each crate may name, for its code, its tests and its build alike.
 ALLOWED = {
     "units": set(),
     "plugin": {"units"},

@@ -180,7 +180,7 @@ def test_each_faulty_body_is_the_whole_body(tools):
     text, arms, places = tools["switch"].place(RUST.encode(), faults, 5)
     written = text.decode()
     assert written.count("match crate::fault::on(5) {") == written.count("match crate::fault::on(6) {") == 1
-    # What is within another function is reached with it.
+    # A fault within a nested function is reached with the outer one.
     assert places == {1: 5, 2: 5, 3: 6, 4: 6}
     bodies = {arm.number: text[arm.start : arm.end].decode() for arm in arms}
     start, end = faults[1].body

@@ -1,4 +1,4 @@
-"""The package: a source archive, the wheel made of it, and what that is in an environment of its own."""
+"""The package: a source archive, the wheel made of it, and the wheel in a fresh environment."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def wheel(sdist):
 
 @pytest.fixture(scope="module")
 def installed(wheel):
-    """Return the folder of programs of an environment that has the wheel and what it depends on."""
+    """Return the folder of programs of an environment that has the wheel and its dependencies."""
     folder = wheel.parent / "environment"
     call(sys.executable, "-m", "venv", folder, cwd=wheel.parent)
     call(

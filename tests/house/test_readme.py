@@ -22,7 +22,7 @@ _DRY = re.compile(r"make (?!demo)")
 
 _SECONDS = 600
 
-#: What `make build` touches once the module is built.
+#: The file that `make build` touches once the module is built.
 STAMP = Path(sys.prefix) / "stamps" / "module"
 
 

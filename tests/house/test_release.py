@@ -1,4 +1,4 @@
-"""Releases: what `make release` refuses, and what it writes."""
+"""Releases: the reasons for which `make release` refuses, and the files that it writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The suites: what is left out of the quick one is told, and nothing is left out of the other."""
+"""The suites: the quick one reports the tests that it leaves out, and the other one has all tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a capture holds, packet by packet, and what tshark thinks of it."""
+"""The content of a capture, packet by packet, and tshark's complaints about it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _ENHANCED_PACKET = 6
 _MPTCP = 30
 _CAPABLE, _JOIN, _DSS = 0, 1, 2
-#: What tshark's dissector of MPTCP may complain of.
+#: Complaints of tshark's dissector of MPTCP that are expected.
 _EXPERT = (
     "mptcp.connection.echoed_key_mismatch",
     "mptcp.connection.missing_algorithm",
@@ -70,7 +70,7 @@ def packets(capture: Path) -> list[Packet]:
 
 
 def _packet(at: float, path: int, raw: bytes) -> Packet | None:
-    """Return a packet, or None where it is none of TCP."""
+    """Return a packet, or None if it is not TCP."""
     if raw[0] >> 4 == 4:
         header, protocol, source = (raw[0] & 0x0F) * 4, raw[9], raw[12:16]
     else:
@@ -123,12 +123,13 @@ def is_join_syn(option: bytes) -> bool:
 def faults(capture: Path, *, mptcp: bool) -> list[str]:
     """Return what tshark finds wrong with a capture, a line each: the frame's number and its words.
 
-    That is what it calls malformed, and, with `mptcp`, all that it has to say of MPTCP's connections and mappings,
-    none of which it calls worse than a warning.
+    These are the packets that it calls malformed, and, with `mptcp`, all its remarks on MPTCP's connections
+    and mappings, none of which it calls worse than a warning.
     """
     wrong = " || ".join(("_ws.malformed", *(_EXPERT if mptcp else ())))
     command = ["tshark", "-r", str(capture), "-o", "mptcp.analyze_mappings:TRUE", "-Y", wrong]
-    # Some payload looks like a protocol's whose message is long: tshark would put its segments together, each time anew.
+    # Some payload looks like a protocol's with a long message: tshark would reassemble its segments, each
+    # time again.
     command += ["-o", "tcp.desegment_tcp_streams:FALSE"]
     command += ["-T", "fields", "-e", "frame.number", "-e", "_ws.expert.message"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()

@@ -1,6 +1,6 @@
 """The cells of the interop matrix: who serves, who asks, over which addresses, and what befalls the packets.
 
-Each impairment says how it shows that it took effect; a cell in which it did not is no pass.
+Each impairment has evidence that it took effect; a cell without the evidence is no pass.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any
 
 from impairments import BYTES, IMPAIRMENTS, Impairment
 
-#: Who serves and who asks.
+#: The server and the client.
 ROLES = {
     "our server, MPTCP": ("gateway", "kernel", True),
     "our server, TCP": ("gateway", "kernel", False),
@@ -19,7 +19,7 @@ ROLES = {
 
 FAMILIES = ("ipv4", "ipv6")
 
-#: Cells in which the kernel does not do what RFC 8684 says, by role and impairment, and what it does: they end
+#: Cells in which the kernel does not follow RFC 8684, by role and impairment, with its behaviour: they end
 #: in wrong bytes, between two kernels as well.
 KERNEL_FAULTS = {
     ("our client, MPTCP", "data stripped"): (

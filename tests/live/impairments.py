@@ -1,8 +1,9 @@
-"""What befalls the packets of a cell, and how it shows that it did.
+"""The impairments of a cell's packets, and the evidence that each took effect.
 
-What is expected of stripped options is RFC 8684 section 3.7: without `MP_CAPABLE` in the SYN, the SYN/ACK or the
-third packet, or without a DSS before the first `DATA_ACK`, both hosts fall back to plain TCP; a join that lacks
-`MP_JOIN` in a packet of its handshake, or its DSS, is closed, and the connection goes on over its other subflows.
+The expected effect of stripped options is RFC 8684 section 3.7: without `MP_CAPABLE` in the SYN, the SYN/ACK
+or the third packet, or without a DSS before the first `DATA_ACK`, both hosts fall back to plain TCP; a join
+that lacks `MP_JOIN` in a packet of its handshake, or its DSS, is closed, and the connection goes on over its
+other subflows.
 """
 
 from __future__ import annotations
@@ -19,18 +20,18 @@ if TYPE_CHECKING:
     from anabranch import Run
     from capture import Packet
 
-#: What each cell carries, of which every byte is compared by its position: 0.2 s of both paths, so that a host that
-#: joins late, because it is busy, still sends a part over the second.
+#: The data of each cell, of which every byte is compared by its position: 0.2 s of both paths, so that a host
+#: that joins late, because it is busy, still sends a part over the second.
 BYTES = 1_000_000
 
-#: Why cells of plain TCP mean nothing where MPTCP's options are what is tried.
+#: The reason why cells of plain TCP mean nothing where MPTCP's options are tested.
 _OPTIONS = "plain TCP has no MPTCP options"
 _SUBFLOWS = "plain TCP has one path"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Seen:
-    """What a cell has left behind: its run and its packets as they passed the client."""
+    """The results of a cell: its run and its packets as they passed the client."""
 
     run: Run
     packets: list[Packet] = field(repr=False)
@@ -80,7 +81,7 @@ class Seen:
 
 @dataclass(frozen=True, kw_only=True)
 class Impairment:
-    """What befalls the packets of a cell.
+    """An impairment of the packets of a cell.
 
     Attributes
     ----------
@@ -91,7 +92,7 @@ class Impairment:
     transport, application
         Keys of these tables.
     events
-        What changes meanwhile.
+        Changes during the run.
     announced
         The second path's server announces its address there.
     took_effect
@@ -133,7 +134,8 @@ def _checksums(seen: Seen) -> bool:
     return both and len(with_one) > BYTES / 65_536 and all(with_one) and seen.counted("DataCsumErr") == 0
 
 
-#: What of a handshake's options gets through where one kind of segment is stripped: SYN, SYN/ACK, third packet.
+#: The parts of a handshake's options that remain if one kind of segment is stripped: SYN, SYN/ACK, third
+#: packet.
 _THROUGH = {
     "syn": (False, False, False),
     "syn-ack": (True, False, False),
@@ -186,7 +188,7 @@ def _announced(seen: Seen) -> bool:
 
 
 def _removed_and_back(seen: Seen) -> bool:
-    """Tell whether the address was removed, joined anew, and carried data again."""
+    """Return whether the address was removed, joined again, and carried data again."""
     removed = seen.counted("RmAddr", "RmAddrTx") > 0
     return removed and len(set(seen.joins())) == 2 and seen.payload(path=1, since=0.9) > BYTES / 10
 

@@ -17,7 +17,7 @@ from anabranch.scenario.load import load
 PROBE = Path(__file__).with_name("probe.py")
 #: The load of a machine on which others' work is not taken for the emulator's lateness.
 IDLE = 0.5
-#: A path and nothing to be said of it.
+#: A path without further properties.
 PLAIN = {
     "name": "plain",
     "application": {"kind": "bulk", "bytes": "1 MB"},

@@ -1,4 +1,4 @@
-"""What a scenario's links do to real packets besides delaying and losing them: their size, and who else is on them."""
+"""The effects of a scenario's links on real packets besides delay and loss: size limits and other traffic."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_nobody_is_told_where_the_router_is_silent(server):
     second = {**PATH, "name": "lte", "rtt": "40 ms", **SILENT}
     run = run_live(load({**ONE, "paths": [PATH, second]}), server=server)
     silent = link(run, "lte.down")
-    # A black hole for full segments: what went in there goes again over the other path.
+    # A black hole for full segments: data sent there is reinjected over the other path.
     assert run.rows("connections")[0]["finished"]
     assert silent["dropped_mtu"] > 0
     assert silent["bytes_delivered"] < 20_000
@@ -106,7 +106,7 @@ def test_datagrams_of_others_leave_the_rest_of_a_path():
     assert 0 <= under_way < 100
     # 10 ms of the link's delay, and the queue that the download fills.
     assert 10 < flow["datagram_delay_ms"] < 10 + 80
-    # 10 Mbit/s for half a second, and what the datagrams leave of it for 3.5 s.
+    # 10 Mbit/s for half a second, and the rest that the datagrams leave for 3.5 s.
     most = (10e6 * 0.5 + 10e6 * 3.5 - 8000 * flow["datagrams_delivered"]) / 8
     assert 0.4 * most < run.rows("connections")[0]["bytes_read"] <= 1.02 * most
 

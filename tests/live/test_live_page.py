@@ -33,7 +33,7 @@ FILM = {
 
 
 def events(url):
-    """Yield what a page tells, as it tells it, until its program ends."""
+    """Yield the page's events as they arrive, until its program ends."""
     with urllib.request.urlopen(f"{url}events") as stream:
         for line in stream:
             if line.startswith(b"data: "):
@@ -53,7 +53,7 @@ class Listener(threading.Thread):
 
 
 def watched(given, **more):
-    """Return a run, and what its page told while it ran."""
+    """Return a run, and its page's events while it ran."""
     with page.served() as shown:
         listener = Listener(shown.url)
         listener.start()
@@ -67,7 +67,7 @@ def watched(given, **more):
 def test_what_is_told_while_it_runs_agrees_with_the_trace():
     run, told = watched(FILM)
     running = [moment for one in told if one["over"] is None for moment in one["moments"]]
-    # Or it was told at the end.
+    # Or the event came at the end.
     assert len([one for one in told if one["over"] is None and one["moments"]]) > 10
     flowing = [moment for moment in running if all(path["throughput_mbps"] for path in moment["paths"])]
     assert len(flowing) > 20
@@ -117,7 +117,7 @@ def test_vlcs_buffer_and_lost_pictures_are_shown_while_it_plays(server):
     positions = [player["position_s"] for player in players]
     assert positions == sorted(positions)
     assert positions[-1] > 0.5
-    # What it tells behind the last moment is in the trace alone.
+    # Changes after the last moment are in the trace alone.
     assert run.qoe["buffer_underflows"] - 1 <= players[-1]["underflows"] <= run.qoe["buffer_underflows"]
     assert 0 <= players[-1]["discards"] <= run.qoe["picture_discards"]
 
@@ -133,7 +133,7 @@ def test_a_kernel_that_serves_tells_no_windows_yet():
 
 
 class Raises:
-    """Whoever follows a run, and has had enough after a while."""
+    """A reader of a run who stops after a while."""
 
     url = ""
 
@@ -160,7 +160,7 @@ def test_what_watching_raises_stops_the_run_at_once():
     raises, heard = Raises(3), []
     with pytest.raises(ZeroDivisionError):
         run_live(load(given), watch=raises, progress=lambda done_s, _: heard.append(done_s))
-    # Nobody is asked any more once it has raised, and sixty seconds have not passed.
+    # The function is not called again once it has raised, and sixty seconds have not passed.
     assert raises.called == 3
     assert len(heard) == 2
     assert heard[-1] < 5
@@ -215,7 +215,7 @@ def test_without_root_nobody_would_reach_the_page():
     assert "--watch takes root" in done.stderr
 
 
-#: What the page shows: its state, the first tile, and each path's cells.
+#: The visible values of the page: its state, the first tile, and each path's cells.
 SHOWN = """[document.getElementById('state').textContent,
     ...[...document.querySelectorAll('#paths tr:not(.head)')].map(row => [...row.cells].map(c => c.textContent).join(' '))]"""
 #: Panels that are seen, and how many points their curves have.

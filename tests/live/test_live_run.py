@@ -1,4 +1,4 @@
-"""Runs over real packets: what is told of them, in both directions, and what is refused."""
+"""Runs over real packets: their results in both directions, and refused scenarios."""
 
 from __future__ import annotations
 

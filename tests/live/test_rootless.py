@@ -1,4 +1,4 @@
-"""Real packets without root, where a host allows it: tried from a namespace in which the caller is nobody."""
+"""Real packets without root, if a host permits it: tried by a caller without privileges."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-#: A namespace in which we are somebody else, with our own files.
+#: A namespace in which the caller is another user, with its own files.
 NOBODY = ("unshare", "--user", "--map-user=1000", "--map-group=1000")
 
 

@@ -1,4 +1,4 @@
-"""What goes wrong while a viewer watches: that it happened, what the viewer has of it, and that nothing is left behind."""
+"""Failures while a viewer watches: their evidence, their effect on the viewer, and that nothing is left."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_a_path_that_is_cut_or_a_black_hole_leaves_the_film_to_the_other(state):
     run = run_live(load({**FILM, "paths": slow, "events": events}), viewer="vlc")
     lte, wifi = acked(run, "lte"), acked(run, "wifi")
     assert by(lte, 3.0) > 500_000, "it carried before"
-    # What was on its way at 3 s, 40 ms, is acknowledged at most.
+    # Data on its way at 3 s, 40 ms, is acknowledged at most.
     assert lte[-1][1] == by(lte, 3.3)
     assert wifi[-1][1] > by(wifi, 3.3) + 1_000_000, "the other goes on"
     if state == "down":

@@ -52,7 +52,7 @@ def programs(word):
 
 
 def with_children(processes):
-    """Return processes with what they have started, as nginx has its workers."""
+    """Return processes with their children, as nginx has its workers."""
     children = [Path(f"/proc/{process}/task/{process}/children").read_text() for process in processes]
     return [*processes, *(int(child) for text in children for child in text.split())]
 
@@ -210,7 +210,8 @@ def test_hlsjs_plays_a_ladder_over_both_paths(ladder):
     chunks = [row for row in run.rows("chunks") if row["done_s"] is not None]
     assert sorted(row["index"] for row in chunks if row["track"] == "video") == [0, 1, 2, 3]
     assert all(row["t_s"] <= row["first_byte_s"] <= row["done_s"] for row in chunks)
-    # As our player has it: sound is asked for beside the pictures, when those before are in, over two connections.
+    # As in our player: sound is requested beside the pictures, when those before are in, over two
+    # connections.
     times = {(row["track"], row["index"]): (row["t_s"], row["done_s"]) for row in chunks}
     for index in (1, 2, 3):
         assert times["audio", index][0] > times["video", index - 1][1] - 0.05
@@ -221,7 +222,7 @@ def test_hlsjs_plays_a_ladder_over_both_paths(ladder):
     assert sum(carried(run).values()) > sum(row["bytes"] for row in chunks)
     assert set(carried(run)) == {"wifi", "lte"}
     assert "hls.js spoke MPTCP" in " ".join(run.notes)
-    # Its loads and what the browser dropped stand above the packets in the report.
+    # Its loads and the pictures that the browser dropped stand above the packets in the report.
     drops = [row for row in run.rows("playback") if row["event"] == "drop"]
     assert f"dropped {len(drops)} of" in " ".join(run.notes)
     panels = [panel.title for panel in _panels.of_run(run).panels]

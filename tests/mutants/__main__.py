@@ -1,7 +1,7 @@
 """`make mutants N=300 SEED=1`: draw a sample of deliberate faults, and count those that the tests catch.
 
 The faults stand in copies of the sources, in `target/mutants`; what became of each is in a journal there, so
-that an interrupted sample goes on. docs/testing.md says what is drawn and how it is judged.
+that an interrupted sample goes on. docs/testing.md explains how faults are drawn and judged.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class Sample:
         return [one for one in self._drawn[room] if one.key not in unviable][: self._counts[room]]
 
     def unknown(self, rooms: Collection[str] | None = None) -> Iterator[tuple[str, Fault]]:
-        """Return room and fault of what has not been judged, in all rooms or in some."""
+        """Return room and fault of each fault that has not been judged, in all rooms or in some."""
         for room in self._drawn:
             if rooms is not None and room not in rooms:
                 continue
@@ -185,7 +185,7 @@ def _judge_switched(
                 apart.add(fault.key)
             else:
                 sample.add(fault, Entry("unviable", "the compiler", 0.0))
-        # What does not compile has been replaced: once nothing has to be, the tests are built.
+        # Faults that do not compile have been replaced: when all are done, the tests are built.
         if build and not unviable and not unfit:
             break
         build = not unviable and not unfit
@@ -266,7 +266,7 @@ def main() -> int:
     progress = Progress(left, {"rust": given.jobs, "python": 1})
     for sample in samples.values():
         sample.progress = progress
-    # Two languages, two copies of what they touch: they get in each other's way nowhere.
+    # Two languages have separate copies of their files and do not interfere.
     parts = (
         lambda: judge_rust(samples["rust"], names, given.jobs),
         lambda: judge_python(samples["python"]),

@@ -1,7 +1,7 @@
 """Deliberate faults in Python sources: each is one small change of one place, as text.
 
-What people read is left alone (docstrings, messages, annotations, comments), and so is what cannot matter to
-a result (`strict=`, decorators, imports for types).
+Text for people is left unchanged (docstrings, messages, annotations, comments), and so is code that cannot
+matter to a result (`strict=`, decorators, imports for types).
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Fault:
 
 
 def _short(text: str) -> str:
-    """Return a piece of source on one line, as much of it as tells which it is."""
+    """Return a piece of source on one line, long enough to identify it."""
     line = " ".join(text.split())
     return line if len(line) <= 40 else line[:37] + "..."
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from faults import Fault
 
-    # What it is called, how it is built if at all, and how it is run.
+    # Its name, its build command if any, and its run command.
     Stage = tuple[str, tuple[str, ...], tuple[str, ...]]
 
 # A test does not end when it takes this many times what it takes without a fault, and these seconds more.
@@ -63,11 +63,11 @@ def bring(root: Path, tree: Path, names: Iterable[str], changed: Mapping[str, by
     Parameters
     ----------
     root, tree
-        What is copied, and the copy.
+        The copied files, and the copy.
     names
         The files.
     changed
-        What stands in the copy instead of some of them.
+        Replacements of some of them in the copy.
     """
     wanted = set(names)
     for name in wanted:

@@ -36,7 +36,7 @@ class Test(NamedTuple):
     program, folder, name
         Which, and where it runs.
     seconds
-        What it takes without a fault.
+        Its time without a fault.
     reached
         The places that it goes through.
     """
@@ -79,7 +79,7 @@ class Programs:
         Parameters
         ----------
         faults
-            What is to be switched.
+            The faults to switch.
         names
             The files that the programs are built from.
         build

@@ -17,7 +17,7 @@ from faults import Fault
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-#: What the tests are built from, by how the names begin.
+#: The sources of the tests, by the beginning of their names.
 SOURCES = ("Cargo.", "crates/")
 _TEST = ("cargo", "test", "--offline", "--quiet")
 _JSON = ("--message-format", "json")

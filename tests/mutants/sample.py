@@ -1,4 +1,4 @@
-"""Drawing a sample of faults, keeping what became of them, and what the sample says of all."""
+"""Drawing a sample of faults, keeping their results, and estimating the share of all faults from it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-#: What may become of a fault. One that does not compile is no fault at all: another is drawn in its place.
+#: The possible results of a fault. One that does not compile is no fault at all: another is drawn in its
+#: place.
 OUTCOMES = ("caught", "missed", "timeout", "unviable")
 # The normal distribution's 97.5 % point.
 _Z = 1.959964
@@ -47,7 +48,7 @@ def wilson(caught: int, total: int) -> tuple[float, float]:
 
 
 class Entry(NamedTuple):
-    """What became of one fault, by which program, and how long that took."""
+    """The result of one fault, the program that decided it, and its time."""
 
     outcome: str
     by: str
@@ -55,9 +56,9 @@ class Entry(NamedTuple):
 
 
 class Journal:
-    """What has been judged, a line each, kept over interrupts.
+    """The judged faults, a line each, kept over interrupts.
 
-    A line counts as long as nothing has changed of what was judged or of the tests that judged it. With
+    A line counts while the judged code and its tests have not changed. With
     `keep_caught` a fault that was caught once counts as caught whatever has changed since: tests that are
     added take no catch away.
     """

@@ -122,7 +122,7 @@ def _by_body(faults: Mapping[int, Fault]) -> list[tuple[tuple[int, int], list[in
     return bodies
 
 
-# What is no code: comments (without those within others), raw strings, strings, characters.
+# Text that is no code: comments (without those within others), raw strings, strings, characters.
 _ASIDE = re.compile(
     rb'//[^\n]*|/\*.*?\*/|b?r(#*)".*?"\1|b?"(?:\\.|[^"\\])*"|b?\'(?:\\.[^\']*|[^\'\\])\'', re.DOTALL
 )

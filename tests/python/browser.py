@@ -1,7 +1,7 @@
 """Chromium without a window, driven over its DevTools protocol.
 
 The protocol is JSON over a WebSocket. Tornado, which `distributed` brings, has a client for these; a driver such
-as playwright would bring a Node.js of its own, a hundred megabytes, for the ten calls that are made here.
+as playwright would need its own Node.js, a hundred megabytes, for the ten calls that are made here.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _PATIENCE_S = 120.0
 
 
 class Page:
-    """A page of a browser, with what was asked of the network and what went wrong.
+    """A page of a browser, with its requests to the network and its errors.
 
     Attributes
     ----------
     requests
         The addresses of everything that was loaded or asked for.
     errors
-        Exceptions, and what stands in the console as an error or a warning.
+        Exceptions, errors and warnings of the console.
     """
 
     def __init__(self, socket):
@@ -52,7 +52,7 @@ class Page:
                 return heard["result"]
 
     async def _hear(self):
-        """Return the next message, noting what it tells of the page."""
+        """Return the next message, recording its event of the page."""
         text = await asyncio.wait_for(self._socket.read_message(), _PATIENCE_S)
         if text is None:
             raise RuntimeError("the browser has gone")
@@ -70,7 +70,7 @@ class Page:
         return heard
 
     async def attach(self):
-        """Open a page of its own."""
+        """Open a new page."""
         target = await self.call("Target.createTarget", url="about:blank")
         answer = await self.call("Target.attachToTarget", targetId=target["targetId"], flatten=True)
         self._session = answer["sessionId"]
@@ -145,7 +145,7 @@ async def page(folder):
                 break
         if address is None:
             raise RuntimeError(f"{found()} did not start")
-        # Whatever it says later would fill the pipe.
+        # Later output would fill the pipe.
         drained = asyncio.get_running_loop().run_in_executor(None, program.stderr.read)
         socket = await websocket_connect(address, max_message_size=1 << 28)
         made = Page(socket)

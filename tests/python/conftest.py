@@ -1,4 +1,4 @@
-"""What all tests share: a simulator of plausible tables, a cache of their own, and no terminal."""
+"""Fixtures of all tests: a simulator of plausible tables, a separate cache, and no terminal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import typer.testing
 import anabranch.scenario.limits
 import anabranch.scenario.link_models  # noqa: F401
 
-# A runner would make all commands and their options anew for every call.
+# A runner would make all commands and their options again for every call.
 typer.testing._get_command = functools.cache(typer.testing._get_command)
 
 SCHEDULERS = {

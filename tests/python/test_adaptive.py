@@ -314,7 +314,7 @@ def test_a_film_becomes_a_ladder_that_plays(scenario, tmp_path):
         assert [chunk["duration_ns"] for chunk in rendition["chunks"]] == [2 * 10**9, 2 * 10**9, 10**9]
         assert rendition["codecs"].startswith("avc1.")
     assert found["audio"] is not None
-    # Every chunk can be decoded by itself: it begins with a picture that needs no other.
+    # Every chunk can be decoded alone: it begins with a picture that needs no other.
     with av.open(str(out / "180p" / "1.ts")) as chunk:
         assert next(chunk.decode(video=0)).key_frame
     again = call("media", "ladder", film, out)
@@ -368,11 +368,11 @@ def test_each_viewer_is_their_own():
     assert first == metrics.qoe(one_client())
     assert second == {
         "buffer_underflows": 0, "recovery_time_s": 0.0, "startup_delay_s": 3.0, "rebuffer_s": 0, "rebuffer_longest_s": 0.0,
-        # From 3 s to the end of the session; it had no end of its own.
+        # From 3 s to the end of the session, as the stall had no end.
         "still_s": 0.0, "still_longest_s": 0.0, "unplayed_s": 24.0, "reached_end": False,
         "play_time_s": 6.0, "startup_s": 2.5, "total_s": None, "rebuffer_total_s": None, "resolution_mean": 360.0,
         "resolution_changes": 0, "top_share": 0.0, "bitrate_mean_mbps": 2.0,
-        # Only the first second has a sample: there is no whole second to tell of.
+        # The first second alone has a sample: there is no whole second.
         "throughput_mean_mbps": None, "throughput_std_mbps": None, "throughput_active_mbps": None, "downloaded_bytes": 700, "chunks_abandoned": 0,
         "finished": False,
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""What to use: how runs are spent, what is chosen, what is said, and what carries it out."""
+"""Advice: how runs are spent, the choice, its sentences, and the ways to carry it out."""
 
 from __future__ import annotations
 
@@ -248,7 +248,7 @@ def test_combinations_have_a_scheduler_only_over_several_paths():
     assert [one.in_kernel for one in found] == [True] * 6 + [False] * 2
 
 
-# -- what is said ------------------------------------------------------------------------------------
+# -- sentences ---------------------------------------------------------------------------------------
 
 
 def test_a_path_that_hurts_is_not_to_be_added(tmp_path):

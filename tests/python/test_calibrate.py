@@ -445,7 +445,7 @@ def test_patterns_choose_settings():
     ]
 
 
-# Whole runs. What holds with room to spare is held here, so that a step back shows.
+# Whole runs. Figures with a wide margin are checked here, so that a step back shows.
 
 
 @pytest.mark.module
@@ -530,7 +530,7 @@ def test_settings_are_written_as_they_are_done(monkeypatch, capsys):
 
     def each(todo, **_):
         for place, one in enumerate(measured):
-            # What is written when the next setting is asked for.
+            # The text is written when the next setting is requested.
             seen.append(capsys.readouterr().out)
             yield place, [{"goodput_mbps": one.values("goodput_mbps")[0]}]
 

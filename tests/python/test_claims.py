@@ -1,4 +1,4 @@
-"""The papers' claims as statements: every one is there, names cells that exist, and every fault is told at once."""
+"""The papers' claims as statements: all are there, name existing cells, and report their faults together."""
 
 import json
 from pathlib import Path
@@ -222,7 +222,7 @@ def test_the_command_runs_what_is_missing_and_judges(tmp_path):
     assert "| mine | 1 | 1 | 0 | 1 | 0 | 32 | 8 | 0.00 |" in told
     assert "application.bytes = 300 kB" in told
     assert "faster \\| with twice the rate" in told
-    # What is there is not run again, and needs no --run.
+    # Runs that exist are not repeated, and need no --run.
     again = CliRunner().invoke(
         app, ["study", "claims", str(tmp_path / "studies" / "mine"), str(tmp_path / "out"), "--json"]
     )
@@ -309,15 +309,15 @@ def test_a_page_keeps_the_papers_that_are_not_judged(tmp_path):
     assert len(rows) == 2
     told = [line for line in both.splitlines() if line.startswith(("| mine |", "| kin |"))]
     assert told == [line for row in rows for line in (row.replace("mine", "kin"), row)]
-    # Judged anew the other one is what it was, but for its causes, which are of an earlier page.
+    # Judged again, the other claim is unchanged, except for its causes, which are of an earlier page.
     page.write_text(both.replace("mine", "third").replace("kin", "mine"))
     assert CliRunner().invoke(app, judged).exit_code == 0
     earlier = "(`anabranch study why`, on the build and the trials of an earlier page), means of all:"
     assert page.read_text() == both.replace("mine", "third").replace("kin", "mine").replace(
         "(`anabranch study why`), means of all:", earlier
     )
-    # What the list of claims says beside them stands there as it is, and an assumption that came later and sets
-    # nothing: the results are what they are with it.
+    # Other findings in the list of claims are copied unchanged, and an assumption that came later and sets
+    # nothing: the results are unchanged with it.
     file = tmp_path / "studies" / "mine" / "claims.toml"
     file.write_text(f'found = """\nA table:\n\n| a |\n|---|\n"""\n{file.read_text()}')
     study = file.with_name("study.toml")

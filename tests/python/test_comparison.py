@@ -1,4 +1,4 @@
-"""Which paths: what is left of a scenario, what is judged, and what is said of it."""
+"""Sets of paths: the remaining scenario, the compared measures, and the verdicts."""
 
 from __future__ import annotations
 
@@ -115,11 +115,11 @@ def test_numbers_are_short_and_not_scientific():
     assert one.with_interval(effect(5.0, 4.999, 5.001)) == "5"
 
 
-# -- what is said ------------------------------------------------------------------------------------
+# -- verdicts ----------------------------------------------------------------------------------------
 
 
 def used(names, values, *, runs=10, unstarted=0):
-    """What came of a set of paths, with a measure's values by its column; the last runs never start."""
+    """The results of a set of paths, with a measure's values by its column; the last runs never start."""
     never = {run: float(run >= runs - unstarted) for run in range(runs)}
     values = {**values, "unstarted_sessions": never}
     means = {column: paired.difference(numpy.array(list(own.values()))) for column, own in values.items()}

@@ -41,7 +41,7 @@ def call(*given):
 
 
 def content(folder):
-    """Return the bytes of what a sweep leaves, without the time that it took."""
+    """Return the bytes of a sweep's files, except for the time that it took."""
     return {file.name: file.read_bytes() for file in folder.iterdir() if file.suffix in (".parquet", ".json")
             and file.name != "cost.json"}  # fmt: skip
 
@@ -314,7 +314,7 @@ def test_figures_in_one_page_have_names_of_their_own(found):
 
 
 def outside(page):
-    """Return what a page would load; an empty icon of its own loads nothing."""
+    """Return the addresses that a page would load; an empty icon loads nothing."""
     return re.findall(r"""(?:src|href)=["'](?!#|data:,")[^"']+|@import|url\((?!#)""", page)
 
 

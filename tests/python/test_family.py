@@ -1,4 +1,4 @@
-"""IPv6 in a scenario: the plan, what can be wrong, and what a capture shows."""
+"""IPv6 in a scenario: the plan, the faults, and the packets of a capture."""
 
 from __future__ import annotations
 

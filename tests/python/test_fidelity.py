@@ -1,4 +1,4 @@
-"""`make fidelity`: what is drawn, what is measured, and what is told of it."""
+"""`make fidelity`: the drawn settings, the measurements, and the report."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_setting_as_the_laboratory_takes_it(tools):
     assert "pace" not in fifth
 
 
-# A laboratory that measures what is asked for at once: it is given a plan and writes a row a run that is
+# A laboratory that measures requested runs at once: it is given a plan and writes a row a run that is
 # missing, a quarter of a second of silence and 1 MB on each path.
 PROGRAM = """\
 import argparse, csv, json, os, pathlib
@@ -243,7 +243,7 @@ def test_a_seed_is_measured_run_and_judged(tmp_path, laboratory):
     assert "R001 cubic: goodput, Mb/s: kernel 1, simulator " in told.stdout
     text = docs.read_text(encoding="utf-8")
     assert "### Seed 1001\n\n1 settings, 2 trials and 1 runs each, the simulator of commit " in text
-    # What does not fit the draw is left out: the other seed's rows.
+    # Rows that do not match the draw are left out: those of the other seed.
     work = tmp_path / "work"
     (work / "1002").mkdir()
     (work / "1001" / "rows.csv").rename(work / "1002" / "rows.csv")

@@ -14,7 +14,8 @@ from anabranch.media.make import make_film
 
 pytestmark = pytest.mark.module
 
-#: Names, and how RFC 3986 has them in a path: percent-encoded UTF-8 but for what may stand there (3.3).
+#: Names, and their form in a path by RFC 3986: percent-encoded UTF-8 except for the permitted characters
+#: (3.3).
 NAMES = {
     "a b": b"/a%20b",
     "für": b"/f%C3%BCr",

@@ -1,4 +1,4 @@
-"""What a gateway is told, and what it says of it, without any packet."""
+"""The settings of a gateway and the messages about them, without any packet."""
 
 from __future__ import annotations
 
@@ -281,7 +281,7 @@ def test_the_unit_names_plug_ins_by_their_whole_place(tmp_path, monkeypatch):
         *("gateway", "--scheduler", "rtx-aware(mine.py:A)", "--congestion=sub/its.py:B"),
         *("--scheduler", "cubic", "--congestion", "/etc/its.py:C"),
     ]
-    # What a composition would read as its own signs is in quotes; a place alone is not read so.
+    # A name with a composition's own signs is in quotes; a place alone is not read so.
     assert host_setup.started_with(given)[3:] == [
         *("gateway", "--scheduler", f'rtx-aware("{here}/mine.py:A")', "--congestion", f"{here}/sub/its.py:B"),
         *("--scheduler", "cubic", "--congestion", "/etc/its.py:C"),
@@ -343,7 +343,7 @@ def test_systemd_takes_the_unit(tmp_path):
         "two\nlines",
     ]
     assert verified(unit(words)) == []
-    # It would have said so.
+    # It would have reported a fault.
     assert verified(unit(words).replace("%%z", "%z")) != []
     assert verified(unit(words).replace("PrivateTmp=yes", "PrivateTmp=perhaps")) != []
 

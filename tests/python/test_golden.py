@@ -45,7 +45,7 @@ def test_nothing_is_kept_of_what_is_not_run():
 
 
 def test_the_settings_do_to_the_window_what_they_say():
-    """Loss is where it is said to be, and the limited application leaves the window unused until it."""
+    """Losses occur at their stated times, and the limited application leaves the window unused before the first."""
     import anabranch
 
     runs = {
@@ -58,7 +58,7 @@ def test_the_settings_do_to_the_window_what_they_say():
     assert sum(runs["lossless"].tables["links"]["dropped_queue"]) > 0
     assert runs["app-limited"].qos["goodput_mbps"] == pytest.approx(12, rel=0.02)
     reno = [cwnd for cwnd, _, _ in curve("reno", "app-limited").windows[0]]
-    # tcp_cwnd_application_limited takes half of what was not used, and slow start regains it within
+    # tcp_cwnd_application_limited takes half of the unused window, and slow start regains it within
     # milliseconds: a sample in ten at most sees that. 12 Mb/s over 100 ms use 100 segments and more.
     unused = reno[20:55]
     assert unused.count(max(unused)) > 0.9 * len(unused), "the window stays where it is"

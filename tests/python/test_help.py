@@ -1,4 +1,4 @@
-"""What the help says can be pasted, and does what it says."""
+"""Examples in help texts can be pasted and work."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_every_command_has_examples_of_itself():
 
 
 def test_the_list_of_commands_says_what_each_command_says_of_itself():
-    """The table is what the list is written from, without the commands."""
+    """The list of commands is written from the table, without importing the commands."""
     told = {name: line for names in _app.COMMANDS.values() for name, line in names.items()}
     group = typer.main.get_command(_app.app)
     whole = 10**6  # characters, more than any sentence has

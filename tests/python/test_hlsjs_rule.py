@@ -82,7 +82,7 @@ def test_a_session_chooses_as_hlsjs_would_have_chosen(ladder, course):
     }
     run = anabranch.run(given)
     chunks = run.rows("chunks")
-    # What was chosen first asked for its playlist first, with more in the buffer.
+    # The rendition that was chosen first requested its playlist first, with more in the buffer.
     playlists = {row["resource"].rpartition("/")[2]: row["t_s"] for row in run.rows("requests")}
     steps, chosen, known = [], [], set()
     for row in chunks:
@@ -103,8 +103,8 @@ def test_a_session_chooses_as_hlsjs_would_have_chosen(ladder, course):
     assert chosen == told
 
 
-#: A chunk on its way: rendition, bytes received, seconds since it was asked for and until its first byte, buffer in
-#: seconds; and what hls.js forces instead. The unit tests of `crates/media/src/abr/hlsjs.rs` have the same.
+#: A chunk on its way: rendition, bytes received, seconds since its request and until its first byte, buffer in
+#: seconds; and the rendition that hls.js forces. The unit tests of `crates/media/src/abr/hlsjs.rs` have them too.
 TOO_LONG = [
     ((3, 1_000_000, 2.1, 0.1, 6.1), None),
     ((3, 1_000_000, 2.1, 0.1, 4.2), 0),

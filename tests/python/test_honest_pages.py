@@ -1,4 +1,4 @@
-"""What pages and tables say of a run is what happened."""
+"""Statements of pages and tables about a run are true."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_what_a_recording_brings_is_called_the_recording_s(tmp_path):
     bulk = {"name": "x", "application": {"kind": "bulk", "duration": "1 s"}, "paths": paths}
     links = links_of(anabranch.run(bulk))
     assert links["whole.down"] == ("recording", "5 ms and the recording's", "the recording's")
-    # What a recording has not got is not said to be its.
+    # A page does not claim properties that a recording lacks.
     assert links["bare.down"] == ("recording", "5 ms", "1 %")
     assert links["bare.up"] == ("recording", "5 ms", "none")
     assert links["ticks.down"] == ("recording", "5 ms", "none")
@@ -152,7 +152,7 @@ def swept(tmp_path_factory):
 
 @pytest.fixture
 def results(swept, tmp_path, monkeypatch):
-    """Return a folder of results of four runs: a test's own copy of what is made once."""
+    """Return a folder of results of four runs: a copy for one test of a folder that is made once."""
     if not (swept / "results").exists():
         monkeypatch.chdir(swept)
         sweep_small(swept)

@@ -16,7 +16,7 @@ from anabranch.calibrate.model import Leg, Measured, Setting, Trial
 LEG = Leg(rtt_ms=50, rate_mbps=5, loss=0)
 KINDS = ("bulk", "paced", "handoff", "vlc")
 
-# What docs/calibration.md promises, as (share, amount): "Goodput within 2 % (bbr: 3 %); a subflow's bytes
+# The promises of docs/calibration.md, as (share, amount): "Goodput within 2 % (bbr: 3 %); a subflow's bytes
 # within 5 % of all; retransmissions within 15 % or 10 segments; mean congestion window and mean smoothed RTT
 # within 10 %, of hand-overs too; the largest gap between reads within 15 % or 100 ms; of a paced application
 # the split between the subflows within 8 points, in place of their bytes; data again after the loss of a path
@@ -466,7 +466,7 @@ def test_a_verdict_comes_with_its_reason():
     )
 
 
-# What a player counts, and how often a setting is run.
+# The counters of a player, and how often a setting is run.
 
 
 def test_settings_are_named_by_what_they_are():

@@ -52,7 +52,7 @@ def figures(one, **given):
 SUBFLOWS = {
     "sf1_bytes_acked": 30_000, "sf1_retrans_segs": 4, "sf1_cwnd_mean": 16, "sf1_cwnd_median": 17,
     "sf1_srtt_mean_ms": 60,
-    # Without a smoothed RTT a subflow is not there yet.
+    # A subflow without a smoothed RTT does not exist yet.
     "sf2_bytes_acked": 10_000, "sf2_retrans_segs": 2, "sf2_cwnd_mean": 50, "sf2_cwnd_median": 50,
     "sf2_srtt_mean_ms": 110,
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""The page of a live run as browsers ask for it: what is told, what is refused, and that the run never waits."""
+"""The page of a live run for browsers: events, refused requests, and that the run never waits."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def moment(t_s, *carried):
 
 @pytest.fixture(scope="module")
 def still():
-    """A page of a run that nothing is told of."""
+    """A page of a run that sends nothing."""
     with pages.served() as made:
         yield made
 
@@ -64,7 +64,7 @@ def ask(page, path="/state", method="GET", hosts=None):
 
 
 def state(page, is_there, path="/state"):
-    """Return what is told, once it has what is waited for."""
+    """Return the events, once the awaited one is among them."""
     for _ in range(600):
         told = json.loads(ask(page, path)[2])
         if is_there(told):
@@ -105,7 +105,7 @@ def test_one_host_is_named_and_no_more(still):
     assert ask(still, hosts=[])[0] == 403
     assert ask(still, hosts=[own, "anabranch.example"])[0] == 403
     assert ask(still, hosts=[own, own])[0] == 403
-    # A foreign name is told nothing, whatever it asks for.
+    # A request with a foreign name gets no event.
     assert ask(still, method="POST", hosts=["anabranch.example"])[0] == 403
 
 
@@ -145,7 +145,7 @@ def test_the_page_is_whole_and_nothing_else_may_run(still):
         assert len(inside) == 1
         digest = b64encode(sha256(inside[0].encode()).digest()).decode()
         assert f"{source} 'sha256-{digest}';" in policy
-    # The one address is the name of a language, which nobody asks for.
+    # The one address is the name of a language, which is never requested.
     assert set(re.findall(r"https?://[^\"'\s]+", text)) == {"http://www.w3.org/2000/svg"}
     assert "{{" not in text
     assert headers["Cache-Control"] == "no-store"
@@ -207,7 +207,7 @@ def test_a_run_that_fails_is_over_too(page):
 
 
 def events(page, *, last=None):
-    """Yield each event of a stream: its number, and what it tells."""
+    """Yield each event of a stream: its number, and its content."""
     where = urlsplit(page.url)
     connection = http.client.HTTPConnection(where.hostname, where.port, timeout=60)
     try:
@@ -284,7 +284,7 @@ def test_the_run_waits_for_nobody(monkeypatch):
         # Or a run that waits would wait for ever.
         rescue = threading.Timer(60, made[0].kill)
         rescue.start()
-        # More than any buffer holds: what cannot be told is left out.
+        # More than any buffer holds: events that do not fit are left out.
         for number in range(20_000):
             page.show(moment(number / 10, number, number))
         rescue.cancel()

@@ -1,4 +1,4 @@
-"""The laboratory's tables become settings, trials and films; what is wrong in them is told by its cell."""
+"""The laboratory's tables become settings, trials and films; each fault in them is reported with its cell."""
 
 from __future__ import annotations
 

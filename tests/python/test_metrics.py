@@ -261,7 +261,7 @@ def test_every_metric_can_be_looked_up():
     def lookup(name):
         return metrics.lookup(name, qoe=qoe, qos=qos, duration=metrics.duration_s(tables))
 
-    # What only an adaptive player has: test_adaptive works it out; what is recorded, test_receiver.
+    # Metrics that only an adaptive player has: test_adaptive computes them; recorded ones, test_receiver.
     adaptive = {name for name in metrics.METRICS if lookup(name) is None and not name.startswith("receiver.")}
     assert {"startup_s", "top_share"} <= adaptive
     assert not adaptive & {"startup_delay_s", "goodput_mbps", "duration_s", "frames.total", "finished"}

@@ -77,7 +77,7 @@ def test_a_session_that_ended_in_silence_says_so_wherever_it_is_shown():
     assert result.qoe["buffer_underflows"] == result.qoe["rebuffer_s"] == 0
     unfinished, silent = result.notes
     assert "had not finished" in unfinished
-    # What had come by then lasts for longer than the cut: 8 Mb/s against the film's 5.24.
+    # The data received by then lasts for longer than the cut: 8 Mb/s against the film's 5.24.
     last = max(row["shown_s"] or 0 for row in result.rows("frames"))
     assert 30 < last < 45
     assert f"the picture stood still from {last:,.1f} s on: these {80 - last:,.1f} s" in silent

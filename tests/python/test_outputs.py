@@ -1,4 +1,4 @@
-"""What a command writes: never over what it reads, never two into one, whole or not at all."""
+"""The outputs of a command: never over its inputs, never two into one, whole or not at all."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ BASE = {
 
 RECORDED = str(Path(__file__).resolve().parents[2] / "scenarios" / "traces" / "lte-driving.csv")
 
-# One value for every key there is, and what it comes to.
+# One value for every key there is, and its parsed form.
 VALUES = {
     "name": ("other", "other"),
     "description": ("a b c", "a b c"),

@@ -185,7 +185,7 @@ def test_sound_that_ends_early_lasts_and_that_ends_late_is_cut():
 
 
 def test_what_the_standards_program_is_given():
-    # Times are told to the microsecond.
+    # Times are given to the microsecond.
     stalled = [
         (0.5000004, "start", 0.0),
         (2.5, "underflow", 2.0),

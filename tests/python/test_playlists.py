@@ -268,7 +268,7 @@ def read_or_faults(base, lines, *, master):
     text = "\n".join(["#EXTM3U", *lines]).encode("utf-8", "replace")
     (base / "master.m3u8").write_bytes(text if master else MASTER.encode())
     (base / "low/index.m3u8").write_bytes(LOW.encode() if master else text)
-    # Whatever it says, nothing but the program's own error comes of it.
+    # Any playlist gives either a ladder or the program's own error.
     with contextlib.suppress(MediaError):
         assert playlists.read(base / "master.m3u8")["renditions"]
 

@@ -1,4 +1,4 @@
-"""What plug-ins in Python are notified of, and congestion controls that build on built-in ones."""
+"""Notices to plug-ins in Python, and congestion controls that build on built-in ones."""
 
 from __future__ import annotations
 

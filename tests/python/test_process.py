@@ -31,7 +31,7 @@ needs_full = pytest.mark.skipif(not FULL.exists(), reason="no /dev/full")
 
 @pytest.fixture
 def start(tmp_path):
-    """Return what starts the program in a folder of its own."""
+    """Return a function that starts the program in a separate folder."""
     (tmp_path / "small.toml").write_text(SCENARIO, encoding="utf-8")
 
     def begin(*arguments, env=None, **streams):
@@ -359,7 +359,7 @@ def test_a_signal_ends_a_sweep_that_can_go_on(start, within, tmp_path, number, s
 
 # -- whatever else a stranger may type ---------------------------------------------------------------
 
-#: What is typed, the exit code, and how the first line of the answer begins.
+#: The typed command, the exit code, and the beginning of the first line of the answer.
 TYPED = [
     (("run", "small.toml", "--seed", "1e3"), 2, "Invalid value for '--seed': expected a whole number, got `1e3`"),
     (("run", "small.toml", "--run", "9" * 30), 2, "Invalid value for '--run': must be at most 9,223,372,036"),

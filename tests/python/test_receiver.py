@@ -1,4 +1,4 @@
-"""What a receiver held back: worked out by hand, and over recorded runs."""
+"""Data that a receiver held back: computed by hand, and over recorded runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_stretches_are_cut_where_any_begins_or_ends():
     assert pieces.last.tolist() == [2, 2, 1, -np.inf, 0.5]
     assert pieces.source.tolist() == [0, 1, 1, -1, 2]
     assert pieces.count.tolist() == [1, 2, 1, 0, 1]
-    # All wait for the first piece, and what is behind the hole for ever.
+    # All wait for the first piece, and the data behind the hole for ever.
     assert pieces.ready.tolist() == [2, 2, 2, np.inf, np.inf]
     assert pieces.awaited.tolist() == [0, 0, 0, 3, 3]
     assert pieces.at(np.array([0, 7, 29])).tolist() == [0, 1, 4]
@@ -108,7 +108,7 @@ def test_what_leaves_during_a_repair_is_counted():
 
 
 def test_the_share_of_a_session_in_which_a_subflow_is_used():
-    """What is sent in the first, the third and the fourth of four whole stretches of 10 s, and in all of them."""
+    """The bytes sent in the first, third and fourth of four whole stretches of 10 s, and in all of them."""
     at = {0: (1, 5, 22, 38, 41), 1: (3, 12, 29.9, 30)}
     rows = [(t, 0, 0, one, "p", 0, 0, 1, 1, 1, 0, 1) for one, times in at.items() for t in times]
     rows = [(*row[:5], place, place, *row[7:]) for place, row in enumerate(sorted(rows))]

@@ -1,4 +1,4 @@
-"""The recipes: every command in them runs, every example of Python does, and says what it says there."""
+"""The recipes: every command runs, and every example of Python prints the output on the page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-#: Of the recipe that is a guide as well, thirty whole films, only the place in the index is looked at.
+#: The recipe that is a guide as well has thirty whole films: only its place in the index is tested.
 GUIDE = DOCS / "guide" / "second-path.md"
 PAGES = sorted((DOCS / "recipes").glob("*.md"))
 _BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)

@@ -1,4 +1,4 @@
-"""A plan that the simulator refuses is told at the scenario's own key: nothing is guessed from words."""
+"""A plan that the simulator refuses is reported at the scenario's own key: no key is guessed from words."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ def changing(tmp_path):
 
 def test_an_event_of_a_plan_is_one_of_its_scenario(changing):
     plan = plans.build(changing.scenario, None, run=3)
-    # By their moments; those of one moment in the file's order, and each direction by itself.
+    # By their moments; those of one moment in the file's order, and each direction separately.
     keys = [(("events", 1), "mtu")] * 2 + [(("events", 2), "rate"), (("events", 3), "state")]
     keys += [(("events", 0), "rate"), (("events", 0), "rtt")] * 2
     for index, (event, key) in enumerate(keys):

@@ -43,7 +43,7 @@ CROSSED = {**BULK, "cross_traffic": [{"name": "others", "path": "lte", "count": 
 
 
 class Tags(HTMLParser):
-    """Every tag and what it would load."""
+    """Every tag and the addresses that it would load."""
 
     def __init__(self):
         super().__init__()

@@ -86,7 +86,7 @@ def check_fit(address, tmp_path):
                 await page.open(address, width=width, dark=dark)
                 wide = await page.value("document.documentElement.scrollWidth")
                 found.append((width, wide <= width))
-                # What a card hides beyond its edge, a reader has to look for.
+                # A reader has to look for text that a card hides beyond its edge.
                 hidden = "[...document.querySelectorAll('.card')].filter(c => c.scrollWidth > c.clientWidth + 1).length"
                 assert width != 360 or await page.value(hidden) == 0
                 ground = await page.value("getComputedStyle(document.body).backgroundColor")

@@ -1,4 +1,4 @@
-"""Folders of results that are damaged, and questions that they are asked."""
+"""Folders of results that are damaged, and queries over them."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ def test_importing_does_no_work():
     assert not (heavy - {"typer", "rich"}) & set(names.split())
 
 
-#: What short commands do without: each takes longer to import than they may last.
+#: Modules that short commands do not import: each takes longer to import than they may last.
 HEAVY_ROOMS = {
     "altair",
     "av",

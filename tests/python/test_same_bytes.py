@@ -1,4 +1,4 @@
-"""What x264 encodes depends neither on the host nor on what the process did before."""
+"""The output of x264 depends neither on the host nor on earlier work of the process."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def test_every_figure_has_its_numbers_beside_it(results, tmp_path):
         # Student's t for three runs.
         half = 4.302653 * statistics.stdev(own) / 3**0.5
         assert float(cell["retransmissions_ci95"]) == pytest.approx(half, rel=1e-5)
-    # All connections of a path together are what the run retransmitted.
+    # All connections of a path together are the run's retransmissions.
     flows = read(first / "retransmissions-by-flow.csv")
     for row in table:
         own = [
@@ -130,7 +130,7 @@ def test_each_path_has_its_colour_in_every_panel_of_flows(tmp_path):
 
 
 def test_cells_of_one_control_and_scheduler_have_marks_of_their_own():
-    """UQ18's cells differ in what no plug-in says: each has a mark of its own."""
+    """UQ18's cells differ in settings that no plug-in has: each has a separate mark."""
     said = {"row": "one", "control": "cubic", "scheduler": "dft", "retransmissions": 5, "picture_discards": 0}
     cells = [{**said, "series": name} for name in ("multipath false", "multipath true")]
 
@@ -254,7 +254,7 @@ def test_a_control_with_parameters_has_its_familys_colour():
     assert list(found) == names
     assert found["compound"] == colours.CONTROLS["compound"]
     assert found["mine.py:Mine"] == colours.OTHER_COLOUR
-    # Beside the plain one it is a lighter shade; alone it is the colour itself.
+    # Next to the plain one it is a lighter shade; alone it has the colour itself.
     assert len(set(found.values())) == len(names)
     assert all(one > other for one, other in zip(_rgb(found[names[0]]), _rgb(found["compound"]), strict=True))
     assert colours.of_controls(names[:1])[names[0]] == colours.CONTROLS["compound"]

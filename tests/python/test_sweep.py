@@ -189,7 +189,7 @@ def test_cells_that_make_the_same_plan_are_two_cells(scenario, tmp_path, axis):
 
 @pytest.mark.module
 def test_a_journal_that_is_being_written_is_left_alone(scenario, tmp_path):
-    """Whoever finds nothing left to run makes no tables of journals that others still write."""
+    """A shard that finds nothing left to run makes no tables of journals that others still write."""
     out, what = tmp_path / "out", small(scenario, trials=1)
     whole = sweep.manifest(what, sweep.planned(what))
     other = store.Store(out, whole, part="1of2")
@@ -281,7 +281,7 @@ def interrupt_after(count):
 @pytest.mark.slow
 @pytest.mark.module
 def test_a_killed_sweep_goes_on_where_it_was(scenario, tmp_path):
-    """kill -9 of the whole program: its workers end too, and what was written counts."""
+    """kill -9 of the whole program: its workers end too, and the written runs count."""
     out = tmp_path / "out"
     command = [sys.executable, "-m", "anabranch", "sweep", scenario, "--grid", "transport.scheduler=min-rtt,linux",
                "--trials", "400", "--workers", "2", "--out", out]  # fmt: skip

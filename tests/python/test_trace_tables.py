@@ -1,4 +1,4 @@
-"""What a trace's tables are to Python: mappings of sequences as they always were, and Arrow to whoever asks."""
+"""A trace's tables in Python: mappings of sequences as they always were, and Arrow data on request."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_a_frame_takes_a_table_whole():
 
 
 def test_a_frame_takes_a_table_as_arrow():
-    # What is a Mapping is taken value by value, ten times as slow, and forgets what is in an empty column.
+    # A Mapping is read value by value, ten times as slow, and loses the type of an empty column.
     assert not isinstance(made(), Mapping)
     assert not isinstance(made()["int"], Sequence)
     empty = polars.DataFrame(table_of([("t_s", column_of("float", [])), ("path", column_of("text", []))]))

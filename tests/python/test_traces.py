@@ -1,4 +1,4 @@
-"""Recordings of links: every form read and written, every fault told, and what the simulator makes of them."""
+"""Recordings of links: every form read and written, every fault reported, and their use by the simulator."""
 
 from __future__ import annotations
 
@@ -362,7 +362,7 @@ def test_a_figure_shows_rate_delay_and_losses(tmp_path):
 
 
 class TestRandomStarts:
-    """Each run begins at a place of its own in a recording."""
+    """Each run begins at another place in a recording."""
 
     def test_what_came_before_the_place_follows_behind_it(self, tmp_path):
         # OWN holds 5 Mb/s for 1 s, nothing for 2.5 s, 2.5 Mb/s for 2.5 s; a third of 6 s lies in the silence.

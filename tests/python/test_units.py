@@ -1,4 +1,4 @@
-"""Quantities with units: what they come to, and what is refused."""
+"""Quantities with units: their values, and refused texts."""
 
 from __future__ import annotations
 

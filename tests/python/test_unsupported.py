@@ -1,4 +1,4 @@
-"""What real packets are not given is refused at its key, on any host."""
+"""Parts of a scenario that real packets cannot have are refused at their key, on any host."""
 
 from __future__ import annotations
 

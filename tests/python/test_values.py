@@ -11,7 +11,7 @@ import typer
 from anabranch.cli import _app, _values
 from anabranch.results import identity
 
-#: What a person may type, and what a command declares as a default.
+#: Texts that a person may type, and defaults that a command declares.
 VALUES = (
     None, "", "a", "-", " 1", "0", "00", "7", "-7", "-0", "+7", "1_000", "1e3", "1.5", "07", "１",
     "9223372036854775807", "9223372036854775808", "1000000", "1000001", 0, 1, -1, True, False, 1.0,
@@ -40,7 +40,7 @@ def test_plain_values_are_what_the_library_makes_of_them():
             assert (type(plain), plain) == (type(expected), expected), (parameter, value)
             taken.add(repr(value))
     assert {"None", "''", "'a'", "'0'", "'7'", "'-7'", "0", "['a']", "('a', 'b')"} <= taken
-    # What is not written as usual, or may be outside, is judged.
+    # A number in an unusual form, or outside its range, is judged by the library.
     assert not {"1.0", "True"} & taken
 
 

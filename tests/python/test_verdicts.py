@@ -1,4 +1,4 @@
-"""Verdicts on synthetic results, of which the truth is known: how often they err, and what they see."""
+"""Verdicts on synthetic results with a known truth: how often they err, and the effects that they find."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""What a study runs over real packets, and how its results are judged, without any packet."""
+"""The live part of a study, and how its results are judged, without any packet."""
 
 from __future__ import annotations
 

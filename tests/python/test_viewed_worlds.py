@@ -186,7 +186,7 @@ def test_recorded_runs_count_as_done_and_are_compared(folder, tmp_path, monkeypa
     assert "VLC or hls.js plays" in text
     assert "### one\n\n| | kernel | ours |" in text
 
-    # A run elsewhere adds to what is recorded.
+    # A run elsewhere adds to the recorded ones.
     other = tmp_path / "other"
     stored(other, what, [(kernel, 1, {"still_s": 2.5})])
     assert record.write(folder, found, other) == 3
@@ -229,7 +229,7 @@ def test_a_run_has_the_share_of_the_processor_of_the_command(tmp_path):
     group = Path("/proc/self/autogroup")
     if not group.exists():
         pytest.skip("this kernel has no autogroups")
-    # In a session of its own, whose share is lowered; nobody needs a right for that.
+    # In a separate session, whose share is lowered; this needs no privilege.
     text = """
 import subprocess, sys
 from pathlib import Path

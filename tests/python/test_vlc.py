@@ -103,8 +103,8 @@ def test_the_prefetch_hides_a_cut():
     first = underflows(run)[0]
     assert first == pytest.approx(88.3, abs=4)
 
-    # The cut took effect at once: nothing more was acknowledged on the fast path, and what the player
-    # read came at the slow path's rate once the kernel's receive buffer was empty.
+    # The cut took effect at once: nothing more was acknowledged on the fast path, and the bytes that the
+    # player read came at the slow path's rate once the kernel's receive buffer was empty.
     fast = [row for row in run.rows("samples") if row["path"] == "fast"]
     acknowledged = {row["bytes_acked"] for row in fast if row["t_s"] > 20.2}
     assert len(acknowledged) == 1
@@ -117,7 +117,7 @@ def test_the_prefetch_hides_a_cut():
     assert held[19.9][1] == pytest.approx(25.6, abs=1.5)
     assert held[round(first - 0.1, 1)][0] < 50_000
 
-    # A smaller ring underflows that much earlier, if not for what the receive buffer holds beside it;
+    # A smaller ring underflows that much earlier, except for the data that the receive buffer holds;
     # without the cut neither does.
     assert underflows(cut("4 MiB"))[0] == pytest.approx(49.9, abs=4)
     assert underflows(cut("4 MiB", at=None)) == []

@@ -40,7 +40,7 @@ def at(second, name, **change):
     return {"at": f"{second} s", "path": name, **change}
 
 
-#: None of these was looked at while causes were told apart.
+#: None of these was used while the rules that distinguish causes were written.
 WORLDS = {
     "too slow": ("capacity", world([path("a", "4.2 Mbit/s", rtt="20 ms")])),
     "two too slow": ("capacity", world([path("a", "2 Mbit/s"), path("b", "2 Mbit/s", rtt="60 ms")])),
@@ -323,7 +323,7 @@ def test_causes_of_a_study_are_kept_and_stand_on_the_page(tmp_path):
     assert result.exit_code == 0, result.stderr
     kept = (out / "causes.jsonl").read_text()
     assert len(kept.splitlines()) == 4
-    # What is known is not looked for again.
+    # A known cause is not computed again.
     assert CliRunner().invoke(app, ["study", "why", str(out)]).stdout == result.stdout
     assert (out / "causes.jsonl").read_text() == kept
     told = CliRunner().invoke(app, ["study", "claims", str(folder), str(out), "--docs", str(page)])

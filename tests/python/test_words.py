@@ -1,4 +1,4 @@
-"""What is said of wrong values: our own words for every error that pydantic has, and rates meant in bytes."""
+"""Messages about wrong values: our own words for every error that pydantic has, and rates meant in bytes."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ VALUES = (
     "\N{GREEK SMALL LETTER MU}", [], ["x"], [1], [[]], [{}] * 9, {}, {"x": 1}, {"name": 1}, {"name": "zz"},
     datetime.date(2020, 1, 1), datetime.time(1),
 )  # fmt: skip
-#: What pydantic says where we do not.
+#: Words of pydantic's own messages.
 FOREIGN = ("input", "should", "valid ", "value error", "extra inputs", "field required", "unable", "pydantic")
 
 
@@ -112,7 +112,7 @@ def test_no_value_of_any_key_is_answered_in_pydantic_s_words(place):
         assert len(fault.message) < 220
 
 
-#: Each kind of error that a scenario can bring about: key, value, and what is said.
+#: Each kind of error that a scenario can bring about: key, value, and message.
 SAID = [
     ("bool_type", ("paths", 0, "backup"), "yes", "expected true or false, got `yes`"),
     ("string_type", ("description",), 5, "expected a string, got `5`"),

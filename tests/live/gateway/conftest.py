@@ -1,4 +1,4 @@
-"""What the tests of the gateway against this host's kernel share."""
+"""Fixtures that the tests of the gateway against this host's kernel share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sends packets of one size to an address, round and round until the input ends, and says how many a second.
+"""Sends packets of one size to an address repeatedly until the input ends, and prints how many a second.
 
 flooder.py ADDRESS SIZE COUNT RATE: the packets, IP headers and all, come by the input first; RATE 0 is as fast as the
 machine does.

@@ -1,4 +1,4 @@
-"""Floods of SYNs against a gateway: the packets, and who sends them."""
+"""Floods of SYNs against a gateway: the packets, and their senders."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OPTIONS = bytes.fromhex("020405b4 0402 080a 00000001 00000000 01 030307 1e04 018
 
 
 def syn(source, port, options=b"", address=V4, seq=None):
-    """Return a SYN from an address to the gateway, IP header and all; its number is drawn where none is given."""
+    """Return a SYN from an address to the gateway with its IP header; its number is drawn by default."""
     ends = socket.inet_aton(source) + socket.inet_aton(address)
     length = 20 + len(options)
     offset = length // 4 << 12
@@ -36,7 +36,7 @@ def poured(lab, address=V4, sources=250, rate=0):
 
     The list has the number that was sent a second in the end.
     """
-    # 10.77.1.0/24 is the client's link, where nobody answers for these.
+    # 10.77.1.0/24 is the client's link, where these addresses do not answer.
     if sources <= 250:
         named = [f"10.77.1.{3 + number}" for number in range(sources)]
     else:

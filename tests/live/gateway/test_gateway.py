@@ -87,7 +87,8 @@ def test_connections_at_once_each_have_bytes_of_their_own(lab):
 
 @pytest.mark.slow
 def test_what_many_clients_acknowledge_is_heard_while_much_is_sent(lab):
-    # A device that --setup-print did not make has room for 500: what comes behind, while nobody reads, is lost.
+    # A device that --setup-print did not make has room for 500: further packets, while it is not read, are
+    # lost.
     lab.host.run("ip link set anabranch0 txqueuelen 500")
     down, clients = pattern(2 * MIB, 1), 60
     with Origin(lab.host, says(down)), lab.gateway("--no-offload", "--per-source", "1000") as gateway:
@@ -268,7 +269,7 @@ def test_an_answer_that_was_said_to_its_end_arrives_though_the_origin_reads_no_m
         connected.sendall(down)
         connected.shutdown(socket.SHUT_WR)
         assert passed.wait(HUNG_S)
-        # What waits to be read makes a reset of the end.
+        # Unread data makes a reset of the end.
 
     with slow_client(lab, talk) as (gateway, client):
         wait(lambda: gateway.metrics()[TO_CLIENT] == len(down), "the gateway has all of the answer")
@@ -290,7 +291,7 @@ def test_an_answer_that_waits_in_the_gateways_kernel_arrives_though_the_origin_r
         connected.sendall(down)
         connected.shutdown(socket.SHUT_WR)
         wait(lambda: unacknowledged(connected) == 0, "the gateway's kernel has all of the answer")
-        # What waits to be read makes a reset of the end.
+        # Unread data makes a reset of the end.
         connected.close()
         gone.set()
 

@@ -1,4 +1,4 @@
-"""What the gateway needs of its host, and what it leaves alone."""
+"""The gateway's requirements of its host, and the parts of the host that it leaves unchanged."""
 
 from __future__ import annotations
 
@@ -98,21 +98,21 @@ def test_the_metric_tells_whether_io_uring_is_used(lab):
         with lab.connect() as client:
             assert exchange(client, b"served") == b"served"
         used = gateway.metrics()["io_uring"]
-        # What was told before the metric was asked for has been read by now.
+        # Earlier reports have been read by the time that the metric is requested.
         gateway.terminate()
         assert gateway.wait_end() == 0
         assert used == 1 - any("no io_uring" in note for note in gateway.notes)
 
 
 def shut_above(place):
-    """Return the outermost folder above a place that only its owner may look into; None where there is none."""
+    """Return the outermost folder above a place that only its owner may look into; None without one."""
     return next((folder for folder in reversed(place.parents) if not folder.stat().st_mode & 0o001), None)
 
 
 def opened_to_all(tmp_path):
-    """Return the words under which anybody may run Python, though root's own folder has it, and open TUN devices.
+    """Return a prefix under which any user may run Python from root's folder, and open TUN devices.
 
-    What they mount is seen by nobody else: `ip netns exec` gives a program a mount namespace of its own.
+    Their mounts are private: `ip netns exec` gives a program a separate mount namespace.
     """
     node, kept, base = tmp_path / "tun", tmp_path / "kept", Path(sys.base_prefix)
     kept.mkdir()
@@ -131,7 +131,7 @@ def opened_to_all(tmp_path):
 def test_a_user_without_any_privilege_runs_it_on_the_device_that_root_made(lab, tmp_path):
     under = (*opened_to_all(tmp_path), *NOBODY)
     words = ("--listen", f"{V4}:443", "--origin", "127.0.0.1:8080")
-    # On root's device it is not.
+    # It is not on root's device.
     refused = run(lab, *words, under=under)
     assert refused.returncode == 4, refused.stderr
     assert "ip tuntap add dev anabranch0 mode tun user" in refused.stderr
@@ -166,8 +166,8 @@ def test_it_leaves_the_host_as_it_was(lab):
     )
 
     def look():
-        # A route over a device that nobody has open says so of itself, and the kernel gives a device that somebody
-        # has open an address of its link.
+        # A route over a device that is not open is marked so, and the kernel gives a device that is
+        # open an address of its link.
         found = "\n".join(lab.host.run(command) for command in looks).replace(" linkdown", "")
         return sorted(
             re.sub(r" expires \d+sec| tentative", "", line).strip()

@@ -1,4 +1,4 @@
-"""What the gateway lets in, and what it outlives."""
+"""The clients that the gateway admits, and the failures that it survives."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_a_flood_of_syns_costs_little_and_keeps_nobody_out(lab):
         over = []
 
         def pours():
-            # 10.77.1.0/24 is the client's link, where nobody answers for these.
+            # 10.77.1.0/24 is the client's link, where these addresses do not answer.
             ends = ((f"10.77.1.{3 + number % 250}", 1024 + number) for number in range(floods))
             pour(flood, gateway, (syn(source, port, OPTIONS) for source, port in ends))
             over.append(True)
@@ -122,7 +122,7 @@ def test_a_flood_of_syns_costs_little_and_keeps_nobody_out(lab):
         wait(lambda: gateway.metrics()["half_open_connections"] == 0, "nothing of the flood is left")
         assert gateway.metrics()['refused_total{reason="half-open"}'] >= backlog
         assert origin.heard == [digest(up)] * served
-        # Those that a cookie let in are MPTCP all the same.
+        # Connections that a cookie let in are MPTCP nevertheless.
         assert {record["protocol"] for record in gateway.records(served)} == {"mptcp"}
 
 
@@ -194,7 +194,8 @@ def test_the_host_s_rules_keep_a_flood_from_the_gateway(lab):
         rate, count = sent
         assert rate > 1000
         assert count > 2000
-        # What is left of the burst may come after the first look, and the host has packets of its own on the device.
+        # The rest of the burst may come after the first look, and the host has packets of its own on the
+        # device.
         assert came <= 20 * (lasted_s + 1) + 100 + 10
 
 
@@ -215,7 +216,7 @@ def test_a_flood_of_joins_disturbs_nobody(lab, known):
         ends = zip(sources, ports, aims, strict=True)
         pour(flood, gateway, (syn(source, port, join(aim)) for source, port, aim in ends))
         answers = gateway.metrics()['packets_total{direction="to_client"}'] - sent
-        # One answer to a packet at most; guesses are told no more than 64 times a second.
+        # One answer to a packet at most; guesses are answered no more than 64 times a second.
         assert answers <= (floods if known else 5_000)
         assert gateway.memory_kib() - before < 4 << 10
         # The connection that was joined goes on, and so do others.
@@ -298,7 +299,7 @@ def test_what_is_not_for_the_gateway_is_left_alone(lab):
         stranger.settimeout(UNANSWERED_S)
         with stranger, pytest.raises(TimeoutError):
             stranger.connect(("10.77.9.77", PORT))
-        # Another port of its own: a reset.
+        # Another port: a reset.
         other = lab.client.socket()
         with other, pytest.raises(ConnectionRefusedError):
             other.connect((V4, PORT + 1))

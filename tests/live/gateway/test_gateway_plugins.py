@@ -109,7 +109,7 @@ def test_a_plug_in_that_fails_costs_its_own_connection(lab, written, kind, wrong
 
 
 def exchange_or_reset(client, data):
-    """Exchange in small steps, so that a reset is met by whoever waits."""
+    """Exchange in small steps, so that the waiting side meets a reset."""
     heard = b""
     for at in range(0, len(data), 1 << 16):
         client.sendall(data[at : at + (1 << 16)])

@@ -147,7 +147,8 @@ class Gateway:
     def __init__(self, space, command, stdout=subprocess.PIPE):
         self._space = space
         self.process = subprocess.Popen(
-            # What the tests were started to ignore, as in the background, a gateway would rightly ignore too.
+            # A gateway would rightly ignore the signals that the tests were started to ignore, as in the
+            # background.
             ["ip", "netns", "exec", space.name, "env", "--default-signal=HUP,INT,TERM", *command],
             stdout=stdout,
             stderr=subprocess.PIPE,
@@ -311,7 +312,7 @@ class Origin:
 
 
 def echo(connected):
-    """Say what is heard, to its end."""
+    """Send back everything received, until the end of the stream."""
     total = 0
     while piece := connected.recv(1 << 16):
         connected.sendall(piece)
@@ -320,7 +321,7 @@ def echo(connected):
 
 
 def answers(data):
-    """Return a talk: all is heard to its end, then this is said."""
+    """Return a talk: everything is received, then this is sent."""
 
     def talk(connected):
         heard = drained(connected)
@@ -331,7 +332,7 @@ def answers(data):
 
 
 def says(data):
-    """Return a talk: this is said at once, then all is heard to its end."""
+    """Return a talk: this is sent at once, then everything is received."""
 
     def talk(connected):
         connected.sendall(data)
@@ -342,7 +343,7 @@ def says(data):
 
 
 def exchange(connected, data):
-    """Say something to its end while hearing; return what was heard."""
+    """Send all of some data while receiving; return the received data."""
     failed = []
 
     def say():
