@@ -35,7 +35,7 @@ def state(path: Path) -> State:
 
 
 def is_file(path: Path) -> bool:
-    """Tell whether there is a file; names too long, or with a NUL, or links in a ring are not files."""
+    """Return whether there is a file; names too long, or with a NUL, or links in a ring are not files."""
     try:
         return path.is_file()
     except (OSError, ValueError):
@@ -43,7 +43,7 @@ def is_file(path: Path) -> bool:
 
 
 def is_folder(path: Path) -> bool:
-    """Tell whether there is a folder."""
+    """Return whether there is a folder."""
     try:
         return path.is_dir()
     except (OSError, ValueError):
@@ -51,7 +51,7 @@ def is_folder(path: Path) -> bool:
 
 
 def is_device(path: Path) -> bool:
-    """Tell whether there is something that is neither file nor folder: a device, a pipe, a socket."""
+    """Return whether there is something that is neither file nor folder: a device, a pipe, a socket."""
     try:
         return path.exists() and not path.is_file() and not path.is_dir()
     except (OSError, ValueError):
@@ -99,7 +99,7 @@ def unwritable(what: str, file: Path, error: OSError | FFmpegError) -> MissingEr
 
 @contextmanager
 def whole(file: Path, what: str) -> Iterator[Path]:
-    """Give a name beside a file's to write to, which becomes the file's at the end, and goes on failure.
+    """Yield a temporary name next to a file; it replaces the file at the end, and is deleted after a failure.
 
     A device or a pipe is written to itself.
 
@@ -132,7 +132,7 @@ def whole(file: Path, what: str) -> Iterator[Path]:
 
 
 def refusal(file: Path) -> OSError | None:
-    """Return the system's error for writing more to a file, where the writer does not tell it; else None.
+    """Return the system's error for writing more to a file that its writer does not report; else None.
 
     The bytes written for the check stay in the file.
     """
@@ -151,7 +151,7 @@ def refusal(file: Path) -> OSError | None:
 
 
 def content(file: Path, most: int) -> bytes:
-    """Return what is in a file, of which no more than `most` bytes are read.
+    """Return the content of a file, of which at most `most` bytes are read.
 
     Raises
     ------

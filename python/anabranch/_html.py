@@ -56,7 +56,7 @@ def table(head: Sequence[str], lines: Iterable[Sequence[str]], *, left: int = 1)
 
 
 def strip(parts: Iterable[tuple[str, float, float, str]], whole: float, label: str) -> str:
-    """Return a bar of parts as SVG; the browser says each part's name where one points.
+    """Return a bar of parts as SVG; the browser shows a part's name at the pointer.
 
     Parameters
     ----------

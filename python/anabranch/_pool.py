@@ -22,7 +22,7 @@ _INTERRUPTS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
 @contextmanager
 def processes(workers: int) -> Iterator[ProcessPoolExecutor]:
-    """Open a pool of processes, which end with this one whatever ends it.
+    """Open a pool of processes, which end with this one in every case.
 
     Submit inside `undisturbed`: processes begin then, and inherit that interrupts wait.
     """

@@ -1,4 +1,4 @@
-"""Bars that tell of progress: in a terminal, in a notebook, or in lines."""
+"""Progress bars: in a terminal, in a notebook, or as lines."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _is_watched() -> bool:
 
 
 def _has_widgets() -> bool:
-    """Tell whether a notebook can draw a bar."""
+    """Return whether a notebook can draw a bar."""
     from importlib.util import find_spec
 
     return find_spec("ipywidgets") is not None

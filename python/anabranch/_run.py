@@ -80,7 +80,7 @@ class Run:
     def open(cls, folder: str | Path, run: str | None = None) -> Run:
         """Return a run of a sweep or study, with its trace.
 
-        If `--keep-trace` kept its trace, that is read, whatever build made it. Otherwise the run is repeated
+        If `--keep-trace` kept its trace, that is read, even of another build. Otherwise the run is repeated
         from its stored inputs, which takes as long as it did, and its digest is compared with the stored one.
 
         Parameters
@@ -264,7 +264,7 @@ class Run:
         MissingError
             When it cannot be written.
         """
-        # By the package's door: the report stands above this room.
+        # Imported from the package: `report` is a higher layer than this module.
         import anabranch
 
         anabranch.write_report(Path(path), self)
@@ -415,7 +415,7 @@ def run_loaded(
 def finished(
     loaded: Loaded, film: Film | None, plan: dict[str, Any], trace: Mapping[str, Any], *, run: int
 ) -> Run:
-    """Return a run of a scenario whose trace is there, with its metrics, whatever world it comes from."""
+    """Return a run from a finished trace of any world, with its metrics."""
     value, tables = loaded.scenario, trace["tables"]
     paths = [path["name"] for path in plan["paths"]]
     clients = metrics.by_client(tables, paths=paths)
@@ -473,7 +473,7 @@ def simulated(
     pcapng
         A file for every packet.
     progress
-        Told the seconds done, and the most there can be.
+        Called with the seconds done, and the most there can be.
     watched
         Given the plug-ins in Python, returns those that are used instead; may change the plan.
     """

@@ -20,7 +20,7 @@ _LEAST_S = 1.0
 
 
 def silent(tables: Tables, *, clients: int) -> Iterator[str]:
-    """Yield a sentence for each session that ended in silence: nothing tells a player that nothing will come.
+    """Yield a sentence for each session that ended in silence: a player cannot know that no data will come.
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ def toml(cell: Cell) -> str:
 
 
 def _first(raw: dict[str, Any]) -> dict[str, Any]:
-    """Return what stands in front of all tables, as TOML needs it."""
+    """Return the keys before all tables, as TOML requires."""
     return {key: value for key, value in raw.items() if not isinstance(value, dict | list)}
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 #: Trials of each candidate that an exhaustive comparison would take; the most that one gets here.
 TRIALS = 30
-#: The share of an exhaustive comparison's runs that are spent unless told otherwise.
+#: The default share of an exhaustive comparison's runs.
 SHARE = 0.2
 
 
@@ -97,7 +97,7 @@ def advise(
     workers
         Processes; None is one a core.
     progress
-        Told the runs done, and how many there are at most.
+        Called with the number of runs done, and the largest possible number.
 
     Raises
     ------
@@ -203,7 +203,7 @@ def _combined(
     paths: Sequence[str],
     outages: Sequence[str],
 ) -> list[Candidate]:
-    """Return the candidates, all that is wrong with them told at once."""
+    """Return the candidates; all faults are raised together."""
     from anabranch.comparison.paths import only
 
     wrong = rules.faults(raw, outages)
@@ -228,7 +228,7 @@ def run(
     progress: Callable[[float, float], None] | None = None,
     expected: Callable[[float], None] | None = None,
 ) -> Advice:
-    """Run whatever of an advice is not done, and return it.
+    """Make the missing runs of an advice, and return it.
 
     Parameters
     ----------
@@ -239,9 +239,9 @@ def run(
     workers
         Processes on this machine.
     progress
-        Told the runs done, and how many there are at most.
+        Called with the number of runs done, and the largest possible number.
     expected
-        Told once, after a first run, how many seconds all that is left will take about.
+        Called once, after a first run, with the estimated seconds for the rest.
 
     Raises
     ------
@@ -312,7 +312,7 @@ def _timed(
     budget: int,
     workers: int,
 ) -> None:
-    """Make two runs here, and tell from the second how long the others will take."""
+    """Make two runs here, and estimate the time of the others from the second one."""
     from anabranch.results import identity
     from anabranch.study import execute
 
@@ -352,7 +352,7 @@ class _Queue:
     Parameters
     ----------
     steps
-        The runs of each step; asked for the next when all of one are done.
+        The runs of each step; the next step is taken when all runs of one are done.
     jobs
         The job of each run.
     known

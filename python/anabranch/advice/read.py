@@ -51,7 +51,7 @@ class Evidence:
         return sum(len(one) for one in self.rows.values())
 
     def has(self, place: int, run: int) -> bool:
-        """Tell whether a run is there."""
+        """Return whether a run is there."""
         return run in self.rows.get(place, {})
 
     def add(self, place: int, run: int, row: Row) -> None:
@@ -164,7 +164,7 @@ class Ranked:
     means: Mapping[str, float]
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON can say it."""
+        """Return it as an object for JSON."""
         one = self.candidate
         return {
             "paths": list(one.paths),
@@ -318,7 +318,7 @@ class Advice:
         MissingError
             When it cannot be written.
         """
-        # By the package's door: the report stands above this room.
+        # Imported from the package: `report` is a higher layer than this module.
         import anabranch.report
 
         anabranch.report.write_advice(Path(path), self)
@@ -336,7 +336,7 @@ class Advice:
         return _html.block(*parts)
 
     def to_json(self) -> dict[str, Any]:
-        """Return all of it as JSON can say it."""
+        """Return all of it as an object for JSON."""
         return {
             "scenario": self.scenario,
             "score": {"unit": self.score.unit, "meaning": self.score.meaning},

@@ -50,7 +50,7 @@ class Score:
         }[self.kind]
 
     def matters(self, value: float) -> float:
-        """Return the smallest difference that matters beside a value: 0.1 s, or 1 % of a rate."""
+        """Return the smallest difference that matters at a value: 0.1 s, or 1 % of a rate."""
         return 0.1 if self.kind == "progressive" else 0.01 * abs(value)
 
     def of(self, row: Mapping[str, Any]) -> float:

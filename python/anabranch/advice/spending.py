@@ -251,7 +251,7 @@ def lacking(
     places
         The candidates.
     scores, exact
-        Of all candidates: what came of them, and which draw nothing.
+        Results of all candidates, and which of them draw nothing.
     trials
         The most trials of a candidate.
     """

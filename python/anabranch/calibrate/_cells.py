@@ -43,7 +43,7 @@ class Row:
     faults: list[Fault] = field(repr=False)
 
     def fault(self, column: str, message: str, hint: str = "") -> None:
-        """Tell what is wrong with a cell."""
+        """Report a fault of a cell."""
         self.faults.append(Fault(message=message, where=self.where, line=self.line, key=column, hint=hint))
 
     def text(self, column: str) -> str:
@@ -59,7 +59,7 @@ class Row:
         return None
 
     def has(self, column: str) -> bool:
-        """Tell whether there is anything in a cell."""
+        """Return whether there is anything in a cell."""
         return bool(self.text(column).strip())
 
     def number_or(
@@ -103,7 +103,7 @@ def rows(
 ) -> Iterator[Row]:
     """Yield the rows of a CSV file, plain or gzipped; what is wrong goes to `faults`.
 
-    A table without one of its required columns yields nothing: each row would only say the same.
+    A table without one of its required columns yields nothing: each row would only repeat the fault.
 
     Parameters
     ----------

@@ -278,7 +278,7 @@ def _subflows(row: Row, legs: int, *, any_of_them: bool = False) -> dict[str, fl
 
 
 def _lateness(row: Row, legs: int) -> tuple[float, ...] | None:
-    """Return the emulator's mean lateness on every path, empty where the row does not tell it of each.
+    """Return the emulator's mean lateness on every path; empty unless the row has it for each.
 
     None is returned when one of them is no number.
     """

@@ -1,4 +1,4 @@
-"""Kernel beside simulator, figure by figure, and whether they agree.
+"""Kernel and simulator compared, figure by figure.
 
 A figure with a target is judged by these rules, each independent of the others:
 
@@ -85,7 +85,7 @@ class Mode:
     kernel, simulator
         Mean of the trials and of the runs in it; the latter is None when no run is.
     allowed
-        How far apart they may be.
+        The permitted distance.
     holds
         Whether they are as near.
     """
@@ -141,7 +141,7 @@ class Comparison:
     half_width
         Of the 95 % t-interval of the kernel's mean; None for one trial.
     allowed
-        How far apart the means may be; None without a target, and with two modes.
+        The permitted distance of the means; None without a target, and with two modes.
     modes
         The modes, where there are two.
     verdict
@@ -183,7 +183,7 @@ class Comparison:
 
 
 def target(setting: Setting, figure: str) -> Target | None:
-    """Return how close a figure has to be; None when it is only told."""
+    """Return the tolerance of a figure; None if it is only reported."""
     name = figure.split("_", 1)[1] if figure.startswith("sf") else figure
     if name == "bytes_acked" and (setting.kind == "paced" or setting.pace_bps):
         # Of a paced application the split is judged.
@@ -244,7 +244,7 @@ def judge(
     kernel, simulator
         Its values, one a run; the simulator may have none.
     target
-        How close the means have to be; None to tell and not to judge.
+        The tolerance of the means; None to report and not to judge.
     whole
         The value that the target is a share of; None for the kernel's mean.
     """
@@ -312,7 +312,8 @@ def two_modes(
 ) -> Modes | None:
     """Return both modes on both sides, or None when the kernel's trials have one or are too few.
 
-    Modes no further apart than the target are no matter: the mean of both tells more than their shares.
+    Modes no further apart than the target do not matter: the mean of both is better evidence than their
+    shares.
     """
     if len(kernel) < TRIALS_FOR_INTERVAL:
         return None

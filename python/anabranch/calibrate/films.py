@@ -24,9 +24,9 @@ def read(path: Path, where: str, name: str, *, bytes_read: int, faults: list[Fau
     path, where
         The table, and its name for a person.
     name
-        The film's file name; its ending tells the container.
+        The film's file name; its extension gives the container.
     bytes_read
-        The most that a player read of it: the table does not say how long the file is behind its last
+        The most that a player read of it: the table does not have the length of the file behind its last
         packet, and a player that reached the end read all of it.
     faults
         Receives the faults.
@@ -63,7 +63,7 @@ def read(path: Path, where: str, name: str, *, bytes_read: int, faults: list[Fau
         "size_bytes": size,
         "duration_ns": duration,
         "frame_rate": round(_NS / step, 3),
-        # The table does not tell; the player does not ask.
+        # The table does not have this, and the player does not need it.
         "width": 0,
         "height": 0,
         "packets": packets,

@@ -1,4 +1,4 @@
-"""The kernels that measurements are of: what their hosts and links were unless a table says otherwise."""
+"""The measured kernels: the settings of their hosts and links unless a table has others."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Kernel:
     receive_buffer, receive_buffer_initial
         The client's largest receive buffer (`tcp_rmem`) and its first one; None is the scenario's default.
     jitter
-        How late the emulator delivers at most, where a table does not tell its own lateness.
+        The emulator's largest lateness, if a table does not have its own.
     congestion
         Parameters of the congestion controls that run otherwise than by default.
     seeded
@@ -95,7 +95,7 @@ def of_folder(folder: Path, columns: Sequence[str], faults: list[Fault]) -> str:
     folder
         The folder; its file `kernel.toml` names the kernel.
     columns
-        Those of its tables: without that file, counters of the out-of-tree kernel tell.
+        The columns of its tables: without that file, counters of the out-of-tree kernel identify it.
     faults
         Receives the faults of the file.
     """

@@ -135,7 +135,7 @@ def stalls(arrivals: Sequence[tuple[float, float]]) -> int:
 
 
 def resume_s(gaps: Mapping[str, Sequence[Any]], cut_at_s: float) -> float:
-    """Return how long after the cut in-order data came again; 0 when there was no silence to tell of.
+    """Return how long after the cut in-order data came again; 0 without such a silence.
 
     Parameters
     ----------

@@ -174,7 +174,7 @@ class Row:
 
 
 def is_here(folder: Path) -> bool:
-    """Tell whether a folder has measurements of outages."""
+    """Return whether a folder has measurements of outages."""
     return (folder / "worlds.json").is_file() and (folder / "grid.csv").is_file()
 
 
@@ -281,12 +281,12 @@ def cells_of(row: Row) -> tuple[str, ...]:
 
 
 def _near(simulator: float, kernel: float) -> bool:
-    """Tell whether a time is near the kernel's."""
+    """Return whether a time is near the kernel's."""
     return abs(simulator - kernel) <= max(_TIME * kernel, _LEAST_TIME_S)
 
 
 def _is_world(worlds: object, name: str) -> bool:
-    """Tell whether a world of that name exists and has legs and events."""
+    """Return whether a world of that name exists and has legs and events."""
     world = worlds.get(name) if isinstance(worlds, dict) else None
     return isinstance(world, dict) and {"legs", "events"} <= world.keys()
 

@@ -195,7 +195,7 @@ def drawn(text: str) -> str:
 
 
 def _between(text: str, marks: tuple[str, str]) -> str:
-    """Return what stands between two marks."""
+    """Return the text between two marks."""
     begin, end = text.find(marks[0]), text.find(marks[1])
     return text[begin + len(marks[0]) : end].strip() if 0 <= begin < end else ""
 
@@ -289,7 +289,7 @@ def _summary(outcome: Outcome) -> str:
 
 
 def _same_losses(outcome: Outcome, everything: Sequence[score.Judged]) -> list[str]:
-    """Return how many figures hold with the kernel's own losses, beside what the same settings have above."""
+    """Return how many figures hold with the kernel's own losses, compared with the same settings above."""
     if not outcome.same_losses:
         return []
     repeated = {one.setting for one in outcome.same_losses}

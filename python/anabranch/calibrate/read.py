@@ -107,7 +107,7 @@ def read(folder: Path, *, name: str = "", kernel: str | None = None) -> GroundTr
 
 
 def _is_of_runs(path: Path, faults: list[Fault]) -> bool:
-    """Tell whether a table is one of runs: by its name, or by most of the columns that one has to have."""
+    """Return whether a table is one of runs: by its name, or by most of the columns that one has to have."""
     if path.name in _NAMED:
         return True
     before = len(faults)

@@ -27,7 +27,7 @@ _RATE_STEP_S = 1.0
 
 
 def kept(folder: Path, run: str) -> bool:
-    """Tell whether any series of a trial was kept."""
+    """Return whether any series of a trial was kept."""
     return any(path.exists() for path in _files(folder, run))
 
 

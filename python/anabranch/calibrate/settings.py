@@ -82,7 +82,7 @@ def scenario(
 
 
 def _application(setting: Setting) -> dict[str, Any]:
-    """Return what the client asks for; a player's film is handed to the run beside the scenario."""
+    """Return the client's application; a player's film is passed to the run separately."""
     duration = _seconds(setting.duration_s)
     if setting.kind == "vlc":
         # The name only makes the scenario whole: the recorded film is given with the run.

@@ -136,7 +136,7 @@ def each(
     workers
         Processes; 1 is this one.
     progress
-        Told the runs done, and how many there are.
+        Called with the number of runs done, and of all runs.
     """
     runs = 0
     total = sum(len(task.runs) for task in todo)

@@ -46,7 +46,7 @@ def number(value: float) -> str:
 
 
 def path_words(setting: Setting) -> str:
-    """Return a setting's paths; a queue of the usual length is not told."""
+    """Return a setting's paths; a queue of the usual length is left out."""
     return " | ".join(
         f"{leg.rtt_ms:g} ms, {leg.rate_mbps:g} Mb/s"
         + (f", {leg.loss:.2%} loss" if leg.loss else "")

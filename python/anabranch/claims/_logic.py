@@ -34,7 +34,7 @@ class Chance:
         return Chance(false_if_holds=self.false_if_fails, false_if_fails=self.false_if_holds)
 
 
-#: The chance where the data say nothing.
+#: The chance without evidence.
 UNKNOWN = Chance(false_if_holds=1.0, false_if_fails=1.0)
 
 

@@ -58,7 +58,7 @@ def _parts(text: str) -> list[Part]:
 
 
 def _causes(section: Sequence[str]) -> list[str]:
-    """Return the lines of a section that tell of causes, with the empty one before them."""
+    """Return the lines of a section about causes, with the empty one before them."""
     at = next((at for at, line in enumerate(section) if line.startswith(page.CAUSES)), None)
     if at is None:
         return []

@@ -43,7 +43,7 @@ class World:
     about: frozenset[tuple[str, str]] = frozenset()
 
     def concerns(self, cell: Cell) -> bool:
-        """Tell whether a cell is another one in this world."""
+        """Return whether a cell is another one in this world."""
         labels = dict(cell.labels)
         keys = {key for key, _ in self.about}
         return labels.get("row") in self.rows and all((key, labels.get(key)) in self.about for key in keys)
@@ -122,7 +122,7 @@ def spread(one: Stated, own: Runs, around: Mapping[World, Runs]) -> Spread:
 
 
 def _holds(one: Stated, means: _Means) -> bool | None:
-    """Tell whether a claim holds by its means."""
+    """Return whether a claim holds by its means."""
     if one.claim.missing is not None or any(cell not in means for cell in one.cells()):
         return None
     _, chance = judge.weighed(one, means)
@@ -150,7 +150,7 @@ class _Means:
         self._numbers = None if other is None else other.numbers()
 
     def __contains__(self, cell: Cell) -> bool:
-        """Tell whether some run of a cell is there."""
+        """Return whether some run of a cell is there."""
         return cell in self._of(cell)
 
     def is_exact(self, cell: Cell) -> bool:  # noqa: ARG002 - as runs have it

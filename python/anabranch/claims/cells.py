@@ -124,7 +124,7 @@ def pick(cells: Sequence[Cell], choice: Choice) -> Cell | tuple[str, str, str]:
 
 
 def _has(cell: Cell, key: str, value: object) -> bool:
-    """Tell whether a cell has a value of a key."""
+    """Return whether a cell has a value of a key."""
     return any(
         short(name) == key and type(other) is type(value) and other == value for name, other in cell.labels
     )

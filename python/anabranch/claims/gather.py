@@ -1,4 +1,4 @@
-"""A study's claims, judged on a folder of results: everything that a page about it says."""
+"""A study's claims, judged on a folder of results, for a page about it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def judged(results: Path) -> Paper | None:
 
 
 def place_around(place: Path, assumption: str) -> Path:
-    """Return where the results at an assumption's other values are, beside those of the study."""
+    """Return the folder of the results at an assumption's other values, next to those of the study."""
     return place.with_name(f"{place.name}-around-{assumption}")
 
 

@@ -1,4 +1,4 @@
-"""Verdicts: what stored results say of each claim of a paper.
+"""Verdicts on the claims of a paper by stored results.
 
 A comparison claims that a mean, a difference of means or a quotient of means lies in some region: a
 difference beyond what matters (`less`, `more`), one within it (`equal`: two one-sided tests), a figure within
@@ -47,7 +47,7 @@ class Evidence(Protocol):
     """The evidence for a claim: runs of cells, or their means."""
 
     def is_exact(self, cell: Cell) -> bool:
-        """Tell whether no chance is in a cell's numbers."""
+        """Return whether no chance is in a cell's numbers."""
         ...
 
     def values(self, cell: Cell, metric: measure.Metric) -> dict[int, float]:
@@ -85,7 +85,7 @@ class Finding:
 
     @property
     def state(self) -> str:
-        """Return what the comparison says taken alone."""
+        """Return the verdict of the comparison alone."""
         if self.chance.false_if_holds <= ALPHA:
             return "holds"
         return "fails" if self.chance.false_if_fails <= ALPHA else "open"
@@ -175,10 +175,10 @@ def _void(one: Stated, runs: Evidence) -> str:
 
 
 def weighed(one: Stated, runs: Evidence, *, trials: int | None = None) -> tuple[tuple[Finding, ...], Chance]:
-    """Return what came of a claim's comparisons, and of all of them together.
+    """Return the results of a claim's comparisons, and their combination.
 
-    With a number of trials, what would come of so many in four cases of five, if means and spreads are those
-    of these runs. Nothing comes of a claim that is void.
+    With a number of trials, the results of so many in four of five cases, if means and spreads are those
+    of these runs. A void claim has no results.
     """
     if _void(one, runs):
         return (), _logic.UNKNOWN
@@ -188,7 +188,7 @@ def weighed(one: Stated, runs: Evidence, *, trials: int | None = None) -> tuple[
 
 
 def _comparison(one: Comparison, runs: Evidence, trials: int | None) -> tuple[list[Finding], Chance]:
-    """Return what came of a comparison in each of its metrics, and together."""
+    """Return the results of a comparison in each of its metrics, and their combination."""
     if one.metric is not None:
         finding = _tested(one, one.metric, one.test, runs, trials)
         return [finding], finding.chance
@@ -227,7 +227,7 @@ class _Series:
 def _tested(
     one: Comparison, metric: measure.Metric, test: str, runs: Evidence, trials: int | None
 ) -> Finding:
-    """Return what came of a comparison in one metric."""
+    """Return the result of a comparison in one metric."""
     series = _series(one, metric, runs)
     what = f"{_sides(one)}: {metric.text} {_wanted(one, metric, test)}"
     if test == "ratio":

@@ -75,7 +75,7 @@ def unknown(metric: Metric, paths: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _sound(node: ast.AST) -> bool:
-    """Tell whether a tree has nothing but columns, numbers and the four signs."""
+    """Return whether a tree has nothing but columns, numbers and the four signs."""
     if isinstance(node, ast.BinOp):
         return type(node.op) in _SIGNS and _sound(node.left) and _sound(node.right)
     if isinstance(node, ast.Constant):

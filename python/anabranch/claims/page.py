@@ -111,7 +111,7 @@ class Part:
 
 
 def evidence(one: Judged) -> str:
-    """Return what a verdict rests on, in a line: the comparison that tells most."""
+    """Return the evidence for a verdict, in a line: the strongest comparison."""
     if not one.findings:
         return one.note
     states = [finding.state for finding in one.findings]

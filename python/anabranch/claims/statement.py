@@ -91,7 +91,7 @@ class Claim(_Table):
     parts
         All of them have to hold.
     at_least
-        As many comparisons have to hold, where the paper does not say all.
+        The number of comparisons that must hold, if the paper does not require all.
     missing
         Instead of parts: the measurement without which the claim cannot be tested.
     inferred
@@ -312,7 +312,7 @@ class _Reader:
         return None
 
     def _there(self, path: KeyPath, side: str, key: str) -> KeyPath:
-        """Return where a key of a choice stands: in the part, or in what all parts have in common."""
+        """Return the place of a key of a choice: in the part, or in the table that all parts share."""
         for place in ((*path, side, key), (*path, "of", key), (*path[:2], "at", key)):
             if key and place in self._source.lines:
                 return place
@@ -334,7 +334,7 @@ class _Reader:
         return found
 
     def _bounds(self, path: KeyPath, part: Part) -> bool:
-        """Tell whether a part has what its test compares with, and nothing else."""
+        """Return whether a part has what its test compares with, and nothing else."""
         before = len(self.faults)
         bounded = part.test in get_args(_Bounded)
         if bounded != (part.within is not None):
@@ -356,7 +356,7 @@ class _Reader:
         return len(self.faults) == before
 
     def _matters(self, path: KeyPath, part: Part) -> dict[str, float] | None:
-        """Return the smallest differences that matter to a part; None when the file does not say."""
+        """Return the smallest differences that matter to a part; None if the file has none."""
         known = self._whole.matters
         if part.test in get_args(_Bounded):
             if part.by is not None:
@@ -385,5 +385,5 @@ class _Reader:
 
 
 def _ascending(within: tuple[float, float]) -> bool:
-    """Tell whether two bounds are in order and at least one of them is finite."""
+    """Return whether two bounds are in order and at least one of them is finite."""
     return all(one < other for one, other in pairwise(within)) and any(map(math.isfinite, within))

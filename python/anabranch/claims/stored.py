@@ -105,11 +105,11 @@ class Runs:
                     self._exact.add(place)
 
     def __contains__(self, cell: Cell) -> bool:
-        """Tell whether some run of a cell is there."""
+        """Return whether some run of a cell is there."""
         return _place(dict(cell.labels)) in self._cells
 
     def is_exact(self, cell: Cell) -> bool:
-        """Tell whether a cell draws nothing, so that its one run is all there is to know."""
+        """Return whether a cell draws nothing, so that its one run is all there is to know."""
         return _place(dict(cell.labels)) in self._exact
 
     def values(self, cell: Cell, metric: Metric) -> dict[int, float]:
@@ -204,12 +204,12 @@ def _read(folder: Path, varied: Sequence[str | None]) -> dict[str | None, Runs]:
 
 
 def is_seen(metric: Metric) -> bool:
-    """Tell whether a metric is about what a viewer saw: only a session that reaches the end has all of it."""
+    """Return whether a metric is about the viewer: only a session that reaches the end has all of it."""
     return any(name in _SEEN or name.startswith(("frames.", "time_at.")) for name in metric.columns())
 
 
 def _is_short(row: Mapping[str, Any]) -> bool:
-    """Tell whether a player of a run never started or did not reach the end."""
+    """Return whether a player of a run never started or did not reach the end."""
     return _never_started(row) or bool(row.get("unreached_sessions"))
 
 

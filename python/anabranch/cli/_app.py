@@ -54,7 +54,7 @@ COMMANDS: dict[str, dict[str, str]] = {
 
 
 class Commands(UserDict[str, Any]):
-    """The commands by name, each of which is made when it is first asked for."""
+    """The commands by name, each of which is made at its first use."""
 
     def __init__(self) -> None:
         super().__init__()

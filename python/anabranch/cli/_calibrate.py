@@ -1,4 +1,4 @@
-"""`anabranch calibrate`: the simulator beside a kernel's measurements."""
+"""`anabranch calibrate`: the simulator compared with a kernel's measurements."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Asked:
     kernel
         The kernel that the folder was measured on; None takes the folder's own statement.
     same_losses
-        Only settings whose tables tell the emulator's seeds, with the losses of the kernel's trials.
+        Only settings whose tables have the emulator's seeds, with the losses of the kernel's trials.
     """
 
     against: Path | None
@@ -57,7 +57,7 @@ class Asked:
 
 
 def calibrate(asked: Asked, *, as_json: bool) -> None:
-    """Run the settings, print figure beside figure as they come, and fail when a judged one is off."""
+    """Run the settings, print each figure as it comes, and fail when a judged one is off."""
     from anabranch.calibrate import page, score, simulate
 
     _known(asked)
@@ -146,7 +146,7 @@ def _known(asked: Asked) -> None:
 
 
 def _tells_losses(one: Measured) -> bool:
-    """Tell whether packets were lost at random, and from which seeds."""
+    """Return whether packets were lost at random, and from which seeds."""
     return one.setting.lossy and bool(one.seeds)
 
 
@@ -296,7 +296,7 @@ def chosen(truth: GroundTruth, only: Sequence[str], others: Sequence[str] = ()) 
 
 
 def _matches(name: str, pattern: str) -> bool:
-    """Tell whether a pattern stands anywhere in a setting's name."""
+    """Return whether a pattern occurs in a setting's name."""
     return fnmatchcase(name.lower(), f"*{pattern.lower()}*")
 
 

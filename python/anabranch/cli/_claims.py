@@ -217,7 +217,7 @@ def _run(
     how: How,
     stated: Sequence[Stated] | None = None,
 ) -> None:
-    """Run whatever is missing of a study, or of the cells that some claims need."""
+    """Make the missing runs of a study, or of the cells that some claims need."""
     from dataclasses import replace
 
     from anabranch.cli import _sweep
@@ -238,7 +238,7 @@ def _run_around(
     around: Around,
     how: How,
 ) -> None:
-    """Run whatever is missing of the cells that claims need, at the other values of an assumption."""
+    """Make the missing runs of the cells that claims need, at the other values of an assumption."""
     from dataclasses import replace
 
     from anabranch.claims import gather

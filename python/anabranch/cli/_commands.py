@@ -96,7 +96,7 @@ class Files:
 
 
 def run(given: Given, *, run: int, as_json: bool, files: Files) -> None:
-    """Run a scenario and write what came of it."""
+    """Run a scenario and write its results."""
     loaded = opened(given, files)
     tell(simulate(loaded, film=prepare_film(loaded), run=run, pcapng=files.pcapng), files, as_json=as_json)
 
@@ -173,7 +173,7 @@ def simulate(
 
 
 def check(given: Given, *, show_plan: bool) -> None:
-    """Check a scenario and say what it is."""
+    """Check a scenario and describe it."""
     from anabranch.media.films import open_film
     from anabranch.media.ladders import open_ladder
     from anabranch.scenario import plan as plans
@@ -212,7 +212,7 @@ def prepare_film(loaded: Loaded) -> Film | None:
 
 @contextmanager
 def making_film() -> Iterator[Callable[[float, float], None]]:
-    """Show how the making of a film goes, if one has to be made, and say where it goes."""
+    """Show the progress of making a film, if one has to be made, and print its folder."""
     from anabranch import _cache
 
     announced = False

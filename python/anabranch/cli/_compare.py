@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def compare(
     given: _commands.Given, *, trials: int, how: _sweep.How, report: Path | None, as_json: bool
 ) -> None:
-    """Run a scenario over sets of its paths, and say what each path adds."""
+    """Run a scenario over sets of its paths, and print the effect of each path."""
     from anabranch import comparison
     from anabranch.comparison.make import sweep_of
     from anabranch.results import summary

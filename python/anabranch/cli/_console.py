@@ -93,7 +93,7 @@ def _drop(stream: TextIO) -> None:
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Tell whether a stream is a terminal; a closed stream is not."""
+    """Return whether a stream is a terminal; a closed stream is not."""
     return stream is not None and not stream.closed and stream.isatty()
 
 
@@ -108,7 +108,7 @@ def program() -> str:
 
 
 def guarded(command: Callable[P, R]) -> Callable[P, R]:
-    """Turn the program's own errors into messages and exit codes, and say in examples how it is called.
+    """Turn the program's own errors into messages and exit codes, and put the program's name into examples.
 
     The only traceback shown is that of the user's own plug-in.
     """
@@ -185,7 +185,7 @@ def heading(text: str) -> None:
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> None:
     """Write a table: drawn for a terminal, plain aligned columns elsewhere.
 
-    One of many columns that is wider than the terminal, or than `COLUMNS` says elsewhere, becomes several,
+    A table of many columns that is wider than the terminal, or than `COLUMNS` elsewhere, becomes several,
     one below the other, each with the columns of words in front.
 
     Parameters
@@ -219,7 +219,7 @@ def _width() -> int | None:
 
 
 def _parts(widths: Sequence[int], left: int) -> list[list[int]]:
-    """Return the columns of each of the tables that one too wide is taken apart into."""
+    """Return the columns of each of the tables into which a wide one is split."""
     words, numbers = list(range(min(left, len(widths)))), list(range(left, len(widths)))
     limit = _width()
     if limit is None or not numbers:
@@ -293,7 +293,7 @@ class Bar:
         self._update, self._stop, self._start = update, stop, start
 
     def __call__(self, done: float, total: float) -> None:
-        """Tell of progress."""
+        """Report progress."""
         self._update(done, total)
 
     @contextmanager

@@ -187,7 +187,7 @@ def _preset(given: SimpleNamespace, faults: list[Fault]) -> dict[str, Any]:
 
 
 def _settings(given: SimpleNamespace) -> Settings:
-    """Return the settings, all that is wrong with them told at once."""
+    """Return the settings; all faults are raised together."""
     from anabranch.live import gateway_limits
     from anabranch.live.gateway import Settings, resolve
     from anabranch.plugins.load import Finder

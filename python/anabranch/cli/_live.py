@@ -291,7 +291,7 @@ def _emulate(
     *,
     as_json: bool,
 ) -> None:
-    """Run a program behind the paths, and say what the network did."""
+    """Run a program behind the paths, and print the links' counters."""
     from anabranch.cli import _commands
     from anabranch.live import emulate as run
 
@@ -308,7 +308,7 @@ def _emulate(
 
 
 def _links(done: Emulated) -> None:
-    """Say what the links did, beside the program's own output."""
+    """Print the links' counters after the program's own output."""
     late = done.summary["lateness"]
     for link in done.links:
         lost = {

@@ -1,4 +1,4 @@
-"""`anabranch study live`: a study over real packets, beside the simulator."""
+"""`anabranch study live`: a study over real packets, compared with the simulator."""
 
 from __future__ import annotations
 

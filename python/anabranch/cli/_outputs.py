@@ -97,7 +97,7 @@ def inputs(loaded: Loaded, scenario: str) -> Iterator[Named]:
 
 
 def _same(one: Path, other: Path) -> bool:
-    """Tell whether two names are one file, there already or not; what is no file is never spoilt."""
+    """Return whether two names are one file, there already or not; what is no file is never spoilt."""
     try:
         if one.exists() and other.exists():
             return one.is_file() and one.samefile(other)

@@ -85,7 +85,7 @@ def _be_lenient() -> None:
 
 
 def _told_unreadable() -> bool:
-    """Tell of arguments that are no text; a name in them could stand in no plan and no report."""
+    """Report arguments that are not valid text: names in them could not be part of a plan or a report."""
     broken = [argument for argument in sys.argv[1:] if not _is_text(argument)]
     for argument in broken:
         shown = os.fsencode(argument).decode("utf-8", errors="backslashreplace")
@@ -95,7 +95,7 @@ def _told_unreadable() -> bool:
 
 
 def _told_homeless() -> int | None:
-    """Tell of a working folder that is gone or closed; without one no path means anything."""
+    """Report a working folder that is gone or closed: without one, relative paths mean nothing."""
     try:
         Path.cwd()
     except OSError as error:
@@ -107,7 +107,7 @@ def _told_homeless() -> int | None:
 
 
 def _is_text(argument: str) -> bool:
-    """Tell whether an argument could be decoded."""
+    """Return whether an argument could be decoded."""
     try:
         argument.encode()
     except UnicodeEncodeError:

@@ -58,7 +58,7 @@ def sweep(
     how: How,
     as_json: bool,
 ) -> None:
-    """Run a scenario over a grid and print what came of it."""
+    """Run a scenario over a grid and print the results."""
     from anabranch.experiments.make import sweep_of
     from anabranch.scenario._overrides import parse_assignment
     from anabranch.study import grid as grids

@@ -163,7 +163,7 @@ def _checked(
 
 
 def _write(found: Trace, target: Path, form: str, step_ns: int) -> None:
-    """Write a recording, and say what was left out and what became of it."""
+    """Write a recording, and print what was left out and its summary."""
     from anabranch import traces
     from anabranch.errors import Fault, InputError
 

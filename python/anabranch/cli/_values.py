@@ -81,5 +81,5 @@ def plain(value: Any, param: Any) -> Any:  # noqa: ANN401 - as above
 
 
 def _inside(value: int, least: float | None, most: float | None) -> bool:
-    """Tell whether a number is inside its bounds."""
+    """Return whether a number is inside its bounds."""
     return (least is None or value >= least) and (most is None or value <= most)

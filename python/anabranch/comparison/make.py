@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 #: The keys that name a file.
 _FILES = ("trace", "file", "film", "ladder")
 _PLACE = re.compile(r"(?<![\w./-])[\w./-]+\.py(?=:)")
-#: Runs of each set unless told otherwise.
+#: Default number of runs of each set.
 TRIALS = 10
 
 
@@ -56,8 +56,8 @@ def compare(
     workers
         Processes; None is one a core.
     progress
-        Told the runs done, and how many there are. True shows a bar, False none; None shows one in a
-        notebook or a terminal.
+        Called with the number of runs done, and of all runs. True shows a bar, False none; None shows one
+        in a notebook or a terminal.
 
     Raises
     ------
@@ -122,8 +122,8 @@ def tables_of(
 ) -> tuple[dict[str, Any], Path]:
     """Return the tables of a valid scenario, and the folder that its files are found from.
 
-    Recordings begin at random places, trial by trial, unless they say where: trials that all see the same
-    minute would say little of a path.
+    Recordings begin at random places, trial by trial, unless they have a start: trials that all see the same
+    minute would be poor evidence about a path.
 
     Parameters
     ----------

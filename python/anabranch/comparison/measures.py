@@ -64,7 +64,7 @@ class Measure:
         return text if width == "0" else f"{text} ± {width}"
 
     def judged(self, effect: Effect, before: float) -> int:
-        """Tell whether a difference is for the better (1), for the worse (-1), or neither (0).
+        """Return whether a difference is for the better (1), for the worse (-1), or neither (0).
 
         Parameters
         ----------

@@ -67,7 +67,7 @@ class Comparison:
         return head, lines
 
     def to_json(self) -> dict[str, Any]:
-        """Return all of it as JSON can say it; numbers are in the results' units."""
+        """Return all of it as an object for JSON; numbers are in the results' units."""
         return {
             "scenario": self.scenario,
             "sets": [
@@ -111,7 +111,7 @@ class Comparison:
 
 
 def read(folder: Path) -> Comparison:
-    """Return what a folder of results says, made by `anabranch compare`.
+    """Return the verdicts of a folder of results, made by `anabranch compare`.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Sweeps and studies from Python: run them, read what came of them, draw it, and write it on a page.
+"""Sweeps and studies from Python: run them, read and draw their results, and write them on a page.
 
 >>> import anabranch
 >>> grid = {"transport.scheduler": ["min-rtt", "linux"]}

@@ -117,7 +117,7 @@ def of_metrics(results: Path, metrics: Sequence[str] = ()) -> Picture:
 
 
 def _has(rows: Sequence[Row], name: str) -> bool:
-    """Tell whether a column is one of numbers, and some run has one."""
+    """Return whether a column is one of numbers, and some run has one."""
     values = [row[name] for row in rows if row.get(name) is not None]
     return bool(values) and all(isinstance(value, int | float) for value in values)
 
@@ -130,7 +130,7 @@ def first_trials(results: Path, progress: Callable[[float, float], None]) -> dic
     results
         The results.
     progress
-        Told the trials done, and how many there are.
+        Called with the number of trials done, and of all trials.
     """
     from anabranch.figures import _data
     from anabranch.figures import first_trials as trials

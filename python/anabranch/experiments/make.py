@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from anabranch.study.grid import Axis
     from anabranch.study.sweep import Sweep
 
-#: Runs of each cell of a sweep unless told otherwise, as on the command line.
+#: Default number of runs of each cell of a sweep, as on the command line.
 TRIALS = 30
 
 
@@ -44,7 +44,7 @@ def sweep(
 ) -> Results:
     """Run a scenario with every combination of some keys' values, many times each.
 
-    The runs are those of `anabranch sweep`, byte for byte: what one has begun in a folder the other finishes.
+    The runs are those of `anabranch sweep`, byte for byte: either can continue the other's folder.
 
     Parameters
     ----------
@@ -68,8 +68,8 @@ def sweep(
     dask
         Address of a Dask scheduler that runs them instead.
     progress
-        Told the runs done, and how many there are. True shows a bar, False none; None shows one in a
-        notebook or a terminal.
+        Called with the number of runs done, and of all runs. True shows a bar, False none; None shows one
+        in a notebook or a terminal.
 
     Raises
     ------

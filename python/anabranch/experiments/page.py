@@ -88,7 +88,7 @@ def _name(results: Path) -> str:
 
 
 def _heading(name: str) -> str:
-    """Return a figure's name as people read it: without the unit, which stands at its axis."""
+    """Return a figure's name for people: without the unit, which is on its axis."""
     drawn_of = study.BARS.get(name.replace("-", "_"), name.replace("-", " "))
     return _TITLES.get(name, drawn_of.partition(",")[0].capitalize())
 

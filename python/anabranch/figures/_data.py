@@ -32,7 +32,7 @@ def duration_s(tables: Tables, client: int) -> float:
 def fates(tables: Tables, client: int) -> list[Row]:
     """Return runs of pictures with one fate: `from_s`, `to_s`, `fate`, `pictures`.
 
-    A picture stands where it was due; one that never was due stands behind the one before it.
+    A picture is drawn at the time it was due; one that never was due is drawn behind the one before it.
     """
     result: list[Row] = []
     step = _frame_step(tables, client)
@@ -124,7 +124,7 @@ def buffers(tables: Tables, client: int) -> list[Row]:
 def renditions(tables: Tables, client: int) -> list[Row]:
     """Return which rendition was on the screen: `from_s`, `to_s`, `mbps`, `name`, `height`.
 
-    A chunk stands where its pictures were shown, cut where they stood still.
+    A chunk is drawn where its pictures were shown, cut where they stood still.
     """
     ladder = {row["rendition"]: row for row in rows(tables.get("renditions", {})) if row["track"] == "video"}
     shown = _screen(tables, client)
@@ -170,7 +170,7 @@ def loads(tables: Tables, client: int) -> list[Row]:
 
 
 def drops(tables: Tables, client: int) -> list[tuple[float, int]]:
-    """Return how many pictures a browser had dropped by when, of one that tells; a point at each change."""
+    """Return how many pictures a browser had dropped over time, if it reports them: a point a change."""
     times = (row["t_s"] for row in rows(tables.get("playback", {}), client=client) if row["event"] == "drop")
     counts = {round(time, 3): number for number, time in enumerate(sorted(times), start=1)}
     return list(counts.items())

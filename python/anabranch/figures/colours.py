@@ -1,4 +1,4 @@
-"""The one table of colours: the palette of Okabe and Ito, which colour-blind readers can tell apart."""
+"""The one table of colours: the palette of Okabe and Ito, which colour-blind readers can distinguish."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class Picture:
         return path
 
     def save_all(self, path: str | Path) -> list[Path]:
-        """Write the figure as SVG and PNG, with its numbers as CSV beside, and return the files.
+        """Write the figure as SVG and PNG, with its numbers as CSV, and return the files.
 
         Parameters
         ----------
@@ -108,7 +108,7 @@ class Picture:
         return [*files[:2], self.save(files[2])] if self.data else files[:2]
 
     def inline(self) -> str:
-        """Return the figure as SVG that stands beside others in one page, without what only editors need."""
+        """Return the figure as SVG for a page with others, without parts that only editors need."""
         text = _IDLE.sub("", self.svg)
         # A tenth of a pixel is finer than any screen.
         text = _PLACES.sub(lambda found: _FINE.sub(r"\1", found[0]), text)

@@ -144,7 +144,7 @@ def _labelled(title: str, height: int, bars: alt.Chart, backdrop: Backdrop) -> a
 
 
 def _label_lines(backdrop: Backdrop) -> list[int]:
-    """Return the line above the panel that each change's label stands in, so that none covers another."""
+    """Return the line above the panel for each change's label, so that none covers another."""
     ends: list[float] = []
     lines = []
     for row in backdrop.changes:

@@ -58,7 +58,7 @@ class State:
         self._version = 0
 
     def take(self, message: dict[str, Any]) -> None:
-        """Take in a message of the run: its begin, how it stands, its end."""
+        """Process a message of the run: its begin, its state, its end."""
         with self.news:
             if "run" in message:
                 self._run, self._over = {**message["run"], "number": self._number}, None
@@ -133,7 +133,7 @@ def page() -> tuple[bytes, str]:
 
 
 def is_here(host: str, port: int) -> bool:
-    """Tell whether the `Host` of a request is a name or an address of loopback, with this port."""
+    """Return whether the `Host` of a request is a name or an address of loopback, with this port."""
     found = re.fullmatch(r"(\[[0-9a-f:.]+\]|[0-9a-z.-]+)(?::(\d{1,5}))?", host.strip().lower())
     if found is None or int(found[2] or 80) != port:
         return False
@@ -161,7 +161,7 @@ class Server(ThreadingHTTPServer):
         self.streams = threading.BoundedSemaphore(_STREAMS)
 
     def farewell(self) -> None:
-        """Wait until all that watch have heard of the end, or would take too long."""
+        """Wait until all browsers have received the end, or would take too long."""
         until = time.monotonic() + _FAREWELL_S
         for _ in range(_STREAMS):
             if not self.streams.acquire(timeout=max(until - time.monotonic(), 0)):
@@ -218,7 +218,7 @@ class Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET  # noqa: N815 - the library's name
 
     def _stream(self) -> None:
-        """Tell what is known and then what is new, until the browser has gone or all is over."""
+        """Send the current state and then every change, until the browser has gone or the run is over."""
         self.close_connection = True
         if not self.server.streams.acquire(blocking=False):
             self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "too many watch\n")

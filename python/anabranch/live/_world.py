@@ -64,8 +64,8 @@ def go(
     """Run a plan over real packets and return its trace; `begun` is called once the network carries them.
 
     Without an application of the plan, our endpoint passes on what programs ask for to `origin`: a namespace,
-    and an address with a port in it. `watch` is called with how the run stands, as `live` of the Rust module
-    says.
+    and an address with a port in it. `watch` is called with the run's state, as `live` of the Rust module
+    defines it.
 
     Raises
     ------
@@ -76,7 +76,7 @@ def go(
     MissingError
         When devices cannot be opened.
     OSError
-        When the capture's file takes no more: whoever gave it knows what people call it.
+        When the capture's file cannot be written: only the caller knows its name for people.
     """
     from anabranch.scenario import plan as plans
 

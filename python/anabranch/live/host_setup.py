@@ -79,7 +79,7 @@ def text(
     command: list[str],
     syn_limit: int | None = None,
 ) -> str:
-    """Return the commands, each with its reason. Run twice they do no more than once.
+    """Return the commands, each with its reason. A second run changes nothing.
 
     Parameters
     ----------

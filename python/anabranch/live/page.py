@@ -60,7 +60,7 @@ class Page:
 
     @contextmanager
     def following(self, loaded: Loaded, **more: Any) -> Iterator[Callable[[Mapping[str, Any]], None]]:  # noqa: ANN401
-        """Show the run of a scenario inside the block; give what is to be called with how it stands.
+        """Show the run of a scenario inside the block; yield the function that takes its state.
 
         Parameters
         ----------

@@ -40,7 +40,7 @@ class Slack:
 
 @dataclass(frozen=True)
 class User:
-    """Whom a program runs as; None is whoever runs this one."""
+    """The user that a program runs as; None is the current user."""
 
     number: int | None = None
     group: int | None = None

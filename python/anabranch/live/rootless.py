@@ -1,4 +1,4 @@
-"""Real packets without root: in a user namespace, in which whoever runs the program is root."""
+"""Real packets without root: in a user namespace, in which the caller is root."""
 
 from __future__ import annotations
 

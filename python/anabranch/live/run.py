@@ -127,7 +127,7 @@ def possible(
 def _follower(
     progress: Callable[[float, float], None] | None, expected_s: float
 ) -> Callable[[float, float], bool]:
-    """Return what the run is to tell how far it is, and that never ends it."""
+    """Return a function for the run's progress that never ends the run."""
 
     def heard(done_s: float, _limit_s: float) -> bool:
         if progress is not None:
@@ -138,7 +138,7 @@ def _follower(
 
 
 def _shown(watch: Page | None, loaded: Loaded, **more: Any) -> AbstractContextManager[Watch | None]:  # noqa: ANN401
-    """Return what is to be called with how a run stands, if it is watched."""
+    """Return the function that takes a run's state, if it is watched."""
     return nullcontext() if watch is None else watch.following(loaded, **more)
 
 
@@ -161,7 +161,7 @@ def _joinable(loaded: Loaded, announced: Collection[str]) -> None:
 
 
 def _known(congestion: str) -> None:
-    """Make sure that the kernel has a congestion control: it does not say so of an MPTCP socket."""
+    """Make sure that the kernel has a congestion control: an MPTCP socket does not report a missing one."""
     names = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text(encoding="ascii").split()
     if congestion not in names:
         message = f"this kernel has no congestion control {congestion}; it has {', '.join(names)}"
@@ -287,7 +287,7 @@ class _LiveRun:
         begin_s: float,
         listens: socket.socket | None,
     ) -> None:
-        """Put what a program has told into the trace, once it is sure how it was reached."""
+        """Add a program's reports to the trace, once its connection is verified."""
         assert self.played is not None
         summary = trace["summary"]
         if listens is not None:

@@ -295,7 +295,7 @@ def _route(route: Any, number: int, lane: Lane, index: int) -> None:  # noqa: AN
 
 
 def _endpoint(mptcp: Any, number: int, lane: Lane) -> None:  # noqa: ANN401
-    """Tell the client's MPTCP that subflows may begin here, or the server's to announce its address."""
+    """Configure the client's MPTCP to open subflows here, or the server's to announce its address."""
     flags = _SIGNAL if lane.announced else _SUBFLOW
     flags |= _BACKUP if lane.backup else 0
     mptcp.endpoint("add", **_address(lane), id=number + 1, flags=flags)

@@ -55,19 +55,19 @@ def watching(bed: Bed) -> Iterator[list[Look]]:
     assert program.stdin is not None
     assert program.stdout is not None
     try:
-        # It says when it looks.
+        # It prints the time of each look.
         if not program.stdout.readline():
             message = "the kernel's sockets cannot be watched (pyroute2's DiagSocket)"
             raise MissingError(message)
         yield looks
     finally:
-        # It ends with its input, and tells then.
+        # It ends with its input, and prints its results then.
         told, _ = program.communicate()
         looks += [(at, address, port, info) for at, address, port, info in map(json.loads, told.splitlines())]
 
 
 def _watch() -> None:
-    """Look at the namespace's sockets until the input ends, then tell."""
+    """Look at the namespace's sockets until the input ends, then print the results."""
     import select
 
     from pyroute2 import DiagSocket

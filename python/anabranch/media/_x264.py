@@ -39,7 +39,7 @@ def set_up(video: Any, rate_bps: int, *params: str, **options: str) -> None:  # 
 
 @functools.cache
 def _has_avx512() -> bool:
-    """Tell whether x264 would use AVX-512, with which its output depends on what memory held before."""
+    """Return whether x264 would use AVX-512, with which its output depends on what memory held before."""
     try:
         return "avx512f" in Path("/proc/cpuinfo").read_text(encoding="utf-8").split()
     except OSError:

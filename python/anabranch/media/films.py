@@ -150,7 +150,7 @@ def open_film(
     described
         Only size and duration are wanted: nothing is made.
     progress
-        Told the seconds of film made, and how many there will be.
+        Called with the seconds of film made so far, and of the whole film.
 
     Raises
     ------
@@ -215,7 +215,7 @@ def _hint(film: str, folders: Sequence[Path]) -> str:
 
 
 def _videos(folder: Path, film: str) -> list[Path]:
-    """Return the video files beside where a film should be."""
+    """Return the video files next to the place where a film should be."""
     beside = folder / Path(film).parent
     try:
         return [path for path in sorted(beside.iterdir()) if path.suffix.lower() in _SUFFIXES]

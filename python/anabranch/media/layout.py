@@ -41,9 +41,9 @@ class Layout:
     first_bytes
         Bytes that have to arrive before it plays: up to the last packet of the first 1.25 s, and the index.
     needed_bytes
-        The same if the index were in front and sound lay beside its pictures.
+        The same if the index were in front and sound were interleaved with its pictures.
     apart_s
-        The longest time by which sound and pictures are apart at one place of the file.
+        The longest time between sound and pictures at one place of the file.
     """
 
     container: str
@@ -111,7 +111,7 @@ def _gathered(packets: Packets) -> tuple[int, int]:
 
 
 def _apart(packets: Packets) -> float:
-    """Return the longest time by which sound and pictures are apart in the order of the file, seconds."""
+    """Return the longest time between sound and pictures in the order of the file, seconds."""
     reached: dict[str, int] = {}
     worst = 0
     if len(set(packets.stream)) < 2:

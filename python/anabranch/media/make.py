@@ -85,7 +85,7 @@ def make_film(
     frame_rate
         Pictures per second.
     progress
-        Told the seconds of film made so far, and how many there will be.
+        Called with the seconds of film made so far, and of the whole film.
 
     Raises
     ------
@@ -124,7 +124,7 @@ def writing(what: str, target: Path) -> Iterator[None]:
     Raises
     ------
     MissingError
-        For whatever the system or FFmpeg has against it.
+        For any error of the system or of FFmpeg.
     """
     import av
 

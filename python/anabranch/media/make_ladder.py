@@ -89,7 +89,7 @@ def make_ladder(
     chunk_s
         Seconds in a chunk.
     progress
-        Told the seconds of film encoded so far over all renditions, and how many there will be.
+        Called with the seconds of film encoded so far over all renditions, and their total.
 
     Returns
     -------
@@ -155,7 +155,7 @@ def _refuse_without_encoder() -> None:
 def _encoded(
     film: Path, folder: Path, rung: Rung, chunk_s: float, told: Callable[[float], None]
 ) -> tuple[str, str, float]:
-    """Encode the pictures of a rendition, and say in a sentence what keeps them from it."""
+    """Encode the pictures of a rendition; an error names the reason in a sentence."""
     import av.error
 
     try:

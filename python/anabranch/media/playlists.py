@@ -129,7 +129,7 @@ def master_of(path: Path) -> Path:
 
 
 def _text(file: Path) -> str:
-    """Return what a file says, as far as it is text."""
+    """Return the text of a file, as far as it is text."""
     try:
         with file.open(encoding="utf-8", errors="replace") as opened:
             return opened.read(_hls.LARGEST)
@@ -224,7 +224,7 @@ def _file(playlist: Playlist, uri: str, line: int | None, base: Path) -> Path | 
 
 
 def _is_below(file: Path, folder: Path) -> bool:
-    """Tell whether a file lies in a folder, symbolic links followed; an impossible name lies anywhere."""
+    """Return whether a file lies in a folder, symbolic links followed; an impossible name lies anywhere."""
     try:
         return file.resolve().is_relative_to(folder.resolve())
     except (OSError, RuntimeError, ValueError):
@@ -256,7 +256,7 @@ def _media(master: Playlist, line: int, uri: str) -> Playlist:
 
 
 def _measured(media: Playlist, base: Path) -> dict[str, Any]:
-    """Return what a media playlist and its files say of a rendition."""
+    """Return the properties of a rendition from its media playlist and files."""
     chunks: list[dict[str, Any]] = []
     setups: list[tuple[int, int]] = []
     before: tuple[str, int] | None = None

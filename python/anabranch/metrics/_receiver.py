@@ -151,7 +151,7 @@ def _where(columns: dict[str, Any], keep: Flags) -> dict[str, Any]:
 
 
 def _again(sent: dict[str, Any]) -> Flags:
-    """Tell of each segment whether its subflow had sent it before."""
+    """Return for each segment whether its subflow had sent it before."""
     import numpy as np
 
     from anabranch.metrics._pieces import distinct
@@ -272,7 +272,7 @@ def _buffer(own: Tables, sent: dict[str, Any], ends: dict[int, float]) -> dict[s
     if not own.get("receivers") or not len(own["receivers"]["t_s"]):
         return {}
     seen = _columns(own["receivers"])
-    # Of a connection over which nothing came, or that was given up, there is nothing to tell.
+    # A connection over which nothing came, or that was given up, has no values.
     until = np.array([ends.get(one, -np.inf) for one in seen["connection"].tolist()])
     seen = _where(seen, seen["t_s"] <= until)
     waits = seen["ahead_bytes"] + seen["subflow_bytes"]
@@ -301,7 +301,7 @@ def _in_repair(own: Tables, new: dict[str, Any], number: int) -> dict[str, Any]:
     if not samples:
         return {}
     repairs = [one["state"] in REPAIR for one in samples]
-    # Between two samples that say so: most repairs begin and end between samples.
+    # Between two samples with this state: most repairs begin and end between samples.
     inside = np.array([False, *(one and other for one, other in pairwise(repairs)), False])
     left = new["subflow"] == number
     during = inside[np.searchsorted([one["t_s"] for one in samples], new["t_s"][left], side="right")]

@@ -137,7 +137,7 @@ def standing_times(own: Tables) -> list[Stretch]:
 
 
 def _plays(shown_s: float, standing_s: float, wanted_s: float) -> bool:
-    """Tell whether a started player still plays when its time ends.
+    """Return whether a started player still plays when its time ends.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def _plays(shown_s: float, standing_s: float, wanted_s: float) -> bool:
     standing_s
         Seconds since the last new picture ended.
     wanted_s
-        Seconds of film that are wanted; 0 if the trace does not tell.
+        Seconds of film that are wanted; 0 if the trace does not have it.
     """
     least_s = min(STANDING_S, _STANDING_SHARE * wanted_s) if wanted_s else STANDING_S
     return shown_s >= _SHOWN_SHARE * wanted_s and standing_s < least_s

@@ -70,7 +70,7 @@ def terms(tables: Tables, *, client: int = 0) -> dict[str, float | None]:
     seen = _per_second(given["I13"]["segments"], _pictures)
     if not seen:
         return dict.fromkeys(("o21", "o22", "o35", "stalling", "mos"))
-    # Sound that comes with the pictures is not told apart: it is taken for perfect.
+    # Sound that comes with the pictures has no separate quality: it is taken for perfect.
     heard = _per_second(given["I11"]["segments"], _sound) or [4.9] * len(seen)
     heard += heard[-1:] * (len(seen) - len(heard))
     both = [_together(o21, o22) for o21, o22 in zip(heard, seen, strict=False)]
@@ -109,7 +109,7 @@ def _seen(row: dict[str, Any], own: Tables) -> dict[str, Any]:
         "bitrate": rounded(8e-3 * row["bytes"] / row["duration_s"]),
         "start": row["start"],
         "duration": row["duration_s"],
-        # A playlist need not tell either; a whole screen at 24 a second is what costs nothing.
+        # A playlist need not have either; a whole screen at 24 a second has no penalty.
         "resolution": f"{row['width'] or _DISPLAY[0]}x{row['height'] or _DISPLAY[1]}",
         "fps": rendition["frame_rate"] or 24.0,
     }
@@ -146,7 +146,7 @@ def mos_from_r(r: float) -> float:
 
 
 def r_from_mos(mos: float) -> float:
-    """Return the rating that a mean opinion score stands for: the inverse, by bisection."""
+    """Return the rating that corresponds to a mean opinion score: the inverse, by bisection."""
     if mos <= 1.05:
         return 0.0
     # The curve dips below its beginning first, and is back there at the lesser root of r² - 160 r + 500.

@@ -89,7 +89,7 @@ _RUST = {
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
-    """Take what is written in Rust from the module when it is first asked for."""
+    """Take the parts written in Rust from the module at their first use."""
     if name in _RUST:
         return getattr(module(), name)
     message = f"module {__name__!r} has no attribute {name!r}"

@@ -6,7 +6,7 @@ stays as it is, and a file that was changed is another module. Only what was has
 loader has the sources, and never looks at the disk.
 
 The state of a module or a class ends with its run: every `Session` executes the modules again, so
-that equal runs are equal whatever ran before them in the process.
+that equal runs are equal in spite of earlier runs in the process.
 """
 
 from __future__ import annotations

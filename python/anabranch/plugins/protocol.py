@@ -54,7 +54,7 @@ _NOUNS: dict[Kind, str] = {"scheduler": "scheduler", "congestion": "congestion c
 
 
 def is_one(plugin: type, kind: Kind) -> bool:
-    """Tell whether a class has the methods that its kind needs."""
+    """Return whether a class has the methods that its kind needs."""
     return all(callable(getattr(plugin, name, None)) for name in _needed(plugin, kind))
 
 
@@ -65,7 +65,7 @@ def _needed(plugin: type, kind: Kind) -> dict[str, tuple[str, ...]]:
 
 
 def _builds(plugin: type) -> bool:
-    """Tell whether a class builds on a plug-in of the table."""
+    """Return whether a class builds on a plug-in of the table."""
     return isinstance(getattr(plugin, "builds_on", None), str)
 
 
@@ -150,7 +150,7 @@ def _show(file: Path) -> str:
 
 
 def _constructor(plugin: type) -> dict[str, inspect.Parameter] | None:
-    """Return the constructor's parameters by name; None where nothing tells them."""
+    """Return the constructor's parameters by name; None if they are unknown."""
     try:
         return dict(inspect.signature(plugin).parameters)
     except (TypeError, ValueError):
@@ -158,7 +158,7 @@ def _constructor(plugin: type) -> dict[str, inspect.Parameter] | None:
 
 
 def takes_rng(plugin: type) -> bool:
-    """Tell whether a constructor asks for a source of randomness."""
+    """Return whether a constructor asks for a source of randomness."""
     return "rng" in (_constructor(plugin) or {})
 
 

@@ -59,7 +59,7 @@ class Sources:
         return found.hexdigest()
 
     def has(self, module: Module) -> bool:
-        """Tell whether a module, or a folder of modules, is among the files."""
+        """Return whether a module, or a folder of modules, is among the files."""
         place = "/".join(module)
         return any(name == f"{place}.py" or name.startswith(f"{place}/") for name in self.files)
 

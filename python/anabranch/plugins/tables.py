@@ -153,7 +153,7 @@ def label(given: str | Mapping[str, Any]) -> str:
     name, within = label(given["name"]), ""
     own = {key: value for key, value in given.items() if key not in {"name", "base"}}
     if name.endswith(")") and (own or "base" in given):
-        # The name is a short form already: what it has not got comes beside what it has.
+        # The name is a short form already: further parameters are added to those that it has.
         name, within = _parted(name)
     inside = [label(given["base"])] if "base" in given else []
     inside += [within] if within else []

@@ -45,7 +45,7 @@ def write_advice(path: Path, advice: Advice) -> None:
 
 
 def verdicts(folder: Path) -> tuple[list[str], list[tuple[str, list[dict[str, Any]]]]]:
-    """Return what a folder of results says, and its measures as a page draws them.
+    """Return the verdicts of a folder of results, and its measures as a page draws them.
 
     The first says for each setting its best cell, of a comparison what paths add; the second has for each
     measure a row a cell, as shares of the largest.

@@ -273,7 +273,7 @@ def _model(link: Mapping[str, Any]) -> str:
 
 
 def _rate(link: Mapping[str, Any]) -> str:
-    """Return a link's rate: beside a model it is a cap."""
+    """Return a link's rate: with a model it is a cap."""
     model, rate = _model(link), link["rate_bps"]
     if not model:
         return show_rate(rate)

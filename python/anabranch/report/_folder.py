@@ -54,7 +54,7 @@ class Cell:
 
 
 def verdicts(folder: Path) -> tuple[list[str], list[tuple[str, list[dict[str, Any]]]]]:
-    """Return what a folder of results says, and each measure as it is drawn.
+    """Return the verdicts of a folder of results, and each measure as it is drawn.
 
     The first is a sentence a setting: its best cell, and how far the others are; of a comparison the
     sentences about its paths. Cells are compared run by run, or world by world, by the first measure of the

@@ -1,4 +1,4 @@
-"""The processor time that runs took, beside their results: rows must not depend on it."""
+"""The processor time of runs, stored separately from their results: rows must not depend on it."""
 
 from __future__ import annotations
 

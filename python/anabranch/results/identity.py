@@ -28,7 +28,7 @@ _ROOMS = (
 _LENGTH = 20
 #: The name in the cache folder of the hash of the program, with the state of the files that it is of.
 _KEPT = "program.txt"
-#: How long ago the last of them must have been written, for their state to tell that none was since.
+#: The age of the last change from which the files' state proves that none has changed since.
 _SETTLED_NS = 2_000_000_000
 
 

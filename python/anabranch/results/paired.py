@@ -44,8 +44,8 @@ class Effect:
     pairs
         How many there are; those in which a value is missing do not count.
     detectable
-        The smallest effect that so many pairs would tell from none with a chance of 80 %; None with fewer
-        than two pairs.
+        The smallest effect that so many pairs would distinguish from none with a chance of 80 %; None with
+        fewer than two pairs.
     """
 
     value: float | None
@@ -111,7 +111,7 @@ def interval(values: Values) -> tuple[float | None, float | None]:
 
 
 def detectable(values: Values) -> float | None:
-    """Return the smallest mean that so many values with their spread would tell from zero."""
+    """Return the smallest mean that so many values with their spread would distinguish from zero."""
     import numpy as np
 
     count = values.size
@@ -122,7 +122,7 @@ def detectable(values: Values) -> float | None:
 
 
 def same(values: Values) -> bool:
-    """Tell whether values differ by no more than rounding."""
+    """Return whether values differ by no more than rounding."""
     import numpy as np
 
     return bool(np.ptp(values) <= 1e-12 * max(1.0, float(np.abs(values).max())))

@@ -1,4 +1,4 @@
-"""The folder of results: finished runs are never lost, whatever ends the program.
+"""The folder of results: finished runs are never lost, also if the program is killed.
 
 Each finished run becomes a record of a journal, written out at once. When all runs are finished, the
 journals become sorted Parquet tables, whose bytes do not depend on who ran what, or when.
@@ -276,7 +276,7 @@ def _before(folder: Path) -> tuple[Table | None, tuple[str, ...]]:
 
 
 def _has_results(folder: Path) -> bool:
-    """Tell whether a folder has runs, also beside the user's own files; or nothing but files of results."""
+    """Return whether a folder has runs, also with the user's own files; or nothing but files of results."""
     names = {path.name for path in folder.iterdir() if path.suffix != ".part"} - {MANIFEST, _LOCK}
     runs = f"{TABLES[0]}.parquet"
     if runs in names or journals(folder) or runs in sealed.sums(folder):

@@ -151,7 +151,7 @@ def _metrics(frame: polars.DataFrame, metrics: Sequence[str]) -> list[str]:
 
 
 def _same_but(one: Sequence[Any], other: Sequence[Any], at: int) -> bool:
-    """Tell whether two cells are the same in all labels but one."""
+    """Return whether two cells are the same in all labels but one."""
     return all(a == b for place, (a, b) in enumerate(zip(one, other, strict=True)) if place != at)
 
 

@@ -21,7 +21,7 @@ def pair_of(row: Mapping[str, Any]) -> Pair:
 
 
 def is_exact(row: Mapping[str, Any], exact: Collection[str]) -> bool:
-    """Tell whether a row's cell has nothing random. Which world was drawn is random, also if all else is not.
+    """Return whether a row's cell has nothing random. The choice of a drawn world is random.
 
     Parameters
     ----------

@@ -66,7 +66,7 @@ def _left_bps(plan: dict[str, Any], link: dict[str, Any]) -> float | None:
 
 
 def _mean_bps(group: dict[str, Any]) -> float:
-    """Return the rate at which a group asks for a link, whatever it gets; 0 of those that take a share."""
+    """Return the rate that a group offers to a link; 0 for those that take a share."""
     match group["kind"]:
         case "udp" | "poisson":
             return float(group["rate_bps"] * group["count"])

@@ -90,7 +90,7 @@ class Source:
 def from_pydantic(
     source: Source, error: ErrorDetails, valid: Callable[[KeyPath], Iterable[str]] | None = None
 ) -> Fault | None:
-    """Return the fault that one pydantic error stands for; None when others say the same.
+    """Return the fault for one pydantic error; None if other errors repeat it.
 
     Parameters
     ----------
@@ -183,14 +183,14 @@ def _real_path(raw: object, location: tuple[str | int, ...]) -> KeyPath:
 
 
 def _node(raw: object, path: KeyPath) -> object:
-    """Return what stands at a key path, or None."""
+    """Return the value at a key path, or None."""
     for step in path:
         raw = _child(raw, step)
     return raw
 
 
 def _child(node: Any, step: str | int) -> Any:  # noqa: ANN401 - raw TOML
-    """Return what stands under a key or index, or None."""
+    """Return the value under a key or index, or None."""
     if isinstance(node, dict):
         return node.get(str(step)) if isinstance(step, str) else None
     if isinstance(node, list | tuple) and isinstance(step, int) and step < len(node):

@@ -122,9 +122,9 @@ def place(name: str, *, seed: int, run: int) -> float:
 
 
 def random_starts(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tables of a scenario whose recordings begin at random places, where they say nothing else.
+    """Return the tables of a scenario whose recordings begin at random places by default.
 
-    Those that say where they start, or that do not repeat, stay as they are.
+    Recordings with a start, and those that do not repeat, stay as they are.
     """
     found = copy.deepcopy(dict(raw))
     for _, table in places(found):

@@ -93,7 +93,7 @@ def _hint(fault: plugins.PluginFault, kind: plugins.Kind) -> str:
 
 
 def _name_key(source: Source, place: KeyPath) -> KeyPath:
-    """Return where a plug-in's name stands: under `name` when it is a table."""
+    """Return the key path of a plug-in's name: under `name` when it is a table."""
     node: Any = source.raw
     for step in place:
         inside = node.get(step) if isinstance(node, dict) else None

@@ -40,13 +40,13 @@ class Parameter:
     Attributes
     ----------
     key, plan
-        Its key in a scenario, empty where it is set by where the link stands, and in a plan.
+        Its key in a scenario, empty if the link's place sets it, and in a plan.
     form
         "way", "place", "shared" or "word", or what it measures.
     words
-        Those that it may be; the first unless told.
+        The permitted words; the first is the default.
     usual
-        The number that it is unless told; None where the model decides.
+        The default number; None if the model decides.
     by
         Or the key of a word, and the number for each.
     least, most, below

@@ -39,7 +39,7 @@ class GilbertElliott(Table):
 
 
 def _kind_of_loss(value: object) -> str:
-    """Tell a loss given as a table from a percentage."""
+    """Distinguish a loss given as a table from a percentage."""
     return "<model>" if isinstance(value, dict | GilbertElliott) else "<share>"
 
 
@@ -79,7 +79,7 @@ class Corrupt(Table):
 
 
 def _kind_of_corrupt(value: object) -> str:
-    """Tell corruption given as a table from a percentage."""
+    """Distinguish corruption given as a table from a percentage."""
     return "<model>" if isinstance(value, dict | Corrupt) else "<share>"
 
 
@@ -136,7 +136,7 @@ SegmentKind = Literal["syn", "syn-ack", "third-ack", "data"]
 
 
 def _kind_of_strips(value: object) -> str:
-    """Tell a list of kinds of segments from a word for all or none."""
+    """Distinguish a list of kinds of segments from a word for all or none."""
     return "<kinds>" if isinstance(value, list) else "<all>"
 
 
@@ -220,7 +220,7 @@ class Ecn(Table):
 
 
 def _kind_of_ecn(value: object) -> str:
-    """Tell what each side does, given as a table, from a word for both."""
+    """Distinguish a table with both sides' settings from a word for both."""
     return "<sides>" if isinstance(value, dict | Ecn) else "<word>"
 
 

@@ -91,7 +91,7 @@ def encode(plan: dict[str, Any]) -> str:
 
 
 def _application(scenario: Scenario, film: Film | None) -> dict[str, Any]:
-    """Return the application; bulk and paced ones take size and rate from a film when not told."""
+    """Return the application; the default size and rate of bulk and paced ones are a film's."""
     given = scenario.application
     rate, duration, size = given.rate, given.duration, given.bytes
     plays = given.kind in ("progressive", "adaptive")
@@ -164,12 +164,12 @@ def _own_links(scenario: Scenario) -> set[str]:
 
 
 def _touches_link(event: Event) -> bool:
-    """Tell whether an event of a path needs a link to change, not just the client's interface."""
+    """Return whether an event of a path needs a link to change, not just the client's interface."""
     return event.state == "down" or bool(event.model_fields_set & {"rate", "rtt", "delay", "loss", "mtu"})
 
 
 def _shares(path: Path) -> bool:
-    """Tell whether a path runs over shared links in both directions."""
+    """Return whether a path runs over shared links in both directions."""
     return bool(path.links or (path.links_down and path.links_up))
 
 
@@ -286,7 +286,7 @@ def _emulator(table: Path | Link, way: str) -> dict[str, Any]:
 
 
 def _impairments(table: Path | Link, own: Direction, way: str) -> dict[str, Any]:
-    """Return what befalls packets of one direction beside loss; what does not is left out."""
+    """Return the impairments of one direction besides loss; only those that are set."""
     whole = _IMPAIRMENTS if way == "down" else ()
     given = {key: getattr(table, key) for key in whole}
     given |= {key: getattr(own, key) for key in _IMPAIRMENTS if key in own.model_fields_set}

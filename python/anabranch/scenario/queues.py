@@ -36,7 +36,7 @@ class Queue(Table):
 
 
 def _kind_of_queue(value: object) -> str:
-    """Tell a queue given as a table from a limit, raw or read."""
+    """Distinguish a queue given as a table from a limit, raw or read."""
     read = isinstance(value, dict) and value.keys() in ({"packets"}, {"bytes"})
     return "<queue>" if isinstance(value, dict | Queue) and not read else "<limit>"
 

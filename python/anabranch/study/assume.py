@@ -69,7 +69,7 @@ def said(settings: Mapping[str, Any]) -> str:
 
 
 def _plain(value: object) -> str:
-    """Return a value in words: of a table what stands for each value of an axis, `spdx(hold=1) for spdx`."""
+    """Return a value in words: a table with the value for each value of an axis, `spdx(hold=1) for spdx`."""
     if (
         isinstance(value, dict)
         and all(isinstance(one, str) for one in value.values())

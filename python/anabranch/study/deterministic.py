@@ -17,7 +17,7 @@ _CONTROLS = {"balia", "ccp", "ccpd", "compound", "cubic", "lia", "olia", "reno",
 
 
 def draws_nothing(plan: Mapping[str, Any], again: Mapping[str, Any], sources: Mapping[str, str]) -> bool:
-    """Tell whether all runs of a plan come out the same; False when that is not certain.
+    """Return whether all runs of a plan come out the same; False when that is not certain.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def draws_nothing(plan: Mapping[str, Any], again: Mapping[str, Any], sources: Ma
 
 
 def _is_plain(link: Mapping[str, Any]) -> bool:
-    """Tell whether a link has a rate, a delay and a queue that drops at its end, and nothing else."""
+    """Return whether a link has a rate, a delay and a queue that drops at its end, and nothing else."""
     queue = link.get("queue")
     return (
         link.keys() <= _LINK

@@ -186,7 +186,7 @@ def settings(
 
 
 def is_of_an_arm(study: Study, key: str) -> bool:
-    """Tell whether an arm sets a key; `paths.*` stands for every path, on both sides."""
+    """Return whether an arm sets a key; `paths.*` stands for every path, on both sides."""
     return bool(study.worlds) and any(
         fnmatchcase(key, one) or fnmatchcase(one, key)
         for arm in study.arms.values()

@@ -176,7 +176,7 @@ def _choice(raw: dict[str, Any]) -> Draw | list[tuple[str, str, str]]:
 
 
 def is_weights(raw: object) -> bool:
-    """Tell whether a value is a list of weights with a finite sum."""
+    """Return whether a value is a list of weights with a finite sum."""
     return (
         isinstance(raw, list)
         and all(isinstance(one, int | float) and not isinstance(one, bool) for one in raw)
@@ -187,7 +187,7 @@ def is_weights(raw: object) -> bool:
 
 
 def _is_finite(number: float) -> bool:
-    """Tell whether a number is finite as a floating-point number."""
+    """Return whether a number is finite as a floating-point number."""
     try:
         return math.isfinite(number)
     except OverflowError:

@@ -1,4 +1,4 @@
-"""Running many runs: in this process, over processes, or on a Dask cluster; whoever runs, same bytes."""
+"""Running many runs: in this process, over processes, or on a Dask cluster, with the same bytes."""
 
 from __future__ import annotations
 

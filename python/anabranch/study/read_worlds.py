@@ -131,7 +131,7 @@ class _Reader:
                 self._fault((*path, key), f"unknown key: `{key}`", hint=did_you_mean(key, known))
 
     def _is_table(self, path: KeyPath, raw: object) -> bool:
-        """Tell whether a value is a table."""
+        """Return whether a value is a table."""
         if not isinstance(raw, dict):
             self._fault(path, f"expected a table, got {shown(raw)}")
         return isinstance(raw, dict)
@@ -289,12 +289,12 @@ def _with_routes(scope: _Scope, drawn: Mapping[str, Draw]) -> set[str]:
 
 
 def _is_path(draw: Draw) -> bool:
-    """Tell whether a draw gives paths only."""
+    """Return whether a draw gives paths only."""
     return all(map(_is_path, draw.values)) if draw.form == "choice" else draw.form == "path"
 
 
 def _is_whole(draw: Draw) -> bool:
-    """Tell whether a draw gives whole numbers only."""
+    """Return whether a draw gives whole numbers only."""
     if draw.form == "choice":
         return all(map(_is_whole, draw.values))
     return draw.form in ("integer", "constant")

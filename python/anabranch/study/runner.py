@@ -90,7 +90,7 @@ def run(
     shard: Shard | None = None,
     progress: Callable[[float, float], None] | None = None,
 ) -> Done:
-    """Run whatever of a sweep is not done, and make tables when all is.
+    """Make the missing runs of a sweep, and make tables when all are done.
 
     Parameters
     ----------
@@ -103,9 +103,9 @@ def run(
     dask
         Address of a Dask scheduler that runs them instead.
     shard
-        Only a part of the runs; the tables are made by whoever finds nothing left to run.
+        Only a part of the runs; the shard that finds nothing left to run makes the tables.
     progress
-        Told the runs done, and how many there are.
+        Called with the number of runs done, and of all runs.
 
     Raises
     ------
@@ -194,7 +194,7 @@ class _Alike:
 
     def __init__(self, what: Sweep, planned: Sequence[Planned], todo: Iterator[Job]) -> None:
         counts = Counter(one.alike for one in planned)
-        # A kept run says its scenario's name.
+        # A kept run contains its scenario's name.
         several = {text for text, count in counts.items() if count > 1 and measure.RUN not in what.keep}
         self._groups: dict[tuple[str, int], list[Job]] = {}
         for job in todo if several else ():
@@ -202,7 +202,7 @@ class _Alike:
                 self._groups.setdefault((job.alike, job.run), []).append(job)
 
     def is_first(self, job: Job) -> bool:
-        """Tell whether a job is to be run, and not one before it for it."""
+        """Return whether a job is to be run, and not one before it for it."""
         group = self._groups.get((job.alike, job.run))
         return group is None or group[0] == job
 
@@ -212,5 +212,5 @@ class _Alike:
 
 
 def _is_mine(place: int, shard: Shard | None) -> bool:
-    """Tell whether the run at a place is of this shard."""
+    """Return whether the run at a place is of this shard."""
     return shard is None or place % shard.of == shard.number - 1

@@ -70,7 +70,7 @@ def open_run(
     run
         The beginning of its identity; None is the first run.
     progress
-        Told the seconds of the session done so far, and how many are expected, where it is run again.
+        Called with the seconds of the session done so far, and how many are expected, if it is run again.
 
     Raises
     ------

@@ -190,7 +190,7 @@ def sweep(
     vary
         The assumption whose other values are run too.
     axes
-        Axes instead of the study's own of the same key, or beside them.
+        Axes that replace the study's own of the same key, or are added to them.
     keep
         Tables of every run's trace to keep.
     only
@@ -302,7 +302,7 @@ _LONGEST = 60
 def around(
     folder: Path, study: Study, name: str, *, cells_of: Callable[[Mapping[str, Any]], bool], trials: int
 ) -> Sweep:
-    """Return what is to be run with the other values of an assumption, without the study as it stands.
+    """Return the cells with the other values of an assumption, without the study as it stands.
 
     Parameters
     ----------
@@ -311,7 +311,7 @@ def around(
     name
         The assumption.
     cells_of
-        Tells by a cell's labels whether it is wanted.
+        Returns by a cell's labels whether it is wanted.
     trials
         Runs of each cell.
     """
@@ -393,7 +393,7 @@ def _variants(study: Study, vary: str | None) -> list[_Varied]:
 
 
 def _concerns(study: Study, varied: _Varied, scenario: str) -> bool:
-    """Tell whether what is varied is about a scenario."""
+    """Return whether what is varied is about a scenario."""
     return varied is None or scenario in (study.assumptions[varied[0]].scenarios or [scenario])
 
 

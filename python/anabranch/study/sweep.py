@@ -82,7 +82,7 @@ class Sweep:
     keep
         Tables of the trace to keep of each run.
     notes
-        Assumptions and whatever else belongs beside the results.
+        Assumptions and other notes about the results.
     once
         Whether a cell that draws nothing is run only once, whatever the number of trials.
     """
@@ -352,7 +352,7 @@ def make_films(sweep: Sweep, progress: Callable[[float, float], None]) -> None:
     sweep
         The sweep.
     progress
-        Told the seconds of a film made, and how many there will be.
+        Called with the seconds of film made so far, and of the whole film.
     """
     from anabranch.media import films, ladders
 
@@ -365,7 +365,7 @@ def make_films(sweep: Sweep, progress: Callable[[float, float], None]) -> None:
 
 
 def manifest(sweep: Sweep, planned: Sequence[Planned] | None = None) -> dict[str, Any]:
-    """Return everything needed to run a sweep again, as JSON can say it.
+    """Return everything needed to run a sweep again, as an object for JSON.
 
     Parameters
     ----------

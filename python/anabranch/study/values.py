@@ -16,12 +16,12 @@ FILE = "study.toml"
 
 
 def is_pattern(value: object) -> bool:
-    """Tell whether a value is a pattern for the values of an axis."""
+    """Return whether a value is a pattern for the values of an axis."""
     return isinstance(value, str) and "{}" in value
 
 
 def is_by_value(value: object) -> bool:
-    """Tell whether a value has another one for some of an axis' values: `{ spdx = "spdx(hold=1)" }`."""
+    """Return whether a value has another one for some of an axis' values: `{ spdx = "spdx(hold=1)" }`."""
     return isinstance(value, dict) and "name" not in value
 
 

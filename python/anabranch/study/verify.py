@@ -35,7 +35,7 @@ def verify(
     sample
         The most runs to repeat, evenly spread.
     progress
-        Told the runs done, and how many there are.
+        Called with the number of runs done, and of all runs.
 
     Raises
     ------

@@ -175,7 +175,7 @@ def _advice(first: str, cells: list[str], separator: str | None) -> str:
 
 
 def _is_number(text: str) -> bool:
-    """Tell whether a text is any number at all."""
+    """Return whether a text is any number at all."""
     try:
         float(text)
     except ValueError:

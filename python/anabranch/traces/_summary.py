@@ -35,7 +35,7 @@ class Summary:
     autocorrelation
         Of the rate of one second with the next one's; NaN for a rate that never changes.
     delay_ms
-        The 5, 50 and 95 % quantiles of the one-way delay by time; None where it says none.
+        The 5, 50 and 95 % quantiles of the one-way delay by time; None without delays.
     loss
         The mean share of packets lost, by time.
     """

@@ -1,4 +1,4 @@
-"""A recording as values, whatever file it came from."""
+"""A recording as values, independent of its file's form."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def work(task: Task) -> Made:
 
 
 def _beside(run: Run) -> dict[str, Any]:
-    """Return what is compared beside the metrics: the network's lateness, and the time in each rendition."""
+    """Return further values to compare: the network's lateness, and the time in each rendition."""
     late = run.summary.get("lateness", {})
     found: dict[str, Any] = {f"late.{name}": late[name] for name in ("p99_ms", "max_ms") if name in late}
     heights = {row["rendition"]: row["height"] for row in run.rows("renditions") if row["track"] == "video"}

@@ -1,4 +1,4 @@
-"""The simulator beside the viewer: what each saw, how far apart they are, and whether that is near enough."""
+"""The simulator compared with the viewer: the values of each, their distance, and the verdict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One session of each arm second by second: `live-lines.csv` beside a study's `live.toml`."""
+"""One session of each arm second by second: `live-lines.csv` in a study's folder."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 #: The file.
 FILE = "live-lines.csv"
-#: The columns that say which session it is, and the second.
+#: The columns that identify the session, and the second.
 _WHICH = ("row", "arm", "run", "t_s")
 _PREFIX = "mbps_"
 

@@ -52,7 +52,7 @@ class Done:
 
 
 def at_once() -> int:
-    """Return how many runs go side by side unless told otherwise: a viewer and a network take a core."""
+    """Return the default number of parallel runs: a viewer and a network take a core."""
     return max(1, os.cpu_count() or 1)
 
 
@@ -65,7 +65,7 @@ def make(
     progress: Callable[[float, float], None],
     recorded: Collection[tuple[str, int]] = (),
 ) -> Done:
-    """Make whatever runs over real packets are missing.
+    """Make the missing runs over real packets.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def make(
     workers
         How many go side by side.
     progress
-        Told the runs done, and how many there are.
+        Called with the number of runs done, and of all runs.
 
     Raises
     ------
@@ -125,7 +125,7 @@ def simulated(
     workers
         How many go side by side.
     progress
-        Told the runs done, and how many there are.
+        Called with the number of runs done, and of all runs.
 
     Raises
     ------
@@ -213,7 +213,7 @@ class _Runners:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def results(self, tasks: list[Task]) -> Iterator[Made]:
-        """Yield what came of runs, as they are done."""
+        """Yield the results of runs, as they are done."""
         for future in as_completed([self._pool.submit(self._counted, task) for task in tasks]):
             yield future.result()
 

@@ -1,4 +1,4 @@
-"""A live study's page, in Markdown: what was run, what each arm gave, and simulator beside viewer."""
+"""A live study's page, in Markdown: the runs, the results of each arm, and the simulator's."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def page(name: str, found: LiveStudy, compared: Compared, reports: dict[str, str
     found, compared
         The live part of the study, and its results.
     reports
-        By arm, the file of the report of its first trial, beside the page.
+        By arm, the file of the report of its first trial, in the page's folder.
     """
     return "\n".join(
         [*_head(name, found, compared), *_arms(found, compared, reports), *_beside(compared), ""]

@@ -159,7 +159,7 @@ class Case:
         return (*((("row", self.row),) if self.in_world else ()), ("arm", self.arm))
 
     def owns(self, row: Mapping[str, Any]) -> bool:
-        """Tell whether a row of results is of this case."""
+        """Return whether a row of results is of this case."""
         return all(row.get(key) == value for key, value in self.labels)
 
 

@@ -1,4 +1,4 @@
-"""The runs over real packets that are kept with a study: `live.csv` beside its `live.toml`."""
+"""The runs over real packets that are kept with a study: `live.csv` in its folder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 #: The file.
 FILE = "live.csv"
-#: The columns that say which run it is: scenario, arm, number, and the hash of scenario and settings.
+#: The columns that identify the run: scenario, arm, number, and the hash of scenario and settings.
 _WHICH = ("row", "arm", "run", "cell")
 #: The emulator's lateness, and how many attempts it made void.
 _LATE = ("late.p99_ms", "late.max_ms", "voids")

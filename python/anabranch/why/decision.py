@@ -103,7 +103,7 @@ def other(folder: Path, run: str | None, wanted: Callable[[Chosen], bool]) -> Ot
     folder, run
         The results, and the beginning of the run's identity; None is the first run.
     wanted
-        Tells the decision; the first that it holds for counts.
+        Recognises the decision; the first that it accepts counts.
 
     Raises
     ------
@@ -173,7 +173,7 @@ class _Watch:
     Parameters
     ----------
     wanted
-        Tells the decision.
+        Recognises the decision.
     change
         Whether to decide otherwise.
     """
@@ -191,7 +191,7 @@ class _Watch:
         return self.chosen is not None
 
     def is_it(self, **about: Any) -> bool:  # noqa: ANN401 - of a decision but its number
-        """Count a decision, and tell whether it is the one."""
+        """Count a decision, and return whether it is the wanted one."""
         one = Chosen(number=self.count, **about)
         self.count += 1
         if self._wanted(one):

@@ -206,7 +206,7 @@ def _in_flight(flows: Sequence[Mapping[str, Any]]) -> float:
 
 
 def _is_full(row: Mapping[str, Any]) -> bool:
-    """Tell whether a subflow's congestion window is full."""
+    """Return whether a subflow's congestion window is full."""
     return row["cwnd_segments"] is not None and row["in_flight_segments"] >= row["cwnd_segments"]
 
 

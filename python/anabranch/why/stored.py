@@ -1,4 +1,4 @@
-"""Causes of a folder's runs, kept beside them: each run is opened again once."""
+"""Causes of a folder's runs, stored with them: each run is opened again once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 FILE = "causes.jsonl"
 #: The quantities that have causes: seconds, pictures, steps.
 KINDS = ("frozen_s", "discards", "steps_down")
-#: The columns of a run that tell whether it has any of these.
+#: The columns of a run that show whether it has any of these.
 _TOLD = ("buffer_underflows", "picture_discards", "resolution_changes", "unreached_sessions")
 #: The key of a group of runs: row and congestion control.
 Group = tuple[str, str]
@@ -40,7 +40,7 @@ def read(folder: Path) -> dict[str, dict[str, Any]]:
 def make(
     folder: Path, *, trials: int, progress: Callable[[float, float], None] | None = None
 ) -> dict[str, dict[str, Any]]:
-    """Find the causes of the first runs of each cell of the study as it stands, those that are not known.
+    """Find the causes of the first runs of each cell of the study as it stands, if they are not stored yet.
 
     A drawn world counts as a trial, so the runs are those in the first worlds.
 
@@ -96,12 +96,12 @@ def groups(folder: Path) -> dict[Group, dict[str, Any]]:
 
 
 def is_among(row: Mapping[str, Any], trials: int) -> bool:
-    """Tell whether a run is one of the first trials: by its own number, or by that of its drawn world."""
+    """Return whether a run is one of the first trials: by its own number, or by that of its drawn world."""
     return number(pair_of(row)) < trials
 
 
 def _is_quiet(row: Mapping[str, Any]) -> bool:
-    """Tell whether a run has no causes to look for: no freeze, no discard, no other rendition, no early end.
+    """Return whether a run has no causes to look for: no freeze, discard, other rendition or early end.
 
     Film that is not shown is no sign: the time of the start takes it away, if `application.duration` is
     shorter than the film.

@@ -27,7 +27,7 @@ class Paths:
         For each path the fastest that it was seen to carry: of a path whose links have no rate of their own,
         as those of models, this stands for it.
     changes
-        The changes of links and interfaces as the trace tells them.
+        The changes of links and interfaces in the trace.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Paths:
         return list(self._ways)
 
     def is_down(self, path: str, at_s: float) -> bool:
-        """Tell whether a path is cut: a link of it either way, or the client's interface."""
+        """Return whether a path is cut: a link of it either way, or the client's interface."""
         return any(
             _at(self._states[name], at_s, otherwise=False)
             for name in (path, *self._both[path])

@@ -82,7 +82,7 @@ def command(order: Order) -> list[str]:
 
 
 def read(told: Told, _film: Film, begin_s: float, sent: Mapping[str, Any]) -> dict[str, Table]:
-    """Return the tables of what hls.js has told.
+    """Return the tables of hls.js' reports.
 
     Parameters
     ----------
@@ -223,7 +223,7 @@ class Now:
         self._underflows = Underflows()
 
     def hear(self, told: Sequence[Mapping[str, Any]]) -> None:
-        """Take what it has told since the last time."""
+        """Read the reports since the last call."""
         for line in told:
             if line["what"] == "counters":
                 self._line = line

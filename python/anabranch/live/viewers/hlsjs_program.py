@@ -1,7 +1,7 @@
 """hls.js in Chromium without a window, which plays one address and reports events, a line of JSON each.
 
 It is a separate program: `python -m anabranch.live.viewers.hlsjs_program BROWSER PAGE URL SECONDS USER`.
-It says `ready`, begins when it is given a line, and ends with the film, after so many seconds, or with its
+It prints `ready`, begins when it receives a line, and ends with the film, after so many seconds, or with its
 input.
 """
 
@@ -85,12 +85,12 @@ class Browser:
                 return result
 
     def hear(self, patience_s: float) -> list[dict[str, Any]]:
-        """Return what the browser has told, having waited for it at most so long."""
+        """Return the browser's events, after waiting at most so long."""
         waiting, self._waiting = self._waiting, []
         return waiting or self._read(patience_s)
 
     def _read(self, patience_s: float) -> list[dict[str, Any]]:
-        """Return what has come of the browser."""
+        """Return the reason why the browser ended."""
         if not select.select([self._out_of], [], [], patience_s)[0]:
             if self.process.poll() is not None:
                 raise BrowserError(_GONE)

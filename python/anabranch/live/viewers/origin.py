@@ -178,7 +178,7 @@ def _text(folder: Path, at: socket.socket | None, *, tcp_nopush: bool) -> str:
     place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     nopush = "on" if tcp_nopush else "off"
     text = _CONFIGURATION.format(folder=folder, listen=f"listen {place};", nopush=nopush)
-    # It gives its files away as whoever runs this, who was given them.
+    # It serves its files as the user that runs this program and owns them.
     return f"user root;\n{text}" if os.geteuid() == 0 else text
 
 

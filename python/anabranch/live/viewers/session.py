@@ -50,7 +50,7 @@ class Now(Protocol):
     """The state of a program's viewer, by the program's reports."""
 
     def hear(self, told: Sequence[Mapping[str, Any]]) -> None:
-        """Take what it has told since the last time."""
+        """Read the reports since the last call."""
 
     def player(self) -> dict[str, float | int | None]:
         """Return `buffer_s`, `position_s`, `discards` and `underflows`, as the page of a run has them."""
@@ -102,7 +102,7 @@ class Session:
         self._listener.start()
 
     def _listen(self) -> None:
-        """Take what it tells, line by line."""
+        """Read its reports, line by line."""
         assert self._process.stdout is not None
         for line in self._process.stdout:
             try:
@@ -147,7 +147,7 @@ class Session:
         return lambda done_s, total_s: heard(done_s, total_s) and not self.is_over()
 
     def shown(self, now: Now, show: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
-        """Return what shows a moment of the run, with how the viewer stands in it."""
+        """Return a function that shows a moment of the run, with the viewer's state in it."""
         heard = 0
 
         def shows(moment: dict[str, Any]) -> None:
@@ -160,7 +160,7 @@ class Session:
         return shows
 
     def finish(self) -> None:
-        """End it, and take the last that it tells."""
+        """End it, and read its last reports."""
         if not self._stopped:
             self._stopped = True
             self._ends = [None if one is None else one.poll() for one in (self._process, self.origin)]

@@ -11,7 +11,7 @@ from anabranch.metrics._rows import SAMPLE_S
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-#: The shortest silence that the trace tells.
+#: The shortest silence that is in the trace.
 _GAP_S = 0.1
 
 #: The columns of each table, with their kinds: numbers that may be missing are floats.

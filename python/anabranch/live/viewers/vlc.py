@@ -78,7 +78,7 @@ def command(order: Order) -> list[str]:
 
 
 def read(told: Told, film: Film, begin_s: float, sent: Mapping[str, Any]) -> dict[str, Table]:
-    """Return the tables of what VLC has told.
+    """Return the tables of VLC's reports.
 
     Parameters
     ----------
@@ -261,7 +261,7 @@ class _Position:
 
 
 class Now:
-    """How VLC stands while it plays: what it counts, and whether its buffer is whole."""
+    """The state of VLC while it plays: its counters, and whether its buffer is full."""
 
     def __init__(self, film: Film) -> None:
         self._known = _Position(film)
@@ -269,7 +269,7 @@ class Now:
         self._underflows = Underflows()
 
     def hear(self, told: Sequence[Mapping[str, Any]]) -> None:
-        """Take what it has told since the last time."""
+        """Read the reports since the last call."""
         for line in told:
             if line["what"] == "counters":
                 self._line = {**self._line, **line}

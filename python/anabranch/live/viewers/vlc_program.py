@@ -1,7 +1,7 @@
 """VLC without a window, which plays one address and reports events, a line of JSON each.
 
 It is a separate program: `python -m anabranch.live.viewers.vlc_program URL SECONDS USER [OPTION...]`.
-It says `ready`, begins when it is given a line, and ends with the film, after so many seconds, or with its
+It prints `ready`, begins when it receives a line, and ends with the film, after so many seconds, or with its
 input.
 """
 
@@ -59,7 +59,7 @@ def main(url: str, seconds: str, user: str, *options: str) -> None:
 
 
 def _listen(vlc: Any, player: Any, over: threading.Event) -> None:  # noqa: ANN401
-    """Tell VLC's own events as they come."""
+    """Report VLC's own events as they come."""
     manager = player.event_manager()
 
     def buffering(event: Any) -> None:  # noqa: ANN401
@@ -75,7 +75,7 @@ def _listen(vlc: Any, player: Any, over: threading.Event) -> None:  # noqa: ANN4
 
 
 def _follow(media: Any, player: Any, stats: Any, until: float, over: threading.Event) -> None:  # noqa: ANN401
-    """Tell VLC's counters whenever they change, until it is over."""
+    """Report VLC's counters whenever they change, until it is over."""
     last: tuple[int, ...] = ()
     told = 0.0
     while not over.wait(_PERIOD_S):
