@@ -53,6 +53,8 @@ def _python(root: Path) -> Graph:
                 whole = {f"{node.module}.{alias.name}" for alias in node.names}
                 # A name that is not a module is the package's.
                 found |= {one if one in files else node.module for one in whole}
+            elif isinstance(node, ast.Import):
+                found |= {alias.name for alias in node.names if alias.name in files}
     # The names that the package offers, lazily, are not used by its rooms.
     graph.pop("anabranch")
     return graph
@@ -75,6 +77,19 @@ def _rust(crate: str) -> Graph:
 def test_a_circle_is_found():
     assert _circle({"a": {"b"}, "b": {"c"}, "c": set()}) == []
     assert set(_circle({"a": {"b"}, "b": {"c"}, "c": {"a"}})) == {"a", "b", "c"}
+
+
+def test_every_form_of_import_is_seen(tmp_path):
+    for name, source in {
+        "one": "from anabranch.two import f",
+        "two": "def f():\n    import anabranch.three",
+        "three": "from anabranch import one",
+    }.items():
+        (tmp_path / f"{name}.py").write_text(source + "\n")
+    (tmp_path / "__init__.py").touch()
+    graph = _python(tmp_path)
+    assert graph["anabranch.two"] == {"anabranch.three"}
+    assert len(set(_circle(graph))) == 3
 
 
 def test_the_package_has_no_circle():

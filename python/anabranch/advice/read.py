@@ -318,10 +318,9 @@ class Advice:
         MissingError
             When it cannot be written.
         """
-        # Imported from the package: `report` is a higher layer than this module.
-        import anabranch.report
+        from anabranch import report
 
-        anabranch.report.write_advice(Path(path), self)
+        report.write_advice(Path(path), self)
         return Path(path)
 
     def _repr_html_(self) -> str:

@@ -19,7 +19,7 @@ from anabranch.report._page import rendered as page
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from anabranch.advice import Advice
+    from anabranch.report._advice import Advice
 
 __all__ = ["build", "build_advice", "page", "verdicts", "write", "write_advice"]
 

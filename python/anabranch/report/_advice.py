@@ -3,21 +3,96 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+from anabranch.comparison.measures import Measure
 from anabranch.report import _draw, _page, _verdict
 from anabranch.report._build import Tile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from anabranch.advice import Advice
-    from anabranch.advice.read import Ranked
+    from anabranch.results.paired import Effect
 
 #: The most candidates that are drawn; the table has all.
 _DRAWN = 20
 #: The ticks of the scale, about.
 _TICKS = 5
+
+
+class Named(Protocol):
+    """A candidate of an advice."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the ranking."""
+
+
+class Scored(Protocol):
+    """The score of an advice."""
+
+    @property
+    def unit(self) -> str:
+        """Its unit."""
+
+
+class Ranked(Protocol):
+    """A row of the ranking. Package `advice` imports this one, so that its types cannot be named here."""
+
+    @property
+    def candidate(self) -> Named:
+        """The candidate."""
+
+    @property
+    def trials(self) -> int:
+        """Its number of trials."""
+
+    @property
+    def score(self) -> Effect:
+        """Its mean score with the 95 % interval."""
+
+    @property
+    def worst(self) -> float:
+        """The mean score of its worst tenth of trials."""
+
+    @property
+    def risk(self) -> float | None:
+        """The share of trials with a freeze or without an end."""
+
+
+class Advice(Protocol):
+    """The parts of an advice that its page needs (`anabranch.Advice`)."""
+
+    @property
+    def scenario(self) -> str:
+        """The scenario's name."""
+
+    @property
+    def sentences(self) -> Sequence[str]:
+        """The advice in sentences."""
+
+    @property
+    def choice(self) -> Ranked:
+        """The candidate that is advised."""
+
+    @property
+    def ranked(self) -> Sequence[Ranked]:
+        """All candidates, the best first."""
+
+    @property
+    def score(self) -> Scored:
+        """The score of a run."""
+
+    @property
+    def runs(self) -> int:
+        """The number of runs."""
+
+    @property
+    def exhaustive(self) -> int:
+        """The number of runs without a selection."""
+
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        """Return the heads and lines of the ranking."""
 
 
 def build(advice: Advice) -> str:
@@ -62,8 +137,6 @@ def _tiles(advice: Advice) -> list[Tile]:
 
 def _ranking(ranked: Sequence[Ranked], unit: str) -> dict[str, Any]:
     """Return the picture of the ranking, every place a share of its width."""
-    from anabranch.advice.read import shown
-
     known = [(one.worst, one.score.value, one.score.low, one.score.high) for one in ranked]
     ends = [end for one in known for end in one if end is not None]
     low, high = min(ends, default=0.0), max(ends, default=0.0)
@@ -79,7 +152,7 @@ def _ranking(ranked: Sequence[Ranked], unit: str) -> dict[str, Any]:
         rows.append(
             {
                 "name": one.candidate.name,
-                "text": shown(one.score, unit),
+                "text": f"{Measure(column='', name='score').with_interval(one.score)} {unit}",
                 "trials": one.trials,
                 "bad": bool(one.risk),
                 "risk": "" if one.risk is None else f"{100 * one.risk:.0f} %",
