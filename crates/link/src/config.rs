@@ -57,8 +57,8 @@ impl LinkConfig {
     ///
     /// # Errors
     ///
-    /// Returns an error if the queue has no capacity, if there is no queue of this kind, or if a probability lies
-    /// outside [0, 1]. The emulator's draws require a link that is [plain](Self::is_plain).
+    /// Returns an error if the queue has no capacity or is of an unknown kind, or if a probability lies outside [0, 1].
+    /// The emulator's draws require a link that is [plain](Self::is_plain).
     pub fn check(&self) -> Result<(), ConfigError> {
         if matches!(self.queue, QueueLimit::Packets(0) | QueueLimit::Bytes(0)) {
             return Err(ConfigError::EmptyQueue);

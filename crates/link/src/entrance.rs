@@ -216,8 +216,8 @@ impl<P> Entrance<P> {
         self.loss.as_mut().is_some_and(|loss| loss.strikes(luck))
     }
 
-    /// Sets the loss model. Packets that entered without a loss model have a draw of 0, which would be lost, so they
-    /// need a new one. Packets `ahead` of the queue draw before those in it.
+    /// Sets the loss model. Packets that entered without a loss model have a draw of 0, which means a loss. They draw
+    /// again. Packets `ahead` of the queue draw before those in it.
     pub(crate) fn set_loss<'a>(
         &mut self,
         model: Option<LossModel>,

@@ -14,9 +14,9 @@
 //! # Kinds
 //!
 //! A [`FixedLink`] has a set rate, delay and loss, and a drop-tail queue. It is computed in closed form. A
-//! [`VaryingLink`] follows a [`Model`] (a cellular radio, a satellite or a recording) or has a set rate, with any
-//! [`Queue`](queue::Queue). A [`WifiMedium`] is an 802.11 channel: a [`Medium`] whose lanes share the air. A [`Chain`]
-//! consists of links in a row.
+//! [`VaryingLink`] follows a [`Model`] (a cellular radio, a satellite or a recording) or has a set rate. It can have
+//! any [`Queue`](queue::Queue). A [`WifiMedium`] is an 802.11 channel: a [`Medium`] whose lanes share the air. A
+//! [`Chain`] consists of links in a row.
 //!
 //! # Impairments
 //!
@@ -96,7 +96,7 @@ pub trait Link<P> {
 
     /// Returns the time of the next poll. It is the time of the next delivery, even if that packet turns out to be
     /// lost. A drop needs no wake-up while a delivery is ahead, because the same poll reports both. If no delivery is
-    /// ahead (the link is idle, stalled or down), drops are due at once, and the returned time lies in the past.
+    /// ahead (the link is idle, stalled or down), drops are due at once. The returned time then lies in the past.
     ///
     /// The time does not change until the next call of `enqueue`, `set` or `poll_fate`. If the link keeps the order,
     /// `enqueue` never makes it earlier while a delivery is pending.

@@ -10,9 +10,9 @@ pub enum LossModel {
     /// A chain with two states that changes state at most once per packet (Gilbert 1960, Elliott 1963). The letters are
     /// those of `gemodel` in `tc-netem`, which takes 1-h and 1-k instead of h and k.
     ///
-    /// The share of packets in the bad state is p / (p + r), and a stay there lasts 1 / r packets on average. In the
-    /// simple Gilbert model, h = 0 and k = 1: the bad state loses every packet and the good state none. The chain
-    /// starts in the good state.
+    /// The share of packets in the bad state is p / (p + r). A stay there lasts 1 / r packets on average. In the simple
+    /// Gilbert model, h = 0 and k = 1: the bad state loses every packet and the good state none. The chain starts in
+    /// the good state.
     GilbertElliott {
         /// The probability of a change from the good state to the bad one.
         p: f64,
@@ -74,7 +74,7 @@ impl LossProcess {
 
     /// Returns whether the next packet is lost, given its `luck`: 64 random bits.
     ///
-    /// Every model takes exactly one draw per packet, so that the draw of the n-th packet does not depend on earlier
+    /// Every model takes exactly one draw per packet. The draw of the n-th packet therefore does not depend on earlier
     /// fates. Gilbert-Elliott uses 32 bits for the loss and 32 bits for the change of state.
     pub(crate) fn strikes(&mut self, luck: u64) -> bool {
         match self.model {

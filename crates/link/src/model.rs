@@ -39,8 +39,8 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// Returns an error if a probability lies outside [0, 1], if the mean rate is zero, or if a trace never serves a
-    /// packet or goes back in time.
+    /// Returns an error if a probability lies outside [0, 1] or the mean rate is zero. A trace must serve packets and
+    /// must not go back in time.
     pub fn check(&self) -> Result<(), ConfigError> {
         match self {
             Self::Lte(model) => model.check(),

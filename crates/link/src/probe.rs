@@ -8,7 +8,7 @@ use crate::{Fate, Medium};
 /// The number of packets that are kept in each queue. It exceeds the largest aggregate.
 const BACKLOG: u64 = 128;
 
-/// Returns the bytes that each of these lanes delivers in every window, while all of them are saturated with packets of
+/// Returns the bytes that each of these lanes delivers in every window. All of them are saturated with packets of
 /// `size` bytes.
 ///
 /// Their queues must hold 128 packets.

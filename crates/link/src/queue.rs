@@ -87,7 +87,7 @@ impl Kind for Queues {
 /// The table of names. A discipline is one file and one entry here. The first one is the default.
 const TABLE: &[(PluginName, (QueueLimit, Build))] = &[
     (
-        PluginName::new("drop-tail", "First come, first served; what finds no room is lost."),
+        PluginName::new("drop-tail", "First come, first served; a packet without room is dropped."),
         (QueueLimit::Packets(100), drop_tail::build),
     ),
     (

@@ -1,5 +1,5 @@
-//! A one-way link whose rate, delay and loss follow a model or a recording, or a link with a set rate that cannot be
-//! computed in closed form.
+//! A one-way link whose rate, delay and loss follow a model or a recording. It can also have a set rate, for settings
+//! that need packet-by-packet processing.
 //!
 //! The wire and the changes are those of a fixed link. A departure is computed only for the packet in service. When
 //! it leaves, the queue chooses the next one. The configured rate is a cap on the model's rate. The configured delay,
@@ -14,11 +14,10 @@ use crate::{Change, DropReason, Fate, Label, Link, LinkConfig, LinkStats, Model,
 
 /// A link that follows a [`Model`], or has a set rate and any kind of queue.
 ///
-/// `Change::Rate` sets the cap. With a model, the packet in service leaves as planned unless the old cap was zero, and
-/// the new cap holds from the next packet on. Without a model, the packet in service keeps its served bits.
+/// `Change::Rate` sets the cap. With a model, the new cap holds from the next packet on. The packet in service leaves
+/// as planned, unless the old cap was zero. Without a model, the packet in service keeps its served bits.
 /// `Change::Delay` and `Change::Loss` set the values that are added to the model's. `Change::Down` and `Change::Up`
-/// work as on every link, and the model's time continues meanwhile.
-/// model's own course goes on meanwhile.
+/// work as on every link, and the model's time continues meanwhile. model's own course goes on meanwhile.
 pub struct VaryingLink<P> {
     name: String,
     cap: Rate,

@@ -3,12 +3,13 @@
 //! Each lane (one direction of one station) has a queue and its own distributed coordination function. It counts down a
 //! random backoff while the medium is idle, sends a frame or an aggregate, and receives an acknowledgement. A client's
 //! TCP acknowledgements therefore contend with the data. Two lanes that reach zero in the same slot collide. A frame
-//! that is not acknowledged is sent again after a backoff from a doubled window, up to [`TRIES`] times in all. Then it
-//! is lost. Until then the receiver holds back later frames, so that delivery is in order.
+//! that is not acknowledged is sent again, after a backoff from a doubled window. After [`TRIES`] transmissions it is
+//! lost. Before that, the receiver holds back later frames, so that delivery is in order.
 //!
-//! Times and rates are those of IEEE 802.11-2016 ([`phy`]). Tests compare the channel with Jun, Peddabachagari and
-//! Sichitiu, "Theoretical maximum throughput of IEEE 802.11 and its applications" (NCA 2003), with Bianchi's
-//! probability of collisions (IEEE JSAC 18(3), 2000), and with the known TCP goodput at 54 Mb/s.
+//! Times and rates are those of IEEE 802.11-2016 ([`phy`]). Tests compare the channel with the maximum throughput of
+//! Jun, Peddabachagari and Sichitiu ("Theoretical maximum throughput of IEEE 802.11 and its applications", NCA 2003).
+//! They also compare it with Bianchi's probability of collisions (IEEE JSAC 18(3), 2000) and with the known TCP goodput
+//! at 54 Mb/s.
 
 mod kind;
 mod lane;
@@ -89,8 +90,8 @@ impl WifiModel {
     ///
     /// # Errors
     ///
-    /// Returns an error if the standard lacks the width, the number of streams, or any rate up to the fastest one to
-    /// use, or if another value is out of range.
+    /// Returns an error if the standard lacks the width or the number of streams. Also returns one if all rates exceed
+    /// `top_bps`, or if another value is out of range.
     pub fn check(&self) -> Result<(), ConfigError> {
         let finite = self.snr_db.is_finite() && self.fading_db.is_finite() && self.fading_db >= 0.0;
         let room = (1..=phy::WINDOW).contains(&self.aggregate);

@@ -1,5 +1,4 @@
-//! The packets that have left a modelled link's queue but have not arrived yet, and the fates that are known out of
-//! turn.
+//! The packets between a modelled link's queue and its far end, and the fates that are known out of turn.
 
 use std::collections::{BTreeMap, VecDeque};
 

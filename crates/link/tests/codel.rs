@@ -126,7 +126,7 @@ fn expected(parameters: Parameters, arrivals: &[(u64, Label)]) -> Vec<(u64, Said
         let mut said = Vec::new();
         let packet = rfc.dequeue(now, &mut said);
         let served = packet.map(|packet| {
-            let word = said.pop().expect("said of the packet that goes on");
+            let word = said.pop().expect("the decision about the served packet");
             (now + RATE.transmit_time(ByteCount(packet.size)).as_nanos(), word)
         });
         met.extend(said.into_iter().map(|word| (now, word)));

@@ -167,5 +167,5 @@ fn flows_of_one_hash_share_a_queue() {
     let flows = [(1, 500, 1250), (2, 50_000, 100)];
     let mut single = link(PluginChoice::named("fq-codel").with("flows", 1));
     let told = carry(&mut single, &flows);
-    assert!(told.iter().any(|&(flow, ms)| flow == 2 && ms > 50.0), "nobody goes first");
+    assert!(told.iter().any(|&(flow, ms)| flow == 2 && ms > 50.0), "no flow is preferred");
 }

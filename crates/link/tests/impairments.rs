@@ -80,7 +80,10 @@ fn some_packets_are_reordered() {
             told.iter().filter(|(n, at)| *at != ms(n + 21)).map(|told| told.0).collect();
         assert_binomial("late", late.len() as u64, PACKETS, BEHIND.share);
         assert_eq!(link.stats().reordered, late.len() as u64);
-        assert!(told.windows(2).all(|pair| pair[0].1 <= pair[1].1), "told in the order of time");
+        assert!(
+            told.windows(2).all(|pair| pair[0].1 <= pair[1].1),
+            "reported in the order of time"
+        );
         for &(packet, at) in told.iter().filter(|(packet, _)| late.contains(packet)).take(500) {
             assert_eq!(at, ms(packet + 21) + BEHIND.delay);
             let place = told.iter().position(|told| told.0 == packet).unwrap();
@@ -246,7 +249,7 @@ fn impairments_also_apply_to_wifi_and_chains() {
     let told = fates(&mut chain, 20_000);
     let (first, second) = (delivered(&told, false), delivered(&told, true));
     assert!(first.windows(2).any(|pair| pair[0].0 > pair[1].0), "some were overtaken");
-    assert!(first.windows(2).all(|pair| pair[0].1 <= pair[1].1), "told in the order of time");
+    assert!(first.windows(2).all(|pair| pair[0].1 <= pair[1].1), "reported in the order of time");
     assert!(second.len() > 600, "{} copies of two hops", second.len());
 }
 

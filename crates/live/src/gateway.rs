@@ -1,7 +1,7 @@
 //! The gateway: an endpoint on a TUN device that serves an origin to clients over MPTCP and TCP.
 //!
 //! The gateway has its own IP addresses, which the host routes to the device. Each connection that a client completes
-//! is relayed, byte by byte, over a socket of the host to the configured origin. The device must exist before the
+//! is relayed, byte by byte, to the configured origin over a socket of the host. The device must exist before the
 //! gateway starts. The gateway changes no setting of the host.
 
 mod admission;
@@ -177,7 +177,7 @@ struct Gateway<'a> {
     /// The threads that write packets to the device.
     writers: Writers,
     /// The error of `io_uring` that was last reported to the watcher.
-    told: Option<Errno>,
+    noted_obstacle: Option<Errno>,
     /// The most segments in one burst.
     burst: u32,
     endpoint: Endpoint,
@@ -216,8 +216,8 @@ struct Gateway<'a> {
 /// Runs a gateway until its watcher ends it.
 ///
 /// # Errors
-/// Returns an error if the device cannot be opened or fails, if an address cannot be listened at, or if the system has
-/// no thread or descriptor left.
+/// Returns an error if the device cannot be opened or fails, or if an address cannot be listened at. A lack of threads
+/// or descriptors is an error, too.
 pub fn serve(settings: &Settings, watcher: &mut dyn Watcher) -> Result<(), GatewayError> {
     Gateway::open(settings, watcher)?.run()
 }
@@ -274,7 +274,7 @@ impl<'a> Gateway<'a> {
             burst: if tun.offloads() { u32::MAX } else { 1 },
             tun,
             writers,
-            told: None,
+            noted_obstacle: None,
             endpoint,
             own,
             pool,
@@ -330,7 +330,7 @@ impl<'a> Gateway<'a> {
     /// true in the second case: more may have to be written, but incoming packets are handled first.
     fn settle(&mut self, now: Instant) -> Result<bool, GatewayError> {
         loop {
-            self.hear(now);
+            self.handle_events(now);
             while let Some(number) = self.agenda.pop() {
                 self.drive(now, number);
                 // So much may have been read that memory must be counted within this turn.
@@ -340,7 +340,7 @@ impl<'a> Gateway<'a> {
             }
             let more = self.transmit(now)?;
             let ended = self.end_failed(now);
-            if more || !self.hear(now) && !self.agenda.has_touched() && !ended {
+            if more || !self.handle_events(now) && !self.agenda.has_touched() && !ended {
                 return Ok(more);
             }
         }
@@ -385,7 +385,7 @@ impl<'a> Gateway<'a> {
             responder.handle_timeout(now, &self.poller);
         }
         self.expire(now);
-        self.tell_obstacle();
+        self.note_obstacle();
         match self.watcher.look() {
             Wish::Serve => {}
             Wish::Change(change) => self.change(change),
@@ -412,10 +412,10 @@ impl<'a> Gateway<'a> {
     }
 
     /// Notifies the watcher if `io_uring` is not used. The same reason is reported only once.
-    fn tell_obstacle(&mut self) {
+    fn note_obstacle(&mut self) {
         let obstacle = self.writers.obstacle();
-        if let Some(why) = obstacle.filter(|why| self.told != Some(*why)) {
-            self.told = obstacle;
+        if let Some(why) = obstacle.filter(|why| self.noted_obstacle != Some(*why)) {
+            self.noted_obstacle = obstacle;
             self.watcher.note(&format!("no io_uring, so each packet takes a system call: {why}"));
         }
     }

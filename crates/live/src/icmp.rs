@@ -296,7 +296,7 @@ mod tests {
         body.truncate(48);
         body.extend(tcp);
         let Some(Heard::PathMtu { tuple, mtu, seq }) = hear(&v6(&body)) else {
-            panic!("not heard")
+            panic!("no report")
         };
         assert_eq!((mtu, seq), (1300, SeqNumber(9)));
         assert_eq!(tuple.local, "[2001:db8::1]:443".parse().expect("an address"));
@@ -329,7 +329,7 @@ mod tests {
                 remote: SocketAddr::new(to, 40_000),
             };
             assert_eq!(hear(&told), Some(Heard::PathMtu { tuple, mtu: 1300, seq: SeqNumber(9) }));
-            assert_eq!(too_large(&told, router, 1300), None, "nothing is said of an error");
+            assert_eq!(too_large(&told, router, 1300), None, "errors are not reported");
         }
     }
 

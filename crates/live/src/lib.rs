@@ -1,5 +1,5 @@
-//! The real world: real packets in real time. It has TUN devices, the links of a plan between network namespaces, and
-//! the simulator's endpoint, which talks to an unmodified kernel.
+//! The real world: real packets in real time. It connects the simulator's endpoint with an unmodified kernel, through
+//! TUN devices and the links of a plan.
 //!
 //! Only this crate reads a clock, waits, opens devices and sockets, and gets randomness from the system.
 

@@ -24,7 +24,7 @@ pub(crate) struct Offloaded {
     /// The payload of each segment if several were merged; `None` for a single segment.
     pub(crate) segment_size: Option<NonZeroU16>,
     /// Whether the kernel guarantees that the TCP payload is intact, so that the checksum need not be verified.
-    pub(crate) vouched: bool,
+    pub(crate) verified: bool,
 }
 
 impl Offloaded {
@@ -33,7 +33,7 @@ impl Offloaded {
         let size = u16::from_ne_bytes([header[4], header[5]]);
         Self {
             segment_size: if header[1] == 0 { None } else { NonZeroU16::new(size) },
-            vouched: header[0] & (NEEDS_CHECKSUM | VERIFIED) != 0,
+            verified: header[0] & (NEEDS_CHECKSUM | VERIFIED) != 0,
         }
     }
 
@@ -83,7 +83,7 @@ mod tests {
             assert_eq!([word(2), word(4), word(6), word(8)], [ip + 32, 1448, ip, 16]);
             assert_eq!((header[0], header[1]), (1, kind));
             let read = Offloaded::parse(&header);
-            assert_eq!(read, Offloaded { segment_size: Some(size), vouched: true });
+            assert_eq!(read, Offloaded { segment_size: Some(size), verified: true });
             // A single segment needs a checksum, and is not cut.
             let single = Offloaded::unfinished(&packet, None);
             assert_eq!((&single[..6], &single[6..]), (&[1, 0, 0, 0, 0, 0][..], &header[6..]));
@@ -97,7 +97,7 @@ mod tests {
         let read = |flags, kind| Offloaded::parse(&header(flags, kind));
         assert_eq!(read(0, 0), Offloaded::default());
         for flag in [NEEDS_CHECKSUM, VERIFIED] {
-            assert_eq!(read(flag, 0), Offloaded { segment_size: None, vouched: true });
+            assert_eq!(read(flag, 0), Offloaded { segment_size: None, verified: true });
         }
         // Bit 7 of the type marks a segment with congestion experienced (VIRTIO_NET_HDR_GSO_ECN).
         for kind in [SEVERAL_V4, SEVERAL_V6, SEVERAL_V4 | 0x80] {

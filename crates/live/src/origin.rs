@@ -1,5 +1,5 @@
-//! The origin behind the endpoint of a run. Connections that other programs open to the endpoint are relayed to a
-//! server in the endpoint's namespace, each over a separate socket.
+//! The origin behind the endpoint of a run. Other programs open connections to the endpoint. Each is relayed over a
+//! separate socket to a server in the endpoint's namespace.
 
 use std::cell::{Cell, RefCell};
 use std::io;

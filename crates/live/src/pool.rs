@@ -134,7 +134,7 @@ mod tests {
         let rest = whole.slice(5..);
         drop(whole);
         let other = pool.take();
-        assert_ne!(other.as_ptr(), at, "somebody holds of it");
+        assert_ne!(other.as_ptr(), at, "it is still in use");
         assert!(rest.iter().all(|byte| *byte == 7));
         drop(rest);
         let again = pool.take();
@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(inlet.room().as_ptr(), at, "it reads on in the same place");
         let long = inlet.keep(LENT);
         assert_eq!(long.as_ptr(), at, "nothing is copied");
-        assert_ne!(inlet.room().as_ptr(), at, "somebody holds of it");
+        assert_ne!(inlet.room().as_ptr(), at, "it is still in use");
         inlet.room()[..LENT].fill(2);
         assert!(short.iter().chain(&long).all(|byte| *byte == 1));
         drop(long);

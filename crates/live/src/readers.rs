@@ -115,7 +115,7 @@ pub(crate) struct Completion {
 struct Completions {
     waiting: Mutex<Vec<Completion>>,
     /// An eventfd, readable while there are completed reads.
-    told: OwnedFd,
+    event: OwnedFd,
 }
 
 impl Completions {
@@ -131,14 +131,14 @@ impl Completions {
         });
         if first {
             // The eventfd's counter cannot overflow in practice.
-            let _ = rustix::io::write(&self.told, &1_u64.to_ne_bytes());
+            let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
         }
     }
 
     fn take(&self) -> Vec<Completion> {
         let mut sum = [0; 8];
         // The read fails if the counter is zero, which is harmless.
-        let _ = rustix::io::read(&self.told, &mut sum);
+        let _ = rustix::io::read(&self.event, &mut sum);
         self.with(std::mem::take)
     }
 }
@@ -171,8 +171,8 @@ impl Readers {
     /// Returns an error if the system has no thread or descriptor left.
     #[expect(clippy::disallowed_methods, reason = "the real world has threads")]
     pub(crate) fn start(pool: &Pool) -> io::Result<Self> {
-        let told = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        let completions = Arc::new(Completions { waiting: Mutex::default(), told });
+        let event = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
+        let completions = Arc::new(Completions { waiting: Mutex::default(), event });
         let mut requests = Vec::new();
         for _ in 0..threads::count() {
             let (submit, submitted) = channel();
@@ -206,6 +206,6 @@ fn serve(submitted: &Receiver<Request>, completions: &Completions, pool: &Pool) 
 /// Readable while there are completed reads.
 impl AsFd for Readers {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.completions.told.as_fd()
+        self.completions.event.as_fd()
     }
 }

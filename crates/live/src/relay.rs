@@ -20,7 +20,7 @@ struct Lane {
     /// The writing side has closed. Data from before may still have to be read.
     finished: bool,
     /// The receiving side's stream was shut down after the last byte.
-    told: bool,
+    ended: bool,
     /// The receiving side accepts no more data. Further data is discarded.
     refused: bool,
     /// The bytes that were written.
@@ -55,8 +55,8 @@ impl Lane {
                 let piece = to.preferred_write().map_or(PIECE, |most| most.min(PIECE));
                 match from.read(now, left.map_or(piece, |left| left.min(piece))) {
                     Some(piece) => self.pending = piece,
-                    None if self.finished && !self.told => {
-                        self.told = true;
+                    None if self.finished && !self.ended => {
+                        self.ended = true;
                         to.shutdown(now);
                         return Ok(true);
                     }
@@ -119,13 +119,13 @@ impl Relay {
     /// Handles an event of the origin's stream. Returns whether the origin's answer was cut short.
     ///
     /// If the origin had closed its side before, it accepts no more data, but its whole answer still goes to the
-    /// client. The event is ignored if it can only be a reset in response to our own end, after which no data was sent.
+    /// client. A reset that can only be the response to our own end is ignored. No data was sent after that end.
     pub(crate) fn note_origin(&mut self, event: Event) -> bool {
         if event == Event::PeerFinished {
             self.down.finished = true;
             self.up_at_finish = self.up.moved;
         }
-        let lost = self.up.moved > self.up_at_finish || !self.up.told;
+        let lost = self.up.moved > self.up_at_finish || !self.up.ended;
         self.up.refused |= event == Event::Closed && self.down.finished && lost;
         event == Event::Closed && !self.down.finished
     }
@@ -136,8 +136,8 @@ impl Relay {
     /// If the origin accepts no more data, the rest of its answer still goes to the client.
     ///
     /// # Errors
-    /// Returns [`Broken`] if the client accepts no more data, or if the origin does not and its whole answer was passed
-    /// on.
+    /// Returns [`Broken`] if the client accepts no more data. Also returns it if the origin accepts none and its whole
+    /// answer was passed on.
     pub(crate) fn pump(
         &mut self,
         now: Instant,
@@ -159,7 +159,7 @@ impl Relay {
     /// Returns [`Broken`] if the origin accepts no more data.
     pub(crate) fn flush(&mut self, now: Instant, origin: &mut dyn Stream) -> Result<bool, Broken> {
         let done = self.up.flush(now, origin)?;
-        if done && !std::mem::replace(&mut self.up.told, true) {
+        if done && !std::mem::replace(&mut self.up.ended, true) {
             origin.shutdown(now);
         }
         Ok(done)
@@ -167,12 +167,12 @@ impl Relay {
 
     /// Returns whether the client was given the origin's whole answer and its end.
     pub(crate) fn has_answered(&self) -> bool {
-        self.down.told
+        self.down.ended
     }
 
     /// Returns whether both sides have closed and each was given the other's end.
     pub(crate) fn is_complete(&self) -> bool {
-        self.up.finished && self.down.told
+        self.up.finished && self.down.ended
     }
 
     /// Returns the bytes that were relayed: from the client to the origin, and from the origin to the client.
@@ -332,7 +332,7 @@ mod tests {
         assert_eq!((&client.got[..], client.shut), (&b"the whole"[..], false));
         client.waits.push_back(Bytes::from_static(b"nor this"));
         assert_eq!(relay.pump(NOW, &mut client, &mut origin, u64::MAX), Ok(false));
-        assert!(client.waits.is_empty(), "what nobody reads does not close the client's window");
+        assert!(client.waits.is_empty(), "unread data does not close the client's window");
         client.room = 100;
         assert_eq!(relay.pump(NOW, &mut client, &mut origin, u64::MAX), Err(Broken));
         assert_eq!((&client.got[..], client.shut), (&b"the whole answer"[..], true));

@@ -31,15 +31,14 @@ pub struct Arrived<'a> {
     /// The packet.
     pub bytes: &'a [u8],
     /// The offload header of the packet.
-    pub(crate) told: Offloaded,
+    pub(crate) offload: Offloaded,
 }
 
 impl Tun {
     /// Opens a device by name, in a network namespace if one is given.
     ///
     /// # Errors
-    /// Returns an error if there is no such device, if another program has opened it, or if the process may not open
-    /// it.
+    /// Returns an error if the device does not exist, is open in another program, or may not be opened by this process.
     pub fn open(name: &str, namespace: Option<&Path>) -> io::Result<Self> {
         Self::open_as(name, namespace, false)
     }
@@ -82,7 +81,7 @@ impl Tun {
         match read {
             // The header stays all zeros if the device does not offload: a single segment with an unverified checksum.
             Ok(length) => {
-                Ok(Some(Arrived { bytes: &buffer[..length], told: Offloaded::parse(&header) }))
+                Ok(Some(Arrived { bytes: &buffer[..length], offload: Offloaded::parse(&header) }))
             }
             Err(Errno::AGAIN | Errno::INTR) => Ok(None),
             Err(error) => Err(error.into()),

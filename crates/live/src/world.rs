@@ -1,5 +1,5 @@
-//! The real world and its event loop. Packets pass through the network of a plan, between a kernel and our endpoint,
-//! between two kernels, or between two endpoints of ours.
+//! The real world and its event loop. Packets pass through the network of a plan. Each of its two ends is a kernel or
+//! our endpoint.
 
 mod crossing;
 mod moment;
@@ -50,7 +50,7 @@ const SERVER_SOCKETS: u64 = 1 << 40;
 
 /// An observer of a run.
 pub trait Observer {
-    /// Called once all devices are open. The plan's time begins when it returns. The devices must go up only now: a
+    /// Called once all devices are open. The plan's time begins when it returns. The devices must go up only now. A
     /// device that goes up before a program has opened it drops packets for up to a second longer (`linkwatch`).
     ///
     /// # Errors
@@ -178,7 +178,7 @@ struct World<'a> {
 /// Runs a plan over real packets until its application is done, its time is up or the observer stops it.
 ///
 /// # Errors
-/// Returns an error if the plan cannot run here, if devices or namespaces cannot be opened, or if the capture cannot be
+/// Returns an error if the plan cannot run here, a device or namespace cannot be opened, or the capture cannot be
 /// written. A failed plug-in and wrong bytes at an application are errors, too.
 pub fn run(
     plan: &Plan,

@@ -80,7 +80,7 @@ struct Kept(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Kept {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().expect("nobody panics with it").extend_from_slice(bytes);
+        self.0.lock().expect("a valid lock").extend_from_slice(bytes);
         Ok(bytes.len())
     }
 
@@ -122,7 +122,7 @@ fn texts(outcome: &Outcome, name: &str, column: &str) -> Vec<String> {
 
 /// Returns the number of packets in a capture. An enhanced packet block has type 6 (pcapng, section 4.3).
 fn captured(kept: &Kept) -> usize {
-    let bytes = kept.0.lock().expect("nobody panics with it");
+    let bytes = kept.0.lock().expect("a valid lock");
     let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
     let (mut at, mut packets) = (0, 0);
     while at < bytes.len() {
@@ -162,7 +162,7 @@ fn a_transfer_over_two_paths_is_recorded_completely() {
     let punctual = outcome.lateness.max() < Duration::from_millis(50);
     assert!(!punctual || (0.1..0.2).contains(&times[0]), "{times:?}");
     assert_eq!(follower.readies, 1);
-    let last = follower.moments.last().expect("it is told at the end");
+    let last = follower.moments.last().expect("a moment at the end");
     assert_eq!((last.bytes_read, last.paths.len()), (Some(BYTES), 2));
     let acked = |of: &anabranch_live::PathMoment| of.subflow.expect("our server").bytes_acked;
     assert!(last.paths.iter().map(acked).sum::<u64>() >= BYTES);

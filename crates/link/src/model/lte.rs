@@ -1,11 +1,11 @@
 //! A cellular radio: a transport block every millisecond, repaired by HARQ and RLC, delivered in order.
 //!
 //! The rate is fitted to quantiles and autocorrelations of measured rates; [`LteProfile`] has the numbers. They were
-//! computed over windows of one second from Mahimahi's recordings (github.com/ravinet/mahimahi), and from the Ghent
-//! 4G/LTE data set (van der Hooft et al., IEEE Communications Letters 20(11), 2016). The timing is 3GPP's. There is one
-//! transport block per millisecond (TS 36.211). A HARQ round trip takes 8 ms, with at most three retransmissions (TS
-//! 36.321, FDD). The target is that a tenth of first transmissions fail. RLC in acknowledged mode retransmits blocks
-//! that HARQ gives up (TS 36.322).
+//! computed over windows of one second. The sources are Mahimahi's recordings (github.com/ravinet/mahimahi) and the
+//! Ghent 4G/LTE data set (van der Hooft et al., IEEE Communications Letters 20(11), 2016). The timing is 3GPP's. There
+//! is one transport block per millisecond (TS 36.211). A HARQ round trip takes 8 ms, with at most three retransmissions
+//! (TS 36.321, FDD). The target is that a tenth of first transmissions fail. RLC in acknowledged mode retransmits
+//! blocks that HARQ gives up (TS 36.322).
 
 use anabranch_plugin::Unit;
 use anabranch_units::{ByteCount, Duration, Instant, RandomStream, Rate, Seed};

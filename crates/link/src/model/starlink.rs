@@ -7,8 +7,8 @@
 //! - RTT: the medians of two successive epochs differ by 17.7 ms on average, with a median of 12 ms and a maximum of 61
 //!   ms. Within an epoch, the quantiles (1, 5, 25, 50, 75, 95, 99 %) are -8, -6, -3, 0, 4, 15 and 33 ms from the
 //!   median. The correlation time is about 100 ms. (All computed from the ping of `LEONetEM`,
-//!   github.com/clarkzjw/LEONetEM.) The mean difference is 1.48 times the median one, which fits an exponential
-//!   distribution but no normal one. The minimum of 22 ms is that of a bent pipe.
+//!   github.com/clarkzjw/LEONetEM.) The mean difference is 1.48 times the median one. This fits an exponential
+//!   distribution, but no normal one. The minimum of 22 ms is that of a bent pipe.
 //! - Handover: the RTT rises by 30 to 50 ms, and 1 to 2 % of packets are lost at any load (Huston, "A transport
 //!   protocol's view of Starlink", APNIC 2024). For short times up to half of them are lost (Kassem et al., IMC 2022).
 //!   The rate is halved (emulator of clarkzjw/mmsys24-starlink-livestreaming).
@@ -84,7 +84,7 @@ pub(super) const KIND: ModelKind = ModelKind {
             key: "phase",
             plan: "phase_ns",
             form: Form::below(Unit::Time, Usual::Open, EPOCH.as_nanos() as f64),
-            meaning: "how far the start lies in an epoch of 15 s; default: drawn",
+            meaning: "offset of the start in an epoch of 15 s; default: drawn",
         },
     ],
 };

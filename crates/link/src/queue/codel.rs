@@ -2,9 +2,8 @@
 //! until the wait is short again (RFC 8289).
 //!
 //! The algorithm is that of section 5. There, one call of `dequeue` drops any number of packets and returns one. Here,
-//! each call of [`Control::next`] returns the decision about one packet, and [`Step`] has the place at which the next
-//! call continues. Marks replace drops as in Linux (`codel_dequeue`): a marked packet is served, so `dequeue` ends
-//! there.
+//! each call of [`Control::next`] returns the decision about one packet. [`Step`] is the place at which the next call
+//! continues. Marks replace drops as in Linux (`codel_dequeue`): a marked packet is served, so `dequeue` ends there.
 
 use anabranch_plugin::{Measure, Parameters, Unit};
 use anabranch_units::{ByteCount, Duration, Instant, RandomStream};
@@ -27,7 +26,7 @@ const INTERVAL: Measure = Measure {
     unit: Unit::Time,
     default: 100_000_000,
     range: (1, 100_000_000_000),
-    meaning: "how long the delay must exceed it before a packet is dropped",
+    meaning: "time for which the delay must exceed the target before a packet is dropped",
 };
 /// Whether ECN is used; an option as in `tc-codel`.
 const ECN: Measure = Measure {

@@ -67,19 +67,19 @@ pub(crate) const KIND: ModelKind = ModelKind {
             key: "snr",
             plan: "snr_db",
             form: Form::number(Unit::Decibels, Usual::Is(35.0), 0.0, f64::INFINITY),
-            meaning: "mean signal to noise ratio",
+            meaning: "mean signal-to-noise ratio",
         },
         ModelParameter {
             key: "fading",
             plan: "fading_db",
             form: Form::number(Unit::Decibels, Usual::Is(3.0), 0.0, f64::INFINITY),
-            meaning: "its standard deviation in time",
+            meaning: "standard deviation of the ratio over time",
         },
         ModelParameter {
             key: "fading_memory",
             plan: "memory_ns",
             form: Form::number(Unit::Time, Usual::Is(5e8), 1.0, f64::INFINITY),
-            meaning: "how fast it forgets",
+            meaning: "correlation time of the ratio",
         },
     ],
 };

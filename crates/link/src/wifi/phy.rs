@@ -66,8 +66,8 @@ pub(crate) const LONGEST: Duration = Duration::from_micros(5484);
 /// The number of frames that one block acknowledgement covers.
 pub(crate) const WINDOW: usize = 64;
 
-/// Coded bits per subcarrier in twelfths, and the receiver's minimum sensitivity at 20 MHz in dBm, at which 10 % of
-/// 1,000-byte frames are lost (Table 17-18). For 802.11a and g the twelfths equal the rate in Mb/s.
+/// Coded bits per subcarrier in twelfths, and the receiver's minimum sensitivity at 20 MHz in dBm. At this level 10 %
+/// of 1,000-byte frames are lost (Table 17-18). For 802.11a and g the twelfths equal the rate in Mb/s.
 const LEGACY: [(u64, f64); 8] = [
     (6, -82.0),
     (9, -81.0),

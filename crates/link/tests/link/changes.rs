@@ -76,7 +76,7 @@ fn down_discards_queue_and_wire() {
     let mut link = two_waiting();
     link.enqueue(ms(0), 2, SIZE);
     link.set(us(1_500), Change::Down);
-    assert_eq!(link.poll_timeout(), Some(us(1_500)), "a cut is told at once");
+    assert_eq!(link.poll_timeout(), Some(us(1_500)), "the drops are due at once");
     let told = poll(&mut link, us(1_500));
     assert_eq!(told, (0..3).map(|n| (n, us(1_500), Some(Down))).collect::<Vec<_>>());
     assert_eq!((link.in_transit(), link.queued(us(1_500))), (0, Queued::default()));
@@ -91,7 +91,7 @@ fn down_keeps_deliveries_that_were_not_polled_yet() {
     link.set(us(21_500), Change::Down);
     link.set(us(21_500), Change::Up);
     link.enqueue(us(21_500), 2, SIZE);
-    assert_eq!(link.poll_timeout(), Some(ms(21)), "told before anything that comes later");
+    assert_eq!(link.poll_timeout(), Some(ms(21)), "reported before later events");
     let told = run(&mut link, ms(100));
     assert_eq!(told, [(0, ms(21), None), (1, us(21_500), Some(Down)), (2, us(42_500), None)]);
 }

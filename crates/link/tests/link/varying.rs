@@ -197,7 +197,7 @@ fn lives(link: impl Fn() -> Box<dyn Link<u32>>, steps: &[Step]) -> Result<(), Te
     let [mut lazy, mut woken] = told.clone();
     lazy.sort_unstable();
     woken.sort_unstable();
-    prop_assert_eq!(lazy, woken, "what happens does not depend on who looks");
+    prop_assert_eq!(lazy, woken, "fates do not depend on polling");
     for told in told {
         let delivered: Vec<_> = told.iter().filter(|told| told.2.is_none()).collect();
         prop_assert!(delivered.windows(2).all(|d| d[0].0 < d[1].0 && d[0].1 <= d[1].1));

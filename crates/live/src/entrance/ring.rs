@@ -49,7 +49,7 @@ impl Kernel for IoUring {
             .rw_flags(ReadWriteFlags::NOWAIT.bits() as i32)
             .build()
             .user_data(number);
-        #[expect(unsafe_code, reason = "the kernel is told by pointers what to write")]
+        #[expect(unsafe_code, reason = "the kernel gets pointers to the data")]
         // SAFETY: an `IoSlice` is an `iovec`. Its memory outlives `Ring::write`, the only caller. The kernel does not
         // read it afterwards: either every entry has been answered, or the ring is dropped together with the entries
         // that were not started. `RWF_NOWAIT` leaves no entry half done.

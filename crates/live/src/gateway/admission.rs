@@ -165,7 +165,7 @@ impl Admission {
     }
 
     /// Records that a connection's client has sent a byte. The client is no longer silent.
-    pub(super) fn note_heard(&mut self, number: u64) {
+    pub(super) fn note_first_byte(&mut self, number: u64) {
         if self.all.silent.remove(&number)
             && let Some(source) = self.members.get(&number)
         {
@@ -266,18 +266,18 @@ mod tests {
     }
 
     /// Returns an admission with connections 1, 2, ... from these addresses, whose clients have all sent a byte.
-    fn heard(limits: Limits, from: &[&str]) -> Admission {
+    fn with_active(limits: Limits, from: &[&str]) -> Admission {
         let mut admission = Admission::new(limits);
         for (number, from) in (1..).zip(from) {
             assert_eq!(admission.enter(number, ip(from)), Ok(None), "{from}");
-            admission.note_heard(number);
+            admission.note_first_byte(number);
         }
         admission
     }
 
     #[test]
     fn a_source_is_limited_to_its_slots() {
-        let mut admission = heard(LIMITS, &["192.0.2.1", "192.0.2.1"]);
+        let mut admission = with_active(LIMITS, &["192.0.2.1", "192.0.2.1"]);
         assert!(!admission.admits(ip("192.0.2.1")));
         assert_eq!(
             admission.enter(9, ip("::ffff:192.0.2.1")),
@@ -292,10 +292,10 @@ mod tests {
 
     #[test]
     fn sources_of_ipv6_have_64_bits_and_sites_48() {
-        let mut admission = heard(LIMITS, &["2001:db8:0:1::1", "2001:db8:0:1:ffff::2"]);
+        let mut admission = with_active(LIMITS, &["2001:db8:0:1::1", "2001:db8:0:1:ffff::2"]);
         assert_eq!(admission.enter(9, ip("2001:db8:0:1::3")), Err(Refusal::Source));
         assert_eq!(admission.enter(9, ip("2001:db8:0:2::3")), Ok(None));
-        admission.note_heard(9);
+        admission.note_first_byte(9);
         assert_eq!(admission.enter(10, ip("2001:db8:0:3::3")), Err(Refusal::Site));
         assert_eq!(admission.refused(Refusal::Site), 1);
         assert_eq!(admission.enter(10, ip("2001:db8:1:3::3")), Ok(None));
@@ -304,7 +304,7 @@ mod tests {
     #[test]
     fn the_gateway_has_a_limit_and_forgets_ended_connections() {
         let from = ["192.0.2.1", "192.0.2.2", "192.0.2.3", "2001:db8::1"];
-        let mut admission = heard(LIMITS, &from);
+        let mut admission = with_active(LIMITS, &from);
         assert!(!admission.admits(ip("192.0.2.9")));
         assert_eq!(admission.refused(Refusal::Connections), 1);
         for number in 1..=4 {
@@ -322,13 +322,13 @@ mod tests {
         for (number, from) in (1..).zip(["192.0.2.1", "192.0.2.2", "192.0.2.2", "192.0.2.3"]) {
             assert_eq!(admission.enter(number, ip(from)), Ok(None));
         }
-        admission.note_heard(1);
+        admission.note_first_byte(1);
         // If the source has no free slot, its own oldest silent connection gives way. Otherwise the oldest silent one
         // of all does.
         assert_eq!(admission.enter(5, ip("192.0.2.2")), Ok(Some(2)));
         assert_eq!(admission.enter(6, ip("192.0.2.4")), Ok(Some(3)));
         for number in [4, 5, 6] {
-            admission.note_heard(number);
+            admission.note_first_byte(number);
         }
         assert_eq!(admission.enter(7, ip("192.0.2.5")), Err(Refusal::Connections));
         // Connection 3 gave way before, so this does nothing.
@@ -367,7 +367,7 @@ mod tests {
     fn a_connection_that_stands_still_gives_way_to_a_source_with_fewer_slots() {
         let limits = Limits { per_source: 3, ..LIMITS };
         let from = ["192.0.2.1", "192.0.2.2", "192.0.2.2", "192.0.2.2"];
-        let mut admission = heard(limits, &from);
+        let mut admission = with_active(limits, &from);
         assert!(!admission.admits(ip("192.0.2.9")), "none is known to stand still");
         let now = Instant::ZERO + Duration::from_secs(20);
         let later = |number, seconds| Standing {
@@ -377,7 +377,7 @@ mod tests {
         // Connection 1 has stood still for longest, but its source has only one slot.
         admission.note_standings(now, &[still(1), later(2, 3), later(3, 2)]);
         assert_eq!(admission.enter(5, ip("192.0.2.9")), Ok(Some(3)));
-        admission.note_heard(5);
+        admission.note_first_byte(5);
         // The sources have two slots and one. A move would only swap them.
         assert_eq!(admission.enter(6, ip("192.0.2.1")), Err(Refusal::Connections));
         assert_eq!(admission.enter(6, ip("192.0.2.8")), Ok(Some(2)));
@@ -389,7 +389,7 @@ mod tests {
         let limits = Limits { connections: 32, per_source: 8, per_site: 9, memory: 1000 };
         let from: Vec<_> = (0..32).map(|it| format!("2001:db8:{}:{it}::1", it % 4)).collect();
         let from: Vec<_> = from.iter().map(String::as_str).collect();
-        let mut admission = heard(limits, &from);
+        let mut admission = with_active(limits, &from);
         let fast = |number| Standing { rate: 6_250_000, waits: false, ..still(number) };
         let standings: Vec<_> = (1..=32).map(fast).collect();
         admission.note_standings(Instant::ZERO + Duration::from_secs(20), &standings);
@@ -405,7 +405,7 @@ mod tests {
             let from = ip(&format!("192.0.2.{number}"));
             let gives_way = admission.enter(100 + number, from).expect("a slot");
             assert!(gives_way.is_some_and(|it| it <= 32), "{number}: {gives_way:?}");
-            admission.note_heard(100 + number);
+            admission.note_first_byte(100 + number);
         }
         assert_eq!(admission.enter(200, ip("192.0.2.17")), Err(Refusal::Connections));
         assert!(admission.sites.values().filter(|it| it.count == 4).count() == 4);
@@ -424,7 +424,7 @@ mod tests {
         let limits = Limits { connections: 20, per_source: 9, per_site: 9, memory: 1000 };
         let mut from = ["2001:db8:0:1::1"; 3].to_vec();
         from.extend(["2001:db8:0:2::1", "2001:db8:0:3::1", "192.0.2.1", "192.0.2.1"]);
-        let admission = heard(limits, &from);
+        let admission = with_active(limits, &from);
         // A quarter of the site's five slots is 1.25, rounded up to 2.
         let weights = ["2001:db8:0:1::", "2001:db8:0:2::", "2001:db8:0:9::", "2001:db8:1::"]
             .map(|it| admission.weight(ip(it)));
@@ -436,7 +436,7 @@ mod tests {
     #[test]
     fn candidates_are_forgotten_when_slots_are_free_again() {
         let limits = Limits { connections: 8, per_source: 8, ..LIMITS };
-        let mut admission = heard(limits, &["192.0.2.1"; 8]);
+        let mut admission = with_active(limits, &["192.0.2.1"; 8]);
         let now = Instant::ZERO + Duration::from_secs(20);
         admission.note_standings(now, &[still(1)]);
         assert!(admission.admits(ip("192.0.2.9")));
@@ -447,14 +447,14 @@ mod tests {
         admission.note_standings(now, &[still(1)]);
         for number in 6..=8 {
             assert_eq!(admission.enter(number, ip("192.0.2.1")), Ok(None));
-            admission.note_heard(number);
+            admission.note_first_byte(number);
         }
         assert_eq!(admission.enter(9, ip("192.0.2.9")), Err(Refusal::Connections));
     }
 
     #[test]
     fn new_limits_hold_for_newcomers() {
-        let mut admission = heard(LIMITS, &["192.0.2.1", "192.0.2.1"]);
+        let mut admission = with_active(LIMITS, &["192.0.2.1", "192.0.2.1"]);
         admission.set_limits(Limits { per_source: 3, ..LIMITS });
         assert!(admission.admits(ip("192.0.2.1")));
         admission.set_limits(Limits { connections: 1, ..LIMITS });

@@ -102,7 +102,8 @@ impl Candidates {
     }
 }
 
-/// Connections with the slots of their sources at the count. Those of sources with the most slots come first.
+/// Connections, each with the number of slots that its source had at the last count. Those of sources with the most
+/// slots come first.
 #[derive(Debug, Default)]
 struct List(Vec<(u32, u64)>);
 
@@ -116,8 +117,8 @@ impl List {
     }
 
     /// Returns the first connection whose source had at least `least` slots at the count and still has them. `slots`
-    /// returns the present number. It is not called for sources that had fewer slots: in a full gateway without a
-    /// candidate, the cost of a SYN must not grow with the number of connections.
+    /// returns the present number. It is not called for sources that had fewer slots. A SYN at a full gateway without a
+    /// candidate therefore costs little, however many connections there are.
     fn first(&self, least: u32, slots: impl Fn(u64) -> u32) -> Option<u64> {
         let enough = self.0.iter().take_while(|(counted, _)| *counted >= least);
         enough.map(|(_, number)| *number).find(|it| slots(*it) >= least)

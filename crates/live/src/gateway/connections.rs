@@ -38,22 +38,22 @@ impl Gateway<'_> {
     }
 
     /// Handles all events of the endpoint. Returns whether there were any.
-    pub(super) fn hear(&mut self, now: Instant) -> bool {
+    pub(super) fn handle_events(&mut self, now: Instant) -> bool {
         let mut any = false;
         while let Some((handle, event)) = self.endpoint.poll_event() {
             any = true;
             match event {
-                Event::Connected => self.welcome(now, handle),
-                Event::Drained => self.part(now, handle),
+                Event::Connected => self.handle_connected(now, handle),
+                Event::Drained => self.handle_drained(now, handle),
                 event => self.note(now, handle, event),
             }
         }
         any
     }
 
-    /// Handles a completed handshake. Takes a slot, or resets the client if no slot is available. Connects to the origin,
+    /// Handles a completed handshake. Takes a slot, or resets the client if all are taken. Connects to the origin,
     /// unless the client must send a byte first.
-    fn welcome(&mut self, now: Instant, handle: ConnectionHandle) {
+    fn handle_connected(&mut self, now: Instant, handle: ConnectionHandle) {
         let Some(connection) = self.endpoint.get(handle) else { return };
         let multipath = connection.is_multipath();
         let Some(first) = connection.tuples().next() else { return };
@@ -154,7 +154,7 @@ impl Gateway<'_> {
         served.relay.note_client(event);
         served.fell_back |= event == Event::FellBack;
         if event == Event::Readable {
-            self.admission.note_heard(number);
+            self.admission.note_first_byte(number);
         }
         let heard = matches!(event, Event::Readable | Event::PeerFinished);
         if heard && self.settings.wait_for_client && served.waits_for_client() {
@@ -232,7 +232,7 @@ impl Gateway<'_> {
     }
 
     /// Discards data from a client whose origin is gone. The client is not reset as soon as it has acknowledged the
-    /// answer: on some systems, a reset discards received data that the application has not read (RFC 9112, section
+    /// answer. On some systems, a reset discards received data that the application has not read (RFC 9112, section
     /// 9.6).
     fn discard(&mut self, now: Instant, number: u64) {
         let handle = self.served.get(&number).and_then(|served| served.handle);
@@ -297,13 +297,13 @@ impl Gateway<'_> {
     }
 
     /// Handles the end of the endpoint's connection, before the endpoint frees it.
-    fn part(&mut self, now: Instant, handle: ConnectionHandle) {
+    fn handle_drained(&mut self, now: Instant, handle: ConnectionHandle) {
         let Some(number) = self.number_of(handle) else { return };
         self.places[handle.index()] = None;
         let connection = self.endpoint.get(handle);
         let Some(served) = self.served.get_mut(&number) else { return };
         if let Some(connection) = connection {
-            served.part(connection);
+            served.keep_records(connection);
         }
         self.flush(now, number);
     }

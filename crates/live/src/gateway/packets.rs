@@ -46,18 +46,18 @@ impl Gateway<'_> {
         now: Instant,
         inlet: &mut Inlet,
     ) -> Result<(), GatewayError> {
-        let (mut heard, mut shed) = (0, 0);
-        while heard < READ_AT_ONCE && shed < SHED_AT_ONCE {
+        let (mut handled, mut shed) = (0, 0);
+        while handled < READ_AT_ONCE && shed < SHED_AT_ONCE {
             let arrived = self.tun.read(inlet.room()).map_err(|error| self.device_fault(error))?;
-            let Some(Arrived { bytes, told }) = arrived else { break };
+            let Some(Arrived { bytes, offload }) = arrived else { break };
             self.metrics.packets[0] += 1;
             if self.sheds(now, bytes) {
                 self.admission.refuse(Refusal::Flood);
                 shed += 1;
             } else {
                 let length = bytes.len();
-                self.handle_packet(now, inlet, length, told)?;
-                heard += 1;
+                self.handle_packet(now, inlet, length, offload)?;
+                handled += 1;
             }
         }
         Ok(())
@@ -78,7 +78,7 @@ impl Gateway<'_> {
         now: Instant,
         inlet: &mut Inlet,
         length: usize,
-        told: Offloaded,
+        offload: Offloaded,
     ) -> Result<(), GatewayError> {
         let bytes = inlet.read(length);
         match header::destination(bytes) {
@@ -100,7 +100,7 @@ impl Gateway<'_> {
             }
             Some(_) => return self.handle_icmp(now, bytes),
         }
-        let parse = if told.vouched { parse_offloaded } else { parse_packet };
+        let parse = if offload.verified { parse_offloaded } else { parse_packet };
         let Ok(packet) = parse(&inlet.keep(length)) else {
             self.admission.refuse(Refusal::Malformed);
             return Ok(());
@@ -112,9 +112,9 @@ impl Gateway<'_> {
         if opening && self.closing.is_none() && !self.admits(remote.ip()) {
             return Ok(());
         }
-        let reached = self.endpoint.handle_merged(now, tuple, segment, told.segment_size);
+        let reached = self.endpoint.handle_merged(now, tuple, segment, offload.segment_size);
         // A connection that this segment completed is registered first, so that its payload is counted.
-        self.hear(now);
+        self.handle_events(now);
         if let Some(handle) = reached
             && !segment.payload.is_empty()
             && let Some(served) = self.served_by(handle)
@@ -172,9 +172,9 @@ impl Gateway<'_> {
         segment_size: Option<NonZeroU16>,
     ) -> Result<(), GatewayError> {
         let written = if self.tun.offloads() {
-            let told = Offloaded::unfinished(&self.packet, segment_size);
+            let offload = Offloaded::unfinished(&self.packet, segment_size);
             let payload = std::iter::once(&self.segment.payload).chain(&self.rest);
-            self.writers.push(tuple, &[&told, &self.packet], payload)
+            self.writers.push(tuple, &[&offload, &self.packet], payload)
         } else {
             self.writers.push(tuple, &[self.tun.before_whole(), &self.packet], [])
         };

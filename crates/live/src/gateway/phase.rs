@@ -40,8 +40,8 @@ impl Phase {
         matches!(self, Self::Lingering { .. })
     }
 
-    /// Returns the phase after the origin has gone. `answered` is set if the client was given the whole answer, and
-    /// `left` is the number of bytes that have left the gateway.
+    /// Returns the phase after the origin has gone. `answered` is set if the client was given the whole answer. `left`
+    /// is the number of bytes that have left the gateway.
     pub(super) fn lose_origin(
         self,
         now: Instant,
@@ -85,7 +85,7 @@ impl Phase {
         now.since(since.max(progress.moved_at())) >= LINGER || slow && lasted >= LINGER
     }
 
-    /// Returns why a connection has ended whose client is gone now, and the origin's error.
+    /// Returns the reason for the end of a connection whose client is gone, and the origin's error.
     pub(super) fn outcome(self) -> (End, Option<Errno>) {
         match self {
             Self::Relaying => (End::Client, None),

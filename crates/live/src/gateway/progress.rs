@@ -3,7 +3,7 @@
 use anabranch_units::{Duration, Instant};
 
 /// The window of the drain time. A rate covers the current window and the previous one. It therefore averages over the
-/// pauses of a client that reads a little at a time, and a short outage is not a standstill.
+/// pauses of a client that reads a little at a time. A short outage is not a standstill.
 const WINDOW: Duration = Duration::from_secs(1);
 /// The window of the rate. It is longer than a player's pause between two chunks.
 const RATE_WINDOW: Duration = Duration::from_secs(30);

@@ -253,7 +253,7 @@ pub(super) mod tests {
         fn put(&mut self, packets: &[Packet<'_>]) -> io::Result<u64> {
             let mut refused = 0;
             for packet in packets {
-                if self.1.recv().expect("somebody decides")? {
+                if self.1.recv().expect("the test sends a result")? {
                     self.0.lock().unwrap().push(whole_of(packet));
                 } else {
                     refused += 1;

@@ -1,6 +1,6 @@
 //! Several threads that write to the device, each with the packets of some of the subflows. A write includes the work
-//! of the host's network stack as far as a client's socket, so this work is spread over processors. The packets of a
-//! subflow stay in order.
+//! of the host's network stack as far as a client's socket. Several threads spread this work over processors. The
+//! packets of a subflow stay in order.
 
 use std::io;
 use std::net::IpAddr;
@@ -17,7 +17,7 @@ use crate::threads;
 use crate::tun::Tun;
 
 /// The length of the device's queue for which each thread gets [`BATCHES`] batches. With a shorter queue, a thread gets
-/// fewer, but at least [`FEWEST`]: clients' acknowledgements of all waiting packets come back through this queue, and
+/// fewer, but at least [`FEWEST`]. Clients' acknowledgements of all waiting packets come back through this queue, and
 /// are lost if it is full.
 const QUEUE: usize = 2000;
 const FEWEST: usize = 3;

@@ -87,7 +87,7 @@ fn data_that_arrives_during_a_read_is_read_later() {
     complete(&mut socket, &readers);
     assert_eq!(socket.read(NOW, 100).unwrap(), &b"two"[..]);
     assert_eq!(socket.read(NOW, 100), None);
-    assert!(!socket.submitted, "nothing is said to have come");
+    assert!(!socket.submitted, "no data was reported");
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn a_failure_without_data_is_reported_to_the_reader() {
         assert_eq!(socket.read(NOW, 4), None);
         if submits {
             complete(&mut socket, &readers);
-            assert_eq!(socket.poll_event(), None, "who reads may hold what was read before");
+            assert_eq!(socket.poll_event(), None, "the application may still hold data");
             assert_eq!(socket.read(NOW, 4), None);
         }
         assert_eq!(socket.poll_event(), Some(Event::Closed));
@@ -245,7 +245,7 @@ fn a_socket_that_does_not_submit_reads_at_once() {
     socket.handle_ready(NOW, true, false);
     assert_eq!(socket.read(NOW, 100).unwrap(), &b"now"[..]);
     assert!(readers.completed().is_empty());
-    assert_eq!(read(&peer, &mut [0; 1]), Err(Errno::AGAIN), "nothing was said to it");
+    assert_eq!(read(&peer, &mut [0; 1]), Err(Errno::AGAIN), "the peer received nothing");
 }
 
 #[test]

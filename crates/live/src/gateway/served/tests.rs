@@ -80,7 +80,7 @@ fn a_record_has_each_direction_the_time_and_each_path_s_bytes() {
     served.note_received(tuple(1), 310);
     served.note_received(tuple(2), 55);
     let handle = served.handle.expect("it was not freed");
-    served.part(endpoint.connection(handle));
+    served.keep_records(endpoint.connection(handle));
     assert!(served.handle.is_none(), "the endpoint has freed it");
     served.fail(End::OriginBroke, Some(Errno::CONNRESET));
     let record = served.record(now);
