@@ -1,33 +1,33 @@
-//! The addresses and ports of a plan's hosts: the same in every world.
+//! The addresses and ports of a plan's hosts, the same in simulation and with real packets.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::plan::{ApplicationKind, Family};
 
-/// The server's port for films.
+/// The server's port for HTTP.
 pub const HTTP_PORT: u16 = 80;
-/// The server's port for data without a protocol of its own.
+/// The server's port for data without an application protocol.
 pub const DATA_PORT: u16 = 9999;
-/// The number of the server as a host, on every network.
+/// The server's host number in every network.
 const SERVER_HOST: u32 = 1;
-/// The number of the router of a path as a host, which tells of packets that are too large.
+/// The host number of a path's router, which sends ICMP for packets that are too large.
 const ROUTER_HOST: u32 = 254;
-/// The number of client 0 as a host: addresses begin at .1.1.
+/// The host number of client 0: client addresses start at .1.1.
 const FIRST_HOST: u32 = 257;
 /// The port of each client's first connection.
 const CLIENT_PORT: u16 = 40_000;
-/// The network number of the hosts of cross traffic, above those of all paths.
+/// The network index of the hosts of cross traffic, above those of all paths.
 const CROSS_NETWORK: usize = 99;
 
 /// The unique local prefix of every IPv6 network (RFC 4193 section 3.1).
 const IPV6_PREFIX: u16 = 0xfd00;
 
-/// The port that a server has an application at.
+/// Returns the server's port for an application.
 pub const fn served_at(kind: ApplicationKind) -> u16 {
     if kind.is_http() { HTTP_PORT } else { DATA_PORT }
 }
 
-/// Every address of a server in a family, at a port.
+/// Returns the unspecified address of a family with a port, to listen at every address.
 pub fn anywhere(family: Family, port: u16) -> SocketAddr {
     match family {
         Family::Ipv4 => (Ipv4Addr::UNSPECIFIED, port).into(),
@@ -35,7 +35,7 @@ pub fn anywhere(family: Family, port: u16) -> SocketAddr {
     }
 }
 
-/// The address of a host on a network: 10.1.0.1 or `fd00:0:0:1::1` for the first host on the first.
+/// Returns the address of a host in a network: 10.1.0.1 or `fd00:0:0:1::1` for host 1 in network 0.
 fn host_address(family: Family, network: usize, host: u32) -> IpAddr {
     let network = network as u8 + 1;
     match family {
@@ -47,28 +47,29 @@ fn host_address(family: Family, network: usize, host: u32) -> IpAddr {
     }
 }
 
-/// The server's address on a path.
+/// Returns the server's address on a path.
 pub fn server_address(family: Family, path: usize, port: u16) -> SocketAddr {
     SocketAddr::new(host_address(family, path, SERVER_HOST), port)
 }
 
-/// The address of a path's router.
+/// Returns the address of a path's router.
 pub fn router_address(family: Family, path: usize) -> IpAddr {
     host_address(family, path, ROUTER_HOST)
 }
 
-/// A client's address on a path, for its `connection`-th connection.
+/// Returns a client's address on a path for its connection number `connection`.
 pub fn client_address(family: Family, path: usize, client: u32, connection: u16) -> SocketAddr {
     SocketAddr::new(host_address(family, path, client + FIRST_HOST), CLIENT_PORT + connection)
 }
 
-/// The addresses of a flow of cross traffic: its server's and its client's, a host each flow.
+/// Returns the addresses of a cross traffic flow: its server's and its client's. Each flow has a
+/// client of its own.
 pub fn cross_addresses(family: Family, flow: u32) -> (SocketAddr, SocketAddr) {
     let server = server_address(family, CROSS_NETWORK, DATA_PORT);
     (server, client_address(family, CROSS_NETWORK, flow, 0))
 }
 
-/// The path and client of a client's address.
+/// Returns the path index and the client number of a client's address.
 pub fn locate(address: SocketAddr) -> (u8, u32) {
     let (network, host) = match address.ip() {
         IpAddr::V4(ip) => {
@@ -88,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_tells_its_path_and_client_in_both_families() {
+    fn an_address_contains_its_path_and_client_in_both_families() {
         for family in [Family::Ipv4, Family::Ipv6] {
             for (path, client) in [(0, 0), (7, 9999), (3, 254), (1, 255)] {
                 let address = client_address(family, path, client, 5);

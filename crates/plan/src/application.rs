@@ -1,4 +1,4 @@
-//! The applications that a plan asks for.
+//! Builds the applications of a plan.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::fault::PlanError;
 use crate::media::Media;
 use crate::plan::{ApplicationKind, ApplicationPlan, CrossKind, CrossPlan, Plan};
 
-/// What makes the application that the server runs on a connection.
+/// A factory of the server's applications.
 pub type Make = dyn Fn() -> Box<dyn Application>;
 
-/// What the server runs on each connection.
+/// Returns the factory of the application that the server runs on each connection.
 pub fn serve(plan: &ApplicationPlan, media: &Media) -> Box<Make> {
     let &ApplicationPlan { kind, bytes, rate_bps, .. } = plan;
     let files = Arc::clone(&media.files);
@@ -27,10 +27,10 @@ pub fn serve(plan: &ApplicationPlan, media: &Media) -> Box<Make> {
     })
 }
 
-/// What a client runs.
+/// Returns a client's application.
 ///
 /// # Errors
-/// A player without anything to play, or a rule of adaptation that cannot be built.
+/// Reports a player without a film or ladder, or an ABR rule that cannot be built.
 pub fn client(
     plan: &Plan,
     media: &Media,
@@ -40,7 +40,7 @@ pub fn client(
     let application = &plan.application;
     let session = Session::new(id, start, application.duration_ns.map(Duration::from_nanos))
         .bearing_wrong_bytes(plan.changes_payload());
-    let missing = || PlanError::Invalid("a player needs what it is to play").at("application");
+    let missing = || PlanError::Invalid("a player needs a film or a ladder").at("application");
     Ok(match application.kind {
         ApplicationKind::Bulk | ApplicationKind::Paced => Box::new(Reader::new(session)),
         ApplicationKind::Progressive => {
@@ -56,7 +56,7 @@ pub fn client(
     })
 }
 
-/// What the server of a flow of cross traffic runs.
+/// Returns the factory of the application that a cross traffic server runs.
 pub fn serve_across(group: &CrossPlan) -> Box<Serve> {
     let &CrossPlan { kind, bytes, rate_bps, .. } = group;
     Box::new(move |_, _| match kind {
@@ -65,7 +65,7 @@ pub fn serve_across(group: &CrossPlan) -> Box<Serve> {
     })
 }
 
-/// A plan without a rate where one is needed is refused where it is read.
+/// Returns the rate of a paced application. [`Plan::from_json`] ensures that there is one.
 fn rate(bps: Option<u64>) -> Rate {
     Rate::from_bps(bps.unwrap_or(0))
 }

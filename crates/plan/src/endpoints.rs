@@ -1,4 +1,4 @@
-//! The endpoints that a plan asks for: how they are configured, and the server's.
+//! The configuration of a plan's endpoints, and the server endpoint.
 
 use anabranch_congestion as congestion;
 use anabranch_host::{Application, Host};
@@ -13,10 +13,10 @@ use crate::fault::PlanError;
 use crate::plan::{Family, Plan};
 use crate::plugins::choice;
 
-/// The clients' configuration, every plug-in checked by building it once.
+/// Returns the clients' configuration. Every plug-in is built once to check it.
 ///
 /// # Errors
-/// An unknown profile, part of a profile, plug-in or parameter.
+/// Reports an unknown profile, part of a profile, plug-in or parameter.
 pub fn config(plan: &Plan, registry: &Registry) -> Result<Config, PlanError> {
     let transport = &plan.transport;
     let below = |error: PlanError| error.at("transport");
@@ -36,7 +36,7 @@ pub fn config(plan: &Plan, registry: &Registry) -> Result<Config, PlanError> {
         checksum: transport.checksum,
         deny_join_initial_address: false,
         pacing: transport.pacing,
-        // As nginx asks for (`tcp_nodelay on`).
+        // nginx sets `tcp_nodelay on`.
         nodelay: plan.application.kind.is_http(),
         ecn: transport.ecn.client.mode(),
         host: plan.host.model(),
@@ -56,10 +56,10 @@ pub fn config(plan: &Plan, registry: &Registry) -> Result<Config, PlanError> {
     Ok(config)
 }
 
-/// A client with its application, which opens its connections as the plan asks for.
+/// Returns a client with its application. It opens connections as the plan demands.
 ///
 /// # Errors
-/// A time between two attempts that is out of range.
+/// Reports a time between connection attempts that is out of range.
 pub fn client(
     plan: &Plan,
     endpoint: Endpoint,
@@ -73,10 +73,10 @@ pub fn client(
     })
 }
 
-/// What has to be said with the results, of each controller once.
+/// Returns the notes of congestion controllers to print with the results, each one once.
 ///
 /// # Errors
-/// Plug-ins that cannot be built.
+/// Reports plug-ins that cannot be built.
 pub fn notes(plan: &Plan, config: &Config, registry: &Registry) -> Result<Vec<String>, PlanError> {
     let mut choices = vec![config.congestion.clone()];
     for (index, group) in plan.cross_traffic.iter().enumerate() {
@@ -91,7 +91,7 @@ pub fn notes(plan: &Plan, config: &Config, registry: &Registry) -> Result<Vec<St
     Ok(notes)
 }
 
-/// The server, which listens at every address.
+/// Returns the server, which listens at every address.
 #[expect(clippy::missing_panics_doc, reason = "a new endpoint has every port free")]
 pub fn server(plan: &Plan, config: &Config, seed: Seed) -> Endpoint {
     let config = Config { ecn: plan.transport.ecn.server.mode(), ..config.clone() };

@@ -1,4 +1,4 @@
-//! What is wrong with a plan, and the keys that lead to it.
+//! The faults of a plan, and the keys that lead to them.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use anabranch_media::{LadderError, RecordedFilmError, SyntheticFilmError, Synthe
 use anabranch_plugin::PluginError;
 use thiserror::Error;
 
-/// A step of the way to something in a plan.
+/// A step of a key path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A key of a table.
@@ -28,7 +28,7 @@ impl From<usize> for Step {
     }
 }
 
-/// The keys that lead to something in a plan, from the outermost: `paths[1].down[0]`.
+/// The keys that lead to a place in a plan, from the outermost: `paths[1].down[0]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyPath(pub Vec<Step>);
 
@@ -45,7 +45,7 @@ impl fmt::Display for KeyPath {
     }
 }
 
-/// What is wrong with a plan.
+/// The reason why a plan is invalid.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum PlanError {
@@ -54,60 +54,60 @@ pub enum PlanError {
     At {
         /// The keys.
         path: KeyPath,
-        /// What is wrong there.
+        /// The fault.
         error: Box<PlanError>,
     },
     /// An invalid film.
     #[error(transparent)]
     Film(#[from] RecordedFilmError),
-    /// Not the JSON of a plan.
+    /// The text is not the JSON of a plan.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
     /// A ladder that cannot be played.
     #[error(transparent)]
     Ladder(#[from] LadderError),
-    /// A link's parameters.
+    /// Invalid parameters of a link.
     #[error(transparent)]
     Link(#[from] ConfigError),
     /// A value is missing or out of range.
     #[error("{0}")]
     Invalid(&'static str),
-    /// A plug-in's name or parameters.
+    /// An invalid name or invalid parameters of a plug-in.
     #[error(transparent)]
     Plugin(#[from] PluginError),
-    /// A synthetic film's parameters.
+    /// Invalid parameters of a synthetic film.
     #[error(transparent)]
     Synthetic(#[from] SyntheticFilmError),
-    /// A made-up ladder's parameters.
+    /// Invalid parameters of a synthetic ladder.
     #[error(transparent)]
     SyntheticLadder(#[from] SyntheticLadderError),
-    /// A name that no link has.
+    /// A link name that does not exist.
     #[error("unknown link: `{0}`")]
     UnknownLink(String),
-    /// A name that no profile has.
+    /// A profile name that does not exist.
     #[error("unknown profile: `{0}`")]
     UnknownProfile(String),
-    /// A name that no part of a profile has.
+    /// A name that is not a part of a profile.
     #[error("unknown part of a profile: `{0}`")]
     UnknownPart(String),
-    /// A name that no path has.
+    /// A path name that does not exist.
     #[error("unknown path: `{0}`")]
     UnknownPath(String),
 }
 
-/// One thing that is wrong with a plan.
+/// One fault of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanFault {
     /// The keys that lead to it; empty for the plan as a whole.
     pub path: KeyPath,
-    /// What it is.
+    /// The message.
     pub message: String,
-    /// The names or keys that could have been meant.
+    /// The known names or keys that may have been meant.
     pub known: Vec<&'static str>,
 }
 
 impl PlanError {
-    /// The same fault, below one more key.
+    /// Returns the same fault below one more key.
     #[must_use]
     pub fn at(self, step: impl Into<Step>) -> Self {
         let step = step.into();
@@ -120,13 +120,13 @@ impl PlanError {
         }
     }
 
-    /// The same fault, below an element of an array.
+    /// Returns the same fault below an element of an array.
     #[must_use]
     pub fn at_element(self, array: &str, index: usize) -> Self {
         self.at(index).at(array)
     }
 
-    /// Everything that is wrong, each with the keys that lead to it.
+    /// Returns all faults, each with the keys that lead to it.
     pub fn faults(&self) -> Vec<PlanFault> {
         match self {
             Self::At { path, error } => {

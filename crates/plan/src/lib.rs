@@ -1,5 +1,6 @@
-//! A scenario with every unit resolved, and what it asks for: endpoints, applications, links and addresses,
-//! the same for every world that runs it (docs/plan-and-trace.md).
+//! The plan: a scenario with every unit resolved (docs/plan-and-trace.md). The crate also builds
+//! the endpoints, applications, links and addresses of a plan, which are the same in simulation and
+//! with real packets.
 
 pub mod addresses;
 pub mod application;

@@ -1,4 +1,4 @@
-//! Every link of a world, behind one number each, whatever carries it.
+//! All links of a plan, addressed by number, whatever medium carries them.
 
 use std::collections::BTreeMap;
 
@@ -12,17 +12,17 @@ use anabranch_units::{ByteCount, Instant, Seed};
 use crate::fault::PlanError;
 use crate::plan::{LinkPlan, ModelPlan};
 
-/// Links in the plan's order, carried by media. A link that shares no medium has one of its own, of
-/// one lane.
+/// Links in the plan's order, and the media that carry them. A link without a shared medium has a
+/// medium with one lane.
 pub struct Links<P> {
     media: Vec<Carrier<P>>,
     places: Vec<Place>,
-    /// The links by medium and lane.
+    /// The link numbers by medium and lane.
     numbers: Vec<Vec<usize>>,
 }
 
-/// What carries links. A fixed link, the most frequent, is known by its type: what is asked of it at every packet
-/// is joined to who asks.
+/// A medium. The fixed link, the most frequent one, has its own variant, so that the calls per
+/// packet can be inlined.
 enum Carrier<P> {
     Fixed(Box<Single<FixedLink<P>>>),
     Other(Box<dyn Medium<P>>),
@@ -44,26 +44,26 @@ impl<P> Carrier<P> {
     }
 }
 
-/// Where a link is found.
+/// The place of a link.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     medium: usize,
     lane: usize,
-    /// Whether a packet entering here may wake its medium earlier: other links are on it too, or packets
-    /// overtake one another.
+    /// Whether a packet that enters here may change its medium's next timeout to an earlier time.
+    /// This is so if other links share the medium, or if packets can overtake each other.
     eager: bool,
-    /// Whether its queue needs more than a packet's size.
+    /// Whether its queue needs a packet's label in addition to its size.
     asks: bool,
 }
 
-/// The lanes of one channel.
+/// The lanes of one WiFi channel.
 type Lanes = Vec<(LinkConfig, WifiModel)>;
 
 impl<P: Clone + 'static> Links<P> {
-    /// The links of a plan, idle and up.
+    /// Builds the links of a plan, idle and up.
     ///
     /// # Errors
-    /// Settings that no link can have, and whose they are.
+    /// Reports settings that a link cannot have, with the link's index.
     pub fn build(plans: &[LinkPlan], seed: Seed) -> Result<Self, PlanError> {
         Self::assemble(plans, seed).map_err(|error| {
             let fails = |plan: &LinkPlan| Self::assemble(std::slice::from_ref(plan), seed).is_err();
@@ -118,7 +118,8 @@ impl<P: Clone + 'static> Links<P> {
     }
 }
 
-/// The totals of a link with `inside` packets in it; what its router refused and what a world changed is 0.
+/// Returns the totals of a link with `inside` packets in it. The columns `dropped_mtu` and
+/// `changed` are 0: a caller that knows them fills them in.
 pub fn link_row<'a>(name: &'a str, stats: &LinkStats, inside: u64) -> LinkRow<'a> {
     LinkRow {
         link: name,
@@ -139,7 +140,7 @@ pub fn link_row<'a>(name: &'a str, stats: &LinkStats, inside: u64) -> LinkRow<'a
     }
 }
 
-/// A link that shares no medium.
+/// Returns a link without a shared medium.
 fn alone<P: Clone + 'static>(plan: &LinkPlan, seed: Seed) -> Result<Carrier<P>, ConfigError> {
     let config = plan.config();
     config.check()?;
@@ -155,13 +156,13 @@ fn alone<P: Clone + 'static>(plan: &LinkPlan, seed: Seed) -> Result<Carrier<P>, 
 }
 
 impl<P> Links<P> {
-    /// How many media carry them.
+    /// Returns the number of media.
     pub fn media(&self) -> usize {
         self.media.len()
     }
 
-    /// A packet enters a link; returns the link's medium, and whether to ask it anew when to poll,
-    /// though it waits for a delivery already.
+    /// Lets a packet enter a link. Returns the link's medium, and whether to query its timeout
+    /// again even if the medium has one already.
     #[inline(always)]
     pub fn enter(
         &mut self,
@@ -181,20 +182,20 @@ impl<P> Links<P> {
         (medium, eager)
     }
 
-    /// A link changes; returns its medium.
+    /// Changes a link and returns its medium.
     pub fn set(&mut self, now: Instant, link: usize, change: Change) -> usize {
         let Place { medium, lane, .. } = self.places[link];
         self.media[medium].medium_mut().set(now, lane, change);
         medium
     }
 
-    /// A link's medium and its lane there.
+    /// Returns a link's medium and its lane in it.
     pub fn place(&mut self, link: usize) -> (&mut dyn Medium<P>, usize) {
         let Place { medium, lane, .. } = self.places[link];
         (self.media[medium].medium_mut(), lane)
     }
 
-    /// The next packet on a medium whose fate is sealed, and its link.
+    /// Returns the next packet on a medium whose fate is decided, and its link.
     #[inline]
     pub fn poll_fate(&mut self, now: Instant, medium: usize) -> Option<(usize, Fate<P>)> {
         let (lane, fate) = match &mut self.media[medium] {
@@ -204,7 +205,7 @@ impl<P> Links<P> {
         Some((self.numbers[medium][lane], fate))
     }
 
-    /// As [`Medium::quiet_until`].
+    /// Returns the result of [`Medium::quiet_until`] of a medium.
     #[inline]
     pub fn quiet_until(&self, now: Instant, medium: usize) -> Option<Instant> {
         match &self.media[medium] {
@@ -213,19 +214,19 @@ impl<P> Links<P> {
         }
     }
 
-    /// When to poll a medium next.
+    /// Returns the time of a medium's next timer.
     #[inline]
     pub fn poll_timeout(&self, medium: usize) -> Option<Instant> {
         self.media[medium].medium().poll_timeout()
     }
 
-    /// What waits in a link's queue.
+    /// Returns the packets that wait in a link's queue.
     pub fn queued(&self, now: Instant, link: usize) -> Queued {
         let Place { medium, lane, .. } = self.places[link];
         self.media[medium].medium().queued(now, lane)
     }
 
-    /// Every link's name, totals and packets inside.
+    /// Returns every link's name, totals and number of packets inside.
     pub fn totals(&self) -> impl Iterator<Item = (&str, &LinkStats, u64)> {
         self.places.iter().map(|&Place { medium, lane, .. }| {
             let medium = self.media[medium].medium();

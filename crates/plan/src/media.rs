@@ -1,4 +1,4 @@
-//! What the server has: a film, or the files of a ladder.
+//! The media on the server: a film, or the files of a ladder.
 
 use std::sync::Arc;
 
@@ -15,21 +15,21 @@ fn timeline(film: &FilmPlan) -> Result<Arc<Timeline>, PlanError> {
     }))
 }
 
-/// What all sessions share.
+/// The media that all sessions share.
 pub struct Media {
     /// The film of progressive playback.
     pub film: Option<Arc<Timeline>>,
     /// The ladder of adaptive playback.
     pub ladder: Option<Arc<Ladder>>,
-    /// All of it as files.
+    /// All files with their sizes.
     pub files: Arc<Files>,
 }
 
 impl Media {
-    /// The film and the ladder of a plan.
+    /// Builds the film and the ladder of a plan.
     ///
     /// # Errors
-    /// A film or a ladder that cannot be played.
+    /// Reports a film or a ladder that cannot be played.
     pub fn new(plan: &Plan) -> Result<Self, PlanError> {
         let film =
             plan.film.as_ref().map(timeline).transpose().map_err(|error| error.at("film"))?;

@@ -31,54 +31,55 @@ pub use events::Happening;
 
 use crate::fault::PlanError;
 
-/// Everything one run needs.
+/// The complete input of one run.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
     /// The scenario's name.
     pub scenario: String,
-    /// The experiment's seed.
+    /// The seed of the experiment.
     pub seed: u64,
-    /// The run under that seed.
+    /// The number of the run with this seed.
     pub run: u64,
-    /// Clients, all over the same links; each beyond the first starts within the first second.
+    /// The number of clients, all over the same links. The first starts at once, the others within
+    /// the first second.
     #[serde(default = "one")]
     pub clients: u32,
-    /// What is transferred.
+    /// The application.
     pub application: ApplicationPlan,
-    /// The film, for progressive playback.
+    /// The film for progressive playback.
     #[serde(default)]
     pub film: Option<FilmPlan>,
-    /// The ladder, for adaptive playback.
+    /// The ladder for adaptive playback.
     #[serde(default)]
     pub ladder: Option<LadderPlan>,
-    /// The endpoints.
+    /// The configuration of the endpoints.
     pub transport: TransportPlan,
-    /// What hosts add.
+    /// The properties of hosts beyond the protocol.
     #[serde(default)]
     pub host: HostPlan,
-    /// One-way links.
+    /// The one-way links.
     pub links: Vec<LinkPlan>,
-    /// Paths in order; the first carries the initial subflow.
+    /// The paths in order. The first one carries the initial subflow.
     pub paths: Vec<PathPlan>,
-    /// Background TCP flows, a group an element.
+    /// Background flows, one element per group.
     #[serde(default)]
     pub cross_traffic: Vec<CrossPlan>,
-    /// Changes of links and interfaces, by time.
+    /// Changes of links and interfaces with their times.
     #[serde(default)]
     pub events: Vec<EventPlan>,
-    /// What else is written into the trace; the run is the same.
+    /// Additional tables of the trace. They do not affect the run.
     #[serde(default)]
     pub record: Vec<RecordPlan>,
-    /// When the run ends at the latest.
+    /// The time limit of the run.
     pub time_limit_ns: u64,
 }
 
-/// What is written into the trace on request.
+/// An additional record in the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RecordPlan {
-    /// Each data segment's departure and arrival, and what clients hold of what has come.
+    /// The tables `departures` and `arrivals` of data segments, and `receivers` of clients' buffers.
     Receiver,
 }
 
@@ -86,19 +87,20 @@ const fn one() -> u32 {
     1
 }
 
-/// What is transferred.
+/// The application of a plan.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ApplicationPlan {
-    /// Which application.
+    /// Its kind.
     pub kind: ApplicationKind,
-    /// Sending rate of a paced application.
+    /// The sending rate of a paced application.
     #[serde(default)]
     pub rate_bps: Option<u64>,
-    /// How long bulk and paced send, from the connect; progressive is cut off.
+    /// The time that bulk and paced applications send, from the start of the connection. A player
+    /// stops after this time.
     #[serde(default)]
     pub duration_ns: Option<u64>,
-    /// How much bulk and paced send.
+    /// The number of bytes that bulk and paced applications send.
     #[serde(default)]
     pub bytes: Option<u64>,
     /// The progressive player.
@@ -117,24 +119,24 @@ pub enum ApplicationKind {
     Progressive,
     /// A film in chunks over HTTP, each in the rendition that a rule chooses.
     Adaptive,
-    /// As fast as the transport takes it.
+    /// Sends as fast as the transport accepts data.
     Bulk,
-    /// At a constant rate, in pieces every 10 ms.
+    /// Sends at a constant rate, with a write every 10 ms.
     Paced,
 }
 
 impl ApplicationKind {
-    /// The client asks for files.
+    /// Returns whether the client requests files by HTTP.
     pub const fn is_http(self) -> bool {
         matches!(self, Self::Progressive | Self::Adaptive)
     }
 }
 
-/// Where the film comes from.
+/// The source of the film.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FilmPlan {
-    /// Made up.
+    /// A generated film.
     Synthetic(SyntheticFilm),
     /// A probed file.
     Recorded(RecordedFilm),
@@ -144,64 +146,65 @@ pub enum FilmPlan {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TransportPlan {
-    /// MPTCP, or plain TCP over the first path.
+    /// Whether connections use MPTCP; otherwise plain TCP over the first path.
     #[serde(default = "yes")]
     pub multipath: bool,
-    /// A scheduler's name and parameters, as JSON or a bare name.
+    /// The scheduler: name and parameters as JSON, or a name only.
     pub scheduler: String,
-    /// A controller's.
+    /// The congestion controller, in the same form.
     pub congestion: String,
-    /// A path manager's.
+    /// The path manager, in the same form.
     pub path_manager: String,
-    /// `tcp_rmem[1]`, bytes.
+    /// Initial receive buffer in bytes (`tcp_rmem[1]`).
     pub receive_buffer_initial: u64,
-    /// `tcp_rmem[2]`, bytes.
+    /// Maximum receive buffer in bytes (`tcp_rmem[2]`).
     pub receive_buffer_max: u64,
-    /// `tcp_wmem[2]`, bytes.
+    /// Maximum send buffer in bytes (`tcp_wmem[2]`).
     pub send_buffer_max: u64,
-    /// Maximum segment size, bytes.
+    /// Maximum segment size in bytes.
     pub mss: u16,
-    /// DSS checksums.
+    /// Whether the DSS carries checksums.
     #[serde(default)]
     pub checksum: bool,
-    /// Pace every subflow.
+    /// Whether every subflow is paced.
     #[serde(default)]
     pub pacing: bool,
     /// Explicit congestion notification.
     #[serde(default)]
     pub ecn: EcnPlan,
-    /// The kernel generation.
+    /// The name of the kernel profile.
     #[serde(default = "default_profile")]
     pub profile: String,
-    /// Parts of it that are switched off, or on again.
+    /// Parts of the profile that are switched on or off.
     #[serde(default)]
     pub stack: BTreeMap<String, bool>,
-    /// How the acknowledgements after an outage are judged, by name; absent: as by the kernel.
+    /// The name of the rule for acknowledgements after an outage; absent: that of the kernel.
     #[serde(default)]
     pub outage: Option<String>,
-    /// The longest retransmission timeout; absent: the kernel's.
+    /// The longest retransmission timeout; absent: that of the kernel.
     #[serde(default)]
     pub rto_max_ns: Option<u64>,
-    /// Retransmission timeouts in a row that end a subflow; absent: as many as last as long as the kernel's.
+    /// The number of consecutive retransmission timeouts that end a subflow; absent: as many as
+    /// take the kernel's time.
     #[serde(default)]
     pub retries: Option<u16>,
-    /// The client opens its connections by a race over the paths, with this time between two attempts; absent: over the
-    /// first path.
+    /// The time between two connection attempts if the client races over its paths. If absent, it
+    /// connects over the first path.
     #[serde(default)]
     pub attempt_delay_ns: Option<u64>,
 }
 
-/// What the hosts do with explicit congestion notification; those of cross traffic do the same.
+/// The ECN modes of the hosts. The hosts of cross traffic use the same.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EcnPlan {
-    /// Those that open connections.
+    /// The hosts that open connections.
     pub client: EcnWord,
-    /// Those that accept them.
+    /// The hosts that accept connections.
     pub server: EcnWord,
 }
 
-/// What a host does with it; see [`EcnMode`].
+/// The ECN mode of a host; see [`EcnMode`].
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[expect(missing_docs, reason = "EcnMode says what each means")]
@@ -213,7 +216,7 @@ pub enum EcnWord {
 }
 
 impl EcnWord {
-    /// As the endpoint has it.
+    /// Returns the mode as the endpoint uses it.
     pub const fn mode(self) -> EcnMode {
         match self {
             Self::Off => EcnMode::Off,
@@ -228,10 +231,10 @@ fn default_profile() -> String {
 }
 
 impl TransportPlan {
-    /// The mechanisms of the profile, its parts switched, with the rule for outages.
+    /// Returns the mechanisms of the profile with its parts switched, and the outage rule.
     ///
     /// # Errors
-    /// Names that no profile, part or rule has.
+    /// Reports an unknown profile, part or rule.
     pub fn mechanisms(&self) -> Result<Stack, PlanError> {
         let unknown = |name: &String| PlanError::UnknownProfile(name.clone()).at("profile");
         let whole = profile::named(&self.profile).ok_or_else(|| unknown(&self.profile))?.stack;
@@ -244,10 +247,10 @@ impl TransportPlan {
         Ok(Stack { outage: self.outage()?, ..stack })
     }
 
-    /// How the acknowledgements after an outage are judged.
+    /// Returns the rule for acknowledgements after an outage.
     ///
     /// # Errors
-    /// A name that no rule has.
+    /// Reports an unknown rule.
     fn outage(&self) -> Result<OutageRule, PlanError> {
         let unknown = || PlanError::Invalid("must be kernel, timeouts or dsack").at("outage");
         self.outage
@@ -255,10 +258,10 @@ impl TransportPlan {
             .map_or(Ok(OutageRule::Kernel), |name| OutageRule::named(name).ok_or_else(unknown))
     }
 
-    /// The longest retransmission timeout.
+    /// Returns the longest retransmission timeout.
     ///
     /// # Errors
-    /// One that Linux does not have.
+    /// Reports a value outside Linux's range (1 s to 120 s).
     pub fn rto_max(&self) -> Result<Duration, PlanError> {
         let given = self.rto_max_ns.map_or(RTO_MAX_DEFAULT, Duration::from_nanos);
         if (RTO_MAX_LEAST..=RTO_MAX_DEFAULT).contains(&given) {
@@ -268,10 +271,10 @@ impl TransportPlan {
         }
     }
 
-    /// The retransmission timeouts in a row that end a subflow, where a number is given.
+    /// Returns the number of consecutive retransmission timeouts that end a subflow, if given.
     ///
     /// # Errors
-    /// None at all, which would end a subflow at its first loss, or more than last for hours.
+    /// Reports zero, which would end a subflow at its first loss, or more than 10,000.
     pub fn retries(&self) -> Result<Option<u16>, PlanError> {
         match self.retries {
             Some(0) => Err(PlanError::Invalid("must be at least 1").at("retries")),
@@ -282,10 +285,10 @@ impl TransportPlan {
         }
     }
 
-    /// The time between two attempts to connect, if the client races over its paths.
+    /// Returns the time between two connection attempts if the client races over its paths.
     ///
     /// # Errors
-    /// One outside the range of RFC 8305.
+    /// Reports a value outside the range of RFC 8305.
     pub fn attempt_delay(&self) -> Result<Option<Duration>, PlanError> {
         let allowed = limits::LEAST_ATTEMPT_DELAY_NS..=limits::MOST_ATTEMPT_DELAY_NS;
         if self.attempt_delay_ns.is_none_or(|delay| allowed.contains(&delay)) {
@@ -300,23 +303,24 @@ const fn yes() -> bool {
     true
 }
 
-/// What a host adds to the protocol; see [`HostModel`].
+/// The properties of a host beyond the protocol; see [`HostModel`].
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HostPlan {
-    /// Timers fire on multiples of it.
+    /// The resolution of timers in nanoseconds: they fire at multiples of it.
     pub timer_tick_ns: u64,
-    /// Length of the pieces that written data is kept in.
+    /// Size in bytes of the fragments that written data is stored in.
     pub send_fragment: u64,
-    /// Memory a send buffer grows by for each segment of the window.
+    /// Growth of the send buffer per segment of the window, in bytes.
     pub send_memory_per_segment: u64,
-    /// Memory of a socket buffer on the send queue besides its payload.
+    /// Memory of a socket buffer in the send queue without its payload, in bytes.
     pub send_memory_per_buffer: u64,
-    /// Memory of a received full segment.
+    /// Memory of a received full-size segment in bytes.
     pub receive_memory_per_segment: u64,
-    /// Programs and packets share one processor.
+    /// Whether applications and packet processing share one processor.
     pub one_processor: bool,
-    /// Where in a tick of the hosts' clocks the world begins; drawn where there is none.
+    /// The phase of the hosts' clock tick at the start of the run. If absent, it is drawn at
+    /// random.
     pub clock_phase_ns: Option<u64>,
 }
 
@@ -336,7 +340,7 @@ impl Default for HostPlan {
 }
 
 impl HostPlan {
-    /// Each value under its key.
+    /// Returns each value with its key.
     pub fn named(self) -> [(&'static str, u64); 5] {
         [
             ("timer_tick_ns", self.timer_tick_ns),
@@ -347,7 +351,8 @@ impl HostPlan {
         ]
     }
 
-    /// As the transport takes it; lengths that something is divided by are at least one byte.
+    /// Returns the model that the transport uses. Lengths that are used as divisors are at least
+    /// one byte.
     pub fn model(&self) -> HostModel {
         HostModel {
             timer_tick: Duration::from_nanos(self.timer_tick_ns),
@@ -361,7 +366,7 @@ impl HostPlan {
 }
 
 impl Plan {
-    /// Every MTU is one that a link can have, and one that IPv6 can use where it crosses the link.
+    /// Checks that every MTU is allowed for its link, and for IPv6 if it crosses the link.
     fn check_mtus(&self) -> Result<(), PlanError> {
         let check = |mtu: u64, link: &str| {
             links::check_mtu(mtu, if self.carries_ipv6(link) { Family::Ipv6 } else { Family::Ipv4 })
@@ -379,10 +384,10 @@ impl Plan {
         Ok(())
     }
 
-    /// Every event is of a link or a path that there is.
+    /// Checks that every event refers to an existing link or path.
     ///
     /// # Errors
-    /// The first that is not.
+    /// Reports the first event that does not.
     pub fn check_events(&self) -> Result<(), PlanError> {
         for (index, event) in self.events.iter().enumerate() {
             let (key, error) = match event.happening() {
@@ -401,7 +406,7 @@ impl Plan {
         Ok(())
     }
 
-    /// A path or a background flow of IPv6 crosses the link.
+    /// Returns whether a path or a background flow of IPv6 crosses the link.
     fn carries_ipv6(&self, link: &str) -> bool {
         let crosses = |family: Family, ways: [&Vec<String>; 2]| {
             family == Family::Ipv6 && ways.into_iter().flatten().any(|name| name == link)
@@ -413,21 +418,22 @@ impl Plan {
                 .any(|flows| crosses(flows.family, [&flows.data, &flows.acks]))
     }
 
-    /// A link has an MTU, or may get one.
+    /// Returns whether a link has an MTU, or gets one by an event.
     pub fn bounds_packets(&self) -> bool {
         let gets = |event: &EventPlan| matches!(event.change, Some(ChangePlan::Mtu(_)));
         self.links.iter().any(|link| link.mtu.is_some()) || self.events.iter().any(gets)
     }
 
-    /// Whether a link lets some packets through with another payload than they had.
+    /// Returns whether a link delivers some packets with a changed payload.
     pub fn changes_payload(&self) -> bool {
         self.links.iter().any(LinkPlan::changes_payload)
     }
 
-    /// Reads a plan.
+    /// Parses a plan.
     ///
     /// # Errors
-    /// Anything that is not a plan; references and ranges are checked when it runs.
+    /// Reports text that is not a plan. References between parts and some ranges are checked only
+    /// when the plan runs.
     pub fn from_json(text: &str) -> Result<Self, PlanError> {
         let invalid = PlanError::Invalid;
         let plan: Self =

@@ -1,4 +1,4 @@
-//! Plug-ins as a plan names them: JSON, or a name or short form alone.
+//! The plug-ins of a plan: JSON, or a name or short form only.
 
 use anabranch_congestion::Controllers;
 use anabranch_media::AbrRules;
@@ -8,7 +8,7 @@ use anabranch_transport::path_manager::PathManagers;
 
 use crate::fault::PlanError;
 
-/// The kinds of plug-in that a plan names.
+/// The plug-in kinds that a plan uses.
 pub const KINDS: &[AnyKind] = &[
     AnyKind::of::<Schedulers>(),
     AnyKind::of::<Controllers>(),
@@ -16,10 +16,10 @@ pub const KINDS: &[AnyKind] = &[
     AnyKind::of::<AbrRules>(),
 ];
 
-/// A plug-in choice from its JSON, or its name or short form alone.
+/// Parses a plug-in choice from JSON, or from a name or short form.
 ///
 /// # Errors
-/// Text that is neither. Whether such a plug-in exists is not checked here.
+/// Reports text that is neither. This does not check that the plug-in exists.
 pub fn choice(text: &str) -> Result<PluginChoice, PlanError> {
     if !text.trim_start().starts_with('{') {
         return Ok(PluginChoice::parse(text)?);
@@ -27,16 +27,16 @@ pub fn choice(text: &str) -> Result<PluginChoice, PlanError> {
     Ok(serde_json::from_str::<PluginChoice>(text)?.resolved()?)
 }
 
-/// What is wrong with a plug-in of one of [`KINDS`], by its key.
+/// Returns the faults of a plug-in of one of [`KINDS`], given by its key.
 ///
 /// # Errors
-/// Text that is not the JSON of a plug-in.
+/// Reports text that is not the JSON of a plug-in.
 pub fn plugin_faults(
     kind: &str,
     text: &str,
     registry: &Registry,
 ) -> Result<Vec<PluginFault>, PlanError> {
-    let unknown = PlanError::Invalid("there is no such kind of plug-in");
+    let unknown = PlanError::Invalid("unknown kind of plug-in");
     let kind = KINDS.iter().find(|known| known.key == kind).ok_or(unknown)?;
     let read = if kind.short_form { choice(text) } else { Ok(serde_json::from_str(text)?) };
     match read {
@@ -45,7 +45,8 @@ pub fn plugin_faults(
     }
 }
 
-/// The plug-ins in a composition, each with the keys that lead to it; none for invalid text.
+/// Returns the plug-ins of a composition, each with the keys that lead to it. Returns none for
+/// invalid text.
 pub fn plugin_parts(text: &str) -> Vec<(Vec<String>, PluginChoice)> {
     let whole = choice(text).ok();
     let keys = |level| vec!["base".to_owned(); level];

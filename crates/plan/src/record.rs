@@ -1,4 +1,4 @@
-//! What a link of a plan does by itself, as a recording: for figures, and for traces made of models.
+//! The behaviour of a link over time without other traffic, for figures and for traces of models.
 
 use anabranch_link::probe;
 use anabranch_units::{ByteCount, Duration, Seed};
@@ -7,24 +7,24 @@ use crate::fault::PlanError;
 use crate::links::Links;
 use crate::plan::Plan;
 
-/// The size of the packets that measure the rate, and of those that measure the delay.
+/// The size of the packets that measure the rate, and of those that measure the delay, in bytes.
 const FULL: ByteCount = ByteCount(1500);
 const SMALL: ByteCount = ByteCount(64);
 
-/// A link over time.
+/// The measurements of a link over time.
 #[derive(Clone, Debug)]
 pub struct Recording {
-    /// Bits a second that it carried in each window, kept busy.
+    /// The bit rate that the fully loaded link carried in each window.
     pub rates_bps: Vec<f64>,
-    /// Seconds that each small packet took through the idle link; NaN for a lost one.
+    /// The delay in seconds of each small packet on the idle link; NaN if it was lost.
     pub delays_s: Vec<f64>,
 }
 
-/// Records a link of a plan: its rate in `windows` windows of time, and the delay of a small packet
-/// every `ping_ns` until their end. The queue is taken to be unlimited.
+/// Records a link of a plan: its rate in `windows` time windows, and the delay of a small packet
+/// every `ping_ns` until their end. The link's queue is replaced by an unlimited one.
 ///
 /// # Errors
-/// A name that no link has, or settings that no link can have.
+/// Reports a link name that does not exist, or settings that a link cannot have.
 pub fn record(
     plan: &Plan,
     link: &str,
@@ -33,7 +33,7 @@ pub fn record(
     ping_ns: u64,
 ) -> Result<Recording, PlanError> {
     if window_ns == 0 || ping_ns == 0 {
-        return Err(PlanError::Invalid("a recording needs windows and pings that take time"));
+        return Err(PlanError::Invalid("windows and ping intervals must be positive"));
     }
     let (window, ping) = (Duration::from_nanos(window_ns), Duration::from_nanos(ping_ns));
     let number = plan.links.iter().position(|other| other.name == link);

@@ -370,5 +370,5 @@ fn cross_traffic_that_cannot_run_is_refused() {
     }
     let twice = plan(1, 1, &crossed(&[good.clone(), good]));
     let error = Plan::from_json(&twice).expect_err("one name twice");
-    assert_eq!(error.to_string(), "cross_traffic[1]: its name is another's");
+    assert_eq!(error.to_string(), "cross_traffic[1]: another group has the same name");
 }

@@ -1,4 +1,4 @@
-//! The plan of adaptive playback: a ladder, a rule, a player.
+//! The plan of adaptive playback: ladder, ABR rule and player.
 
 use std::sync::Arc;
 
@@ -8,21 +8,21 @@ use serde::Deserialize;
 
 use crate::fault::PlanError;
 
-/// Where the ladder comes from.
+/// The source of the ladder.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LadderPlan {
-    /// Made up.
+    /// A generated ladder.
     Synthetic(SyntheticLadder),
-    /// Read from playlists.
+    /// A ladder read from playlists.
     Recorded(Box<Ladder>),
 }
 
 impl LadderPlan {
-    /// The ladder, checked.
+    /// Returns the ladder after checking it.
     ///
     /// # Errors
-    /// A ladder that cannot be played.
+    /// Reports a ladder that cannot be played.
     pub fn ladder(&self) -> Result<Arc<Ladder>, PlanError> {
         let ladder = match self {
             Self::Synthetic(ladder) => Ladder::try_from(ladder)?,
@@ -37,9 +37,9 @@ impl LadderPlan {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AdaptivePlan {
-    /// The rule of adaptation.
+    /// The ABR rule.
     pub abr: PluginChoice,
-    /// The player's buffer.
+    /// The player's parameters.
     #[serde(default)]
     pub player: AdaptiveConfig,
 }
@@ -52,11 +52,11 @@ impl AdaptivePlan {
     }
 }
 
-/// A ladder with everything resolved: itself as a plan has it (`recorded`), and the text of its
-/// playlists by their paths, the master playlist first.
+/// Returns a resolved ladder: its JSON as in the key `recorded` of a plan, and the path and text of
+/// each playlist. The master playlist is first.
 ///
 /// # Errors
-/// An invalid ladder, or one that cannot be played.
+/// Reports an invalid ladder, or one that cannot be played.
 pub fn resolve_ladder(plan: &str) -> Result<(String, Vec<(String, String)>), PlanError> {
     let ladder = serde_json::from_str::<LadderPlan>(plan)?;
     let ladder = ladder.ladder().map_err(|error| error.at("ladder"))?;

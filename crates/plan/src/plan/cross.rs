@@ -1,4 +1,5 @@
-//! Background flows of a plan: plain TCP and datagrams over links of their own choice, beside the clients.
+//! The background flows of a plan: plain TCP and datagrams over links of their choice, next to the
+//! clients.
 
 use anabranch_congestion as congestion;
 use anabranch_plugin::{PluginChoice, Registry};
@@ -12,84 +13,85 @@ use super::{Family, Plan};
 use crate::fault::PlanError;
 use crate::plugins::choice;
 
-/// A group of background flows that differ only in their start.
+/// A group of background flows that differ only in their start times.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CrossPlan {
-    /// Its name, unique: the flows' streams of chance are named after it.
+    /// Its unique name. The flows' random streams are named after it.
     pub name: String,
-    /// Links that the data crosses, from sender to receiver.
+    /// The links for data, from sender to receiver.
     pub data: Vec<String>,
-    /// Links that the acknowledgements cross, from receiver to sender.
+    /// The links for acknowledgements, from receiver to sender.
     pub acks: Vec<String>,
-    /// What their addresses are of.
+    /// The address family of the flows.
     #[serde(default)]
     pub family: Family,
-    /// What the flows carry.
+    /// The kind of traffic.
     pub kind: CrossKind,
-    /// Sending rate of paced flows, and of datagrams, headers included: the mean of those at random, that of
-    /// a burst of those in bursts.
+    /// The sending rate of paced flows, and of datagrams including headers. It is the mean rate of
+    /// Poisson datagrams, and the rate within a burst of on-off datagrams.
     #[serde(default)]
     pub rate_bps: Option<u64>,
-    /// Size of a datagram's packet, bytes, headers included.
+    /// The size of a datagram's packet in bytes, headers included.
     #[serde(default)]
     pub size: Option<u32>,
-    /// Mean length of a burst of datagrams.
+    /// The mean length of a burst of datagrams.
     #[serde(default)]
     pub on_ns: Option<u64>,
-    /// Mean silence between bursts.
+    /// The mean silence between bursts.
     #[serde(default)]
     pub off_ns: Option<u64>,
-    /// Mean time from the start of one transfer to that of the next.
+    /// The mean time between the starts of two transfers.
     #[serde(default)]
     pub gap_ns: Option<u64>,
-    /// A controller's name and parameters, as JSON or a bare name; of what is TCP.
+    /// The congestion controller of TCP flows: name and parameters as JSON, or a name only.
     #[serde(default)]
     pub congestion: Option<String>,
-    /// How many flows; of transfers it is 1, and their number is drawn.
+    /// The number of flows. It is 1 for transfers, whose number is random.
     pub count: u32,
-    /// When the first starts, from the world's beginning; the others follow within a second.
+    /// The start of the first flow, from the start of the run. The others start within the next
+    /// second.
     pub start_ns: u64,
-    /// How long each lasts from its own start, and how long transfers go on to begin; absent is to the end
-    /// of the run.
+    /// The duration of each flow from its own start, or the time during which transfers start. If
+    /// absent, it lasts until the end of the run.
     #[serde(default)]
     pub duration_ns: Option<u64>,
-    /// How much each carries; absent is unlimited.
+    /// The number of bytes of each flow; unlimited if absent.
     #[serde(default)]
     pub bytes: Option<u64>,
 }
 
-/// What a background flow carries.
+/// The kind of traffic of a background flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CrossKind {
-    /// As much as the transport takes.
+    /// As many bytes as the transport accepts.
     Bulk,
-    /// A constant rate, in pieces every 10 ms.
+    /// A constant rate, with a write every 10 ms.
     Paced,
-    /// Flows of `bytes` each, which begin at random (a Poisson process).
+    /// TCP flows of `bytes` each, which start at random (a Poisson process).
     Transfers,
     /// Datagrams at a constant rate.
     Udp,
-    /// Datagrams in bursts, with exponential lengths of bursts and silences.
+    /// Datagrams in bursts. Bursts and silences have exponentially distributed lengths.
     OnOff,
-    /// Datagrams at random (a Poisson process).
+    /// Datagrams at random times (a Poisson process).
     Poisson,
 }
 
 impl CrossKind {
-    /// It sends datagrams, over no connection.
+    /// Returns whether it sends datagrams, without a connection.
     pub const fn is_datagrams(self) -> bool {
         matches!(self, Self::Udp | Self::OnOff | Self::Poisson)
     }
 }
 
-/// What can be told of the groups without the rest of the plan.
+/// Checks the groups as far as this needs no other part of the plan.
 pub(super) fn check(plan: &Plan) -> Result<(), PlanError> {
     let groups = &plan.cross_traffic;
     for (index, group) in groups.iter().enumerate() {
         let fault = if groups[..index].iter().any(|other| other.name == group.name) {
-            "its name is another's"
+            "another group has the same name"
         } else if group.data.is_empty() || group.acks.is_empty() {
             "it needs a link in each direction"
         } else if let Some(missing) = group.missing() {
@@ -103,7 +105,7 @@ pub(super) fn check(plan: &Plan) -> Result<(), PlanError> {
     }
     let mut transfers = groups.iter().map(|group| group.expected_transfers(plan));
     if let Some(index) = transfers.position(|transfers| transfers > MOST_FLOWS) {
-        let fault = "more than 10000 transfers are to be expected: a longer gap, or a `duration`";
+        let fault = "more than 10000 transfers are expected: use a longer gap, or a `duration`";
         return Err(PlanError::Invalid(fault).at("gap_ns").at_element("cross_traffic", index));
     }
     if groups.iter().map(|group| u64::from(group.count)).sum::<u64>() > MOST_FLOWS {
@@ -113,7 +115,7 @@ pub(super) fn check(plan: &Plan) -> Result<(), PlanError> {
 }
 
 impl CrossPlan {
-    /// What its kind needs and it does not have.
+    /// Returns a message about the values that its kind needs and that are missing.
     fn missing(&self) -> Option<&'static str> {
         let positive = |value: Option<u64>| value.is_some_and(|value| value > 0);
         let datagrams = self.kind.is_datagrams();
@@ -135,7 +137,7 @@ impl CrossPlan {
         }
     }
 
-    /// Transfers that are to be expected within a plan's time; 0 of other kinds.
+    /// Returns the expected number of transfers within a plan's time; 0 for other kinds.
     fn expected_transfers(&self, plan: &Plan) -> u64 {
         let Some(gap) = self.gap_ns.filter(|_| self.kind == CrossKind::Transfers) else { return 0 };
         let run = plan.application.duration_ns.unwrap_or(plan.time_limit_ns);
@@ -143,23 +145,24 @@ impl CrossPlan {
         self.duration_ns.map_or(left, |span| span.min(left)) / gap.max(1)
     }
 
-    /// The controller; none of datagrams.
+    /// Returns the congestion controller, or `None` for datagrams.
     ///
     /// # Errors
-    /// Text that names no plug-in.
+    /// Reports text that is not a plug-in choice.
     pub fn controller(&self) -> Result<Option<PluginChoice>, PlanError> {
         let text = self.congestion.as_deref().filter(|_| !self.kind.is_datagrams());
         text.map(choice).transpose().map_err(|error| error.at("congestion"))
     }
 
-    /// The client's configuration, and but for ECN the server's: plain TCP on hosts like the clients' and the
-    /// server's, whose buffers, segment size and ECN it shares. What `[transport]` says of MPTCP, of pacing and of
-    /// outages is of the connection under study and not of strangers' flows.
+    /// Returns the client's configuration. The server's differs only in its ECN mode.
+    ///
+    /// The flows are plain TCP with the plan's buffers, segment size and ECN modes. MPTCP, pacing
+    /// and the outage rule of `[transport]` apply only to the connections under study.
     ///
     /// # Errors
-    /// Names that no profile, part of one or plug-in has.
+    /// Reports an unknown profile, part of a profile or plug-in.
     pub fn config(&self, plan: &Plan, registry: &Registry) -> Result<Config, PlanError> {
-        // Checked before: the clients' connections have the same.
+        // The clients' configuration was checked before and has the same profile.
         let whole = plan.transport.mechanisms()?;
         let stack = Stack { outage: OutageRule::Kernel, outage_probe: true, ..whole };
         let congestion = self.controller()?.unwrap_or_else(|| Config::default().congestion);
@@ -183,8 +186,8 @@ impl CrossPlan {
         Ok(config)
     }
 
-    /// When each flow starts, from the world's beginning: the first on time, each further one within the
-    /// first second after it.
+    /// Returns the start time of each flow from the start of the run. The first starts on time,
+    /// each other one within the second after it.
     pub fn starts(&self, seed: Seed) -> Vec<Duration> {
         let mut stream = seed.stream(&format!("cross_traffic.{}.start", self.name));
         let first = Duration::from_nanos(self.start_ns);

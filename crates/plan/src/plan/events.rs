@@ -1,4 +1,4 @@
-//! What a plan changes on the way: links, and the clients' interfaces.
+//! The changes during a run: of links, and of the clients' interfaces.
 
 use anabranch_link::Change;
 use anabranch_units::{Duration, Rate};
@@ -10,23 +10,23 @@ use super::LossPlan;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EventPlan {
-    /// When, from the world's beginning.
+    /// The time from the start of the run.
     pub at_ns: u64,
-    /// Which link, with `change`.
+    /// The link that changes, together with `change`.
     #[serde(default)]
     pub link: Option<String>,
-    /// What changes of it.
+    /// The change of the link.
     #[serde(default)]
     pub change: Option<ChangePlan>,
-    /// Or which path, with `interface`.
+    /// The path whose interfaces change, together with `interface`.
     #[serde(default)]
     pub path: Option<String>,
-    /// What becomes of the clients' interfaces on it.
+    /// The new state of the clients' interfaces on the path.
     #[serde(default)]
     pub interface: Option<InterfacePlan>,
 }
 
-/// What an event does.
+/// The change that an event makes.
 #[derive(Clone, Copy, Debug)]
 pub enum Happening<'a> {
     /// A link changes.
@@ -36,7 +36,7 @@ pub enum Happening<'a> {
 }
 
 impl EventPlan {
-    /// What the event does; `None` when it names not exactly one thing.
+    /// Returns the change, or `None` if the event does not describe exactly one.
     pub fn happening(&self) -> Option<Happening<'_>> {
         match (self.link.as_deref(), self.change, self.path.as_deref(), self.interface) {
             (Some(link), Some(change), None, None) => Some(Happening::Link(link, change)),
@@ -46,20 +46,22 @@ impl EventPlan {
     }
 }
 
-/// What becomes of a network interface of the clients.
+/// The new state of the clients' network interfaces on a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InterfacePlan {
-    /// It goes down: what is sent fails at once, what arrives is not taken. The subflows stay.
+    /// The interfaces are down: sending fails at once, and arriving packets are dropped. The
+    /// subflows stay.
     Down,
-    /// It goes down and its MPTCP end point is removed, which the peer is told.
+    /// The interfaces are down and their MPTCP endpoints are removed, which is signalled to the
+    /// peer.
     Removed,
-    /// It is back; an end point that was removed is added again.
+    /// The interfaces are up again. A removed endpoint is added again.
     Up,
 }
 
 impl InterfacePlan {
-    /// Its name in the table of events: a scenario's `state`.
+    /// Returns its name in the table of events, which is the `state` in a scenario.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Down => "link-down",
@@ -69,7 +71,7 @@ impl InterfacePlan {
     }
 }
 
-/// What changes.
+/// A change of a link.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangePlan {
@@ -79,7 +81,7 @@ pub enum ChangePlan {
     DelayNs(u64),
     /// The loss model.
     Loss(Option<LossPlan>),
-    /// The largest packet that enters, bytes.
+    /// The MTU: the largest packet that enters, in bytes.
     Mtu(u64),
     /// The link goes down.
     Down,
@@ -88,7 +90,7 @@ pub enum ChangePlan {
 }
 
 impl ChangePlan {
-    /// As a link knows it; none knows packets too large for it.
+    /// Returns the change as a link accepts it, or `None` for the MTU, which a link does not know.
     pub fn change(self) -> Option<Change> {
         Some(match self {
             Self::Mtu(_) => return None,
@@ -100,7 +102,7 @@ impl ChangePlan {
         })
     }
 
-    /// The change in words, as tables have it.
+    /// Returns a description for the table of events.
     pub fn describe(self) -> String {
         match self {
             Self::RateBps(bps) => format!("rate {bps} bit/s"),

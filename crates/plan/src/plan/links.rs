@@ -19,13 +19,13 @@ use crate::fault::PlanError;
 pub struct LinkPlan {
     /// Its name.
     pub name: String,
-    /// Rate; absent is unlimited.
+    /// The rate; unlimited if absent.
     #[serde(default)]
     pub rate_bps: Option<u64>,
-    /// Queue limit; absent is unlimited.
+    /// The queue limit; unlimited if absent.
     #[serde(default)]
     pub queue: Option<QueuePlan>,
-    /// Kind of queue; absent is drop-tail.
+    /// The queue discipline; drop-tail if absent.
     #[serde(default)]
     pub discipline: Option<DisciplinePlan>,
     /// Propagation delay.
@@ -36,39 +36,41 @@ pub struct LinkPlan {
     /// Loss model.
     #[serde(default)]
     pub loss: Option<LossPlan>,
-    /// Where it strikes.
+    /// The position of the loss model: before or after the queue.
     #[serde(default)]
     pub loss_at: LossAtPlan,
-    /// Packets that fall behind.
+    /// Reordering: packets that are delayed.
     #[serde(default)]
     pub reorder: Option<ReorderPlan>,
-    /// Share of packets that are copied.
+    /// The share of packets that are duplicated.
     #[serde(default)]
     pub duplicate: f64,
-    /// Share of packets that are spoilt.
+    /// The share of packets that are corrupted.
     #[serde(default)]
     pub corrupt: f64,
-    /// Share of those that get through all the same, their payload changed.
+    /// The share of corrupted packets that are delivered with a changed payload.
     #[serde(default)]
     pub corrupt_passes: f64,
-    /// The largest packet that enters, headers included, bytes; absent is unlimited.
+    /// The largest packet that enters, headers included, in bytes; unlimited if absent.
     #[serde(default)]
     pub mtu: Option<u64>,
-    /// Senders of larger ones are told (ICMP); without it nobody is.
+    /// Whether senders of larger packets receive an ICMP message.
     #[serde(default = "super::yes")]
     pub icmp: bool,
-    /// Losses and jitter as the laboratory's emulator draws them; absent is random streams of its own.
+    /// The emulator whose random draws for loss and jitter are reproduced. If absent, the link has
+    /// its own random streams.
     #[serde(default)]
     pub emulator: Option<EmulatorPlan>,
-    /// What it follows; then the rate is a cap, and delay and loss come on top.
+    /// The model or recording that the link follows. The rate is then an upper limit, and delay and
+    /// loss are added.
     #[serde(default)]
     pub model: Option<ModelPlan>,
 }
 
-/// Whether a link that packets of a family cross can have an MTU.
+/// Checks the MTU of a link that packets of this family cross.
 ///
 /// # Errors
-/// It is too small.
+/// Reports an MTU that is too small.
 pub(super) fn check_mtu(mtu: u64, family: Family) -> Result<(), PlanError> {
     let fault = match family {
         _ if mtu < LEAST_MTU => "an MTU must be at least 576 bytes",
@@ -80,13 +82,13 @@ pub(super) fn check_mtu(mtu: u64, family: Family) -> Result<(), PlanError> {
     Err(PlanError::Invalid(fault).at("mtu"))
 }
 
-/// A direction of a path of the laboratory's emulator; see [`Draws`].
+/// One direction of a path of the emulator in the laboratory; see [`Draws`].
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EmulatorPlan {
-    /// The seed of the path.
+    /// The seed of the path in the emulator.
     pub seed: u64,
-    /// From the server to the client.
+    /// Whether it is the direction from server to client.
     pub down: bool,
 }
 
@@ -94,32 +96,32 @@ pub struct EmulatorPlan {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum QueuePlan {
-    /// In packets, the one in service included.
+    /// In packets, including the one that is being transmitted.
     Packets(u64),
     /// In bytes.
     Bytes(u64),
 }
 
-/// A kind of queue; see [`anabranch_link::queue`].
+/// A queue discipline; see [`anabranch_link::queue`].
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DisciplinePlan {
     /// Its name.
     pub name: String,
-    /// Values of its own parameters, in nanoseconds, bytes, counts, and 0 or 1.
+    /// The values of its parameters, in nanoseconds, bytes or counts. A switch is 0 or 1.
     #[serde(default)]
     pub values: BTreeMap<String, u64>,
 }
 
-/// Packets that fall behind; see [`Reorder`].
+/// Reordering by delayed packets; see [`Reorder`].
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReorderPlan {
-    /// The share that may be chosen.
+    /// The share of packets that may be delayed.
     pub share: f64,
-    /// How far they fall behind.
+    /// Their additional delay.
     pub by_ns: u64,
-    /// The least number of packets from one to the next.
+    /// The smallest number of packets from one delayed packet to the next.
     pub gap: u64,
 }
 
@@ -127,26 +129,26 @@ pub struct ReorderPlan {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum LossPlan {
-    /// Independent losses with this probability.
+    /// Independent losses with this probability per packet.
     Bernoulli(f64),
-    /// A two-state chain.
+    /// A two-state Markov chain.
     GilbertElliott {
-        /// Good to bad, per packet.
+        /// Probability of a transition from good to bad, per packet.
         p: f64,
-        /// Bad to good, per packet.
+        /// Probability of a transition from bad to good, per packet.
         r: f64,
-        /// Chance to survive in the bad state.
+        /// Probability that a packet survives the bad state.
         h: f64,
-        /// Chance to survive in the good state.
+        /// Probability that a packet survives the good state.
         k: f64,
     },
 }
 
-/// Where losses strike.
+/// The position of a loss model.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LossAtPlan {
-    /// Behind the queue.
+    /// After the queue.
     #[default]
     Exit,
     /// Before the queue.
@@ -163,18 +165,19 @@ pub struct PathPlan {
     pub down: Vec<String>,
     /// Links from client to server, in order.
     pub up: Vec<String>,
-    /// Its subflow is a backup.
+    /// Whether its subflow is a backup.
     #[serde(default)]
     pub backup: bool,
-    /// The segments that a middlebox on it takes every MPTCP option out of, both ways.
+    /// The segments from which a middlebox on the path removes every MPTCP option, in both
+    /// directions.
     #[serde(default)]
     pub strips_mptcp: StripsPlan,
-    /// What its addresses are of.
+    /// The address family of the path.
     #[serde(default)]
     pub family: Family,
 }
 
-/// A family of addresses.
+/// An address family.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Family {
@@ -209,12 +212,12 @@ impl DisciplinePlan {
 }
 
 impl LinkPlan {
-    /// Whether some of its packets arrive with another payload than they had.
+    /// Returns whether some of its packets arrive with a changed payload.
     pub fn changes_payload(&self) -> bool {
         self.corrupt > 0.0 && self.corrupt_passes > 0.0
     }
 
-    /// The link's configuration.
+    /// Returns the link's configuration.
     pub fn config(&self) -> LinkConfig {
         LinkConfig {
             name: self.name.clone(),

@@ -1,4 +1,4 @@
-//! Models and recordings that a link may follow instead of having a fixed rate and delay.
+//! Models and recordings that a link can follow instead of a fixed rate and delay.
 
 use std::sync::Arc;
 
@@ -25,19 +25,19 @@ pub enum ModelPlan {
     Wifi(WifiModel),
 }
 
-/// A recording of conditions, a column each; see [`Trace::Steps`].
+/// A recording of link conditions, one column per property; see [`Trace::Steps`].
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StepsPlan {
-    /// When each step begins; the first at 0.
+    /// The start of each step; the first is 0.
     pub begin_ns: Vec<u64>,
-    /// Its rate.
+    /// The rate of each step.
     pub rates_bps: Vec<u64>,
-    /// Its one-way delay beyond the link's.
+    /// The one-way delay of each step in addition to the link's.
     pub delays_ns: Vec<u64>,
-    /// Its share of lost packets.
+    /// The share of lost packets in each step.
     pub losses: Vec<f64>,
-    /// When it begins again; without it the last step holds.
+    /// The period of the recording. If absent, the last step lasts forever.
     #[serde(default)]
     pub repeat_ns: Option<u64>,
 }
@@ -46,9 +46,9 @@ pub struct StepsPlan {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OpportunitiesPlan {
-    /// When.
+    /// The time of each opportunity.
     pub opportunities_ns: Vec<u64>,
-    /// Bytes of each.
+    /// The number of bytes per opportunity.
     pub opportunity_bytes: u64,
 }
 
@@ -77,18 +77,18 @@ impl OpportunitiesPlan {
 }
 
 impl ModelPlan {
-    /// Reads a model's part of a plan.
+    /// Parses the JSON of a model in a plan.
     ///
     /// # Errors
-    /// A text that is not a model's part of a plan.
+    /// Reports text that is not a model of a plan.
     pub fn from_json(text: &str) -> Result<Self, PlanError> {
         Ok(serde_path_to_error::deserialize(&mut serde_json::Deserializer::from_str(text))?)
     }
 
-    /// As a varying link takes it; `None` for a lane of a channel.
+    /// Returns the model of a varying link, or `None` for a lane of a WiFi channel.
     ///
     /// # Errors
-    /// Settings that no link can have.
+    /// Reports settings that a link cannot have.
     pub fn model(&self) -> Result<Option<Model>, ConfigError> {
         Ok(Some(match self {
             Self::Lte(model) => Model::Lte(model.clone()),
@@ -99,7 +99,8 @@ impl ModelPlan {
         }))
     }
 
-    /// What TCP may be expected to get of it, bits a second, rather too little; `None` of a recording.
+    /// Returns a conservative estimate of TCP's throughput over the model in bits per second, or
+    /// `None` for a recording.
     pub fn likely_bps(&self) -> Option<f64> {
         match self {
             Self::Lte(model) => Some(model.likely_bps()),
@@ -109,7 +110,7 @@ impl ModelPlan {
         }
     }
 
-    /// What is wrong with parameters that are right one by one.
+    /// Returns faults in the combination of parameters that are valid separately.
     pub fn faults(&self) -> Vec<ModelFault> {
         match self {
             Self::Wifi(model) => model.faults(),
@@ -125,7 +126,7 @@ mod tests {
 
     use super::*;
 
-    /// A plan's part of a model as a scenario without parameters has it.
+    /// Returns a model's JSON in a plan for a scenario that sets no parameter.
     fn usual(kind: &ModelKind) -> Map<String, Value> {
         let words = |key: &str| {
             let found = kind.parameters.iter().find(|it| it.key == key).map(|it| it.form);
@@ -146,7 +147,7 @@ mod tests {
         kind.parameters.iter().map(|it| (it.plan.to_owned(), value(&it.form))).collect()
     }
 
-    /// A number as the plan has it: whole where it is.
+    /// Returns a number as JSON, as an integer if it is one.
     fn whole(number: f64) -> Value {
         if number.fract() == 0.0 { json!(number as u64) } else { json!(number) }
     }
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn every_model_of_the_table_is_one_of_a_plan_with_every_word() {
+    fn a_plan_accepts_every_model_of_the_table_with_every_word() {
         for kind in MODELS {
             let settings = usual(kind);
             let model = read(kind, &settings).unwrap_or_else(|error| panic!("{error}"));
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bounds_of_the_table_are_those_of_the_models() {
+    fn the_models_refuse_values_above_the_limits_of_the_table() {
         for kind in MODELS {
             for it in kind.parameters {
                 let Form::Quantity { most, below, .. } = it.form else { continue };

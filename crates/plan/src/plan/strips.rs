@@ -1,4 +1,4 @@
-//! A middlebox that takes MPTCP's options out of segments, of some kinds or of all.
+//! A middlebox that removes MPTCP options from segments of some kinds or of all.
 
 use std::fmt;
 
@@ -6,23 +6,23 @@ use anabranch_wire::{Flags, MptcpOption, Segment};
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// A kind of segment, by what it does for MPTCP; every segment is of one kind.
+/// The kind of a segment by its function in MPTCP. Every segment has exactly one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SegmentKind {
-    /// A SYN, of a first subflow or of a join.
+    /// A SYN, of an initial subflow or of a join.
     Syn,
     /// A SYN/ACK.
     SynAck,
     /// The third packet of a handshake: neither SYN nor payload, with `MP_CAPABLE` or `MP_JOIN`
     /// (RFC 8684 sections 3.1 and 3.2).
     ThirdAck,
-    /// Every other: data, acknowledgements, resets.
+    /// All others: data, acknowledgements, resets.
     Data,
 }
 
 impl SegmentKind {
-    /// The kind of a segment.
+    /// Returns the kind of a segment.
     pub fn of(segment: &Segment) -> Self {
         let opens = |it: &MptcpOption| matches!(it, MptcpOption::Capable(_) | MptcpOption::Join(_));
         match segment.flags {
@@ -34,8 +34,8 @@ impl SegmentKind {
     }
 }
 
-/// The kinds of segments that a path takes every MPTCP option out of, both ways: in a plan `true`, `false` or a
-/// list of kinds.
+/// The kinds of segments from which a path removes every MPTCP option, in both directions. In a
+/// plan it is `true`, `false` or a list of kinds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StripsPlan {
     syn: bool,
@@ -50,7 +50,7 @@ impl StripsPlan {
     /// Every kind.
     pub const ALL: Self = Self { syn: true, syn_ack: true, third_ack: true, data: true };
 
-    /// These kinds and one more.
+    /// Returns these kinds and one more.
     #[must_use]
     pub const fn with(mut self, kind: SegmentKind) -> Self {
         match kind {
@@ -62,7 +62,7 @@ impl StripsPlan {
         self
     }
 
-    /// A kind is among them.
+    /// Returns whether a kind is included.
     pub const fn has(self, kind: SegmentKind) -> bool {
         match kind {
             SegmentKind::Syn => self.syn,
@@ -72,7 +72,7 @@ impl StripsPlan {
         }
     }
 
-    /// Takes the options out of a segment, where it is of these kinds; true when it had any.
+    /// Removes the MPTCP options from a segment of these kinds. Returns true if it had any.
     #[inline]
     pub fn strip(self, segment: &mut Segment) -> bool {
         if self == Self::NONE || !self.has(SegmentKind::of(segment)) {
@@ -91,7 +91,7 @@ impl<'de> Deserialize<'de> for StripsPlan {
     }
 }
 
-/// Reads all, none or a list of kinds.
+/// Deserializes `true`, `false` or a list of kinds.
 struct Kinds;
 
 impl<'de> Visitor<'de> for Kinds {
@@ -133,7 +133,7 @@ mod tests {
         vec![MptcpOption::Capable(MpCapable::with_keys(keys))]
     }
 
-    /// One segment of each kind, in the order of [`KINDS`].
+    /// Returns one segment of each kind in the order of [`KINDS`].
     fn handshake() -> [Segment; 4] {
         let both = CapableKeys::Both { initiator: 1, responder: 2 };
         let dss = Some(Dss::default());
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_is_stripped_and_no_other() {
+    fn only_the_selected_kind_is_stripped() {
         for (which, kind) in KINDS.into_iter().enumerate() {
             let strips = StripsPlan::NONE.with(kind);
             for (index, mut segment) in handshake().into_iter().enumerate() {
@@ -155,13 +155,13 @@ mod tests {
                 assert_eq!(strips.strip(&mut segment), index == which);
                 let bare = Segment { dss: None, mptcp: Vec::new(), ..before.clone() };
                 assert_eq!(segment, if index == which { bare } else { before });
-                assert!(!strips.strip(&mut segment.clone()) || index != which, "nothing is left");
+                assert!(!strips.strip(&mut segment.clone()) || index != which, "no option is left");
             }
         }
     }
 
     #[test]
-    fn what_follows_the_handshake_is_data_with_whatever_options() {
+    fn segments_after_the_handshake_are_data_whatever_their_options() {
         let first = CapableKeys::WithData { initiator: 1, responder: 2, length: 4, checksum: None };
         let data = segment(Flags::ACK, capable(first), b"data");
         assert_eq!(SegmentKind::of(&data), SegmentKind::Data);
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_says_all_none_or_which() {
+    fn a_plan_selects_all_none_or_a_list() {
         let read = |text: &str| serde_json::from_str::<StripsPlan>(text);
         assert_eq!(read("true").ok(), Some(StripsPlan::ALL));
         assert_eq!(read("false").ok(), Some(StripsPlan::NONE));
