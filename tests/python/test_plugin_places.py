@@ -53,7 +53,7 @@ def hash_of(place="mine.py:Mine"):
     return loaded.plugins["scheduler"][place].source.digest
 
 
-TOO_DEEP = "plug-ins build on one another to at most 16 levels"
+TOO_DEEP = "plug-ins can be nested to at most 16 levels"
 FAULTS = {
     "no file": ("", "mien.py:Mine", "no such file: `mien.py`", "did you mean `mine.py`?", None),
     "no folder": ("", "there/mine.py:Mine", "no such file: `there/mine.py`", "looked in ", None),

@@ -1,4 +1,5 @@
-//! A plug-in as a scenario names it: `blest`, `blest(lambda=1.1)`, `rtx-aware(sticky(min-rtt))`.
+//! The choice of a plug-in in a scenario: `blest`, `blest(lambda=1.1)`,
+//! `rtx-aware(sticky(min-rtt))`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,17 +8,17 @@ use serde::Deserialize;
 
 use crate::fault::PluginError;
 
-/// A parameter's value.
+/// The value of a parameter.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(untagged)]
 pub enum Value {
-    /// Yes or no.
+    /// A boolean.
     Flag(bool),
     /// A number.
     Number(f64),
-    /// A word.
+    /// A string.
     Text(String),
-    /// Another plug-in, on which this one builds.
+    /// Another plug-in that this one wraps.
     Plugin(PluginChoice),
 }
 
@@ -39,38 +40,38 @@ impl From<u64> for Value {
     }
 }
 
-/// A plug-in by name, with its parameters, which a plan has beside the name.
+/// A plug-in's name and parameters. A plan has the parameters as keys next to `name`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub struct PluginChoice {
-    /// The name in its table.
+    /// The name in its kind's table.
     pub name: String,
-    /// Its own parameters; `base` is the plug-in that it builds on.
+    /// The parameters. `base` is the plug-in that this one wraps.
     #[serde(flatten)]
     pub parameters: BTreeMap<String, Value>,
 }
 
 impl PluginChoice {
-    /// A plug-in with its default parameters.
+    /// Returns a plug-in with its default parameters.
     pub fn named(name: &str) -> Self {
         Self { name: name.to_owned(), parameters: BTreeMap::new() }
     }
 
-    /// With another parameter.
+    /// Returns the choice with another parameter.
     #[must_use]
     pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.parameters.insert(key.to_owned(), value.into());
         self
     }
 
-    /// Reads the short form: a name, and in parentheses its base and its parameters
+    /// Parses the short form: a name, then the base and the parameters in parentheses
     /// (`rtx-aware(blest)`, `compound(gamma=auto)`).
     ///
-    /// What stands in double quotes is a name or a word as it is: `rtx-aware("c,d/mine.py:X")`. What
-    /// ends like the place of a class, in `.py:Name`, is a name as a whole.
+    /// Text in double quotes is taken literally: `rtx-aware("c,d/mine.py:X")`. Text that ends like
+    /// the place of a class, `.py:Name`, is a name as a whole.
     ///
     /// # Errors
-    /// Parentheses or quotes that do not match, a nameless plug-in, a parameter given twice or not
-    /// finite, more than [`LEVELS`] levels.
+    /// Reports unbalanced parentheses or quotes, a missing name, a parameter that is given twice or
+    /// is not finite, and more than [`LEVELS`] levels.
     pub fn parse(text: &str) -> Result<Self, PluginError> {
         let (mut depth, mut deepest) = (0_usize, 0);
         for (_, character) in bare(text) {
@@ -87,7 +88,7 @@ impl PluginChoice {
         Self::parse_level(text)
     }
 
-    /// Reads what is known to be of few levels.
+    /// Parses a choice whose number of levels has been checked.
     fn parse_level(text: &str) -> Result<Self, PluginError> {
         let text = text.trim();
         let fault = |what: &str| {
@@ -131,16 +132,16 @@ impl PluginChoice {
     }
 }
 
-/// The most plug-ins in a composition, one around the other.
+/// The largest number of nested plug-ins.
 pub const LEVELS: usize = 16;
 
-/// The fault of a composition of more than [`LEVELS`] levels.
+/// Returns the error for a composition of more than [`LEVELS`] levels.
 pub(crate) fn too_deep() -> PluginError {
-    let message = format!("plug-ins build on one another to at most {LEVELS} levels");
+    let message = format!("plug-ins can be nested to at most {LEVELS} levels");
     PluginError::one(&[], message, Vec::new())
 }
 
-/// The characters that are in no quotes, and the quotes, each with its place.
+/// Returns the characters outside quotes, and the quotes, with their positions.
 fn bare(text: &str) -> impl Iterator<Item = (usize, char)> {
     let mut quoted = false;
     text.char_indices().filter(move |(_, character)| {
@@ -150,14 +151,15 @@ fn bare(text: &str) -> impl Iterator<Item = (usize, char)> {
     })
 }
 
-/// What ends in `.py:Name`, without a quote: no short form does that has parentheses or commas.
+/// Returns whether the text ends in `.py:Name` and has no quote. A short form with parentheses
+/// cannot end so.
 fn is_place(text: &str) -> bool {
     let class = text.rsplit_once(".py:").map_or("", |(_, class)| class);
     let of_name = |character: char| character.is_alphanumeric() || character == '_';
     !class.is_empty() && class.chars().all(of_name) && !text.contains('"')
 }
 
-/// A plug-in's name, without its quotes.
+/// Returns a plug-in's name without its quotes.
 fn name(text: &str) -> Option<&str> {
     let text = text.trim();
     let inside = unquoted(text);
@@ -165,13 +167,13 @@ fn name(text: &str) -> Option<&str> {
     Some(inside.unwrap_or(text)).filter(|name| sound && !name.is_empty())
 }
 
-/// What stands in quotes, when all does.
+/// Returns the text between the quotes, if all of the text is quoted.
 fn unquoted(text: &str) -> Option<&str> {
     let inside = text.strip_prefix('"')?.strip_suffix('"')?;
     (!inside.contains('"')).then_some(inside)
 }
 
-/// As much of a text as a message can have.
+/// Returns the text, cut to a length for messages.
 fn shortened(text: &str) -> String {
     const LONGEST: usize = 100;
     match text.char_indices().nth(LONGEST) {
@@ -180,7 +182,8 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// The arguments between the commas that are in no parentheses; `None` when those do not match.
+/// Splits arguments at the commas outside parentheses. Returns `None` if the parentheses are not
+/// balanced.
 fn arguments(inside: &str) -> Option<Vec<&str>> {
     let (mut depth, mut start, mut found) = (0_u32, 0, Vec::new());
     for (at, character) in bare(inside) {
@@ -198,7 +201,7 @@ fn arguments(inside: &str) -> Option<Vec<&str>> {
     (depth == 0).then_some(found)
 }
 
-/// A number, `true`, `false`, or a word, which may be in quotes.
+/// Parses a number, `true`, `false`, or a string that may be quoted.
 fn scalar(text: &str) -> Value {
     match text {
         "true" => Value::Flag(true),
@@ -209,7 +212,7 @@ fn scalar(text: &str) -> Value {
     }
 }
 
-/// A name or a word as the short form has it, in quotes where it would be read as something else.
+/// A string in the short form. It is quoted if it would be parsed as something else.
 struct Quoted<'a>(&'a str);
 
 impl fmt::Display for Quoted<'_> {
@@ -230,7 +233,7 @@ impl fmt::Display for Value {
     }
 }
 
-/// The short form, which [`PluginChoice::parse`] reads.
+/// Formats the short form that [`PluginChoice::parse`] reads.
 impl fmt::Display for PluginChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", Quoted(&self.name))?;

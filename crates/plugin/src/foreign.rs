@@ -1,4 +1,4 @@
-//! Plug-ins that are in no table: classes of another language, found by their names.
+//! Plug-ins outside the tables: classes of another language, found by their names.
 
 use std::any::Any;
 use std::fmt;
@@ -9,28 +9,30 @@ use crate::fault::PluginError;
 use crate::kind::Kind;
 use crate::registry::{Lookup, Registry};
 
-/// Where plug-ins of a kind are looked up that no table has.
+/// A lookup of plug-ins of a kind that are not in its table.
 pub trait Foreign<K: Kind>: fmt::Debug + Send + Sync {
-    /// Builds the plug-in that `choice` names; `None` when the name is not one of these.
+    /// Builds the plug-in that `choice` names, or returns `None` if the name is unknown here.
     fn build(
         &self,
         choice: &PluginChoice,
         input: K::Input,
     ) -> Option<Result<K::Plugin, PluginError>>;
 
-    /// One of them has failed: whoever runs them is to stop, and ask for the reason.
+    /// Returns whether one of these plug-ins has failed. The caller must then stop the run and
+    /// report the error.
     fn failed(&self) -> bool;
 }
 
 impl Registry {
-    /// The same with `foreign` behind a kind's table, in place of another one there.
+    /// Returns the registry with `foreign` as the lookup for names outside a kind's table. It
+    /// replaces an earlier one.
     #[must_use]
     pub fn with<K: Kind>(&self, foreign: Arc<dyn Foreign<K>>) -> Self {
         self.replacing(Of(foreign))
     }
 }
 
-/// What stands behind a kind's table.
+/// Returns the lookup for names outside a kind's table.
 pub(crate) fn foreign<K: Kind>(registry: &Registry) -> Option<&dyn Foreign<K>> {
     registry.find::<Of<K>>().map(|of| &*of.0)
 }

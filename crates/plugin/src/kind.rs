@@ -1,4 +1,4 @@
-//! Kinds of plug-ins: what a room says of one, its table of names included.
+//! Kinds of plug-ins, which are described by a trait and a table of names.
 
 use std::fmt;
 
@@ -9,50 +9,50 @@ use crate::parameters::Parameters;
 pub struct PluginName {
     /// The name used in scenarios.
     pub name: &'static str,
-    /// What it is, in one sentence.
+    /// Its purpose in one sentence.
     pub summary: &'static str,
     /// A note that every report of its results must include.
     pub note: Option<&'static str>,
 }
 
 impl PluginName {
-    /// A name about which nothing has to be said.
+    /// Returns a name without a note.
     pub const fn new(name: &'static str, summary: &'static str) -> Self {
         Self { name, summary, note: None }
     }
 
-    /// The same with a note.
+    /// Returns the name with a note.
     #[must_use]
     pub const fn with_note(self, note: &'static str) -> Self {
         Self { note: Some(note), ..self }
     }
 }
 
-/// A kind of plug-in: schedulers, say. The type that implements it is a name alone.
+/// A kind of plug-in, for example schedulers. The type that implements it has no values.
 pub trait Kind: fmt::Debug + 'static {
-    /// The key under which a plan has one.
+    /// The plan's key for a plug-in of this kind.
     const KEY: &'static str;
-    /// What one is called in messages.
+    /// The noun for a plug-in of this kind in messages.
     const NOUN: &'static str;
-    /// Whether a plan's name may be the short form, with parameters in parentheses.
+    /// Whether a plan may use the short form, with parameters in parentheses.
     const SHORT_FORM: bool = true;
-    /// The table of names: a plug-in is one line here, and one for each other name.
+    /// The table of names. A plug-in has one line, and one more for each alias.
     const TABLE: &'static [(PluginName, Self::Maker)];
 
-    /// A plug-in that is built.
+    /// The type of a built plug-in.
     type Plugin;
-    /// What it is built from besides its parameters.
+    /// The input of a plug-in in addition to its parameters.
     type Input;
-    /// What the table has beside a name: the function that builds, and facts, if any.
+    /// The table's value for a name: the build function, and properties if any.
     type Maker: Copy;
 
-    /// Builds the plug-in of a line of the table.
+    /// Builds the plug-in of a table line.
     fn make(
         maker: Self::Maker,
         parameters: &mut Parameters<'_>,
         input: Self::Input,
     ) -> Self::Plugin;
 
-    /// An input for a plug-in that is built to be looked at and thrown away.
+    /// Returns an input for a plug-in that is built only to check its parameters.
     fn trial() -> Self::Input;
 }

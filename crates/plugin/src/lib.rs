@@ -1,8 +1,9 @@
-//! What every kind of plug-in shares: how one is chosen, how it reads its parameters, the faults that
-//! name wrong ones, the table of names, and the way to plug-ins that are in no table.
+//! The mechanism that all kinds of plug-ins share: choice, parameters, faults, tables of names, and
+//! plug-ins outside the tables.
 //!
-//! A kind is a marker type in the room that owns it ([`Kind`]): a trait that its plug-ins implement,
-//! a table of them, and what they are built with. A plug-in is one file and one line in that table.
+//! A kind of plug-in is a marker type that implements [`Kind`] in the crate that owns it. It states
+//! the trait of its plug-ins, the table of their names, and the input from which they are built. A
+//! plug-in is one file and one line in that table.
 //!
 //! ```
 //! use anabranch_plugin::{Kind, Parameters, PluginChoice, PluginName, Registry, Value, build};

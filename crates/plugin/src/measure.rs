@@ -1,30 +1,30 @@
-//! Parameters that count things, bytes or nanoseconds, and that a scenario writes with a unit.
+//! Parameters that are whole numbers of a unit, such as bytes or nanoseconds.
 
-/// A parameter that is a whole number of something. A plug-in has it as a constant.
+/// A parameter that is a whole number. A plug-in declares it as a constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measure {
     /// Its key.
     pub key: &'static str,
-    /// What it measures.
+    /// The unit of its value.
     pub unit: Unit,
-    /// What it is when it is not given.
+    /// Its default value.
     pub default: u64,
-    /// The least and the most that it may be, below 2^53.
+    /// Its smallest and largest value, below 2^53.
     pub range: (u64, u64),
-    /// What it means, in a few words.
+    /// Its meaning in a few words.
     pub meaning: &'static str,
 }
 
-/// What a parameter measures, and what its value counts.
+/// The unit of a parameter's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Things.
+    /// A number of items.
     Count,
     /// Decibels.
     Decibels,
-    /// No or yes, 0 or 1.
+    /// A switch, 0 or 1.
     Flag,
-    /// Bits a second, above zero.
+    /// Bits per second, above zero.
     Rate,
     /// A share of a whole, from 0 to 1.
     Share,
@@ -37,7 +37,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// Its name at text edges.
+    /// Returns its name in JSON and in the scenario format.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Count => "count",

@@ -1,4 +1,4 @@
-//! What a plug-in reads while it is built: its parameters, every fault kept for the end.
+//! The parameters that a plug-in reads while it is built, and their faults.
 
 use std::ops::RangeInclusive;
 
@@ -9,21 +9,22 @@ use crate::fault::{PluginError, PluginFault};
 use crate::measure::Measure;
 use crate::registry::Registry;
 
-/// A parameter that a plug-in has.
+/// The declaration of a parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParameterInfo {
     /// Its key.
     pub key: &'static str,
-    /// Its default, as a scenario would have it.
+    /// Its default value as written in a scenario.
     pub default: String,
-    /// What it may be, in words.
+    /// Its allowed values in words.
     pub allowed: String,
-    /// What it counts, if a scenario writes it with a unit.
+    /// Its unit, if it has one.
     pub measure: Option<Measure>,
 }
 
 impl ParameterInfo {
-    /// The parameter and its value in `choice`, or its default, as a scenario would have it.
+    /// Returns the parameter with its value in `choice`, or with its default, as written in a
+    /// scenario.
     pub fn declared(&self, choice: &PluginChoice) -> String {
         match choice.parameters.get(self.key) {
             None => format!("{} = {}", self.key, self.default),
@@ -35,8 +36,8 @@ impl ParameterInfo {
 
 /// The parameters of a plug-in that is being built.
 ///
-/// A plug-in asks for each of its parameters by key; what it never asks for is unknown. A value that
-/// is refused is reported when all are read, and until then the default stands in for it.
+/// A plug-in reads each of its parameters by key. Keys that it does not read are unknown. An
+/// invalid value is replaced by the default and reported when all parameters have been read.
 #[derive(Debug)]
 pub struct Parameters<'a> {
     choice: &'a PluginChoice,
@@ -46,22 +47,22 @@ pub struct Parameters<'a> {
 }
 
 impl<'a> Parameters<'a> {
-    /// The parameters of a choice; plug-ins that it names are looked up in `registry`.
+    /// Returns the parameters of a choice. Nested plug-ins are looked up in `registry`.
     pub fn new(choice: &'a PluginChoice, registry: &'a Registry) -> Self {
         Self { choice, registry, asked: Vec::new(), faults: Vec::new() }
     }
 
-    /// The name by which the plug-in was asked for: one file may serve several.
+    /// Returns the plug-in's name. Several names can share one implementation.
     pub fn name(&self) -> &'a str {
         &self.choice.name
     }
 
-    /// Where a plug-in that this one builds on is looked up.
+    /// Returns the registry for nested plug-ins.
     pub fn registry(&self) -> &'a Registry {
         self.registry
     }
 
-    /// A number within `range`.
+    /// Reads a number within `range`.
     pub fn number(&mut self, key: &'static str, default: f64, range: RangeInclusive<f64>) -> f64 {
         let allowed = format!("a number from {} to {}", range.start(), range.end());
         match self.ask(key, default.to_string(), allowed) {
@@ -71,7 +72,7 @@ impl<'a> Parameters<'a> {
         }
     }
 
-    /// A whole number within `range`.
+    /// Reads a whole number within `range`.
     pub fn whole(&mut self, key: &'static str, default: u32, range: RangeInclusive<u32>) -> u32 {
         let allowed = format!("a whole number from {} to {}", range.start(), range.end());
         let fits = |number: f64| number.fract() == 0.0 && range.contains(&(number as u32));
@@ -82,8 +83,8 @@ impl<'a> Parameters<'a> {
         }
     }
 
-    /// A number within `range`, or `None` for the one word that is also allowed, which is the default
-    /// where that is `None`.
+    /// Reads a number within `range`, or `None` if the value is `word`. With the default `None`,
+    /// `word` is the default.
     pub fn number_or(
         &mut self,
         key: &'static str,
@@ -102,7 +103,7 @@ impl<'a> Parameters<'a> {
         }
     }
 
-    /// The value of a parameter that counts things.
+    /// Reads a whole number with a unit.
     pub fn count(&mut self, measure: &Measure) -> u64 {
         let Measure { key, default, range: (least, most), .. } = *measure;
         let allowed = format!("a whole number from {least} to {most}");
@@ -118,22 +119,22 @@ impl<'a> Parameters<'a> {
         }
     }
 
-    /// The value of one that is 0 or 1.
+    /// Reads a whole number that is 0 or 1 as a boolean.
     pub fn switch(&mut self, measure: &Measure) -> bool {
         self.count(measure) != 0
     }
 
-    /// The value of one that counts bytes.
+    /// Reads a number of bytes.
     pub fn size(&mut self, measure: &Measure) -> ByteCount {
         ByteCount(self.count(measure))
     }
 
-    /// The value of one that counts nanoseconds.
+    /// Reads a number of nanoseconds.
     pub fn time(&mut self, measure: &Measure) -> Duration {
         Duration::from_nanos(self.count(measure))
     }
 
-    /// Yes or no.
+    /// Reads a boolean.
     pub fn flag(&mut self, key: &'static str, default: bool) -> bool {
         match self.ask(key, default.to_string(), "true or false".to_owned()) {
             None => default,
@@ -142,7 +143,7 @@ impl<'a> Parameters<'a> {
         }
     }
 
-    /// One of `words`; the first is the default.
+    /// Reads one of `words`; the first is the default.
     pub fn word(&mut self, key: &'static str, words: &'static [&'static str]) -> &'static str {
         let quoted: Vec<_> = words.iter().map(|word| format!("\"{word}\"")).collect();
         let found = self.ask(key, quoted[0].clone(), quoted.join(" or "));
@@ -158,7 +159,7 @@ impl<'a> Parameters<'a> {
         words[0]
     }
 
-    /// Another plug-in of the same kind, on which this one builds: parameter `base`.
+    /// Reads parameter `base`: another plug-in of the same kind that this one wraps.
     pub fn base(&mut self, default: &str) -> PluginChoice {
         let found = self.ask("base", format!("\"{default}\""), "a plug-in of the same kind".into());
         match found {
@@ -172,7 +173,7 @@ impl<'a> Parameters<'a> {
         }
     }
 
-    /// Reports what is wrong below `key`.
+    /// Adds the faults of a nested plug-in at `key`.
     pub fn adopt(&mut self, key: &str, error: PluginError) {
         self.faults.extend(error.below(key).faults);
     }
@@ -182,7 +183,7 @@ impl<'a> Parameters<'a> {
         self.choice.parameters.get(key)
     }
 
-    /// Reports a value that the parameter asked for last cannot have.
+    /// Records an invalid value of the parameter that was read last, and returns the default.
     fn refuse<T>(&mut self, key: &str, value: &Value, default: T) -> T {
         let allowed = self.asked.last().map_or("", |info| info.allowed.as_str());
         let message = format!("`{key}` of {} is {allowed}, not `{value}`", self.name());
@@ -190,10 +191,10 @@ impl<'a> Parameters<'a> {
         default
     }
 
-    /// What was asked for, when nothing was wrong and nothing is left over.
+    /// Returns the parameters that were read if there is no fault.
     ///
     /// # Errors
-    /// Every fault, unknown keys among them.
+    /// Reports every fault, including unknown keys.
     pub fn finish(mut self) -> Result<Vec<ParameterInfo>, PluginError> {
         let known: Vec<_> = self.asked.iter().map(|info| info.key).collect();
         for key in self.choice.parameters.keys().filter(|key| !known.contains(&key.as_str())) {

@@ -1,28 +1,28 @@
-//! Where names are looked up: in the tables, and behind them elsewhere.
+//! The registry: lookup of names in the tables, and of names outside them.
 
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-/// The tables, and behind them at most one lookup a kind for plug-ins that are in none.
+/// The tables, and at most one lookup per kind for plug-ins outside the tables.
 #[derive(Clone, Debug, Default)]
 pub struct Registry(Option<Arc<[Arc<dyn Lookup>]>>);
 
 impl Registry {
-    /// The registry that finds the plug-ins of the tables alone.
+    /// The registry of the tables only.
     pub const TABLES: Self = Self(None);
 
-    /// Whether a plug-in that is in no table has failed.
+    /// Returns whether a plug-in outside the tables has failed.
     pub fn failed(&self) -> bool {
         self.0.as_ref().is_some_and(|lookups| lookups.iter().any(|lookup| lookup.failed()))
     }
 
-    /// The lookup of this type.
+    /// Returns the lookup of this type.
     pub(crate) fn find<T: Lookup>(&self) -> Option<&T> {
         self.lookups().find_map(|lookup| lookup.any().downcast_ref())
     }
 
-    /// The same with a lookup in place of another one of its type.
+    /// Returns the registry with a lookup that replaces any other of its type.
     pub(crate) fn replacing<T: Lookup>(&self, lookup: T) -> Self {
         let others = self.lookups().filter(|other| !other.any().is::<T>()).cloned();
         let one: Arc<dyn Lookup> = Arc::new(lookup);
@@ -44,7 +44,7 @@ impl PartialEq for Registry {
     }
 }
 
-/// A lookup, whatever its kind.
+/// A lookup of any kind.
 pub(crate) trait Lookup: Any + fmt::Debug + Send + Sync {
     fn failed(&self) -> bool;
     fn any(&self) -> &dyn Any;

@@ -1,4 +1,4 @@
-//! What is read from a kind's table of names, and built from it.
+//! Functions that read a kind's table of names and build plug-ins from it.
 
 use crate::choice::PluginChoice;
 use crate::fault::{PluginError, PluginFault};
@@ -7,15 +7,15 @@ use crate::kind::{Kind, PluginName};
 use crate::parameters::{ParameterInfo, Parameters};
 use crate::registry::Registry;
 
-/// Every name of a kind.
+/// Returns every name of a kind.
 pub fn names<K: Kind>() -> impl Iterator<Item = PluginName> {
     K::TABLE.iter().map(|(name, _)| *name)
 }
 
-/// Builds a plug-in from its name and its own parameters.
+/// Builds a plug-in from its name and parameters.
 ///
 /// # Errors
-/// Unknown names, and every parameter that is unknown or out of range.
+/// Reports an unknown name, or every parameter that is unknown or out of range.
 pub fn build<K: Kind>(
     choice: &PluginChoice,
     registry: &Registry,
@@ -24,19 +24,20 @@ pub fn build<K: Kind>(
     construct::<K>(choice, registry, input).map(|(built, _)| built)
 }
 
-/// The parameters of the plug-in called `name`.
+/// Returns the parameters of the plug-in called `name`.
 ///
 /// # Errors
-/// Unknown names.
+/// Reports an unknown name.
 pub fn parameters<K: Kind>(name: &str) -> Result<Vec<ParameterInfo>, PluginError> {
     let choice = PluginChoice::named(name);
     construct::<K>(&choice, &Registry::TABLES, K::trial()).map(|(_, parameters)| parameters)
 }
 
-/// Builds a plug-in, and tells of the parameters that it read; of one that is in no table, nothing.
+/// Builds a plug-in and returns it with the parameters that it read. These are empty for a plug-in
+/// outside the tables.
 ///
 /// # Errors
-/// Unknown names, and every parameter that is unknown or out of range.
+/// Reports an unknown name, or every parameter that is unknown or out of range.
 pub fn construct<K: Kind>(
     choice: &PluginChoice,
     registry: &Registry,
@@ -56,19 +57,19 @@ fn unknown_name<K: Kind>(name: &str) -> PluginError {
     PluginError::one(&[], format!("unknown {}: `{name}`", K::NOUN), known)
 }
 
-/// A kind as those see it who are told which at run time.
+/// A kind of plug-in that is selected at run time.
 #[derive(Clone, Copy, Debug)]
 pub struct AnyKind {
-    /// The key under which a plan has one.
+    /// The plan's key for a plug-in of this kind.
     pub key: &'static str,
-    /// Whether a plan's name may be the short form.
+    /// Whether a plan may use the short form.
     pub short_form: bool,
     parameters: fn(&str) -> Result<Vec<ParameterInfo>, PluginError>,
     faults: fn(&PluginChoice, &Registry) -> Vec<PluginFault>,
 }
 
 impl AnyKind {
-    /// A kind without its type.
+    /// Returns the kind without its type.
     pub const fn of<K: Kind>() -> Self {
         Self {
             key: K::KEY,
@@ -81,15 +82,15 @@ impl AnyKind {
         }
     }
 
-    /// The parameters of the plug-in called `name`.
+    /// Returns the parameters of the plug-in called `name`.
     ///
     /// # Errors
-    /// Unknown names.
+    /// Reports an unknown name.
     pub fn parameters(&self, name: &str) -> Result<Vec<ParameterInfo>, PluginError> {
         (self.parameters)(name)
     }
 
-    /// What is wrong with a choice: it is built once to find out.
+    /// Builds the plug-in of a choice once and returns its faults.
     pub fn faults(&self, choice: &PluginChoice, registry: &Registry) -> Vec<PluginFault> {
         (self.faults)(choice, registry)
     }

@@ -1,14 +1,14 @@
-//! A plug-in as a plan has it written: names may be short forms, at every level.
+//! Plug-ins as written in a plan, where the name may be a short form at every level.
 
 use crate::choice::{LEVELS, PluginChoice, Value, too_deep};
 use crate::fault::PluginError;
 
 impl PluginChoice {
-    /// The choice in which every name that is a short form is taken apart.
+    /// Returns the choice with all short forms expanded.
     ///
     /// # Errors
-    /// What is no short form, a parameter that is given within one and beside it, more than
-    /// [`LEVELS`] levels.
+    /// Reports text that is not a short form, a parameter that is given both within and next to a
+    /// short form, and more than [`LEVELS`] levels.
     pub fn resolved(self) -> Result<Self, PluginError> {
         let choice = self.taken_apart()?;
         if choice.parts().nth(LEVELS).is_some() { Err(too_deep()) } else { Ok(choice) }
@@ -32,7 +32,7 @@ impl PluginChoice {
         Ok(choice)
     }
 
-    /// The plug-in and those that it builds on, one below the other.
+    /// Returns the plug-in and those that it wraps, from the outermost to the innermost.
     pub fn parts(&self) -> impl Iterator<Item = Self> + use<> {
         std::iter::successors(Some(self.clone()), |part| match part.parameters.get("base") {
             Some(Value::Plugin(base)) => Some(base.clone()),

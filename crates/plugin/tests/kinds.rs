@@ -1,4 +1,4 @@
-//! A kind of its own, against what a plan says of it and what a foreign lookup has.
+//! Tests with a kind of plug-in that is defined here: parameters, faults, and a foreign lookup.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ impl Kind for Waits {
     }
 }
 
-/// A second kind with the same table: a lookup of one does not find the other.
+/// A second kind: the lookup of one kind must not find plug-ins of the other.
 #[derive(Debug)]
 struct Others;
 
@@ -63,7 +63,7 @@ fn built(json: &str) -> Result<String, PluginError> {
 }
 
 #[test]
-fn what_is_not_given_has_its_default() {
+fn absent_parameters_have_their_defaults() {
     assert_eq!(built(r#"{"name":"idle"}"#), Ok("5 None still 7".to_owned()));
     let all = r#"{"name":"idle","wait":10,"often":2.5,"how":"loud"}"#;
     assert_eq!(built(all), Ok("10 Some(2.5) loud 7".to_owned()));
@@ -71,14 +71,14 @@ fn what_is_not_given_has_its_default() {
 }
 
 #[test]
-fn every_fault_is_told_at_once() {
+fn all_faults_are_reported_at_once() {
     let error = built(r#"{"name":"idle","wait":0,"often":true,"how":"quiet","hwo":1}"#);
     let fault = |key: &str, message: &str, known: &[&'static str]| PluginFault {
         path: vec![key.to_owned()],
         message: message.to_owned(),
         known: known.to_vec(),
     };
-    // In the order in which the plug-in asks, unknown keys behind.
+    // In the order in which the plug-in reads its parameters, then unknown keys.
     let expected = vec![
         fault("often", "`often` of idle is a number from 1 to 3, or \"ever\", not `true`", &[]),
         fault("how", "`how` of idle is \"still\" or \"loud\", not `quiet`", &["still", "loud"]),
@@ -92,7 +92,7 @@ fn every_fault_is_told_at_once() {
 }
 
 #[test]
-fn a_table_tells_its_names_and_their_parameters() {
+fn a_table_lists_its_names_and_their_parameters() {
     assert_eq!(names::<Waits>().map(|name| name.name).collect::<Vec<_>>(), ["idle"]);
     let told = parameters::<Waits>("idle").expect("a name of the table");
     let rows: Vec<_> = told.iter().map(|info| (info.key, &*info.default, info.measure)).collect();
@@ -108,7 +108,7 @@ fn a_table_tells_its_names_and_their_parameters() {
     assert_eq!(any.faults(&PluginChoice::named("idel"), &Registry::TABLES), error.faults);
 }
 
-/// Has one name, and breaks.
+/// A lookup with one additional name. It has failed if the flag is set.
 #[derive(Debug)]
 struct Elsewhere(bool);
 
@@ -123,16 +123,17 @@ impl Foreign<Waits> for Elsewhere {
 }
 
 #[test]
-fn a_foreign_lookup_stands_behind_the_table_of_its_kind_alone() {
+fn a_foreign_lookup_extends_the_table_of_its_kind_only() {
     let registry = Registry::TABLES.with::<Waits>(Arc::new(Elsewhere(false)));
     let named = |name: &str| construct::<Waits>(&PluginChoice::named(name), &registry, 3);
     assert_eq!(named("mine"), Ok(("elsewhere 3".to_owned(), Vec::new())));
-    assert!(named("idle").expect("the table's").0.ends_with("still 3"));
-    named("yours").expect_err("nobody's");
-    build::<Others>(&PluginChoice::named("mine"), &registry, ()).expect_err("another kind's");
+    assert!(named("idle").expect("the table has the name").0.ends_with("still 3"));
+    named("yours").expect_err("no lookup has the name");
+    build::<Others>(&PluginChoice::named("mine"), &registry, ())
+        .expect_err("the name belongs to another kind");
     assert!(!registry.failed() && !Registry::TABLES.failed());
     let broken = registry.with::<Waits>(Arc::new(Elsewhere(true)));
-    assert!(broken.failed(), "the later one is in place of the earlier");
+    assert!(broken.failed(), "the later lookup replaces the earlier one");
     assert!(!broken.with::<Waits>(Arc::new(Elsewhere(false))).failed());
     assert_eq!(registry, registry.clone());
     assert_ne!(registry, broken);

@@ -46,7 +46,7 @@ fn a_composition_has_sixteen_levels() {
     scheduler::build(&whole, &Registry::TABLES).expect("16 levels");
     for text in [nested(17), nested(200_000), "rtx-aware(".repeat(200_000), "a(base=".repeat(99)] {
         let error = PluginChoice::parse(&text).expect_err("too many levels");
-        assert_eq!(error.to_string(), "plug-ins build on one another to at most 16 levels");
+        assert_eq!(error.to_string(), "plug-ins can be nested to at most 16 levels");
     }
     let long = PluginChoice::parse(&"a)".repeat(1000)).expect_err("no name").to_string();
     assert!(long.len() < 200, "{long}");

@@ -1,22 +1,22 @@
-//! Columns: values of one kind.
+//! Columns: sequences of values of one type.
 
 use std::collections::BTreeMap;
 
-/// One column. Missing numbers are NaN.
+/// A column. Missing numbers are NaN.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Column {
-    /// True or false.
+    /// Booleans.
     Bool(Vec<bool>),
-    /// Real numbers.
+    /// Floating-point numbers.
     Float(Vec<f64>),
-    /// Whole numbers.
+    /// Integers.
     Int(Vec<i64>),
-    /// Words.
+    /// Strings.
     Text(Words),
 }
 
 impl Column {
-    /// Rows in the column.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         match self {
             Self::Bool(v) => v.len(),
@@ -26,13 +26,13 @@ impl Column {
         }
     }
 
-    /// True without rows.
+    /// Returns true if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The rows of each of its whole numbers, in one pass: the numbers in rising order, the rows of each
-    /// in theirs. Another column has none.
+    /// Returns the row numbers of each integer, in one pass. Integers and row numbers are
+    /// ascending. For a column of another type the result is empty.
     pub fn group(&self) -> Vec<(i64, Vec<usize>)> {
         let Self::Int(values) = self else {
             return Vec::new();
@@ -44,10 +44,10 @@ impl Column {
         groups.into_iter().collect()
     }
 
-    /// The values of these rows, in this order.
+    /// Returns the values of these rows, in this order.
     ///
     /// # Panics
-    /// When a row does not exist.
+    /// Panics if a row does not exist.
     #[must_use]
     pub fn take(&self, rows: &[usize]) -> Self {
         match self {
@@ -59,7 +59,7 @@ impl Column {
     }
 }
 
-/// Words, most of which repeat: each word is kept once, and a row holds its number.
+/// Strings that often repeat: each one is stored once, and a row holds its number.
 #[derive(Clone, Default)]
 pub struct Words {
     known: Vec<String>,
@@ -70,7 +70,7 @@ pub struct Words {
 impl Words {
     /// Adds a row.
     pub fn push(&mut self, word: &str) {
-        // What comes after what comes again too: the last rows mostly know.
+        // Sequences of words repeat, so one of the last rows usually has the word.
         let last = self.rows.iter().rev().take(RECENT);
         let recent = last.copied().find(|number| self.known[*number as usize] == word);
         let number = recent.or_else(|| self.numbers.get(word).copied()).unwrap_or_else(|| {
@@ -82,32 +82,32 @@ impl Words {
         self.rows.push(number);
     }
 
-    /// Rows.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// True without rows.
+    /// Returns true if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// The word of a row.
+    /// Returns the word of a row.
     pub fn get(&self, row: usize) -> Option<&str> {
         self.rows.get(row).map(|number| self.known[*number as usize].as_str())
     }
 
-    /// Every row's word.
+    /// Returns the words of all rows.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> + Clone {
         self.rows.iter().map(|number| self.known[*number as usize].as_str())
     }
 
-    /// The words that there are, each once.
+    /// Returns the distinct words.
     pub fn known(&self) -> &[String] {
         &self.known
     }
 
-    /// For every row which of [`known`](Self::known) it is.
+    /// Returns for each row the index of its word in [`known`](Self::known).
     pub fn numbers(&self) -> &[u32] {
         &self.rows
     }
@@ -121,7 +121,8 @@ impl Words {
     }
 }
 
-/// The number of latest rows that are searched for an equal word: enough for two subflows' states.
+/// The number of latest rows that are searched for an equal word. Two are enough for the states of
+/// two subflows.
 const RECENT: usize = 2;
 
 impl std::fmt::Debug for Words {
@@ -131,7 +132,7 @@ impl std::fmt::Debug for Words {
 }
 
 impl PartialEq for Words {
-    /// Compares word by word; the order in which words became known does not matter.
+    /// Compares word by word, independent of the order in [`Words::known`].
     fn eq(&self, other: &Self) -> bool {
         self.len() == other.len() && self.iter().eq(other.iter())
     }
@@ -150,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_is_kept_once_and_comes_back_in_every_row() {
+    fn each_word_is_stored_once_and_returned_in_every_row() {
         let text = ["wifi", "lte", "wifi", "", "lte", "starlink", "wifi"];
         let words: Words = text.into_iter().collect();
         assert_eq!(words.iter().collect::<Vec<_>>(), text);
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_equal_whatever_was_known_before() {
+    fn words_are_equal_whatever_their_numbers() {
         let words: Words = ["a", "b", "a"].into_iter().collect();
         let taken = words.take(&[1, 0]);
         assert_eq!(taken, ["b", "a"].into_iter().collect());
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_column_is_taken() {
+    fn rows_are_taken_from_every_column_type() {
         let rows = [2, 0];
         assert_eq!(
             Column::Bool(vec![true, true, false]).take(&rows),

@@ -1,6 +1,7 @@
-//! The trace: what a run leaves behind, as tables (docs/plan-and-trace.md).
+//! The trace of a run as tables (docs/plan-and-trace.md).
 //!
-//! A world fills [`Rows`] a row struct at a time; what reads a run has [`Table`]s of columns.
+//! The simulator or the live run fills [`Rows`], one row struct at a time. Readers get [`Table`]s
+//! of columns.
 
 mod column;
 mod rows;
@@ -8,7 +9,7 @@ mod rows;
 pub use column::{Column, Words};
 pub use rows::*;
 
-/// A table: its name and its columns in order.
+/// A table with its columns in order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
     /// The name.
@@ -24,32 +25,32 @@ pub struct Table {
 /// The summary of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
-    /// SHA-256, in hexadecimal, over the folded log of every packet's fate, the number of steps, and the tables,
-    /// without the tables and columns that `rows.rs` marks `@undigested`: same inputs, same digest. Empty over real
-    /// packets.
+    /// SHA-256 in hexadecimal over the log of all packet fates, the number of steps, and the
+    /// tables. Columns and tables that `rows.rs` marks `@undigested` are left out. The same inputs
+    /// give the same digest. It is empty over real packets.
     pub digest: String,
-    /// Virtual time the run took, seconds.
+    /// Duration of the run in virtual time, seconds.
     pub duration_s: f64,
-    /// Events processed.
+    /// Number of processed events.
     pub steps: u64,
-    /// Sentences that belong to the results: which of the plug-ins are reconstructions.
+    /// Notes to print with the results: which plug-ins are reconstructions.
     pub notes: Vec<String>,
-    /// Clients and background flows that stand still; empty over real packets.
+    /// Clients and background flows that have stopped making progress; empty over real packets.
     pub standstills: Vec<Standstill>,
 }
 
-/// A client or background flow for which no packet is sent any more, although it is not done.
+/// A client or background flow that sends no more packets although it is not finished.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Standstill {
-    /// A sentence with its beginning and the state of its subflows.
+    /// A sentence with the start time and the state of the subflows.
     pub message: String,
-    /// Its beginning, seconds.
+    /// Its start time in seconds.
     pub at_s: f64,
     /// Whether a subflow has space in its window and nothing queued, so that its scheduler could have used it.
     pub could_send: bool,
 }
 
-/// Everything a run leaves behind.
+/// The complete output of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trace {
     /// The run as a whole.
@@ -59,29 +60,29 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// The table of that name.
+    /// Returns the table of a name.
     pub fn table(&self, name: &str) -> Option<&Table> {
         self.tables.iter().find(|table| table.name == name)
     }
 }
 
 impl Table {
-    /// The column of that name.
+    /// Returns the column of a name.
     pub fn column(&self, name: &str) -> Option<&Column> {
         self.columns.iter().find(|(other, _)| *other == name).map(|(_, column)| column)
     }
 
-    /// Rows in the table.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.columns.first().map_or(0, |(_, column)| column.len())
     }
 
-    /// True without rows.
+    /// Returns true if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Numbers of a column, whole numbers included; empty when it is not numeric.
+    /// Returns the numbers of a column, integers included; empty if it is not numeric.
     pub fn numbers(&self, name: &str) -> Vec<f64> {
         match self.column(name) {
             Some(Column::Float(values)) => values.clone(),
@@ -105,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_becomes_a_place_in_every_column() {
+    fn a_row_becomes_one_value_in_every_column() {
         let table = gaps();
         assert_eq!(table.len(), 3);
         assert_eq!(table.column("client"), Some(&Column::Int(vec![3, 0, 3])));
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn every_table_has_a_name_of_its_own() {
+    fn table_names_are_unique() {
         let mut names: Vec<_> = Rows::default().into_tables().iter().map(|t| t.name).collect();
         assert!(Rows::default().into_tables().iter().all(Table::is_empty));
         names.sort_unstable();

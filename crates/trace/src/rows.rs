@@ -1,4 +1,4 @@
-//! The tables that a world fills, a row struct each (docs/reference/trace.md says what a column means).
+//! The tables of a trace, one row struct each. docs/reference/trace.md describes the columns.
 
 use crate::{Column, Table, Words};
 
@@ -51,7 +51,7 @@ macro_rules! rows {
 }
 
 rows!(
-    /// A client.
+    /// One client.
     ConnectionRow, ConnectionRows, "connections" {
         client: Int(i64), connect_s: Float(f64), duration_s: Float(f64), bytes_read: Int(i64),
         reinjected_bytes: Int(i64), max_read_gap_s: Float(f64), refused_packets: Int(i64),
@@ -60,7 +60,7 @@ rows!(
 );
 
 rows!(
-    /// A subflow of the server's side.
+    /// A subflow at the server.
     SubflowRow<'a>, SubflowRows, "subflows" {
         client: Int(i64), subflow: Int(i64), path: Text(&'a str), established: Bool(bool),
         bytes: Int(i64), bytes_sent: Int(i64), retransmissions: Int(i64),
@@ -70,7 +70,7 @@ rows!(
 );
 
 rows!(
-    /// A subflow of the server's side, every 100 ms.
+    /// The state of a subflow at the server, every 100 ms.
     SampleRow<'a>, SampleRows, "samples" {
         t_s: Float(f64), client: Int(i64), subflow: Int(i64), path: Text(&'a str),
         cwnd_segments: Int(i64), ssthresh_segments: Float(f64), in_flight_segments: Int(i64),
@@ -81,7 +81,7 @@ rows!(
 );
 
 rows!(
-    /// A client, every 100 ms.
+    /// The state of a client, every 100 ms.
     PlayerRow, PlayerRows, "player" {
         t_s: Float(f64), client: Int(i64), bytes_read: Int(i64), buffer_s: Float(f64),
         buffer_bytes: Int(i64),
@@ -89,14 +89,14 @@ rows!(
 );
 
 rows!(
-    /// A silence between two reads of a client.
+    /// A pause between two reads of a client.
     GapRow, GapRows, "gaps" {
         client: Int(i64), t_s: Float(f64), gap_s: Float(f64),
     }
 );
 
 rows!(
-    /// A piece that a client read, with bytes in it that were not those sent.
+    /// A read of a client that returned bytes different from those sent.
     WrongReadRow, WrongReadRows, @undigested "wrong_reads" {
         client: Int(i64), t_s: Float(f64), position: Int(i64), wrong_bytes: Int(i64),
     }
@@ -111,7 +111,7 @@ rows!(
 );
 
 rows!(
-    /// What a player did.
+    /// A playback event.
     PlaybackRow<'a>, PlaybackRows, "playback" {
         client: Int(i64), t_s: Float(f64), event: Text(&'a str), pts_s: Float(f64),
         delay_ms: Float(f64),
@@ -127,7 +127,7 @@ rows!(
 );
 
 rows!(
-    /// A chunk that an adaptive player asked for.
+    /// A chunk that an adaptive player requested.
     ChunkRow<'a>, ChunkRows, "chunks" {
         client: Int(i64), track: Text(&'a str), index: Int(i64), rendition: Int(i64),
         duration_s: Float(f64), bytes: Int(i64), t_s: Float(f64), first_byte_s: Float(f64),
@@ -157,7 +157,7 @@ rows!(
 );
 
 rows!(
-    /// A change of the world.
+    /// A change of a link or an interface during the run.
     EventRow<'a>, EventRows, "events" {
         t_s: Float(f64), link: Text(&'a str), what: Text(&'a str),
     }
@@ -175,7 +175,7 @@ rows!(
 );
 
 rows!(
-    /// A background flow, every 100 ms.
+    /// The state of a background flow, every 100 ms.
     CrossSampleRow<'a>, CrossSampleRows, "cross_samples" {
         t_s: Float(f64), flow: Int(i64), name: Text(&'a str), cwnd_segments: Int(i64),
         ssthresh_segments: Float(f64), in_flight_segments: Int(i64), srtt_ms: Float(f64),
@@ -185,7 +185,7 @@ rows!(
 );
 
 rows!(
-    /// A segment with data that the server sent; written on request.
+    /// A data segment that the server sent; recorded on request.
     DepartureRow<'a>, DepartureRows, @undigested "departures" {
         t_s: Float(f64), client: Int(i64), connection: Int(i64), subflow: Int(i64),
         path: Text(&'a str), position: Int(i64), data_position: Int(i64), bytes: Int(i64),
@@ -195,7 +195,7 @@ rows!(
 );
 
 rows!(
-    /// A segment with data that came to a client; written on request.
+    /// A data segment that arrived at a client; recorded on request.
     ArrivalRow, ArrivalRows, @undigested "arrivals" {
         t_s: Float(f64), client: Int(i64), connection: Int(i64), subflow: Int(i64),
         position: Int(i64), bytes: Int(i64),
@@ -203,7 +203,7 @@ rows!(
 );
 
 rows!(
-    /// What a client holds of a connection, every 100 ms; written on request.
+    /// The receive buffers of a client's connection, every 100 ms; recorded on request.
     ReceiverRow, ReceiverRows, @undigested "receivers" {
         t_s: Float(f64), client: Int(i64), connection: Int(i64), in_order_bytes: Int(i64),
         unread_bytes: Int(i64), ahead_bytes: Int(i64), subflow_bytes: Int(i64),
@@ -211,7 +211,7 @@ rows!(
     }
 );
 
-/// All rows of a run while it goes on.
+/// All rows of a run in progress.
 #[derive(Debug, Default)]
 #[expect(missing_docs, reason = "each is the table of its name")]
 pub struct Rows {
@@ -236,7 +236,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// The tables, in the order that a digest takes them in.
+    /// Returns the tables in the order in which the digest includes them.
     pub fn into_tables(self) -> Vec<Table> {
         vec![
             self.connections.into_table(),

@@ -1,6 +1,6 @@
-//! Quantities and identities shared by every room: time, rate, sequence numbers, seeded randomness.
+//! Quantities and identifiers that all crates share: time, rate, sequence numbers, random streams.
 //!
-//! A wrong unit is a type error here; at text and column edges a suffix names the unit instead.
+//! Mixing up units is a type error. In text and in column names, a suffix names the unit.
 
 mod congestion_state;
 mod random;

@@ -1,27 +1,28 @@
-//! Seeded randomness: one named stream per source of chance.
+//! Seeded random numbers: one named stream per source of randomness.
 //!
-//! A stream depends on the seed, the run and its own name alone, so adding a path moves no other
-//! draw and two schedulers can be compared on the same luck.
+//! A stream depends only on the seed, the run number and its name. Adding a path therefore changes
+//! no other stream, and two schedulers can be compared under the same random events.
 
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 
-/// Where every stream of one run springs from.
+/// The source of all streams of one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seed {
     /// The experiment's seed.
     pub seed: u64,
-    /// The number of the run (trial) under that seed.
+    /// The number of the run (trial) with that seed.
     pub run: u64,
 }
 
 impl Seed {
-    /// The stream of the given name. The same name gives the same stream.
+    /// Returns the stream of a name. The same name gives the same stream.
     pub fn stream(self, name: &str) -> RandomStream {
         let mut key = [0u8; 32];
         key[..8].copy_from_slice(&self.seed.to_le_bytes());
         key[8..16].copy_from_slice(&self.run.to_le_bytes());
-        // FNV-1a, twice with different offsets: names, not adversaries, must be kept apart.
+        // FNV-1a, twice with different offsets. Names must differ in hash, but need no protection
+        // from attackers.
         for (slot, offset) in [(16, 0xcbf2_9ce4_8422_2325_u64), (24, 0x9e37_79b9_7f4a_7c15)] {
             let hash = name
                 .bytes()
@@ -32,16 +33,17 @@ impl Seed {
     }
 }
 
-/// A place in a stream, of an eighth of its size: who draws seldom keeps this.
+/// A position in a stream. It needs an eighth of a stream's memory, for users that draw rarely.
 #[derive(Clone, Copy, Debug)]
 pub struct Bookmark {
     key: [u8; 32],
-    /// Words drawn, of 32 bits.
+    /// The number of 32-bit words drawn.
     words: u64,
 }
 
 impl Bookmark {
-    /// What the stream gives from here on; the place moves behind what is drawn.
+    /// Passes the stream from this position to `draws`, and moves the position past the drawn
+    /// numbers.
     pub fn draw<T>(&mut self, draws: impl FnOnce(&mut RandomStream) -> T) -> T {
         let mut rng = ChaCha8Rng::from_seed(self.key);
         rng.set_word_pos(u128::from(self.words));
@@ -59,23 +61,24 @@ pub struct RandomStream {
 }
 
 impl RandomStream {
-    /// The place it has come to.
+    /// Returns the current position.
     pub fn bookmark(&self) -> Bookmark {
         Bookmark { key: self.rng.get_seed(), words: self.rng.get_word_pos() as u64 }
     }
 
-    /// The next 64 random bits.
+    /// Returns the next 64 random bits.
     pub fn next_u64(&mut self) -> u64 {
         self.rng.next_u64()
     }
 
-    /// A stream of its own, seeded from this one.
+    /// Returns an independent stream, seeded from this one.
     #[must_use]
     pub fn fork(&mut self) -> Self {
         Self::from_key(self.draw_key())
     }
 
-    /// What [`Self::from_key`] makes a stream of: the same draws as a fork, kept in 32 bytes.
+    /// Draws the key of a stream, 32 bytes. [`Self::from_key`] turns it into the stream that
+    /// [`Self::fork`] would return.
     pub fn draw_key(&mut self) -> [u8; 32] {
         let mut key = [0u8; 32];
         for word in key.chunks_exact_mut(8) {
@@ -84,31 +87,31 @@ impl RandomStream {
         key
     }
 
-    /// The stream of a key.
+    /// Returns the stream of a key.
     pub fn from_key(key: [u8; 32]) -> Self {
         Self { rng: ChaCha8Rng::from_seed(key) }
     }
 
-    /// A number uniform in [0, 1).
+    /// Returns a number uniformly distributed in [0, 1).
     pub fn uniform(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// A whole number uniform in [0, bound).
+    /// Returns a whole number uniformly distributed in [0, bound).
     ///
     /// # Panics
-    /// When `bound` is zero.
+    /// Panics if `bound` is zero.
     pub fn below(&mut self, bound: u64) -> u64 {
         assert!(bound > 0, "an empty range has no member to draw");
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// True with the given probability, in [0, 1].
+    /// Returns true with the given probability in [0, 1].
     pub fn chance(&mut self, probability: f64) -> bool {
         self.uniform() < probability
     }
 
-    /// A draw from the standard normal distribution (Box-Muller, one of the pair).
+    /// Returns a number from the standard normal distribution (Box-Muller, one of the pair).
     pub fn standard_normal(&mut self) -> f64 {
         let radius = (-2.0 * (1.0 - self.uniform()).ln()).sqrt();
         radius * (std::f64::consts::TAU * self.uniform()).cos()
@@ -130,14 +133,14 @@ mod tests {
     }
 
     #[test]
-    fn chance_hits_its_probability() {
+    fn chance_is_true_with_its_probability() {
         let mut stream = Seed { seed: 7, run: 0 }.stream("test");
         let hits = (0..100_000).filter(|_| stream.chance(0.005)).count();
         assert!((400..600).contains(&hits), "0.5 % of 100,000 is 500, saw {hits}");
     }
 
     #[test]
-    fn below_stays_below_and_reaches_all() {
+    fn below_returns_every_number_under_the_bound() {
         let mut stream = Seed { seed: 7, run: 0 }.stream("below");
         let mut seen = [0u32; 7];
         for _ in 0..7_000 {

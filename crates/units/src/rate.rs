@@ -6,39 +6,40 @@ use crate::Duration;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ByteCount(pub u64);
 
-/// A bit rate. Zero means "not at all": nothing is ever transmitted.
+/// A bit rate. At rate zero nothing is ever transmitted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rate {
     bits_per_second: u64,
 }
 
 impl Rate {
-    /// Faster than anything: transmission takes no time.
+    /// An unlimited rate: transmission takes no time.
     pub const UNLIMITED: Self = Self { bits_per_second: u64::MAX };
-    /// Nothing passes.
+    /// Rate zero: nothing is transmitted.
     pub const ZERO: Self = Self { bits_per_second: 0 };
 
-    /// A rate in bits per second.
+    /// Returns a rate in bits per second.
     pub const fn from_bps(bits_per_second: u64) -> Self {
         Self { bits_per_second }
     }
 
-    /// A rate in bytes per second.
+    /// Returns a rate from bytes per second.
     pub const fn from_bytes_per_second(bytes: u64) -> Self {
         Self { bits_per_second: bytes.saturating_mul(8) }
     }
 
-    /// Bits per second.
+    /// Returns bits per second.
     pub const fn bps(self) -> u64 {
         self.bits_per_second
     }
 
-    /// Whole bytes per second.
+    /// Returns whole bytes per second.
     pub const fn bytes_per_second(self) -> u64 {
         self.bits_per_second / 8
     }
 
-    /// How long `size` takes at this rate, rounded to a nanosecond; forever at rate zero.
+    /// Returns the time to transmit `size` at this rate, rounded to a nanosecond; [`Duration::MAX`]
+    /// at rate zero.
     pub fn transmit_time(self, size: ByteCount) -> Duration {
         if self.bits_per_second == u64::MAX {
             return Duration::ZERO;

@@ -1,27 +1,29 @@
-//! Who wakes next of some nodes, ties broken by node number: a few are looked through when that is asked, over
-//! more there is a winner tree.
+//! A schedule of nodes: it finds the node with the earliest wake-up time. Equal times are ordered
+//! by node number.
 //!
-//! Setting a time replays the matches from that leaf to the root and stops where nothing changes.
+//! A few nodes are searched linearly. More nodes are in a winner tree: setting a time repeats the
+//! comparisons from that leaf towards the root, and stops where no result changes.
 
 use crate::Instant;
 
-/// The most nodes that are searched one by one; more get a tree. With so few a search takes less time than a tree's
-/// upkeep, as times are set more often than the first is asked for.
+/// The largest number of nodes that are searched linearly. For so few nodes a search is cheaper
+/// than updating a tree, because times are set more often than the first is read.
 const FEW: usize = 8;
 
-/// The nodes. They are numbered from 0; without any, nobody wakes.
+/// The nodes and their wake-up times. Nodes are numbered from 0.
 #[derive(Debug, Default)]
 pub struct Schedule {
-    /// When each node wakes, and behind them sleepers: as many as the tree has leaves, `FEW` without one.
+    /// The wake-up time of each node, padded with `FAR_FUTURE` to the number of leaves, or to `FEW`
+    /// without a tree.
     at: Vec<Instant>,
-    /// The winner of each match; the root stands at 1. The second half are the leaves: the nodes. Empty while
-    /// they are few.
+    /// The winner of each comparison. The root is at index 1, and the second half are the leaves,
+    /// one per node. Empty without a tree.
     winner: Vec<u32>,
     nodes: usize,
 }
 
 impl Schedule {
-    /// Adds a node that sleeps; returns its number.
+    /// Adds a node without a wake-up time and returns its number.
     pub fn add(&mut self) -> usize {
         let node = self.nodes;
         self.nodes += 1;
@@ -40,23 +42,23 @@ impl Schedule {
         node
     }
 
-    /// The node that wakes first; at `FAR_FUTURE` when all sleep.
+    /// Returns the earliest wake-up time and its node. The time is `FAR_FUTURE` if no node has one.
     ///
     /// # Panics
-    /// There is no node.
+    /// Panics if there is no node.
     #[inline]
     pub fn first(&self) -> (Instant, usize) {
         if let Some(champion) = self.winner.get(1) {
             let node = *champion as usize;
             return (self.at[node], node);
         }
-        // Always as many, which needs no loop: the earliest, and then whose that is.
+        // A fixed length, so that the compiler needs no loop: first the minimum, then its index.
         let few: &[Instant; FEW] = self.at.first_chunk().expect("a node");
         let first = few.iter().fold(few[0], |first, at| first.min(*at));
         (first, few.iter().position(|at| *at == first).unwrap_or(0))
     }
 
-    /// Sets when a node wakes; `None` puts it to sleep.
+    /// Sets a node's wake-up time; `None` removes it.
     #[inline(always)]
     pub fn set(&mut self, node: usize, at: Option<Instant>) {
         let at = at.unwrap_or(Instant::FAR_FUTURE);
@@ -66,7 +68,7 @@ impl Schedule {
         self.replay(node, at);
     }
 
-    /// Plays the matches on a node's way to the root anew.
+    /// Repeats the comparisons from a node's leaf to the root.
     fn replay(&mut self, node: usize, at: Instant) {
         let mut place = self.at.len() + node;
         let (mut champion, mut champion_at) = (node as u32, at);
@@ -78,29 +80,29 @@ impl Schedule {
             }
             place /= 2;
             let before = std::mem::replace(&mut self.winner[place], champion);
-            // A match that neither involved the node nor changed settles all above it.
+            // If the result is unchanged and is not this node, all results above are unchanged too.
             if before == champion && champion != node as u32 {
                 break;
             }
         }
     }
 
-    /// When a node wakes; `FAR_FUTURE` while it sleeps.
+    /// Returns a node's wake-up time; `FAR_FUTURE` if it has none.
     pub fn at(&self, node: usize) -> Instant {
         self.at[node]
     }
 
-    /// Nodes there are.
+    /// Returns the number of nodes.
     pub fn len(&self) -> usize {
         self.nodes
     }
 
-    /// Whether it holds no node.
+    /// Returns whether there is no node.
     pub fn is_empty(&self) -> bool {
         self.nodes == 0
     }
 
-    /// Forgets the nodes from this number on, which sleep, and gives back what they took.
+    /// Removes the nodes from this number on, and frees their memory.
     pub fn truncate(&mut self, nodes: usize) {
         if nodes >= self.nodes {
             return;
@@ -113,12 +115,13 @@ impl Schedule {
         *self = smaller;
     }
 
-    /// The node will wake.
+    /// Returns whether the node has a wake-up time.
     pub fn is_set(&self, node: usize) -> bool {
         self.at[node] != Instant::FAR_FUTURE
     }
 
-    /// Who wins the match at a place; of equals the lower number, which is always the left.
+    /// Returns the winner of the comparison at an index. If both are equal, the left one wins,
+    /// which has the lower number.
     fn play(&self, place: usize) -> u32 {
         let (left, right) = (self.winner[2 * place], self.winner[2 * place + 1]);
         if self.at[right as usize] < self.at[left as usize] { right } else { left }
@@ -132,14 +135,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_earliest_node_is_always_next(
+        fn the_earliest_node_is_always_first(
             nodes in 10usize..40,
             sets in proptest::collection::vec((0usize..40, 0u64..50), 1..200),
         ) {
             let mut schedule = Schedule::default();
             let mut times = Vec::new();
             for (node, at) in sets {
-                // Nodes come while others are set, few and then many.
+                // Nodes are added while others are set, so that both forms are tested.
                 if times.len() < nodes {
                     prop_assert_eq!(schedule.add(), times.len());
                     times.push(Instant::FAR_FUTURE);
@@ -151,7 +154,7 @@ mod tests {
                 let expected = (0..times.len()).min_by_key(|n| (times[*n], *n)).unwrap();
                 prop_assert_eq!(schedule.first(), (times[expected], expected));
             }
-            // Without those behind the tenth the first of the others is next.
+            // After removing the nodes from number 10 on, the earliest of the others is first.
             schedule.truncate(10);
             let left = times.len().min(10);
             let expected = (0..left).min_by_key(|n| (times[*n], *n)).unwrap();

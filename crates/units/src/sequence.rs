@@ -1,4 +1,4 @@
-//! Sequence numbers that wrap, and the identity of a subflow.
+//! Wrapping sequence numbers, and the identifier of a subflow.
 
 use std::fmt;
 
@@ -9,45 +9,46 @@ macro_rules! sequence {
         pub struct $name(pub $raw);
 
         impl $name {
-            /// The number `count` bytes further on, wrapping.
+            /// Returns the number `count` bytes later, wrapping.
             #[must_use]
             pub const fn add(self, count: $raw) -> Self {
                 Self(self.0.wrapping_add(count))
             }
 
-            /// The number `count` bytes back, wrapping.
+            /// Returns the number `count` bytes earlier, wrapping.
             #[must_use]
             pub const fn sub(self, count: $raw) -> Self {
                 Self(self.0.wrapping_sub(count))
             }
 
-            /// Bytes from `earlier` to here, wrapping; meaningful when `earlier` is not ahead.
+            /// Returns the bytes from `earlier` to this number, wrapping. It is meaningful only if
+            /// `earlier` is not later.
             pub const fn distance(self, earlier: Self) -> $raw {
                 self.0.wrapping_sub(earlier.0)
             }
 
-            /// Signed distance from `other` to here (RFC 1982 arithmetic).
+            /// Returns the signed distance from `other` to this number (RFC 1982 arithmetic).
             pub const fn offset(self, other: Self) -> $signed {
                 self.0.wrapping_sub(other.0) as $signed
             }
 
-            /// True when this number precedes `other`.
+            /// Returns true if this number precedes `other`.
             pub const fn before(self, other: Self) -> bool {
                 self.offset(other) < 0
             }
 
-            /// True when this number follows `other`.
+            /// Returns true if this number follows `other`.
             pub const fn after(self, other: Self) -> bool {
                 self.offset(other) > 0
             }
 
-            /// The later of two numbers.
+            /// Returns the later of two numbers.
             #[must_use]
             pub const fn later(self, other: Self) -> Self {
                 if self.before(other) { other } else { self }
             }
 
-            /// The earlier of two numbers.
+            /// Returns the earlier of two numbers.
             #[must_use]
             pub const fn earlier(self, other: Self) -> Self {
                 if other.before(self) { other } else { self }
@@ -71,12 +72,12 @@ sequence!(
     DataSeq, u64, i64
 );
 
-/// A subflow of one MPTCP connection, counted from 0 in order of creation.
+/// The identifier of a subflow in its MPTCP connection, counted from 0 in order of creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SubflowId(pub u8);
 
 impl SubflowId {
-    /// The index into per-subflow arrays.
+    /// Returns the index for per-subflow arrays.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -87,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn order_survives_the_wrap() {
+    fn the_order_is_kept_when_numbers_wrap() {
         let before_wrap = SeqNumber(u32::MAX - 1);
         let after_wrap = before_wrap.add(10);
         assert!(before_wrap.before(after_wrap));

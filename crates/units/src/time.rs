@@ -1,114 +1,114 @@
-//! Points in time and spans of time, in whole nanoseconds of the world's own clock.
+//! Points in time and durations, in whole nanoseconds of the run's clock.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Mul, Sub};
 
-/// A point in time: nanoseconds since the world began. The sans-IO crates receive it as an argument,
-/// which is never earlier than that of the call before.
+/// A point in time: nanoseconds since the start of the run. Sans-IO crates receive it as an
+/// argument that never decreases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(u64);
 
-/// A span of time in nanoseconds, never negative.
+/// A duration in nanoseconds, never negative.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Duration(u64);
 
 impl Instant {
-    /// The beginning of the world.
+    /// The start of the run.
     pub const ZERO: Self = Self(0);
-    /// Later than any event: "never".
+    /// A time after any event, used as "never".
     pub const FAR_FUTURE: Self = Self(u64::MAX);
 
-    /// The instant `nanos` nanoseconds after the beginning.
+    /// Returns the instant `nanos` nanoseconds after the start.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// Nanoseconds since the beginning.
+    /// Returns nanoseconds since the start.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// Whole microseconds since the beginning.
+    /// Returns whole microseconds since the start.
     pub const fn as_micros(self) -> u64 {
         self.0 / 1_000
     }
 
-    /// Seconds since the beginning, for reports.
+    /// Returns seconds since the start, for reports.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// Time passed since `earlier`; zero when `earlier` lies ahead.
+    /// Returns the time since `earlier`; zero if `earlier` is later.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration(self.0.saturating_sub(earlier.0))
     }
 }
 
 impl Duration {
-    /// No time at all.
+    /// The duration zero.
     pub const ZERO: Self = Self(0);
-    /// The longest representable span.
+    /// The longest duration.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// A span of `nanos` nanoseconds.
+    /// Returns a duration of `nanos` nanoseconds.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// A span of `micros` microseconds.
+    /// Returns a duration of `micros` microseconds.
     pub const fn from_micros(micros: u64) -> Self {
         Self(micros * 1_000)
     }
 
-    /// A span of `millis` milliseconds.
+    /// Returns a duration of `millis` milliseconds.
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis * 1_000_000)
     }
 
-    /// A span of `secs` seconds.
+    /// Returns a duration of `secs` seconds.
     pub const fn from_secs(secs: u64) -> Self {
         Self(secs * 1_000_000_000)
     }
 
-    /// A span of `secs` seconds; negative and NaN become zero.
+    /// Returns a duration of `secs` seconds. Negative numbers and NaN become zero.
     pub fn from_secs_f64(secs: f64) -> Self {
         Self((secs * 1e9).round() as u64)
     }
 
-    /// Nanoseconds.
+    /// Returns nanoseconds.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// Whole microseconds.
+    /// Returns whole microseconds.
     pub const fn as_micros(self) -> u64 {
         self.0 / 1_000
     }
 
-    /// Whole milliseconds.
+    /// Returns whole milliseconds.
     pub const fn as_millis(self) -> u64 {
         self.0 / 1_000_000
     }
 
-    /// Seconds, for reports.
+    /// Returns seconds, for reports.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// `self - other`, or zero.
+    /// Returns `self - other`, or zero if `other` is longer.
     #[must_use]
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 
-    /// The shortest span that is a whole number of ticks and not shorter than `self` (`usecs_to_jiffies`). A tick of
-    /// zero stands for an exact clock and changes nothing.
+    /// Returns this duration rounded up to a whole number of ticks (`usecs_to_jiffies`). A tick of
+    /// zero means an exact clock: the duration is returned unchanged.
     #[must_use]
     pub const fn in_whole_ticks(self, tick: Self) -> Self {
         if tick.0 == 0 { self } else { Self(self.0.div_ceil(tick.0) * tick.0) }
     }
 
-    /// True for an empty span.
+    /// Returns true if the duration is zero.
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
@@ -150,7 +150,7 @@ impl AddAssign for Duration {
 impl Sub for Duration {
     type Output = Self;
     fn sub(self, other: Self) -> Self {
-        debug_assert!(self >= other, "a span is never negative");
+        debug_assert!(self >= other, "a duration is never negative");
         self.saturating_sub(other)
     }
 }

@@ -80,7 +80,7 @@ def _unfit(given: str | dict[str, Any]) -> Iterator[tuple[KeyPath, str]]:
             if isinstance(value, dict)
         ]
     if tables:
-        yield (), f"plug-ins build on one another to at most {_LEVELS} levels"
+        yield (), f"plug-ins can be nested to at most {_LEVELS} levels"
 
 
 def _hint(fault: plugins.PluginFault, kind: plugins.Kind) -> str:
