@@ -1,4 +1,4 @@
-//! What runs at one end of a connection.
+//! Applications: the programs at the ends of connections.
 
 mod bulk;
 mod http_server;
@@ -20,98 +20,101 @@ pub use paced::Paced;
 pub use player::{Player, report_ladder};
 pub use reader::Reader;
 
-/// When an application is to be driven again, besides at its own time ([`Application::poll_timeout`]).
+/// The condition for the next call of an application, in addition to its timer
+/// ([`Application::poll_timeout`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// When its connection has news.
+    /// Its connection has an event.
     AtNews,
-    /// Behind what goes out now, and when its connection has news.
+    /// The segments that can be sent now have been sent, or its connection has an event.
     BehindOutput,
-    /// Whenever something happens to its host: what it does depends on the time.
+    /// Any input of its host, because what it does depends on the time.
     AtAnything,
-    /// On a new connection in a lane; the one that it has there, if any, is to be aborted. Only a client's
-    /// application may ask for it.
+    /// A new connection in a lane is needed. The lane's present connection, if any, is aborted.
+    /// Only a client's application may return this.
     OnNewConnection {
         /// The lane.
         lane: usize,
-        /// When the one that it has there is aborted.
+        /// The time at which the present connection is aborted.
         former: Former,
     },
-    /// At once, without the connection that it has in a lane: that is to be aborted. Only a client's application
-    /// may ask for it.
+    /// The connection in this lane is aborted, and the application is called again at once. Only a
+    /// client's application may return this.
     Without(usize),
 }
 
-/// When the connection that an application leaves for a new one is aborted.
+/// The time at which a replaced connection is aborted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Former {
-    /// Before the new one is opened.
+    /// Before the new connection is opened.
     Closed,
-    /// When the application is answered on the new one ([`Application::is_answered`]); it is not read until then.
+    /// When the response on the new connection begins ([`Application::is_answered`]). The old one
+    /// is not read until then.
     KeptUntilAnswer,
 }
 
-/// The connections of a client's application, each in a lane: a place that the application numbers, from 0. It
-/// has one in lane 0 from the beginning, and others by [`Next::OnNewConnection`].
+/// The connections of a client's application, each in a numbered lane. Lane 0 has a connection from
+/// the start; [`Next::OnNewConnection`] adds others.
 pub trait Lanes {
-    /// The connection in a lane; `None` where there is none, or none yet.
+    /// Returns the connection in a lane, or `None` if it is missing or not yet opened.
     fn get(&mut self, lane: usize) -> Option<&mut dyn Stream>;
 }
 
-/// One end of a connection: it reads, writes, and asks to be woken.
+/// The program at one end of a connection: it reads, writes, and sets a timer.
 ///
-/// An application of a client has a [`Session`] and outlives its connections; one of a server serves one
-/// connection. One that has a single connection at a time implements [`Self::drive`], one of a client that has
-/// several [`Self::drive_all`]; what implements neither does nothing.
+/// A client's application has a [`Session`] and outlives its connections. A server's application
+/// serves one connection. An application with one connection at a time implements [`Self::drive`].
+/// A client's application with several implements [`Self::drive_all`]. The defaults do nothing.
 pub trait Application {
-    /// Takes the connection's news, and reads and writes whatever is possible now.
+    /// Handles the connection's events, then reads and writes as much as possible.
     ///
     /// # Errors
-    /// What was read is not what was sent.
+    /// Reports read bytes that differ from those sent.
     fn drive(&mut self, now: Instant, connection: &mut dyn Stream) -> Result<Next, WrongBytes> {
         let _ = (now, connection);
         Ok(Next::AtNews)
     }
 
-    /// As [`Self::drive`], of a client, with all its connections: a host drives a client by this.
+    /// Like [`Self::drive`], but with all connections of a client. A host calls a client's
+    /// application by this method.
     ///
     /// # Errors
-    /// What was read is not what was sent.
+    /// Reports read bytes that differ from those sent.
     fn drive_all(&mut self, now: Instant, lanes: &mut dyn Lanes) -> Result<Next, WrongBytes> {
         lanes.get(0).map_or(Ok(Next::AtNews), |connection| self.drive(now, connection))
     }
 
-    /// When it wants to be driven though nothing happens; asked for after each [`Self::drive`].
+    /// Returns the time of its timer. The host queries it after each call of [`Self::drive`].
     fn poll_timeout(&self) -> Option<Instant> {
         None
     }
 
-    /// Whether what it has asked for on the connection that it was given last is being answered.
+    /// Returns whether the response to its request on the newest connection has begun.
     fn is_answered(&self) -> bool {
         true
     }
 
-    /// What it has measured so far, if it is a client's.
+    /// Returns the measurements of a client's application.
     fn session(&self) -> Option<&Session> {
         None
     }
 
-    /// The same, to close its books.
+    /// Returns the measurements of a client's application, to complete them.
     fn session_mut(&mut self) -> Option<&mut Session> {
         None
     }
 
-    /// What its viewer has, if it plays a film.
+    /// Returns the viewer's state if it plays a film.
     fn viewing(&self, _now: Instant) -> Option<Viewing> {
         None
     }
 
-    /// Writes down what happened since the last time it was asked.
+    /// Adds rows for the events since the last call.
     fn tell(&mut self, _rows: &mut Rows) {}
 
-    /// Writes down how it stands.
+    /// Adds rows for its current state.
     fn sample(&self, _now: Instant, _rows: &mut Rows) {}
 
-    /// Writes down what there is to say of the whole, when it is over.
+    /// Adds rows for the whole run, at its end.
     fn report(&self, _rows: &mut Rows) {}
 }

@@ -1,4 +1,4 @@
-//! A host: an endpoint, and what runs on its connections.
+//! A host: an endpoint and the applications on its connections.
 
 mod lanes;
 mod race;
@@ -17,55 +17,59 @@ use crate::session::{Session, Viewing};
 use lanes::Connections;
 use race::Races;
 
-/// What a server runs on a connection that it has accepted.
+/// The factory of a server's applications, called for each accepted connection.
 pub type Serve = dyn FnMut(ConnectionHandle, &Connection) -> Box<dyn Application>;
 
-/// An application and the connection it has, the one in its first lane.
+/// An application and its connection, which for a client is that in lane 0.
 struct Place {
     application: Box<dyn Application>,
     connection: Option<ConnectionHandle>,
-    /// The connection before, which lasts until this one is answered.
+    /// The replaced connection, which is kept until the response on the new one begins.
     former: Option<ConnectionHandle>,
     next: Next,
-    /// It is not driven any more.
+    /// Whether the application is no longer called.
     dismissed: bool,
-    /// It is in the list of those to be driven.
+    /// Whether it is in the list of applications to call.
     touched: bool,
-    /// The node of one that wakes by itself.
+    /// Its node in `wakes`, if it has ever set a timer.
     node: Option<usize>,
 }
 
 /// An endpoint with its applications, sans-IO.
 ///
-/// A client has one application, which may have several connections, and go through them; a server has one for each
-/// connection that it accepts. Whatever is handed in, the host is to be polled afterwards: for segments
-/// until there are none, for the need of a connection, and for its next timeout. In doing so it goes through
-/// what it has to do in one order, always: connections say what they have to say, then the applications
-/// that something happened to are driven, then what that gave goes out.
+/// A client has one application, which may have several connections at once or one after the other.
+/// A server has one application per accepted connection. After any input the host must be polled:
+/// for segments until there are none, for a needed connection, and for its next timer. Polling
+/// works in a fixed order:
+///
+/// 1. The connections send their segments.
+/// 2. The applications with an input are called.
+/// 3. The segments that result from these calls are sent.
 pub struct Host {
     endpoint: Endpoint,
-    /// A client's one; a server's, each at the place of its connection's handle.
+    /// The client's application, or a server's applications at the indices of their connections'
+    /// handles.
     places: Vec<Place>,
-    /// What makes a server's applications; a client has none.
+    /// The factory of a server's applications; `None` for a client.
     serve: Option<Box<Serve>>,
-    /// The place to be driven next, and those after it.
+    /// The index in `places` of the application to call next, and of those after it.
     touched: Option<usize>,
     also_touched: Vec<usize>,
-    /// When applications wake by themselves.
+    /// The timers of applications.
     wakes: Schedule,
-    /// The place of each node of `wakes`.
+    /// The index in `places` for each node of `wakes`.
     sleepers: Vec<usize>,
-    /// A client's connections in the lanes behind the first.
+    /// A client's connections in the lanes after the first.
     others: Vec<Option<ConnectionHandle>>,
-    /// The lanes that a client needs a connection in.
+    /// The lanes in which a client needs a connection.
     wanted: Vec<usize>,
-    /// A client's races for its connections, if it opens them so.
+    /// The races for a client's connections, if it opens them that way.
     races: Option<Box<Races>>,
     fault: Option<WrongBytes>,
 }
 
 impl Host {
-    /// A client with its application. It needs a connection from the beginning.
+    /// Returns a client with its application. It needs a connection from the start.
     pub fn client(endpoint: Endpoint, application: Box<dyn Application>) -> Self {
         let mut host = Self::new(endpoint, None);
         host.places.push(Place::new(application));
@@ -73,7 +77,8 @@ impl Host {
         host
     }
 
-    /// A server, which listens where its endpoint does, and runs on each connection what `serve` makes.
+    /// Returns a server that listens at its endpoint's addresses. `serve` makes the application for
+    /// each connection.
     pub fn server(endpoint: Endpoint, serve: Box<Serve>) -> Self {
         Self::new(endpoint, Some(serve))
     }
@@ -94,8 +99,8 @@ impl Host {
         }
     }
 
-    /// Input: a segment between two addresses, this host's and the other's. Returns the connection that it
-    /// reached.
+    /// Input: a segment with the addresses of this host and of its peer. Returns the connection
+    /// that received it.
     #[inline(always)]
     pub fn handle_segment(
         &mut self,
@@ -108,7 +113,7 @@ impl Host {
         handle
     }
 
-    /// As [`Self::handle_segment`], of consecutive segments that were made one on the way; see
+    /// Like [`Self::handle_segment`], for consecutive segments that were merged on the way; see
     /// [`Endpoint::handle_merged`].
     pub fn handle_merged(
         &mut self,
@@ -122,8 +127,8 @@ impl Host {
         handle
     }
 
-    /// Input: a router has no room for a packet of this host (ICMP, RFC 1191), as
-    /// [`Endpoint::handle_path_mtu`] takes it. Returns the connection that it was about.
+    /// Input: a router refused a packet of this host as too large (ICMP, RFC 1191), as in
+    /// [`Endpoint::handle_path_mtu`]. Returns the connection that sent it.
     pub fn handle_path_mtu(
         &mut self,
         now: Instant,
@@ -136,9 +141,11 @@ impl Host {
         Some(handle)
     }
 
-    /// Time has come: fires what is due of one connection, and wakes the applications that it is time for.
-    /// True when a connection's timer fired, and another's may be due: to be called again, either at once or
-    /// once the host was polled.
+    /// Input: time has passed. Fires the due timers of one connection, and wakes applications whose
+    /// timers are due.
+    ///
+    /// Returns true if a connection's timer fired. Another one may be due, so call this again, at
+    /// once or after polling the host.
     pub fn handle_timeout(&mut self, now: Instant) -> bool {
         let fired = self.endpoint.handle_timeout(now);
         self.touch(fired);
@@ -151,26 +158,27 @@ impl Host {
         fired.is_some()
     }
 
-    /// Output: the next segment to put on the wire; `None` when there is none before something else is handed
-    /// in. What the applications have to do is done on the way.
+    /// Output: returns the next segment to send, or `None` if nothing can be sent before another
+    /// input. Applications are called in the process.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
         self.poll_burst(now, 1)
     }
 
-    /// As [`Self::poll_transmit`], of up to `most` segments written as one; see [`Endpoint::poll_burst`].
+    /// Like [`Self::poll_transmit`], with up to `most` segments in one; see
+    /// [`Endpoint::poll_burst`].
     pub fn poll_burst(&mut self, now: Instant, most: u32) -> Option<Transmit> {
         let mut segment = Segment::default();
         let Outgoing { tuple, segment_size, .. } = self.poll_burst_into(now, most, &mut segment)?;
         Some(Transmit { local: tuple.local, remote: tuple.remote, segment, segment_size })
     }
 
-    /// As [`Self::poll_transmit`], written over a segment that the caller has.
+    /// Like [`Self::poll_transmit`], but overwrites the caller's segment.
     #[inline(always)]
     pub fn poll_transmit_into(&mut self, now: Instant, segment: &mut Segment) -> Option<Outgoing> {
         self.poll_burst_into(now, 1, segment)
     }
 
-    /// As [`Self::poll_burst`], written over a segment that the caller has.
+    /// Like [`Self::poll_burst`], but overwrites the caller's segment.
     #[inline(always)]
     pub fn poll_burst_into(
         &mut self,
@@ -189,8 +197,8 @@ impl Host {
         }
     }
 
-    /// When [`Self::handle_timeout`] is to be called; to be asked once [`Self::poll_transmit`] has no more
-    /// to give.
+    /// Returns the time of the next call of [`Self::handle_timeout`]. Query it after
+    /// [`Self::poll_transmit`] has returned `None`.
     #[inline(always)]
     pub fn poll_timeout(&mut self) -> Option<Instant> {
         let wake = self.endpoint.poll_timeout();
@@ -201,14 +209,15 @@ impl Host {
         earliest(wake, Some(at).filter(|at| *at != Instant::FAR_FUTURE))
     }
 
-    /// A client's application needs a connection: [`Self::connect`] opens it, with addresses that the world
-    /// knows. To be asked once [`Self::poll_transmit`] has no more to give.
+    /// Returns whether a client's application needs a connection. [`Self::connect`] opens it with
+    /// addresses that only the caller knows. Query this after [`Self::poll_transmit`] has returned
+    /// `None`.
     #[inline(always)]
     pub fn needs_connection(&self) -> bool {
         !self.wanted.is_empty()
     }
 
-    /// Ends every connection at once; their applications are not driven any more. The host has to be polled
+    /// Aborts every connection and stops calling their applications. The host must be polled
     /// afterwards.
     pub fn abort(&mut self) {
         let handles: Vec<_> = self.endpoint.connections().map(|(handle, _)| handle).collect();
@@ -232,16 +241,19 @@ impl Host {
         }
     }
 
-    /// Frees the connections that are over, and a server's applications of them. A host that lives long does
-    /// so now and then; what it has of a connection is gone with it. One that holds something unread is not over
-    /// ([`anabranch_transport::Event::Drained`]): an application of such a host reads to the end, or forgets.
+    /// Frees the closed connections and a server's applications on them. Call this from time to
+    /// time on a host that runs for long.
+    ///
+    /// All data of a freed connection is lost. A connection with unread data is not freed
+    /// ([`anabranch_transport::Event::Drained`]), so the application of such a host must read to
+    /// the end.
     pub fn free_ended(&mut self) {
         let closed = self.endpoint.connections().filter(|(_, connection)| connection.is_closed());
         let closed: Vec<_> = closed.map(|(handle, _)| handle).collect();
         for handle in closed {
             let at = if self.serve.is_some() { handle.index() } else { 0 };
             if !self.has(at, handle) || self.places[at].dismissed {
-                // Nobody asks for its news any more.
+                // No application reads its events any more.
                 while self.endpoint.connection_mut(handle).poll_event().is_some() {}
             }
         }
@@ -251,8 +263,9 @@ impl Host {
         }
     }
 
-    /// Input: something outside the host happened that an application waits for, such as a socket of its own: it is
-    /// driven when the host is polled, unless it waits for news of its connection alone ([`Next::AtNews`]).
+    /// Input: an application has an event outside the host, for example on a socket of its own. It
+    /// is called when the host is polled, unless it waits only for events of its connection
+    /// ([`Next::AtNews`]).
     pub fn wake(&mut self, handle: ConnectionHandle) {
         let at = if self.serve.is_some() { handle.index() } else { 0 };
         if self.has(at, handle) {
@@ -260,63 +273,64 @@ impl Host {
         }
     }
 
-    /// What a client has measured; `None` for a server.
+    /// Returns a client's measurements; `None` for a server.
     #[inline]
     pub fn session(&self) -> Option<&Session> {
         self.places.first()?.application.session()
     }
 
-    /// The same, to close its books.
+    /// Returns a client's measurements, to complete them.
     pub fn session_mut(&mut self) -> Option<&mut Session> {
         self.places.first_mut()?.application.session_mut()
     }
 
-    /// What a client's viewer has.
+    /// Returns the state of a client's viewer.
     pub fn viewing(&self, now: Instant) -> Option<Viewing> {
         self.places.first()?.application.viewing(now)
     }
 
-    /// What was read that nobody sent; the host's application is not driven any more.
+    /// Returns the read error, if an application has read bytes that differ from those sent. That
+    /// application is no longer called.
     #[inline(always)]
     pub fn fault(&self) -> Option<WrongBytes> {
         self.fault
     }
 
-    /// Its endpoint.
+    /// Returns its endpoint.
     #[inline(always)]
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
-    /// Its endpoint, to tell connections of addresses that came or went. The host has to be polled
-    /// afterwards; a client's application is driven then.
+    /// Returns its endpoint, to signal address changes to connections. The host must be polled
+    /// afterwards; this also calls a client's application.
     pub fn endpoint_mut(&mut self) -> &mut Endpoint {
         self.touch(None);
         &mut self.endpoint
     }
 
-    /// Writes down what happened to its applications since the last time it was asked.
+    /// Adds rows for the events of its applications since the last call.
     pub fn tell(&mut self, rows: &mut Rows) {
         for place in &mut self.places {
             place.application.tell(rows);
         }
     }
 
-    /// Writes down how its applications stand.
+    /// Adds rows for the current state of its applications.
     pub fn sample(&self, now: Instant, rows: &mut Rows) {
         for place in &self.places {
             place.application.sample(now, rows);
         }
     }
 
-    /// Writes down what there is to say of its applications when all is over.
+    /// Adds rows for its applications over the whole run, at its end.
     pub fn report(&self, rows: &mut Rows) {
         for place in &self.places {
             place.application.report(rows);
         }
     }
 
-    /// Something happened to a connection, or, of a client, to any of those it had.
+    /// Records an input for a connection. For a client any of its connections is meant.
     #[inline(always)]
     fn touch(&mut self, handle: Option<ConnectionHandle>) {
         if self.serve.is_none() {
@@ -342,7 +356,7 @@ impl Host {
         }
     }
 
-    /// A connection that was not there before gets an application.
+    /// Gives a new connection an application.
     #[cold]
     fn accept(&mut self, handle: ConnectionHandle) {
         let (Some(serve), Some(connection)) = (&mut self.serve, self.endpoint.get(handle)) else {
@@ -354,13 +368,14 @@ impl Host {
         }
         let Place { touched, node, connection: had, .. } = self.places[at];
         if had.is_some() {
-            // Of the connection that had the place before.
+            // The application in this place belonged to an earlier connection.
             self.places[at] = Place { touched, node, ..Place::new(serve(handle, connection)) };
         }
         self.places[at].connection = Some(handle);
     }
 
-    /// Drives one of the applications that something happened to; false when there is none.
+    /// Calls the applications that had an input, until one has had something to do. Returns false
+    /// if none had.
     #[inline(always)]
     fn drive(&mut self, now: Instant) -> bool {
         while let Some(at) = self.touched {
@@ -380,7 +395,7 @@ impl Host {
         self.also_touched.remove(0)
     }
 
-    /// Drives an application; false when there is nothing for it to do.
+    /// Calls an application. Returns false if it has nothing to do.
     #[inline(always)]
     fn drive_at(&mut self, now: Instant, at: usize) -> bool {
         let place = &mut self.places[at];

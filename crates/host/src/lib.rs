@@ -1,19 +1,21 @@
-//! A host: an endpoint with its applications, sans-IO. A server that sends or answers over HTTP, a client that
-//! reads or plays a film; whatever world they are in, simulated or real, drives them in the same way.
+//! A host: an endpoint with its applications, sans-IO. Servers send bulk data or answer HTTP
+//! requests, clients read or play a film. The simulator and the live runner drive hosts in the same
+//! way.
 //!
-//! # What a world does
+//! # How to drive a host
 //!
-//! It hands in what arrives ([`Host::handle_segment`]) and the time ([`Host::handle_timeout`]). After either, or
-//! several of them at the same moment, it asks
+//! The caller passes received segments ([`Host::handle_segment`]) and the time
+//! ([`Host::handle_timeout`]). After one or several of these inputs, it does the following:
 //!
-//! 1. for segments, until there are none ([`Host::poll_transmit`]), and puts them on the wire;
-//! 2. whether a connection is needed ([`Host::needs_connection`]): then it opens one ([`Host::connect`]) between
-//!    addresses that only the world knows, and asks for segments again;
-//! 3. when the host is to be woken ([`Host::poll_timeout`]).
+//! 1. It calls [`Host::poll_transmit`] until there is no segment left, and sends each one.
+//! 2. It calls [`Host::needs_connection`]. If true, it opens a connection ([`Host::connect`])
+//!    between addresses that only the caller knows, and returns to step 1.
+//! 3. It queries the time of the next timer ([`Host::poll_timeout`]).
 //!
-//! The order in which connections and applications have their turns is the host's: a segment is answered before
-//! the application reads what came in it (`tcp_ack_snd_check`), and what an acknowledgement lets out goes out
-//! before the application writes more. A client's [`Session`] tells what it has read, and when it is over.
+//! The host determines the order of connections and applications. A segment is answered before the
+//! application reads its data (`tcp_ack_snd_check`). Data that an acknowledgement permits is sent
+//! before the application writes more. A client's [`Session`] contains what has been read, and
+//! whether the client is done.
 //!
 //! # An example
 //!
@@ -78,16 +80,17 @@
 //!
 //! The wire is the device, opened with `IFF_TUN | IFF_NO_PI`.
 //!
-//! - What is read from it is parsed ([`anabranch_wire::parse_packet`]) and handed in with the addresses of its IP
-//!   header ([`anabranch_transport::FourTuple::of_receiver`]). What cannot be parsed is left out.
-//! - What the host has to send is encoded ([`anabranch_wire::emit_packet`]) and written, a packet a call.
-//! - The sleep is a poll of the device with the host's timeout, and the time that of a monotonic clock.
-//! - The kernel has a route over the device to the host's addresses, and none of them is its own: it would answer
-//!   for it, with a RST.
-//! - The seed comes from the system's randomness ([`anabranch_transport::Endpoint::new`]).
-//! - A host that lives on frees what is over ([`Host::free_ended`]).
+//! - Parse packets that are read from the device ([`anabranch_wire::parse_packet`]). Pass them to
+//!   the host with the addresses of their IP headers
+//!   ([`anabranch_transport::FourTuple::of_receiver`]). Ignore packets that cannot be parsed.
+//! - Encode the host's segments ([`anabranch_wire::emit_packet`]) and write one packet per call.
+//! - Poll the device with the host's timeout. Use a monotonic clock.
+//! - The kernel needs a route over the device to the host's addresses. None of them may be an
+//!   address of the kernel, which would answer with a RST.
+//! - Seed the endpoint from the system's randomness ([`anabranch_transport::Endpoint::new`]).
+//! - Free closed connections in a host that runs for long ([`Host::free_ended`]).
 //!
-//! `crates/live/examples/tun_driver.rs` is all of this: a server for a kernel's clients.
+//! `crates/live/examples/tun_driver.rs` does all of this: a server for clients of a kernel.
 
 pub mod application;
 mod host;

@@ -1,12 +1,12 @@
-//! The bytes that travel: a fixed pattern, so that every byte received can be checked by position
-//! without keeping what was sent.
+//! The transferred bytes: a fixed pattern. Every received byte can be checked by its position,
+//! without a copy of the sent data.
 
 use std::sync::OnceLock;
 
 use bytes::Bytes;
 use thiserror::Error;
 
-/// A client read bytes that were not sent there.
+/// The error of a client that read bytes different from those sent at this position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("client {client} read wrong bytes at position {position}")]
 pub struct WrongBytes {
@@ -16,13 +16,14 @@ pub struct WrongBytes {
     pub position: u64,
 }
 
-/// The period of the pattern, bytes: a prime, so that a shift by any power of two is noticed.
+/// The period of the pattern in bytes. It is a prime, so that a shift by any power of two is
+/// detected.
 const PERIOD: u64 = 65_521;
-/// The longest piece in one slice: what a server hands the kernel in one call.
+/// The largest slice in bytes, which is a server's largest write call.
 pub const PIECE: u64 = 262_144;
-/// Bytes of the pattern in memory: the longest piece may begin anywhere in its period.
+/// Bytes of the pattern in memory: a slice of maximum size can start anywhere in the period.
 const LENGTH: usize = (PERIOD + PIECE) as usize;
-/// Bytes of the periods that hold the pattern in memory.
+/// The pattern's length in memory, rounded up to whole periods.
 const LENGTH_IN_PERIODS: u64 = (LENGTH as u64).next_multiple_of(PERIOD);
 
 fn pattern() -> &'static [u8] {
@@ -38,24 +39,25 @@ fn pattern() -> &'static [u8] {
     })
 }
 
-/// Up to `limit` bytes of the pattern from `position`, at most [`PIECE`].
+/// Returns up to `limit` bytes of the pattern from `position`, at most [`PIECE`].
 pub fn piece(position: u64, limit: u64) -> Bytes {
     let start = (position % PERIOD) as usize;
     Bytes::from_static(&pattern()[start..start + limit.min(PIECE) as usize])
 }
 
-/// True when `bytes` are the pattern's from `position`.
+/// Returns true if `bytes` are the pattern's bytes from `position`.
 #[inline]
 pub fn matches(position: u64, bytes: &[u8]) -> bool {
     is_part(position, bytes) || are_equal(position, bytes)
 }
 
-/// A slice of the pattern itself is recognised by its address; only copied bytes are compared.
+/// Returns whether `bytes` are a slice of the pattern itself, recognised by its address. Only
+/// copied bytes must be compared.
 #[inline]
 fn is_part(position: u64, bytes: &[u8]) -> bool {
     let pattern = pattern();
     let offset = (bytes.as_ptr() as usize).wrapping_sub(pattern.as_ptr() as usize);
-    // As far before the position as the bytes stand in the pattern, whole periods lie.
+    // The position minus the slice's offset in the pattern is a multiple of the period.
     offset < LENGTH
         && bytes.len() <= LENGTH - offset
         && (position + LENGTH_IN_PERIODS - offset as u64).is_multiple_of(PERIOD)
@@ -66,7 +68,7 @@ fn are_equal(position: u64, bytes: &[u8]) -> bool {
     beside(position, bytes).all(|(pattern, now)| pattern == now)
 }
 
-/// How many of `bytes` are not the pattern's from `position`.
+/// Returns how many of `bytes` differ from the pattern from `position`.
 #[cold]
 pub fn wrong(position: u64, bytes: &[u8]) -> u64 {
     let differ = |(pattern, now): (&[u8], &[u8])| {
@@ -75,7 +77,7 @@ pub fn wrong(position: u64, bytes: &[u8]) -> u64 {
     beside(position, bytes).map(differ).sum()
 }
 
-/// The pattern from `position`, beside as many of `bytes`, a piece at a time.
+/// Pairs the pattern from `position` with `bytes`, one slice at a time.
 fn beside(mut position: u64, bytes: &[u8]) -> impl Iterator<Item = (&'static [u8], &[u8])> {
     bytes.chunks(PIECE as usize).map(move |now| {
         let start = (position % PERIOD) as usize;
@@ -95,7 +97,7 @@ mod tests {
             assert!(matches(position, &bytes));
             assert!(!matches(position + 1, &bytes));
             assert!(!matches(position + 1424, &bytes));
-            // The same from elsewhere in memory, where only a look tells.
+            // A copy elsewhere in memory must be compared byte by byte.
             let copied = bytes.to_vec();
             assert!(matches(position, &copied) && matches(position + PERIOD, &copied));
             assert!(!matches(position + 1, &copied));
@@ -103,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_is_counted_beyond_a_piece_too() {
+    fn wrong_bytes_are_counted_across_slices() {
         let length = PIECE as usize + 1000;
         let mut bytes = [piece(7, PIECE), piece(7 + PIECE, 1000)].concat();
         assert_eq!((bytes.len(), wrong(7, &bytes)), (length, 0));

@@ -1,4 +1,4 @@
-//! Rows of the trace, of what endpoints and sessions tell: written in one place for every world.
+//! Trace rows of endpoints and sessions, shared by the simulator and the live runner.
 
 use std::net::SocketAddr;
 
@@ -8,28 +8,30 @@ use anabranch_units::{Duration, Instant};
 
 use crate::session::Session;
 
-/// A connection of a client, as its server has it. The paths of its subflows are told by the client's addresses.
+/// A client's connection at the server. The client's addresses identify the paths of its subflows.
 #[derive(Clone, Copy, Debug)]
 pub struct Served<'a> {
-    /// Whose it is.
+    /// The client's number.
     pub client: u32,
-    /// The place of its handle.
+    /// The index of its handle.
     pub handle: usize,
     /// The connection.
     pub connection: &'a Connection,
 }
 
-/// A client's subflows are numbered over all its connections, as they are first seen.
+/// The numbers of subflows. A client's subflows are numbered across all its connections, in the
+/// order in which they appear.
 #[derive(Debug, Default)]
 pub struct Numbers {
-    /// By connection and place in it.
+    /// The given numbers by connection and ordinal.
     given: Vec<Vec<i64>>,
-    /// By client.
+    /// The next number by client.
     next: Vec<i64>,
 }
 
 impl Numbers {
-    /// How each subflow of a connection stands, `t_s` seconds after its client's start.
+    /// Adds a row for the state of each subflow of a connection, `t_s` seconds after its client's
+    /// start.
     pub fn sample<'a>(
         &mut self,
         t_s: f64,
@@ -45,7 +47,7 @@ impl Numbers {
         }
     }
 
-    /// The totals of each subflow that a connection has had.
+    /// Adds a row with the totals of each subflow that a connection has had.
     pub fn report<'a>(
         &mut self,
         served: &Served<'_>,
@@ -59,7 +61,7 @@ impl Numbers {
         }
     }
 
-    /// The number of a connection's subflow; each client's begin at 0.
+    /// Returns the number of a connection's subflow. Each client's numbers start at 0.
     pub fn of(&mut self, served: &Served<'_>, ordinal: u32) -> i64 {
         let &Served { client, handle, .. } = served;
         let place = ordinal as usize;
@@ -75,7 +77,7 @@ impl Numbers {
     }
 }
 
-/// A subflow of a client at a moment, `t_s` seconds after the client's start.
+/// Returns the row of a client's subflow, `t_s` seconds after the client's start.
 fn sample_row<'a>(
     t_s: f64,
     client: u32,
@@ -102,7 +104,7 @@ fn sample_row<'a>(
     }
 }
 
-/// The totals of a client's subflow.
+/// Returns the row with the totals of a client's subflow.
 fn subflow_row<'a>(
     client: u32,
     number: i64,
@@ -128,7 +130,8 @@ fn subflow_row<'a>(
     }
 }
 
-/// A client's session, which is over or has come to `now`; what only the sender and the network know is 0.
+/// Returns the row of a client's session at its end or at `now`. Columns that only the sender and
+/// the network know are 0.
 pub fn connection_row(session: &Session, now: Instant) -> ConnectionRow {
     let until = session.finished_at.unwrap_or(now);
     let since = |at: Instant| at.since(session.start).as_secs_f64();
@@ -146,12 +149,12 @@ pub fn connection_row(session: &Session, now: Instant) -> ConnectionRow {
     }
 }
 
-/// A slow start threshold; missing before the first congestion.
+/// Returns a slow start threshold; NaN if it has not been set by a loss.
 pub fn threshold(segments: u32) -> f64 {
     if segments == u32::MAX { f64::NAN } else { f64::from(segments) }
 }
 
-/// A time in milliseconds, where there is one.
+/// Returns a duration in milliseconds; NaN if the argument is `None`.
 pub fn ms(span: Option<Duration>) -> f64 {
     span.map_or(f64::NAN, |span| span.as_secs_f64() * 1e3)
 }

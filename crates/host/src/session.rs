@@ -1,4 +1,4 @@
-//! What a client measures of what it reads, whatever it does with it.
+//! The measurements of a client, whatever it does with the data.
 
 use anabranch_media::Buffer;
 use anabranch_trace::{GapRow, PlayerRow, Rows, WrongReadRow};
@@ -7,58 +7,58 @@ use anabranch_units::{Duration, Instant};
 
 use crate::pattern::{self, WrongBytes};
 
-/// A silence of this length or more between two reads is written down; shorter ones are how packets
-/// come on a slow path.
+/// The shortest pause between two reads that is recorded. Shorter pauses are normal on a slow path.
 const GAP: Duration = Duration::from_millis(100);
 
-/// What somebody who watches a film has at a moment.
+/// The state of a film's viewer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Viewing {
-    /// Film that is received and not shown.
+    /// Film received and not yet shown.
     pub buffer: Duration,
-    /// The film time on the screen, seconds.
+    /// The film time on the screen in seconds.
     pub position_s: f64,
-    /// Pictures discarded so far; a player of chunks has none.
+    /// Pictures discarded so far; `None` for an adaptive player.
     pub discards: Option<u64>,
-    /// How many times playing has stopped for want of data.
+    /// The number of underflows so far.
     pub underflows: u64,
 }
 
-/// One client's time: from its start until it has what it asked for, its connection broke, or it is cut off.
+/// The session of one client. It ends when the client is done, when its connection breaks, or when
+/// its time is up.
 #[derive(Clone, Debug)]
 pub struct Session {
-    /// The client's number, by which the tables know it.
+    /// The client's number in the tables.
     pub id: u32,
-    /// When it starts.
+    /// Its start.
     pub start: Instant,
-    /// Its connection was established; the first of several.
+    /// The time at which its first connection was established.
     pub connected_at: Option<Instant>,
     /// Bytes read within the session's time.
     pub bytes_read: u64,
-    /// The longest time between two reads.
+    /// The longest pause between two reads.
     pub max_gap: Duration,
-    /// A connection fell back to plain TCP.
+    /// Whether a connection fell back to plain TCP.
     pub fell_back: bool,
-    /// All that was asked has been done.
+    /// Whether the client is done.
     pub finished: bool,
-    /// It has ended, one way or the other.
+    /// Whether the session has ended, successfully or not.
     pub over: bool,
-    /// When it ended.
+    /// The time at which it ended.
     pub finished_at: Option<Instant>,
-    /// Wrong bytes are counted, and no fault.
+    /// Whether wrong bytes are counted instead of being an error.
     bears_wrong_bytes: bool,
-    /// Pieces with wrong bytes: when each was read, its position and how many they were.
+    /// The reads with wrong bytes: time, position and number of wrong bytes.
     wrong: Vec<(Instant, u64, u64)>,
-    /// When it is cut off; what comes later is read and not counted.
+    /// The end of the session's time. Later data is read but not counted.
     until: Instant,
     last_read: Option<Instant>,
-    /// Silences of [`GAP`] or more: the read before each, and how long it lasted.
+    /// Pauses of at least [`GAP`]: the time of the read before, and the length.
     gaps: Vec<(Instant, Duration)>,
 }
 
 impl Session {
-    /// The session of a client under this number, that begins at `start` and is cut off after `duration`, if
-    /// it is.
+    /// Returns the session of a client with this number. It starts at `start`, and its time is up
+    /// after `duration`, if given.
     pub fn new(id: u32, start: Instant, duration: Option<Duration>) -> Self {
         Self {
             id,
@@ -78,18 +78,20 @@ impl Session {
         }
     }
 
-    /// The same over links that change payloads: wrong bytes are counted, where elsewhere they are a fault.
+    /// Returns the session with another treatment of wrong bytes. On links that change payloads
+    /// they are counted, and otherwise they are an error.
     #[must_use]
     pub fn bearing_wrong_bytes(self, bears: bool) -> Self {
         Self { bears_wrong_bytes: bears, ..self }
     }
 
-    /// Bytes read that were not those sent.
+    /// Returns the number of bytes read that differ from those sent.
     pub fn wrong_bytes(&self) -> u64 {
         self.wrong.iter().map(|&(_, _, count)| count).sum()
     }
 
-    /// Makes sure that bytes read are those of the pattern from `position`, or counts those that are not.
+    /// Checks that bytes read are those of the pattern from `position`. Counts wrong ones or
+    /// returns an error.
     #[inline(always)]
     pub(crate) fn check(
         &mut self,
@@ -110,7 +112,8 @@ impl Session {
         Ok(())
     }
 
-    /// What was read at `now` is no response: the client gives up where such a thing may happen.
+    /// Handles a response that cannot be parsed. If links change payloads, the session ends;
+    /// otherwise this is an error.
     #[cold]
     pub(crate) fn give_up(&mut self, now: Instant) -> Result<(), WrongBytes> {
         if !self.bears_wrong_bytes {
@@ -120,7 +123,7 @@ impl Session {
         Ok(())
     }
 
-    /// Nothing more will come.
+    /// Ends the session because its connection broke.
     fn break_off(&mut self, now: Instant) {
         if !self.over {
             self.over = true;
@@ -128,23 +131,23 @@ impl Session {
         }
     }
 
-    /// What a connection has to say that is of interest to every client.
+    /// Handles a connection event that concerns every client.
     pub(crate) fn note_event(&mut self, now: Instant, event: Event) {
         match event {
             Event::Connected => {
                 self.connected_at.get_or_insert(now);
             }
             Event::FellBack => self.fell_back = true,
-            // The connection broke.
             Event::Closed => self.break_off(now),
             _ => {}
         }
     }
 
-    /// Bytes were read.
+    /// Counts bytes that were read.
     #[inline(always)]
     pub(crate) fn note_read(&mut self, now: Instant, bytes: u64) {
-        // What arrives after the cut is read, to keep the others' links as they were, and not counted.
+        // Data after the end is read so that other clients see the same load, but it is not
+        // counted.
         if now > self.until {
             return;
         }
@@ -159,7 +162,7 @@ impl Session {
         self.bytes_read += bytes;
     }
 
-    /// All is done.
+    /// Ends the session successfully.
     pub(crate) fn finish(&mut self, now: Instant) {
         if !self.over {
             self.finished = true;
@@ -168,12 +171,14 @@ impl Session {
         }
     }
 
-    /// How long the session lasts at most, from its start: the application's duration.
+    /// Returns the longest duration of the session from its start, which is the application's
+    /// duration.
     pub(crate) fn planned(&self) -> Option<Duration> {
         (self.until != Instant::FAR_FUTURE).then(|| self.until.since(self.start))
     }
 
-    /// The time is up at `now`, or was before. A client that was still reading then counts as finished.
+    /// Completes the measurements if the time is up at `now`. A client that was still reading
+    /// counts as finished.
     pub fn cut_off(&mut self, now: Instant) {
         if !self.over && now >= self.until {
             self.finished = true;
@@ -181,7 +186,7 @@ impl Session {
         }
     }
 
-    /// A row of table `player`.
+    /// Adds a row of table `player`.
     pub(crate) fn sample(&self, now: Instant, buffer: Option<Buffer>, rows: &mut Rows) {
         rows.player.push(PlayerRow {
             t_s: now.since(self.start).as_secs_f64(),
@@ -192,7 +197,7 @@ impl Session {
         });
     }
 
-    /// The silences, and what was read wrong.
+    /// Adds rows for pauses and for wrong reads.
     pub(crate) fn report(&self, rows: &mut Rows) {
         for &(at, position, count) in &self.wrong {
             rows.wrong_reads.push(WrongReadRow {

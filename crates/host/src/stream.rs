@@ -1,40 +1,43 @@
-//! What an application sees of its connection, whoever carries it: our endpoint or a kernel's socket.
+//! An application's view of its connection, which is one of our endpoint or a kernel's socket.
 
 use anabranch_scheduler::Hint;
 use anabranch_transport::{Connection, Event, WriteError};
 use anabranch_units::Instant;
 use bytes::Bytes;
 
-/// A stream of bytes each way. Nothing here waits: what cannot be done now is told by an event when it can.
+/// A bidirectional byte stream. No method blocks: an event reports when an operation becomes
+/// possible.
 pub trait Stream {
-    /// When it was established.
+    /// Returns the time at which it was established.
     fn connected_at(&self) -> Option<Instant>;
 
-    /// The next news.
+    /// Returns the next event.
     fn poll_event(&mut self) -> Option<Event>;
 
-    /// Reads up to `limit` bytes that lie in one piece; `None` when there is nothing.
+    /// Reads up to `limit` contiguous bytes; `None` if there is nothing to read.
     fn read(&mut self, now: Instant, limit: usize) -> Option<Bytes>;
 
-    /// Takes bytes to be sent, as many as there is room for.
+    /// Writes as many bytes as the send buffer accepts.
     ///
     /// # Errors
-    /// There is no room, and [`Event::Writable`] follows; or nothing can be sent any more.
+    /// Reports that the buffer is full, after which [`Event::Writable`] follows, or that nothing
+    /// can be sent any more.
     fn write(&mut self, now: Instant, bytes: Bytes) -> Result<usize, WriteError>;
 
-    /// How many bytes had best be written at once; `None` where any number does.
+    /// Returns the preferred number of bytes per write; `None` if there is no preference.
     fn preferred_write(&self) -> Option<usize> {
         None
     }
 
-    /// Whether there is room as poll(2) tells a writer; where there is not, [`Event::Writable`] follows when
-    /// there is.
+    /// Returns whether poll(2) would report the stream as writable. If not, [`Event::Writable`]
+    /// follows.
     fn poll_writable(&mut self) -> bool;
 
-    /// Sets what the scheduler may know of the data that is written next. A kernel's socket has no use for it.
+    /// Sets the scheduler hint for the data that is written next. It has no effect on a kernel's
+    /// socket.
     fn set_hint(&mut self, _hint: Hint) {}
 
-    /// No more will be written; what was written is still delivered.
+    /// Closes the sending direction. Written data is still delivered.
     fn shutdown(&mut self, now: Instant);
 }
 

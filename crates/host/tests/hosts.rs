@@ -1,4 +1,4 @@
-//! Two hosts with a wire between them: in which order they do what there is to do, and what they leave alone.
+//! Tests of two hosts on one wire: the order of their actions, and what must not happen.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -26,7 +26,7 @@ fn server_address() -> SocketAddr {
     SocketAddr::from(([10, 1, 0, 1], 80))
 }
 
-/// A client and a server, and what is on its way between them.
+/// A client, a server, and the packets between them.
 struct Pair {
     hosts: [Host; 2],
     wire: VecDeque<(Instant, usize, Transmit)>,
@@ -64,7 +64,7 @@ impl Pair {
         }
     }
 
-    /// Goes on until nothing is to come before a moment.
+    /// Runs until no event is left before a time.
     fn run(&mut self, until: Instant) {
         for number in 0..2 {
             self.poll(number);
@@ -97,10 +97,10 @@ fn reader() -> Box<dyn Application> {
     Box::new(Reader::new(Session::new(0, Instant::ZERO, None)))
 }
 
-/// When an application was driven, and what news there was.
+/// The time at which an application was called, and the events it received.
 type Turn = (Instant, Vec<Event>);
 
-/// Notes when it is driven and what its connection then has to tell, and reads.
+/// Records its calls and their events, and reads everything.
 struct Watcher {
     turns: Rc<RefCell<Vec<Turn>>>,
     next: Next,
@@ -116,7 +116,7 @@ impl Application for Watcher {
 }
 
 #[test]
-fn what_a_server_sends_is_read_to_the_end() {
+fn a_client_reads_all_data_of_a_server() {
     let mut pair = Pair::new(reader(), Box::new(|_, _| Box::new(Bulk::new(Some(1_000_000)))));
     assert!(pair.hosts[0].needs_connection());
     pair.run(ms(60_000));
@@ -126,7 +126,7 @@ fn what_a_server_sends_is_read_to_the_end() {
 }
 
 #[test]
-fn a_segment_is_answered_before_the_application_sees_what_it_brought() {
+fn a_segment_is_answered_before_the_application_is_called() {
     let turns = Rc::default();
     let watcher = Watcher { turns: Rc::clone(&turns), next: Next::AtNews };
     let mut pair = Pair::new(Box::new(watcher), Box::new(|_, _| Box::new(Bulk::new(Some(1)))));
@@ -146,7 +146,7 @@ fn a_segment_is_answered_before_the_application_sees_what_it_brought() {
 }
 
 #[test]
-fn who_waits_for_news_is_left_alone_without_any() {
+fn an_application_that_waits_for_events_is_not_called_without_one() {
     let turns = |next: Next| {
         let turns = Rc::default();
         let watcher = Watcher { turns: Rc::clone(&turns), next };
@@ -157,13 +157,13 @@ fn who_waits_for_news_is_left_alone_without_any() {
         (turns.len(), idle)
     };
     let (some, idle) = turns(Next::AtNews);
-    // A connection's first turn needs no news.
+    // The first call on a connection needs no event.
     assert!(some > 20 && idle <= 1, "{idle} of {some}");
     let (all, idle) = turns(Next::AtAnything);
     assert!(all > some && idle > 1, "{idle} of {all}, not {some}");
 }
 
-/// Writes twice two segments of plain TCP, and counts.
+/// Writes two segments of plain TCP twice, and counts the writes.
 struct Writer {
     writes: Rc<RefCell<u64>>,
 }
@@ -177,14 +177,14 @@ impl Application for Writer {
         }
         *writes += 1;
         let taken = connection.write(now, Bytes::from(vec![0; 2 * 1448]));
-        assert_eq!(taken.expect("there is room"), 2 * 1448);
+        assert_eq!(taken.expect("the send buffer has space"), 2 * 1448);
         Ok(Next::BehindOutput)
     }
 }
 
 #[test]
-fn what_a_write_lets_out_goes_before_the_next_write() {
-    // sendmsg(2) returns behind tcp_push.
+fn segments_of_one_write_leave_before_the_next_write() {
+    // sendmsg(2) returns after tcp_push.
     let writes: Rc<RefCell<u64>> = Rc::default();
     let of_server = Rc::clone(&writes);
     let serve: Box<Serve> = Box::new(move |_, _| Box::new(Writer { writes: of_server.clone() }));
@@ -205,7 +205,7 @@ fn what_a_write_lets_out_goes_before_the_next_write() {
 }
 
 #[test]
-fn a_sender_at_a_rate_wakes_by_itself() {
+fn a_paced_sender_wakes_by_its_timer() {
     let rate = Rate::from_bps(800_000);
     let serve: Box<Serve> = Box::new(move |_, _| Box::new(Paced::new(rate, None)));
     let mut pair = Pair::new(reader(), serve);
@@ -213,16 +213,16 @@ fn a_sender_at_a_rate_wakes_by_itself() {
     let read = pair.session().bytes_read;
     assert!((990_000..=1_001_000).contains(&read), "{read} bytes at 100 kB/s");
     assert!(pair.hosts[1].poll_timeout().is_some());
-    // Who is dismissed never wakes again.
+    // A stopped application has no timer.
     pair.hosts[1].abort();
     pair.run(ms(20_000));
     assert!(pair.session().over && !pair.session().finished);
-    // What was on its way still came: no more than was due in 10 ms.
+    // Packets in flight still arrived: at most the data of 10 ms.
     assert!((read..read + 3_000).contains(&pair.session().bytes_read));
     assert_eq!(pair.hosts[1].poll_timeout(), None);
 }
 
-/// Sends what is not the pattern.
+/// Sends bytes that are not the pattern.
 struct Liar;
 
 impl Application for Liar {
@@ -237,7 +237,7 @@ impl Application for Liar {
 }
 
 #[test]
-fn bytes_that_nobody_should_have_sent_are_told() {
+fn wrong_bytes_are_reported() {
     let mut pair = Pair::new(reader(), Box::new(|_, _| Box::new(Liar)));
     assert_eq!(pair.hosts[0].fault(), None);
     pair.run(ms(1_000));
@@ -245,7 +245,8 @@ fn bytes_that_nobody_should_have_sent_are_told() {
     assert_eq!(pair.session().bytes_read, 0);
 }
 
-/// Wants another connection as soon as it has one, a number of times; what it does with the one before.
+/// Replaces its connection a number of times, as soon as it has one. The last field selects when
+/// the old one is closed.
 struct Restless(u32, Session, Former);
 
 impl Application for Restless {
@@ -272,7 +273,7 @@ impl Application for Restless {
 }
 
 #[test]
-fn a_client_may_go_through_connections_and_a_server_forgets_them() {
+fn a_client_may_replace_connections_and_hosts_free_the_old_ones() {
     let restless = Restless(3, Session::new(0, Instant::ZERO, None), Former::Closed);
     let served = Rc::new(RefCell::new(0));
     let count = Rc::clone(&served);
@@ -291,16 +292,16 @@ fn a_client_may_go_through_connections_and_a_server_forgets_them() {
     pair.run(ms(301));
     for host in &mut pair.hosts {
         host.free_ended();
-        assert_eq!(host.endpoint().len(), 1, "those that were aborted are gone");
+        assert_eq!(host.endpoint().len(), 1, "the aborted connections are freed");
     }
-    // A later connection in an earlier one's place has an application of its own.
+    // A later connection with the same handle index has its own application.
     pair.connect();
     pair.run(ms(600));
     assert_eq!(*served.borrow(), 5);
     assert!(pair.hosts[1].endpoint().connections().all(|(handle, _)| handle.index() < 4));
 }
 
-/// The client's connections that are not closed, at the end of each millisecond of 300.
+/// Returns the number of the client's open connections at the end of each of 300 ms.
 fn alive(former: Former) -> Vec<usize> {
     let restless = Restless(1, Session::new(0, Instant::ZERO, None), former);
     let mut pair = Pair::new(Box::new(restless), Box::new(|_, _| Box::new(Bulk::new(None))));
@@ -318,16 +319,17 @@ fn alive(former: Former) -> Vec<usize> {
 }
 
 #[test]
-fn a_connection_that_is_left_lasts_until_the_next_one_is_answered_if_the_application_keeps_it() {
+fn a_kept_connection_lasts_until_the_next_one_is_answered() {
     let closed = alive(Former::Closed);
-    assert_eq!(closed.iter().max(), Some(&1), "closed before the next is opened");
+    assert_eq!(closed.iter().max(), Some(&1), "the old one is closed before the next is opened");
     let kept = alive(Former::KeptUntilAnswer);
     let both = kept.iter().filter(|count| **count == 2).count();
-    assert!(both > 1, "there are two while the second waits: {kept:?}");
-    assert_eq!(kept.last(), Some(&1), "and then the first is closed");
+    assert!(both > 1, "both are open while the second waits: {kept:?}");
+    assert_eq!(kept.last(), Some(&1), "then the first one is closed");
 }
 
-/// Has a connection in each of two lanes, and notes at what times it reads from each; leaves the first at a time.
+/// Has connections in two lanes, and records the times of reads from each. Abandons the first one
+/// at a given time.
 struct TwoHanded {
     session: Session,
     reads: Rc<RefCell<[Vec<Instant>; 2]>>,
@@ -360,7 +362,7 @@ impl Application for TwoHanded {
 }
 
 #[test]
-fn a_client_may_have_two_connections_and_leave_one_of_them() {
+fn a_client_may_have_two_connections_and_abandon_one() {
     let reads: Rc<RefCell<[Vec<Instant>; 2]>> = Rc::default();
     let application = TwoHanded {
         session: Session::new(0, Instant::ZERO, None),
@@ -372,16 +374,16 @@ fn a_client_may_have_two_connections_and_leave_one_of_them() {
     let serve: Box<Serve> = Box::new(move |_, _| Box::new(Paced::new(rate, None)));
     let mut pair = Pair::new(Box::new(application), serve);
     pair.run(ms(400));
-    assert_eq!(pair.ports, 40_002, "both were opened, and no other");
+    assert_eq!(pair.ports, 40_002, "exactly two were opened");
     let [first, second] = reads.borrow().clone();
     assert!(first.iter().any(|at| *at < ms(100)) && second.iter().any(|at| *at < ms(100)));
-    assert!(first.last() <= Some(&ms(210)), "nothing is read of one that was left: {first:?}");
-    assert!(second.last() > Some(&ms(390)), "the other goes on");
+    assert!(first.last() <= Some(&ms(210)), "an abandoned connection is not read: {first:?}");
+    assert!(second.last() > Some(&ms(390)), "the other connection continues");
     let closed = |host: &Host| {
         host.endpoint().connections().filter(|(_, connection)| connection.is_closed()).count()
     };
-    assert_eq!(pair.hosts.each_ref().map(closed), [1, 1], "the server was told");
-    // What is left of the one is freed, and the other is driven on.
+    assert_eq!(pair.hosts.each_ref().map(closed), [1, 1], "the server's connection is closed too");
+    // The abandoned connection is freed, and the other one continues.
     pair.hosts[0].free_ended();
     let before = second.len();
     pair.run(ms(800));
@@ -389,17 +391,17 @@ fn a_client_may_have_two_connections_and_leave_one_of_them() {
 }
 
 #[test]
-fn files_are_served_whole_and_in_part() {
+fn files_and_ranges_are_served() {
     let files = Arc::new(BTreeMap::from([("film.ts".to_owned(), 5_000)]));
     let serve: Box<Serve> = Box::new(move |_, _| Box::new(HttpServer::new(Arc::clone(&files))));
     let mut pair = Pair::new(Box::new(Asker::default()), serve);
     pair.run(ms(2_000));
     let session = pair.hosts[0].session().map(|session| session.bytes_read);
-    // Two heads of responses, of one to two hundred bytes each, and 5,000 and 100 bytes.
+    // Two response heads of 100 to 200 bytes each, and bodies of 5,000 and 100 bytes.
     assert!(session.is_some_and(|bytes| (5_200..5_700).contains(&bytes)), "{session:?}");
 }
 
-/// Asks for a file, for a part of it, and counts what comes in its session.
+/// Requests a file and a range of it, and counts the received bytes in its session.
 struct Asker(Session, bool);
 
 impl Default for Asker {
@@ -414,7 +416,7 @@ impl Application for Asker {
         if connection.connected_at().is_some() && !std::mem::replace(&mut self.1, true) {
             let get = "GET /film.ts HTTP/1.1\r\nHost: server\r\n";
             let text = format!("{get}\r\n{get}Range: bytes=100-199\r\n\r\n");
-            connection.write(now, Bytes::from(text)).expect("room");
+            connection.write(now, Bytes::from(text)).expect("the send buffer has space");
         }
         while let Some(bytes) = connection.read(now, usize::MAX) {
             self.0.bytes_read += bytes.len() as u64;

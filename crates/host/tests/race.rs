@@ -1,5 +1,5 @@
-//! Races of connection attempts over several paths (RFC 8305 section 5). Expected times follow from the paths' round
-//! trips and the delay between attempts, by hand.
+//! Tests of connection races over several paths (RFC 8305 section 5). Expected times are computed
+//! by hand from the paths' round-trip times and the delay between attempts.
 
 use std::net::SocketAddr;
 
@@ -12,7 +12,7 @@ use anabranch_wire::{Flags, MptcpOption};
 const SEED: Seed = Seed { seed: 1, run: 0 };
 /// The time between two attempts.
 const DELAY: Duration = Duration::from_millis(100);
-/// What the server sends: for one second.
+/// The data that the server sends, which takes one second.
 const BYTES: u64 = 500_000;
 const RATE: Rate = Rate::from_bps(4_000_000);
 /// The client's port in its first attempt.
@@ -25,10 +25,10 @@ fn ms(ms: u64) -> Instant {
 /// A path between the client and the server.
 #[derive(Clone, Copy)]
 struct Path {
-    /// `None`: packets are lost.
+    /// Round-trip time in ms; `None` if all packets are lost.
     rtt_ms: Option<u64>,
     backup: bool,
-    /// The server listens at its address there.
+    /// Whether the server listens at its address on this path.
     serves: bool,
 }
 
@@ -47,15 +47,15 @@ fn ends(path: usize, port: u16) -> (SocketAddr, SocketAddr) {
 struct Net {
     hosts: [Host; 2],
     paths: Vec<Path>,
-    /// So many of them are known to the client, the first ones.
+    /// The number of paths that the client knows, from the first one on.
     known: usize,
     /// Packets with their time of arrival and the host that receives them.
     wire: Vec<(Instant, usize, Transmit)>,
-    /// What the client sent: when, over which path, from which port, and the segment's flags.
+    /// The segments that the client sent: time, path, port and flags.
     sent: Vec<(Instant, usize, u16, Flags)>,
-    /// `MP_CAPABLE` SYNs that the client sent: when, and over which path.
+    /// The `MP_CAPABLE` SYNs that the client sent: time and path.
     opened: Vec<(Instant, usize)>,
-    /// Resets of the client that are lost.
+    /// The number of the client's resets that will be lost.
     lost_resets: usize,
     now: Instant,
     ports: u16,
@@ -134,7 +134,7 @@ impl Net {
         }
     }
 
-    /// Goes on until nothing is to happen before `until_ms`.
+    /// Runs until no event is left before `until_ms`.
     fn run(&mut self, until_ms: u64) -> &mut Self {
         self.poll(0);
         loop {
@@ -160,19 +160,20 @@ impl Net {
         self.hosts[0].session().expect("a client has one")
     }
 
-    /// The server's connections, and the SYNs whose third packet has not come.
+    /// Returns the number of the server's connections, and of SYNs whose third packet has not
+    /// arrived.
     fn at_server(&self) -> (usize, usize) {
         let endpoint = self.hosts[1].endpoint();
         (endpoint.len(), endpoint.half_open())
     }
 
-    /// The client's connections that are open.
+    /// Returns the number of the client's open connections.
     fn open(&self) -> usize {
         let connections = self.hosts[0].endpoint().connections();
         connections.filter(|(_, connection)| !connection.is_closed()).count()
     }
 
-    /// What the client sent from the port of its first attempt.
+    /// Returns the times and flags of segments from the port of the first attempt.
     fn sent_by_first_attempt(&self) -> Vec<(Instant, Flags)> {
         let of_first = self.sent.iter().filter(|(_, _, port, _)| *port == FIRST_PORT);
         of_first.map(|(at, _, _, flags)| (*at, *flags)).collect()
@@ -180,7 +181,7 @@ impl Net {
 }
 
 #[test]
-fn a_far_first_path_loses_the_race_and_joins() {
+fn a_slow_first_path_loses_the_race_and_joins() {
     let mut net = Net::reading(&[path(600), path(20)]);
     net.run(5_000);
     assert_eq!(net.session().connected_at, Some(ms(100 + 20)), "delay and a round trip");
@@ -193,7 +194,7 @@ fn a_far_first_path_loses_the_race_and_joins() {
 }
 
 #[test]
-fn the_server_forgets_the_loser_at_its_reset() {
+fn the_server_frees_the_losing_attempt_at_its_reset() {
     let mut net = Net::reading(&[path(600), path(20)]);
     // The SYN arrives at 300 ms. The reset that leaves at 120 ms arrives at 420 ms.
     assert_eq!(net.run(419).at_server(), (1, 1));
@@ -204,10 +205,10 @@ fn the_server_forgets_the_loser_at_its_reset() {
 }
 
 #[test]
-fn a_late_answer_to_the_loser_is_reset() {
+fn a_late_syn_ack_for_the_losing_attempt_is_reset() {
     let mut net = Net::reading(&[path(600), path(20)]);
     net.lost_resets = 1;
-    // The SYN/ACK arrives at 600 ms, and the answer to it at the server at 900 ms.
+    // The SYN/ACK arrives at 600 ms, and the reset that answers it arrives at the server at 900 ms.
     assert_eq!(net.run(899).at_server(), (1, 1));
     assert_eq!(net.run(900).at_server(), (1, 0));
     let at: Vec<_> = net.sent_by_first_attempt().iter().map(|(at, _)| *at).collect();
@@ -218,9 +219,13 @@ fn a_late_answer_to_the_loser_is_reset() {
 fn a_silent_first_path_costs_the_delay() {
     let mut net = Net::reading(&[SILENT, path(20)]);
     net.run(20_000);
-    assert_eq!(net.session().connected_at, Some(ms(120)), "without a race not before 1 s");
+    assert_eq!(
+        net.session().connected_at,
+        Some(ms(120)),
+        "without a race it would be later than 1 s"
+    );
     let syns = net.sent_by_first_attempt().iter().filter(|(_, it)| it.contains(Flags::SYN)).count();
-    assert_eq!(syns, 1, "the loser does not repeat its SYN");
+    assert_eq!(syns, 1, "the losing attempt does not retransmit its SYN");
     let mut both = Net::reading(&[SILENT, SILENT, path(20)]);
     both.run(1_000);
     assert_eq!(both.session().connected_at, Some(ms(2 * 100 + 20)));
@@ -235,7 +240,7 @@ fn the_next_attempt_follows_a_refusal_at_once() {
 }
 
 #[test]
-fn a_near_first_path_wins_without_another_attempt() {
+fn a_fast_first_path_wins_without_another_attempt() {
     let mut net = Net::reading(&[path(80), path(20)]);
     net.run(5_000);
     assert_eq!(net.session().connected_at, Some(ms(80)));
@@ -253,8 +258,8 @@ fn the_first_attempt_may_still_win_after_the_second_began() {
 }
 
 #[test]
-fn answers_at_the_same_moment_give_one_connection() {
-    // Both SYN/ACKs arrive at 120 ms, and are handed in before the client is polled.
+fn simultaneous_syn_acks_give_one_connection() {
+    // Both SYN/ACKs arrive at 120 ms and are passed in before the client is polled.
     let mut net = Net::reading(&[path(120), path(20)]);
     net.run(119);
     net.now = ms(120);
@@ -286,7 +291,7 @@ fn a_backup_path_is_tried_last() {
 }
 
 #[test]
-fn a_path_that_goes_away_has_no_attempt() {
+fn a_removed_path_has_no_attempt() {
     let mut net = Net::reading(&[path(600), path(20)]);
     net.run(50);
     net.known = 1;
@@ -304,10 +309,10 @@ fn an_aborted_client_opens_no_further_attempt() {
     assert_eq!((net.opened.len(), net.open(), net.at_server()), (1, 0, (0, 0)));
 }
 
-/// Has a second connection, or gives up its first one for another at 50 ms.
+/// Opens a second connection, or replaces its first one, at 50 ms.
 struct Restless {
     session: Session,
-    /// The lane that it wants another connection in at 50 ms.
+    /// The lane in which it opens another connection at 50 ms.
     lane: usize,
     asked: bool,
     connected: Vec<(usize, Instant)>,
@@ -340,11 +345,11 @@ impl Application for Restless {
 }
 
 #[test]
-fn a_race_that_its_application_leaves_is_given_up_for_another() {
+fn a_race_ends_when_its_application_replaces_the_connection() {
     for (lane, opened, connections) in [
-        // The race of the lane begins again: both attempts are 50 ms later.
+        // The race of the lane starts again: both attempts are 50 ms later.
         (0, vec![(ms(0), 0), (ms(50), 0), (ms(150), 1)], 1),
-        // The second lane has a race of its own.
+        // The second lane has its own race.
         (1, vec![(ms(0), 0), (ms(50), 0), (ms(100), 1), (ms(150), 1)], 2),
     ] {
         let session = Session::new(0, Instant::ZERO, None);

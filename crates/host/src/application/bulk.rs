@@ -1,4 +1,4 @@
-//! A server that sends as much as the transport takes.
+//! A server that sends as much as the transport accepts.
 
 use anabranch_units::Instant;
 
@@ -6,18 +6,20 @@ use super::writing::{take_news, write_piece};
 use super::{Application, Next, WrongBytes};
 use crate::stream::Stream;
 
-/// Sends the pattern, up to a number of bytes or without end, and closes. It reads nothing: what a client says
-/// fills the receive buffer, and keeps the connection from being freed ([`crate::Host::free_ended`]).
+/// Sends a number of bytes of the pattern, or an unlimited number, and closes. It never reads: data
+/// of the client fills the receive buffer and prevents freeing the connection
+/// ([`crate::Host::free_ended`]).
 #[derive(Debug)]
 pub struct Bulk {
     written: u64,
     limit: u64,
-    /// The send buffer was full; nothing is written until the connection says so.
+    /// Whether the send buffer was full. Nothing is written until the connection reports that it is
+    /// writable.
     blocked: bool,
 }
 
 impl Bulk {
-    /// One that sends `bytes`; `None` is without end.
+    /// Returns an application that sends `bytes`, or an unlimited number if `None`.
     pub fn new(bytes: Option<u64>) -> Self {
         Self { written: 0, limit: bytes.unwrap_or(u64::MAX), blocked: false }
     }

@@ -13,26 +13,27 @@ use super::writing::{take_news, write_piece};
 use super::{Application, Next, WrongBytes};
 use crate::stream::Stream;
 
-/// The files that a server has, by path, with their sizes in bytes; each holds the pattern.
+/// The files of a server: path and size in bytes. Their content is the pattern.
 pub type Files = BTreeMap<String, u64>;
 
-/// Answers requests for files, whole or in ranges, one after another.
+/// Answers requests for files or ranges of files, in order.
 #[derive(Debug)]
 pub struct HttpServer {
     reader: RequestReader,
     files: Arc<Files>,
-    /// What is still to be written: heads, and which bytes of a file follow.
+    /// The answers to write: head, and range of the file.
     answers: VecDeque<(Bytes, Range<u64>)>,
     blocked: bool,
 }
 
 impl HttpServer {
-    /// A server of these files.
+    /// Returns a server of these files.
     pub fn new(files: Arc<Files>) -> Self {
         Self { reader: RequestReader::new(), files, answers: VecDeque::new(), blocked: false }
     }
 
-    /// Writes heads, each with the first piece of its body, and bodies; tells when to go on.
+    /// Writes answers: each head together with the first part of its body. Returns the condition
+    /// for the next call.
     fn write_answers(&mut self, now: Instant, connection: &mut dyn Stream) -> Next {
         let blocked = &mut self.blocked;
         while let Some((head, body)) = self.answers.front_mut() {

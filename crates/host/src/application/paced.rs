@@ -1,4 +1,4 @@
-//! A server that sends at a rate.
+//! A server that sends at a constant rate.
 
 use anabranch_units::{Duration, Instant, Rate};
 
@@ -7,27 +7,27 @@ use super::{Application, Next, WrongBytes};
 use crate::pattern;
 use crate::stream::Stream;
 
-/// The time for which a paced application sleeps when too little is due.
+/// The time that a paced application sleeps if too little data is due.
 const PACE: Duration = Duration::from_millis(10);
-/// The least that it writes, bytes (one segment of plain TCP).
+/// The smallest write in bytes (one segment of plain TCP).
 const PACE_LEAST: u64 = 1448;
 
-/// An application that writes at a rate: what is due and was not written goes out in one call, once
-/// poll(2) has told that there is room for it; when too little is due it sleeps.
+/// An application that writes at a rate. It writes the data that is due in one call, after poll(2)
+/// has reported space. If too little is due, it sleeps.
 #[derive(Debug)]
 pub struct Paced {
     written: u64,
     limit: u64,
     rate_bps: u64,
     since: Option<Instant>,
-    /// It sleeps until then.
+    /// The end of the current sleep.
     next: Instant,
-    /// What it will write when there is room: as much as was due when it began to wait.
+    /// The number of bytes to write when there is space: those that were due when it began to wait.
     wanted: Option<u64>,
 }
 
 impl Paced {
-    /// One that sends `bytes` at a rate, and closes; `None` is without end.
+    /// Returns an application that sends `bytes` at a rate and closes; `None` is unlimited.
     pub fn new(rate: Rate, bytes: Option<u64>) -> Self {
         Self {
             written: 0,
@@ -39,7 +39,8 @@ impl Paced {
         }
     }
 
-    /// Writes what is due; true when all is written. `room` tells that it was waited for, and has come.
+    /// Writes the data that is due. Returns true if everything is written. `room` is true if the
+    /// stream has become writable.
     fn write(&mut self, now: Instant, connection: &mut dyn Stream, room: bool) -> bool {
         let since = *self.since.get_or_insert(now);
         let waits = if self.wanted.is_some() { !room } else { now < self.next };

@@ -1,4 +1,4 @@
-//! A client that plays a film, which it asks for over HTTP/1.1.
+//! A client that plays a film over HTTP/1.1.
 
 mod playing;
 
@@ -20,10 +20,10 @@ use crate::stream::Stream;
 use playing::Playing;
 pub use playing::report_ladder;
 
-/// The most room that a response head needs, bytes.
+/// The space for a response head in bytes.
 const HEAD_ROOM: usize = 4096;
 
-/// One HTTP request under way or done.
+/// An HTTP request, in progress or complete.
 #[derive(Clone, Debug)]
 struct Exchange {
     id: u64,
@@ -35,37 +35,39 @@ struct Exchange {
     position: u64,
 }
 
-/// What is under way on a connection.
+/// The state of a connection.
 struct Channel {
     /// The player's number of the connection.
     connection: u32,
     reader: ResponseReader,
-    /// The place of the exchange that was begun on it last.
+    /// The index of its latest exchange.
     exchange: usize,
     outgoing: Bytes,
 }
 
-/// A player with its HTTP client. It asks for a new connection where its player gives a request another one.
+/// A player with its HTTP client. It opens a new connection if the player's request has a new
+/// connection number.
 pub struct Player {
     session: Session,
     playing: Playing,
-    /// Its connections, each at the place of its lane; `None` where it has left one.
+    /// Its connections by lane; `None` after it has abandoned one.
     channels: Vec<Option<Channel>>,
     /// The lane of the newest connection.
     newest: usize,
     exchanges: Vec<Exchange>,
-    /// Underflows that were told.
+    /// The number of underflows in the rows so far.
     underflows: u64,
 }
 
 impl Player {
-    /// A player of one file, as VLC plays it.
+    /// Returns a player of one file, as VLC plays it.
     pub fn progressive(session: Session, settings: PlayerConfig, film: Arc<Timeline>) -> Self {
         let player = ProgressivePlayer::new(settings, film);
         Self::new(session, Playing::Progressive(Box::new(player)))
     }
 
-    /// A player of a ladder, which must have passed [`Ladder::check`], with a rule that chooses.
+    /// Returns a player of a ladder with an ABR rule. The ladder must have passed
+    /// [`Ladder::check`].
     pub fn adaptive(
         session: Session,
         settings: &AdaptiveConfig,
@@ -110,8 +112,8 @@ impl Player {
         Ok(Next::AtAnything)
     }
 
-    /// Makes a request of what the player asks for; says what has to become of the connections first, if
-    /// anything.
+    /// Starts a request of the player. Returns the change of connections that it needs first, if
+    /// any.
     fn ask(&mut self, now: Instant, request: &Request) -> Option<Next> {
         let get = GetRequest {
             host: "server".to_owned(),
@@ -147,11 +149,11 @@ impl Player {
         self.channels[lane] = Some(Channel { connection, reader, exchange, outgoing });
         self.newest = lane;
         let former = if request.closes_before { Former::Closed } else { Former::KeptUntilAnswer };
-        // The first connection is there from the beginning.
+        // The first connection exists from the start.
         (exchange > 0).then_some(Next::OnNewConnection { lane, former })
     }
 
-    /// The lane of one of the player's connections.
+    /// Returns the lane of one of the player's connections.
     fn lane_of(&self, connection: u32) -> Option<usize> {
         let has = |channel: &Option<Channel>| {
             channel.as_ref().is_some_and(|it| it.connection == connection)
@@ -180,7 +182,7 @@ impl Player {
         }
     }
 
-    /// What was read of a lane is part of a response.
+    /// Parses bytes that were read from a lane as part of a response.
     fn take_response(
         &mut self,
         now: Instant,
@@ -196,7 +198,7 @@ impl Player {
             match event {
                 ResponseEvent::Head(_) => exchange.first_byte = Some(now),
                 ResponseEvent::Body(n) => {
-                    // Responses are not pipelined: the body is the tail of what was read.
+                    // Responses are not pipelined: the body is at the end of the bytes read.
                     let body = &bytes[bytes.len() - (n as usize).min(bytes.len())..];
                     self.session.check(now, exchange.position, body)?;
                     exchange.position += n;
@@ -215,7 +217,7 @@ impl Player {
 
 impl Application for Player {
     fn drive_all(&mut self, now: Instant, lanes: &mut dyn Lanes) -> Result<Next, WrongBytes> {
-        // Before it asks for anything it has the first one.
+        // Lane 0 has a connection even before the first request creates its channel.
         for lane in 0..self.channels.len().max(1) {
             while let Some(event) = lanes.get(lane).and_then(Stream::poll_event) {
                 self.session.note_event(now, event);

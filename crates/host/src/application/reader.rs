@@ -1,4 +1,4 @@
-//! A client that reads all that comes.
+//! A client that reads all data.
 
 use anabranch_trace::Rows;
 use anabranch_transport::Event;
@@ -9,25 +9,25 @@ use crate::pattern;
 use crate::session::Session;
 use crate::stream::Stream;
 
-/// The most that one call reads, bytes: the buffer of a program that calls recv(2). What the connection says to that
-/// leaves before the next call (`mptcp_cleanup_rbuf`, `tcp_cleanup_rbuf`).
+/// The buffer size of a recv(2) call in bytes. Acknowledgements and window updates after one call
+/// leave before the next call (`mptcp_cleanup_rbuf`, `tcp_cleanup_rbuf`).
 const CALL: usize = pattern::PIECE as usize;
 
-/// Reads to the end, and checks that it is the pattern.
+/// Reads to the end of the stream and checks that it is the pattern.
 #[derive(Debug)]
 pub struct Reader {
     session: Session,
-    /// Where the next byte of the stream stands, for the check of its value.
+    /// The stream position of the next byte, for the check.
     position: u64,
 }
 
 impl Reader {
-    /// A reader of this session.
+    /// Returns a reader for this session.
     pub fn new(session: Session) -> Self {
         Self { session, position: 0 }
     }
 
-    /// Reads up to `most` bytes; true when it got as many.
+    /// Reads up to `most` bytes. Returns true if it got that many.
     #[inline(always)]
     fn read_up_to(
         &mut self,
@@ -86,7 +86,7 @@ mod tests {
 
     use super::*;
 
-    /// A stream on which pieces wait to be read.
+    /// A stream with buffers that wait to be read.
     struct Waiting(Vec<Bytes>);
 
     impl Stream for Waiting {
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_reads_256_kib_and_the_next_one_comes_behind_what_that_brings_about() {
+    fn a_call_reads_256_kib_and_the_next_call_follows_its_output() {
         let mut waiting = Waiting(Vec::new());
         for piece in 0..5u64 {
             waiting.0.push(pattern::piece(piece * 60_000, 60_000).slice(..60_000));

@@ -1,4 +1,4 @@
-//! How servers write: until there is no room, and then not before the connection says that there is.
+//! Functions by which servers write until the send buffer is full.
 
 use anabranch_transport::Event;
 use anabranch_units::Instant;
@@ -7,7 +7,7 @@ use super::Next;
 use crate::pattern;
 use crate::stream::Stream;
 
-/// Takes a connection's news; true when there is room to write again.
+/// Handles a connection's events. Returns true if it has become writable.
 #[inline]
 pub(super) fn take_news(connection: &mut dyn Stream) -> bool {
     let mut room = false;
@@ -17,10 +17,12 @@ pub(super) fn take_news(connection: &mut dyn Stream) -> bool {
     room
 }
 
-/// Writes the next piece of the pattern from `written` up to `limit`, unless all is written or the writer is blocked,
-/// which it is then where there is no room. A `polled` writer asks poll(2) before, and so writes only while a third of
-/// the send buffer is free. Tells when it is to go on: what a call writes leaves as far as it may before the next call
-/// (`__mptcp_push_pending`, `tcp_push` in sendmsg(2)).
+/// Writes the next part of the pattern from `written` up to `limit`, unless everything is written
+/// or the writer is blocked. Sets `blocked` if the send buffer is full.
+///
+/// A `polled` writer uses poll(2) first, and therefore writes only while a third of the send buffer
+/// is free. Returns the condition for the next call: the data of one write is sent as far as
+/// possible before the next write (`__mptcp_push_pending`, `tcp_push` in sendmsg(2)).
 pub(super) fn write_piece(
     now: Instant,
     connection: &mut dyn Stream,

@@ -1,4 +1,4 @@
-//! The connections of a client, each in a lane of its application's.
+//! The connections of a client, each in a lane of its application.
 
 use anabranch_transport::{Config, ConnectError, ConnectionHandle, Endpoint};
 use anabranch_units::Instant;
@@ -7,7 +7,7 @@ use super::Host;
 use crate::application::{Former, Lanes, Next};
 use crate::stream::Stream;
 
-/// What an application sees of them.
+/// The application's view of the connections.
 pub(super) struct Connections<'a> {
     pub(super) endpoint: &'a mut Endpoint,
     pub(super) first: Option<ConnectionHandle>,
@@ -25,17 +25,17 @@ impl Lanes for Connections<'_> {
 }
 
 impl Host {
-    /// Opens a client's connection over the first of `config.candidates`, in the lane that it needs one in, and ends
-    /// the one that it had there. The host has to be polled afterwards.
+    /// Opens a client's connection over the first of `config.candidates`, in the lane that needs
+    /// one. The old connection in that lane is aborted. The host must be polled afterwards.
     ///
     /// If the client races ([`Self::racing`]), this opens an attempt over the first candidate that has none yet. The
     /// lane gets the attempt that is established first, and the host needs connections until then.
     ///
     /// # Errors
-    /// As [`Endpoint::connect`].
+    /// Reports the errors of [`Endpoint::connect`].
     ///
     /// # Panics
-    /// It is a server.
+    /// Panics if the host is a server.
     pub fn connect(
         &mut self,
         now: Instant,
@@ -62,7 +62,7 @@ impl Host {
         Ok(handle)
     }
 
-    /// Where the connection of a lane stands.
+    /// Returns the place of a lane's connection.
     pub(super) fn lane_mut(&mut self, lane: usize) -> &mut Option<ConnectionHandle> {
         let Some(other) = lane.checked_sub(1) else { return &mut self.places[0].connection };
         if self.others.len() <= other {
@@ -71,13 +71,13 @@ impl Host {
         &mut self.others[other]
     }
 
-    /// A client's application wants another connection than it has in a lane.
+    /// Abandons the connection in a lane and requests a new one.
     #[cold]
     pub(super) fn change(&mut self, lane: usize, how: Former) {
         self.stop_race(lane, None);
         self.wanted.push(lane);
         let left = self.lane_mut(lane).take();
-        // One that was kept for the sake of the one that is left now has waited in vain.
+        // A connection that was kept for the one abandoned now is no longer needed.
         let in_vain = self.places[0].former.take();
         let kept = how == Former::KeptUntilAnswer;
         self.places[0].former = left.filter(|_| kept);
@@ -85,7 +85,7 @@ impl Host {
         self.end(left.filter(|_| !kept));
     }
 
-    /// A client's application goes on without the connection of a lane.
+    /// Abandons the connection in a lane without a replacement.
     #[cold]
     pub(super) fn leave(&mut self, lane: usize) {
         self.stop_race(lane, None);
@@ -94,7 +94,7 @@ impl Host {
         self.touch_place(0);
     }
 
-    /// Aborts a connection, if it is still there.
+    /// Aborts a connection, if it still exists.
     #[cold]
     pub(super) fn end(&mut self, handle: Option<ConnectionHandle>) {
         if let Some(connection) = handle.and_then(|handle| self.endpoint.get_mut(handle)) {
@@ -102,13 +102,14 @@ impl Host {
         }
     }
 
-    /// Whether the application of a place has this connection.
+    /// Returns whether the application at this index has this connection.
     pub(super) fn has(&self, at: usize, handle: ConnectionHandle) -> bool {
         let first = self.places.get(at).is_some_and(|place| place.connection == Some(handle));
         first || self.others.contains(&Some(handle))
     }
 
-    /// A connection is gone: its lane is empty, and who has no other lane is not driven any more.
+    /// Removes a freed connection from its lane. An application without other lanes is no longer
+    /// called.
     pub(super) fn forget(&mut self, at: usize, handle: ConnectionHandle) {
         if !self.has(at, handle) {
             return;

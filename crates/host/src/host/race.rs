@@ -14,7 +14,7 @@ use crate::application::Next;
 pub(super) struct Races {
     /// The time from one attempt to the next.
     delay: Duration,
-    /// Those that are not decided yet.
+    /// Races that are not decided.
     running: Vec<Race>,
     /// The node that wakes the host for the next attempt.
     node: Option<usize>,

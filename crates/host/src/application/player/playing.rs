@@ -1,4 +1,4 @@
-//! The player of a session, whichever it is, and what it leaves in the trace.
+//! The two players behind one interface, and their rows in the trace.
 
 use anabranch_media::{
     AdaptivePlayer, Buffer, Fate, FrameRecord, Ladder, MediaTime, PacketKind, PlaybackEventKind,
@@ -9,14 +9,14 @@ use anabranch_units::{Duration, Instant};
 
 use crate::session::Viewing;
 
-/// The word of either player for a stop for want of data.
+/// The event name of an underflow, which both players share.
 const UNDERFLOW: &str = PlaybackEventKind::Underflow.name();
 
 /// A player over HTTP.
 pub(super) enum Playing {
-    /// Of one file.
+    /// A player of one file.
     Progressive(Box<ProgressivePlayer>),
-    /// Of a ladder.
+    /// A player of a ladder.
     Adaptive(Box<AdaptivePlayer>),
 }
 
@@ -63,7 +63,7 @@ impl Playing {
         either!(self, buffer(now))
     }
 
-    /// What the viewer has, after so many underflows.
+    /// Returns the viewer's state. `underflows` is the number so far.
     pub(super) fn viewing(&self, now: Instant, underflows: u64) -> Viewing {
         let buffer = self.buffer(now).media;
         let (position_s, discards) = match self {
@@ -77,7 +77,7 @@ impl Playing {
         Viewing { buffer, position_s, discards, underflows }
     }
 
-    /// Writes down what happened since the last time, and returns how many underflows there were.
+    /// Adds rows for the events since the last call. Returns the number of underflows among them.
     pub(super) fn tell(&mut self, client: u32, start: Instant, rows: &mut Rows) -> u64 {
         let client = i64::from(client);
         let mut underflows = 0;
@@ -103,7 +103,7 @@ impl Playing {
         underflows
     }
 
-    /// Writes down its pictures or chunks, when the run is over.
+    /// Adds rows for pictures or chunks at the end of the run.
     pub(super) fn report(&self, client: u32, start: Instant, rows: &mut Rows) {
         match self {
             Self::Progressive(player) => report_frames(player, client, start, rows),
@@ -150,7 +150,7 @@ fn report_chunks(player: &AdaptivePlayer, client: u32, start: Instant, rows: &mu
     }
 }
 
-/// Writes down what a ladder has to choose from: table `renditions`.
+/// Adds the renditions of a ladder to table `renditions`.
 pub fn report_ladder(ladder: &Ladder, rows: &mut Rows) {
     let video = ladder.renditions.iter().enumerate().map(|(at, of)| (Track::Video, at, of));
     for (track, number, rendition) in
@@ -171,7 +171,7 @@ pub fn report_ladder(ladder: &Ladder, rows: &mut Rows) {
     }
 }
 
-/// The trace's word for a picture's kind.
+/// Returns the trace's name for a picture's coding type.
 const fn kind_name(kind: PacketKind) -> &'static str {
     match kind {
         PacketKind::I => "I",
