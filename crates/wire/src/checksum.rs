@@ -1,9 +1,9 @@
 //! The Internet checksum (RFC 1071).
 
-/// A 16-bit ones' complement sum over bytes that come in pieces (RFC 1071).
+/// A 16-bit ones' complement sum over several slices of bytes (RFC 1071).
 ///
-/// A piece may end on half a word, which the next one completes: a mapping is checksummed as one
-/// run of bytes, whatever segments it was cut into.
+/// A slice may end with half a word, which the next slice completes. A mapping is checksummed as
+/// one run of bytes, however it was split into segments.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct OnesComplement {
     sum: u64,
@@ -11,7 +11,7 @@ pub(crate) struct OnesComplement {
 }
 
 impl OnesComplement {
-    /// The bytes that come next.
+    /// Adds the next bytes.
     pub(crate) fn add(&mut self, mut bytes: &[u8]) {
         if let (Some(high), [low, rest @ ..]) = (self.half, bytes) {
             self.sum += u64::from(u16::from_be_bytes([high, *low]));
@@ -27,12 +27,12 @@ impl OnesComplement {
         }
     }
 
-    /// A word besides, wherever the bytes stand.
+    /// Adds a word independent of the alignment of the bytes.
     pub(crate) fn add_word(&mut self, word: u16) {
         self.sum += u64::from(word);
     }
 
-    /// The sum so far, half a word filled up with zeros.
+    /// Returns the sum so far. Half a word is padded with zeros.
     pub(crate) fn fold(self) -> u16 {
         let mut sum = self.sum + self.half.map_or(0, |high| u64::from(high) << 8);
         while sum > 0xffff {
@@ -42,7 +42,8 @@ impl OnesComplement {
     }
 }
 
-/// The Internet checksum of bytes in pieces: zero over bytes that have a right one among them.
+/// Returns the Internet checksum of several slices. It is zero if the bytes include a correct
+/// checksum.
 pub fn checksum<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> u16 {
     let mut sum = OnesComplement::default();
     for piece in pieces {

@@ -8,20 +8,20 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-/// A connection key with what is derived from it: the token is the leftmost 32 bits of SHA-256 of
-/// the key in network order, the IDSN the rightmost 64.
+/// A connection key with its derived values. The token is the leftmost 32 bits of the SHA-256 of
+/// the key in network order, the IDSN the rightmost 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key {
-    /// The key itself.
+    /// The key.
     pub value: u64,
-    /// The token that names the connection in `MP_JOIN`.
+    /// The token that identifies the connection in `MP_JOIN`.
     pub token: u32,
-    /// The initial data sequence number; the first data byte has the one after it.
+    /// The initial data sequence number. The first data byte has the next number.
     pub idsn: DataSeq,
 }
 
 impl Key {
-    /// Derives token and IDSN.
+    /// Derives token and IDSN from a key.
     pub fn new(value: u64) -> Self {
         let digest = Sha256::digest(value.to_be_bytes());
         let token = u32::from_be_bytes(array::from_fn(|i| digest[i]));
@@ -30,7 +30,8 @@ impl Key {
     }
 }
 
-/// HMAC-SHA256 with the sender's key before the receiver's, over `message`.
+/// Returns the HMAC-SHA256 of `message`. The HMAC key is the sender's key followed by the
+/// receiver's.
 fn hmac(sender: u64, receiver: u64, message: &[u8]) -> [u8; 32] {
     let mut key = [0u8; 16];
     key[..8].copy_from_slice(&sender.to_be_bytes());
@@ -40,7 +41,8 @@ fn hmac(sender: u64, receiver: u64, message: &[u8]) -> [u8; 32] {
     mac.finalize().into_bytes().into()
 }
 
-/// The HMAC of an `MP_JOIN`: own key and nonce before the peer's (RFC 8684 section 3.2).
+/// Returns the HMAC of an `MP_JOIN`. The own key and nonce precede the peer's (RFC 8684 section
+/// 3.2).
 pub fn join_hmac(own_key: u64, peer_key: u64, own_nonce: u32, peer_nonce: u32) -> [u8; 32] {
     let mut message = [0u8; 8];
     message[..4].copy_from_slice(&own_nonce.to_be_bytes());
@@ -48,8 +50,8 @@ pub fn join_hmac(own_key: u64, peer_key: u64, own_nonce: u32, peer_nonce: u32) -
     hmac(own_key, peer_key, &message)
 }
 
-/// The truncated HMAC of an `ADD_ADDR`: the rightmost 64 bits, over identifier, address and port,
-/// which is zero where the option has none (RFC 8684 section 3.4.1).
+/// Returns the truncated HMAC of an `ADD_ADDR`: the rightmost 64 bits, over identifier, address and
+/// port. The port is zero if the option has none (RFC 8684 section 3.4.1).
 pub fn add_addr_hmac(
     own_key: u64,
     peer_key: u64,
@@ -74,12 +76,12 @@ pub fn add_addr_hmac(
     u64::from_be_bytes(array::from_fn(|i| mac[24 + i]))
 }
 
-/// Leftmost 64 bits of a HMAC, as in the `MP_JOIN` SYN/ACK.
+/// Returns the leftmost 64 bits of an HMAC, as in the `MP_JOIN` SYN/ACK.
 pub fn leftmost_64(mac: &[u8; 32]) -> u64 {
     u64::from_be_bytes(array::from_fn(|i| mac[i]))
 }
 
-/// Leftmost 160 bits of a HMAC, as in the `MP_JOIN` ACK.
+/// Returns the leftmost 160 bits of an HMAC, as in the `MP_JOIN` ACK.
 pub fn leftmost_160(mac: &[u8; 32]) -> [u8; 20] {
     array::from_fn(|i| mac[i])
 }

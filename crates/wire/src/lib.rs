@@ -1,4 +1,4 @@
-//! Bytes to segments and back: IPv4/IPv6, TCP, every MPTCP option of RFC 8684, pcapng.
+//! The wire formats: IPv4 and IPv6, TCP, every MPTCP option of RFC 8684, and pcapng.
 
 mod checksum;
 pub mod crypto;

@@ -1,10 +1,10 @@
-//! Arithmetic on mappings: the DSS checksum, and data sequence numbers from their low half.
+//! Mapping arithmetic: the DSS checksum, and 64-bit data sequence numbers from their low half.
 
 use anabranch_units::DataSeq;
 
 use crate::checksum::OnesComplement;
 
-/// The folded sum of a mapping's data and pseudo-header.
+/// Returns the sum over a mapping's pseudo-header and data.
 fn mapping_sum<'a>(
     dsn: DataSeq,
     ssn: u32,
@@ -16,7 +16,7 @@ fn mapping_sum<'a>(
     pseudo_header[8..12].copy_from_slice(&ssn.to_be_bytes());
     pseudo_header[12..14].copy_from_slice(&length.to_be_bytes());
 
-    // The pseudo-header is whole words, so that it can go before the data and not behind.
+    // The pseudo-header consists of whole words, so it may come first instead of last.
     let mut sum = OnesComplement::default();
     sum.add(&pseudo_header);
     for piece in payload {
@@ -25,12 +25,14 @@ fn mapping_sum<'a>(
     sum
 }
 
-/// The DSS checksum of a mapping (RFC 8684 section 3.3.1): over the pseudo-header of 64-bit data
-/// sequence number, relative subflow sequence number, length and two zero bytes, and the data,
-/// which comes in any pieces and is padded to an even length.
+/// Returns the DSS checksum of a mapping (RFC 8684 section 3.3.1).
 ///
-/// `length` is the one in the mapping, with the `DATA_FIN`. Data that rides an `MP_CAPABLE` has the
-/// data sequence number after the IDSN and subflow sequence number 1.
+/// It covers a pseudo-header and the data. The pseudo-header consists of the 64-bit data sequence
+/// number, the relative subflow sequence number, the length and two zero bytes. The data may be
+/// split in any way and is padded to an even length.
+///
+/// `length` is that of the mapping, including the `DATA_FIN`. Data in an `MP_CAPABLE` segment has
+/// the data sequence number after the IDSN, and subflow sequence number 1.
 pub fn dss_checksum<'a>(
     dsn: DataSeq,
     ssn: u32,
@@ -40,9 +42,9 @@ pub fn dss_checksum<'a>(
     !mapping_sum(dsn, ssn, length, payload).fold()
 }
 
-/// True when `checksum` fits the mapping that [`dss_checksum`] describes.
+/// Returns true if `checksum` is correct for the mapping that [`dss_checksum`] describes.
 ///
-/// Both zeros of ones' complement are good, as in every Internet checksum.
+/// Both zeros of ones' complement are correct, as in every Internet checksum.
 pub fn verify_dss_checksum<'a>(
     dsn: DataSeq,
     ssn: u32,
@@ -51,14 +53,16 @@ pub fn verify_dss_checksum<'a>(
     checksum: u16,
 ) -> bool {
     let mut sum = mapping_sum(dsn, ssn, length, payload);
-    // Past any half word: the checksum is no part of the data that this would complete.
+    // As a separate word: the checksum must not complete half a word of the data.
     sum.add_word(checksum);
     sum.fold() == 0xffff
 }
 
-/// The 64-bit data sequence number nearest to `reference` whose low half is `short` (RFC 8684
-/// section 3.3.1): the upper half is the reference's, or one more or less where the low half
-/// wrapped between the two.
+/// Returns the 64-bit data sequence number nearest to `reference` whose low half is `short` (RFC
+/// 8684 section 3.3.1).
+///
+/// Its upper half is that of the reference. It is one more or one less if the low half wrapped
+/// between the two.
 pub fn promote(short: u32, reference: DataSeq) -> DataSeq {
     let offset = short.wrapping_sub(reference.0 as u32) as i32;
     DataSeq(reference.0.wrapping_add_signed(i64::from(offset)))
@@ -71,7 +75,7 @@ mod tests {
     #[test]
     fn checksum_by_hand() {
         // DSN 0102 + 0304 + 0506 + 0708 = 1014, SSN 0000 + 0001, length 0003, zero 0000, data
-        // 616263 padded to 6162 + 6300 = c462: the sum is d47a, the complement 2b85.
+        // 616263 padded to 6162 + 6300 = c462. The sum is d47a, its complement 2b85.
         let dsn = DataSeq(0x0102_0304_0506_0708);
         assert_eq!(dss_checksum(dsn, 1, 3, [b"abc".as_slice()]), 0x2b85);
         assert!(verify_dss_checksum(dsn, 1, 3, [b"abc".as_slice()], 0x2b85));
@@ -80,13 +84,13 @@ mod tests {
 
     #[test]
     fn checksum_carries_end_around() {
-        // ffff + ffff + ... : dsn is four words of ffff, ssn two: six times minus zero is minus
-        // zero; length 1 brings it to 1, whose complement is fffe.
+        // ffff + ffff + ... : the DSN has four words of ffff, the SSN two. Six times minus zero is
+        // minus zero. Length 1 makes it 1, whose complement is fffe.
         assert_eq!(dss_checksum(DataSeq(u64::MAX), u32::MAX, 1, []), 0xfffe);
     }
 
     #[test]
-    fn pieces_do_not_matter() {
+    fn the_checksum_does_not_depend_on_the_split() {
         let data: Vec<u8> = (0..=255).collect();
         let whole = dss_checksum(DataSeq(7), 9, 256, [data.as_slice()]);
         for size in 1..20 {
@@ -102,7 +106,7 @@ mod tests {
 
     #[test]
     fn both_zeros_verify() {
-        // The data brings the sum to ffff: the checksum is 0, and ffff says the same.
+        // The data makes the sum ffff. The checksum is 0, and ffff is equivalent.
         let data = [0xff, 0xfd];
         assert_eq!(dss_checksum(DataSeq(0), 0, 2, [data.as_slice()]), 0);
         assert!(verify_dss_checksum(DataSeq(0), 0, 2, [data.as_slice()], 0));
@@ -110,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn promotion_takes_the_nearest() {
+    fn promotion_chooses_the_nearest_number() {
         let cases = [
             (0x0000_0010, 0x5_0000_0000, 0x5_0000_0010),
             (0xffff_fff0, 0x5_0000_0000, 0x4_ffff_fff0),

@@ -1,4 +1,4 @@
-//! The MPTCP options of RFC 8684 as values that cannot be wrong.
+//! The MPTCP options of RFC 8684 as types that represent only valid options.
 
 use std::net::IpAddr;
 
@@ -11,23 +11,23 @@ pub struct Dss {
     pub data_ack: Option<DataAck>,
     /// The mapping of subflow bytes to data sequence numbers.
     pub mapping: Option<Mapping>,
-    /// `DATA_FIN`: the mapping's last sequence number is the end of the data.
+    /// `DATA_FIN`: the last sequence number of the mapping is the end of the data.
     pub data_fin: bool,
 }
 
-/// A data-level acknowledgement in its 4- or 8-byte form.
+/// A data-level acknowledgement, 4 or 8 bytes long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DataAck {
-    /// The low 32 bits only.
+    /// Only the low 32 bits.
     Short(u32),
     /// All 64 bits.
     Long(DataSeq),
 }
 
-/// A mapping's data sequence number in its 4- or 8-byte form.
+/// A mapping's data sequence number, 4 or 8 bytes long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MappingDsn {
-    /// The low 32 bits only.
+    /// Only the low 32 bits.
     Short(u32),
     /// All 64 bits.
     Long(DataSeq),
@@ -38,12 +38,12 @@ pub enum MappingDsn {
 pub struct Mapping {
     /// Data sequence number of the mapping's first byte.
     pub dsn: MappingDsn,
-    /// Subflow sequence number relative to the initial one; the first data byte is 1; 0 for a
-    /// `DATA_FIN` without data.
+    /// Relative subflow sequence number. The first data byte has 1. A `DATA_FIN` without data has
+    /// 0.
     pub ssn: u32,
-    /// Data-level length, with the `DATA_FIN` if there is one; 0 is the infinite mapping.
+    /// Data-level length, including the `DATA_FIN` if there is one; 0 is the infinite mapping.
     pub length: u16,
-    /// The DSS checksum, when negotiated.
+    /// The DSS checksum, if negotiated.
     pub checksum: Option<u16>,
 }
 
@@ -54,13 +54,13 @@ pub struct MpCapable {
     pub version: u8,
     /// Flag A: checksums required.
     pub checksum_required: bool,
-    /// Flag B: extensibility, must be zero; kept so that an odd peer can be recognised.
+    /// Flag B: extensibility. It must be zero and is kept so that a violation can be detected.
     pub extensibility: bool,
     /// Flag C: do not open subflows to the source address of this option.
     pub deny_join_initial_address: bool,
-    /// Flags D to H in the low five bits; H (0x01) is HMAC-SHA256.
+    /// Flags D to H in the low five bits. H (0x01) is HMAC-SHA256.
     pub crypto: u8,
-    /// What the form carries.
+    /// The keys and other content of the form.
     pub keys: CapableKeys,
 }
 
@@ -68,7 +68,7 @@ impl MpCapable {
     /// The only protocol version of RFC 8684.
     pub const VERSION: u8 = 1;
 
-    /// Version 1 with HMAC-SHA256 and no other flag.
+    /// Returns version 1 with HMAC-SHA256 and no other flag.
     pub const fn with_keys(keys: CapableKeys) -> Self {
         Self {
             version: Self::VERSION,
@@ -81,7 +81,7 @@ impl MpCapable {
     }
 }
 
-/// What an `MP_CAPABLE` carries besides its flags.
+/// The content of an `MP_CAPABLE` after its flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CapableKeys {
     /// SYN: no key.
@@ -103,7 +103,7 @@ pub enum CapableKeys {
         responder: u64,
         /// Data-level length.
         length: u16,
-        /// The DSS checksum, when negotiated.
+        /// The DSS checksum, if negotiated.
         checksum: Option<u16>,
     },
 }
@@ -113,7 +113,7 @@ pub enum CapableKeys {
 pub enum MpJoin {
     /// SYN.
     Syn {
-        /// B: use the subflow as backup.
+        /// B: whether the subflow is a backup.
         backup: bool,
         /// The sender's address identifier.
         address_id: u8,
@@ -124,7 +124,7 @@ pub enum MpJoin {
     },
     /// SYN/ACK.
     SynAck {
-        /// B: use the subflow as backup.
+        /// B: whether the subflow is a backup.
         backup: bool,
         /// The sender's address identifier.
         address_id: u8,
@@ -147,13 +147,13 @@ pub struct AddAddr {
     pub address_id: u8,
     /// The announced address.
     pub address: IpAddr,
-    /// The announced port; `None` is the port of the subflow that carries the option.
+    /// The announced port; `None` means the port of the subflow that carries the option.
     pub port: Option<u16>,
     /// Rightmost 64 bits of the HMAC; `None` marks an echo (E flag).
     pub hmac: Option<u64>,
 }
 
-/// `REMOVE_ADDR` (RFC 8684 section 3.4.2): at least one identifier.
+/// `REMOVE_ADDR` (RFC 8684 section 3.4.2) with at least one identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoveAddr {
     ids: [u8; 8],
@@ -161,7 +161,7 @@ pub struct RemoveAddr {
 }
 
 impl RemoveAddr {
-    /// The option for 1 to 8 identifiers; `None` for any other number.
+    /// Returns the option for 1 to 8 identifiers, or `None` for any other number.
     pub fn new(ids: &[u8]) -> Option<Self> {
         if ids.is_empty() || ids.len() > 8 {
             return None;
@@ -171,7 +171,7 @@ impl RemoveAddr {
         Some(value)
     }
 
-    /// The removed identifiers.
+    /// Returns the removed identifiers.
     pub fn ids(&self) -> &[u8] {
         &self.ids[..usize::from(self.len)]
     }
@@ -180,7 +180,7 @@ impl RemoveAddr {
 /// `MP_TCPRST` (RFC 8684 section 3.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MpTcpRst {
-    /// T: the condition may pass.
+    /// T: whether the condition is transient.
     pub transient: bool,
     /// The reason code.
     pub reason: u8,
@@ -197,17 +197,17 @@ pub enum MptcpOption {
     AddAddr(AddAddr),
     /// Subtype 4.
     RemoveAddr(RemoveAddr),
-    /// Subtype 5: the backup bit for the subflow it arrives on.
+    /// Subtype 5: the backup flag of the subflow that carries the option.
     Prio {
-        /// B: use the subflow as backup.
+        /// B: whether the subflow is a backup.
         backup: bool,
     },
-    /// Subtype 6: data sequence number where the failed mapping starts.
+    /// Subtype 6: the start of the mapping whose checksum failed.
     Fail {
-        /// Start of the failed mapping.
+        /// Data sequence number of that start.
         dsn: DataSeq,
     },
-    /// Subtype 7: the receiver's key.
+    /// Subtype 7: closes the connection at once.
     FastClose {
         /// The key of the host that receives the option.
         key: u64,

@@ -1,8 +1,8 @@
-//! TCP options: how long they are. `emit` writes them, `parse` reads them.
+//! Lengths of TCP options. `emit` writes options, `parse` reads them.
 //!
-//! Order on the wire is Linux's: MSS, timestamps (with SACK-permitted where its two NOPs would
-//! be), window scale, SACK, then MPTCP with the DSS first, each padded to 32 bits. Space is given
-//! out in another order: MPTCP before SACK.
+//! The order on the wire is that of Linux: MSS, timestamps, window scale, SACK, DSS, other MPTCP
+//! options. SACK-permitted takes the place of the two NOPs before timestamps. Each MPTCP option is
+//! padded to 32 bits. Space is allocated to MPTCP before SACK.
 
 mod emit;
 mod parse;
@@ -13,14 +13,14 @@ pub(crate) use parse::parse;
 use crate::Segment;
 use crate::mptcp::{CapableKeys, DataAck, Dss, MappingDsn, MpJoin, MptcpOption};
 
-/// Bytes of options that a TCP header can hold (RFC 9293 section 3.1).
+/// The maximum length of a TCP header's options in bytes (RFC 9293 section 3.1).
 pub const MAX_OPTIONS_LEN: usize = 40;
-/// Two NOPs, kind and length of the SACK option.
+/// The length of two NOPs, and of kind and length of the SACK option.
 const SACK_BASE_LEN: usize = 4;
-/// Bytes of one SACK block.
+/// The length of one SACK block.
 const SACK_BLOCK_LEN: usize = 8;
 
-/// Kinds of TCP option.
+/// The kinds of TCP options.
 mod kind {
     pub(super) const END: u8 = 0;
     pub(super) const NOP: u8 = 1;
@@ -32,7 +32,7 @@ mod kind {
     pub(super) const MPTCP: u8 = 30;
 }
 
-/// Subtypes of the MPTCP option (RFC 8684 section 7.2).
+/// The subtypes of the MPTCP option (RFC 8684 section 7.2).
 mod subtype {
     pub(super) const CAPABLE: u8 = 0;
     pub(super) const JOIN: u8 = 1;
@@ -45,7 +45,7 @@ mod subtype {
     pub(super) const TCPRST: u8 = 8;
 }
 
-/// Flags of a DSS: F, m, M, a and A (RFC 8684 section 3.3).
+/// The flags of a DSS: F, m, M, a and A (RFC 8684 section 3.3).
 mod dss_flag {
     pub(super) const DATA_FIN: u8 = 0x10;
     pub(super) const DSN_LONG: u8 = 0x08;
@@ -54,7 +54,7 @@ mod dss_flag {
     pub(super) const ACK: u8 = 0x01;
 }
 
-/// Bytes a DSS takes, before padding.
+/// Returns the length of a DSS before padding.
 pub(crate) fn dss_len(dss: &Dss) -> usize {
     4 + match dss.data_ack {
         None => 0,
@@ -69,7 +69,7 @@ pub(crate) fn dss_len(dss: &Dss) -> usize {
     })
 }
 
-/// Bytes an MPTCP option other than the DSS takes, before padding (RFC 8684 section 7.2).
+/// Returns the length of an MPTCP option other than the DSS, before padding (RFC 8684 section 7.2).
 pub(crate) fn mptcp_len(option: &MptcpOption) -> usize {
     match option {
         MptcpOption::Capable(capable) => match capable.keys {
@@ -96,19 +96,19 @@ pub(crate) fn mptcp_len(option: &MptcpOption) -> usize {
     }
 }
 
-/// Rounds up to the 32-bit words that the data offset counts.
+/// Rounds up to a multiple of 32 bits, the unit of the data offset.
 const fn padded(len: usize) -> usize {
     (len + 3) & !3
 }
 
-/// Bytes of every option but SACK.
+/// Returns the length of all options except SACK.
 #[inline(always)]
 fn len_without_sack(segment: &Segment) -> usize {
     let mut len = if segment.timestamps.is_some() { 12 } else { 0 };
     if let Some(dss) = &segment.dss {
         len += padded(dss_len(dss));
     }
-    // Few segments have any of the others: one look at all.
+    // Few segments have any other option, so they are checked together.
     let others = segment.mss.is_some()
         | segment.window_scale.is_some()
         | segment.sack_permitted
@@ -119,14 +119,14 @@ fn len_without_sack(segment: &Segment) -> usize {
     len
 }
 
-/// Bytes of the options of the SYNs, and of MPTCP's other than the DSS.
+/// Returns the length of the SYN options, and of MPTCP options other than the DSS.
 #[cold]
 fn rare_lens(segment: &Segment) -> usize {
     let mut len = segment.mptcp.iter().map(|option| padded(mptcp_len(option))).sum();
     if segment.mss.is_some() {
         len += 4;
     }
-    // It stands where timestamps would need two NOPs, so beside them it is free.
+    // It replaces the two NOPs before timestamps, so it needs no extra space with timestamps.
     if segment.sack_permitted && segment.timestamps.is_none() {
         len += 4;
     }
@@ -136,7 +136,7 @@ fn rare_lens(segment: &Segment) -> usize {
     len
 }
 
-/// Bytes of options on the wire.
+/// Returns the length of all options on the wire.
 #[inline(always)]
 pub(crate) fn encoded_len(segment: &Segment) -> usize {
     let blocks = segment.sack.as_slice().len();
@@ -144,10 +144,11 @@ pub(crate) fn encoded_len(segment: &Segment) -> usize {
     len_without_sack(segment) + sack
 }
 
-/// SACK blocks that fit beside every other option of the segment: 0 to 4.
+/// Returns the number of SACK blocks, 0 to 4, that fit together with all other options of the
+/// segment.
 ///
-/// MPTCP options are given their space first and SACK what is left, as Linux does: beside
-/// timestamps and a full DSS there is room for none. Blocks already on the segment do not count.
+/// As in Linux, MPTCP options take their space first. With timestamps and a full DSS no block fits.
+/// Blocks that the segment already has do not count.
 pub fn sack_room(segment: &Segment) -> usize {
     MAX_OPTIONS_LEN.saturating_sub(len_without_sack(segment) + SACK_BASE_LEN) / SACK_BLOCK_LEN
 }

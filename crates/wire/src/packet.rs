@@ -12,28 +12,29 @@ use etherparse::{
 use crate::checksum::checksum;
 use crate::{Ecn, EmitError, Flags, ParseError, Segment, options};
 
-/// The hop limit of packets: Linux's default.
+/// The hop limit of emitted packets, which is Linux's default.
 const HOP_LIMIT: u8 = 64;
 
-/// A segment with the addresses it goes between.
+/// A segment with its source and destination address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
     /// The sender's address.
     pub source: IpAddr,
     /// The receiver's address.
     pub destination: IpAddr,
-    /// What the packet carries.
+    /// The segment.
     pub segment: Segment,
 }
 
-/// Appends the IP packet that carries `segment` to `out`; on an error `out` is as it was.
+/// Appends the IP packet with `segment` to `out`. If this fails, `out` is unchanged.
 ///
-/// IPv4 packets have Don't Fragment set and identification zero (RFC 6864 section 4.1). There is no
-/// urgent data: the URG flag passes, its pointer is zero.
+/// IPv4 packets have Don't Fragment set and identification zero (RFC 6864 section 4.1). Urgent data
+/// is not supported: the URG flag is kept, but the pointer is zero.
 ///
 /// # Errors
 ///
-/// When the segment is one that the wire cannot hold: [`EmitError`] names the field. A burst (one
+/// Reports a segment that cannot be represented; [`EmitError`] names the field. A burst (a segment
+/// longer than a packet) must be split before.
 /// segment longer than a packet) must be cut before.
 pub fn emit_packet(
     source: IpAddr,
@@ -46,13 +47,16 @@ pub fn emit_packet(
     Ok(())
 }
 
-/// Appends the IP and TCP headers of [`emit_packet`], for a device that cuts bursts and finishes checksums: the TCP
-/// checksum is the sum of the pseudo-header alone (`CHECKSUM_PARTIAL`), and the packet may be as long as IP has
-/// room for. The payload follows from where it is, and behind it `more` bytes that lie elsewhere.
+/// Appends the IP and TCP headers of [`emit_packet`] for a device that segments bursts and
+/// completes checksums.
+///
+/// The TCP checksum is the sum of the pseudo-header only (`CHECKSUM_PARTIAL`). The packet may have
+/// any length that IP allows. The caller sends the payload from its present place, followed by
+/// `more` bytes from elsewhere.
 ///
 /// # Errors
 ///
-/// As of [`emit_packet`].
+/// Reports the errors of [`emit_packet`].
 pub fn emit_offloaded_headers(
     source: IpAddr,
     destination: IpAddr,
@@ -63,13 +67,15 @@ pub fn emit_offloaded_headers(
     emit_headers(source, destination, segment, Some(more), out)
 }
 
-/// The sum of the pseudo-header (RFC 9293 section 3.1, RFC 8200 section 8.1), not complemented.
+/// Returns the sum of the pseudo-header (RFC 9293 section 3.1, RFC 8200 section 8.1), not
+/// complemented.
 fn pseudo_header(source: &[u8], destination: &[u8], length: u16) -> u16 {
     let rest = [[0, IpNumber::TCP.0], length.to_be_bytes()];
     !checksum([source, destination, rest.as_flattened()])
 }
 
-/// Appends both headers. With a `partial` checksum the payload is so many bytes longer than the segment's.
+/// Appends both headers. If `partial` is set, the checksum is partial and the payload is longer by
+/// this many bytes.
 fn emit_headers(
     source: IpAddr,
     destination: IpAddr,
@@ -132,7 +138,7 @@ fn emit_headers(
     Ok(())
 }
 
-/// The header without options and checksum.
+/// Returns the header without options and checksum.
 fn tcp_header(segment: &Segment) -> TcpHeader {
     let flags = segment.flags;
     TcpHeader {
@@ -154,40 +160,44 @@ fn tcp_header(segment: &Segment) -> TcpHeader {
     }
 }
 
-/// Reads an IP packet that carries a TCP segment. Any bytes give a packet or an error.
+/// Parses an IP packet with a TCP segment. Any input gives a packet or an error.
 ///
-/// The payload is a slice of `bytes`, not a copy: their memory is in use for as long as any of the payload is. An empty
-/// payload holds nothing of it.
+/// The payload is a slice of `bytes`, not a copy. Their memory stays in use as long as the payload,
+/// unless the payload is empty.
 ///
-/// Both checksums are verified. Bytes behind the packet's own length are ignored, as are IP
-/// options and extension headers, the reserved bits of the TCP header and the urgent pointer. An
-/// acknowledgement number without the ACK flag means nothing and reads as zero.
+/// Both checksums are verified. These parts are ignored: bytes after the packet's length, IP
+/// options and extension headers, the reserved bits of the TCP header, and the urgent pointer. An
+/// acknowledgement number without the ACK flag is read as zero.
 ///
-/// Options are read as Linux reads them. One that is unknown, or known with a length or form that
-/// it cannot have, is treated as absent, and so is one of the handshake without SYN. Reserved bits
-/// inside an MPTCP option are ignored, for they are how a later version of the protocol would say
-/// something that this one need not understand. The last of a repeated option stands; of a
-/// repeated MPTCP option other than the DSS all do, in their order. A window scale above 14 reads
-/// as 14 (RFC 7323 section 2.3). Behind an option of an impossible length nothing more is read; the
-/// options before it count.
+/// Options are handled as in Linux:
+///
+/// - An option that is unknown, or has an invalid length or form, counts as absent. So does a
+///   handshake option without SYN.
+/// - Reserved bits in an MPTCP option are ignored. A later protocol version may use them for
+///   information that this version need not understand.
+/// - The last of a repeated option counts. All of a repeated MPTCP option other than the DSS count,
+///   in order.
+/// - A window scale above 14 is read as 14 (RFC 7323 section 2.3).
+/// - An option with an invalid length ends the parsing. The options before it count.
 ///
 /// # Errors
 ///
-/// When there is no whole packet with a whole TCP header in it, or a checksum is wrong: [`ParseError`] names it.
+/// Reports an incomplete packet or TCP header, or a wrong checksum; [`ParseError`] names it.
 pub fn parse_packet(bytes: &Bytes) -> Result<Packet, ParseError> {
     parse(bytes, true)
 }
 
-/// As [`parse_packet`], of a packet whose TCP checksum a kernel vouches for, and may not have computed.
+/// Like [`parse_packet`], for a packet whose TCP checksum the kernel has verified or not yet
+/// computed.
 ///
 /// # Errors
 ///
-/// As of [`parse_packet`], a wrong TCP checksum excepted.
+/// Reports the errors of [`parse_packet`], except a wrong TCP checksum.
 pub fn parse_offloaded(bytes: &Bytes) -> Result<Packet, ParseError> {
     parse(bytes, false)
 }
 
-/// The checksum of a segment is right.
+/// Verifies the checksum of a segment.
 fn verify_tcp(ip: &IpSlice<'_>, tcp: &TcpSlice<'_>) -> Result<(), ParseError> {
     let computed = match ip {
         IpSlice::Ipv4(v4) => {
@@ -210,7 +220,8 @@ fn parse(bytes: &Bytes, verify: bool) -> Result<Packet, ParseError> {
     if let Some(v4) = ip.ipv4() {
         let header = v4.header();
         let found = header.header_checksum();
-        // Over the bytes: etherparse's header as a value has no place for the reserved flag.
+        // Over the raw bytes, because etherparse's header struct does not contain the reserved
+        // flag.
         let computed = Sum16BitWords::new()
             .add_slice(&header.slice()[..10])
             .add_slice(&header.slice()[12..])
@@ -220,7 +231,7 @@ fn parse(bytes: &Bytes, verify: bool) -> Result<Packet, ParseError> {
             return Err(ParseError::IpChecksum { found, computed });
         }
     }
-    // Length zero is a jumbogram, which has no business on these links.
+    // Length zero is a jumbogram, which is not supported.
     if ip.ipv6().is_some_and(|v6| v6.header().payload_length() == 0) {
         return Err(ParseError::Ip);
     }
@@ -246,12 +257,12 @@ fn parse(bytes: &Bytes, verify: bool) -> Result<Packet, ParseError> {
     })
 }
 
-/// Equal as ones' complement numbers, in which `0xffff` is another zero.
+/// Returns whether two ones' complement numbers are equal; `0xffff` is equal to zero.
 fn same_checksum(found: u16, computed: u16) -> bool {
     found % 0xffff == computed % 0xffff
 }
 
-/// The segment of a TCP header and payload that lie in `bytes`.
+/// Returns the segment of a TCP header and payload within `bytes`.
 fn segment(bytes: &Bytes, tcp: &TcpSlice<'_>, ecn: Ecn) -> Segment {
     let flags = Flags(tcp.header_slice()[13]);
     let ack = if flags.contains(Flags::ACK) { tcp.acknowledgment_number() } else { 0 };

@@ -1,4 +1,4 @@
-//! Captures of segments as pcapng files, which Wireshark reads.
+//! Captures of segments as pcapng files for Wireshark.
 
 use std::borrow::Cow;
 use std::io::Write;
@@ -15,35 +15,35 @@ use pcap_file::{DataLink, Endianness, PcapError};
 
 use crate::{EmitError, Segment, emit_packet};
 
-/// `if_tsresol`: timestamps count units of ten to the minus nine.
+/// `if_tsresol`: timestamps are in units of 10^-9 s.
 const NANOSECONDS: u8 = 9;
 
-/// Why a packet was not captured.
+/// The reason why a packet was not captured.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
-    /// The segment cannot stand on the wire.
+    /// The segment cannot be emitted.
     #[error(transparent)]
     Emit(#[from] EmitError),
-    /// There is no such interface, or the bytes could not be written.
+    /// The interface does not exist, or the bytes could not be written.
     #[error(transparent)]
     Write(#[from] PcapError),
 }
 
-/// Writes segments to a pcapng file (`LINKTYPE_RAW`, nanoseconds) with one interface a path.
+/// A writer of segments to a pcapng file (`LINKTYPE_RAW`, nanoseconds) with one interface per path.
 ///
-/// Time zero is the epoch, so a capture of a simulation starts in 1970. The byte order is fixed,
-/// so that the same packets give the same bytes on any machine.
+/// Time zero is the epoch, so a capture of a simulation starts in 1970. The byte order is fixed, so
+/// that the same packets give the same file on any machine.
 pub struct PcapngWriter<W: Write> {
     writer: Writer<W>,
     packet: Vec<u8>,
 }
 
 impl<W: Write> PcapngWriter<W> {
-    /// Writes the head of the file; interface `i` has the i-th name.
+    /// Writes the header of the file. Interface `i` has the i-th name.
     ///
     /// # Errors
     ///
-    /// When `output` refuses the bytes.
+    /// Reports a failed write to `output`.
     pub fn new(output: W, interface_names: &[String]) -> Result<Self, CaptureError> {
         let mut writer = Writer::with_endianness(output, Endianness::Little)?;
         for name in interface_names {
@@ -59,11 +59,12 @@ impl<W: Write> PcapngWriter<W> {
         Ok(Self { writer, packet: Vec::new() })
     }
 
-    /// Writes one packet, seen at `time` on an interface.
+    /// Writes one packet, captured at `time` on an interface.
     ///
     /// # Errors
     ///
-    /// When there is no such interface, the segment cannot be emitted, or the output refuses it.
+    /// Reports an interface that does not exist, a segment that cannot be emitted, or a failed
+    /// write.
     pub fn write(
         &mut self,
         interface: usize,
@@ -81,11 +82,11 @@ impl<W: Write> PcapngWriter<W> {
         written
     }
 
-    /// Writes one IP packet as it is, seen at `time` on an interface.
+    /// Writes one encoded IP packet, captured at `time` on an interface.
     ///
     /// # Errors
     ///
-    /// When there is no such interface, or the output refuses it.
+    /// Reports an interface that does not exist, or a failed write.
     pub fn write_packet(
         &mut self,
         interface: usize,
@@ -102,7 +103,7 @@ impl<W: Write> PcapngWriter<W> {
         Ok(())
     }
 
-    /// The output, with everything written so far.
+    /// Returns the output with everything written so far.
     pub fn into_inner(self) -> W {
         self.writer.into_inner()
     }

@@ -1,4 +1,4 @@
-//! A TCP segment as a value: only what may legally stand on the wire.
+//! A TCP segment as a value.
 
 use std::num::NonZeroU16;
 
@@ -23,52 +23,52 @@ impl Flags {
     /// The acknowledgement field is significant.
     pub const ACK: Self = Self(0x10);
 
-    /// Urgent data; kept, though there is no urgent pointer here.
+    /// Urgent data. The flag is kept, but there is no urgent pointer.
     pub const URG: Self = Self(0x20);
     /// ECN echo.
     pub const ECE: Self = Self(0x40);
     /// Congestion window reduced.
     pub const CWR: Self = Self(0x80);
 
-    /// True when every bit of `other` is set.
+    /// Returns true if every bit of `other` is set.
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Both sets of bits.
+    /// Returns the union of both sets of bits.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// These bits without those of `other`.
+    /// Returns these bits without those of `other`.
     #[must_use]
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 }
 
-/// What the IP header of the packet around a segment says of congestion (RFC 3168 section 5).
+/// The ECN field of a packet's IP header (RFC 3168 section 5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ecn {
-    /// Not of an ECN-capable transport: congested queues drop it.
+    /// Not ECN-capable: congested queues drop the packet.
     #[default]
     NotEct,
-    /// Of an ECN-capable transport, ECT(0): the one that senders use.
+    /// ECN-capable transport, ECT(0), which senders use.
     Ect0,
-    /// The same, ECT(1): of experiments (RFC 9331).
+    /// ECN-capable transport, ECT(1), used in experiments (RFC 9331).
     Ect1,
-    /// Congestion was experienced on the way.
+    /// Congestion experienced.
     Ce,
 }
 
 impl Ecn {
-    /// Queues may mark it instead of dropping it.
+    /// Returns whether queues may mark the packet instead of dropping it.
     pub const fn is_capable(self) -> bool {
         !matches!(self, Self::NotEct)
     }
 
-    /// The two lowest bits of the type of service (IPv4) or of the traffic class (IPv6).
+    /// Returns the two lowest bits of the type of service (IPv4) or of the traffic class (IPv6).
     pub const fn bits(self) -> u8 {
         match self {
             Self::NotEct => 0b00,
@@ -78,7 +78,7 @@ impl Ecn {
         }
     }
 
-    /// The codepoint in the two lowest bits of an octet.
+    /// Returns the codepoint in the two lowest bits of an octet.
     pub const fn from_bits(octet: u8) -> Self {
         match octet & 0b11 {
             0b00 => Self::NotEct,
@@ -103,11 +103,11 @@ pub struct Timestamps {
 pub struct SackBlock {
     /// First sequence number of the block.
     pub left: SeqNumber,
-    /// The sequence number just behind the block.
+    /// The sequence number after the block.
     pub right: SeqNumber,
 }
 
-/// Up to four SACK blocks, in the order they stand in the option.
+/// Up to four SACK blocks in the order of the option.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SackBlocks {
     blocks: [SackBlock; 4],
@@ -119,7 +119,7 @@ impl SackBlocks {
     pub const EMPTY: Self =
         Self { blocks: [SackBlock { left: SeqNumber(0), right: SeqNumber(0) }; 4], len: 0 };
 
-    /// Appends a block; a fifth is refused and `false` returned.
+    /// Appends a block. Returns `false` without appending if there are four already.
     pub fn push(&mut self, block: SackBlock) -> bool {
         let slot = usize::from(self.len);
         if slot == self.blocks.len() {
@@ -130,12 +130,12 @@ impl SackBlocks {
         true
     }
 
-    /// The blocks.
+    /// Returns the blocks.
     pub fn as_slice(&self) -> &[SackBlock] {
         &self.blocks[..usize::from(self.len)]
     }
 
-    /// True when the option is absent.
+    /// Returns true if the option is absent.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -151,8 +151,9 @@ impl Eq for SackBlocks {}
 
 /// A TCP segment between two ports.
 ///
-/// `mptcp` holds every MPTCP option but the DSS, which rides almost every segment and has its own field.
-/// `ecn` stands in the IP header around it: senders choose it by segment, and receivers answer it.
+/// `mptcp` contains all MPTCP options except the DSS, which most segments have and which therefore
+/// has its own field. `ecn` is part of the IP header: senders set it per segment, and receivers
+/// echo it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Segment {
     /// The sender's port.
@@ -161,13 +162,13 @@ pub struct Segment {
     pub destination_port: u16,
     /// Sequence number of the first byte (or of the SYN).
     pub seq: SeqNumber,
-    /// Acknowledgement number; significant when `flags` has ACK, else zero.
+    /// Acknowledgement number; zero unless `flags` has ACK.
     pub ack: SeqNumber,
     /// Control bits.
     pub flags: Flags,
     /// The ECN field of the IP header.
     pub ecn: Ecn,
-    /// The window field as it stands on the wire, not yet scaled.
+    /// The unscaled window field.
     pub window: u16,
     /// Maximum segment size option (SYN only).
     pub mss: Option<u16>,
@@ -188,17 +189,22 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Sequence space the segment takes: payload, SYN and FIN (RFC 9293 section 3.4).
+    /// Returns the length in sequence space: payload, SYN and FIN (RFC 9293 section 3.4).
     pub fn sequence_len(&self) -> u32 {
         self.payload.len() as u32
             + u32::from(self.flags.contains(Flags::SYN))
             + u32::from(self.flags.contains(Flags::FIN))
     }
 
-    /// It acknowledges, with a DSS that acknowledges data, and ends nothing: ACK, perhaps with PSH; no `DATA_FIN`, no mapping
-    /// to infinity (of length 0), and no other option of MPTCP. TCP's own options and ECN may be there. Most segments of an
-    /// MPTCP connection are so, and none of plain TCP's is. A receiver looks for nothing else in a plain segment: a new
-    /// option that it has to look for must be excluded here.
+    /// Returns whether the segment is plain. Most segments of an MPTCP connection are.
+    ///
+    /// A plain segment has a DSS with a data-level acknowledgement. Its only flags are ACK and
+    /// possibly PSH. It has no `DATA_FIN`, no infinite mapping (length 0), and no other MPTCP
+    /// option. Other TCP options and ECN do not matter. No segment of plain TCP is plain in this
+    /// sense.
+    ///
+    /// A receiver skips all other checks for a plain segment. A new option that it must handle has
+    /// to be excluded here.
     #[expect(
         clippy::needless_bitwise_bool,
         reason = "one branch for all of it instead of one for each"
@@ -213,11 +219,12 @@ impl Segment {
             & self.mptcp.is_empty()
     }
 
-    /// Makes it that of a default, with this source and destination port and this payload, in its place.
-    // Joined to its callers, who fill in most of it at once.
+    /// Resets the segment in place to the default with these source and destination ports and this
+    /// payload.
+    // Inlined because callers set most fields right after this call.
     #[inline(always)]
     pub fn blank(&mut self, ports: [u16; 2], bytes: Bytes) {
-        // Every field is named, so that a new one cannot be forgotten.
+        // Every field is named, so that none can be forgotten when one is added.
         let Self {
             source_port,
             destination_port,
@@ -251,21 +258,24 @@ impl Segment {
         *payload = bytes;
     }
 
-    /// Bytes of TCP options on the wire, padded to 32 bits as Linux lays them out.
+    /// Returns the length of the TCP options on the wire, padded to 32 bits as in Linux.
     #[inline]
     pub fn options_len(&self) -> usize {
         crate::options::encoded_len(self)
     }
 
-    /// Bytes of the TCP header with its options.
+    /// Returns the length of the TCP header with its options.
     pub fn header_len(&self) -> usize {
         20 + self.options_len()
     }
 
-    /// Cuts a burst into the segments it stands for, of `segment_size` bytes of payload each but for the last,
-    /// as a device that offloads segmentation cuts it (`tcp_gso_segment`): the same header with all its options
-    /// on each, at its sequence number; CWR on the first one alone, PSH and FIN on the last one alone. The
-    /// payloads share the burst's memory. One that is no longer than `segment_size` is one segment.
+    /// Splits a burst into segments with `segment_size` bytes of payload each; the last may be
+    /// shorter.
+    ///
+    /// It works like a device with segmentation offload (`tcp_gso_segment`). Each segment has the
+    /// same header and options, and its own sequence number. Only the first keeps CWR, and only the
+    /// last keeps PSH and FIN. The payloads share the burst's memory. A burst of at most
+    /// `segment_size` bytes gives one segment.
     ///
     /// ```
     /// use std::num::NonZeroU16;
@@ -317,7 +327,7 @@ mod tests {
     use crate::{DataAck, Mapping, MappingDsn};
 
     #[test]
-    fn a_plain_segment_acknowledges_data_and_ends_nothing() {
+    fn a_plain_segment_acknowledges_data_and_has_no_other_function() {
         let mapping = Mapping { dsn: MappingDsn::Short(1), ssn: 1, length: 1448, checksum: None };
         let dss =
             Dss { data_ack: Some(DataAck::Short(1)), mapping: Some(mapping), data_fin: false };
@@ -339,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_is_cut_as_a_device_cuts_it() {
+    fn a_burst_is_split_as_by_a_device() {
         // tcp_gso_segment: `th->fin = th->psh = 0` on all but the last, `th->cwr = 0` on all but the first.
         let timestamps = Some(Timestamps { value: 7, echo: 9 });
         let burst = Segment {
@@ -362,6 +372,6 @@ mod tests {
             assert!(burst.split(size(whole)).eq([burst.clone()]));
         }
         let empty = Segment { payload: Bytes::new(), ..burst };
-        assert!(empty.split(size(1)).eq([empty.clone()]), "a FIN takes no payload");
+        assert!(empty.split(size(1)).eq([empty.clone()]), "a FIN needs no payload");
     }
 }

@@ -1,4 +1,4 @@
-//! Options onto the wire.
+//! Writes TCP options.
 
 use std::net::IpAddr;
 
@@ -8,7 +8,7 @@ use crate::mptcp::{
 };
 use crate::{EmitError, Flags, Segment};
 
-/// Options of one segment, whole 32-bit words.
+/// The encoded options of one segment, a multiple of 32 bits long.
 pub(crate) struct Options {
     bytes: [u8; MAX_OPTIONS_LEN],
     len: usize,
@@ -36,7 +36,7 @@ impl Options {
         self.put(&value.to_be_bytes());
     }
 
-    /// NOPs up to the next 32-bit word.
+    /// Appends NOPs up to the next 32-bit boundary.
     fn pad(&mut self) {
         while !self.len.is_multiple_of(4) {
             self.put(&[kind::NOP]);
@@ -44,7 +44,7 @@ impl Options {
     }
 }
 
-/// Lays out a segment's options in Linux's order (`tcp_options_write`).
+/// Encodes a segment's options in Linux's order (`tcp_options_write`).
 pub(crate) fn emit(segment: &Segment) -> Result<Options, EmitError> {
     check(segment)?;
     let len = encoded_len(segment);
@@ -66,7 +66,7 @@ pub(crate) fn emit(segment: &Segment) -> Result<Options, EmitError> {
     Ok(out)
 }
 
-/// Refuses what a parser would not read back as it was.
+/// Refuses segments that the parser would not read back unchanged.
 fn check(segment: &Segment) -> Result<(), EmitError> {
     if !segment.flags.contains(Flags::SYN) {
         let handshake = [
@@ -96,8 +96,8 @@ fn check(segment: &Segment) -> Result<(), EmitError> {
     Ok(())
 }
 
-/// MSS (RFC 9293 section 3.7.1), timestamps (RFC 7323 section 3.2), SACK-permitted and SACK (RFC
-/// 2018 sections 2 and 3), window scale (RFC 7323 section 2.2).
+/// Writes MSS (RFC 9293 section 3.7.1), timestamps (RFC 7323 section 3.2), SACK-permitted and SACK
+/// (RFC 2018 sections 2 and 3), and window scale (RFC 7323 section 2.2).
 fn put_standard(out: &mut Options, segment: &Segment) {
     if let Some(mss) = segment.mss {
         out.put(&[kind::MSS, 4]);
@@ -128,7 +128,7 @@ fn put_standard(out: &mut Options, segment: &Segment) {
     }
 }
 
-/// RFC 8684 section 3.3.
+/// Writes a DSS (RFC 8684 section 3.3).
 fn put_dss(out: &mut Options, dss: &Dss) {
     let mut flags = if dss.data_fin { dss_flag::DATA_FIN } else { 0 };
     flags |= match dss.data_ack {
@@ -186,7 +186,7 @@ fn put_mptcp(out: &mut Options, option: &MptcpOption) {
     }
 }
 
-/// RFC 8684 section 3.1.
+/// Writes an `MP_CAPABLE` (RFC 8684 section 3.1).
 fn put_capable(out: &mut Options, capable: &MpCapable) {
     let flags = u8::from(capable.checksum_required) << 7
         | u8::from(capable.extensibility) << 6
@@ -211,7 +211,7 @@ fn put_capable(out: &mut Options, capable: &MpCapable) {
     }
 }
 
-/// RFC 8684 section 3.2.
+/// Writes an `MP_JOIN` (RFC 8684 section 3.2).
 fn put_join(out: &mut Options, join: &MpJoin) {
     match *join {
         MpJoin::Syn { backup, address_id, token, nonce } => {
@@ -231,7 +231,7 @@ fn put_join(out: &mut Options, join: &MpJoin) {
     }
 }
 
-/// RFC 8684 section 3.4.1.
+/// Writes an `ADD_ADDR` (RFC 8684 section 3.4.1).
 fn put_add_addr(out: &mut Options, add: &AddAddr) {
     let echo = add.hmac.is_none();
     out.put(&[subtype::ADD_ADDR << 4 | u8::from(echo), add.address_id]);

@@ -1,4 +1,5 @@
-//! Parses TCP options. An odd option is ignored, and an option without a valid length ends the parsing.
+//! Parses TCP options. An invalid option is ignored, and an option without a valid length ends the
+//! parsing.
 
 use std::net::IpAddr;
 
@@ -14,7 +15,7 @@ use crate::{Flags, SackBlock, SackBlocks, Segment, Timestamps};
 /// The highest window scale (RFC 7323 section 2.3).
 const WINDOW_SCALE_MAX: u8 = 14;
 
-/// Takes values off the front of an option's body; `None` when there is too little of it.
+/// A reader of values from an option's body. It returns `None` if too few bytes are left.
 struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {
@@ -40,13 +41,13 @@ impl Reader<'_> {
         self.array().map(u64::from_be_bytes)
     }
 
-    /// `value`, if nothing is left behind it.
+    /// Returns `value` if no bytes are left.
     fn end<T>(&self, value: T) -> Option<T> {
         self.0.is_empty().then_some(value)
     }
 }
 
-/// Reads the options of `segment`, whose flags are known, into it.
+/// Parses the options of `segment`, whose flags are already set.
 ///
 /// An option whose length is below two or extends beyond the header ends the parsing. Earlier options and the segment
 /// are used (`tcp_parse_options`, `mptcp_get_options`: "silly options", "partial options"). RFC 9293 section 3.1
@@ -93,7 +94,7 @@ fn read_option(kind: u8, mut body: Reader<'_>, segment: &mut Segment) -> Option<
     Some(())
 }
 
-/// One to four blocks (RFC 2018 section 3).
+/// Reads one to four blocks (RFC 2018 section 3).
 fn read_sack(mut body: Reader<'_>) -> Option<SackBlocks> {
     let mut blocks = SackBlocks::EMPTY;
     while !body.0.is_empty() {
@@ -105,8 +106,8 @@ fn read_sack(mut body: Reader<'_>) -> Option<SackBlocks> {
     (!blocks.is_empty()).then_some(blocks)
 }
 
-/// Every MPTCP option: the subtype is in the high bits of the first byte, the low ones are its
-/// own (RFC 8684 section 3).
+/// Reads any MPTCP option. The subtype is in the high four bits of the first byte; the low bits
+/// depend on it (RFC 8684 section 3).
 fn read_mptcp(mut body: Reader<'_>, segment: &mut Segment) -> Option<()> {
     let first = body.u8()?;
     let low = first & 0x0f;
@@ -120,7 +121,8 @@ fn read_mptcp(mut body: Reader<'_>, segment: &mut Segment) -> Option<()> {
         subtype::JOIN => MptcpOption::Join(read_join(flag, body)?),
         subtype::ADD_ADDR => MptcpOption::AddAddr(read_add_addr(flag, body)?),
         subtype::REMOVE_ADDR => MptcpOption::RemoveAddr(RemoveAddr::new(body.0)?),
-        // The four-byte form of version 0 carried an address; it is absent here as in Linux.
+        // The four-byte form of version 0 carried an address. It counts as absent here, as in
+        // Linux.
         subtype::PRIO => body.end(MptcpOption::Prio { backup: flag })?,
         subtype::FAIL => {
             body.u8()?;
@@ -142,7 +144,7 @@ fn read_mptcp(mut body: Reader<'_>, segment: &mut Segment) -> Option<()> {
     Some(())
 }
 
-/// RFC 8684 section 3.3. Flags a and m mean nothing without A and M.
+/// Reads a DSS (RFC 8684 section 3.3). Flags a and m have no meaning without A and M.
 fn read_dss(mut body: Reader<'_>) -> Option<Dss> {
     let flags = body.u8()?;
     let has = |flag: u8| flags & flag != 0;
@@ -160,7 +162,7 @@ fn read_dss(mut body: Reader<'_>) -> Option<Dss> {
             },
             ssn: body.u32()?,
             length: body.u16()?,
-            // No flag tells: the option's length does.
+            // The option's length shows whether there is a checksum; no flag does.
             checksum: if body.0.is_empty() { None } else { Some(body.u16()?) },
         })
     } else {
@@ -169,8 +171,8 @@ fn read_dss(mut body: Reader<'_>) -> Option<Dss> {
     body.end(Dss { data_ack, mapping, data_fin: has(dss_flag::DATA_FIN) })
 }
 
-/// RFC 8684 section 3.1. The length tells the forms apart; whether one fits the segment's flags,
-/// and the version and algorithm bits the host, is for the handshake to judge.
+/// Reads an `MP_CAPABLE` (RFC 8684 section 3.1). The length determines the form. The handshake code
+/// checks the form against the segment's flags, and the version and algorithm bits.
 fn read_capable(version: u8, mut body: Reader<'_>) -> Option<MpCapable> {
     let flags = body.u8()?;
     let keys = match body.0.len() {
@@ -195,7 +197,7 @@ fn read_capable(version: u8, mut body: Reader<'_>) -> Option<MpCapable> {
     })
 }
 
-/// RFC 8684 section 3.2. The length tells the forms apart.
+/// Reads an `MP_JOIN` (RFC 8684 section 3.2). The length determines the form.
 fn read_join(backup: bool, mut body: Reader<'_>) -> Option<MpJoin> {
     let address_id = body.u8()?;
     match body.0.len() {
@@ -206,8 +208,8 @@ fn read_join(backup: bool, mut body: Reader<'_>) -> Option<MpJoin> {
     }
 }
 
-/// RFC 8684 section 3.4.1. The length tells address family and port, once E has told whether the
-/// truncated HMAC is there.
+/// Reads an `ADD_ADDR` (RFC 8684 section 3.4.1). Flag E shows whether there is a truncated HMAC.
+/// The length then determines address family and port.
 fn read_add_addr(echo: bool, mut body: Reader<'_>) -> Option<AddAddr> {
     let address_id = body.u8()?;
     let hmac_len = if echo { 0 } else { 8 };

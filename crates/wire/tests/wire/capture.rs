@@ -1,4 +1,4 @@
-//! A capture read back with the library's own reader.
+//! Reads a capture back with the reader of the pcap library.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use pcap_file::pcapng::{Block, PcapNgReader};
 use crate::parse;
 
 #[test]
-fn one_interface_a_path() {
+fn a_capture_has_one_interface_per_path() {
     let names = ["wifi".to_owned(), "lte".to_owned()];
     let (v4, v6) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1]));
     let first = Segment { flags: Flags::SYN, mss: Some(1460), ..Segment::default() };

@@ -1,4 +1,4 @@
-//! Forty bytes of options: who gets them, and what is refused.
+//! The 40 bytes of options: allocation of the space, and refused segments.
 
 use anabranch_units::DataSeq;
 use anabranch_wire::{
@@ -27,12 +27,12 @@ fn room_for_sack() {
         assert_eq!(sack_room(&segment), room, "{segment:?}");
         segment.sack = SackBlocks::EMPTY;
         while segment.sack.push(SackBlock::default()) {}
-        assert_eq!(sack_room(&segment), room, "blocks that are there do not count");
+        assert_eq!(sack_room(&segment), room, "present blocks do not count");
     }
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn segments_that_cannot_be_emitted_are_refused() {
     let too_long = Segment {
         timestamps: Some(Timestamps::default()),
         mptcp: vec![

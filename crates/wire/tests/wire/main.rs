@@ -1,4 +1,5 @@
-//! What stands on the wire, against bytes worked out from the RFCs and against itself.
+//! Tests of the wire formats: against bytes derived by hand from the RFCs, and of parsing emitted
+//! packets.
 
 use anabranch_wire::{Packet, ParseError, parse_packet};
 use bytes::Bytes;
@@ -12,7 +13,7 @@ mod round_trip;
 mod strategy;
 mod total;
 
-/// What a packet is read as, whoever has its bytes.
+/// Parses a packet from a copy of the bytes.
 fn parse(bytes: &[u8]) -> Result<Packet, ParseError> {
     parse_packet(&Bytes::copy_from_slice(bytes))
 }

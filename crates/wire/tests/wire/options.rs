@@ -1,4 +1,4 @@
-//! Every option as bytes, worked out from the RFCs' figures.
+//! Every option as bytes, derived from the figures of the RFCs.
 
 use std::net::IpAddr;
 
@@ -27,7 +27,7 @@ pub(crate) fn emit(segment: &Segment) -> Result<Vec<u8>, EmitError> {
     Ok(packet)
 }
 
-/// The segment's options are these bytes, and these bytes are the segment's options.
+/// Checks that the segment's options are emitted as these bytes and parsed back.
 #[track_caller]
 fn assert_options(segment: &Segment, hex: &str) {
     let expected = bytes(hex);
@@ -195,7 +195,7 @@ fn add_addr() {
 }
 
 #[test]
-fn the_small_ones() {
+fn remove_addr_prio_fail_fastclose_and_rst() {
     let remove = |ids: &[u8]| MptcpOption::RemoveAddr(RemoveAddr::new(ids).unwrap());
     assert_mptcp(remove(&[7]), "1e044007");
     assert_mptcp(remove(&[7, 8]), "1e054007 08010101");
@@ -210,7 +210,7 @@ fn the_small_ones() {
 }
 
 #[test]
-fn the_dss_goes_first_and_the_rest_in_order() {
+fn the_dss_is_first_and_the_rest_in_order() {
     let segment = Segment {
         dss: Some(Dss { data_ack: Some(DataAck::Short(1)), ..Dss::default() }),
         mptcp: vec![
@@ -227,7 +227,7 @@ fn reserved_bits_are_ignored() {
     let cases = [
         ("1e0c1f02 01020304 05060708", "1e0c1102 01020304 05060708"),
         ("1e0820e1 00000001", "1e082001 00000001"),
-        // a and m mean nothing without A and M.
+        // a and m have no meaning without A and M.
         ("1e04200a", "1e042000"),
         ("1e083f03 0a000201", "1e083103 0a000201"),
         ("1e035f01", "1e035101"),

@@ -1,4 +1,4 @@
-//! Headers and checksums as bytes, worked out by hand.
+//! Headers and checksums as bytes, computed by hand.
 
 use std::net::IpAddr;
 
@@ -36,8 +36,9 @@ fn emit((source, destination): (IpAddr, IpAddr), segment: &Segment) -> Vec<u8> {
     out
 }
 
-/// The IPv4 words but the checksum sum to d931, so it is 26ce. The pseudo-header's 0a00 + 0001 +
-/// 0a00 + 0002 + 0006 + 0014 and the TCP header's 1f90 + 0050 + 0001 + 5002 + 2000 sum to a400: 5bff.
+/// The IPv4 header words without the checksum sum to d931, so the checksum is 26ce. The
+/// pseudo-header's 0a00 + 0001 + 0a00 + 0002 + 0006 + 0014 and the TCP header's 1f90 + 0050 + 0001
+/// + 5002 + 2000 sum to a400: 5bff.
 #[rustfmt::skip]
 const V4_SYN: [u8; 40] = [
     0x45, 0x00, 0x00, 0x28, 0x00, 0x00, 0x40, 0x00, 0x40, 0x06, 0x26, 0xce,
@@ -52,18 +53,18 @@ fn an_ipv4_syn() {
 }
 
 #[test]
-fn payload_is_where_the_packet_is_and_no_payload_keeps_no_packet() {
+fn a_payload_shares_the_packets_memory_and_an_empty_one_does_not() {
     for (ends, headers) in [(v4(), 40), (v6(), 60)] {
         for parse in [parse_packet, parse_offloaded] {
             let data = Segment { payload: Bytes::from_static(&[7; 1448]), ..syn() };
             let mut bytes = emit(ends, &data);
-            // What is behind the packet is none of it.
+            // Bytes after the packet do not belong to it.
             bytes.extend([0; 9]);
             let bytes = Bytes::from(bytes);
             let segment = parse(&bytes).unwrap().segment;
             assert_eq!(segment, data);
             assert_eq!(segment.payload.as_ptr(), bytes[headers..].as_ptr());
-            assert!(!bytes.is_unique(), "the payload keeps it");
+            assert!(!bytes.is_unique(), "the payload shares the memory");
             drop(segment);
             assert!(bytes.is_unique());
 
@@ -78,14 +79,14 @@ fn payload_is_where_the_packet_is_and_no_payload_keeps_no_packet() {
 fn an_ipv6_syn() {
     let bytes = emit(v6(), &syn());
     assert_eq!(bytes[..8], [0x60, 0, 0, 0, 0, 20, 6, 64]);
-    // The pseudo-header's twice 2001 + 0db8, 0001 + 0002, 0014 and 0006 make 5b8f; with the TCP
+    // The pseudo-header's twice 2001 + 0db8, 0001 + 0002, 0014 and 0006 sum to 5b8f. With the TCP
     // header's 8fe3 that is eb72.
     assert_eq!(bytes[56..58], [0x14, 0x8d]);
     assert_eq!(parse(&bytes).unwrap().segment, syn());
 }
 
 #[test]
-fn the_ecn_field_stands_in_the_ip_header() {
+fn the_ecn_field_is_in_the_ip_header() {
     // RFC 3168 section 5: ECT(1) is 01, ECT(0) is 10; IPv4's second octet, IPv6's 11th and 12th bit.
     for (ecn, bits) in [(Ecn::NotEct, 0), (Ecn::Ect1, 1), (Ecn::Ect0, 2), (Ecn::Ce, 3)] {
         let segment = Segment { ecn, ..syn() };
@@ -94,7 +95,7 @@ fn the_ecn_field_stands_in_the_ip_header() {
         let v6 = emit(v6(), &segment);
         assert_eq!((v6[0], v6[1]), (0x60, bits << 4));
         assert_eq!(parse(&v6).unwrap().segment, segment);
-        // What else is in that octet means nothing here: 0xb8 is expedited forwarding.
+        // The other bits of that octet are ignored: 0xb8 is expedited forwarding.
         v4[1] |= 0xb8;
         let sum = u16::from_be_bytes([v4[10], v4[11]]) - 0xb8;
         v4[10..12].copy_from_slice(&sum.to_be_bytes());
@@ -109,7 +110,7 @@ fn wrong_checksums_are_named() {
     let expected = ParseError::IpChecksum { found: 0x27ce, computed: 0x26ce };
     assert_eq!(parse(&bytes), Err(expected));
 
-    // Each bit of the header counts, also the reserved flag that most parsers drop.
+    // Every bit of the header counts, including the reserved flag, which most parsers drop.
     let mut bytes = V4_SYN;
     bytes[6] |= 0x80;
     let expected = ParseError::IpChecksum { found: 0x26ce, computed: 0xa6cd };
@@ -128,7 +129,7 @@ fn wrong_checksums_are_named() {
 
 #[test]
 fn the_other_zero_is_a_good_checksum() {
-    // The window takes up what the checksum was: 2000 + 5bff = 7bff.
+    // The window is increased by the checksum: 2000 + 5bff = 7bff. The checksum becomes zero.
     let segment = Segment { window: 0x7bff, ..syn() };
     let mut bytes = emit(v4(), &segment);
     assert_eq!(bytes[36..38], [0, 0]);
@@ -137,8 +138,8 @@ fn the_other_zero_is_a_good_checksum() {
 }
 
 #[test]
-fn what_is_no_segment_is_named() {
-    // Sets a byte of the IPv4 header's third to fifth word and mends the checksum.
+fn invalid_packets_give_a_specific_error() {
+    // Sets a byte of the IPv4 header's third to fifth word and corrects the checksum.
     let changed = |at: usize, value: u8| {
         let mut bytes = V4_SYN;
         let word = |bytes: &[u8]| u16::from_be_bytes([bytes[at & !1], bytes[at | 1]]);
@@ -152,7 +153,7 @@ fn what_is_no_segment_is_named() {
     assert_eq!(parse(&changed(9, 17)), Err(ParseError::NotTcp(17)));
     assert_eq!(parse(&changed(6, 0x20)), Err(ParseError::Fragment));
     assert_eq!(parse(&changed(7, 0x01)), Err(ParseError::Fragment));
-    // 39 bytes leave half a TCP header.
+    // 39 bytes contain half a TCP header.
     assert_eq!(parse(&changed(3, 39)), Err(ParseError::TcpHeader));
     assert_eq!(parse(&changed(3, 41)), Err(ParseError::Ip));
 
@@ -177,7 +178,7 @@ fn an_acknowledgement_needs_its_flag() {
     let result = emit_packet(source, destination, &segment, &mut Vec::new());
     assert_eq!(result, Err(EmitError::AckWithoutFlag));
 
-    // The window takes up what the acknowledgement number adds.
+    // The window is decreased by the acknowledgement number, so that the checksum stays correct.
     let mut bytes = emit(v4(), &syn());
     bytes[31] = 7;
     bytes[34..36].copy_from_slice(&0x1ff9u16.to_be_bytes());
@@ -192,7 +193,7 @@ fn a_packet_is_at_most_64_kib() {
         let mut out = vec![1, 2, 3];
         let result = emit_packet(source, destination, &of(room + 1), &mut out);
         assert_eq!(result, Err(EmitError::PacketTooLong(room + 21)));
-        assert_eq!(out, [1, 2, 3], "untouched on an error");
+        assert_eq!(out, [1, 2, 3], "unchanged after an error");
 
         let bytes = emit((source, destination), &of(room));
         assert_eq!(parse(&bytes).unwrap().segment, of(room));
@@ -200,7 +201,7 @@ fn a_packet_is_at_most_64_kib() {
 }
 
 #[test]
-fn addresses_are_of_one_family() {
+fn both_addresses_must_have_one_family() {
     let result = emit_packet(v4().0, v6().0, &syn(), &mut Vec::new());
     assert_eq!(result, Err(EmitError::MixedFamilies));
 }

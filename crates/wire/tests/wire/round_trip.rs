@@ -1,4 +1,4 @@
-//! `parse(emit(segment)) == segment`, and lengths told before are the lengths that come.
+//! `parse(emit(segment)) == segment`, and computed lengths are those of the emitted packet.
 
 use std::net::IpAddr;
 
@@ -11,7 +11,7 @@ use crate::parse;
 use crate::strategy::{addresses, segment};
 
 proptest! {
-    /// A segment written in the place of another has nothing of it.
+    /// A segment that is reset in place keeps nothing of its former content.
     #[test]
     fn a_blank_segment_has_its_ports_and_its_payload_only(mut segment in segment()) {
         let payload = Bytes::from_static(b"film");
@@ -25,7 +25,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn parse_undoes_emit((source, destination) in addresses(), segment in segment()) {
+    fn an_emitted_packet_is_parsed_back((source, destination) in addresses(), segment in segment()) {
         let mut bytes = vec![0xee];
         emit_packet(source, destination, &segment, &mut bytes).unwrap();
         prop_assert_eq!(bytes[0], 0xee, "emit appends");
@@ -37,7 +37,7 @@ proptest! {
     }
 
     #[test]
-    fn bytes_behind_the_packet_are_not_its_own(
+    fn bytes_after_the_packet_are_ignored(
         (source, destination) in addresses(),
         segment in segment(),
         padding in prop::collection::vec(any::<u8>(), 1..20),
@@ -49,14 +49,14 @@ proptest! {
     }
 
     #[test]
-    fn sack_takes_what_is_left(mut segment in segment()) {
+    fn sack_blocks_use_the_remaining_space(mut segment in segment()) {
         segment.sack = SackBlocks::EMPTY;
         let room = sack_room(&segment);
         for index in 0..room {
             let edge = SeqNumber(index as u32);
             let block = SackBlock { left: edge, right: edge };
             prop_assert!(segment.sack.push(block));
-            prop_assert_eq!(sack_room(&segment), room, "blocks that are there do not count");
+            prop_assert_eq!(sack_room(&segment), room, "present blocks do not count");
         }
         prop_assert!(emits(&segment).is_ok());
         if segment.sack.push(SackBlock::default()) {

@@ -1,4 +1,4 @@
-//! Any bytes give a packet or an error.
+//! Any input gives a packet or an error.
 
 use std::net::IpAddr;
 
@@ -16,7 +16,7 @@ use crate::strategy::{addresses, option_bytes, segment};
 const SOURCE: [u8; 4] = [10, 0, 0, 1];
 const DESTINATION: [u8; 4] = [10, 0, 0, 2];
 
-/// A packet with these bytes as its options and everything else right.
+/// Returns a packet with these bytes as its options and everything else valid.
 pub(crate) fn with_options(flags: Flags, options: &[u8], payload: &[u8]) -> Vec<u8> {
     let mut tcp = TcpHeader::new(1, 2, 3, 4);
     tcp.syn = flags.contains(Flags::SYN);
@@ -43,19 +43,19 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_behind_a_version(version in prop::sample::select(vec![0x45u8, 0x46, 0x4f, 0x60]),
+    fn any_bytes_after_a_version(version in prop::sample::select(vec![0x45u8, 0x46, 0x4f, 0x60]),
                                   bytes in vec(any::<u8>(), 0..200)) {
         let _ = parse(&[vec![version], bytes].concat());
     }
 
     #[test]
-    fn a_wrong_byte_is_noticed((source, destination) in addresses(), segment in segment(),
+    fn a_changed_byte_is_detected((source, destination) in addresses(), segment in segment(),
                                at in any::<Index>(), change in 1..=255u8) {
         let mut bytes = Vec::new();
         emit_packet(source, destination, &segment, &mut bytes).unwrap();
         let at = at.index(bytes.len());
         bytes[at] ^= change;
-        // IPv6 has no header checksum, and a shorter length can come out right by chance.
+        // IPv6 has no header checksum, and a shorter length can give a correct checksum by chance.
         let uncovered = source.is_ipv6() && at < 8;
         if let Ok(packet) = parse(&bytes) {
             prop_assert!(uncovered, "byte {} of {:?}", at, packet);
@@ -63,7 +63,7 @@ proptest! {
     }
 
     #[test]
-    fn a_cut_packet_is_noticed((source, destination) in addresses(), segment in segment(),
+    fn a_truncated_packet_is_detected((source, destination) in addresses(), segment in segment(),
                                at in any::<Index>()) {
         let mut bytes = Vec::new();
         emit_packet(source, destination, &segment, &mut bytes).unwrap();
@@ -71,7 +71,8 @@ proptest! {
         prop_assert_eq!(parse(&bytes), Err(ParseError::Ip));
     }
 
-    /// Whatever comes off the wire can go back to it, unless padding to 32 bits makes it longer.
+    /// Every parsed segment can be emitted again, unless padding to 32 bits makes its options too
+    /// long.
     #[test]
     fn any_options(options in option_bytes(), syn in any::<bool>()) {
         let flags = if syn { Flags::SYN } else { Flags::ACK };
@@ -93,7 +94,7 @@ proptest! {
 }
 
 #[test]
-fn an_impossible_length_ends_the_options_and_those_before_it_count() {
+fn an_invalid_length_ends_the_options_and_earlier_ones_count() {
     // RFC 9293 section 3.1, MUST-7; tcp_parse_options: `if (opsize < 2) return;` and `if (opsize > length) return;`.
     let size = [2, 4, 5, 0xb4];
     let ends: [&[u8]; 8] = [
@@ -117,21 +118,21 @@ fn an_impossible_length_ends_the_options_and_those_before_it_count() {
 
 #[test]
 fn the_end_of_options_ends_them() {
-    // Behind it, even an impossible length is not looked at.
+    // After it, even an invalid length does not matter.
     let segment = parse_options(Flags::ACK, &[1, 0, 30, 0]).unwrap();
     assert_eq!(segment, parse_options(Flags::ACK, &[]).unwrap());
 }
 
 #[test]
-fn odd_options_are_absent_and_the_rest_stand() {
+fn invalid_options_are_ignored_and_the_rest_count() {
     let timestamps = [8, 10, 0, 0, 0, 1, 0, 0, 0, 2];
     let odd: [&[u8]; 16] = [
         &[253, 4, 1, 2],
-        // Of the handshake, on a segment without SYN.
+        // Handshake options on a segment without SYN.
         &[2, 4, 5, 0xb4],
         &[3, 3, 7],
         &[4, 2],
-        // SACK without a whole block, or with none.
+        // SACK without a complete block, or with no block.
         &[5, 2],
         &[5, 6, 0, 0, 0, 1],
         &[8, 3, 0],
@@ -139,14 +140,14 @@ fn odd_options_are_absent_and_the_rest_stand() {
         &[30, 2],
         &[30, 4, 0x90, 0],
         &[30, 4, 0xf0, 0],
-        // MP_CAPABLE, MP_JOIN, ADD_ADDR and REMOVE_ADDR of no form.
+        // MP_CAPABLE, MP_JOIN, ADD_ADDR and REMOVE_ADDR in no valid form.
         &[30, 5, 0x01, 1, 0],
         &[30, 4, 0x10, 0],
         &[30, 9, 0x31, 1, 10, 0, 0, 1, 0],
         &[30, 3, 0x40],
-        // MP_PRIO with the address that version 0 had.
+        // MP_PRIO with the address of version 0.
         &[30, 4, 0x51, 1],
-        // A DSS that announces a data-level acknowledgement and has none.
+        // A DSS whose flags announce a data-level acknowledgement that is missing.
         &[30, 4, 0x20, 0x01],
     ];
     for option in odd {
@@ -174,10 +175,10 @@ fn window_scale_is_at_most_14() {
 }
 
 #[test]
-fn the_last_of_a_repeated_option_stands() {
+fn the_last_of_a_repeated_option_counts() {
     let segment = parse_options(Flags::SYN, &[2, 4, 0, 1, 2, 4, 0, 2]).unwrap();
     assert_eq!(segment.mss, Some(2));
-    // An odd one does not undo a good one.
+    // An invalid one does not replace a valid one.
     let segment = parse_options(Flags::SYN, &[2, 4, 0, 1, 2, 3, 0, 1]).unwrap();
     assert_eq!(segment.mss, Some(1));
     let segment = parse_options(Flags::ACK, &[30, 3, 0x50, 30, 3, 0x51, 1, 1]).unwrap();
@@ -185,7 +186,7 @@ fn the_last_of_a_repeated_option_stands() {
 }
 
 #[test]
-fn source_and_destination_are_told_apart() {
+fn source_and_destination_are_not_swapped() {
     let packet = parse(&with_options(Flags::ACK, &[], &[])).unwrap();
     assert_eq!(packet.source, IpAddr::from(SOURCE));
     assert_eq!(packet.destination, IpAddr::from(DESTINATION));
