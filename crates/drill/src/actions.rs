@@ -1,33 +1,33 @@
-//! What happens to hosts and paths at set times.
+//! Events of hosts and paths at set times.
 
 use anabranch_units::{Duration, Instant, RandomStream};
 
 use crate::harm::Twin;
 
-/// One thing that happens.
+/// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// A path stops passing packets.
     Cut { path: usize },
     /// The path passes packets again.
     Heal { path: usize },
-    /// The client's interface on a path goes down, with its path.
+    /// The client's interface on a path goes down, and the path with it.
     Remove { path: usize },
-    /// It comes back.
+    /// The interface comes up again.
     Return { path: usize },
-    /// The client asks for the path to be a backup, or to be one no longer.
+    /// The client requests that the path becomes a backup or stops being one.
     Backup { path: usize, backup: bool },
     /// A side's application stops reading.
     StopReading { side: usize },
     /// It reads again.
     ReadOn { side: usize },
-    /// The address translator on a path forgets its table: other ports from now on.
+    /// The address translator on a path forgets its table and uses other ports from now on.
     Rebind { path: usize },
-    /// A side loses one of its addresses without the path being lost.
+    /// A side loses one of its addresses, but the path still works.
     Forget { path: usize },
-    /// A side falls silent: nothing of what it sends arrives.
+    /// A side goes silent: none of its packets arrive.
     Silence { side: usize },
-    /// What a side sends loses its payload from now on.
+    /// The data segments of a side are lost from now on.
     AcksOnly { side: usize },
     /// A side's application aborts.
     Abort { side: usize },
@@ -40,7 +40,7 @@ pub(crate) struct Planned {
     pub(crate) action: Action,
 }
 
-/// Draws what happens before `peace`.
+/// Draws the actions before `peace`.
 pub(crate) fn draw(
     random: &mut RandomStream,
     twin: Twin,
@@ -50,7 +50,7 @@ pub(crate) fn draw(
 ) -> Vec<Planned> {
     let mut actions = Vec::new();
     let count = random.below(4);
-    // One interface at most, so that another is always there.
+    // At most one interface is removed, so that another one is always up.
     let interface = random.below(paths as u64) as usize;
     for _ in 0..count {
         let at = random.below(peace.as_micros() * 2 / 3);

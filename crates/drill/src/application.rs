@@ -1,4 +1,4 @@
-//! What the two applications do: who writes how much and when, how it is read, who closes.
+//! The two applications: amounts and times of writing, speed of reading, and closing.
 
 use std::sync::OnceLock;
 
@@ -6,11 +6,11 @@ use anabranch_transport::{Connection, Event};
 use anabranch_units::{Duration, Instant};
 use bytes::Bytes;
 
-/// Length of the pattern that is sent over and over; a prime, so that no power of two shifts it onto
-/// itself.
+/// Length of the repeated pattern in bytes. It is a prime, so that a shift by a power of two is
+/// detected.
 const PERIOD: u64 = 65_521;
 
-/// The bytes that `side` sends: pseudo-random, so that a shift of any length is seen.
+/// Returns the bytes that `side` sends: pseudo-random, so that a shift of any length is detected.
 fn pattern(side: usize) -> &'static Bytes {
     static PATTERNS: [OnceLock<Bytes>; 2] = [OnceLock::new(), OnceLock::new()];
     PATTERNS[side].get_or_init(|| {
@@ -25,35 +25,35 @@ fn pattern(side: usize) -> &'static Bytes {
     })
 }
 
-/// When a side says that it has finished.
+/// The condition for closing the sending direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Close {
-    /// Once all is written.
+    /// Everything is written.
     Written,
-    /// Once all is written and the peer has finished.
+    /// Everything is written and the peer has closed.
     PeerFinished,
-    /// Once all is written and all that the peer has to say is read.
+    /// Everything is written and everything from the peer is read.
     AllRead,
 }
 
-/// One side's part.
+/// The plan of one side's application.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part {
     /// Bytes to write.
     pub(crate) total: u64,
     /// Bytes that the peer will write.
     pub(crate) expected: u64,
-    /// How many bytes it may write at once, and how many more ...
+    /// The number of bytes that it may write at first, and the number of further bytes ...
     pub(crate) turn: u64,
-    /// ... each time it has read this many bytes; 0: it may write everything from the start.
+    /// ... each time it has read this many bytes. If 0, it may write everything at once.
     pub(crate) per: u64,
-    /// Speaks first.
+    /// Whether it may write before it has read anything.
     pub(crate) first: bool,
-    /// Bytes of one write.
+    /// Bytes per write.
     pub(crate) chunk: u64,
-    /// Bytes of one read, at most.
+    /// Maximum bytes per read.
     pub(crate) gulp: usize,
-    /// The least time between two reads.
+    /// The shortest time between two reads.
     pub(crate) pause: Duration,
     pub(crate) close: Close,
 }
@@ -65,7 +65,7 @@ pub(crate) struct Application {
     side: usize,
     pub(crate) written: u64,
     pub(crate) read: u64,
-    /// It reads no more, for now or for good.
+    /// Whether it has stopped reading, for now or forever.
     pub(crate) stopped: bool,
     blocked: bool,
     next_read: Instant,
@@ -73,13 +73,13 @@ pub(crate) struct Application {
     pub(crate) peer_finished: bool,
     pub(crate) fell_back: bool,
     pub(crate) closed: bool,
-    /// The position of a byte that it read and that was not sent there.
+    /// The position of the first byte read that differs from the byte sent.
     pub(crate) wrong_at: Option<u64>,
 }
 
 impl Application {
     pub(crate) fn new(part: Part, side: usize) -> Self {
-        // Made, and shared for the first time, before anybody measures memory.
+        // The pattern is created and first shared here, before memory is measured.
         drop(pattern(side).clone());
         Self {
             part,
@@ -97,12 +97,12 @@ impl Application {
         }
     }
 
-    /// All is written, all is read, and both sides have closed.
+    /// Returns whether everything is written and read, and both sides have closed.
     pub(crate) fn complete(&self) -> bool {
         self.closed && self.peer_finished && self.has_all()
     }
 
-    /// All is written and all is read.
+    /// Returns whether everything is written and read.
     pub(crate) fn has_all(&self) -> bool {
         self.written == self.part.total && self.read == self.part.expected
     }
@@ -117,13 +117,13 @@ impl Application {
         }
     }
 
-    /// When it wants to read again even if nothing happens.
+    /// Returns the time of its next read, if it pauses between reads.
     pub(crate) fn wake(&self, connection: &Connection) -> Option<Instant> {
         let waits = !self.stopped && !self.part.pause.is_zero() && connection.readable() > 0;
         waits.then_some(self.next_read)
     }
 
-    /// How far it may have written by now.
+    /// Returns the number of bytes that it may have written by now.
     fn allowed(&self) -> u64 {
         let Part { total, turn, per, first, .. } = self.part;
         if per == 0 {
@@ -132,7 +132,7 @@ impl Application {
         total.min(turn * (self.read / per + u64::from(first)))
     }
 
-    /// Reads, writes and closes as far as it can; true when it did something.
+    /// Reads, writes and closes as far as possible. Returns true if anything happened.
     pub(crate) fn act(&mut self, now: Instant, connection: &mut Connection) -> bool {
         let done = (self.read, self.written, self.shut);
         self.take(now, connection);

@@ -1,4 +1,4 @@
-//! A case: everything that a seed decides before the first segment.
+//! A case: everything that a seed determines before the first segment.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -16,12 +16,12 @@ use crate::flight::{CLIENT, SERVER};
 use crate::harm::{Kind, Twin};
 use crate::mark::Mark;
 
-/// What a shrunk case leaves out or sets otherwise.
+/// The parts that a reduced case leaves out or changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cut {
-    /// Only these changes are made.
+    /// Only these changes are made; `None` means all.
     pub only: Option<Vec<Mark>>,
-    /// The most bytes each way.
+    /// The maximum number of bytes in each direction.
     pub bytes: Option<u64>,
     /// The scheduler of both sides.
     pub scheduler: Option<String>,
@@ -29,32 +29,32 @@ pub struct Cut {
     pub congestion: Option<String>,
 }
 
-/// One direction of one path.
+/// One direction of a path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pipe {
-    /// One way.
+    /// One-way propagation delay.
     pub(crate) delay: Duration,
     pub(crate) rate: Rate,
-    /// How long the queue may become.
+    /// The longest queueing delay.
     pub(crate) queue: Duration,
 }
 
-/// What a seed decides.
+/// The content of a case.
 #[derive(Clone, Debug)]
 pub struct Case {
     pub(crate) seed: u64,
     pub(crate) twin: Twin,
     pub(crate) cut: Cut,
-    /// Print every segment as it is sent.
+    /// Whether to print every segment when it is sent.
     pub traced: bool,
     /// Client, server.
     pub(crate) configs: [Config; 2],
     pub(crate) parts: [Part; 2],
     pub(crate) pipes: Vec<Pipe>,
-    /// The changes that the mediator may make to a segment, and the chance that it makes one.
+    /// The changes that the mediator may make to a segment, and the probability of a change.
     pub(crate) kinds: Vec<Kind>,
     pub(crate) chance: f64,
-    /// From then on it does nothing.
+    /// The time from which the mediator changes nothing.
     pub(crate) peace: Instant,
     pub(crate) actions: Vec<Planned>,
 }
@@ -71,7 +71,7 @@ fn named(random: &mut RandomStream, names: impl Iterator<Item = PluginName>) -> 
     PluginChoice::named(pick(random, &names))
 }
 
-/// The address of a host on a path: the client's last part is 2, the server's 1.
+/// Returns the address of a host on a path. Its last part is 2 for the client and 1 for the server.
 fn address(v6: bool, path: usize, host: u8) -> IpAddr {
     let path = path as u8 + 1;
     if v6 {
@@ -81,7 +81,7 @@ fn address(v6: bool, path: usize, host: u8) -> IpAddr {
     }
 }
 
-/// The path of a client's address.
+/// Returns the path of a client's address.
 pub(crate) fn path_of(client: IpAddr) -> usize {
     let number = match client {
         IpAddr::V4(v4) => usize::from(v4.octets()[1]),
@@ -135,7 +135,7 @@ fn pipe(random: &mut RandomStream) -> Pipe {
     }
 }
 
-/// A length between 0 and `most`, short ones as likely as long ones.
+/// Returns a length between 0 and `most`. Its number of bits is uniformly distributed.
 fn length(random: &mut RandomStream, most: u64) -> u64 {
     let bits = random.below(u64::from(64 - most.leading_zeros()) + 1);
     random.below((1 << bits) + 1).min(most)
@@ -145,7 +145,7 @@ fn parts(random: &mut RandomStream, most: u64) -> [Part; 2] {
     let asks = random.chance(0.3);
     let mut totals = [length(random, 300_000), length(random, 300_000)];
     if !asks && random.chance(0.5) {
-        // Bulk one way.
+        // Bulk data in one direction.
         totals[random.below(2) as usize] = 0;
     }
     let (ask, answer) = (1 + length(random, 2_000), 1 + length(random, 100_000));
@@ -153,7 +153,7 @@ fn parts(random: &mut RandomStream, most: u64) -> [Part; 2] {
         let rounds = 1 + random.below(5);
         totals = [ask * rounds, answer * rounds];
     }
-    // Whole rounds survive a cut; elsewhere the cut is to the byte.
+    // A limit of bytes keeps whole request rounds. Other transfers are cut at that byte.
     let rounds = (most / ask.max(answer)).max(1);
     totals = if asks {
         [totals[0].min(ask * rounds), totals[1].min(answer * rounds)]
@@ -161,7 +161,8 @@ fn parts(random: &mut RandomStream, most: u64) -> [Part; 2] {
         totals.map(|total| total.min(most))
     };
     if totals == [0, 0] {
-        // Where nobody says anything a lost third packet leaves the sides of two minds.
+        // If neither side sends data, a lost third packet would leave the sides in different
+        // states.
         totals[SERVER] = 1;
     }
     let turns = if asks { [(ask, answer), (answer, ask)] } else { [(0, 0); 2] };
@@ -199,7 +200,7 @@ fn announcements(random: &mut RandomStream, v6: bool) -> Vec<Announcement> {
 }
 
 impl Case {
-    /// The case of a seed.
+    /// Returns the case of a seed.
     pub fn draw(seed: u64, twin: Twin, cut: Cut) -> Self {
         let draws = Seed { seed, run: twin as u64 };
         let setup = &mut draws.stream("setup");
@@ -222,7 +223,7 @@ impl Case {
         let kinds = Kind::draw(random, twin);
         let chance = pick(random, &[0.002, 0.01, 0.03, 0.1, 0.25]);
         let peace = Instant::ZERO + Duration::from_millis(500 + random.below(3_500));
-        // Only a full mesh joins again over an address that comes back.
+        // Only the `full-mesh` path manager joins again over an address that returns.
         let multipath = configs.iter().all(|config| config.multipath)
             && configs[CLIENT].path_manager.name == "full-mesh";
         let random = &mut draws.stream("actions");
@@ -242,12 +243,12 @@ impl Case {
         }
     }
 
-    /// Whether something is done in this case.
+    /// Returns whether a change is made in this case.
     pub(crate) fn keeps(&self, mark: Mark) -> bool {
         self.cut.only.as_ref().is_none_or(|only| only.contains(&mark))
     }
 
-    /// The command that runs it.
+    /// Returns the command line that runs the case.
     pub fn command(&self) -> String {
         let mut text = format!(
             "cargo run --quiet --package anabranch-drill --profile test -- --twin {} --seed {}",

@@ -1,60 +1,61 @@
-//! What is wrong with a run, and the bounds on memory and work that follow from its configuration.
+//! Faults of a run, and the bounds on memory and work that follow from the configuration.
 
 use anabranch_units::Instant;
 
-/// Why a run failed.
+/// The reason why a run failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// The rule that was broken, in a word or two: what shrinking keeps.
+    /// The name of the broken rule. A reduced case must break the same rule.
     pub rule: &'static str,
-    /// What was seen.
+    /// The observed values.
     pub detail: String,
-    /// When.
+    /// The time of the fault.
     pub at: Instant,
 }
 
-/// The most segments that a connection may send for each one it needs: retransmissions, acknowledgements,
+/// The maximum number of segments sent per segment of data: retransmissions, acknowledgements,
 /// reinjections on three other paths.
 const SEGMENTS_PER_SEGMENT: u64 = 40;
-/// The most segments besides those for data: handshakes, closing, answers to what was forged.
+/// The maximum number of segments without data: handshakes, closing, answers to forged segments.
 const SEGMENTS_BESIDE: u64 = 4_000;
-/// The most segments in a second of a connection that makes no progress: challenge acknowledgements, probes.
+/// The maximum number of segments per second without progress: challenge ACKs and probes.
 const SEGMENTS_PER_SECOND: u64 = 100;
-/// The most bytes sent again in a second in which no data is acknowledged: a fragment of 32 KiB at every
-/// connection-level timeout of at least 200 ms, which Linux does not back off either; both ways.
+/// The maximum number of bytes retransmitted per second without progress, in both directions. Each
+/// connection-level timeout of at least 200 ms resends a fragment of 32 KiB. Linux does not back
+/// off this timeout either.
 const BYTES_PER_SECOND: u64 = 2 * 5 * 32_768;
-/// The most timer firings for each segment.
+/// The maximum number of timer firings per segment.
 const FIRINGS_PER_SEGMENT: u64 = 10;
-/// The most timer firings in a second in which nothing is sent.
+/// The maximum number of timer firings per second in which nothing is sent.
 const FIRINGS_PER_SECOND: u64 = 1_000;
-/// The most timer firings at one instant that change nothing.
+/// The maximum number of timer firings at one time without an effect.
 pub(crate) const FIRINGS_AT_ONCE: u32 = 16;
-/// The most segments in answer to one event.
+/// The maximum number of segments in response to one event.
 pub(crate) const SEGMENTS_AT_ONCE: u32 = 20_000;
 
-/// The most memory of an endpoint with nothing to do, and of a connection with one subflow, bytes.
+/// The maximum memory of an idle endpoint, and of a connection with one subflow, in bytes.
 const ENDPOINT_MEMORY: u64 = 64 << 10;
-/// The most memory of each connection besides buffers, bytes.
+/// The maximum memory per connection without buffers, in bytes.
 const CONNECTION_MEMORY: u64 = 32 << 10;
-/// The most memory of each subflow besides buffers, bytes.
+/// The maximum memory per subflow without buffers, in bytes.
 const SUBFLOW_MEMORY: u64 = 32 << 10;
-/// The most memory for each byte of a buffer: packet headers and the tables of packets count too. A
-/// hundred bytes of payload, the smallest segment drawn, take about three times as much.
+/// The maximum memory per byte of a buffer, including packet headers and packet tables. The
+/// smallest drawn segment has a payload of 100 bytes, which takes about three times as much memory.
 const MEMORY_PER_BYTE: u64 = 4;
 
-/// How much work the run may have caused so far: the bytes it moves, in segments of `mss`, and its length.
+/// The work of a run so far, and the values that bound it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Work {
     pub(crate) segments: u64,
     pub(crate) firings: u64,
-    /// Bytes that the applications want to move, both ways.
+    /// Bytes that the applications transfer in both directions.
     pub(crate) bytes: u64,
-    /// The least segment that may be negotiated.
+    /// The smallest segment size that can be negotiated.
     pub(crate) mss: u64,
 }
 
 impl Work {
-    /// Returns the fault of a count above its bound.
+    /// Returns a fault if a count exceeds its bound.
     pub(crate) fn fault(&self, now: Instant) -> Option<Fault> {
         let seconds = now.as_micros() / 1_000_000 + 1;
         let needed = self.bytes / self.mss.max(1) + 1;
@@ -72,7 +73,7 @@ impl Work {
     }
 }
 
-/// The most memory that an endpoint with these connections, subflows and buffers may hold, bytes.
+/// Returns the maximum memory of an endpoint with these connections, subflows and buffers in bytes.
 pub(crate) fn memory_cap(connections: u64, subflows: u64, receive: u64, send: u64) -> u64 {
     let buffers = connections * receive + subflows * send;
     ENDPOINT_MEMORY

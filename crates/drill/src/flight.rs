@@ -1,28 +1,28 @@
-//! Segments on their way, and what somebody who sees them knows.
+//! Segments in flight, and the knowledge of an observer.
 
 use std::collections::VecDeque;
 
 use anabranch_units::{Duration, RandomStream};
 use anabranch_wire::{CapableKeys, MptcpOption, Packet};
 
-/// The side of the client in pairs.
+/// The index of the client.
 pub(crate) const CLIENT: usize = 0;
-/// The side of the server in pairs.
+/// The index of the server.
 pub(crate) const SERVER: usize = 1;
 
-/// A segment on its way, with the side that it goes to.
+/// A segment in flight, and the index of its receiver.
 #[derive(Clone, Debug)]
 pub(crate) struct Flight {
     pub(crate) to: usize,
     pub(crate) path: usize,
-    /// Later than it would be.
+    /// The additional delay.
     pub(crate) late: Duration,
     pub(crate) packet: Packet,
-    /// What becomes of its bytes.
+    /// The change of its encoded bytes.
     pub(crate) bytes: Bytewise,
 }
 
-/// What becomes of a packet once it is bytes.
+/// The change of an encoded packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bytewise {
     AsTheyAre,
@@ -30,16 +30,16 @@ pub(crate) enum Bytewise {
     Scrambled,
 }
 
-/// What an attacker who sees the packets knows of the connection.
+/// The knowledge of an attacker who sees the packets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Known {
-    /// Of the client and of the server.
+    /// The keys of the client and the server.
     pub(crate) keys: [Option<u64>; 2],
-    /// The last segments of each connection, newest last.
+    /// The latest segments, newest last.
     pub(crate) seen: VecDeque<Flight>,
 }
 
-/// The number of past segments kept for replaying.
+/// The number of past segments that are kept for replays.
 const REMEMBERED: usize = 200;
 
 impl Known {
@@ -62,7 +62,7 @@ impl Known {
         self.seen.push_back(flight.clone());
     }
 
-    /// One of the segments seen.
+    /// Returns a random segment of those seen.
     pub(crate) fn any(&self, random: &mut RandomStream) -> Option<Flight> {
         let count = self.seen.len() as u64;
         (count > 0).then(|| self.seen[random.below(count) as usize].clone())

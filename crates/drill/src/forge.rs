@@ -1,4 +1,4 @@
-//! Segments that no endpoint sent.
+//! Forged segments, which no endpoint has sent.
 
 use std::net::IpAddr;
 
@@ -14,8 +14,8 @@ use crate::flight::{Flight, Known, SERVER};
 use crate::harm::Kind;
 use crate::{mutate, options};
 
-/// The forged segment that is sent to the same host as `flight`, if `kind` is a forgery.
-pub(crate) fn beside(
+/// Returns a forged segment for the receiver of `flight`, if `kind` is a forgery.
+pub(crate) fn forged(
     kind: Kind,
     random: &mut RandomStream,
     flight: &Flight,
@@ -35,7 +35,8 @@ pub(crate) fn beside(
         Kind::KnownJoin => join(random, flight.to, known, segment, true),
         Kind::InsideReset | Kind::InsideSyn | Kind::InsideData => inside(kind, random, segment),
         Kind::KnownAddAddr | Kind::KnownRemoveAddr | Kind::KnownFastClose | Kind::KnownFail => {
-            // A segment without a DSS may mean that options are stripped, which ends MPTCP.
+            // A missing DSS could mean that options are stripped, which ends MPTCP. A valid one is
+            // therefore added.
             let ack = segment.dss.and_then(|dss| dss.data_ack)?;
             signal(kind, random, flight, known, segment);
             if kind != Kind::KnownFail {
@@ -53,7 +54,7 @@ pub(crate) fn beside(
     Some(forged)
 }
 
-/// A segment seen before, once more; elsewhere: between the addresses of another one.
+/// Returns a segment seen before. With `ReplayElsewhere` it gets the addresses of another segment.
 fn replay(kind: Kind, random: &mut RandomStream, known: &Known) -> Option<Flight> {
     let mut old = known.any(random)?;
     if kind == Kind::ReplayElsewhere {
@@ -70,7 +71,7 @@ fn replay(kind: Kind, random: &mut RandomStream, known: &Known) -> Option<Flight
     Some(old)
 }
 
-/// A sequence number that is nowhere near the true one: a quarter of the space away at least.
+/// Returns a sequence number at least a quarter of the sequence space away from the true one.
 fn far(random: &mut RandomStream, truth: SeqNumber) -> SeqNumber {
     truth.add((1 << 30) + random.below(1 << 31) as u32)
 }
@@ -124,10 +125,11 @@ fn inside(kind: Kind, random: &mut RandomStream, segment: &mut Segment) {
     }
 }
 
-/// A joining SYN from an unused port; one who `sees` knows the token, and half the time the rest.
+/// Turns the segment into a joining SYN from an unused port. The token is valid if the attacker
+/// `sees` the packets, and otherwise in half of the cases.
 fn join(random: &mut RandomStream, to: usize, known: &Known, segment: &mut Segment, sees: bool) {
     let key = known.keys[to].map_or(0, |key| key);
-    // Who does not see may still have been told a token.
+    // An attacker who does not see the packets may still have learned the token.
     let valid = sees || random.chance(0.5);
     let token = if valid { Key::new(key).token } else { random.next_u64() as u32 };
     let (backup, address_id) = (random.chance(0.2), random.next_u64() as u8);
@@ -150,7 +152,7 @@ fn join(random: &mut RandomStream, to: usize, known: &Known, segment: &mut Segme
         ..Segment::default()
     };
     if random.chance(0.2) {
-        // A plain opening, or one with MPTCP, instead.
+        // Instead of a join, a plain SYN or an `MP_CAPABLE` SYN.
         segment.mptcp = random.chance(0.5).then(opening).into_iter().collect();
     }
 }
@@ -159,7 +161,7 @@ fn opening() -> MptcpOption {
     MptcpOption::Capable(MpCapable::with_keys(CapableKeys::None))
 }
 
-/// An option that can only be made with the keys, on a valid acknowledgement.
+/// Adds an option that requires the keys to a valid acknowledgement.
 fn signal(
     kind: Kind,
     random: &mut RandomStream,

@@ -1,6 +1,7 @@
-//! What a coverage-guided fuzzer calls: the parser, and one endpoint against a peer made of bytes.
+//! The entry points of a coverage-guided fuzzer: the parser, and one endpoint with a peer that the
+//! input controls.
 //!
-//! Both panic on a broken rule and return otherwise; the kept corpora are replayed by the tests.
+//! Both panic if a rule is broken. The tests replay the stored corpora.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -21,18 +22,19 @@ use crate::raw;
 
 /// Bytes of an IPv4 and a TCP header without options.
 const HEADERS: usize = 40;
-/// The most operations of one script.
+/// The maximum number of operations of one input.
 const MOST_OPERATIONS: usize = 200;
-/// The most segments in answer to one operation.
+/// The maximum number of segments in response to one operation.
 const MOST_ANSWERS: usize = 10_000;
 
-/// Any packet parses or does not; what parses is written and read back as the same.
+/// Checks that any input can be parsed or is refused, and that a parsed packet survives encoding.
 ///
-/// The first byte says whether the bytes are a whole packet or options and payload of one whose
-/// headers are right: checksums would keep a fuzzer out for long.
+/// The first byte selects the form of the rest. It is either a whole packet, or options and payload
+/// of a packet with valid headers. Without the second form, checksums would stop the fuzzer for
+/// long.
 ///
 /// # Panics
-/// When a segment does not survive its own encoding.
+/// Panics if a segment changes by encoding and parsing.
 pub fn wire(data: &[u8]) {
     let Some((&form, rest)) = data.split_first() else { return };
     let packet = if form & 1 == 0 { rest.to_vec() } else { packet_of(form, rest) };
@@ -45,7 +47,8 @@ pub fn wire(data: &[u8]) {
     }
 }
 
-/// A packet with right headers: options from the front of `rest`, payload behind.
+/// Returns a packet with valid headers. Options are taken from the front of `rest`, and the payload
+/// follows.
 fn packet_of(form: u8, rest: &[u8]) -> Vec<u8> {
     let words = usize::from(form >> 1) % 11;
     let mut options = [1_u8; MAX_OPTIONS_LEN];
@@ -60,7 +63,8 @@ fn blank() -> Segment {
     Segment { source_port: 80, destination_port: 40_000, window: 1_000, ..Segment::default() }
 }
 
-/// Encodes a segment with other options than its own, which are words.
+/// Encodes a segment with the given option bytes instead of its own. Their length is a multiple of
+/// 4.
 fn with_options(segment: &Segment, options: &[u8]) -> Option<Vec<u8>> {
     let bare = Segment { payload: Bytes::new(), ..segment.clone() };
     let [us, peer] = [1, 2].map(|host| IpAddr::V4(Ipv4Addr::new(10, 1, 0, host)));
@@ -77,7 +81,7 @@ fn with_options(segment: &Segment, options: &[u8]) -> Option<Vec<u8>> {
     Some(packet)
 }
 
-/// Reads numbers from the script; at its end everything is zero.
+/// A reader of numbers from the input. After its end all numbers are zero.
 struct Script<'a>(&'a [u8]);
 
 impl Script<'_> {
@@ -91,7 +95,7 @@ impl Script<'_> {
         u32::from_be_bytes([self.byte(), self.byte(), self.byte(), self.byte()])
     }
 
-    /// A shift: small ones in one byte, any in four more.
+    /// Reads a shift: small ones take one byte, others five.
     fn shift(&mut self) -> u32 {
         match self.byte() {
             255 => self.word(),
@@ -102,31 +106,31 @@ impl Script<'_> {
     }
 }
 
-/// What the peer knows.
+/// The state of the peer.
 #[derive(Clone, Copy, Debug, Default)]
 struct Peer {
-    /// Our side's and the peer's key.
+    /// The keys of the endpoint and of the peer.
     keys: (u64, u64),
-    /// The next sequence number of the peer, and the next one it expects.
+    /// The peer's next sequence number, and the next one that it expects.
     seq: SeqNumber,
     ack: SeqNumber,
     /// Bytes of the stream that the peer has sent.
     sent: u64,
     initial: SeqNumber,
-    /// Of the last segment seen from us, to echo.
+    /// The timestamp of the last segment from the endpoint, to be echoed.
     clock: u32,
-    /// Data-level: the next byte of ours that the peer expects.
+    /// The number of data bytes that the peer has received.
     data_ack: u64,
 }
 
-/// An endpoint with the peer that the script plays.
+/// An endpoint and its scripted peer.
 struct Stage {
     now: Instant,
     endpoint: Endpoint,
     client: bool,
     peer: Peer,
     tuple: FourTuple,
-    /// The nonce and address of the last join that was answered.
+    /// The nonces of the latest join: the peer's and the endpoint's.
     joined: Option<(u32, u32)>,
 }
 
@@ -167,7 +171,7 @@ impl Stage {
             config.candidates = vec![one(0), one(1)];
             endpoint.connect(Instant::ZERO, config).expect("names of the tables");
         } else {
-            endpoint.listen(remote, config).expect("nobody listens");
+            endpoint.listen(remote, config).expect("the port is free");
         }
         let tuple = if client {
             FourTuple { local, remote }
@@ -178,7 +182,7 @@ impl Stage {
         Self { now: Instant::ZERO, endpoint, client, peer, tuple, joined: None }
     }
 
-    /// A segment of the peer in its place, on the first subflow.
+    /// Returns a valid segment of the peer on the first subflow.
     fn segment(&self) -> Segment {
         Segment {
             source_port: self.tuple.remote.port(),
@@ -195,31 +199,31 @@ impl Stage {
         }
     }
 
-    /// Hands a segment in as it stands.
+    /// Passes a segment to the endpoint without changes.
     fn give(&mut self, segment: &Segment) {
         self.endpoint.handle_segment(self.now, self.tuple, segment);
-        self.listen();
+        self.collect_output();
     }
 
-    /// Takes what the endpoint sends, and checks every segment.
-    fn listen(&mut self) {
-        let mut said = 0;
+    /// Collects the endpoint's output and checks every segment.
+    fn collect_output(&mut self) {
+        let mut outputs = 0;
         while let Some(sent) = self.endpoint.poll_transmit(self.now) {
-            self.hear(&sent.segment, FourTuple { local: sent.local, remote: sent.remote });
-            said += 1;
-            assert!(said < MOST_ANSWERS, "an endpoint comes to an end");
+            self.observe(&sent.segment, FourTuple { local: sent.local, remote: sent.remote });
+            outputs += 1;
+            assert!(outputs < MOST_ANSWERS, "an endpoint stops sending");
         }
         while self.endpoint.poll_event().is_some() {
-            said += 1;
-            assert!(said < 100 * MOST_ANSWERS, "news come to an end");
+            outputs += 1;
+            assert!(outputs < 100 * MOST_ANSWERS, "events come to an end");
         }
     }
 
-    fn hear(&mut self, segment: &Segment, tuple: FourTuple) {
+    fn observe(&mut self, segment: &Segment, tuple: FourTuple) {
         assert!(segment.options_len() <= MAX_OPTIONS_LEN, "{segment:?}");
         let mut packet = Vec::new();
         emit_packet(tuple.local.ip(), tuple.remote.ip(), segment, &mut packet)
-            .expect("an endpoint's segments have a place on the wire");
+            .expect("an endpoint's segments can be encoded");
         let read = parse_packet(&packet.into()).map(|packet| packet.segment);
         assert_eq!(read.as_ref(), Ok(segment));
         for option in &segment.mptcp {
@@ -261,7 +265,7 @@ impl Stage {
         }
     }
 
-    /// The peer's half of the handshake.
+    /// Sends the peer's part of the handshake.
     fn shake(&mut self, script: &mut Script<'_>) {
         let keys = match script.byte() % 4 {
             0 => None,
@@ -292,7 +296,7 @@ impl Stage {
         self.give(&segment);
     }
 
-    /// Data of the peer in its place.
+    /// Sends valid data of the peer.
     fn data(&mut self, script: &mut Script<'_>) {
         let length = u16::from(script.byte()) * 6 + 1;
         let mut segment = self.segment();
@@ -303,7 +307,7 @@ impl Stage {
         self.peer.sent += u64::from(length);
     }
 
-    /// A segment with anything in it.
+    /// Sends a segment with random content.
     fn anything(&mut self, script: &mut Script<'_>) {
         let mut segment = self.segment();
         segment.seq = segment.seq.add(script.shift());
@@ -324,7 +328,7 @@ impl Stage {
         }
     }
 
-    /// An acknowledgement in its place with a DSS of any content.
+    /// Sends a valid acknowledgement with a random DSS.
     fn mapped(&mut self, script: &mut Script<'_>) {
         let mut segment = self.segment();
         segment.payload = Bytes::from(vec![5; usize::from(script.byte()) * 3]);
@@ -350,7 +354,7 @@ impl Stage {
         }
     }
 
-    /// A signal that can only be made with the keys.
+    /// Sends a signal that requires the keys.
     fn signal(&mut self, script: &mut Script<'_>) {
         let (own, peer) = self.peer.keys;
         let mut segment = self.segment();
@@ -382,7 +386,7 @@ impl Stage {
         }
     }
 
-    /// A join of the peer: its SYN, or the third packet with the right HMAC or a wrong one.
+    /// Sends a join of the peer: the SYN, or the third packet with a correct or wrong HMAC.
     fn join(&mut self, script: &mut Script<'_>) {
         let (own, peer) = self.peer.keys;
         let choices = script.byte();
@@ -410,10 +414,10 @@ impl Stage {
             segment.mptcp = vec![MptcpOption::Join(MpJoin::Ack { hmac })];
         }
         self.endpoint.handle_segment(self.now, tuple, &segment);
-        self.listen();
+        self.collect_output();
     }
 
-    /// Time passes: to the next timer or by some milliseconds.
+    /// Advances time to the next timer or by some milliseconds.
     fn wait(&mut self, script: &mut Script<'_>) {
         let span = Duration::from_millis(u64::from(script.byte()));
         let next = self.endpoint.poll_timeout();
@@ -422,10 +426,10 @@ impl Stage {
             _ => self.now + span,
         };
         while self.endpoint.handle_timeout(self.now).is_some() {}
-        self.listen();
+        self.collect_output();
     }
 
-    /// The application's turn.
+    /// Performs an operation of the application.
     fn application(&mut self, script: &mut Script<'_>) {
         let (what, now) = (script.byte(), self.now);
         let all: Vec<_> = self.endpoint.connections().map(|(handle, _)| handle).collect();
@@ -443,19 +447,19 @@ impl Stage {
             _ if what & 8 == 0 => connection.handle_address_removed(now, self.tuple.local.ip()),
             _ => connection.abort(),
         }
-        self.listen();
+        self.collect_output();
     }
 }
 
-/// A script of segments, timers and calls against one endpoint in either role.
+/// Runs a script of segments, timers and calls against one endpoint, which is a client or a server.
 ///
 /// # Panics
-/// When the endpoint panics, emits what no wire holds or more than 40 bytes of options, or does not
-/// come to an end.
+/// Panics if the endpoint panics, emits an invalid segment or more than 40 bytes of options, or
+/// does not stop sending.
 pub fn endpoint(data: &[u8]) {
     let mut script = Script(data);
     let mut stage = Stage::new(&mut script);
-    stage.listen();
+    stage.collect_output();
     for _ in 0..MOST_OPERATIONS {
         if script.0.is_empty() {
             return;

@@ -1,23 +1,24 @@
-//! What may be done to segments, and by whom.
+//! The changes to segments, and who can make them.
 
 use anabranch_units::RandomStream;
 
-/// What the mediator between the endpoints may do.
+/// The abilities of the mediator between the endpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Twin {
-    /// A network: loss, reordering, duplication, outages that end. Every byte arrives.
+    /// A network with loss, reordering, duplication and temporary outages. All bytes must arrive.
     Benign,
-    /// The same, and an attacker who sends but does not see the packets: still every byte arrives.
+    /// In addition, an attacker who can send but not see packets. All bytes must still arrive.
     Blind,
-    /// An attacker who sees and changes everything: no panic, no unbounded memory, no endless loop.
+    /// An attacker who sees and changes everything. There must be no panic, no unbounded memory and
+    /// no endless loop.
     Hostile,
 }
 
 impl Twin {
-    /// Every one, in the order in which seeds go through them.
+    /// All of them, in the order in which they run for each seed.
     pub const ALL: [Self; 3] = [Self::Benign, Self::Blind, Self::Hostile];
 
-    /// The name on the command line.
+    /// Returns its name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Benign => "benign",
@@ -27,21 +28,21 @@ impl Twin {
     }
 }
 
-/// What may be done to a segment or beside it.
+/// A change to a segment, or an additional segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    // The network.
+    // Changes by the network.
     Drop,
     Duplicate,
     Delay,
-    // Somebody who sends but does not see.
+    // Changes by an attacker who sends but does not see packets.
     Replay,
     BlindReset,
     BlindSyn,
     BlindData,
     BlindJoin,
     BlindOptions,
-    // Somebody who sees and changes.
+    // Changes by an attacker who sees and changes packets.
     Sequence,
     Acknowledgement,
     Flags,
@@ -76,9 +77,9 @@ pub(crate) enum Kind {
     KnownFail,
 }
 
-/// Changes that a network makes.
+/// Changes by the network.
 const NETWORK: &[Kind] = &[Kind::Drop, Kind::Duplicate, Kind::Delay];
-/// Changes that somebody can make who does not see the packets.
+/// Changes by an attacker who does not see the packets.
 const BLIND: &[Kind] = &[
     Kind::Replay,
     Kind::BlindReset,
@@ -87,7 +88,7 @@ const BLIND: &[Kind] = &[
     Kind::BlindJoin,
     Kind::BlindOptions,
 ];
-/// Changes that somebody can make who sees the packets.
+/// Changes by an attacker who sees the packets.
 const HOSTILE: &[Kind] = &[
     Kind::Sequence,
     Kind::Acknowledgement,
@@ -123,26 +124,26 @@ const HOSTILE: &[Kind] = &[
     Kind::KnownFail,
 ];
 
-/// What an event may do to the bytes that an application reads.
+/// The largest effect of a change on the bytes that an application reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Harm {
-    /// Nothing: the bytes read are a prefix of the bytes sent.
+    /// No effect: the bytes read are a prefix of the bytes sent.
     None,
-    /// The bytes may differ where no checksum guards them.
+    /// The bytes may differ if no checksum protects them.
     Payload,
-    /// Anything.
+    /// Any effect.
     Stream,
 }
 
 impl Kind {
-    /// The kinds of a case: each that the twin has, or some of them.
+    /// Draws the kinds of changes for a case: all that the twin allows, or some of them.
     pub(crate) fn draw(random: &mut RandomStream, twin: Twin) -> Vec<Self> {
         let pool: Vec<Self> = match twin {
             Twin::Benign => NETWORK.to_vec(),
             Twin::Blind => [NETWORK, BLIND].concat(),
             Twin::Hostile => [NETWORK, BLIND, HOSTILE].concat(),
         };
-        // Few kinds at a time find what many together hide.
+        // A few kinds of changes find faults that many kinds together hide.
         let share = [0.1, 0.3, 1.0][random.below(3) as usize];
         let mut kinds: Vec<Self> = pool.iter().copied().filter(|_| random.chance(share)).collect();
         if kinds.is_empty() {

@@ -1,7 +1,8 @@
-//! Random tests of two endpoints with a faulty network or an attacker between them. One seed is one
-//! case, which is drawn, run in virtual time, checked at every step, and shrunk when it fails.
+//! Random tests of two endpoints with a faulty network or an attacker between them.
 //!
-//! The endpoints meet as bytes: every segment is encoded, perhaps changed, and parsed again.
+//! One seed is one case. The case is drawn, run in virtual time, checked at every step, and reduced
+//! if it fails. The endpoints exchange bytes: every segment is encoded, possibly changed, and
+//! parsed again.
 
 mod actions;
 mod application;

@@ -1,12 +1,12 @@
-//! The lines of the lock: the digests of a seed's cases.
+//! The lines of the lock file: digests of the cases of a seed.
 
 use crate::case::{Case, Cut};
 use crate::harm::Twin;
 use crate::meter::Meter;
 use crate::run::run;
 
-/// One line of the lock: a seed, and the digests of its benign, blind and hostile case.
-/// A digest covers everything that is sent and delivered.
+/// Returns a line of the lock file: a seed, and the digests of its benign, blind and hostile case.
+/// A digest covers all sent and delivered data.
 pub fn lock_line(seed: u64) -> String {
     let digest = |twin| run(&Case::draw(seed, twin, Cut::default()), Meter::NONE).digest;
     Twin::ALL

@@ -1,13 +1,13 @@
-//! Names for what was done to a run, so that a shorter list of it can be asked for.
+//! Names of the changes in a run, with which a shorter list of changes can be selected.
 
 use std::fmt;
 
-/// One thing that was done to a run.
+/// A change in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mark {
-    /// The mediator changed the segment with this number, counted over all that were sent.
+    /// The mediator changed the segment with this number, counted over all sent segments.
     Segment(u64),
-    /// The action of the case with this number took place.
+    /// The action with this number in the case took place.
     Action(u64),
 }
 
@@ -20,7 +20,8 @@ impl fmt::Display for Mark {
     }
 }
 
-/// Reads a list such as `s12,s40,a1`; `none` is the empty one. `None` for anything else.
+/// Parses a list such as `s12,s40,a1`, or `none` for the empty list. Returns `None` for anything
+/// else.
 pub fn parse_marks(text: &str) -> Option<Vec<Mark>> {
     if text == "none" {
         return Some(Vec::new());
@@ -42,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_reads_back_as_it_was_written() {
+    fn a_formatted_list_is_parsed_back() {
         let marks = [Mark::Segment(12), Mark::Action(0), Mark::Segment(7)];
         let text = marks.map(|mark| mark.to_string()).join(",");
         assert_eq!(text, "s12,a0,s7");

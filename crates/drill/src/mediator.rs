@@ -1,4 +1,4 @@
-//! The mediator between the endpoints: it decides what becomes of each segment.
+//! The mediator between the endpoints, which decides the fate of each segment.
 
 use std::net::SocketAddr;
 
@@ -19,11 +19,11 @@ pub(crate) struct Mediator {
     peace: Instant,
     seed: u64,
     known: Known,
-    /// Segments so far.
+    /// The number of segments so far.
     count: u64,
-    /// What was done.
+    /// The changes so far.
     pub(crate) done: Vec<(Mark, Kind)>,
-    /// The worst of it.
+    /// The largest harm of these changes.
     pub(crate) harm: Harm,
 }
 
@@ -41,7 +41,7 @@ impl Mediator {
         }
     }
 
-    /// What becomes of a segment: what leaves in its place.
+    /// Returns the segments that leave in place of one segment.
     pub(crate) fn pass(&mut self, now: Instant, case: &Case, flight: Flight) -> Vec<Flight> {
         let mark = Mark::Segment(self.count);
         self.count += 1;
@@ -49,9 +49,10 @@ impl Mediator {
         if now >= self.peace || !case.keeps(mark) {
             return vec![flight];
         }
-        // Its own stream, so that what is done to one does not depend on what was done to others.
+        // Each segment has its own random stream, so that its change does not depend on changes of
+        // other segments.
         let random = &mut Seed { seed: self.seed, run: self.count }.stream("segment");
-        // Drawn in every case: a list of marks changes no other draw.
+        // This is drawn in every case, so that a list of marks changes no other draw.
         let drawn = random.chance(self.chance);
         if case.cut.only.is_none() && !drawn {
             return vec![flight];
@@ -83,7 +84,7 @@ impl Mediator {
             Kind::RawOptions => flight.bytes = Bytewise::Scrambled,
             _ => {}
         }
-        if let Some(forged) = forge::beside(kind, random, &flight, &self.known) {
+        if let Some(forged) = forge::forged(kind, random, &flight, &self.known) {
             return vec![flight, forged];
         }
         let segment = &mut flight.packet.segment;
@@ -92,7 +93,7 @@ impl Mediator {
         vec![flight]
     }
 
-    /// The bytes of a flight; `None` where no packet can hold it.
+    /// Returns the encoded bytes of a flight, or `None` if it cannot be encoded.
     pub(crate) fn encode(&self, flight: &Flight) -> Option<Vec<u8>> {
         let Packet { source, destination, segment } = &flight.packet;
         let mut bytes = Vec::new();
@@ -107,7 +108,7 @@ impl Mediator {
     }
 }
 
-/// The addresses of a packet.
+/// Returns the addresses of a packet.
 pub(crate) fn ends(packet: &Packet) -> (SocketAddr, SocketAddr) {
     let Packet { source, destination, segment } = packet;
     (

@@ -1,20 +1,20 @@
-//! How much memory an endpoint holds, read off the allocator around every call into it.
+//! Measures the memory of an endpoint by reading the allocator around every call.
 
-/// Reads how many bytes the process has allocated and not freed. Without a counting allocator there
-/// is no such reading, and memory is not checked.
+/// A function that returns the number of bytes allocated and not freed by the process. Without a
+/// counting allocator memory is not checked.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Meter(Option<fn() -> usize>);
 
 impl Meter {
-    /// A meter over an allocator that counts.
+    /// Returns a meter for a counting allocator.
     pub const fn new(read: fn() -> usize) -> Self {
         Self(Some(read))
     }
 
-    /// Nothing is measured.
+    /// A meter that measures nothing.
     pub const NONE: Self = Self(None);
 
-    /// Runs `call` and adds to `held` what it allocated and kept, or takes away what it freed.
+    /// Runs `call` and adds the change of allocated bytes to `held`.
     pub(crate) fn around<T>(self, held: &mut i64, call: impl FnOnce() -> T) -> T {
         let Some(read) = self.0 else { return call() };
         let before = read();

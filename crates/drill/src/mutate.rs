@@ -1,4 +1,4 @@
-//! Fields of a segment changed, the options' own left to `options`.
+//! Changes to the fields of a segment. The module `options` changes the options.
 
 use anabranch_units::{DataSeq, RandomStream};
 use anabranch_wire::{DataAck, Dss, Flags, Mapping, MappingDsn, SackBlock, SackBlocks, Segment};
@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::harm::Kind;
 
-/// A shift of a sequence number: a little, a window, half and quarter of the space.
+/// Returns a shift of a sequence number: small, a window, or half or a quarter of the space.
 pub(crate) fn shift(random: &mut RandomStream) -> u32 {
     let small = 1 + random.below(20) as u32;
     let size = match random.below(6) {
@@ -20,7 +20,7 @@ pub(crate) fn shift(random: &mut RandomStream) -> u32 {
     if random.chance(0.5) { size } else { size.wrapping_neg() }
 }
 
-/// The same for 64 bits.
+/// Returns a shift of a 64-bit sequence number.
 fn long_shift(random: &mut RandomStream) -> u64 {
     match random.below(4) {
         0 => 1 << 63,
@@ -29,7 +29,7 @@ fn long_shift(random: &mut RandomStream) -> u64 {
     }
 }
 
-/// Changes what `kind` says, where there is such a thing in the segment.
+/// Applies a change of this kind, if the segment has such a field.
 pub(crate) fn change(kind: Kind, random: &mut RandomStream, segment: &mut Segment) {
     match kind {
         Kind::Sequence => segment.seq = segment.seq.add(shift(random)),
@@ -69,7 +69,7 @@ fn flags(random: &mut RandomStream, segment: &mut Segment) {
     tidy(segment);
 }
 
-/// Takes away what the codec refuses to write beside these flags.
+/// Removes the fields that cannot be encoded with these flags.
 pub(crate) fn tidy(segment: &mut Segment) {
     if !segment.flags.contains(Flags::SYN) {
         segment.mss = None;
@@ -175,7 +175,7 @@ fn payload(kind: Kind, random: &mut RandomStream, segment: &mut Segment) {
     }
     let at = random.below(length) as usize;
     match kind {
-        // From the end: what is left is where it was.
+        // Cut at the end, so that the remaining bytes keep their sequence numbers.
         Kind::PayloadCut => segment.payload = segment.payload.slice(..at),
         Kind::PayloadJoined => {
             let both = [&segment.payload[..], &segment.payload[at..]].concat();

@@ -1,4 +1,5 @@
-//! MPTCP options of a segment dropped, doubled, altered, added, and moved from others.
+//! Changes to the MPTCP options of a segment: dropped, duplicated, altered, added, or taken from
+//! other segments.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -11,7 +12,7 @@ use anabranch_wire::{
 use crate::flight::Known;
 use crate::harm::Kind;
 
-/// An option of any kind with any content.
+/// Returns a random option.
 pub(crate) fn any(random: &mut RandomStream) -> MptcpOption {
     let word = random.next_u64();
     match random.below(11) {
@@ -76,7 +77,7 @@ fn add_addr(random: &mut RandomStream, word: u64) -> MptcpOption {
     })
 }
 
-/// A DSS with any content.
+/// Returns a random DSS.
 pub(crate) fn any_dss(random: &mut RandomStream) -> Dss {
     let word = random.next_u64();
     let long = random.chance(0.5);
@@ -92,7 +93,7 @@ pub(crate) fn any_dss(random: &mut RandomStream) -> Dss {
     }
 }
 
-/// Changes the options as `kind` says; what does not fit in 40 bytes goes.
+/// Applies a change of this kind. Options beyond 40 bytes are removed.
 pub(crate) fn change(kind: Kind, random: &mut RandomStream, segment: &mut Segment, known: &Known) {
     let count = segment.mptcp.len() as u64;
     match kind {
@@ -128,7 +129,7 @@ pub(crate) fn change(kind: Kind, random: &mut RandomStream, segment: &mut Segmen
     fit(segment);
 }
 
-/// Takes options away until the rest fits.
+/// Removes options until the rest fits.
 pub(crate) fn fit(segment: &mut Segment) {
     while segment.options_len() > MAX_OPTIONS_LEN {
         if !segment.sack.is_empty() {

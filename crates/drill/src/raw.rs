@@ -1,15 +1,15 @@
-//! Bytes of a packet: changed after encoding, with a TCP checksum that fits again.
+//! Changes to the bytes of an encoded packet, followed by a correction of the TCP checksum.
 
 use anabranch_units::RandomStream;
 
-/// Bytes of an IPv4 header without options, as this project writes it.
+/// The length of an IPv4 header without options.
 const IPV4_HEADER: usize = 20;
-/// Bytes of an IPv6 header.
+/// The length of an IPv6 header.
 const IPV6_HEADER: usize = 40;
 /// The protocol number of TCP.
 const TCP: u32 = 6;
 
-/// Where the TCP header begins in a packet of this project's own making.
+/// Returns the offset of the TCP header in a packet without IP options or extension headers.
 fn tcp_at(packet: &[u8]) -> usize {
     if packet[0] >> 4 == 4 { IPV4_HEADER } else { IPV6_HEADER }
 }
@@ -21,7 +21,7 @@ fn sum(bytes: &[u8]) -> u32 {
     words.sum()
 }
 
-/// Writes the TCP checksum that fits the bytes (RFC 9293 section 3.1).
+/// Writes the correct TCP checksum (RFC 9293 section 3.1).
 pub(crate) fn seal(packet: &mut [u8]) {
     let at = tcp_at(packet);
     let addresses = if at == IPV4_HEADER { 12..20 } else { 8..40 };
@@ -31,7 +31,7 @@ pub(crate) fn seal(packet: &mut [u8]) {
     packet[at + 16..at + 18].copy_from_slice(&(!total).to_be_bytes());
 }
 
-/// Writes the checksum of an IPv4 header that fits it (RFC 791 section 3.1).
+/// Writes the correct checksum of an IPv4 header (RFC 791 section 3.1).
 pub(crate) fn seal_ipv4(packet: &mut [u8]) {
     packet[10..12].fill(0);
     let total = folded(sum(&packet[..IPV4_HEADER]));
@@ -45,11 +45,11 @@ fn folded(mut total: u32) -> u16 {
     total as u16
 }
 
-/// Flips bits anywhere behind the ports, and seals.
+/// Flips random bits after the ports and corrects the checksum.
 pub(crate) fn flip(random: &mut RandomStream, packet: &mut [u8]) {
     let from = tcp_at(packet) + 4;
     for _ in 0..=random.below(3) {
-        // Headers are short and worth more than payload.
+        // Headers are short and more interesting than the payload.
         let reach =
             if random.chance(0.7) { 60.min(packet.len() - from) } else { packet.len() - from };
         let at = from + random.below(reach as u64) as usize;
@@ -58,7 +58,8 @@ pub(crate) fn flip(random: &mut RandomStream, packet: &mut [u8]) {
     seal(packet);
 }
 
-/// Writes random bytes over the options, kinds that exist more often than others, and seals.
+/// Overwrites options with random bytes and corrects the checksum. Known option kinds are more
+/// likely.
 pub(crate) fn scramble_options(random: &mut RandomStream, packet: &mut [u8]) {
     const KINDS: [u8; 10] = [0, 1, 2, 3, 4, 5, 8, 30, 30, 30];
     let at = tcp_at(packet);
@@ -84,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seal_is_the_checksum_that_the_codec_writes() {
+    fn a_corrected_checksum_is_that_of_the_encoder() {
         let segment = Segment {
             source_port: 9,
             flags: Flags::ACK,

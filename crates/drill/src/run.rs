@@ -1,4 +1,4 @@
-//! One case from beginning to end, panics included.
+//! Runs a case and catches panics.
 
 use std::cell::RefCell;
 use std::panic::{self, AssertUnwindSafe};
@@ -12,36 +12,36 @@ use crate::mark::Mark;
 use crate::meter::Meter;
 use crate::world::World;
 
-/// What came of a case.
+/// The result of a case.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// What is wrong; `None` when nothing is.
+    /// The fault, if the case failed.
     pub fault: Option<Fault>,
-    /// All that was done to the run, in order.
+    /// All changes in the run, in order.
     pub done: Vec<Mark>,
-    /// The same in words.
+    /// The changes as text.
     pub story: Vec<String>,
-    /// A digest of everything sent: equal for equal runs.
+    /// A digest of everything sent, equal for equal runs.
     pub digest: u64,
-    /// Segments sent.
+    /// The number of segments sent.
     pub segments: u64,
-    /// Timers fired.
+    /// The number of timers fired.
     pub firings: u64,
-    /// Simulated time.
+    /// The virtual time at the end.
     pub end: Instant,
-    /// Bytes of memory that client and server held at most, where the allocator counts.
+    /// The maximum memory of client and server in bytes, if the allocator counts.
     pub most_held: [i64; 2],
-    /// Both applications have closed.
+    /// Whether both applications have closed.
     pub closed: bool,
 }
 
 thread_local! {
-    /// Where and why the last panic of this thread was.
+    /// The message of the last panic of this thread.
     static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Keeps what a panic says instead of printing it.
-fn listen_to_panics() {
+/// Installs a hook that stores the message of a panic instead of printing it.
+fn capture_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let before = panic::take_hook();
@@ -63,14 +63,14 @@ fn listen_to_panics() {
 
 /// Runs a case.
 pub fn run(case: &Case, meter: Meter) -> Report {
-    listen_to_panics();
+    capture_panics();
     PANIC.with(|last| *last.borrow_mut() = Some(String::new()));
     let mut world = World::new(case, meter);
     let outcome = panic::catch_unwind(AssertUnwindSafe(|| world.run()));
-    let said = PANIC.with(|last| last.borrow_mut().take()).unwrap_or_default();
+    let message = PANIC.with(|last| last.borrow_mut().take()).unwrap_or_default();
     let fault = match outcome {
         Ok(result) => result.err(),
-        Err(_) => Some(Fault { rule: "panic", detail: said, at: world.now }),
+        Err(_) => Some(Fault { rule: "panic", detail: message, at: world.now }),
     };
     let mut done: Vec<Mark> = world.acted.iter().map(|(mark, _)| *mark).collect();
     done.extend(world.mediator.done.iter().map(|(mark, _)| *mark));

@@ -1,22 +1,22 @@
-//! A failing case made small: fewer things done, fewer bytes, simpler plug-ins.
+//! Reduces a failing case: fewer changes, fewer bytes, simpler plug-ins.
 
 use crate::case::{Case, Cut};
 use crate::mark::Mark;
 use crate::meter::Meter;
 use crate::run::{Report, run};
 
-/// A case that still fails by the same rule.
+/// A reduced case that still breaks the same rule.
 #[derive(Clone, Debug)]
 pub struct Shrunk {
-    /// The small case.
+    /// The reduced case.
     pub case: Case,
-    /// What came of it.
+    /// Its result.
     pub report: Report,
-    /// Runs it took.
+    /// The number of runs for the reduction.
     pub runs: u32,
 }
 
-/// The most runs that shrinking may take.
+/// The maximum number of runs for a reduction.
 const MOST_RUNS: u32 = 600;
 
 struct Shrinker<'a> {
@@ -27,7 +27,7 @@ struct Shrinker<'a> {
 }
 
 impl Shrinker<'_> {
-    /// Tries a cut; keeps it when the case still fails so.
+    /// Tries a cut and keeps it if the case still breaks the same rule.
     fn attempt(&mut self, cut: Cut) -> bool {
         if self.best.runs >= MOST_RUNS || cut == self.best.case.cut {
             return false;
@@ -47,7 +47,7 @@ impl Shrinker<'_> {
         Cut { only: Some(marks), ..self.best.case.cut.clone() }
     }
 
-    /// Zeller's delta debugging, without its complements of one half.
+    /// Zeller's delta debugging without testing the subsets themselves.
     fn fewer_marks(&mut self) {
         let mut parts = 2;
         loop {
@@ -91,14 +91,14 @@ impl Shrinker<'_> {
     }
 }
 
-/// Shrinks a case that fails; `None` when it does not. `before` is told of every run.
+/// Reduces a failing case; returns `None` if it does not fail. `before` is called before every run.
 pub fn shrink(case: &Case, meter: Meter, before: &mut dyn FnMut(&Case)) -> Option<Shrunk> {
     let report = run(case, meter);
     let rule = report.fault.as_ref()?.rule;
     let mut shrinker =
         Shrinker { before, best: Shrunk { case: case.clone(), report, runs: 1 }, rule, meter };
     let marks = shrinker.best.report.done.clone();
-    // The list itself first: from here on the draws say nothing.
+    // First the complete list of changes. With a list, random draws no longer select changes.
     if shrinker.attempt(shrinker.with_marks(marks)) {
         shrinker.simpler_plugins();
         shrinker.fewer_marks();

@@ -1,4 +1,4 @@
-//! One host: its endpoint, its applications, and what is counted around every call.
+//! One host: its endpoint, its applications, and measurements around every call.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -19,10 +19,10 @@ use crate::meter::Meter;
 pub(crate) struct Side {
     index: usize,
     pub(crate) endpoint: Endpoint,
-    /// One for each connection.
+    /// One application per connection.
     pub(crate) applications: Vec<Application>,
     meter: Meter,
-    /// Bytes that the endpoint holds, as the allocator has it.
+    /// Bytes held by the endpoint according to the allocator.
     held: i64,
     pub(crate) most_held: i64,
     pub(crate) silent: bool,
@@ -40,7 +40,7 @@ impl Side {
             if index == SERVER {
                 for any in [IpAddr::from([0; 4]), IpAddr::from([0; 16])] {
                     let address = SocketAddr::new(any, PORT);
-                    endpoint.listen(address, config.clone()).expect("nobody listens");
+                    endpoint.listen(address, config.clone()).expect("the port is free");
                 }
             } else {
                 let opened = endpoint.connect(Instant::ZERO, config);
@@ -62,20 +62,20 @@ impl Side {
         side
     }
 
-    /// Gives every new connection its application.
+    /// Adds an application for every new connection.
     fn adopt(&mut self, case: &Case) {
         while self.applications.len() < self.endpoint.len() {
             self.applications.push(Application::new(case.parts[self.index], self.index));
         }
     }
 
-    /// The first connection, which is the one between the two.
+    /// Returns the first connection, which connects the two hosts.
     pub(crate) fn first(&self) -> Option<(&Connection, &Application)> {
         let first = self.endpoint.connections().next().map(|(_, connection)| connection);
         first.zip(self.applications.first())
     }
 
-    /// Calls into a connection.
+    /// Calls a function with a connection.
     pub(crate) fn drive(&mut self, number: usize, call: impl FnOnce(&mut Connection)) {
         if let Some(handle) = self.handle(number) {
             let Self { endpoint, meter, held, .. } = self;
@@ -83,16 +83,16 @@ impl Side {
         }
     }
 
-    /// The connection of an application: none is freed before the end.
+    /// Returns the connection of an application. Connections are not freed during a run.
     fn handle(&self, number: usize) -> Option<ConnectionHandle> {
         self.endpoint.connections().nth(number).map(|(handle, _)| handle)
     }
 
-    /// Takes a packet in.
+    /// Passes a packet to the endpoint.
     pub(crate) fn take(&mut self, now: Instant, case: &Case, bytes: &[u8]) {
         let Self { endpoint, meter, held, .. } = self;
         meter.around(held, || {
-            // A copy of its own, which is counted.
+            // A copy, so that its memory counts for the endpoint.
             let packet = parse_packet(&Bytes::copy_from_slice(bytes));
             let Ok(Packet { source, destination, segment }) = packet else { return };
             let tuple = FourTuple {
@@ -104,7 +104,7 @@ impl Side {
         self.adopt(case);
     }
 
-    /// When the endpoint or an application wants to be called.
+    /// Returns the next time at which the endpoint or an application must be called.
     pub(crate) fn wake(&mut self) -> Option<Instant> {
         let timer = self.endpoint.poll_timeout();
         let all = self.endpoint.connections().zip(&self.applications);
@@ -112,13 +112,14 @@ impl Side {
         reads.chain(timer).min()
     }
 
-    /// Fires what is due.
+    /// Fires the timers that are due.
     pub(crate) fn fire(&mut self, now: Instant) {
         let Self { endpoint, meter, held, .. } = self;
         meter.around(held, || endpoint.handle_timeout(now));
     }
 
-    /// Lets applications and connections send what they can; each segment is encoded at once.
+    /// Runs applications and connections until they have nothing to send. `look` checks each
+    /// segment.
     pub(crate) fn settle(
         &mut self,
         now: Instant,
@@ -156,7 +157,7 @@ impl Side {
         Ok(())
     }
 
-    /// Compares the memory held with the cap that follows from the configuration.
+    /// Compares the used memory with the bound that follows from the configuration.
     pub(crate) fn judge_memory(&mut self, now: Instant, case: &Case) -> Result<(), Fault> {
         self.most_held = self.most_held.max(self.held);
         let connections = self.endpoint.len();
@@ -181,8 +182,8 @@ impl Side {
     }
 }
 
-/// The segment in memory that is not the endpoint's: also the payload, which a clone would share, and
-/// whoever lets go of it last frees it.
+/// Returns a copy of a segment in separate memory. A clone would share the payload, and the memory
+/// would count for whichever owner frees it last.
 fn own(transmit: Transmit, meter: Meter, held: &mut i64) -> Transmit {
     let mut copy = transmit.clone();
     copy.segment.payload = Bytes::copy_from_slice(&transmit.segment.payload);

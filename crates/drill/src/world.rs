@@ -1,4 +1,4 @@
-//! The two hosts, the paths between them, and time.
+//! The two hosts, the paths between them, and virtual time.
 
 use std::collections::BTreeMap;
 
@@ -17,22 +17,22 @@ use crate::mediator::{Mediator, ends};
 use crate::meter::Meter;
 use crate::side::Side;
 
-/// The time a run has to finish after the last disturbance: retransmission timers back off to two minutes.
+/// The time to finish after the last disturbance. Retransmission timers back off to two minutes.
 const PATIENCE: Duration = Duration::from_secs(900);
 /// The number that the address translator adds to a port.
 const TRANSLATION: u16 = 1_000;
 
-/// A path as it stands.
+/// The state of a path.
 #[derive(Clone, Copy, Debug, Default)]
 struct Path {
     down: bool,
-    /// Until when each direction is busy.
+    /// The time until which each direction transmits.
     busy: [Instant; 2],
-    /// The translator's generation.
+    /// The number of changes of the translator's ports.
     rebound: u16,
 }
 
-/// Everything of a run.
+/// The state of a run.
 #[derive(Debug)]
 pub(crate) struct World<'a> {
     case: &'a Case,
@@ -45,9 +45,9 @@ pub(crate) struct World<'a> {
     launched: u64,
     next_action: usize,
     pub(crate) acted: Vec<(Mark, Action)>,
-    /// Firings of timers at this very instant.
+    /// The number of timer firings at the current time.
     firings_now: u32,
-    /// Folds all that was sent and when, and what happened.
+    /// A hash over everything that was sent and when, and over events.
     pub(crate) digest: u64,
 }
 
@@ -83,7 +83,7 @@ impl<'a> World<'a> {
         self.digest = (self.digest ^ value).wrapping_mul(0x0100_0000_01b3).rotate_left(23);
     }
 
-    /// Runs to the end and judges.
+    /// Runs to the end and checks the result.
     pub(crate) fn run(&mut self) -> Result<(), Fault> {
         let end = self.case.peace + PATIENCE;
         self.settle(CLIENT)?;
@@ -136,7 +136,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// Lets a side speak, and puts what it says on the paths.
+    /// Lets a side send, and puts its segments on the paths.
     fn settle(&mut self, side: usize) -> Result<(), Fault> {
         let mut out = Vec::new();
         let now = self.now;
@@ -173,7 +173,8 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A packet enters a path: it waits, goes, arrives; or the path is down or its queue is full.
+    /// Puts a packet on a path: it is queued, transmitted and delivered. It is dropped if the path
+    /// is down or its queue is full.
     fn enter(&mut self, mut flight: Flight) {
         let Some(path) = self.paths.get_mut(flight.path).filter(|path| !path.down) else { return };
         if path.rebound > 0 && !translate(&mut flight, path.rebound * TRANSLATION) {
@@ -191,7 +192,7 @@ impl<'a> World<'a> {
         );
         path.busy[flight.to] = busy + takes;
         let at = path.busy[flight.to] + pipe.delay + flight.late;
-        // The digest covers the encoded packet: options and the mediator's changes included.
+        // The digest covers the encoded packet with its options and the mediator's changes.
         for word in bytes.chunks(8) {
             let word = word.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
             self.fold(word);
@@ -221,7 +222,7 @@ impl<'a> World<'a> {
         match action {
             Action::Cut { path } => self.paths[path].down = true,
             Action::Heal { path } => self.paths[path].down = false,
-            // A connection that closes and has no other subflow gives up; that loses bytes.
+            // A closing connection without another subflow would abort and lose bytes.
             Action::Remove { path } if self.has_another(path) => {
                 self.paths[path].down = true;
                 let address = candidate(path).local.ip();
@@ -254,7 +255,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The client has a subflow that carries data elsewhere.
+    /// Returns whether the client has an established subflow on another path.
     fn has_another(&self, path: usize) -> bool {
         let Some((connection, _)) = self.sides[CLIENT].first() else { return false };
         let elsewhere = connection.summaries().filter(|s| path_of(s.tuple.local.ip()) != path);
@@ -282,7 +283,7 @@ impl<'a> World<'a> {
         for (index, side) in self.sides.iter().enumerate() {
             let Some((connection, application)) = side.first() else { continue };
             let Some(at) = application.wrong_at else { continue };
-            // A checksum guards the payload while the connection is what it was.
+            // A checksum protects the payload unless the connection has fallen back.
             let guarded = self.case.configs.iter().any(|config| config.checksum)
                 && connection.is_multipath()
                 && self.sides.iter().all(|s| s.first().is_some_and(|(_, a)| !a.fell_back));
@@ -308,7 +309,7 @@ impl<'a> World<'a> {
         closed && self.flying.is_empty()
     }
 
-    /// Time is over, or nothing is left to happen.
+    /// Checks the result when the time is up, or when no event is left.
     fn judge_end(&self) -> Result<(), Fault> {
         let settled = match self.case.twin {
             Twin::Benign | Twin::Blind => self.both(Application::complete),
@@ -317,7 +318,7 @@ impl<'a> World<'a> {
         if settled {
             return Ok(());
         }
-        let told: Vec<String> = self
+        let states: Vec<String> = self
             .sides
             .iter()
             .map(|side| {
@@ -335,11 +336,11 @@ impl<'a> World<'a> {
             .collect();
         let whole = self.both(Application::has_all);
         let rule = if whole { "not closed" } else { "bytes missing" };
-        Err(self.fault(rule, format!("client {}, server {}", told[0], told[1])))
+        Err(self.fault(rule, format!("client {}, server {}", states[0], states[1])))
     }
 }
 
-/// A segment in a line.
+/// Returns a segment as one line of text.
 fn line(from: usize, path: usize, segment: &anabranch_wire::Segment) -> String {
     let who = ["client", "server"][from];
     let number = segment.mptcp.len();
@@ -356,14 +357,14 @@ fn line(from: usize, path: usize, segment: &anabranch_wire::Segment) -> String {
     )
 }
 
-/// The translator between a path and the server: other ports outside, and what is addressed to ports
-/// that it has forgotten is lost. False for that.
+/// Translates ports between a path and the server. Returns false if the packet is for a port that
+/// the translator has forgotten.
 fn translate(flight: &mut Flight, by: u16) -> bool {
     let segment = &mut flight.packet.segment;
     if flight.to == SERVER {
         segment.source_port = segment.source_port.wrapping_add(by);
     } else {
-        // Ports are given out in generations that do not overlap.
+        // Each generation of the translator uses other ports.
         if segment.destination_port < 40_000 + by {
             return false;
         }
@@ -372,7 +373,7 @@ fn translate(flight: &mut Flight, by: u16) -> bool {
     true
 }
 
-/// What holds for every segment that an endpoint sends.
+/// Checks the rules for every segment that an endpoint sends.
 fn check(now: Instant, transmit: &Transmit) -> Result<(), Fault> {
     let Transmit { local, remote, segment, .. } = transmit;
     let fault = |rule, detail| Err(Fault { rule, detail, at: now });

@@ -1,4 +1,5 @@
-//! The drill itself: it repeats, it finds what is planted, it shrinks; and the kept corpora.
+//! Tests of the drill: runs are reproducible, planted faults are found and reduced, and stored
+//! corpora pass.
 
 use std::fs;
 use std::path::PathBuf;
@@ -17,7 +18,7 @@ fn corpus(target: &str) -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn the_parsers_corpus_passes() {
+fn the_corpus_of_the_parser_passes() {
     let files = corpus("wire");
     assert!(files.len() > 20, "{} files", files.len());
     for (name, bytes) in files {
@@ -27,7 +28,7 @@ fn the_parsers_corpus_passes() {
 }
 
 #[test]
-fn the_endpoints_corpus_passes() {
+fn the_corpus_of_the_endpoint_passes() {
     let files = corpus("endpoint");
     assert!(files.len() > 20, "{} files", files.len());
     for (name, bytes) in files {
@@ -37,7 +38,7 @@ fn the_endpoints_corpus_passes() {
 }
 
 #[test]
-fn the_same_seed_is_the_same_run() {
+fn the_same_seed_gives_the_same_run() {
     for twin in Twin::ALL {
         let [one, two] = [0, 0].map(|_| run(&Case::draw(3, twin, Cut::default()), Meter::NONE));
         assert_eq!((one.digest, one.segments, &one.done), (two.digest, two.segments, &two.done));
@@ -47,7 +48,7 @@ fn the_same_seed_is_the_same_run() {
 }
 
 #[test]
-fn the_list_of_what_was_done_repeats_the_run() {
+fn a_list_of_changes_reproduces_the_run() {
     let whole = run(&Case::draw(5, Twin::Hostile, Cut::default()), Meter::NONE);
     assert!(!whole.done.is_empty());
     let cut = Cut { only: Some(whole.done.clone()), ..Cut::default() };
@@ -58,7 +59,7 @@ fn the_list_of_what_was_done_repeats_the_run() {
 }
 
 #[test]
-fn every_twin_does_something_and_endpoints_live_through_it() {
+fn every_twin_makes_changes_and_endpoints_survive_them() {
     for twin in Twin::ALL {
         let (mut done, mut closed) = (0, 0);
         for seed in 0..20 {
@@ -67,14 +68,14 @@ fn every_twin_does_something_and_endpoints_live_through_it() {
             closed += u32::from(report.closed);
             assert_eq!(report.fault, None, "{}", Case::draw(seed, twin, Cut::default()).command());
         }
-        assert!(done > 50, "{} did {done} things", twin.name());
+        assert!(done > 50, "{} made {done} changes", twin.name());
         assert!(closed >= 10, "{} of 20 closed under {}", closed, twin.name());
     }
 }
 
-/// A meter that says that every call keeps 10 MB: no endpoint does that, and the check must see it.
+/// The meter adds 10 MB for every call, which no endpoint uses. The check must detect it.
 #[test]
-fn memory_that_grows_is_found_and_shrunk() {
+fn growing_memory_is_detected_and_the_case_reduced() {
     fn growing() -> usize {
         use std::sync::atomic::{AtomicUsize, Ordering};
         static HELD: AtomicUsize = AtomicUsize::new(0);
@@ -84,9 +85,9 @@ fn memory_that_grows_is_found_and_shrunk() {
     let meter = Meter::new(growing);
     assert_eq!(run(&case, meter).fault.map(|fault| fault.rule), Some("memory"));
     let mut runs = 0;
-    let small = shrink(&case, meter, &mut |_| runs += 1).expect("it fails");
+    let small = shrink(&case, meter, &mut |_| runs += 1).expect("the case fails");
     assert!(runs > 1);
     assert_eq!(small.report.fault.as_ref().map(|fault| fault.rule), Some("memory"));
-    assert_eq!(small.report.done, [], "nothing that was done matters");
+    assert_eq!(small.report.done, [], "no change is needed for the fault");
     assert!(small.case.command().contains("--only none"), "{}", small.case.command());
 }

@@ -1,9 +1,11 @@
-//! The drill's own time: how long it has run, and whether a case hangs. No endpoint sees it.
+//! Real time of the drill: its budget, and the detection of cases that hang. Endpoints do not see
+//! it.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// The time after which a case counts as hanging: the longest of thousands took a few seconds.
+/// The time after which a case counts as hanging. The longest of thousands of cases took a few
+/// seconds.
 const LONGEST_CASE: Duration = Duration::from_secs(120);
 
 #[expect(clippy::disallowed_methods, reason = "a budget of real time; no endpoint sees it")]
@@ -11,13 +13,13 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// CPU time of this process, where Linux tells it.
+/// Returns the CPU time of this process, if Linux provides it.
 fn cpu() -> Option<Duration> {
     let text = std::fs::read_to_string("/proc/self/schedstat").ok()?;
     text.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
 }
 
-/// How long to go on.
+/// The limits on the duration of a drill.
 #[derive(Debug)]
 pub(crate) struct Budget {
     start: Instant,
@@ -39,7 +41,7 @@ impl Budget {
     }
 }
 
-/// Ends the process with the case's command when a case takes too long.
+/// A thread that ends the process if a case takes too long, and prints the command of the case.
 #[derive(Clone, Debug)]
 pub(crate) struct Watchdog(Arc<Mutex<Option<(Instant, String)>>>);
 
@@ -64,7 +66,7 @@ impl Watchdog {
         watched
     }
 
-    /// A case begins, or another run of it.
+    /// Records the start of a case, or of another run of it.
     pub(crate) fn watch(&self, command: String) {
         if let Ok(mut case) = self.0.lock() {
             *case = Some((now(), command));

@@ -1,4 +1,4 @@
-//! `anabranch-drill`: seeds against the endpoints, for a number of them or for a time.
+//! `anabranch-drill`: runs cases for a range of seeds or for a time.
 
 mod clock;
 mod options;
@@ -17,10 +17,11 @@ static ALLOCATOR: Cap<std::alloc::System> = Cap::new(std::alloc::System, usize::
 
 const METER: Meter = Meter::new(|| ALLOCATOR.allocated());
 
-/// The most failing seeds that are shrunk; for any more only the command is printed.
+/// The maximum number of failing seeds that are reduced. For further ones only the command is
+/// printed.
 const SHRUNK_AT_MOST: u64 = 10;
 
-/// What was run so far.
+/// Totals of the runs so far.
 #[derive(Debug, Default)]
 struct Tally {
     cases: u64,
@@ -41,7 +42,7 @@ impl Tally {
         self.digest = self.digest.rotate_left(7) ^ report.digest;
     }
 
-    fn told(&self) -> String {
+    fn summary(&self) -> String {
         let Self { cases, segments, unclosed, failed, most_held, digest } = self;
         format!(
             "{cases} cases, {segments} segments, {failed} failed, {unclosed} left unclosed, \
@@ -79,18 +80,23 @@ fn main() -> ExitCode {
             let report = run(&case, METER);
             tally.add(&report);
             if report.fault.is_some() {
-                tell(&case, &report, tally.failed <= SHRUNK_AT_MOST && options.shrinks, &watchdog);
+                report_failure(
+                    &case,
+                    &report,
+                    tally.failed <= SHRUNK_AT_MOST && options.shrinks,
+                    &watchdog,
+                );
             }
         }
         if seed % 500 == 499 {
-            println!("drill: up to seed {seed}: {}", tally.told());
+            println!("drill: up to seed {seed}: {}", tally.summary());
         }
     }
-    println!("drill: {}", tally.told());
+    println!("drill: {}", tally.summary());
     ExitCode::from(u8::from(tally.failed > 0))
 }
 
-/// One seed by itself, with all that was done to it.
+/// Runs one seed and prints all changes.
 fn one(options: &Options, watchdog: &Watchdog) -> ExitCode {
     let mut failed = false;
     for &twin in &options.twins {
@@ -118,14 +124,14 @@ fn one(options: &Options, watchdog: &Watchdog) -> ExitCode {
         case.traced = false;
         if report.fault.is_some() {
             failed = true;
-            tell(&case, &report, options.shrinks, watchdog);
+            report_failure(&case, &report, options.shrinks, watchdog);
         }
     }
     ExitCode::from(u8::from(failed))
 }
 
-/// Tells of a failure: the command, and the command of the small case.
-fn tell(case: &Case, report: &Report, shrinks: bool, watchdog: &Watchdog) {
+/// Prints a failure: the command of the case, and the command of the reduced case.
+fn report_failure(case: &Case, report: &Report, shrinks: bool, watchdog: &Watchdog) {
     let Some(fault) = &report.fault else { return };
     println!("FAILED {} at {}: {}", fault.rule, fault.at, fault.detail);
     println!("  {}", case.command());

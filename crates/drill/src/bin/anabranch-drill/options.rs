@@ -1,4 +1,4 @@
-//! The command line.
+//! The command line of `anabranch-drill`.
 
 use anabranch_drill::{Cut, Twin, parse_marks};
 
@@ -6,26 +6,26 @@ use anabranch_drill::{Cut, Twin, parse_marks};
 pub(crate) const USAGE: &str = "\
 usage: anabranch-drill [--seed N | --seeds A..B | --seconds S | --cpu-seconds S] [options]
 
-  --seed N            one seed, with all that was done to it
+  --seed N            one seed; prints all changes
   --seeds A..B        these seeds, B left out
-  --seconds S         how long to draw seeds
-  --cpu-seconds S     the same in seconds of CPU time
-  --start N           the first seed of a time (0)
-  --twin T            benign, blind or hostile only
-  --only s1,a2 | none only these things are done
-  --bytes N           the most bytes each way
+  --seconds S         run seeds for this time
+  --cpu-seconds S     run seeds for this CPU time
+  --start N           first seed with --seconds or --cpu-seconds (0)
+  --twin T            only benign, blind or hostile
+  --only s1,a2 | none make only these changes
+  --bytes N           maximum bytes in each direction
   --scheduler NAME    the scheduler of both sides
   --congestion NAME   the congestion controller of both sides
-  --no-shrink         do not shrink what fails
+  --no-shrink         do not reduce failing cases
   --digests           with --seeds: only the digests of each seed's cases
-  --verbose           with --seed: all that the seed draws, and every segment";
+  --verbose           with --seed: prints the drawn case and every segment";
 
-/// What was asked for.
+/// The command-line options.
 #[derive(Debug)]
 pub(crate) struct Options {
     pub(crate) first: u64,
     pub(crate) end: u64,
-    /// One seed by itself.
+    /// Whether a single seed is run.
     pub(crate) alone: bool,
     pub(crate) seconds: Option<u64>,
     pub(crate) cpu_seconds: Option<u64>,
@@ -77,7 +77,7 @@ impl Options {
             }
         }
         if options.end == u64::MAX && options.seconds.is_none() && options.cpu_seconds.is_none() {
-            return Err("say how much: --seed, --seeds, --seconds or --cpu-seconds".to_owned());
+            return Err("give --seed, --seeds, --seconds or --cpu-seconds".to_owned());
         }
         Ok(options)
     }
