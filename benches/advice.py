@@ -1,11 +1,10 @@
-"""How good `anabranch advise` chooses: twenty drawn worlds, each also tried exhaustively.
+"""The quality of `anabranch advise`: its choices in twenty random worlds, compared with exhaustive runs.
 
     python benches/advice.py [--kind transfer|film] [--worlds 20] [--journal FILE]
 
-The seed was fixed before the first run. For each world every candidate gets every trial; the advice is then
-given a fifth of these runs, the same ones, so that nothing but the choice differs. A line a world: what was
-chosen, what was the best, and by how much it was missed. With a journal, worlds that are in it are not run
-again.
+The seed was fixed before the first run. In each world every candidate is run with every trial. The advice
+then uses a fifth of these runs, so that only its choice can differ. Each world gives one line: the chosen
+candidate, the best one, and the difference. Worlds in the journal are not run again.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ _RECORDING = Path(__file__).parent.parent / "scenarios" / "traces" / "lte-drivin
 
 
 def world(number: int, kind: str) -> dict[str, Any]:
-    """Return one world: WiFi and LTE, in every fifth a third path, in every fourth one that hurts.
+    """Return one world: WiFi and LTE, with a third path in every fifth and a harmful path in every fourth.
 
-    A film is a minute of UQ18's ladders; in every third world the WiFi fades to a tenth of its rate.
+    A film is one minute of UQ18's ladders. In every third world the WiFi rate falls to a tenth.
     """
     draw = random.Random(f"{SEED} {number}")
     wifi = {
@@ -50,7 +49,7 @@ def world(number: int, kind: str) -> dict[str, Any]:
         "queue": f"{draw.choice((100, 300))} packets",
     }
     if number % 4 == 3:
-        # A path of a tenth of the rate, ten times as long, that loses.
+        # A path with a tenth of the rate, ten times the delay, and loss.
         lte |= {"rate": "600 kbit/s", "rtt": f"{draw.uniform(400, 900):.0f} ms", "loss": "2 %"}
     if number == 10:
         lte = {"name": "lte", "trace": str(_RECORDING)}
@@ -70,7 +69,7 @@ def world(number: int, kind: str) -> dict[str, Any]:
 
 
 def _film(number: int, draw: random.Random, wifi: dict[str, Any]) -> dict[str, Any]:
-    """Return what makes a viewer's world of a transfer's."""
+    """Return the tables that turn a transfer's world into a film's."""
     ladder = draw.choice(("uq18-jp", "uq18-va"))
     found: dict[str, Any] = {
         "application": {"kind": "adaptive", "ladder": ladder, "abr": "hlsjs", "duration": "60 s"},
@@ -87,7 +86,7 @@ def _film(number: int, draw: random.Random, wifi: dict[str, Any]) -> dict[str, A
 
 
 def judge(number: int, kind: str = "transfer") -> dict[str, Any]:
-    """Return how the advice for one world compares with the exhaustive best."""
+    """Return the comparison of the advice for one world with the exhaustive best."""
     tables = world(number, kind)
     what = make.asked(
         load(tables),
@@ -138,17 +137,17 @@ def judge(number: int, kind: str = "transfer") -> dict[str, Any]:
 
 
 def _values(whole: read.Evidence, place: int, other: int) -> tuple[Any, Any]:
-    """Return the scores of two candidates over all trials, pair by pair."""
+    """Return the scores of two candidates over all trials as pairs."""
     exact = (whole.exact[place], whole.exact[other])
     return paired.matched(whole.scores[place], whole.scores[other], exact=exact)
 
 
 def main() -> None:
-    """Judge the worlds, and print a line each and the sum."""
+    """Judge the worlds, and print a line for each and a summary."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kind", choices=("transfer", "film"), default="transfer")
     parser.add_argument("--worlds", type=int, default=WORLDS)
-    parser.add_argument("--only", type=int, nargs="*", help="these worlds instead")
+    parser.add_argument("--only", type=int, nargs="*", help="judge only these worlds")
     parser.add_argument("--journal", type=Path)
     given = parser.parse_args()
     with TemporaryDirectory() as folder:
@@ -168,7 +167,7 @@ def main() -> None:
     runs, exhaustive = (sum(one[key] for one in found.values()) for key in ("runs", "exhaustive"))
     sys.stdout.write(
         f"{inside} of {len(found)} within the interval of the best, {pairs} of the paired difference, "
-        f"{matters} missed it by what matters to the advice\n"
+        f"{matters} missed it by more than the advice ignores\n"
         f"{runs} of {exhaustive} runs\n"
     )
 

@@ -7,10 +7,12 @@ It builds `crates/sim/examples/workload.rs` in release mode and runs it four way
 - a smaller amount, one session, and the same amount in each of 100 sessions of one simulation:
   their ratio per session is the cost of other sessions.
 
-Then it builds `crates/scheduler/examples/decisions.rs` and prints what a decision of each scheduler
-costs, over two subflows whose views are built; and `crates/transport/examples/table.rs`, with what a SYN,
-a stray segment and a timer cost an endpoint that has few connections and many. Last it builds
-`crates/transport/examples/bulk.rs`: bytes between two endpoints, segment by segment and in bursts.
+It then builds three examples of `crates/scheduler` and `crates/transport`:
+
+- `decisions.rs` gives the cost of a decision of each scheduler over two subflows;
+- `table.rs` gives the cost of a SYN, a stray segment and a timer at an endpoint with few or many
+  connections;
+- `bulk.rs` gives the cost of a byte between two endpoints, segment by segment and in bursts.
 
 Instructions are counted by `perf stat` where the kernel lets it, else by valgrind's callgrind, which
 counts the same every time. CPU seconds are user and system time of the process, the median of

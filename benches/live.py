@@ -1,9 +1,9 @@
-"""Our endpoint over real packets, beside the simulator and this host's kernel: `make bench-live`.
+"""Our endpoint over real packets compared with the simulator and this host's kernel: `make bench-live`.
 
-Runs the lossless settings of the ground truth with CUBIC in all three worlds (`anabranch parity`), and prints
-the mean goodput of each with its 95 % interval. It takes root, and ten minutes a setting with five trials. It
-judges by one rule: our mean is within 3 % of the simulator's and of the kernel's, or within the interval of
-either where that is wider, at most 5 %.
+It runs the lossless settings of the ground truth with CUBIC in all three worlds (`anabranch parity`). It
+prints the mean goodput of each with its 95 % interval. It needs root, and ten minutes per setting with five
+trials. A setting passes if our mean is within 3 % of the simulator's and of the kernel's. If the confidence
+interval of either is wider, it counts instead, up to 5 %.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from anabranch.scenario.load import load
 if TYPE_CHECKING:
     from anabranch.live.parity import Figure
 
-#: How far apart two means may be, as a share of the reference's, and at most where intervals are wider.
+#: The allowed difference of two means as a share of the reference, and its upper limit for wide intervals.
 NEAR, MOST = 0.03, 0.05
 GOODPUT = "goodput, Mb/s"
 
 
 def near(figure: Figure, world: str, other: str) -> bool:
-    """Tell whether two worlds' means are near enough."""
+    """Return whether two worlds' means are close enough."""
     widths = [figure.half_width(name) or 0.0 for name in (world, other)]
     reference = figure.mean(other)
     allowed = min(max(NEAR, max(widths) / reference), MOST)
@@ -35,13 +35,13 @@ def near(figure: Figure, world: str, other: str) -> bool:
 
 
 def say(line: str) -> None:
-    """Write a line at once."""
+    """Write a line and flush it."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
 
 def main() -> int:
-    """Run the settings, and return 1 when one is too far apart."""
+    """Run the settings, and return 1 if one differs too much."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trials", type=int, default=5)
     parser.add_argument("--only", action="append", default=[], help="a setting's name, e.g. P3; repeatable")
@@ -72,7 +72,7 @@ def main() -> int:
         if not all(near(figure, "gateway", world) for world in ("simulator", "kernel")):
             wrong.append(setting.case)
     for case in wrong:
-        sys.stderr.write(f"bench-live: {case}: too far apart\n")
+        sys.stderr.write(f"bench-live: {case}: the means differ too much\n")
     return 1 if wrong else 0
 
 

@@ -1,4 +1,4 @@
-//! Coverage-guided: `anabranch_drill::fuzz::endpoint`.
+//! The fuzz target of `anabranch_drill::fuzz::endpoint`.
 
 #![no_main]
 

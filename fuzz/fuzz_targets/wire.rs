@@ -1,4 +1,4 @@
-//! Coverage-guided: `anabranch_drill::fuzz::wire`.
+//! The fuzz target of `anabranch_drill::fuzz::wire`.
 
 #![no_main]
 
