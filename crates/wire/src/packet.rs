@@ -35,7 +35,6 @@ pub struct Packet {
 ///
 /// Reports a segment that cannot be represented; [`EmitError`] names the field. A burst (a segment
 /// longer than a packet) must be split before.
-/// segment longer than a packet) must be cut before.
 pub fn emit_packet(
     source: IpAddr,
     destination: IpAddr,
@@ -175,8 +174,8 @@ fn tcp_header(segment: &Segment) -> TcpHeader {
 ///   handshake option without SYN.
 /// - Reserved bits in an MPTCP option are ignored. A later protocol version may use them for
 ///   information that this version need not understand.
-/// - The last of a repeated option counts. All of a repeated MPTCP option other than the DSS count,
-///   in order.
+/// - If an option is repeated, the last instance counts. If it is an MPTCP option other than the
+///   DSS, all instances count, in order.
 /// - A window scale above 14 is read as 14 (RFC 7323 section 2.3).
 /// - An option with an invalid length ends the parsing. The options before it count.
 ///
