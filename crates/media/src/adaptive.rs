@@ -327,17 +327,17 @@ impl AdaptivePlayer {
         while self.next_switch() < end && shown_at(self.next_switch()) <= now {
             let at = self.next_switch();
             self.switches_shown += 1;
-            self.tell(shown_at(at), AdaptiveEventKind::Switch, at);
+            self.emit(shown_at(at), AdaptiveEventKind::Switch, at);
         }
         if shown_at(end) > now {
             return;
         }
         if self.video_is_in() && self.audio_is_in() {
             self.state = State::Ended;
-            self.tell(shown_at(end), AdaptiveEventKind::End, end);
+            self.emit(shown_at(end), AdaptiveEventKind::End, end);
         } else {
             self.state = State::Stalled(end);
-            self.tell(shown_at(end), AdaptiveEventKind::Underflow, end);
+            self.emit(shown_at(end), AdaptiveEventKind::Underflow, end);
         }
     }
 
@@ -360,11 +360,11 @@ impl AdaptivePlayer {
             // The first rendition does not count as a switch.
             self.switches_shown = 1;
         }
-        self.tell(now, kind, from);
+        self.emit(now, kind, from);
         self.advance(now);
     }
 
-    fn tell(&mut self, time: Instant, kind: AdaptiveEventKind, film: Duration) {
+    fn emit(&mut self, time: Instant, kind: AdaptiveEventKind, film: Duration) {
         let pts = MediaTime::from_nanos(film.as_nanos() as i64);
         self.events.push_back(AdaptiveEvent { time, kind, pts });
     }

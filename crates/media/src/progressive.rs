@@ -308,7 +308,7 @@ impl ProgressivePlayer {
         }
         match self.state {
             State::Buffering if self.clock.span() > self.clock.delay() => self.start(now),
-            State::Playing if !was_tied => self.tell(now, PlaybackEventKind::Resume),
+            State::Playing if !was_tied => self.emit(now, PlaybackEventKind::Resume),
             State::Playing if !late.is_zero() => self.underflow(now),
             State::Buffering | State::Playing | State::Ended => {}
         }
@@ -316,7 +316,7 @@ impl ProgressivePlayer {
 
     fn fill(&mut self, now: Instant) {
         if !std::mem::replace(&mut self.full, true) {
-            self.tell(now, PlaybackEventKind::Full);
+            self.emit(now, PlaybackEventKind::Full);
         }
     }
 
@@ -327,7 +327,7 @@ impl ProgressivePlayer {
         self.clock.start(now, Duration::from_nanos(self.config.start_margin_ns));
         self.output.start(now, &self.film, &self.clock);
         let again = std::mem::replace(&mut self.started, true);
-        self.tell(now, if again { PlaybackEventKind::Resume } else { PlaybackEventKind::Start });
+        self.emit(now, if again { PlaybackEventKind::Resume } else { PlaybackEventKind::Start });
     }
 
     /// Handles a clock report that came too late.
@@ -345,7 +345,7 @@ impl ProgressivePlayer {
             self.state = State::Buffering;
             self.full = false;
         }
-        self.tell(now, PlaybackEventKind::Underflow);
+        self.emit(now, PlaybackEventKind::Underflow);
     }
 
     /// Plays the remaining pictures after the file has been read.
@@ -365,11 +365,11 @@ impl ProgressivePlayer {
         if self.state != State::Ended && self.end_at.is_some_and(|end| end <= now) {
             self.frozen = self.position(now);
             self.state = State::Ended;
-            self.tell(now, PlaybackEventKind::End);
+            self.emit(now, PlaybackEventKind::End);
         }
     }
 
-    fn tell(&mut self, time: Instant, kind: PlaybackEventKind) {
+    fn emit(&mut self, time: Instant, kind: PlaybackEventKind) {
         let (pts, delay) = (self.position(time), self.clock.delay());
         self.events.push_back(PlaybackEvent { time, kind, pts, delay });
     }
