@@ -98,7 +98,7 @@ def _call(*command: str | Path, cwd: Path = ROOT) -> str:
 
 def _build(folder: Path) -> tuple[Path, Path]:
     """Build the source archive, and the wheel from it; return both files."""
-    _call(Path(sys.executable).parent / "maturin", "sdist", "--quiet", "--out", folder)
+    _call(Path(sys.executable).parent / "maturin", "sdist", "--out", folder)
     (archive,) = folder.glob("*.tar.gz")
     _call(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", folder, archive, cwd=folder)
     (wheel,) = folder.glob("*.whl")
