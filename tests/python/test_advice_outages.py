@@ -133,7 +133,7 @@ def test_a_scenarios_own_rules_are_the_only_ones(own, in_kernel):
     raw = tables(WIFI, transport=own, handoffs=[LOST])
     (only,) = asked(raw).candidates
     assert (only.outages.name, only.name, only.in_kernel) == ("own", "wifi, cubic", in_kernel)
-    with pytest.raises(InputError, match="rules for outages of its own"):
+    with pytest.raises(InputError, match="already sets rules for outages"):
         asked(raw, outages=["cap"])
 
 

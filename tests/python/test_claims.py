@@ -340,7 +340,7 @@ def test_claims_that_cannot_be_chosen_are_told(tmp_path):
     assert "no such claim: `PC16.31`" in result.stderr
     page = str(tmp_path / "none.md")
     result = CliRunner().invoke(app, ["study", "claims", "PC16", "--only", "PC16.13", "--docs", page])
-    assert "no page whose claims could be judged anew" in result.stderr
+    assert "not a page of claims that could be judged again" in result.stderr
 
 
 @pytest.mark.module

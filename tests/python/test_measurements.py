@@ -238,7 +238,7 @@ def test_films_have_stalls_and_cases_of_their_own(tmp_path):
     [
         ("queue1_pakets", "did you mean `queue1_packets`?"), ("loss_upp2", "did you mean `loss_up2`?"),
         ("sf2_cwndmean", "did you mean `sf2_cwnd_mean`?"),
-        ("zzz", "groundtruth/README.md tells what a table may have"),
+        ("zzz", "groundtruth/README.md lists the columns of tables"),
     ],
 )  # fmt: skip
 def test_an_unknown_column_is_refused_by_itself(tmp_path, column, hint):

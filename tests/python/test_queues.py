@@ -164,9 +164,9 @@ def test_an_emulators_seed_is_for_what_the_emulator_has():
         down={"reorder": {"share": "1 %", "delay": "4 ms"}},
     )
     assert {key: message for key, (message, _) in found.items()} == {
-        "paths.p.queue": "`emulator_seed` is given beside `queue`",
-        "paths.p.duplicate": "`emulator_seed` is given beside `duplicate`",
-        "paths.p.down.reorder": "`emulator_seed` is given beside `reorder`",
+        "paths.p.queue": "both `emulator_seed` and `queue` are given",
+        "paths.p.duplicate": "both `emulator_seed` and `duplicate` are given",
+        "paths.p.down.reorder": "both `emulator_seed` and `reorder` are given",
     }
     assert list(faults(emulator_seed=1, model="starlink")) == ["paths.p.model"]
     assert list(faults(emulator_seed=-1)) == ["paths.p.emulator_seed"]

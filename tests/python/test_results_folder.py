@@ -78,7 +78,10 @@ def test_questions_are_answered_or_refused_in_a_sentence(folder):
     assert (empty.exit_code, empty.stdout.split(), empty.stderr) == (0, ["run", "seed"], "no rows\n")
     assert call("results", "out", "--sql", "SELECT 1 AS x_ci95").stdout.split() == ["x_ci95", "1"]
     refused = call("results", "out", "--sql", "SELECT 1", "--by", "run", "--metric", "goodput_mbps")
-    assert (refused.exit_code, "--by and --metric beside a query of your own" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "--by and --metric cannot be combined with --sql" in refused.stderr) == (
+        2,
+        True,
+    )
     hint = call("results", "out", "--metric", "nope").stderr
     assert "`goodput_mbps`" in hint
     assert "`run`" not in hint

@@ -111,8 +111,8 @@ def test_the_command_prints_a_table_or_json(folder):
         (("--versus", "linus"), "did you mean `linux`?"),
         (("--versus", "scheduler=linus"), "did you mean `linux`?"),
         (("--versus", "linux", "--metric", "godput_mbps"), "did you mean `goodput_mbps`?"),
-        (("--versus", "linux", "--by", "scheduler"), "--by beside `--versus`"),
-        (("--versus", "linux", "--sql", "SELECT 1"), "--sql beside `--versus`"),
+        (("--versus", "linux", "--by", "scheduler"), "--by cannot be combined with `--versus`"),
+        (("--versus", "linux", "--sql", "SELECT 1"), "--sql cannot be combined with `--versus`"),
     ],
 )
 def test_a_wrong_call_is_told(folder, arguments, message):

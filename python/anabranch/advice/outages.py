@@ -150,7 +150,7 @@ def faults(raw: Mapping[str, Any], asked: Sequence[str]) -> list[Fault]:
     if asked and own:
         keys = ", ".join(f"transport.{key}" for key in own)
         hint = "leave --outages out to rank with these keys, or take them out of the scenario"
-        message = f"the scenario has rules for outages of its own: {keys}"
+        message = f"the scenario already sets rules for outages: {keys}"
         found.append(Fault(message=message, where=f"--outages {','.join(asked)}", hint=hint))
     return found
 

@@ -79,6 +79,6 @@ def unknown(header: Sequence[str], known: Sequence[str], where: str) -> list[Fau
         names_here = [name.replace("#", number.group() if number else "1") for name in known]
         message = f"unknown column: `{column}`"
         close = nearest(column, names_here)
-        hint = f"did you mean `{close}`?" if close else "groundtruth/README.md tells what a table may have"
+        hint = f"did you mean `{close}`?" if close else "groundtruth/README.md lists the columns of tables"
         faults.append(Fault(message=message, where=where, line=1, key=column, hint=hint))
     return faults

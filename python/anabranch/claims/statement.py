@@ -326,7 +326,7 @@ class _Reader:
                 return part.metric
             return None
         if part.metric is None:
-            self._fault(path, "missing key: `metric`", hint=f"`{part.test}` is said of a metric")
+            self._fault(path, "missing key: `metric`", hint=f"`{part.test}` needs a metric")
             return ""
         found = measure.parse(part.metric)
         if isinstance(found, str):

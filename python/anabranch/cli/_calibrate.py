@@ -131,7 +131,7 @@ def _known(asked: Asked) -> None:
     from anabranch.calibrate.kernels import KERNELS
 
     if asked.same_losses and asked.docs is not None:
-        hint = "the page tells both, with the same losses and with losses of its own"
+        hint = "the page has both: with the same losses and with losses of its own"
         message = "--docs writes a whole page"
         raise InputError([Fault(message=message, where="--same-losses", hint=hint)])
     if asked.kernel is None:

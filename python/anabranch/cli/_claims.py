@@ -158,7 +158,7 @@ def _refuse(
         ]
     unwritable = None if docs is None else _outputs.unwritable(docs, "--docs")
     if only and docs is not None and not docs.exists():
-        message = f"no page whose claims could be judged anew: `{docs}`"
+        message = f"not a page of claims that could be judged again: `{docs}`"
         faults.append(Fault(message=message, where="--docs", hint="without --only the page is written"))
     if faults or unwritable is not None:
         raise InputError([*faults, *([unwritable] if unwritable is not None else [])])

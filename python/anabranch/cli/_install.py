@@ -61,7 +61,7 @@ def run(missing: Sequence[Piece], *, agreed: bool) -> None:
 def _asked(text: str) -> bool:
     """Ask whether a command may run; without a terminal it is only printed."""
     if not sys.stdin.isatty():
-        _console.note(f"not run, as nobody can be asked (--yes agrees): {text}")
+        _console.note(f"not run: there is no terminal to ask (--yes agrees): {text}")
         return False
     return typer.confirm(f"run {text} ?", default=False, err=True)
 

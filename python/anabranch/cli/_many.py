@@ -157,14 +157,14 @@ def results(
         bool,
         typer.Option(
             "--earlier",
-            help="Also runs of earlier sources, builds and cells, told apart by column `sources`.",
+            help="Also runs of earlier sources, builds and cells, distinguished by column `sources`.",
         ),
     ] = False,
     figure: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Draw the metrics: FILE.svg, with FILE.png and the numbers in FILE.csv beside.",
+            help="Draw the metrics: FILE.svg, FILE.png, and the numbers in FILE.csv.",
         ),
     ] = None,
     report: Annotated[
@@ -191,7 +191,7 @@ def results(
     _figures.check_files(figure, report)
     if earlier and (versus is not None or figure is not None or report is not None):
         beside = "--versus" if versus is not None else "--figure" if figure is not None else "--report"
-        message = f"`{beside}` is of the present inputs alone"
+        message = f"`{beside}` uses only runs of the present inputs"
         raise InputError([Fault(message=message, where="--earlier", hint="leave one of them out")])
     if percent and versus is None:
         message = "changes in percent need something to compare with"

@@ -131,7 +131,7 @@ def doctor(
     fix: Annotated[
         bool, typer.Option("--fix", help="Install what is missing; asks before each command.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="With --fix: ask nobody.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="With --fix: do not ask.")] = False,
 ) -> None:
     """Check this host: what is installed, and what each part is needed for.
 
@@ -179,7 +179,7 @@ def calibrate(
     ] = None,
     kernel: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Kernel of the folder (default: what kernel.toml says)."),
+        typer.Option(metavar="NAME", help="Kernel of the folder (default: from kernel.toml)."),
     ] = None,
     only: Annotated[
         list[str] | None,

@@ -118,7 +118,7 @@ def judge_claims(
             metavar="RESULTS", help="Its folder of results, or that of all of them (default: results)."
         ),
     ] = None,
-    runs: Annotated[bool, typer.Option("--run", help="Run first whatever is missing there.")] = False,
+    runs: Annotated[bool, typer.Option("--run", help="Make the missing runs first.")] = False,
     trials: Trials = None,
     around: Annotated[
         list[str] | None,

@@ -192,7 +192,7 @@ def decision(folder: Path, run: str | None, *, number: int | None, at_s: float |
 
     if number is not None and at_s is not None:
         raise InputError(
-            [Fault(message="--at beside --decision", where="--at", hint="leave one of them out")]
+            [Fault(message="both --at and --decision are given", where="--at", hint="leave one of them out")]
         )
 
     def wanted(one: decisions.Chosen) -> bool:
@@ -229,7 +229,7 @@ def results(
 
     given = [option for option, value in (("--by", by), ("--metric", metrics)) if value]
     if sql is not None and given:
-        message = f"{' and '.join(given)} beside a query of your own"
+        message = f"{' and '.join(given)} cannot be combined with --sql"
         raise InputError([Fault(message=message, where="--sql", hint="say it in the query")])
     found = store.made(folder, earlier=earlier)
     if sql is not None:
@@ -292,7 +292,7 @@ def versus(
 
     beside = [option for option, other in (("--by", by), ("--sql", sql)) if other]
     if beside:
-        message = f"{' and '.join(beside)} beside `--versus`"
+        message = f"{' and '.join(beside)} cannot be combined with `--versus`"
         raise InputError([Fault(message=message, where=f"--versus {value}", hint="leave one of them out")])
     _console.warn(summary.standstills(folder))
     left_out(folder)

@@ -76,7 +76,7 @@ class Picture:
         path = Path(path)
         fault = unfit(path, "path")
         if fault is None and path.suffix == ".csv" and not self.data:
-            fault = Fault(message="the figure of a run has no table of its own", hint="`Run.frame` has them")
+            fault = Fault(message="the figure of a run has no table", hint="`Run.frame` has them")
         if fault is not None:
             raise InputError([fault])
         if path.suffix == ".csv":

@@ -143,7 +143,7 @@ class Settings:
         for place in self.origin:
             address = _parts(place)[1]
             if address in {*own, *self.announce} and _unfit(address) is None:
-                hint = "the server that is to get the bytes, at an address of its own or the host's"
+                hint = "name the server that receives the bytes; it has another address than the gateway"
                 yield Fault(message=f"the gateway itself: {shown(place)}", where="--origin", hint=hint)
         if self.metrics is not None and isinstance(found := split(self.metrics, "--metrics"), Fault):
             yield found

@@ -196,7 +196,7 @@ def needed() -> None:
     """
     lacks = missing()
     if lacks is not None:
-        raise MissingError(lacks, hint="anabranch doctor says what this host has")
+        raise MissingError(lacks, hint="`anabranch doctor` lists what this host has")
 
 
 @contextmanager

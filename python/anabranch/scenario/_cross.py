@@ -104,7 +104,7 @@ def _path_keys(source: Source) -> Iterator[Fault]:
             hint = 'for example rate = "5 Mbit/s", or rate = "unlimited"'
             yield source.fault(("paths", index, "rate"), "missing key: `rate`", hint=hint)
         if "links" in item and ("links_down" in item or "links_up" in item):
-            message = "`links` is given beside `links_down` or `links_up`"
+            message = "`links` is given together with `links_down` or `links_up`"
             yield source.fault(("paths", index, "links"), message)
     for kind, once in (("paths", "rtt"), ("links", "delay")):
         for index, item in _tables(source, kind):
@@ -269,7 +269,7 @@ def _events(source: Source) -> Iterator[Fault]:
                     )
                     yield source.fault((*here, key), message, hint='use `path`, or state = "down"')
         if "rtt" in item and "delay" in item:
-            yield source.fault((*here, "rtt"), "`rtt` is given beside `delay`")
+            yield source.fault((*here, "rtt"), "both `rtt` and `delay` are given")
         if "rtt" in item and "link" in item:
             yield source.fault((*here, "rtt"), "a link has no `rtt`", hint="use `delay`")
         if "rtt" in item and "direction" in item:

@@ -53,7 +53,7 @@ def _table(source: Source, here: KeyPath, table: dict[str, Any]) -> Iterator[Fau
     parts += [((*here, way), table[way]) for way in ways]
     for place, part in parts:
         if given is not None and "trace" in part:
-            message = "`trace` is given beside `model`"
+            message = "both `trace` and `model` are given"
             yield source.fault((*place, "trace"), message, hint="keep one of the two")
     if "trace" in table and all("trace" in table.get(way, {}) for way in ways) and len(ways) == 2:
         message = "`trace` is given for the whole and for each direction"
@@ -70,7 +70,7 @@ def _emulator(source: Source, parts: Sequence[tuple[KeyPath, dict[str, Any]]]) -
         kind = queue.get("name", PLAIN) if isinstance(queue, dict) else PLAIN
         beside = [key for key in _NOT_EMULATED if key in part] + (["queue"] if kind != PLAIN else [])
         for key in beside:
-            message = f"`emulator_seed` is given beside `{key}`"
+            message = f"both `emulator_seed` and `{key}` are given"
             hint = "the emulator has a set rate, a drop-tail queue, delay, jitter and loss"
             yield source.fault((*place, key), message, hint=hint)
 

@@ -142,7 +142,7 @@ def check(name: str, loaded: Loaded) -> None:
     if lacks is None and loaded.scenario.transport.multipath:
         lacks = origin.lacks_mptcp()
     if lacks is not None:
-        raise MissingError(lacks, hint="anabranch doctor says what this host has")
+        raise MissingError(lacks, hint="`anabranch doctor` lists what this host has")
 
 
 def played(name: str, loaded: Loaded, film: Film) -> Played:
@@ -192,7 +192,7 @@ def playing(
     Raises
     ------
     MissingError
-        When something does not come up.
+        When something does not start.
     """
     multipath = plan["transport"]["multipath"]
     host = bed.lanes[0].server
@@ -241,7 +241,7 @@ def seen(opened: Session, what: Played, begin_s: float, trace: Mapping[str, Any]
     from anabranch.metrics._rows import rows
 
     if not any(told["what"] == "counters" for told in opened.told):
-        message = f"{what.title} played nothing: {opened.last_words() or 'it says nothing'}"
+        message = f"{what.title} played nothing: {opened.last_words() or 'no output'}"
         raise MissingError(message)
     sent = {"reinjected_bytes": 0, "refused_packets": 0, "fallback": False, **trace["summary"]}
     sent.update(next(rows(trace["tables"]["connections"]), {}))

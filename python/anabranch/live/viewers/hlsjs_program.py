@@ -26,7 +26,7 @@ _OPTIONS = (
     "--disable-default-apps", "--disable-dev-shm-usage", "--autoplay-policy=no-user-gesture-required",
     "--remote-debugging-pipe",
 )  # fmt: skip
-_GONE, _SILENT = "the browser has gone", "the page does not come up"
+_GONE, _SILENT = "the browser has gone", "the page does not start"
 #: The descriptors at which the browser hears and answers (`--remote-debugging-pipe`).
 _HEARS, _ANSWERS = 3, 4
 

@@ -137,7 +137,7 @@ def serving(
     Raises
     ------
     MissingError
-        When nginx is not there, or does not come up.
+        When nginx is not there, or does not start.
     """
     found = program()
     if found is None:
@@ -210,5 +210,5 @@ def _wait(bed: Bed, process: subprocess.Popen[bytes], address: tuple[str, int], 
             else:
                 return
     lines = Path(said).read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    message = f"nginx does not come up: {lines[-1] if lines else 'it says nothing'}"
+    message = f"nginx does not start: {lines[-1] if lines else 'no output'}"
     raise MissingError(message)

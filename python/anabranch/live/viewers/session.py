@@ -126,7 +126,7 @@ class Session:
         self._ready.wait(patience_s)
         if not any(told["what"] == "ready" for told in self.told):
             programs.stop(self._process)
-            message = f"{name} does not come up: {self.last_words() or 'it says nothing'}"
+            message = f"{name} does not start: {self.last_words() or 'no output'}"
             raise MissingError(message)
 
     def go(self) -> None:
@@ -199,7 +199,7 @@ def opened(bed: Bed, name: str, command: Sequence[str], *, patience_s: float = 3
     Raises
     ------
     MissingError
-        When it does not come up.
+        When it does not start.
     """
     with tempfile.TemporaryFile() as said:
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": said}
