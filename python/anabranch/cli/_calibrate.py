@@ -44,7 +44,7 @@ class Asked:
     kernel
         The kernel that the folder was measured on; None takes the folder's own statement.
     same_losses
-        Only settings whose tables have the emulator's seeds, with the losses of the kernel's trials.
+        Take only settings whose tables have the emulator's seeds, with the losses of the kernel's trials.
     """
 
     against: Path | None
