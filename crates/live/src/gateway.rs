@@ -30,7 +30,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 
 use anabranch_transport::{
-    Config, ConnectionHandle, Endpoint, ListenConfig, ListenError, Stack, SubflowSummary,
+    Config, ConnectionHandle, Endpoint, ListenConfig, ListenError, SubflowSummary,
 };
 use anabranch_units::{Duration, Instant};
 use anabranch_wire::Segment;
@@ -243,11 +243,11 @@ impl<'a> Gateway<'a> {
         poller.add(&readers, READERS).map_err(tried("waiting for events"))?;
         let secret = secret_seed().map_err(tried("reading random numbers"))?;
         let mut endpoint = Endpoint::new("gateway", secret);
+        let mss = mtu.saturating_sub(HEADERS);
+        let mut config = Config { mss, ..settings.config.clone() };
         // If the receive buffer is full, Linux leaves data in the subflow's queue. This can delay a client's upload by
         // seconds, so the gateway does not do it.
-        let stack = Stack { parks_data: false, ..settings.config.stack };
-        let mss = mtu.saturating_sub(HEADERS);
-        let config = Config { mss, stack, ..settings.config.clone() };
+        config.stack.mptcp.parks_data = false;
         let mut own: BTreeSet<IpAddr> = config.announce.iter().map(|it| it.address).collect();
         for address in &settings.listen {
             own.insert(address.ip());

@@ -244,7 +244,8 @@ impl TransportPlan {
             let unknown = || PlanError::UnknownPart(name.clone()).at(&**name).at("stack");
             part.ok_or_else(unknown)?.switch(&mut stack, &whole, *on);
         }
-        Ok(Stack { outage: self.outage()?, ..stack })
+        stack.tcp.outage = self.outage()?;
+        Ok(stack)
     }
 
     /// Returns the rule for acknowledgements after an outage.

@@ -10,7 +10,7 @@ use anabranch_live::gateway::{
 };
 use anabranch_plan::choice;
 use anabranch_plugin::Registry;
-use anabranch_transport::profile::OutageRule;
+use anabranch_transport::profile::{OutageRule, TcpStack};
 use anabranch_transport::{Announcement, Config, RTO_MAX_DEFAULT, RTO_MAX_LEAST, Stack};
 use anabranch_units::{Duration, Seed};
 use pyo3::exceptions::{PyOSError, PyValueError};
@@ -96,7 +96,7 @@ impl Given {
                 multipath: self.multipath,
                 scheduler: plugin(&self.scheduler)?,
                 congestion: plugin(&self.congestion)?,
-                stack: Stack { outage: rule, ..usual.stack },
+                stack: Stack { tcp: TcpStack { outage: rule, ..usual.stack.tcp }, ..usual.stack },
                 rto_max: rto_max(self.rto_max_s)?,
                 receive_buffer_max: self.receive_buffer,
                 receive_buffer_initial: self.receive_buffer.min(usual.receive_buffer_initial),

@@ -15,13 +15,14 @@ impl Stack {
     pub fn congestion(&self, choice: PluginChoice) -> PluginChoice {
         // The printed form of CUBIC has no slow-start exit, so it rejects the parameter.
         let printed = choice.parameters.get("form") == Some(&Value::Text("printed".to_owned()));
-        let hystart = (self.hystart != LINUX_6_18.hystart && !printed).then(|| self.hystart.word());
-        let form = self.kernel_forms.then_some("kernel");
-        let bbr = self.kernel_forms.then_some("linux-4.14");
+        let hystart = (self.tcp.hystart != LINUX_6_18.tcp.hystart && !printed)
+            .then(|| self.tcp.hystart.word());
+        let form = self.tcp.kernel_forms.then_some("kernel");
+        let bbr = self.tcp.kernel_forms.then_some("linux-4.14");
         let set = [("hystart", hystart), ("form", form), ("form", bbr)];
         let known = congestion::parameters(&choice.name).unwrap_or_default();
         let probes = known.iter().any(|info| info.key == "outage_probe");
-        let keeps_min_rtt = (probes && !self.outage_probe).then_some("outage_probe");
+        let keeps_min_rtt = (probes && !self.tcp.outage_probe).then_some("outage_probe");
         fill(
             choice,
             set.into_iter()
@@ -42,12 +43,12 @@ impl Stack {
             *base = self.scheduler(std::mem::take(base));
         }
         let set = [
-            ("retransmission", self.opportunistic_retransmission),
-            ("penalisation", self.penalisation),
+            ("retransmission", self.mptcp.opportunistic_retransmission),
+            ("penalisation", self.mptcp.penalisation),
         ];
         let off = set.into_iter().filter(|(_, on)| !on).map(|(key, on)| (key, Value::Flag(on)));
         let turns = ["piece", "window"].map(|word| ("turn", Value::Text(word.to_owned())));
-        let turns = turns.into_iter().filter(|_| self.whole_mappings);
+        let turns = turns.into_iter().filter(|_| self.shared.whole_mappings);
         let known = scheduler::parameters(&choice.name).unwrap_or_default();
         let takes = |key: &str, value: &Value| {
             let fits = |allowed: &str| match value {
@@ -120,7 +121,8 @@ mod tests {
         assert_eq!(parameter(&cubic, "form"), None, "CUBIC's forms are others");
         let reno = PluginChoice::named("reno");
         assert_eq!(MPTCP_0_94.congestion(reno.clone()), reno);
-        let off = Stack { hystart: HyStart::Off, ..LINUX_6_18 };
+        let mut off = LINUX_6_18;
+        off.tcp.hystart = HyStart::Off;
         let cubic = off.congestion(PluginChoice::named("cubic"));
         assert_eq!(parameter(&cubic, "hystart"), Some(word("off")));
         let printed = PluginChoice::named("cubic").with("form", word("printed"));
@@ -129,7 +131,8 @@ mod tests {
 
     #[test]
     fn schedulers_take_their_turns_and_parts_also_below_others() {
-        let stack = Stack { penalisation: false, ..MPTCP_0_94 };
+        let mut stack = MPTCP_0_94;
+        stack.mptcp.penalisation = false;
         let base = Value::Plugin(PluginChoice::named("dft"));
         let outer = stack.scheduler(PluginChoice::named("rtx-aware").with("base", base));
         let Some(Value::Plugin(dft)) = parameter(&outer, "base") else { panic!("{outer}") };

@@ -189,7 +189,7 @@ impl Config {
     /// processor for these and for the application (`mptcp_subflow_delegate`).
     #[inline(always)]
     pub(crate) fn leaves_to_turns(&self) -> bool {
-        self.host.one_processor && self.stack.delegates_sending
+        self.host.one_processor && self.stack.mptcp.delegates_sending
     }
 }
 

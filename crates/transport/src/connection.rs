@@ -196,12 +196,15 @@ impl Connection {
         Ok(Self {
             tracks: scheduler.wants_idle() || scheduler.reinjects(),
             keeps_choice: scheduler.keeps_choice()
-                && !config.stack.whole_mappings
-                && !config.stack.whole_segments,
+                && !config.stack.shared.whole_mappings
+                && !config.stack.mptcp.whole_segments,
             watch: scheduler.watches().then(Box::default),
             scheduler,
             path_manager: path_manager::build(&config.path_manager)?,
-            out: send::SendStream::new(config.host.send_fragment, config.stack.whole_mappings),
+            out: send::SendStream::new(
+                config.host.send_fragment,
+                config.stack.shared.whole_mappings,
+            ),
             input: receive::ReceiveStream::default(),
             budget: window::ReceiveBudget::new(&config, mss),
             retransmission: reinject::Retransmission::default(),
@@ -332,7 +335,7 @@ impl Connection {
             }
         }
         self.handle_established(now, index, segment, segment_size);
-        if joins && !self.config.stack.joins_push {
+        if joins && !self.config.stack.mptcp.joins_push {
             // The application is asked first, and what waits goes out with what it writes
             // (`mptcp_finish_join`, `mptcp_sync_sndbuf`).
             self.notify_writable();

@@ -1,20 +1,19 @@
-//! Kernel generations: which mechanisms a stack has, as data.
+//! Kernel generations as data: the mechanisms of a stack.
 //!
-//! A profile names one value of [`Stack`]. Each field is a mechanism that the file of its concern
-//! reads; nothing else in the endpoint knows which profile runs.
+//! A profile names one value of [`Stack`]. Each of its fields is a mechanism, which the file of its concern reads. The
+//! rest of the endpoint does not know the profile.
 
 use anabranch_units::Duration;
 
-/// How a loss is found where the peer has SACK.
+/// How a loss is found if the peer has SACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossDetection {
     /// RACK with a reordering window that adapts (RFC 8985; `tcp_rack_reo_wnd`).
     Rack,
-    /// RACK's first draft beside the count of what was reported (Linux 4.14,
-    /// `tcp_rack_detect_loss`, `tcp_update_scoreboard`).
+    /// RACK's first draft together with the count of reported segments (Linux 4.14, `tcp_rack_detect_loss`,
+    /// `tcp_update_scoreboard`).
     RackDraft,
-    /// The count alone (RFC 6675 section 4, `IsLost`): a retransmission that is lost waits for the
-    /// timeout.
+    /// The count alone (RFC 6675 section 4, `IsLost`). A lost retransmission waits for the timeout.
     Count,
 }
 
@@ -24,23 +23,21 @@ pub enum Reduction {
     /// Proportional rate reduction that lets the flight grow while data is acknowledged and nothing
     /// new is lost (RFC 9937; `tcp_cwnd_reduction`).
     Proportional,
-    /// As Linux 4.14 has it: the flight grows only where a retransmission was acknowledged and none
-    /// was lost again (`FLAG_RETRANS_DATA_ACKED`, `FLAG_LOST_RETRANS`).
+    /// As in Linux 4.14: the flight grows only if a retransmission was acknowledged and none was lost
+    /// (`FLAG_RETRANS_DATA_ACKED`, `FLAG_LOST_RETRANS`).
     ProportionalRepaired,
     /// At once (RFC 6675 section 5, step 4.2).
     AtOnce,
 }
 
-/// How large the receive buffer is and how much window it makes.
+/// The size of the receive buffer and of the window that it gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceiveSizing {
-    /// The share of payload in what segments take is the share of window in the buffer
-    /// (`scaling_ratio`), every subflow opens its own window, and the buffer follows what is read as
-    /// in 6.18 (`tcp_rcvbuf_grow`).
+    /// The window's share of the buffer is the payload's share of the memory of segments (`scaling_ratio`). Every subflow
+    /// opens its own window. The buffer follows the application's reads as in 6.18 (`tcp_rcvbuf_grow`).
     Ratio,
-    /// Half of the buffer is window (`tcp_adv_win_scale` 1), the subflows open one window together,
-    /// each join adds a buffer (`mptcp_init_buffer_space`), and the buffer follows as in 4.14
-    /// (`tcp_rcv_space_adjust`).
+    /// Half of the buffer is window (`tcp_adv_win_scale` 1). The subflows open one window together, and each join adds a
+    /// buffer (`mptcp_init_buffer_space`). The buffer follows the reads as in 4.14 (`tcp_rcv_space_adjust`).
     Half,
 }
 
@@ -66,22 +63,22 @@ impl HyStart {
     }
 }
 
-/// How long a socket buffer waits for the acknowledgement that would let all of it out
-/// (`tcp_tso_should_defer`). A third of the window that is free never waits.
+/// When a socket buffer waits for the acknowledgement that admits all of it (`tcp_tso_should_defer`). If a third of the
+/// window is free, it never waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deferral {
-    /// Where something went out in the same jiffy and half of a round trip ago (4.14).
+    /// If a segment was sent in the same jiffy and half of a round trip ago (4.14).
     HalfRoundTrip,
-    /// Where something went out in the last millisecond, and the acknowledgement is due within the next or
-    /// half of a round trip (since 5.0).
+    /// If a segment was sent in the last millisecond, and the acknowledgement is due within the next millisecond or half
+    /// of a round trip (since 5.0).
     NextMillisecond,
 }
 
-/// What the first acknowledgement after a retransmission timeout may mean when the path was silent.
+/// How the first acknowledgement after a retransmission timeout is judged when the path was silent.
 ///
-/// After an outage that acknowledgement covers segments that were never sent again, and it echoes an old
-/// timestamp. F-RTO (RFC 5682) and the Eifel algorithm (RFC 3522) then find the timeout spurious and take the loss
-/// marks away, and the RTT sample is as long as the outage. The two other rules do neither.
+/// After an outage that acknowledgement covers segments that were never retransmitted, and it echoes an old timestamp.
+/// F-RTO (RFC 5682) and the Eifel algorithm (RFC 3522) then find the timeout spurious and remove the loss marks, and the
+/// RTT sample is as long as the outage. The two other rules do neither.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OutageRule {
     /// As in Linux: every timeout may prove spurious, and every RTT sample counts.
@@ -106,208 +103,238 @@ impl OutageRule {
     }
 }
 
-/// The mechanisms of a stack.
+/// The mechanisms that TCP alone reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stack {
-    /// Selective acknowledgements are offered (`tcp_sack`).
+pub struct TcpStack {
+    /// Offers selective acknowledgements (`tcp_sack`).
     pub sack: bool,
     /// How losses are found.
     pub loss_detection: LossDetection,
-    /// Tail loss probes are sent (`tcp_early_retrans`).
+    /// Sends tail loss probes (`tcp_early_retrans`).
     pub tail_probes: bool,
     /// How the window falls in recovery.
     pub reduction: Reduction,
     /// The slow-start exit of CUBIC.
     pub hystart: HyStart,
-    /// The receive buffer.
-    pub receive: ReceiveSizing,
-    /// The receive buffer follows what is read (`tcp_moderate_rcvbuf`).
-    pub receive_autotuning: bool,
-    /// A `dft` scheduler sends the head of line again on a faster subflow
-    /// (`mptcp_rcv_buf_optimization`).
-    pub opportunistic_retransmission: bool,
-    /// A `dft` scheduler halves the window of the subflow that holds up the others.
-    pub penalisation: bool,
-    /// Controllers that have a form `kernel` take it by default.
+    /// Controllers that have a form `kernel` use it by default.
     pub kernel_forms: bool,
-    /// A window that was full counts as such for the round trip it was full in; without it only until
-    /// more is out than before (`tcp_cwnd_validate` before 6.1).
-    pub remembers_full_window: bool,
-    /// The least time of RACK's reordering timer and of a tail loss probe beyond the round trips
-    /// (`TCP_TIMEOUT_MIN_US`; before 6.7 `TCP_TIMEOUT_MIN`, two jiffies).
-    pub timeout_min: Duration,
-    /// Data sequence numbers go in 32 bits.
-    pub short_data_numbers: bool,
-    /// Socket buffers of several segments are pushed (`__tcp_transmit_skb`), and what is pushed is taken
-    /// for the end of a write (`tcp_measure_rcv_mss`).
-    pub pushes_buffers: bool,
-    /// A second segment is acknowledged at once only where the connection's window holds
-    /// (`__tcp_ack_snd_check`, `__mptcp_select_window`) or data comes to its last quarter
-    /// (`mptcp_queue_skb`); without it whatever the connection's window, as MPTCP's subflows never have
-    /// anything left to read.
-    pub acknowledges_by_window: bool,
-    /// A send buffer grows with the window also while that is full; without it only behind what leaves room in
-    /// it (`tcp_should_expand_sndbuf`).
-    pub grows_while_full: bool,
-    /// A subflow's application always wants room: its send buffer grows whatever waits, and its window stays without
-    /// use; without it while the application waits for room, of which every subflow knows (`SOCK_NOSPACE`).
-    pub always_wants_space: bool,
-    /// A window that is full counts as such also where nothing could be sent for it (`tcp_write_xmit` since 6.1).
-    pub notes_full_window: bool,
-    /// Duplicates that the peer reports were delivered, unless more of them are reported than were sent again
-    /// (`tcp_dsack_seen` since 5.9).
-    pub delivers_duplicates: bool,
-    /// A join has what waits handed over at once (`mptcp_push_pending_frames`); without it with what the
-    /// application writes next.
-    pub joins_push: bool,
-    /// When a socket buffer of several segments waits for room for as many as leave together, rather than
-    /// to leave in part.
-    pub deferral: Deferral,
-    /// Paced segments are spaced by a timer that counts headers, from the first one on, and makes up for
-    /// nothing (`tcp_internal_pacing` of 4.14); without it by earliest departure times.
-    pub timer_pacing: bool,
-    /// What a scheduler hands over at once is a mapping of its own, as many segments as half of the
-    /// window, and goes up at the receiver when all of it has come (`mptcp_skb_entail`,
-    /// `mptcp_queue_skb`).
-    pub whole_mappings: bool,
-    /// New data waits until the connection's window has room for a whole segment of it
-    /// (`tcp_snd_wnd_test` in `mptcp_write_xmit`); without it the room there is gets filled.
-    pub whole_segments: bool,
-    /// The connection's window is counted from the window that the subflow holds to be the peer's
-    /// (`ack_update_msk`); without it with what the segment at hand tells.
-    pub counts_from_subflow_window: bool,
-    /// The connection's send buffer is no larger than that of one subflow may be
-    /// (`mptcp_update_sndbuf`); without it the subflows' together (`mptcp_sync_sndbuf`).
-    pub bounds_send_buffer: bool,
-    /// Acknowledgements of what lies behind a gap wait for one another up to a millisecond (`tcp_comp_sack_nr`, since
-    /// 4.18); without it each goes at once.
-    pub compresses_sacks: bool,
-    /// A second segment is acknowledged at once where the window does not shrink for it, or nothing lies there to be
-    /// read; else the read brings it (`__tcp_ack_snd_check`, `subflow_data_ready`). Without it the window before the
-    /// segment counts.
-    pub acknowledges_by_read: bool,
-    /// The connection's timer starts with the time found by the scheduling that an acknowledgement triggers
-    /// (`ack_update_msk`); on expiry (`__mptcp_retrans`), and after a write, what a subflow holds back is pushed too.
-    /// Without it, the timer starts with the time of the scheduling before, and only new data is handed over.
-    pub timer_after_push: bool,
-    /// A socket buffer takes more than a millisecond's worth where the round trip is short, a whole one below half a
-    /// millisecond (`tcp_tso_autosize`, `tcp_tso_rtt_log`, since 5.18).
-    pub bursts_by_rtt: bool,
-    /// Socket buffers side by side that the peer reports become one (`tcp_shift_skb_data`); without it only those of
-    /// plain TCP, as a mapping would be lost.
-    pub merges_reported: bool,
-    /// A subflow on which no acknowledgement has come is given data behind what the application writes that the
-    /// acknowledgement woke (`mptcp_subflow_delegate`); without it at once.
-    pub delegates_sending: bool,
-    /// What comes while more memory is taken than the connection's buffer has, or the subflow's where that is larger, stays
-    /// with its subflow, unknown to the connection, until there is room (`mptcp_data_ready`).
-    pub parks_data: bool,
-    /// Joins are tried over an address half a second after it has come up (`address_worker`); without it at once.
-    pub joins_late: bool,
     /// How the acknowledgements after an outage are judged.
     pub outage: OutageRule,
-    /// BBR looks for its minimum RTT also when the last one grew old during an outage. Without it the minimum from
-    /// before the outage counts as new once more.
+    /// BBR also probes for its minimum RTT if the last one became old during an outage. Without it, the minimum from
+    /// before the outage counts as new.
     pub outage_probe: bool,
+    /// A full window counts as used for the whole round trip. Without it, it counts only until more data is in flight
+    /// than before (`tcp_cwnd_validate` before 6.1).
+    pub remembers_full_window: bool,
+    /// A full window counts as used even if no segment could be sent at that time (`tcp_write_xmit` since 6.1).
+    pub notes_full_window: bool,
+    /// The least time that RACK's reordering timer and a tail loss probe add to the round trips
+    /// (`TCP_TIMEOUT_MIN_US`; before 6.7 `TCP_TIMEOUT_MIN`, two jiffies).
+    pub timeout_min: Duration,
+    /// Sets PSH on socket buffers of several segments (`__tcp_transmit_skb`). The receiver takes PSH for the end of a
+    /// write (`tcp_measure_rcv_mss`).
+    pub pushes_buffers: bool,
+    /// The send buffer grows with the window even while the buffer is full. Without it, the buffer grows only if it has
+    /// room (`tcp_should_expand_sndbuf`).
+    pub grows_while_full: bool,
+    /// The application of an MPTCP subflow always wants room: the send buffer grows whatever waits, and the window counts
+    /// as unused. Without it, this holds only while the connection's application waits for room (`SOCK_NOSPACE`).
+    pub always_wants_space: bool,
+    /// Duplicates reported by the peer count as delivered, unless the peer reports more than were retransmitted
+    /// (`tcp_dsack_seen` since 5.9).
+    pub delivers_duplicates: bool,
+    /// When a socket buffer of several segments waits for window space instead of being split.
+    pub deferral: Deferral,
+    /// A timer spaces paced segments. It counts headers, starts with the first segment and never catches up
+    /// (`tcp_internal_pacing` of 4.14). Without it, segments have earliest departure times.
+    pub timer_pacing: bool,
+    /// Acknowledgements of data behind a gap wait for one another for up to a millisecond (`tcp_comp_sack_nr`, since
+    /// 4.18). Without it, each is sent at once.
+    pub compresses_sacks: bool,
+    /// A socket buffer takes more than a millisecond's worth of data if the round trip is short, and is full-sized below
+    /// half a millisecond (`tcp_tso_autosize`, `tcp_tso_rtt_log`, since 5.18).
+    pub bursts_by_rtt: bool,
+    /// Adjacent socket buffers that the peer reports are merged (`tcp_shift_skb_data`). Without it, only those of plain
+    /// TCP are merged, because MPTCP would lose a mapping.
+    pub merges_reported: bool,
+}
+
+/// The mechanisms that MPTCP alone reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MptcpStack {
+    /// A `dft` scheduler reinjects the head of the window on a faster subflow (`mptcp_rcv_buf_optimization`).
+    pub opportunistic_retransmission: bool,
+    /// A `dft` scheduler halves the window of a subflow that blocks the others.
+    pub penalisation: bool,
+    /// Sends data sequence numbers in 32 bits.
+    pub short_data_numbers: bool,
+    /// A join gets waiting data at once (`mptcp_push_pending_frames`). Without it, it gets data at the application's next
+    /// write.
+    pub joins_push: bool,
+    /// Joins over an address start half a second after it comes up (`address_worker`). Without it, they start at once.
+    pub joins_late: bool,
+    /// New data waits until the connection-level window has room for a whole segment (`tcp_snd_wnd_test` in
+    /// `mptcp_write_xmit`). Without it, a shorter segment fills the room.
+    pub whole_segments: bool,
+    /// The connection-level window counts from the subflow's stored view of the peer's window (`ack_update_msk`). Without
+    /// it, it counts from the window field of the current segment.
+    pub counts_from_subflow_window: bool,
+    /// The connection's send buffer is at most as large as that of one subflow (`mptcp_update_sndbuf`). Without it, it is
+    /// the sum over the subflows (`mptcp_sync_sndbuf`).
+    pub bounds_send_buffer: bool,
+    /// The connection's timer starts with the timeout found by the scheduling that an acknowledgement triggers
+    /// (`ack_update_msk`). On expiry (`__mptcp_retrans`) and after a write, deferred data of a subflow is sent too.
+    /// Without it, the timer starts with the timeout of the scheduling before, and only new data is handed over.
+    pub timer_after_push: bool,
+    /// A subflow that received no acknowledgement gets its data after the writes of the application that the
+    /// acknowledgement woke (`mptcp_subflow_delegate`). Without it, it gets data at once.
+    pub delegates_sending: bool,
+    /// Data that arrives while the memory in use exceeds the receive buffer stays with its subflow, unknown to the
+    /// connection, until there is room (`mptcp_data_ready`). The limit is the larger of the connection's buffer and the
+    /// subflow's.
+    pub parks_data: bool,
+}
+
+/// The mechanisms that both TCP and MPTCP read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedStack {
+    /// The size of the receive buffer and of the window that it gives.
+    pub receive: ReceiveSizing,
+    /// The receive buffer follows the application's reads (`tcp_moderate_rcvbuf`).
+    pub receive_autotuning: bool,
+    /// The data of one scheduling decision is one mapping, up to half of the window. The receiver delivers it when all of
+    /// it has arrived (`mptcp_skb_entail`, `mptcp_queue_skb`).
+    pub whole_mappings: bool,
+    /// A second segment is acknowledged at once only if the connection's window stays (`__tcp_ack_snd_check`,
+    /// `__mptcp_select_window`) or the data reaches its last quarter (`mptcp_queue_skb`). Without it, the connection's
+    /// window does not matter, because MPTCP's subflows never hold unread data.
+    pub acknowledges_by_window: bool,
+    /// A second segment is acknowledged at once if the window does not shrink for it or no unread data waits. Otherwise
+    /// the application's read sends the acknowledgement (`__tcp_ack_snd_check`, `subflow_data_ready`). Without it, the
+    /// window before the segment decides.
+    pub acknowledges_by_read: bool,
+}
+
+/// The mechanisms of a stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stack {
+    /// TCP's.
+    pub tcp: TcpStack,
+    /// MPTCP's.
+    pub mptcp: MptcpStack,
+    /// Those of both.
+    pub shared: SharedStack,
 }
 
 impl Stack {
-    /// Data goes up as it comes and is acknowledged as it is read, and each subflow opens its own window, so that what a
-    /// plain segment brings is the subflow's alone to judge.
+    /// Returns whether a subflow alone can handle a plain data segment. Data is then delivered on arrival and
+    /// acknowledged when it is read, and each subflow has its own window.
     pub(crate) fn is_plain(&self) -> bool {
-        self.receive == ReceiveSizing::Ratio
-            && self.acknowledges_by_read
-            && !self.acknowledges_by_window
-            && !self.whole_mappings
+        self.shared.receive == ReceiveSizing::Ratio
+            && self.shared.acknowledges_by_read
+            && !self.shared.acknowledges_by_window
+            && !self.shared.whole_mappings
     }
 }
 
 /// Linux 6.18 at both ends, with its MPTCP.
 pub const LINUX_6_18: Stack = Stack {
-    sack: true,
-    loss_detection: LossDetection::Rack,
-    tail_probes: true,
-    reduction: Reduction::Proportional,
-    hystart: HyStart::Linux618,
-    receive: ReceiveSizing::Ratio,
-    receive_autotuning: true,
-    opportunistic_retransmission: true,
-    penalisation: true,
-    kernel_forms: false,
-    remembers_full_window: true,
-    timeout_min: Duration::from_millis(2),
-    short_data_numbers: false,
-    pushes_buffers: true,
-    acknowledges_by_window: false,
-    grows_while_full: false,
-    always_wants_space: false,
-    notes_full_window: true,
-    delivers_duplicates: true,
-    joins_push: false,
-    deferral: Deferral::NextMillisecond,
-    timer_pacing: false,
-    whole_mappings: false,
-    whole_segments: false,
-    counts_from_subflow_window: true,
-    bounds_send_buffer: false,
-    compresses_sacks: true,
-    acknowledges_by_read: true,
-    timer_after_push: true,
-    bursts_by_rtt: true,
-    merges_reported: true,
-    delegates_sending: true,
-    parks_data: true,
-    joins_late: false,
-    outage: OutageRule::Kernel,
-    outage_probe: true,
+    tcp: TcpStack {
+        sack: true,
+        loss_detection: LossDetection::Rack,
+        tail_probes: true,
+        reduction: Reduction::Proportional,
+        hystart: HyStart::Linux618,
+        kernel_forms: false,
+        outage: OutageRule::Kernel,
+        outage_probe: true,
+        remembers_full_window: true,
+        notes_full_window: true,
+        timeout_min: Duration::from_millis(2),
+        pushes_buffers: true,
+        grows_while_full: false,
+        always_wants_space: false,
+        delivers_duplicates: true,
+        deferral: Deferral::NextMillisecond,
+        timer_pacing: false,
+        compresses_sacks: true,
+        bursts_by_rtt: true,
+        merges_reported: true,
+    },
+    mptcp: MptcpStack {
+        opportunistic_retransmission: true,
+        penalisation: true,
+        short_data_numbers: false,
+        joins_push: false,
+        joins_late: false,
+        whole_segments: false,
+        counts_from_subflow_window: true,
+        bounds_send_buffer: false,
+        timer_after_push: true,
+        delegates_sending: true,
+        parks_data: true,
+    },
+    shared: SharedStack {
+        receive: ReceiveSizing::Ratio,
+        receive_autotuning: true,
+        whole_mappings: false,
+        acknowledges_by_window: false,
+        acknowledges_by_read: true,
+    },
 };
 
 /// The out-of-tree MPTCP v0.94 on Linux 4.14, with 250 jiffies a second.
 pub const MPTCP_0_94: Stack = Stack {
-    sack: true,
-    loss_detection: LossDetection::RackDraft,
-    tail_probes: true,
-    reduction: Reduction::ProportionalRepaired,
-    hystart: HyStart::Linux414,
-    receive: ReceiveSizing::Half,
-    receive_autotuning: true,
-    opportunistic_retransmission: true,
-    penalisation: true,
-    kernel_forms: true,
-    remembers_full_window: false,
-    timeout_min: Duration::from_millis(8),
-    short_data_numbers: true,
-    pushes_buffers: false,
-    acknowledges_by_window: true,
-    grows_while_full: true,
-    always_wants_space: true,
-    notes_full_window: false,
-    delivers_duplicates: false,
-    joins_push: true,
-    deferral: Deferral::HalfRoundTrip,
-    timer_pacing: true,
-    whole_mappings: true,
-    whole_segments: true,
-    counts_from_subflow_window: false,
-    bounds_send_buffer: true,
-    compresses_sacks: false,
-    acknowledges_by_read: false,
-    timer_after_push: false,
-    bursts_by_rtt: false,
-    merges_reported: false,
-    delegates_sending: false,
-    parks_data: false,
-    joins_late: true,
-    outage: OutageRule::Kernel,
-    outage_probe: true,
+    tcp: TcpStack {
+        sack: true,
+        loss_detection: LossDetection::RackDraft,
+        tail_probes: true,
+        reduction: Reduction::ProportionalRepaired,
+        hystart: HyStart::Linux414,
+        kernel_forms: true,
+        outage: OutageRule::Kernel,
+        outage_probe: true,
+        remembers_full_window: false,
+        notes_full_window: false,
+        timeout_min: Duration::from_millis(8),
+        pushes_buffers: false,
+        grows_while_full: true,
+        always_wants_space: true,
+        delivers_duplicates: false,
+        deferral: Deferral::HalfRoundTrip,
+        timer_pacing: true,
+        compresses_sacks: false,
+        bursts_by_rtt: false,
+        merges_reported: false,
+    },
+    mptcp: MptcpStack {
+        opportunistic_retransmission: true,
+        penalisation: true,
+        short_data_numbers: true,
+        joins_push: true,
+        joins_late: true,
+        whole_segments: true,
+        counts_from_subflow_window: false,
+        bounds_send_buffer: true,
+        timer_after_push: false,
+        delegates_sending: false,
+        parks_data: false,
+    },
+    shared: SharedStack {
+        receive: ReceiveSizing::Half,
+        receive_autotuning: true,
+        whole_mappings: true,
+        acknowledges_by_window: true,
+        acknowledges_by_read: false,
+    },
 };
 
-/// A profile: a stack's name and what is known of it.
+/// A profile: a stack with its name and a summary.
 #[derive(Clone, Copy, Debug)]
 pub struct Profile {
     /// The name in the table.
     pub name: &'static str,
-    /// What it is, a sentence.
+    /// A sentence that describes it.
     pub summary: &'static str,
     /// Its mechanisms.
     pub stack: Stack,
@@ -332,75 +359,78 @@ pub fn named(name: &str) -> Option<&'static Profile> {
     PROFILES.iter().find(|profile| profile.name == name)
 }
 
-/// A part that can be switched by itself, to trace a result to it.
+/// A part that can be switched separately, to trace a result to it.
 #[derive(Clone, Copy, Debug)]
 pub struct Part {
     /// Its key.
     pub name: &'static str,
-    /// What it is, a phrase.
+    /// A phrase that describes it.
     pub summary: &'static str,
     switch: fn(&mut Stack, &Stack, bool),
 }
 
 impl Part {
-    /// Switches it in `stack`, whose profile has the mechanisms of `whole`.
+    /// Switches the part in `stack`. `whole` has all mechanisms of the profile.
     pub fn switch(&self, stack: &mut Stack, whole: &Stack, on: bool) {
         (self.switch)(stack, whole, on);
     }
 }
 
-/// The parts by name. What is switched on is what the profile has.
+/// The parts by name. Switching a part on restores the profile's mechanism.
 pub const PARTS: &[Part] = &[
     Part {
         name: "sack",
         summary: "selective acknowledgements; without them losses are found by duplicates",
-        switch: |stack, whole, on| stack.sack = on && whole.sack,
+        switch: |stack, whole, on| stack.tcp.sack = on && whole.tcp.sack,
     },
     Part {
         name: "rack",
         summary: "loss detection by time; without it three reports above a segment say so",
         switch: |stack, whole, on| {
-            stack.loss_detection = if on { whole.loss_detection } else { LossDetection::Count };
+            stack.tcp.loss_detection =
+                if on { whole.tcp.loss_detection } else { LossDetection::Count };
         },
     },
     Part {
         name: "tlp",
         summary: "tail loss probes; without them a lost tail waits for the timeout",
-        switch: |stack, whole, on| stack.tail_probes = on && whole.tail_probes,
+        switch: |stack, whole, on| stack.tcp.tail_probes = on && whole.tcp.tail_probes,
     },
     Part {
         name: "hystart",
         summary: "CUBIC's early end of slow start; without it slow start lasts until a loss",
         switch: |stack, whole, on| {
-            stack.hystart = if on { whole.hystart } else { HyStart::Off };
+            stack.tcp.hystart = if on { whole.tcp.hystart } else { HyStart::Off };
         },
     },
     Part {
         name: "prr",
         summary: "proportional rate reduction; without it the window falls at once",
         switch: |stack, whole, on| {
-            stack.reduction = if on { whole.reduction } else { Reduction::AtOnce };
+            stack.tcp.reduction = if on { whole.tcp.reduction } else { Reduction::AtOnce };
         },
     },
     Part {
         name: "receive_autotuning",
         summary: "a receive buffer that follows what is read; without it the one at the start stays",
-        switch: |stack, whole, on| stack.receive_autotuning = on && whole.receive_autotuning,
+        switch: |stack, whole, on| {
+            stack.shared.receive_autotuning = on && whole.shared.receive_autotuning
+        },
     },
     Part {
         name: "opportunistic_retransmission",
         summary: "the head of line once more on a faster subflow, where the scheduler does so",
-        switch: |stack, _, on| stack.opportunistic_retransmission = on,
+        switch: |stack, _, on| stack.mptcp.opportunistic_retransmission = on,
     },
     Part {
         name: "penalisation",
         summary: "the window of a subflow that holds up the others halved, where the scheduler does so",
-        switch: |stack, _, on| stack.penalisation = on,
+        switch: |stack, _, on| stack.mptcp.penalisation = on,
     },
     Part {
         name: "outage_probe",
         summary: "BBR's search for the minimum RTT after an outage; without it the old one is kept",
-        switch: |stack, _, on| stack.outage_probe = on,
+        switch: |stack, _, on| stack.tcp.outage_probe = on,
     },
 ];
 

@@ -102,8 +102,8 @@ pub(crate) struct ReceiveBuffer {
 impl ReceiveBuffer {
     /// The buffer of who announces `mss`.
     pub(crate) fn new(config: &Config, mss: u16) -> Self {
-        let sizing = config.stack.receive;
-        let tunes = config.stack.receive_autotuning;
+        let sizing = config.stack.shared.receive;
+        let tunes = config.stack.shared.receive_autotuning;
         let segment = u64::from(mss - 12);
         let mut memory = first_memory(config);
         if sizing == ReceiveSizing::Half {
@@ -422,8 +422,8 @@ mod tests {
 
     /// The papers' kernel: full segments of 1460 bytes, 1448 beside timestamps.
     fn half(tunes: bool) -> Config {
-        let stack = crate::profile::MPTCP_0_94;
-        let stack = crate::profile::Stack { receive_autotuning: tunes, ..stack };
+        let mut stack = crate::profile::MPTCP_0_94;
+        stack.shared.receive_autotuning = tunes;
         Config { receive_buffer_initial: 87_380, stack, ..Config::default() }
     }
 

@@ -245,7 +245,7 @@ impl Subflow {
             timer: sending::timers::Timer::new(config),
             rate: sending::delivery_rate::Sampler::opened(),
             usage: sending::validation::Usage::default(),
-            pacer: sending::pacing::Pacer::new(config.pacing, config.stack.timer_pacing),
+            pacer: sending::pacing::Pacer::new(config.pacing, config.stack.tcp.timer_pacing),
             receive: receive::Receiver::new(config, mss),
             ack: delayed_ack::AckPolicy::new(mss, initial_window(config, mss)),
             ecn,

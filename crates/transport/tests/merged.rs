@@ -15,7 +15,7 @@
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
 
-use anabranch_transport::{Config, Connection, ConnectionHandle, Endpoint, FourTuple, Stack};
+use anabranch_transport::{Config, Connection, ConnectionHandle, Endpoint, FourTuple};
 use anabranch_units::{DataSeq, Duration, Instant, Seed, SeqNumber};
 use anabranch_wire::crypto::Key;
 use anabranch_wire::{
@@ -335,7 +335,8 @@ impl Plan {
     }
 
     fn config(&self) -> Config {
-        let stack = Stack { receive_autotuning: self.tunes, ..Config::default().stack };
+        let mut stack = Config::default().stack;
+        stack.shared.receive_autotuning = self.tunes;
         Config { receive_buffer_initial: 512 << 10, stack, ..Config::default() }
     }
 }
@@ -448,7 +449,8 @@ fn every_arrival_of_several_segments_is_acknowledged() {
     let acks = |each: usize| {
         let count = 400;
         let film = film((WARM + count * each) * FULL);
-        let stack = Stack { receive_autotuning: false, ..Config::default().stack };
+        let mut stack = Config::default().stack;
+        stack.shared.receive_autotuning = false;
         let config = Config { receive_buffer_initial: 512 << 10, stack, ..Config::default() };
         let mut receiver = Receiver::new(Kind::Multipath, config, film);
         receiver.warm_up();

@@ -105,13 +105,15 @@ fn an_address_that_comes_up_is_joined_half_a_second_later() {
     };
     assert_eq!(joins(MPTCP_0_94, false), Some(at(1500)));
     assert_eq!(joins(MPTCP_0_94, true), None);
-    let at_once = Stack { joins_late: false, ..MPTCP_0_94 };
+    let mut at_once = MPTCP_0_94;
+    at_once.mptcp.joins_late = false;
     assert_eq!(joins(at_once, false), Some(at(1000)));
 }
 
 #[test]
 fn without_sack_it_is_not_agreed_to_by_either_way_in() {
-    let stack = Stack { sack: false, ..Stack::default() };
+    let mut stack = Stack::default();
+    stack.tcp.sack = false;
     let silent = Config { stack, ..config() };
     let mut pair = Pair::new(&[50, 80], config(), silent);
     pair.run_until(at(100));

@@ -3,7 +3,7 @@
 
 use anabranch_congestion as congestion;
 use anabranch_plugin::{PluginChoice, Registry};
-use anabranch_transport::profile::OutageRule;
+use anabranch_transport::profile::{OutageRule, TcpStack};
 use anabranch_transport::{Config, Stack};
 use anabranch_units::{Duration, Seed};
 use serde::Deserialize;
@@ -164,7 +164,8 @@ impl CrossPlan {
     pub fn config(&self, plan: &Plan, registry: &Registry) -> Result<Config, PlanError> {
         // The clients' configuration was checked before and has the same profile.
         let whole = plan.transport.mechanisms()?;
-        let stack = Stack { outage: OutageRule::Kernel, outage_probe: true, ..whole };
+        let tcp = TcpStack { outage: OutageRule::Kernel, outage_probe: true, ..whole.tcp };
+        let stack = Stack { tcp, ..whole };
         let congestion = self.controller()?.unwrap_or_else(|| Config::default().congestion);
         let config = Config {
             multipath: false,

@@ -197,7 +197,7 @@ impl Connection {
     /// Input: one of our addresses can be used from now on, to reach `candidate.remote`. The path
     /// manager is asked whether to join over it (`mptcp_nl_add_subflow_or_signal_addr`).
     pub fn handle_address_added(&mut self, now: Instant, candidate: Candidate) {
-        let wait = if self.config.stack.joins_late { LATE_JOIN } else { Duration::ZERO };
+        let wait = if self.config.stack.mptcp.joins_late { LATE_JOIN } else { Duration::ZERO };
         let at = now + wait;
         self.addresses.upcoming.push_back((at, candidate));
         self.use_addresses(now);

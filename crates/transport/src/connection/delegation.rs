@@ -43,7 +43,7 @@ impl Connection {
     /// Hands data over because of an acknowledgement on a subflow.
     #[inline(always)]
     pub(super) fn push_behind_ack(&mut self, now: Instant, index: usize) {
-        if self.config.stack.delegates_sending {
+        if self.config.stack.mptcp.delegates_sending {
             self.delegation.answered = Some(self.subflows[index].id);
             self.delegation.pushed = false;
         }

@@ -266,7 +266,11 @@ impl Connection {
 
     /// What a subflow has to know of mappings, with a DSN near those to come.
     fn terms(&self, near: u64) -> Terms {
-        Terms { near, checksum: self.config.checksum, whole: self.config.stack.whole_mappings }
+        Terms {
+            near,
+            checksum: self.config.checksum,
+            whole: self.config.stack.shared.whole_mappings,
+        }
     }
 
     /// The first data, which rides an `MP_CAPABLE`: DSN IDSN+1 at subflow position 1 (RFC 8684 section
@@ -307,7 +311,7 @@ impl Connection {
     /// The peer's DSNs come in 64 bits, so our acknowledgements do, and leave less room for data.
     #[inline]
     pub(super) fn widen_data_acks(&mut self) {
-        if self.config.stack.short_data_numbers {
+        if self.config.stack.mptcp.short_data_numbers {
             return;
         }
         if !std::mem::replace(&mut self.long_data_ack, true) {
@@ -322,7 +326,7 @@ impl Connection {
     /// (`mptcp_established_options_dss`).
     pub(super) fn fit_segments(&mut self, index: usize) {
         let data_ack = if self.long_data_ack { 8 } else { 4 };
-        let dsn = if self.config.stack.short_data_numbers { 4 } else { 8 };
+        let dsn = if self.config.stack.mptcp.short_data_numbers { 4 } else { 8 };
         let dss: u32 = 4 + data_ack + dsn + 4 + 2 + if self.config.checksum { 2 } else { 0 };
         let subflow = &mut self.subflows[index];
         subflow.update_mss(if subflow.multipath { dss.next_multiple_of(4) } else { 0 });
@@ -417,7 +421,7 @@ impl Connection {
             subflow.passage = Passage::Open;
         }
         // The subflow may hold a larger window to be true than this segment tells (`ack_update_msk`).
-        let held = self.config.stack.counts_from_subflow_window;
+        let held = self.config.stack.mptcp.counts_from_subflow_window;
         let window = if held { subflow.send.window() } else { subflow.peer_window(segment) };
         self.out.window_end = self.out.window_end.max(position + window);
         subflow.admit(window);

@@ -92,7 +92,7 @@ impl Connection {
         self.retransmission.deadline = None;
         // New data is scheduled before that (`__mptcp_check_push`).
         let schedules = self.out.cursor < self.out.end && self.out.next < self.out.window_end;
-        if schedules && self.config.stack.timer_after_push {
+        if schedules && self.config.stack.mptcp.timer_after_push {
             self.set_retransmission_interval(now);
         }
         (self.retransmission.again, self.retransmission.beyond) = (0, 0);
@@ -137,14 +137,14 @@ impl Connection {
             retransmission.bytes += sent;
             retransmission.again = retransmission.again.saturating_add(length as u32);
             retransmission.schedules_behind =
-                self.config.stack.timer_after_push && self.out.cursor < self.out.end;
+                self.config.stack.mptcp.timer_after_push && self.out.cursor < self.out.end;
             if retransmission.again >= MOST_AGAIN {
                 let wait = RTO_MIN * (1 << retransmission.beyond);
                 retransmission.beyond = RTO_DOUBLINGS.min(retransmission.beyond + 1);
                 retransmission.not_before = now + wait.min(RTO_MAX_DEFAULT);
             }
         }
-        if self.config.stack.timer_after_push {
+        if self.config.stack.mptcp.timer_after_push {
             self.arm_retransmission(now);
             self.push_what_waits();
         }

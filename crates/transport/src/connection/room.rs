@@ -16,8 +16,9 @@ impl Connection {
         let live = self.subflows.iter().filter(|s| s.state != State::Closed);
         let buffer: u64 = live.map(buffer_of).sum();
         let stack = &self.config.stack;
-        let most = if stack.bounds_send_buffer { self.config.send_buffer_max } else { u64::MAX };
-        let plain = self.mode == Mode::Plain || stack.bounds_send_buffer;
+        let most =
+            if stack.mptcp.bounds_send_buffer { self.config.send_buffer_max } else { u64::MAX };
+        let plain = self.mode == Mode::Plain || stack.mptcp.bounds_send_buffer;
         let own = if plain { 0 } else { OWN_BUFFER };
         (own + buffer).min(most).saturating_sub(self.send_memory())
     }

@@ -194,7 +194,7 @@ impl Connection {
         self.out.chunks.push_back((self.out.end, bytes));
         self.out.end += taken as u64;
         self.push(now);
-        if self.config.stack.timer_after_push {
+        if self.config.stack.mptcp.timer_after_push {
             self.push_what_waits();
         }
         self.tell_buffers();
@@ -275,7 +275,7 @@ impl Connection {
     /// The peer's window has room for what this stack sends at least: a byte, or a whole segment.
     fn fits_window(&self) -> bool {
         let segment = u64::from(self.subflows.first().map_or(1, |first| first.send.mss()));
-        let least = if self.config.stack.whole_segments { segment } else { 1 };
+        let least = if self.config.stack.mptcp.whole_segments { segment } else { 1 };
         self.out.cursor + least <= self.out.window_end
     }
 
@@ -355,7 +355,7 @@ impl Connection {
     fn push_before(&mut self, now: Instant, last: Option<SubflowId>, on: SubflowSet) {
         if let Some(id) = last
             && !on.contains(id)
-            && !self.config.stack.whole_mappings
+            && !self.config.stack.shared.whole_mappings
         {
             self.push_last(now, id);
         }
@@ -450,7 +450,7 @@ impl Connection {
             return 0;
         };
         // A mapping of its own lies in one piece.
-        let whole = self.config.stack.whole_mappings;
+        let whole = self.config.stack.shared.whole_mappings;
         let end = if whole { end.min(self.out.pieces.end(from)) } else { end };
         subflow.send.begin_handover();
         let (mut sent, mut piece_end) = (0, from);

@@ -41,7 +41,7 @@ impl ReceiveBudget {
             copied: 0,
             measured_from: Instant::ZERO,
             measure_until: Instant::ZERO,
-            opened: (config.stack.receive == ReceiveSizing::Half).then_some((first, first)),
+            opened: (config.stack.shared.receive == ReceiveSizing::Half).then_some((first, first)),
             segment: (config.host.receive_memory_per_segment, u64::from(mss - 12)),
         }
     }
@@ -281,7 +281,7 @@ impl Connection {
         if news {
             self.follow_buffer(index);
         }
-        if self.config.stack.acknowledges_by_read && !segment.payload.is_empty() {
+        if self.config.stack.shared.acknowledges_by_read && !segment.payload.is_empty() {
             // Of a subflow that has nothing new for the connection nobody asks what there is to read.
             let silent = self.mode == Mode::Multipath && !news;
             let unread = silent || self.input.unread() > 0;

@@ -95,7 +95,7 @@ impl Cookies<'_> {
         let sizes = SIZES[usize::from(self.tuple.local.is_ipv6())];
         let wanted = syn.mss.unwrap_or(536);
         let size = sizes.iter().rposition(|size| *size <= wanted).unwrap_or(0);
-        let sack = syn.sack_permitted && self.config.stack.sack;
+        let sack = syn.sack_permitted && self.config.stack.tcp.sack;
         let scale = syn.window_scale.map_or(SCALE, |scale| u32::from(scale.min(14)));
         // Where there are no timestamps there is nowhere to keep the other options.
         let stamped = syn.timestamps.is_some();

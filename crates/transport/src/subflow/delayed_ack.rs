@@ -296,7 +296,7 @@ impl Subflow {
     fn window_holds(&self, space: Space, mss: u64) -> bool {
         // A connection takes its subflows' data at once, so that nothing is ever left to read there
         // (`rcv_nxt - copied_seq < sk_rcvlowat`); plain TCP asks whether the window can advance.
-        let by_window = self.stack.acknowledges_by_window && self.multipath;
+        let by_window = self.stack.shared.acknowledges_by_window && self.multipath;
         if by_window {
             self.receive.offer(space, mss, self.agreed.receive_scale) >= self.receive.window()
         } else {

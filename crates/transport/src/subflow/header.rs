@@ -11,7 +11,7 @@ impl Subflow {
     /// (`mptcp_set_rwin` in `mptcp_write_options`): it tells the subflow's own. In older stacks all have one window.
     pub(crate) fn tells_own_window(&self) -> bool {
         let joins = matches!(self.handshake.third, Some(MptcpOption::Join(_)));
-        joins && self.stack.receive == ReceiveSizing::Ratio
+        joins && self.stack.shared.receive == ReceiveSizing::Ratio
     }
 
     /// Writes a segment with this payload that acknowledges: timestamps, window, `DATA_ACK`.

@@ -55,7 +55,7 @@ impl Agreed {
             receive_scale: window_scale(config.receive_buffer_max),
             scaling: true,
             timestamps: true,
-            sack_permitted: config.stack.sack,
+            sack_permitted: config.stack.tcp.sack,
         }
     }
 

@@ -46,7 +46,7 @@ pub(crate) struct Receiver {
 /// The window of a SYN: half the buffer, in whole segments if it holds one, at most 64 KiB, or in older stacks twenty
 /// segments (`tcp_select_initial_window`).
 pub(crate) fn initial_window(config: &Config, mss: u16) -> u64 {
-    match config.stack.receive {
+    match config.stack.shared.receive {
         ReceiveSizing::Ratio => whole_segments((first_memory(config) / 2).min(65_535), mss.into()),
         ReceiveSizing::Half => first_window(config, mss),
     }
@@ -56,7 +56,7 @@ impl Receiver {
     /// The receiver of who announces `mss`.
     pub(crate) fn new(config: &Config, mss: u16) -> Self {
         let window = initial_window(config, mss);
-        let shared = config.stack.receive == ReceiveSizing::Half;
+        let shared = config.stack.shared.receive == ReceiveSizing::Half;
         let buffer = ReceiveBuffer::new(config, mss);
         Self {
             next: 0,

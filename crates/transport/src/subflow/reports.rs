@@ -208,7 +208,7 @@ impl Reports {
 impl Subflow {
     /// An acknowledgement is to be sent while data lies behind a gap: at once, or together with others.
     pub(super) fn acknowledge_gap(&mut self, now: Instant) {
-        let waits = self.stack.compresses_sacks && self.agreed.sack_permitted && {
+        let waits = self.stack.tcp.compresses_sacks && self.agreed.sack_permitted && {
             let rtt = self.receive.rtt().unwrap_or_default();
             let rtt = self.rtt.srtt().map_or(rtt, |srtt| srtt.min(rtt));
             let wait = WAIT_MAX.min(rtt / WAIT_SHARE) + SLACK;

@@ -10,7 +10,7 @@
 use anabranch_congestion::CongestionState;
 use anabranch_plugin::{PluginChoice, Value};
 use anabranch_transport::profile::{LINUX_6_18, OutageRule};
-use anabranch_transport::{Config, Event, Stack};
+use anabranch_transport::{Config, Event};
 use anabranch_units::Duration;
 
 use crate::dialect::{Script, at, config, thousands};
@@ -18,7 +18,9 @@ use crate::dialect::{Script, at, config, thousands};
 const RULES: [OutageRule; 3] = [OutageRule::Kernel, OutageRule::Timeouts, OutageRule::Dsack];
 
 fn ruled(outage: OutageRule) -> Config {
-    Config { stack: Stack { outage, ..LINUX_6_18 }, ..thousands() }
+    let mut stack = LINUX_6_18;
+    stack.tcp.outage = outage;
+    Config { stack, ..thousands() }
 }
 
 /// Ten segments that stay unacknowledged until `ms`, after a SYN with `options`.

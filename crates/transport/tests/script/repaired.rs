@@ -8,8 +8,10 @@ use anabranch_transport::{Config, profile};
 use crate::dialect::{Script, config};
 
 /// The out-of-tree kernel, with the long data sequence numbers that its dialect parses.
-const OUT_OF_TREE: profile::Stack =
-    profile::Stack { short_data_numbers: false, ..profile::MPTCP_0_94 };
+const OUT_OF_TREE: profile::Stack = profile::Stack {
+    mptcp: profile::MptcpStack { short_data_numbers: false, ..profile::MPTCP_0_94.mptcp },
+    ..profile::MPTCP_0_94
+};
 
 /// A server on one subflow without SACK, with segments of 1000 bytes.
 fn without_sack(name: &str, stack: profile::Stack) -> Script {

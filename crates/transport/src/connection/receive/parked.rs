@@ -92,7 +92,7 @@ impl Connection {
     /// How much memory may be taken when more is taken from a subflow.
     #[inline(always)]
     pub(super) fn room_for(&self, index: usize) -> u64 {
-        if !self.config.stack.parks_data || self.mode != Mode::Multipath {
+        if !self.config.stack.mptcp.parks_data || self.mode != Mode::Multipath {
             return u64::MAX;
         }
         self.budget.buffer().memory().max(self.subflows[index].receive.buffer.memory())
@@ -101,7 +101,7 @@ impl Connection {
     /// Memory that may certainly come before the connection's buffer is full, bytes; what waits in subflows counts as
     /// taken.
     pub(super) fn spare(&self) -> u32 {
-        if !self.config.stack.parks_data || self.mode == Mode::Plain {
+        if !self.config.stack.mptcp.parks_data || self.mode == Mode::Plain {
             return u32::MAX;
         }
         if self.mode != Mode::Multipath || !self.input.parked.is_empty() {

@@ -39,7 +39,7 @@ impl Connection {
     /// Its mapping begins in the last quarter of the window, and that matters.
     fn fills_window(&self, segment: &Segment) -> bool {
         let mapping = segment.dss.as_ref().and_then(|dss| dss.mapping.as_ref());
-        let asks = self.config.stack.acknowledges_by_window;
+        let asks = self.config.stack.shared.acknowledges_by_window;
         let Some(mapping) = mapping.filter(|_| asks) else { return false };
         let expected = self.receive_dsn();
         let dsn = match mapping.dsn {
@@ -109,7 +109,7 @@ impl Connection {
         let mut space = Space::default();
         if !PLAIN && !segment.payload.is_empty() {
             // Who acknowledges what was read asks for the space then.
-            if self.budget.is_shared() || !self.config.stack.acknowledges_by_read {
+            if self.budget.is_shared() || !self.config.stack.shared.acknowledges_by_read {
                 space = self.space();
             }
             let used = space.allowed - space.free;

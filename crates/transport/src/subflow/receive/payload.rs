@@ -72,20 +72,20 @@ impl Subflow {
             let in_order = arrival != Arrival::OutOfOrder;
             let received = self.ack.received_mss().max(load.segment);
             let grew = self.receive.open(arrival, load, space.opens, waiting, received);
-            let push = segment.flags.contains(Flags::PSH) && self.stack.pushes_buffers;
+            let push = segment.flags.contains(Flags::PSH) && self.stack.tcp.pushes_buffers;
             if arrival == Arrival::Duplicate {
                 self.ack.quicken_for_duplicate(self.receive.window());
             }
             self.ack.measure(segment, load.segment, arrival, self.agreed.timestamps);
             self.ack.on_data(now, load.segment, push, arrival, grew, self.rtt.rto());
-            if grew && (in_order || self.stack.compresses_sacks) && !space.opens {
+            if grew && (in_order || self.stack.tcp.compresses_sacks) && !space.opens {
                 self.ack.on_own_window_grown();
             }
             if news {
                 let marked = self.ecn.on_data(segment.ecn, self.receive.next(), &mut self.ack);
                 self.totals.ce_received += u64::from(marked);
             }
-            if !PLAIN && !self.stack.acknowledges_by_read {
+            if !PLAIN && !self.stack.shared.acknowledges_by_read {
                 self.check_ack(now, space);
             }
         }

@@ -140,7 +140,7 @@ fn without_sack_or_in_older_stacks_nothing_waits() {
     for (sack, compresses) in [(false, true), (true, false)] {
         let (mut subflow, _) = subflow();
         subflow.agreed.sack_permitted = sack;
-        subflow.stack.compresses_sacks = compresses;
+        subflow.stack.tcp.compresses_sacks = compresses;
         for _ in 0..10 {
             subflow.ack.on_ack_sent();
             subflow.acknowledge_gap(at(1000));

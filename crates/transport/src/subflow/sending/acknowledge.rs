@@ -236,7 +236,7 @@ impl Subflow {
         let Some(sent) = self.board.mark_sacked(number) else {
             return;
         };
-        let merged = !self.multipath || self.stack.merges_reported;
+        let merged = !self.multipath || self.stack.tcp.merges_reported;
         self.send.on_buffers_changed(self.board.gather(number, &sent, merged));
         flags.data_sacked = true;
         if !sent.ever_retransmitted() {
@@ -398,7 +398,7 @@ impl Subflow {
     #[inline(always)]
     pub(crate) fn expand_buffer(&mut self, now: Instant) -> bool {
         if !self.wants_space()
-            || (!self.stack.grows_while_full && self.board.in_flight() >= self.window.cwnd)
+            || (!self.stack.tcp.grows_while_full && self.board.in_flight() >= self.window.cwnd)
         {
             return false;
         }
@@ -411,7 +411,7 @@ impl Subflow {
     /// window is full.
     #[inline(always)]
     pub(crate) fn expand_buffer_after_ack(&mut self, now: Instant) -> bool {
-        self.send.space_unchecked = !self.stack.grows_while_full && self.lets_out(now);
+        self.send.space_unchecked = !self.stack.tcp.grows_while_full && self.lets_out(now);
         !self.send.space_unchecked && self.expand_buffer(now)
     }
 

@@ -24,7 +24,7 @@ impl Subflow {
         flags: &mut AckFlags,
     ) {
         let segments = (right - left).div_ceil(u64::from(self.mss)) as u32;
-        if self.stack.delivers_duplicates {
+        if self.stack.tcp.delivers_duplicates {
             if right - left > self.send.window_max {
                 return;
             }

@@ -197,7 +197,7 @@ impl Subflow {
         if !self.agreed.sack_permitted {
             return self.detect_loss_of_oldest(now, una_advanced);
         }
-        let detection = self.stack.loss_detection;
+        let detection = self.stack.tcp.loss_detection;
         if detection == LossDetection::Count {
             return self.count_reports(now);
         }
@@ -239,7 +239,7 @@ impl Subflow {
         }
         self.board.restore(skipped);
         let armed = !wait.is_zero();
-        verdict.wait = Some(if armed { wait + self.stack.timeout_min } else { Duration::ZERO });
+        verdict.wait = Some(if armed { wait + self.stack.tcp.timeout_min } else { Duration::ZERO });
         verdict
     }
 
@@ -419,7 +419,7 @@ mod tests {
         // that were not reported and have three reported ones above.
         let lost = |reported: &[u64], sees: bool| {
             let (mut subflow, _) = subflow();
-            subflow.stack.loss_detection = LossDetection::Count;
+            subflow.stack.tcp.loss_detection = LossDetection::Count;
             for _ in 0..8 {
                 send(&mut subflow, at(0), 100);
             }

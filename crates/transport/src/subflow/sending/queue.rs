@@ -114,7 +114,7 @@ impl Sender {
             mapping_ended: false,
             begun_at_rest: 0,
             multipath_mappings: false,
-            whole_mappings: config.stack.whole_mappings,
+            whole_mappings: config.stack.shared.whole_mappings,
             goes_on: false,
             intent: Intent::New,
             last_sent: Instant::ZERO,

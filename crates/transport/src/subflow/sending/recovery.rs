@@ -218,7 +218,7 @@ impl Subflow {
         if delivered == 0 || self.recovery.prior_cwnd == 0 {
             return;
         }
-        if self.stack.reduction == Reduction::AtOnce {
+        if self.stack.tcp.reduction == Reduction::AtOnce {
             self.window.cwnd = self.window.ssthresh;
             return;
         }
@@ -234,7 +234,7 @@ impl Subflow {
         } else {
             let owed = (i64::from(recovery.prr_delivered) - i64::from(recovery.prr_out))
                 .max(i64::from(delivered));
-            let room = match self.stack.reduction {
+            let room = match self.stack.tcp.reduction {
                 Reduction::ProportionalRepaired
                     if flags.retransmission_acked && !verdict.lost_retransmission =>
                 {
@@ -320,7 +320,8 @@ impl Subflow {
             return;
         };
         // Before 5.9 the report of any duplicate answers the probe.
-        let duplicated = flags.probe_duplicated || (flags.dsack && !self.stack.delivers_duplicates);
+        let duplicated =
+            flags.probe_duplicated || (flags.dsack && !self.stack.tcp.delivers_duplicates);
         if !self.recovery.probe_retransmitted || duplicated {
             self.recovery.probe_high = None;
         } else if ack > high {
@@ -443,7 +444,7 @@ impl Subflow {
     /// Returns whether an acknowledgement is taken as one after an outage. It then says nothing about the timeout:
     /// that it covers what was never sent again only shows that acknowledgements were lost.
     pub(in crate::subflow) fn follows_outage(&self, flags: &AckFlags) -> bool {
-        match self.stack.outage {
+        match self.stack.tcp.outage {
             OutageRule::Kernel => false,
             OutageRule::Dsack if self.agreed.sack_permitted => {
                 flags.dsack && self.ca_state == CongestionState::Loss

@@ -215,13 +215,13 @@ impl Subflow {
         advancing: bool,
     ) -> bool {
         let calm = matches!(self.ca_state, CongestionState::Open | CongestionState::Cwr);
-        let sends = self.stack.tail_probes && self.agreed.sack_permitted;
+        let sends = self.stack.tcp.tail_probes && self.agreed.sack_permitted;
         if self.board.is_empty() || !sends || !calm {
             return false;
         }
         let timeout = match self.rtt.srtt() {
             Some(srtt) if self.board.packets_out() == 1 => srtt * 2 + SINGLE_SEGMENT_EXTRA,
-            Some(srtt) => srtt * 2 + self.stack.timeout_min,
+            Some(srtt) => srtt * 2 + self.stack.tcp.timeout_min,
             None => RTO_INITIAL,
         };
         let left = if advancing { self.rtt.rto() } else { self.timeout_left(now) };
@@ -368,7 +368,7 @@ impl Subflow {
         self.board.forget_duplicates(self.agreed.sack_permitted);
         // The head is lost, and everything older than RACK's RTT; what was sent lately is not, but
         // where older stacks have it so (`tcp_enter_loss` of 4.14).
-        let all = self.stack.loss_detection != LossDetection::Rack;
+        let all = self.stack.tcp.loss_detection != LossDetection::Rack;
         for number in self.board.numbers() {
             let head = number == self.board.numbers().start;
             let young = self

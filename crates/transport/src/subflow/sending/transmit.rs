@@ -168,7 +168,7 @@ impl Subflow {
     #[inline(always)]
     pub(in crate::subflow) fn ends_push(&self, sent: &Sent) -> bool {
         let small = self.multipath && (sent.payload.len() as u64) < u64::from(self.send.mss);
-        self.stack.pushes_buffers && (!sent.opens_buffer || small)
+        self.stack.tcp.pushes_buffers && (!sent.opens_buffer || small)
     }
 
     /// Another segment of the same socket buffer follows one that was sent beside `in_flight` others.
@@ -252,7 +252,7 @@ impl Subflow {
         {
             self.send.deferred = true;
             let full = deferred == Deferred::ForCongestionWindow;
-            if full && self.stack.deferral == Deferral::NextMillisecond {
+            if full && self.stack.tcp.deferral == Deferral::NextMillisecond {
                 self.validate_window(host, now, true);
             }
         }
@@ -277,7 +277,7 @@ impl Subflow {
     pub(in crate::subflow) fn burst_segments(&self) -> u32 {
         let millisecond = self.pacer.rate().bytes_per_second() >> 10;
         let near = match self.rtt.min_rtt() {
-            Some(rtt) if rtt < NEAR && self.stack.bursts_by_rtt => {
+            Some(rtt) if rtt < NEAR && self.stack.tcp.bursts_by_rtt => {
                 BURST_BYTES >> ((rtt.as_nanos() / 1000) >> NEAR_SHIFT)
             }
             _ => 0,
@@ -318,7 +318,7 @@ impl Subflow {
     pub(in crate::subflow) fn is_head_due(&self, now: Instant) -> bool {
         let Some(head) = self.board.front() else { return false };
         let srtt = self.rtt.srtt().unwrap_or_default();
-        match self.stack.deferral {
+        match self.stack.tcp.deferral {
             Deferral::HalfRoundTrip => now.since(head.sent_at) >= srtt / 2,
             Deferral::NextMillisecond => now + (srtt / 2).min(LATELY) >= head.sent_at + srtt,
         }
@@ -328,7 +328,7 @@ impl Subflow {
     /// already, which Linux counts in: only clocks that tick in milliseconds can tell.
     fn has_just_sent(&self, host: &HostModel, now: Instant) -> bool {
         let last = self.send.last_sent;
-        match self.stack.deferral {
+        match self.stack.tcp.deferral {
             Deferral::HalfRoundTrip => host.coarse(now) <= host.coarse(last),
             Deferral::NextMillisecond if self.pacer.enforced() => {
                 now < self.pacer.next_departure() + LATELY
@@ -430,7 +430,7 @@ impl Subflow {
 
     /// A data sequence number in as many bits as this stack sends of it.
     pub(in crate::subflow) fn mapping_dsn(&self, dsn: DataSeq) -> MappingDsn {
-        if self.stack.short_data_numbers {
+        if self.stack.mptcp.short_data_numbers {
             MappingDsn::Short(dsn.0 as u32)
         } else {
             MappingDsn::Long(dsn)

@@ -106,7 +106,7 @@ impl Subflow {
     pub(crate) fn validate_window(&mut self, host: &HostModel, now: Instant, limited: bool) {
         let packets_out = self.board.packets_out();
         let positions = (self.send.una, self.send.next);
-        self.usage.record(positions, packets_out, limited, self.stack.remembers_full_window);
+        self.usage.record(positions, packets_out, limited, self.stack.tcp.remembers_full_window);
         if self.usage.is_limited(&self.window) {
             self.usage.restart(now);
             return;
@@ -139,13 +139,13 @@ impl Subflow {
     /// Returns whether the application waits for room in the send buffer (`SOCK_NOSPACE`). A subflow reads the flag of
     /// the connection's socket.
     pub(crate) fn wants_space(&self) -> bool {
-        self.send.blocked_on_buffer || (self.multipath && self.stack.always_wants_space)
+        self.send.blocked_on_buffer || (self.multipath && self.stack.tcp.always_wants_space)
     }
 
     /// Validates the window if it is full and more data waits, even if nothing could be sent (`tcp_write_xmit`).
     pub(in crate::subflow) fn note_full_window(&mut self, host: &HostModel, now: Instant) {
         let full = self.board.in_flight() >= self.window.cwnd;
-        if self.stack.notes_full_window && full && self.send.queued > 0 {
+        if self.stack.tcp.notes_full_window && full && self.send.queued > 0 {
             self.validate_window(host, now, true);
         }
     }
@@ -258,7 +258,7 @@ mod tests {
                 0 => subflow.send.blocked_on_buffer = true,
                 1 => {
                     subflow.multipath = true;
-                    subflow.stack.always_wants_space = true;
+                    subflow.stack.tcp.always_wants_space = true;
                 }
                 _ => subflow.ca_state = CongestionState::Disorder,
             }
@@ -293,7 +293,7 @@ mod tests {
             let (mut subflow, _) = rested();
             subflow.window = anabranch_congestion::Window { cwnd: 1, ssthresh: 1 };
             send(&mut subflow, at(1000), 1000);
-            subflow.stack.notes_full_window = notes;
+            subflow.stack.tcp.notes_full_window = notes;
             subflow.send.queued = queued;
             subflow.note_full_window(&exact(), at(1000));
             assert_eq!(subflow.usage.is_limited(&subflow.window), limited, "{queued} {notes}");
@@ -414,7 +414,7 @@ mod tests {
         subflow.window = anabranch_congestion::Window { cwnd: 50, ssthresh: 20 };
         subflow.usage.end = u64::MAX;
         for (remembers, limited) in [(true, true), (false, false)] {
-            subflow.stack.remembers_full_window = remembers;
+            subflow.stack.tcp.remembers_full_window = remembers;
             subflow.usage.max_packets_out = 1;
             subflow.usage.limited = true;
             for _ in 0..3 {

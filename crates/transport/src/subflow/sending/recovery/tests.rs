@@ -112,7 +112,7 @@ fn of_4_14_the_flight_grows_only_where_a_retransmission_was_acknowledged() {
 fn without_prr_the_window_falls_at_once() {
     // RFC 6675 section 5, step 4.2: cwnd = ssthresh.
     let mut subflow = twenty();
-    subflow.stack.reduction = Reduction::AtOnce;
+    subflow.stack.tcp.reduction = Reduction::AtOnce;
     subflow.board.mark_sacked(1);
     subflow.reduce(1, Verdict::default(), &STILL);
     assert_eq!(subflow.window.cwnd, 10);
