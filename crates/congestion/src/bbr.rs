@@ -1,9 +1,9 @@
 //! BBR version 1 as in Linux (`tcp_bbr.c`, the same from 6.1 to 7.2): a model of the path's bandwidth
 //! and minimum RTT sets pacing rate and window; loss does not cut them.
 //!
-//! ECN-Echo does not make the window smaller, as in Linux. The policer model (`lt_bw`) is there. There is also a
-//! form as in Linux 4.14: the rate counts IP headers and has no margin, there is no allowance for aggregation,
-//! and the flight is what is in flight now, not when the next segment leaves.
+//! ECN-Echo does not make the window smaller, as in Linux. The policer model (`lt_bw`) is implemented. There is also
+//! a form as in Linux 4.14: the rate counts IP headers and has no margin, there is no allowance for aggregation, and
+//! the flight is counted now, not at the departure of the next segment.
 
 pub(super) mod aggregation;
 pub(super) mod filter;
@@ -169,7 +169,7 @@ impl Bbr {
         self.quantized(self.bdp(bw, gain))
     }
 
-    /// What will be in the network when the next paced segment leaves (`bbr_packets_in_net_at_edt`).
+    /// Segments in the network when the next paced segment leaves (`bbr_packets_in_net_at_edt`).
     fn in_network(&self, ack: &AckSample<'_>, in_flight: u32) -> u32 {
         if self.linux_414 {
             return in_flight;

@@ -10,7 +10,7 @@
 //! - A loss cannot lie before the segment it concerns: `InflightAtLoss` takes a prefix of 0 to 1.
 //! - Idleness begins a new epoch of aggregation with nothing acknowledged in it, as in Linux.
 //! - A tail loss that a probe repaired counts as a loss of its round, but is no lost segment.
-//! - An ACK without a valid delivery rate says nothing of a plateau.
+//! - An ACK without a valid delivery rate does not count for a plateau.
 //! - An ACK that may have been delayed renews no minimum RTT that has grown old, as in Linux.
 //! - `full_bw_now` is set on the exit from Startup by loss too, as the appendix tests it.
 //!
@@ -112,8 +112,7 @@ struct Rounds {
     since_probe: u32,
 }
 
-/// What a loss may have told: the bounds on rate and volume (`bw_shortterm`, `inflight_shortterm`,
-/// `inflight_longterm`).
+/// Bounds on rate and volume from losses (`bw_shortterm`, `inflight_shortterm`, `inflight_longterm`).
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
     short_bw: Bandwidth,
@@ -130,7 +129,7 @@ struct Feedback<'a> {
 }
 
 impl Feedback<'_> {
-    /// What was in flight once the segment acknowledged was sent, itself included (`RS.tx_in_flight`).
+    /// Segments in flight after the acknowledged segment was sent, itself included (`RS.tx_in_flight`).
     fn tx_in_flight(&self) -> u32 {
         self.ack.rate.in_flight_at_send + 1
     }
@@ -154,7 +153,7 @@ pub struct Bbr3 {
     /// `BBR.bw`: the lesser of the maximum and the short-term bound.
     bw: Bandwidth,
     signals: Signals,
-    /// What marks tell, where they are to count.
+    /// The state of marks, if marks count.
     marks: Option<Marks>,
     undo: Undo,
     probe: Probe,
@@ -175,7 +174,7 @@ impl Bbr3 {
         random: RandomStream,
     ) -> Box<dyn CongestionController> {
         let counts = parameters.flag("ecn", false);
-        // What has no effect is not asked for, and so refused.
+        // A parameter without effect is not read, and is therefore rejected.
         let marks = counts.then(|| {
             let max_rtt =
                 parameters.number_or("ecn_max_rtt_ms", ECN_MAX_RTT_MS, 0.1..=10_000.0, "none");
@@ -299,7 +298,7 @@ impl CongestionController for Bbr3 {
         self.bw = self.max_bw.get().min(self.bounds.short_bw);
         self.set_pacing(ack.srtt);
         self.set_cwnd(ack, window);
-        // No slow start after Startup: `cwnd_limited` then says that the window was full.
+        // No slow start after Startup: `cwnd_limited` then means that the window was full.
         window.ssthresh =
             if self.pipe.reached { window.ssthresh.min(window.cwnd) } else { u32::MAX };
     }

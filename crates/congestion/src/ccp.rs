@@ -20,7 +20,7 @@ use super::{AckSample, CongestionController, CongestionEvent, CongestionState, W
 pub(super) use derivative::Derivative;
 use path::Path;
 
-/// The proportional law, with a derivative term where there is one.
+/// The proportional law, optionally with a derivative term.
 #[derive(Debug)]
 pub struct Ccp {
     kp: f64,

@@ -63,7 +63,7 @@ pub struct Compound {
     beta: f64,
     k: f64,
     eta: f64,
-    /// Below this window the delay window does not grow, segments.
+    /// The least window at which the delay window grows, segments.
     low_window: f64,
     gamma: Gamma,
     /// The loss window, segments.
@@ -85,7 +85,7 @@ impl Compound {
         _random: RandomStream,
     ) -> Box<dyn CongestionController> {
         let printed = parameters.word("form", &["reference", "printed"]) == "printed";
-        // What has no effect is not asked for, and so refused.
+        // A parameter without effect is not read, and is therefore rejected.
         let gamma = match parameters.number_or("gamma", GAMMA, 1.0..=1000.0, "auto") {
             Some(gamma) => Gamma::Fixed(gamma),
             None => Gamma::tuned(parameters),
@@ -129,7 +129,7 @@ impl Compound {
         }
     }
 
-    /// At a loss: the backlog that Reno would have had tells how much the queue holds.
+    /// Adapts gamma at a loss. Reno's estimated backlog shows the size of the queue.
     fn tune(&mut self) {
         if let (Gamma::Tuned { now, low, high, weight }, Some(backlog)) =
             (&mut self.gamma, self.reno_backlog.take())
@@ -233,7 +233,7 @@ impl CongestionController for Compound {
     }
 
     fn on_transmit_start(&mut self, _start: &TransmitStart, _window: &mut Window) {
-        // What was measured before says nothing of now, but for the base RTT; all is loss window.
+        // Old measurements no longer hold, except the base RTT; the whole window is loss window.
         self.gamma.restart();
         self.delay = 0.0;
         self.reno_backlog = None;

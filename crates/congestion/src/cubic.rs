@@ -362,7 +362,7 @@ mod tests {
             let exact = (f64::from(segments) / 0.4004).cbrt();
             assert!((k / exact - 1.0).abs() < 0.006, "{segments}: {k} for {exact}");
         }
-        // `cubic_root` of the kernel, compiled by itself, has 5472 here, where 5469 is exact.
+        // The kernel's `cubic_root`, compiled separately, has 5472 here, where 5469 is exact.
         assert_eq!([16, 30, 61].map(time_to_origin), [3500, 4316, 5472]);
     }
 

@@ -1,12 +1,11 @@
 //! LIA, the coupled congestion control of RFC 6356 section 3 (`mptcp_coupled.c` of the out-of-tree
 //! kernel), per acknowledged segment.
 //!
-//! alpha is computed anew on every acknowledgement (section 4.1 allows rarer) and in floating point:
-//! the kernel's is a multiple of 2^-12 segments and counts acknowledgements (`count = "acks"`). A sibling
-//! in fast recovery counts with its ssthresh as section 4 has it, in the kernel with its window. One
-//! MSS is taken to hold on all subflows. `form = "printed"` is PC16's loss rule, which its own text
-//! contradicts: `cwnd + 1/cwnd`, so that a loss cuts nothing; a timeout halves as ever.
-//! `form = "kernel"` is the kernel's own arithmetic (`lia/kernel.rs`).
+//! alpha is computed on every acknowledgement (section 4.1 allows it less often) and in floating point. The kernel's
+//! is a multiple of 2^-12 segments and counts acknowledgements (`count = "acks"`). A sibling in fast recovery counts
+//! with its ssthresh, as in section 4; in the kernel, with its window. One MSS is assumed for all subflows. `form =
+//! "printed"` is PC16's loss rule, which its own text contradicts: `cwnd + 1/cwnd`, so that a loss does not cut the
+//! window; a timeout halves it. `form = "kernel"` is the kernel's own arithmetic (`lia/kernel.rs`).
 
 mod kernel;
 

@@ -1,4 +1,4 @@
-//! Congestion control: the trait, what it is told, and the table of names.
+//! Congestion control: the trait, the values that a controller gets, and the table of names.
 //!
 //! Linux's division of labour: the subflow finds losses, runs recovery and undo; the controller
 //! sizes the window. `Window` belongs to the subflow, callbacks get `&mut Window`.
@@ -70,7 +70,7 @@ pub struct RateSample {
     pub in_flight_at_send: u32,
     /// Segments marked lost between its transmission and its acknowledgement.
     pub lost: u32,
-    /// Segments delivered over `interval` by acknowledgements that told of a mark.
+    /// Segments delivered over `interval` by acknowledgements that reported a mark.
     pub delivered_ce: u32,
 }
 
@@ -91,9 +91,9 @@ pub struct AckSample<'a> {
     pub newly_lost: u32,
     /// Segments delivered since the subflow began, that of the handshake among them (`tp->delivered`).
     pub delivered: u64,
-    /// Those of them that were delivered by acknowledgements which told of a mark (`tp->delivered_ce`).
+    /// The part of `delivered` whose acknowledgements reported a mark (`tp->delivered_ce`).
     pub delivered_ce: u64,
-    /// Whether it tells of a mark (ECN-Echo, RFC 3168).
+    /// The acknowledgement reports a mark (ECN-Echo, RFC 3168).
     pub echo: bool,
     /// Payload of a full segment, bytes.
     pub mss: u32,
@@ -164,7 +164,7 @@ pub enum CongestionKind {
     TailLoss,
     /// The retransmission timer expired.
     Timeout,
-    /// The peer told of a mark of congestion (ECN-Echo, RFC 3168): nothing was lost.
+    /// The peer reported a mark of congestion (ECN-Echo, RFC 3168): nothing was lost.
     Ecn,
 }
 
@@ -229,12 +229,12 @@ pub trait CongestionController: fmt::Debug + Send {
     /// The name in the table.
     fn name(&self) -> &'static str;
 
-    /// It cannot go on: what it does counts no more, and who runs its connection is to end that.
+    /// The plug-in has failed. Its actions are ignored, and the caller must close the connection.
     fn failed(&self) -> bool {
         false
     }
 
-    /// The handshake is complete: the first data is paced by what is known now.
+    /// The handshake is complete. The first data is paced by the handshake's measurements.
     fn on_open(&mut self, _opened: &Opened, _window: &mut Window) {}
 
     /// An acknowledgement arrived. Grow only when `ack.may_grow` and `ack.cwnd_limited`.
@@ -299,8 +299,8 @@ pub trait CongestionController: fmt::Debug + Send {
         false
     }
 
-    /// Both ends are to tell of each mark by itself, for a controller that counts marks (DCTCP's echo, RFC
-    /// 8257 section 3.2): acknowledgements echo what the data they are of carried, and nothing else.
+    /// Both ends report each mark separately, for a controller that counts marks (DCTCP's echo, RFC 8257 section
+    /// 3.2). Each acknowledgement then echoes only the marks of the data that it acknowledges.
     fn counts_marks(&self) -> bool {
         false
     }

@@ -102,7 +102,7 @@ impl CongestionController for Olia {
     }
 
     fn on_congestion(&mut self, _event: &CongestionEvent, window: &mut Window) {
-        // What was counted towards the next segment stays counted, as in the kernel.
+        // The count towards the next segment is kept, as in the kernel.
         window.ssthresh = (window.cwnd / 2).max(2);
     }
 

@@ -1,5 +1,5 @@
-//! What coupled controllers share: the view of a sibling, which of them count, and how
-//! acknowledgements are counted.
+//! Common parts of the coupled controllers: the view of a sibling, the siblings that count, and the counting of
+//! acknowledgements.
 
 pub(super) mod kernel;
 
@@ -13,7 +13,7 @@ use super::{AckSample, CongestionState, Window};
 /// bad luck, and has taken the window down to one segment anyway.
 const DEAD_AFTER_TIMEOUTS: u32 = 2;
 
-/// What a controller may know of a sibling subflow (coupled controllers read it).
+/// A coupled controller's view of a sibling subflow.
 #[derive(Clone, Copy, Debug)]
 pub struct SiblingView {
     /// Which subflow.
@@ -36,7 +36,7 @@ pub struct SiblingView {
     pub bytes_since_loss: u64,
     /// Payload bytes acknowledged between its last two losses.
     pub bytes_between_losses: u64,
-    /// What its controller makes known (`CongestionController::published_rate`).
+    /// The rate that its controller publishes (`CongestionController::published_rate`).
     pub published_rate: Option<Rate>,
 }
 
@@ -57,7 +57,7 @@ impl Path<'_> {
     }
 }
 
-/// What the parameters that all coupled controllers have say.
+/// The parameters that all coupled controllers have.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Coupling {
     /// A dead subflow leaves the sums.
@@ -67,7 +67,7 @@ pub(super) struct Coupling {
     recovering: Recovering,
 }
 
-/// What a sibling in fast recovery counts with.
+/// The window that counts for a sibling in fast recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Recovering {
     /// Its threshold, as recovery has the window (RFC 6356 section 4; `mptcp_get_crt_cwnd` of OLIA).

@@ -16,7 +16,7 @@ use super::{
     AckSample, CongestionController, CongestionEvent, CongestionState, Reno, Window, slow_start,
 };
 
-/// What begins anew whenever the subflow comes back to Open (`wvegas_enable`).
+/// State that restarts whenever the subflow returns to Open (`wvegas_enable`).
 #[derive(Debug)]
 struct Rounds {
     /// The round ends when this position is acknowledged; `None`: with the next acknowledgement it

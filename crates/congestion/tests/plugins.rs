@@ -175,8 +175,8 @@ fn cubic_releases_more_when_it_did_not_come_back() {
     assert!((f64::from(state.cwnd) - plateau).abs() <= 2.0, "{} and not {plateau}", state.cwnd);
 }
 
-/// RFC 5681: slow start adds what is acknowledged and stops at ssthresh; half remains, two at least; a
-/// window that is not in use does not grow. Of CUBIC the same but for the fraction.
+/// RFC 5681: slow start adds the acknowledged segments and stops at ssthresh. Half of the window remains, at least
+/// two segments. An unused window does not grow. CUBIC differs only in the fraction.
 #[test]
 fn slow_start_halving_and_an_unused_window() {
     let rtt = Duration::from_millis(100);
@@ -205,8 +205,8 @@ fn slow_start_halving_and_an_unused_window() {
     }
 }
 
-/// What each asks of the core: whether it replaces proportional rate reduction (`cong_control`), how many
-/// windows the send buffer holds (`sndbuf_expand`: 3 of BBR, else 2), whether it reads its siblings.
+/// The requirements of each controller: whether it replaces proportional rate reduction (`cong_control`), how many
+/// windows the send buffer holds (`sndbuf_expand`: 3 for BBR, else 2), whether it reads its siblings.
 #[test]
 fn controllers_ask_for_what_their_algorithm_needs() {
     let coupled = ["lia", "olia", "balia", "wvegas"];
@@ -233,8 +233,8 @@ fn controllers_ask_for_what_their_algorithm_needs() {
     }
 }
 
-/// `tcp_reno_cong_avoid`: what slow start takes leaves nothing to count, even if a window that was cut for want
-/// of use is smaller than what had been counted.
+/// `tcp_reno_cong_avoid`: segments used by slow start are not counted again, even if an unused window was cut below
+/// the count.
 #[test]
 fn slow_start_leaves_the_count_alone() {
     let now = Instant::ZERO + Duration::from_secs(10);

@@ -1,9 +1,9 @@
 //! The work of the benchmark of schedulers: decisions over two subflows whose views are built.
 //!
-//! `decisions --names` prints every scheduler once, and some compositions; `decisions NAME COUNT` lets one decide COUNT times
-//! about new data, over views in which the nearer subflow has room, is full, or is repairing a loss,
-//! and the farther one has room, and prints how often it sent. `decisions nothing COUNT` is the loop alone: what a decision costs is the
-//! difference. Who calls it measures.
+//! `decisions --names` prints every scheduler once, and some compositions. `decisions NAME COUNT` lets one decide
+//! COUNT times about new data and prints how often it sent. In the views the nearer subflow has room, is full, or is
+//! repairing a loss, and the farther one has room. `decisions nothing COUNT` runs the loop alone; the difference is
+//! the cost of a decision. The caller measures it.
 
 use std::hint::black_box;
 
@@ -99,7 +99,7 @@ fn main() {
         let decision = scheduler.schedule(black_box(&request), black_box(views));
         if let Decision::Send { on, from, burst } = decision {
             sent += 1;
-            // What a plan consists of is used up only so.
+            // Without this call a plan would never be used up.
             if let (Some(id), Some(from)) = (on.first(), from) {
                 scheduler.on_sent(id, from, burst);
             }

@@ -18,9 +18,9 @@ const THOUSAND: f64 = 1000.0;
 #[derive(Debug)]
 pub struct Blest {
     base: Box<dyn PathScheduler>,
-    /// Correction of what the fast subflow will send, in thousandths.
+    /// Correction of the amount that the fast subflow will send, in thousandths.
     lambda: u64,
-    /// What it rises and falls by.
+    /// The steps by which it rises and falls.
     steps: (u64, u64),
     adapted_at: Option<Instant>,
     /// The window or the send buffer was full since lambda was last adapted.

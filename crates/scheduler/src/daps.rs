@@ -2,10 +2,10 @@
 //! subflow's round trip, in which every subflow sends a window a round trip; segments are numbered by
 //! when they will arrive, so that slow subflows carry what comes later in the stream.
 //!
-//! The paper's period is a least common multiple of round trips; here it is the longest of them, in
-//! which a subflow has as many rounds as fit whole, at most 32. The plan is made anew only when it is
-//! used up: what DAPS is criticised for. When a subflow has come or gone, or data is to be sent once
-//! more, what was left open is first sent in order, by smallest srtt.
+//! The paper's period is a least common multiple of round trips. This one is the longest of them, in which a subflow
+//! has as many whole rounds as fit, at most 32. A new plan is made only when the old one is used up, for which DAPS
+//! is criticised. When a subflow has come or gone, or data is sent again, the open data is first sent in order, by
+//! smallest srtt.
 
 use std::collections::VecDeque;
 
@@ -24,11 +24,11 @@ struct Share {
     ranges: VecDeque<(u64, u64)>,
 }
 
-/// Plans of what arrives when.
+/// A scheduler that plans the order of arrival.
 #[derive(Debug, Default)]
 pub struct Daps {
     plan: Vec<Share>,
-    /// Where the plan begins, and what it is counted in, bytes.
+    /// The start of the plan, and the length of its segments, bytes.
     begin: u64,
     segment: u64,
     /// Behind the last byte of all plans.
@@ -67,7 +67,7 @@ impl Daps {
         }
     }
 
-    /// What the connection's retransmission timer has sent meanwhile is not open any more.
+    /// Removes data from the plan that the connection's retransmission timer has sent meanwhile.
     fn forget_before(&mut self, next: u64) {
         for share in &mut self.plan {
             while share.ranges.front().is_some_and(|range| range.1 <= next) {

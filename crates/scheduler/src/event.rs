@@ -1,11 +1,11 @@
-//! What happens to a subflow, as a scheduler is notified of it.
+//! Events of a subflow, as a scheduler is notified of them.
 
 use anabranch_units::CongestionState;
 
 /// A change of one subflow.
 ///
-/// All changes between two looks at a subflow come as one event of a kind, in the order of the variants. A look follows
-/// every segment that arrives and every timer that fires, and comes before the next question.
+/// Between two updates of a subflow, all changes of one kind become one event, in the order of the variants. An
+/// update follows every segment that arrives and every timer that fires, and precedes the next call of `schedule`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SubflowEvent {
     /// It can carry data: the handshake is complete in both directions.

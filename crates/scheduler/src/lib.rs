@@ -1,8 +1,8 @@
-//! Path schedulers: the trait, what they see, and the table of names.
+//! Path schedulers: the trait, the values that a scheduler gets and returns, and the table of names.
 //!
-//! The core asks on every write, acknowledgement and released buffer, again and again until the
-//! answer is `Wait`. Eligibility lives in two predicates of the view, not in each scheduler:
-//! `can_send` (window space now) and `can_queue` (send-buffer space; data waits in the subflow).
+//! The core calls `schedule` on every write, acknowledgement and released buffer, repeatedly until it returns `Wait`.
+//! Two predicates of the view decide about eligibility, not each scheduler: `can_send` (window space now) and
+//! `can_queue` (send-buffer space; data waits in the subflow).
 
 mod blest;
 mod daps;
@@ -51,13 +51,13 @@ pub use wait_or_send::WaitOrSend;
 
 /// A path scheduler: one per connection.
 ///
-/// A scheduler that builds on another one names it in `base` and `base_mut`; then all news reaches
-/// that one too, unless the scheduler takes it itself and passes it on.
+/// A scheduler that builds on another one returns it from `base` and `base_mut`. The default methods then pass every
+/// notification on to it.
 pub trait PathScheduler: fmt::Debug + Send {
-    /// The name in the table, of several the first.
+    /// The name in the table; the first one if there are several.
     fn name(&self) -> &'static str;
 
-    /// Chooses. `subflows` holds every established subflow, in order of creation.
+    /// Chooses subflows. `subflows` holds every established subflow, in order of creation.
     fn schedule(&mut self, request: &SendRequest, subflows: &[SubflowView]) -> Decision;
 
     /// The scheduler that this one builds on.
@@ -65,7 +65,7 @@ pub trait PathScheduler: fmt::Debug + Send {
         None
     }
 
-    /// The same, to be told.
+    /// Like [`base`](Self::base), for calls that change it.
     fn base_mut(&mut self) -> Option<&mut dyn PathScheduler> {
         None
     }
@@ -91,14 +91,14 @@ pub trait PathScheduler: fmt::Debug + Send {
         }
     }
 
-    /// The identifier of a subflow that is gone goes to a new one.
+    /// The identifier of a closed subflow is given to a new one.
     fn on_replaced(&mut self, id: SubflowId) {
         if let Some(base) = self.base_mut() {
             base.on_replaced(id);
         }
     }
 
-    /// There is new data that the peer's window has no room for, and so no question about it.
+    /// New data is waiting, but the connection-level window is closed, so `schedule` is not called.
     fn on_window_closed(&mut self, subflows: &[SubflowView]) {
         if let Some(base) = self.base_mut() {
             base.on_window_closed(subflows);
@@ -113,44 +113,44 @@ pub trait PathScheduler: fmt::Debug + Send {
     }
 
     /// Returns whether the scheduler is notified of events, and whether [`SubflowView::oldest_sent`] and
-    /// [`SubflowView::timeout_at`] are filled in. It is asked once, when the connection begins.
+    /// [`SubflowView::timeout_at`] are filled in. It is called once, when the connection begins.
     fn watches(&self) -> bool {
         self.base().is_some_and(PathScheduler::watches)
     }
 
-    /// It cannot go on: what it says counts no more, and who runs its connection is to end that.
+    /// The plug-in has failed. Its decisions are ignored, and the caller must close the connection.
     fn failed(&self) -> bool {
         self.base().is_some_and(PathScheduler::failed)
     }
 
-    /// The scheduler reads `Ask::Idle`, `Ask::WindowBlocked` and `Ask::BufferFull` questions.
+    /// The scheduler handles `Ask::Idle`, `Ask::WindowBlocked` and `Ask::BufferFull`.
     fn wants_idle(&self) -> bool {
         self.base().is_some_and(PathScheduler::wants_idle)
     }
 
-    /// It sends only on a subflow that can ([`SubflowView::can_send`]); where none can it waits, whatever it is asked,
-    /// and keeps nothing of the question in mind. It need not be asked then.
+    /// Returns true if the scheduler sends only on subflows that can ([`SubflowView::can_send`]), otherwise waits,
+    /// and keeps no state from such a call. It is then not called while every window is full.
     fn waits_for_room(&self) -> bool {
         false
     }
 
-    /// Asked segment by segment, it would go on sending new data on the subflow it has chosen, for as long as that one can
-    /// ([`SubflowView::can_send`]) and nothing else happens. It may be asked once for all those segments then, and hears of
-    /// them by one [`PathScheduler::on_sent`]; near the end of the send buffer, and where the profile schedules in whole
-    /// segments or mappings, it is asked for each.
+    /// Returns true if, called segment by segment, the scheduler would keep sending new data on the chosen subflow
+    /// while that one can ([`SubflowView::can_send`]) and nothing else happens. It may then be called once for all
+    /// those segments, followed by one [`PathScheduler::on_sent`]. Near the end of the send buffer, and if the
+    /// profile schedules in whole segments or mappings, it is called for each segment.
     fn keeps_choice(&self) -> bool {
         false
     }
 
-    /// The scheduler reads `Ask::Reinject` questions: data goes again as the out-of-tree kernel has it
-    /// (`mptcp_reinject_data`), once, when its subflow's retransmission timer fires or the subflow is
-    /// gone. Without, all data goes again when a subflow is found stale or is gone, as upstream has it.
+    /// The scheduler handles `Ask::Reinject`. Data is then reinjected as in the out-of-tree kernel
+    /// (`mptcp_reinject_data`): once, when its subflow's retransmission timer fires or the subflow is closed.
+    /// Otherwise all data is reinjected when a subflow becomes stale or is closed, as upstream does.
     fn reinjects(&self) -> bool {
         self.base().is_some_and(PathScheduler::reinjects)
     }
 }
 
-/// Asks a base what it wants to be asked: new data always, other questions if it reads them.
+/// Calls a base with the requests that it handles: new data always, other requests if it declares them.
 pub fn ask(base: &mut dyn PathScheduler, request: &SendRequest, views: &[SubflowView]) -> Decision {
     let reads = match request.ask {
         Ask::NewData => true,

@@ -29,7 +29,7 @@ impl PathScheduler for KeptBurst {
     }
 
     fn schedule(&mut self, request: &SendRequest, subflows: &[SubflowView]) -> Decision {
-        // Sending everything once more ends the burst (`__mptcp_retransmit_pending_data`).
+        // Sending everything again ends the burst (`__mptcp_retransmit_pending_data`).
         self.burst = self.burst.filter(|_| request.data_next >= self.next);
         self.next = request.data_next;
         if let Some((id, left)) = self.burst.filter(|(_, left)| *left > 0)
@@ -46,7 +46,7 @@ impl PathScheduler for KeptBurst {
     }
 
     fn on_window_closed(&mut self, subflows: &[SubflowView]) {
-        // While a burst is left nobody's rate is looked at.
+        // During a burst no subflow's rate is read.
         if self.burst.is_none_or(|(_, left)| left == 0) {
             self.choice.on_window_closed(subflows);
         }
@@ -58,7 +58,7 @@ impl PathScheduler for KeptBurst {
     }
 
     fn on_sent(&mut self, _id: SubflowId, from: u64, bytes: u64) {
-        // What is sent again by the retransmission timer is not of the burst.
+        // Data sent again by the retransmission timer is not part of the burst.
         if from == self.next
             && let Some((_, left)) = &mut self.burst
         {

@@ -1,7 +1,7 @@
 //! Largest packet credits (LPC, SD18 section V): the most window space left, cwnd less what is not
 //! acknowledged.
 //!
-//! The paper says nothing of ties: the smaller srtt wins, then the older subflow.
+//! The paper has no rule for ties. Here the smaller srtt wins, then the older subflow.
 
 use std::cmp::Reverse;
 

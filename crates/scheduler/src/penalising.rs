@@ -2,14 +2,13 @@
 //! `get_available_subflow`, `mptcp_rcv_buf_optimization`; Raiciu et al., NSDI 2012), around any choice
 //! of subflow. Around min-rtt it is that kernel's default, `min-rtt-0.9x`.
 //!
-//! - What a subflow held when its retransmission timer fired goes again first, on a subflow that has
-//!   not carried it if there is one; until it answers, the silent one gets nothing.
-//! - When the connection's window is full, or the send buffer and the application waits: the slower
-//!   subflows that carried the head of line are penalised, at most once per srtt of the subflow that
-//!   would send, and the head goes again on that one if it is more than four times as fast, or if the
-//!   slow window is down to four segments.
+//! - Data that a subflow held when its retransmission timer fired is reinjected first, on a subflow that has not
+//!   carried it if possible. Until it answers, the silent subflow gets nothing.
+//! - If the connection's window is full, or the send buffer is full and the application waits: the slower subflows
+//!   that carried the head of line are penalised, at most once per srtt of the subflow that would send. The head is
+//!   reinjected on that one if it is more than four times as fast, or if the slow window is down to four segments.
 //!
-//! Who would send is the base's answer, as in the kernel; asking takes a turn of a base that has turns.
+//! The base chooses the subflow that would send, as in the kernel. This call uses up a turn of a base that has turns.
 
 use anabranch_plugin::Parameters;
 use anabranch_units::{CongestionState, Instant};
@@ -27,11 +26,11 @@ const MUCH_SLOWER: u64 = 4;
 pub struct Penalising {
     name: &'static str,
     base: Box<dyn PathScheduler>,
-    /// A turn is what the window lets out, and no more than half of it, not what the base says.
+    /// A turn is the free window, at most half of the window, instead of the base's burst.
     by_window: bool,
-    /// The head of line goes again on a faster subflow.
+    /// The head of line is reinjected on a faster subflow.
     retransmits: bool,
-    /// The subflows that hold it up are penalised.
+    /// The subflows that block the head of line are penalised.
     penalises: bool,
     /// The views that the base sees, kept for their memory.
     offered: Vec<SubflowView>,
@@ -122,7 +121,8 @@ impl Penalising {
         head: Carried,
         penalise: bool,
     ) -> Decision {
-        // Whose turn it would be if the window had room: a base that reads it would choose nobody.
+        // The base's choice as if the window had room. A base that reads the window would otherwise choose no
+        // subflow.
         let window_end = request.window_end.max(request.data_next + 1);
         let opened = SendRequest { window_end, ..*request };
         let Decision::Send { on, from: None, .. } =
@@ -176,7 +176,7 @@ impl PathScheduler for Penalising {
             Ask::NewData => self.choose(request, subflows, SubflowSet::EMPTY),
             Ask::Reinject(piece) => self.reinject(request, subflows, piece),
             Ask::WindowBlocked { head } => self.relieve(request, subflows, head, true),
-            // Only a full buffer is a reason to penalise.
+            // Penalise only if the buffer is full.
             Ask::BufferFull { head, left } => self.relieve(request, subflows, head, left == 0),
             Ask::Idle => ask(self.base.as_mut(), request, subflows),
         }

@@ -13,7 +13,7 @@ use super::{Decision, PathScheduler, SendRequest, SubflowSet, SubflowView, candi
 /// All data on all subflows.
 #[derive(Debug, Default)]
 pub struct Redundant {
-    /// A turn is what is left of a piece of written data, not a segment.
+    /// A turn is the rest of a fragment of written data, not a segment.
     pieces: bool,
     /// The next byte of each subflow.
     position: Vec<u64>,

@@ -1,4 +1,4 @@
-//! The question to a scheduler and its answer. Positions count bytes of the data stream from 0.
+//! A scheduler's request and its decision. Positions count bytes of the data stream from 0.
 
 use anabranch_units::{Duration, Instant, SubflowId};
 
@@ -7,37 +7,37 @@ use anabranch_units::{Duration, Instant, SubflowId};
 pub struct Carried {
     /// First byte.
     pub from: u64,
-    /// Behind the last byte that the same subflows carried.
+    /// One past the last byte that the same subflows carried.
     pub to: u64,
-    /// The subflows that carried it, those that are gone among them.
+    /// The subflows that carried it, including closed ones.
     pub by: SubflowSet,
 }
 
-/// What is asked of the scheduler.
+/// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask {
-    /// Where the next unscheduled data should go.
+    /// Choose a subflow for the next unscheduled data.
     NewData,
-    /// Where data should go again whose subflow's retransmission timer has fired, or whose subflow is
-    /// gone. Asked before new data, and only of schedulers that [reinject](super::PathScheduler::reinjects).
+    /// Choose a subflow to reinject data, because its subflow's retransmission timer has fired or its subflow is
+    /// closed. This comes before new data, and only for schedulers that [reinject](super::PathScheduler::reinjects).
     Reinject(Carried),
     /// There is new data, but the connection-level window is full.
     WindowBlocked {
-        /// What holds the window up: the oldest data that is not acknowledged.
+        /// The data that blocks the window: the oldest that is not acknowledged.
         head: Carried,
     },
     /// Everything is scheduled, and the application waits for room in the send buffer.
     BufferFull {
-        /// What holds the buffer up: the oldest data that is not acknowledged.
+        /// The data that blocks the buffer: the oldest that is not acknowledged.
         head: Carried,
-        /// Bytes that the send buffer could still take: some, but too little to wake the application.
+        /// Bytes that the send buffer could still take: more than none, but too few to wake the application.
         left: u64,
     },
     /// Nothing is unscheduled; a scheduler may still repeat data.
     Idle,
 }
 
-/// What the last request of a player reported, as the application knows it. All of it is as old as that request.
+/// The report of a player's last request, as the application knows it. All of it is as old as that request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hint {
     /// `FAR_FUTURE` if there was no report.
@@ -82,32 +82,32 @@ impl Default for Hint {
     }
 }
 
-/// A question to the scheduler.
+/// A request to the scheduler.
 #[derive(Clone, Copy, Debug)]
 pub struct SendRequest {
-    /// When.
+    /// The time of the request.
     pub now: Instant,
-    /// What.
+    /// The kind of the request.
     pub ask: Ask,
     /// First byte not acknowledged at data level.
     pub data_una: u64,
     /// First byte not scheduled yet.
     pub data_next: u64,
-    /// Behind the last byte written by the application.
+    /// One past the last byte written by the application.
     pub data_end: u64,
-    /// Behind the last byte the connection-level window admits.
+    /// One past the last byte that the connection-level window admits.
     pub window_end: u64,
-    /// Length of the longest pieces that written data is kept in (`HostModel::send_fragment` of the transport).
+    /// Length of the longest fragments that written data is kept in (`HostModel::send_fragment` of the transport).
     pub fragment: u64,
-    /// Behind the piece that the first byte not scheduled lies in; those that follow are of full length,
-    /// but for the last.
+    /// The end of the fragment with the first unscheduled byte. The following fragments have full length, except the
+    /// last.
     pub piece_end: u64,
-    /// What the application last told (`Connection::set_hint` of the transport).
+    /// The application's last report (`Connection::set_hint` of the transport).
     pub hint: Hint,
 }
 
 impl SendRequest {
-    /// Nothing to send, at the beginning of time.
+    /// A request with nothing to send, at the beginning of time.
     pub const fn blank(fragment: u64) -> Self {
         Self {
             now: Instant::ZERO,
@@ -127,22 +127,21 @@ impl SendRequest {
         self.data_end - self.data_next
     }
 
-    /// `burst` bytes from the next unscheduled one, and on to the end of the piece they end in as far
-    /// as the window goes: upstream Linux looks at its burst only between pieces
-    /// (`__subflow_push_pending`).
+    /// `burst` bytes from the next unscheduled one, extended to the end of their last fragment as far as the window
+    /// admits. Upstream Linux checks its burst only between fragments (`__subflow_push_pending`).
     pub fn whole_fragments(&self, burst: u64) -> u64 {
         let beyond = (self.data_next + burst).saturating_sub(self.piece_end);
         let end = self.piece_end + beyond.next_multiple_of(self.fragment);
         (end - self.data_next).min(self.window_left())
     }
 
-    /// Bytes the connection-level window still admits.
+    /// Bytes that the connection-level window still admits.
     pub const fn window_left(&self) -> u64 {
         self.window_end.saturating_sub(self.data_next)
     }
 }
 
-/// A set of subflows; two in it is redundancy.
+/// A set of subflows; two members mean redundancy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SubflowSet(u128);
 
@@ -182,7 +181,7 @@ impl SubflowSet {
         (self.0 != 0).then(|| SubflowId(self.0.trailing_zeros() as u8))
     }
 
-    /// The only member, where there is one and no other.
+    /// The only member, or `None` if there are none or several.
     pub fn only(self) -> Option<SubflowId> {
         let others = self.0 & self.0.wrapping_sub(1);
         self.first().filter(|_| others == 0)
@@ -205,27 +204,26 @@ impl FromIterator<SubflowId> for SubflowSet {
     }
 }
 
-/// The scheduler's answer.
+/// The scheduler's decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Nothing goes out now; ask again when something happens, or at `until`.
+    /// Send nothing now. The scheduler is called again at the next event, or at `until`.
     Wait {
-        /// When to ask again at the latest; a time nearer than 50 us counts as 50 us from now.
+        /// The time of the next call at the latest; a time nearer than 50 us counts as 50 us from now.
         until: Option<Instant>,
     },
     /// Send up to `burst` bytes.
     Send {
         /// On these subflows; members that cannot take data are skipped.
         on: SubflowSet,
-        /// From this byte of the data stream: repeated where it was sent before, ahead of its turn
-        /// where it was not. `None` is what was asked about: the next unscheduled byte, or the first
-        /// of the piece to reinject.
+        /// The first byte in the data stream. If it was sent before, it is reinjected; if it was never sent, it is
+        /// sent ahead of its turn. `None` is the data of the request: the next unscheduled byte, or the first one to
+        /// reinject.
         from: Option<u64>,
-        /// The most bytes to send before the next question.
+        /// The most bytes to send before the next call.
         burst: u64,
     },
-    /// Halve the windows of these subflows (those that are in the Open state), then ask again; once a
-    /// turn.
+    /// Halve the windows of these subflows, if they are in the Open state, then call again; once a turn.
     Penalise(SubflowSet),
 }
 
@@ -233,7 +231,7 @@ impl Decision {
     /// Wait until something happens.
     pub const WAIT: Self = Self::Wait { until: None };
 
-    /// What was asked about on one subflow.
+    /// Send the data of the request on one subflow.
     pub const fn next_on(id: SubflowId, burst: u64) -> Self {
         Self::Send { on: SubflowSet::one(id), from: None, burst }
     }

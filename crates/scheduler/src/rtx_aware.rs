@@ -76,14 +76,14 @@ impl RtxAware {
         }
     }
 
-    /// Until when a subflow that does not retransmit is left out all the same.
+    /// Returns the end of the time for which a subflow stays excluded after it retransmitted.
     fn held(&self, now: Instant, view: &SubflowView) -> Option<Instant> {
         let seen = (*self.seen.get(view.id.index())?)?;
         let span = Duration::from_secs_f64(self.hold * view.srtt.as_secs_f64());
         Some(seen + span).filter(|until| *until > now)
     }
 
-    /// As `schedule`, where it counts when subflows retransmitted.
+    /// `schedule` for a scheduler with a hold time.
     fn schedule_held(&mut self, request: &SendRequest, subflows: &[SubflowView]) -> Decision {
         let now = request.now;
         self.note(now, subflows);
@@ -103,7 +103,7 @@ impl RtxAware {
             ask(self.base.as_mut(), request, &self.calm)
         };
         match decision {
-            // Nobody tells when a hold is over.
+            // The end of a hold causes no event, so the wait must end there.
             Decision::Wait { until: own } => {
                 let ends = [own, until].into_iter().flatten().min();
                 Decision::Wait { until: ends }

@@ -1,11 +1,11 @@
-//! What schedulers see of a subflow, and the predicates that the two Linux generations differ in.
+//! A scheduler's view of a subflow, and the predicates that the two Linux generations differ in.
 
 use anabranch_units::{CongestionState, Duration, Instant, Rate, SubflowId};
 
 use super::{Decision, SubflowSet};
 
-/// What a scheduler may know of a subflow. The default is zero in every field and takes no data; code that builds a
-/// view by hand takes from it the fields that it does not set.
+/// A scheduler's view of a subflow. The default is zero in every field and takes no data. Code that builds a view by
+/// hand takes the other fields from the default.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SubflowView {
     /// Which subflow.
@@ -64,27 +64,27 @@ impl SubflowView {
         self.oldest_sent.map(|at| now.since(at))
     }
 
-    /// Segments that the window lets out now, counting what is queued.
+    /// Segments that the window admits now, after the queued ones.
     pub fn window_space(&self) -> u32 {
         let free = self.cwnd.saturating_sub(self.in_flight);
-        // Most often the window is full or nothing is queued, and a division is not for free.
+        // The window is usually full or the queue empty, and a division is expensive.
         if free == 0 || self.queued_bytes == 0 {
             return free;
         }
         free.saturating_sub(self.queued_bytes.div_ceil(u64::from(self.mss)) as u32)
     }
 
-    /// A full segment of new data on it, the answer of schedulers that decide segment by segment.
+    /// A decision to send a full segment of new data on it, for schedulers that decide segment by segment.
     pub fn one_segment(&self) -> Decision {
         Decision::next_on(self.id, u64::from(self.mss))
     }
 
-    /// Bytes it has taken and not had acknowledged, as far as windows count them.
+    /// Bytes that it holds and that are not acknowledged, as windows count them.
     pub fn held_bytes(&self) -> u64 {
         u64::from(self.in_flight) * u64::from(self.mss) + self.queued_bytes
     }
 
-    /// It is established and not stale: it can take data, now or later.
+    /// Returns whether it is established and not stale, and can therefore take data now or later.
     pub fn alive(&self) -> bool {
         self.established && !self.stale
     }
@@ -100,14 +100,14 @@ impl SubflowView {
     /// schedulers. It needs window space and must not be in Loss, unless all data up to `high_seq` is acknowledged
     /// (`mptcp_is_temp_unavailable`: without SACK, Loss ends only when later data is acknowledged).
     pub fn can_send(&self) -> bool {
-        // Most often it is the window that has none.
+        // The window is the most frequent reason.
         self.window_space() > 0
             && self.established
             && !self.stale
             && !self.repairs_in(CongestionState::Loss)
     }
 
-    /// The subflow's send buffer has room: upstream's rule (`sk_stream_memory_free`).
+    /// Returns whether the subflow's send buffer has room: upstream's rule (`sk_stream_memory_free`).
     pub fn can_queue(&self) -> bool {
         self.established && !self.stale && self.queued_memory < self.send_buffer
     }
@@ -120,18 +120,18 @@ pub fn candidates(subflows: &[SubflowView]) -> impl Iterator<Item = &SubflowView
     subflows.iter().filter(move |s| s.backup != regular)
 }
 
-/// The subflow with the smallest srtt, full or not, and the chosen one, where those are two.
+/// The subflow with the smallest srtt, full or not, and the chosen one, if those are two.
 ///
-/// Subflows whose retransmission timer has fired are skipped: the out-of-tree kernel sends nothing on one
-/// until its peer answers (`mptcp_is_def_unavailable`), and where no subflow is ever found stale a scheduler
-/// that waits for one would wait for ever. That kernel's BLEST and ECF do wait; that is not followed.
+/// Subflows whose retransmission timer has fired are skipped. The out-of-tree kernel sends nothing on one until its
+/// peer answers (`mptcp_is_def_unavailable`). If no subflow ever becomes stale, a scheduler that waits for such a
+/// subflow would wait for ever. That kernel's BLEST and ECF do wait, which is not modelled.
 pub fn nearer(
     subflows: &[SubflowView],
     chosen: SubflowSet,
 ) -> Option<(&SubflowView, &SubflowView)> {
     let id = chosen.first()?;
     let chosen = subflows.iter().find(|view| view.id == id)?;
-    // Regular subflows before backups, as in `candidates`, at one look: no srtt has the highest bit.
+    // One comparison orders regular subflows before backups, as in `candidates`: no srtt has the highest bit.
     let rank = |view: &SubflowView| view.srtt.as_nanos() | u64::from(view.backup) << 63;
     let answers = |view: &&SubflowView| view.alive() && !view.potentially_failed;
     let nearest = subflows.iter().filter(answers).min_by_key(|view| rank(view))?;

@@ -26,7 +26,7 @@ fn every_name_builds_and_refuses_what_it_does_not_know() {
 
 #[test]
 fn a_scheduler_that_stands_alone_says_the_name_it_was_built_by() {
-    // Of a composition it is the rule that is called by another name than the whole.
+    // A composition has the name of its rule, not that of the whole.
     for plugin in scheduler::names() {
         let built = scheduler::build(&named(plugin.name), &Registry::TABLES).expect("known");
         if built.base().is_none() {

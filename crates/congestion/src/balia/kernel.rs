@@ -1,10 +1,10 @@
 //! BALIA as `mptcp_balia.c` of the out-of-tree kernel computes it, with its faults.
 //!
-//! What an increase takes and what a loss takes off are computed together and kept: in slow start with
-//! every acknowledgement, else when the window has grown and when a reduction has ended. A change of state
-//! should cause it as well, but the kernel sets a flag of the subflow and reads that of the connection. A
-//! penalty halves the window and leaves the stored cut unchanged; a loss soon after subtracts more than the
-//! window has, and the threshold wraps around: the window has no limit until the next loss.
+//! The kernel computes the increase and the cut together and stores both. In slow start it does so with every
+//! acknowledgement, otherwise when the window has grown and when a reduction has ended. A change of state should
+//! cause it as well, but the kernel sets a flag of the subflow and reads that of the connection. A penalty halves the
+//! window and leaves the stored cut unchanged. If a loss follows soon, the cut is larger than the window and the
+//! threshold wraps around: the window has no limit until the next loss.
 
 use super::super::reno::Reno;
 use super::super::sibling::kernel::{Growth, KernelPath, count, grow, leaves, paths};

@@ -27,8 +27,8 @@ impl Epoch {
         self.acked = 0;
     }
 
-    /// `acked` segments were acknowledged; `expected` tells how many the bandwidth explains since
-    /// the epoch began. The excess so far, at most `cwnd`.
+    /// Takes `acked` newly acknowledged segments and returns the excess of the epoch so far, at most `cwnd`.
+    /// `expected` returns the number of segments that the bandwidth explains since the epoch began.
     pub(crate) fn excess(
         &mut self,
         now: Instant,
@@ -66,8 +66,8 @@ impl Aggregation {
         self.epoch.restart(now);
     }
 
-    /// `acked` segments were acknowledged; `expected` tells how many the bandwidth explains since
-    /// the epoch began.
+    /// Takes `acked` newly acknowledged segments. `expected` returns the number of segments that the bandwidth
+    /// explains since the epoch began.
     pub(super) fn update(
         &mut self,
         now: Instant,
@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(hear(90, 100, 10), 100, "a window at most");
         assert_eq!(hear(2, 100, 125), 2, "all 125 are explained: a new epoch");
         assert_eq!(hear(2, 100, 1), 3);
-        // `bbr_ack_epoch_acked_reset_thresh`, 2^20, and what is counted, 20 bits.
+        // `bbr_ack_epoch_acked_reset_thresh` is 2^20, and the counter has 20 bits.
         assert_eq!(hear((1 << 20) - 5, u32::MAX, 0), (1 << 20) - 1);
         assert_eq!(hear(1, u32::MAX, 0), 1);
         assert_eq!(hear(1 << 21, u32::MAX, 0), (1 << 20) - 1);

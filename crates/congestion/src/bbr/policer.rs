@@ -11,7 +11,7 @@ const BW_RATIO: u64 = UNIT / 8;
 const BW_DIFF_BYTES: u64 = 4000 / 8;
 const BW_MAX_ROUNDS: u32 = 48;
 
-/// What one acknowledgement adds.
+/// The contribution of one acknowledgement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Round {
     pub(super) now: Instant,
@@ -38,7 +38,7 @@ pub(super) enum Verdict {
     Released,
 }
 
-/// The interval under way and what the last one found.
+/// The current interval and the result of the last one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Policer {
     sampling: bool,
@@ -143,7 +143,7 @@ mod tests {
         mss: u32,
     }
 
-    /// A policer, and what was counted so far.
+    /// A policer with the counters so far.
     struct Bench {
         policer: Policer,
         ms: u64,
@@ -213,8 +213,8 @@ mod tests {
         }
     }
 
-    /// What ends an interval without a result: the application, and more than sixteen rounds. What is
-    /// left of the one before is seen by the rounds until a policer is found.
+    /// An application limit, or more than sixteen rounds, ends an interval without a result. `left` is the number of
+    /// rounds until a policer is found.
     #[test]
     fn intervals_are_dropped_by_the_application_and_after_sixteen_rounds() {
         for (calm, left) in [(14, 4), (15, 8)] {
@@ -252,7 +252,7 @@ mod tests {
             assert_eq!(bench.found(per_second(first, mss), 4), None, "one interval is not enough");
             assert_eq!(bench.found(per_second(second, mss), 4).is_some(), mean.is_some());
             assert_eq!(bench.rate(), mean, "{first} and {second}");
-            // What does not agree is what the next one is compared with.
+            // If the two rates do not agree, the next interval is compared with the second one.
             if mean.is_none() {
                 assert_eq!(bench.found(per_second(second, mss), 4), Some(4));
             }

@@ -5,7 +5,7 @@ use anabranch_units::{Duration, Instant};
 use super::{Bbr, MIN_CWND, Mode};
 use crate::{AckSample, CongestionState, Window};
 
-/// The age at which the least RTT is looked for anew (`bbr_min_rtt_win_sec`).
+/// The age at which a new minimum RTT is measured (`bbr_min_rtt_win_sec`).
 const MIN_RTT_WINDOW: Duration = Duration::from_secs(10);
 /// The least time of a visit (`bbr_probe_rtt_mode_ms`).
 const PROBE_RTT_TIME: Duration = Duration::from_millis(200);
@@ -29,7 +29,7 @@ impl Bbr {
             self.min_rtt_at = ack.coarse_now;
         }
         if expired && !self.idle_restart && self.mode != Mode::ProbeRtt {
-            // In this order: what a recovery or an earlier visit remembers is not forgotten.
+            // The mode is set first, so that `save_cwnd` keeps the window saved by a recovery or an earlier visit.
             self.mode = Mode::ProbeRtt;
             self.save_cwnd(window.cwnd);
             self.probe_rtt_done = None;

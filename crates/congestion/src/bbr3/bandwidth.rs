@@ -1,4 +1,4 @@
-//! A rate in segments, and what it makes with time, a gain and the size of a segment.
+//! A rate in segments, and its products with a time, a gain and the size of a segment.
 
 use anabranch_units::{Duration, Rate};
 

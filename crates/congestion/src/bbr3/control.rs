@@ -13,8 +13,7 @@ const MARGIN: u64 = 1;
 const NOMINAL_RTT: Duration = Duration::from_millis(1);
 /// The largest burst, bytes.
 const QUANTUM_MAX: u64 = 65_536;
-/// Bursts in flight: one in the queue of the host, one being cut into segments, one being put together
-/// at the receiver.
+/// Bursts in flight: one in the queue of the host, one being cut into segments, one being merged at the receiver.
 const BURSTS: u64 = 3;
 
 impl Bbr3 {

@@ -30,7 +30,7 @@ impl Growth {
         self.rounds = (self.rounds + 1).min(GROWTH_ROUNDS);
     }
 
-    /// Segments to add for what is acknowledged.
+    /// Returns the segments to add for `acked` acknowledged ones.
     pub(super) fn grow(&mut self, acked: u32) -> u32 {
         self.acked += acked;
         let more = self.acked / self.per_segment;
@@ -45,8 +45,8 @@ pub(super) struct Probe {
     /// When the cycle began (`cycle_stamp`) and how long it waits (`bw_probe_wait`).
     since: Instant,
     pub(super) wait: Duration,
-    /// The probe is over, but one more round of acknowledgements tells of it (`ACKS_PROBE_STOPPING`;
-    /// nothing depends on the other phases).
+    /// The probe is over, but its acknowledgements arrive for one more round (`ACKS_PROBE_STOPPING`; nothing depends
+    /// on the other phases).
     pub(super) stopping: bool,
     /// Losses now are of segments sent while probing, and not reacted to (`is_bw_probe_sample`).
     pub(super) sampled: bool,
@@ -114,7 +114,7 @@ impl Bbr3 {
         }
     }
 
-    /// `AdaptLongTermModel`: true when a probe begins anew.
+    /// `AdaptLongTermModel`: true if a new probe begins.
     fn adapt_long_term(&mut self, news: &Feedback<'_>) -> bool {
         if self.probe.stopping && self.rounds.started {
             self.probe.sampled = false;

@@ -1,5 +1,5 @@
-//! What losses tell: a probe that went too high bounds the flight for long, a loss at another time
-//! bounds rate and flight until the next probe; and the way back when nothing was lost after all.
+//! The response to losses. A probe that went too high bounds the flight for a long time. A loss at another time
+//! bounds rate and flight until the next probe. If a loss was spurious, the bounds are undone.
 
 use anabranch_units::Instant;
 
@@ -13,7 +13,7 @@ const BETA: u64 = 70;
 /// The share of the flight left free between probes, per cent (`Headroom`).
 const HEADROOM: u64 = 15;
 
-/// What the last round trip delivered and lost.
+/// Deliveries and losses of the last round trip.
 #[derive(Debug, Default)]
 pub(super) struct Signals {
     /// The largest delivery rate of the round (`bw_latest`).
@@ -52,7 +52,7 @@ impl Signals {
     }
 }
 
-/// What to return to when a recovery proves spurious.
+/// The values to restore if a recovery proves spurious.
 #[derive(Debug, Default)]
 pub(super) struct Undo {
     /// The losses of the episode under way are noted.
@@ -202,7 +202,7 @@ impl Bbr3 {
         }
     }
 
-    /// `AdaptLowerBoundsFromCongestion`; where marks count, the lower of what they and losses tell
+    /// `AdaptLowerBoundsFromCongestion`; if marks count, the lower of the bounds by marks and by losses
     /// (`bbr_adapt_lower_bounds`).
     fn adapt_short_term(&mut self, cwnd: u32) {
         let by_marks = self.bound_by_marks(cwnd);
@@ -233,7 +233,7 @@ impl Bbr3 {
         self.bounds.short_inflight = UNBOUNDED;
     }
 
-    /// `HandleSpuriousLossDetection`, but for the window.
+    /// `HandleSpuriousLossDetection`, except the window.
     pub(super) fn handle_spurious_loss(&mut self) {
         self.signals.loss_in_round = false;
         self.pipe.restart(Bandwidth::ZERO);

@@ -1,5 +1,5 @@
-//! What marks of congestion tell on a path whose queues mark early (google/bbr branch v3, `tcp_bbr.c`): the
-//! share of the data that is marked bounds what is in flight, ends Startup and ends a probe.
+//! The response to marks of congestion on a path whose queues mark early (google/bbr branch v3, `tcp_bbr.c`). The
+//! marked share of the data bounds the flight, ends Startup and ends a probe.
 //!
 //! The draft has nothing of this; constants and rules are those of Linux, in its fixed point of 1/256.
 
@@ -21,10 +21,10 @@ const FULL_ROUNDS: u32 = 2;
 /// The part of the long-term bound by which a probe begins once marks have ceased (`bbr_ecn_reprobe_gain`).
 const REPROBE: u64 = UNIT / 2;
 
-/// Whether marks count, and what is known of them.
+/// Whether marks count, and their state.
 #[derive(Debug)]
 pub(super) struct Marks {
-    /// The longest minimum RTT on which they count (`bbr_ecn_max_rtt_us`); any where there is none.
+    /// The longest minimum RTT on which marks count (`bbr_ecn_max_rtt_us`); unlimited if `None`.
     max_rtt: Option<Duration>,
     /// They count (`ecn_eligible`).
     pub(super) eligible: bool,
@@ -33,7 +33,7 @@ pub(super) struct Marks {
     /// The delivered counts of the last round's beginning (`alpha_last_delivered`, `alpha_last_delivered_ce`).
     delivered: u64,
     delivered_ce: u64,
-    /// An acknowledgement of the round told of one (`ecn_in_round`).
+    /// An acknowledgement of the round reported a mark (`ecn_in_round`).
     pub(super) in_round: bool,
     /// One of this cycle of probing did (`ecn_in_cycle`).
     in_cycle: bool,
@@ -74,7 +74,7 @@ impl Marks {
         self.eligible && u64::from(rate.delivered_ce) > u64::from(rate.delivered) * THRESHOLD / UNIT
     }
 
-    /// What remains of a bound on the flight (`bbr_ecn_lower_bounds`).
+    /// The bound on the flight after a cut (`bbr_ecn_lower_bounds`).
     pub(super) fn cut(&self, inflight: u32) -> u32 {
         (u64::from(inflight) * (UNIT - self.alpha * FACTOR / UNIT) / UNIT) as u32
     }
@@ -112,7 +112,7 @@ impl Bbr3 {
         }
     }
 
-    /// An acknowledgement tells of a mark.
+    /// Counts an acknowledgement that reports a mark.
     pub(super) fn note_echo(&mut self, ack: &AckSample<'_>) {
         if let Some(marks) = &mut self.marks {
             marks.in_round |= marks.eligible && ack.echo;

@@ -81,7 +81,7 @@ impl Bbr3 {
     /// `CheckProbeRTT`.
     pub(super) fn check_probe_rtt(&mut self, ack: &AckSample<'_>, window: &mut Window) {
         if self.state != State::ProbeRtt && self.min_rtt.expired && !self.idle_restart {
-            // In this order: what a recovery or an earlier visit remembers is not forgotten.
+            // The state is set first, so that the window saved by a recovery or an earlier visit is kept.
             self.state = State::ProbeRtt;
             self.save_cwnd(window.cwnd);
             self.min_rtt.done = None;
@@ -122,7 +122,7 @@ impl Bbr3 {
         self.reset_short_term();
         if self.pipe.reached {
             self.start_down(now);
-            // What is in flight is less than the path holds already.
+            // The flight is already below the capacity of the path.
             self.state = State::Cruise;
         } else {
             self.state = State::Startup;

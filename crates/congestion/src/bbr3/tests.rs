@@ -26,7 +26,7 @@ struct Bench {
     delivered_ce: u64,
 }
 
-/// What an acknowledgement says.
+/// The contents of an acknowledgement.
 #[derive(Clone, Copy)]
 struct Said {
     acked: u32,
@@ -43,7 +43,7 @@ struct Said {
     rtt: Duration,
     /// It may have been held back by the receiver.
     delayed: bool,
-    /// It tells of a mark, as those of so many of the segments delivered over that RTT did.
+    /// It reports a mark, as do that many of the segments delivered over that RTT.
     echo: bool,
     marked: u32,
 }
@@ -67,7 +67,7 @@ const FULL: Said = Said {
 /// Within a round.
 const WITHIN: Said = Said { round: false, ..FULL };
 
-/// That, with what was delivered up to now and before.
+/// An acknowledgement with these contents; `delivered` and `before` are the deliveries up to now and before.
 fn acknowledgement(now: Instant, delivered: u64, before: u64, said: &Said) -> AckSample<'static> {
     AckSample {
         now,

@@ -19,7 +19,7 @@ impl Derivative {
         Self { gain, round_end: 0, backlog: None, change: 0.0 }
     }
 
-    /// What the law takes off for the trend, segments.
+    /// The law's reduction for the trend, segments.
     pub(super) fn term(&mut self, ack: &AckSample<'_>, backlog: f64) -> f64 {
         if ack.snd_una > self.round_end {
             self.change = backlog - self.backlog.unwrap_or(backlog);

@@ -1,4 +1,4 @@
-//! CCP's estimates of its path: the capacity, what it can store, and what it stores now.
+//! CCP's estimates of its path: the capacity, the storage and the backlog.
 
 use anabranch_units::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use crate::AckSample;
 /// The longest time between segments that count as sent back to back.
 const TOGETHER: Duration = Duration::from_millis(1);
 
-/// The best of what came lately: all of the last half of a span, and up to all of the span.
+/// The best of the recent values: those of at least the last half of a span, and at most the whole span.
 #[derive(Clone, Copy, Debug, Default)]
 struct Recent {
     /// Rank and value, of the half under way and of the one before it.
@@ -40,13 +40,13 @@ impl Recent {
 /// The path as one acknowledgement shows it, segments.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct View {
-    /// What the path stores, queue and wire: capacity times the longest RTT.
+    /// The storage of the path, queue and wire: capacity times the longest RTT.
     pub(super) storage: f64,
-    /// What waits in the queue.
+    /// Segments in the queue.
     pub(super) backlog: f64,
 }
 
-/// What has been measured.
+/// The measurements.
 #[derive(Debug)]
 pub(super) struct Path {
     /// Packet pairs tell the capacity, once there is one; else delivery rates.

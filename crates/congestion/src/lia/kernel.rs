@@ -1,9 +1,9 @@
 //! LIA as `mptcp_coupled.c` of the out-of-tree kernel computes it, in its integers and with its fault.
 //!
-//! The best path is the one with the largest (cwnd << 32) / srtt^2, whole, with srtt in eighths of
-//! microseconds: zero up to 48 segments at 57 ms, 149 at 100 ms and 499 at 183 ms. Where it is zero on
-//! all paths the last of the list passes for the best, the initial subflow. alpha is the connection's and
-//! whole; it is computed anew when a window has grown or a subflow changed its state.
+//! The best path has the largest (cwnd << 32) / srtt^2, as an integer, with srtt in eighths of microseconds: zero up
+//! to 48 segments at 57 ms, 149 at 100 ms and 499 at 183 ms. If it is zero on all paths, the last of the list counts
+//! as the best: the initial subflow. alpha is an integer of the connection. It is computed again when a window has
+//! grown or a subflow changed its state.
 
 use super::super::reno::Reno;
 use super::super::sibling::kernel::{Growth, KernelPath, count, grow, leaves, paths};
@@ -32,7 +32,7 @@ pub(super) struct Kernel {
     /// Acknowledgements towards the next increase (`snd_cwnd_cnt`).
     counter: u64,
     alpha: u64,
-    /// alpha is to be computed anew (`forced_update`, or another subflow has done so).
+    /// alpha must be computed again (`forced_update`, or another subflow has done so).
     forced: bool,
     /// The other subflows as of the last acknowledgement.
     seen: Vec<(SubflowId, u32, CongestionState)>,

@@ -1,8 +1,8 @@
 //! OLIA as `mptcp_olia.c` of the out-of-tree kernel computes it.
 //!
-//! What is counted towards a segment is in units of 2^-10 of one, rounded down with every
-//! acknowledgement and gone with the segment. The product that tells the best paths, bytes between losses
-//! times the square of an RTT, is kept to 64 bits: at 110 ms it overflows with 24 MB between losses.
+//! The growth counter is in units of 2^-10 segments, rounded down with every acknowledgement, and restarts with each
+//! whole segment. The best paths have the largest product of the bytes between losses and the square of an RTT. The
+//! product has 64 bits: at 110 ms it overflows with 24 MB between losses.
 
 use anabranch_plugin::Parameters;
 
@@ -81,7 +81,7 @@ impl Kernel {
         Box::new(Self { dead_leave: leaves(parameters), reno: Reno::default(), counter: 0 })
     }
 
-    /// What an acknowledgement adds to the counter (`mptcp_olia_cong_avoid`).
+    /// The amount that an acknowledgement adds to the counter (`mptcp_olia_cong_avoid`).
     fn increase(&self, ack: &AckSample<'_>, window: &Window) -> i64 {
         let paths = paths(ack.siblings, ack.id, window, self.dead_leave);
         let Some(own) = paths.clone().find(|path| path.view.id == ack.id) else { return 0 };
@@ -129,7 +129,7 @@ impl CongestionController for Kernel {
     }
 
     fn on_congestion(&mut self, event: &CongestionEvent, window: &mut Window) {
-        // What was counted towards the next segment stays counted.
+        // The count towards the next segment is kept.
         self.reno.on_congestion(event, window);
     }
 

@@ -1,5 +1,5 @@
-//! What the coupled controllers share in the form of the out-of-tree kernel, v0.94 on Linux 4.14: its
-//! list of subflows and its integers.
+//! Common parts of the coupled controllers in the form of the out-of-tree kernel, v0.94 on Linux 4.14: its list of
+//! subflows and its integers.
 //!
 //! A subflow is in the sums while it can send (`mptcp_sk_can_send`) and has an RTT; a dead one does
 //! until it is closed. Slow start spills nothing into congestion avoidance, and an acknowledgement
@@ -22,7 +22,7 @@ pub(crate) struct KernelPath<'a> {
     pub(crate) view: &'a SiblingView,
 }
 
-/// What an acknowledgement is to the window.
+/// The growth that an acknowledgement allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Growth {
     /// Nothing: it did not advance, a reduction is under way, or the window was not in use.
@@ -33,7 +33,7 @@ pub(crate) enum Growth {
     Avoidance,
 }
 
-/// Reads `dead`, whose default is what the kernel does; true when a dead subflow leaves the sums.
+/// Reads `dead`, whose default is the kernel's behaviour. Returns true if a dead subflow leaves the sums.
 pub(crate) fn leaves(parameters: &mut Parameters<'_>) -> bool {
     parameters.word("dead", &["stay", "leave"]) == "leave"
 }
@@ -55,7 +55,7 @@ pub(crate) fn paths<'a>(
     })
 }
 
-/// Takes slow start and tells what is left to do (the head of `mptcp_ccc_cong_avoid` and its like).
+/// Does slow start and returns the remaining growth (the head of `mptcp_ccc_cong_avoid` and similar functions).
 pub(crate) fn grow(ack: &AckSample<'_>, window: &mut Window) -> Growth {
     if !ack.may_grow || !ack.cwnd_limited {
         Growth::None

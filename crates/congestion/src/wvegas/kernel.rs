@@ -153,7 +153,7 @@ impl CongestionController for Kernel {
             // A microsecond more, so that it is never zero (`mptcp_wvegas_pkts_acked`).
             let rtt = rtt.as_micros() + 1;
             self.base_rtt = self.base_rtt.min(rtt);
-            // What brings the subflow back to Open is counted before the round begins.
+            // The acknowledgement that brings the subflow back to Open counts before the round begins.
             if self.end.is_some() {
                 self.sum += rtt;
                 self.count += 1;

@@ -16,7 +16,7 @@ const MSS: u32 = 1448;
 const HIGH_GAIN: f64 = 2.885;
 const RTT: Duration = Duration::from_millis(100);
 
-/// What an acknowledgement says.
+/// The contents of an acknowledgement.
 #[derive(Clone, Copy)]
 struct Said {
     acked: u32,
@@ -54,7 +54,7 @@ const FULL: Said = Said {
     after: Duration::from_millis(2),
 };
 
-/// A controller, its window and the path it is told of.
+/// A controller, its window and its path.
 struct Flow {
     bbr: Box<dyn CongestionController>,
     window: Window,
@@ -352,9 +352,9 @@ fn startup_ends_after_three_rounds_under_a_quarter_more() {
     assert!(over(&flow));
     // Gains are 256ths: 88 of them and not 88.7.
     assert!(close(flow.pace(), paced(1.0 / HIGH_GAIN, 1560.0), 1e-2), "{}", flow.pace());
-    // The window keeps the high gain and grows by what is acknowledged.
+    // The window keeps the high gain and grows by the acknowledged segments.
     assert_eq!(flow.window.cwnd, before + 2);
-    // What the pipe holds at the pace of the startup, which was set when that was computed.
+    // The capacity at the pace of the startup, which was in force when it was computed.
     let full = target(156.0, 1.0, 0.0, paced(HIGH_GAIN, 1560.0), false);
     assert_eq!(flow.window.ssthresh, full);
     // The drain ends with that much in flight, at the pace of the drain.
@@ -365,7 +365,7 @@ fn startup_ends_after_three_rounds_under_a_quarter_more() {
     assert!(flow.gain(1560.0) > 0.7);
 }
 
-/// In startup the window grows by what is acknowledged up to the target, and in any case until ten are.
+/// In startup the window grows by the acknowledged segments up to the target, and in any case to ten.
 #[test]
 fn startup_grows_to_its_target() {
     let mut flow = Flow::new(1);
@@ -385,7 +385,7 @@ fn after_ten_seconds_four_segments_for_200_ms_and_a_round() {
         flow.hear(said);
         assert!(flow.now < Instant::ZERO + Duration::from_secs(111));
     }
-    // The minimum was heard with the first acknowledgement, 2 ms after the start at 100 s.
+    // The minimum was measured by the first acknowledgement, 2 ms after the start at 100 s.
     let began = flow.now.since(Instant::ZERO + Duration::from_millis(100_002));
     assert!(began > Duration::from_secs(10), "{began}");
     assert!(began <= Duration::from_millis(10_010), "{began}");
@@ -405,7 +405,7 @@ fn after_ten_seconds_four_segments_for_200_ms_and_a_round() {
     }
     assert_eq!(flow.now.since(since), Duration::from_millis(210), "the first past 200 ms");
     assert!(flow.window.cwnd >= before, "{} and not {before}", flow.window.cwnd);
-    // What is in flight at its end is of the visit yet.
+    // The data in flight at its end still belongs to the visit.
     assert!(flow.bbr.marks_application_limited());
     flow.hear(said);
     assert!(!flow.bbr.marks_application_limited());
@@ -433,7 +433,7 @@ fn a_recovery_conserves_packets_for_a_round_and_gives_the_window_back() {
     flow.hear(Said { in_flight: 80, newly_lost: 0, ..within });
     assert_eq!(flow.window.cwnd, 82);
     assert!((flow.gain(1000.0) - pace).abs() < 1e-3 || pace > 1.2, "losses do not slow it down");
-    // A round later it grows again, by what is acknowledged, and losses still count.
+    // A round later it grows again, by the acknowledged segments, and losses still count.
     flow.hear(Said { in_flight: 80, ..FULL });
     assert_eq!(flow.window.cwnd, 84);
     flow.hear(Said { in_flight: 80, newly_lost: 10, ..within });
@@ -463,7 +463,7 @@ fn after_a_timeout_the_window_comes_back_with_the_state() {
     flow.hear(Said { acked: 1, ..FULL });
     assert!(flow.window.cwnd >= before.min(target(100.0, 2.0, 0.0, flow.pace(), false)));
 
-    // The startup measures its growth anew: three more rounds, counted on, are needed.
+    // The startup measures its growth again: three more rounds are needed.
     let mut flow = Flow::new(1);
     for _ in 0..3 {
         flow.hear(FULL);
@@ -491,7 +491,7 @@ fn a_policer_sets_the_pace_for_48_rounds_of_the_cycle() {
         policed(&flow)
     });
     assert_eq!(found, Some(8));
-    // `bbr_lt_bw_max_rtts`; then the cycle begins anew with what the bursts tell, in any phase but 3/4.
+    // `bbr_lt_bw_max_rtts`; then the cycle restarts with the rates of the bursts, in any phase except 3/4.
     let released = (1..=100).find(|_| {
         flow.hear(lossy);
         !policed(&flow)

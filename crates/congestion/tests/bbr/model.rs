@@ -1,9 +1,9 @@
-//! What the model takes in, remembers and forgets.
+//! The input and the memory of the model.
 
 use super::*;
 
-/// `bbr_update_min_rtt`: `rtt_us < min_rtt_us || (filter_expired && !is_ack_delayed)`. After ten seconds
-/// the window tells which minimum RTT is believed: 100, 150 or 50 ms at 1000 segments a second.
+/// `bbr_update_min_rtt`: `rtt_us < min_rtt_us || (filter_expired && !is_ack_delayed)`. After ten seconds the window
+/// shows the minimum RTT in use: 100, 150 or 50 ms at 1000 segments a second.
 #[test]
 fn an_acknowledgement_that_may_be_delayed_takes_no_old_minimums_place() {
     let window = |rtt_ms: u64, delayed: bool| {
@@ -44,8 +44,8 @@ fn the_best_rate_is_remembered_for_ten_rounds() {
     assert!((2.0..2.2).contains(&believed(&mut flow)), "but a faster one");
 }
 
-/// `bbr_update_ack_aggregation`: forty at once and forty a millisecond later, of which one is explained.
-/// A sample without an interval tells nothing.
+/// `bbr_update_ack_aggregation`: forty at once and forty a millisecond later, of which one is explained. A sample
+/// without an interval is ignored.
 #[test]
 fn aggregation_adds_up_over_an_epoch_and_needs_a_valid_sample() {
     for (interval, extra) in [(RTT, 79.0_f64), (Duration::ZERO, 0.0)] {
@@ -53,7 +53,7 @@ fn aggregation_adds_up_over_an_epoch_and_needs_a_valid_sample() {
         let burst = Said { acked: 40, interval, round: false, ..FULL };
         flow.hear(Said { after: RTT, ..burst });
         flow.hear(Said { after: Duration::from_millis(1), ..burst });
-        // What comes after is explained long before.
+        // Later deliveries are explained long before they arrive.
         flow.now += RTT;
         let found = flow.target();
         let raised = flow.gain(1000.0) > 1.2;
@@ -66,8 +66,8 @@ fn aggregation_adds_up_over_an_epoch_and_needs_a_valid_sample() {
     }
 }
 
-/// The phase that probes: longer than the minimum RTT, and with a loss, or the pipe a quarter over. Time
-/// passes with what is delivered.
+/// The phase that probes: longer than the minimum RTT, and with a loss, or a pipe that is full by a quarter more.
+/// Time passes with deliveries.
 #[test]
 fn up_ends_after_a_whole_round_trip_with_a_loss_or_a_full_pipe() {
     let up = |flow: &Flow| close(flow.gain(1000.0), 1.25, 1e-3);
@@ -146,7 +146,7 @@ fn a_policer_sets_the_pace_for_48_rounds() {
     assert!(!policed(&flow), "the pace is set with the next acknowledgement");
 }
 
-/// The search for the plateau begins anew after a spurious recovery (`bbr_undo_cwnd`).
+/// The search for the plateau restarts after a spurious recovery (`bbr_undo_cwnd`).
 #[test]
 fn an_undone_recovery_restarts_the_search_for_the_plateau() {
     let mut flow = Flow::new(1);

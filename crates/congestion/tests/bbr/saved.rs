@@ -57,7 +57,7 @@ fn losses_count_with_what_is_delivered() {
     assert_eq!(flow.window.cwnd, 100);
 }
 
-/// Ten seconds to the nanosecond are not too old; the minimum was heard 2 ms after the start at 100 s.
+/// Ten seconds to the nanosecond are not too old; the minimum was measured 2 ms after the start at 100 s.
 #[test]
 fn a_visit_comes_after_more_than_ten_seconds() {
     let mut flow = Flow::probing(1, FULL);

@@ -1,5 +1,5 @@
-//! The kernel's forms. What is expected is arithmetic by hand in the integers of the functions named, of
-//! the out-of-tree kernel v0.94; srtt is in eighths of microseconds there: 456,000 for 57 ms.
+//! The kernel's forms. Expected values are arithmetic by hand in the integers of the named functions of the
+//! out-of-tree kernel v0.94. srtt is in eighths of microseconds there: 456,000 for 57 ms.
 
 use super::wvegas::{vegas_rounds, vegas_rounds_beside};
 use super::*;
@@ -41,9 +41,9 @@ fn lia_does_not_see_paths_with_small_windows() {
     }
 }
 
-/// `mptcp_ccc_set_state` and the ends of `mptcp_ccc_cong_avoid`: alpha stays while another window shrinks
-/// by itself, and follows when it grows or its subflow changes its state. Two paths of 10 ms by hand:
-/// windows 10 and 10: 20,480, alpha 102, 40; 10 and 5: 15,360, 182, 22; 10 and 20: 30,720, 91, 45.
+/// `mptcp_ccc_set_state` and the ends of `mptcp_ccc_cong_avoid`: alpha stays while another window shrinks, and
+/// follows when it grows or its subflow changes its state. Two paths of 10 ms by hand: windows 10 and 10: 20,480,
+/// alpha 102, 40; 10 and 5: 15,360, 182, 22; 10 and 20: 30,720, 91, 45.
 #[test]
 fn lia_keeps_alpha_until_a_window_grows_or_a_state_changes() {
     let penalty: fn(&mut SiblingView) = |view| view.window.cwnd = 5;
@@ -154,9 +154,9 @@ fn balia_cuts_by_a_whole_ratio() {
     }
 }
 
-/// `mptcp_balia_ssthresh`: max((u32)(cwnd - md), 1) with the cut of the last calculation, here 10. A penalty
-/// halves 21 to 10 and once more to 5: 10 - 10 is one, 5 - 10 wraps around, beyond any threshold. The end of a
-/// reduction calculates: 5 beside 20 loses 1.5 x 2.
+/// `mptcp_balia_ssthresh`: max((u32)(cwnd - md), 1) with the cut of the last calculation, here 10. Two penalties
+/// halve 21 to 10 and to 5: 10 - 10 is one, 5 - 10 wraps around, beyond any threshold. The end of a reduction
+/// calculates: a window of 5 next to one of 20 loses 1.5 x 2.
 #[test]
 fn balia_has_no_threshold_where_the_cut_is_more_than_the_window() {
     let siblings = views(&[path(5, 100), path(20, 100)]);
@@ -193,9 +193,9 @@ fn weighted_vegas_drains_an_empty_queue() {
     assert_eq!(vegas_rounds(least, &[110], Window { cwnd: 40, ssthresh: 40 }), shrunk);
 }
 
-/// `mptcp_wvegas_weight`: 40 segments in 106,001 us are (40 << 16) / 106,001 = 24 units. Beside 72 the share is a
-/// quarter, of ten segments two, and with two queued the window stands; beside 48 it is a third, and grows. On
-/// plain TCP there are no others.
+/// `mptcp_wvegas_weight`: 40 segments in 106,001 us are (40 << 16) / 106,001 = 24 units. If the other path has 72
+/// units, the share is a quarter: two of ten segments, and with two queued the window stays. If it has 48 units, the
+/// share is a third, and the window grows. Plain TCP has no other path.
 #[test]
 fn weighted_vegas_shares_by_whole_rates() {
     let avoiding = Window { cwnd: 40, ssthresh: 20 };

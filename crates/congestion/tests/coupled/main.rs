@@ -208,7 +208,7 @@ proptest! {
     #[test]
     fn increases_are_those_of_the_equations((own, paths) in any_paths()) {
         let siblings = views(&paths);
-        // What grows too slowly to be counted here is left to the closed forms below.
+        // Growth too slow to be counted here is left to the closed forms below.
         let linked = rfc_6356(own, &paths);
         if linked > 1e-5 {
             holds("lia", segments_per_increase("lia", own, &siblings), linked);

@@ -1,4 +1,4 @@
-//! What of its siblings a coupled controller counts, and what it keeps over a loss.
+//! The siblings that a coupled controller counts, and its state after a loss.
 
 use super::*;
 

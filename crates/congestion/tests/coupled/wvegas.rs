@@ -53,8 +53,8 @@ fn weighted_vegas_keeps_its_share_of_segments_in_queues() {
     }
 }
 
-/// One round after another, each of four acknowledgements; the window is set anew before the last
-/// one, and what the last one makes of it is returned. The base RTT is 100 ms.
+/// Runs rounds of four acknowledgements. The window is set before the last round, and the result of that round is
+/// returned. The base RTT is 100 ms.
 pub(super) fn vegas_rounds(choice: &str, rtts_ms: &[u64], before: Window) -> Window {
     vegas_rounds_beside(choice, rtts_ms, before, &[])
 }
@@ -189,7 +189,7 @@ fn a_rate_is_published_while_its_round_has_samples() {
     }
 }
 
-/// `CA_EVENT_CWND_RESTART`: base RTT and round are measured anew.
+/// `CA_EVENT_CWND_RESTART`: base RTT and round are measured again.
 #[test]
 fn idleness_makes_weighted_vegas_forget_its_base() {
     let siblings = views(&[path(40, 100)]);

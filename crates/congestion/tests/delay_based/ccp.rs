@@ -1,4 +1,4 @@
-//! CCP and CCPD: the law of SD18 (equation 4) and what the reconstruction adds.
+//! CCP and CCPD: the law of SD18 (equation 4) and the additions of the reconstruction.
 
 use anabranch_congestion::{CongestionState, RateSample, Window};
 use anabranch_units::Duration;
@@ -142,7 +142,7 @@ fn ccp_starts_like_reno_and_is_cut_by_nothing() {
         assert!(flow.window.cwnd <= last + 1 || !flow.window.in_slow_start());
     }
     assert_eq!(last, 50);
-    // To the first loss alone, when it is said.
+    // Only up to the first loss with `start=loss`.
     let mut flow = Flow::new("ccp(start=loss)", 10, u32::MAX);
     probe(&mut flow, millis(200));
     (0..90).for_each(|_| flow.ack(1, millis(100), Some(millis(100))));
@@ -159,8 +159,8 @@ fn ccp_starts_like_reno_and_is_cut_by_nothing() {
     assert_eq!(flow.window.cwnd, 2);
 }
 
-/// A pair of 2 ms tells 500 segments a second, of which 102 ms store 51: (3 (51 - 1) - 60) / 2. What stands
-/// between its halves spoils it: a loss, an acknowledgement without an RTT, or none acknowledged.
+/// A pair 2 ms apart measures 500 segments a second, of which 102 ms store 51: (3 (51 - 1) - 60) / 2. A loss between
+/// its halves makes the pair invalid; so does an acknowledgement without an RTT or without new data.
 #[test]
 fn a_pair_is_two_acknowledgements_in_a_row_without_losses() {
     let window = |between: &dyn Fn(&mut Flow), acked: u32| {

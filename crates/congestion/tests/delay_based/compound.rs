@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::flow::{Flow, MSS, millis};
 
-/// A fraction of the delay window, and what the loss window's counter holds.
+/// A fraction of the delay window, and the content of the loss window's counter.
 const SHOWN_LATE: f64 = 2.0;
 
 /// Tan et al. and the draft in real numbers: `win = cwnd + dwnd`, all in segments and seconds.
@@ -30,7 +30,7 @@ impl CompoundByTheBook {
         self.cwnd + self.dwnd
     }
 
-    /// What decides in a round: gamma less diff.
+    /// The deciding value of a round: gamma less diff.
     fn margin(&self) -> Option<f64> {
         self.rtt.map(|rtt| self.gamma - self.win() * (1.0 - self.base / rtt))
     }
@@ -102,7 +102,7 @@ proptest! {
     }
 }
 
-/// What the window grows by in a round trip beyond Reno's one segment: `0.125 W^0.75 - 1`.
+/// The growth of the window in a round trip beyond Reno's one segment: `0.125 W^0.75 - 1`.
 #[test]
 fn the_delay_window_steps_by_what_the_formula_gives() {
     for (start, step) in [(25_u32, 0.40), (150, 4.36)] {
@@ -128,7 +128,7 @@ fn the_gate_holds_the_delay_window_back_below_41_segments() {
     assert!(grown("compound", 41) > grown("reno", 41) + 3);
 }
 
-/// As HO20 and PC16 print it, the delay window never leaves 0: 0 + a 0^k - 1 < 0. What remains is Reno.
+/// As HO20 and PC16 print it, the delay window never leaves 0: 0 + a 0^k - 1 < 0. Only Reno remains.
 #[test]
 fn compound_as_printed_is_reno() {
     let run = |name: &str| {
@@ -162,7 +162,7 @@ fn compound_shrinks_by_its_backlog_and_not_below_its_loss_window() {
     let diff = full * (1.0 - 100.0 / 130.0);
     let fallen = full - f64::from(flow.window.cwnd);
     assert!((fallen - diff).abs() < 3.0, "fell by {fallen}, not {diff}");
-    // Reno's 20 rounds are what remains however long the queue stands.
+    // Reno's 20 rounds remain however long the queue stays full.
     (0..40).for_each(|_| flow.round(millis(200)));
     let least = f64::from(flow.window.cwnd);
     assert!((160.0..166.0).contains(&least), "100 + 62 rounds, not {least}");

@@ -38,8 +38,8 @@ fn cubic_as_printed_falls_twice_and_follows_the_printed_curve() {
 }
 
 /// `bictcp_update` in floating point: the curve's target `ahead` seconds after it began, from a loss at 10,000
-/// segments that left 7001. K is what `cubic_root` of the kernel, run by itself, has for the 2999 between; 20,035 of
-/// 1/1024 s would be exact.
+/// segments that left 7001. K is the value of the kernel's `cubic_root`, run separately, for the 2999 between; 20,035
+/// of 1/1024 s would be exact.
 fn target(ahead: f64) -> f64 {
     let c = 410.0 / 1024.0;
     let k = 20_031.0 / 1024.0;

@@ -1,4 +1,4 @@
-//! A controller by itself, and the acknowledgements that it gets.
+//! A controller alone, and the acknowledgements that it gets.
 
 use anabranch_congestion as congestion;
 use anabranch_congestion::{

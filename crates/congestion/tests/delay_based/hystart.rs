@@ -35,14 +35,14 @@ fn rising_delay_ends_slow_start() {
             assert_eq!(flow.window.ssthresh, if ends { 28 } else { u32::MAX });
         }
     }
-    // The least of the round is what counts.
+    // The smallest sample of the round counts.
     let mut flow = starting(20, millis(100));
     flow.next = flow.una + 28 * MSS;
     hear(&mut flow, 7, millis(150));
     hear(&mut flow, 1, millis(112));
     hear(&mut flow, 20, millis(150));
     assert!(flow.window.in_slow_start());
-    // What is sent from then on is another round, with samples of its own.
+    // Data sent from then on is another round, with new samples.
     flow.next = 1 << 40;
     hear(&mut flow, 8, millis(150));
     assert!(flow.window.in_slow_start());
@@ -62,8 +62,8 @@ fn below_sixteen_segments_slow_start_goes_on() {
     assert_eq!((flow.window.cwnd, flow.window.ssthresh), (24, 24));
 }
 
-/// The train: acknowledgements at most 2 ms apart, for longer than the minimum RTT and what a burst may add
-/// (`hystart_ack_delay`: the time of four bursts of 64 KiB, at most 1 ms), half of both where nothing paces.
+/// The train: acknowledgements at most 2 ms apart, for longer than the minimum RTT plus the allowance for a burst
+/// (`hystart_ack_delay`: the time of four bursts of 64 KiB, at most 1 ms), half of both without pacing.
 #[test]
 fn a_long_train_of_acknowledgements_ends_slow_start() {
     let millisecond = Duration::from_millis(1);
@@ -109,7 +109,7 @@ fn what_was_found_holds_until_a_timeout() {
     flow.window.ssthresh = 1000;
     flow.next = 1 << 40;
     hear(&mut flow, 1, millis(100));
-    // Ten more of what was sent before, and then the nine of a round.
+    // Ten more for data sent before, and then the nine of a round.
     hear(&mut flow, 18, millis(200));
     assert!(flow.window.in_slow_start());
     hear(&mut flow, 1, millis(200));

@@ -121,7 +121,7 @@ fn a_base_is_asked_only_what_it_reads() {
     for name in ["rtx-aware(blest)", "sticky(rtx-aware(redundant))", "ecf(min-rtt-0.9x)"] {
         assert!(build(name).wants_idle(), "{name}");
     }
-    // min-rtt under BLEST would send whatever it was asked.
+    // min-rtt under BLEST would send for any request.
     let idle = SendRequest { ask: Ask::Idle, ..request() };
     assert_eq!(build("blest").schedule(&idle, &[view(0, 50, 9, 0)]), Decision::WAIT);
 }

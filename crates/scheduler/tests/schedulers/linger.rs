@@ -1,4 +1,4 @@
-//! `linux`: the average pacing rate and what it decides, by hand (`mptcp_subflow_get_send`).
+//! `linux`: the average pacing rate and its decisions, by hand (`mptcp_subflow_get_send`).
 
 use anabranch_scheduler::{Decision, PathScheduler, SendRequest, SubflowView};
 use anabranch_units::{Rate, SubflowId};
@@ -65,8 +65,8 @@ fn an_empty_window_sends_nothing_and_moves_no_average() {
     assert_eq!(ask(linux.as_mut(), 10, &even), Some(0));
 }
 
-/// `mptcp_subflow_get_send` is asked while data waits, window or not (`__mptcp_push_pending`), and takes a new
-/// subflow's rate at the first question.
+/// `mptcp_subflow_get_send` runs while data waits, whether or not the window is open (`__mptcp_push_pending`), and
+/// takes a new subflow's rate at its first call.
 #[test]
 fn a_rate_is_taken_while_the_window_is_closed_and_forgotten_with_its_subflow() {
     for name in ["linux", "linux-6.1"] {

@@ -132,7 +132,7 @@ fn any_base_can_be_run_the_out_of_tree_kernels_way() {
         assert_eq!(first, Decision::Penalise(set(&[2])), "{name}");
         assert_eq!(scheduler.schedule(&blocked(&[2], 10), &views), again(1, 1424), "{name}");
     }
-    // What a base says for itself stands: a redundant one has positions of its own.
+    // A base's own position is kept: a redundant one has one for each subflow.
     let mut redundant = build("penalising(redundant)");
     let Decision::Send { from, .. } = redundant.schedule(&request(), &views) else {
         panic!("there is room");

@@ -141,7 +141,7 @@ fn linux_bursts_are_64_kib_or_what_the_window_leaves() {
 fn linux_6_1_keeps_its_choice_until_the_burst_is_used_up() {
     let mut kept = build("linux-6.1");
     let mut linux = build("linux");
-    // What the first one takes makes it the longer queue at once.
+    // The data that the first one takes makes it the longer queue at once.
     let empty = [view(0, 10, 50, 0), SubflowView { queued_memory: 9_000, ..view(1, 20, 50, 0) }];
     let held = [SubflowView { queued_memory: 90_000, ..empty[0] }, empty[1]];
     let ask = |s: &mut dyn scheduler::PathScheduler, from: u64, views: &[SubflowView]| {
@@ -187,7 +187,7 @@ fn redundant_gives_every_subflow_all_data_from_its_own_position() {
         all.on_sent(id, from, burst);
     }
     assert_eq!(positions, [10 * 1424; 2]);
-    // What is acknowledged is not repeated.
+    // Acknowledged data is not repeated.
     let ahead = SendRequest { data_una: 100_000, ..request() };
     let Decision::Send { from, .. } = all.schedule(&ahead, &views) else { panic!("room") };
     assert_eq!(from, Some(100_000));
@@ -204,7 +204,7 @@ fn round_robin_may_give_longer_turns_and_wait_for_a_full_one() {
     assert_eq!(long, [0, 0, 0, 2, 2, 2, 0, 0].map(Some));
     let strict = order("round-robin(num_segments=2, cwnd_limited=false)", &views);
     assert_eq!(strict[..4], [Some(0), Some(0), None, None], "the second one's turn");
-    // A turn ends early where there is no room, and one in Loss has none.
+    // A turn ends early on a subflow without room; a subflow in Loss has none.
     let mut turns = build("round-robin(num_segments=3)");
     let full = [view(0, 10, 10, 10), views[1], views[2]];
     let asked = [&views, &full, &views].map(|views| chosen(&turns.schedule(&request(), views)));

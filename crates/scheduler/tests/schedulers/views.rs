@@ -1,4 +1,4 @@
-//! What views and requests tell, by their definitions.
+//! Views and requests by their definitions.
 
 use anabranch_scheduler::{Decision, SendRequest, SubflowSet, SubflowView, candidates, nearer};
 use anabranch_units::{CongestionState, SubflowId};

@@ -82,7 +82,7 @@ fn a_probe_that_loses_more_than_two_per_cent_bounds_the_flight() {
     bench.lose(9, 60, 4);
     assert_eq!(bench.cc.bounds.long_inflight, 120);
 
-    // At least 0.7 of what was wanted in flight: the product of 100, or the window where it is less.
+    // At least 0.7 of the target flight: the product of 100, or the window if that is smaller.
     for (cwnd, bound) in [(200, 70), (80, 56)] {
         let mut bench = Bench::in_state(State::Up);
         bench.cc.probe.sampled = true;
@@ -91,13 +91,13 @@ fn a_probe_that_loses_more_than_two_per_cent_bounds_the_flight() {
         assert_eq!((bench.cc.state, bench.cc.bounds.long_inflight), (State::Down, bound));
     }
 
-    // Nobody tried the path while the application held the flow back; but the probe ends.
+    // The application limited the flow, so the path was not tested; but the probe ends.
     let mut bench = Bench::in_state(State::Up);
     bench.cc.probe.sampled = true;
     bench.lose_as(1, 30, 1, |segment| segment.app_limited = true);
     assert_eq!((bench.cc.state, bench.cc.bounds.long_inflight), (State::Down, UNBOUNDED));
 
-    // What is lost in the round behind a probe was sent in it; what is lost later was not.
+    // A loss in the round after a probe is of data sent in the probe; a later loss is not.
     for (rounds, bound) in [(0, 70), (1, UNBOUNDED)] {
         let mut bench = Bench::in_state(State::Up);
         bench.cc.probe.sampled = true;

@@ -117,7 +117,7 @@ fn a_spurious_recovery_leads_back_to_where_losses_led_away() {
     bench.hear(WITHIN);
     assert_eq!(bench.window.ssthresh, u32::MAX);
 
-    // Short-term bounds are undone to what they were before the episode, not before its last round.
+    // Undo restores the short-term bounds from before the episode, not those from before its last round.
     let mut bench = Bench::in_state(State::Cruise);
     bench.cc.bounds.short_inflight = 190;
     bench.cc.bounds.short_bw = per_second(950);
@@ -132,7 +132,7 @@ fn a_spurious_recovery_leads_back_to_where_losses_led_away() {
     assert_eq!(bench.cc.bounds.short_inflight, 190);
     assert_eq!(bench.cc.bounds.short_bw, per_second(950));
 
-    // The next episode is another: what was before it is returned to, and a plateau sought anew.
+    // The next episode is separate: undo restores its own bounds, and the search for a plateau restarts.
     bench.cc.on_state(bench.now, CongestionState::Open, &mut bench.window);
     bench.cc.bounds.short_inflight = 150;
     bench.lose(50, 99, 1);
@@ -162,7 +162,7 @@ fn a_tail_loss_counts_as_a_loss_of_its_round() {
     assert!(bench.cc.bounds.short_inflight < UNBOUNDED);
 }
 
-/// `RestoreCwnd` belongs to the end of a recovery alone, and what it restores to the trouble that ends.
+/// `RestoreCwnd` runs only at the end of a recovery, and restores the window from before that recovery.
 #[test]
 fn the_window_before_the_trouble_comes_back_once() {
     let mut bench = Bench::in_state(State::Cruise);

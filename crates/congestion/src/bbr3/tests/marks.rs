@@ -2,10 +2,10 @@
 
 use super::*;
 
-/// An acknowledgement that tells of a mark.
+/// An acknowledgement that reports a mark.
 const MARKED: Said = Said { echo: true, ..FULL };
 
-/// As [`Bench::in_state`], where marks count on any path.
+/// Like [`Bench::in_state`], with marks that count on any path.
 fn counting(state: State) -> Bench {
     let mut bench = Bench::in_state(state);
     bench.cc.marks = Some(Marks::new(None));
@@ -92,7 +92,7 @@ fn more_than_half_of_the_data_marked_ends_a_probe() {
         let flight = if ends { 180 } else { 400 };
         assert_eq!(bench.cc.bounds.long_inflight, flight, "what was in flight when it was sent");
     }
-    // What the application held back says nothing of the flight that would do.
+    // An application-limited sample does not limit the flight.
     let mut bench = counting(State::Up);
     bench.cc.probe.sampled = true;
     bench.hear(FULL);
@@ -138,7 +138,7 @@ fn when_marks_cease_a_probe_begins_at_once_and_as_large_as_half_of_the_bound() {
     bench.window.cwnd = 200;
     bench.hear(FULL);
     assert_eq!(bench.cc.state, State::Up);
-    // What the bound is now: 150 were in flight; it grew from 128 to that, and ilog2 of 64 is 6.
+    // The current bound: 150 were in flight; it grew from 128 to that, and ilog2 of 64 is 6.
     let mut growth = std::mem::take(&mut bench.cc.probe.growth);
     assert_eq!(growth.grow(200 >> 6), 1, "one for each three acknowledged");
     assert_eq!(ceased(1, CongestionState::Open).cc.state, State::Cruise, "after a loss");

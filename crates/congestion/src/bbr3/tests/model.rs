@@ -1,4 +1,4 @@
-//! What the model remembers: rates, volumes, aggregation, the minimum RTT and its visits.
+//! The model's memory: rates, volumes, aggregation, the minimum RTT and its visits.
 
 use super::*;
 
@@ -19,7 +19,7 @@ fn a_rate_is_remembered_for_this_cycle_and_the_next() {
     let mut bench = fast();
     assert_eq!(probe(&mut bench, slower), 999, "1000 less the scale's last digit");
     assert_eq!(probe(&mut bench, slower), 499);
-    // What the application held back tells of no slower path, and makes no cycle.
+    // An application-limited sample lowers no rate and begins no cycle.
     let mut bench = fast();
     for _ in 0..4 {
         assert_eq!(probe(&mut bench, Said { app_limited: true, ..slower }), 999);
@@ -211,7 +211,7 @@ fn minimums_are_too_old_after_more_than_their_time() {
     }
 }
 
-/// After an outage the minimum from before it counts for its time once more, if that is asked for.
+/// If `outage_probe` is off, the minimum from before an outage counts for another full window.
 #[test]
 fn a_minimum_is_kept_over_an_outage() {
     for (probe, outage, kept) in [(false, true, true), (true, true, false), (false, false, false)] {
@@ -219,7 +219,7 @@ fn a_minimum_is_kept_over_an_outage() {
         bench.cc.outage_probe = probe;
         bench.cc.probe.wait = Duration::from_secs(100);
         if outage {
-            // It may be over with the acknowledgement that tells of it.
+            // The outage may end with the acknowledgement that reports it.
             bench.cc.on_state(bench.now, CongestionState::Loss, &mut bench.window);
             bench.cc.on_state(bench.now, CongestionState::Open, &mut bench.window);
         }
@@ -247,7 +247,7 @@ fn what_delivers_nothing_changes_no_model() {
     assert!(bench.cc.idle_restart);
     bench.hear(WITHIN);
     assert!(!bench.cc.idle_restart);
-    // Nor does it size the window, but for the bounds.
+    // It does not size the window either, except for the bounds.
     bench.window.cwnd = 1;
     bench.hear(Said { acked: 0, ..WITHIN });
     assert_eq!(bench.window.cwnd, 1);

@@ -29,7 +29,7 @@ fn the_first_window_is_acknowledged_before_the_model_bounds_it() {
 fn startup_ends_after_three_rounds_without_a_quarter_more() {
     let mut bench = Bench::new();
     for rate in [100, 124, 125, 150, 156] {
-        // 124 is too little over 100, 125 is enough: from there on it counts anew.
+        // 124 is too little over 100, 125 is enough: the count restarts there.
         bench.hear(Said { rate, ..FULL });
     }
     assert_eq!(bench.cc.state, State::Startup);
@@ -127,7 +127,8 @@ fn the_first_pace_waits_for_a_round_trip() {
     assert!(near(rate(&bench), 0.1), "{}", rate(&bench));
 }
 
-/// `SetCwnd` before the pipe is full: by what is acknowledged below what the model wants, not at it.
+/// `SetCwnd` before the pipe is full: the window grows by the acknowledged data while it is below the target, and no
+/// further.
 #[test]
 fn startup_grows_to_what_the_model_wants() {
     let mut bench = Bench::new();
@@ -135,7 +136,7 @@ fn startup_grows_to_what_the_model_wants() {
     assert_eq!(bench.window.cwnd, 30);
     bench.hear(Said { acked: 5, ..WITHIN });
     assert_eq!(bench.window.cwnd, 35);
-    // Twice 100 and what was aggregated.
+    // Twice 100 and the aggregation.
     let most = 200 + bench.cc.extra_acked.get();
     for (cwnd, grown) in [(most - 1, most + 1), (most, most)] {
         bench.window.cwnd = cwnd;
