@@ -26,7 +26,7 @@ def test_one_percent_more_is_too_much():
     assert len(cost.judge(KEPT, {"W": 2_000_000, "wide": 505})) == 2
 
 
-def test_less_is_no_fault_but_is_told():
+def test_less_is_no_fault_but_is_reported():
     found = {"W": 990_000, "wide": 496}
     assert cost.judge(KEPT, found) == []
     assert cost.saved(KEPT, found) == ["W: 990,000 instructions, -1.0% on the 1,000,000 kept"]
@@ -48,7 +48,7 @@ def test_a_case_without_a_figure_and_a_figure_without_a_case_are_faults():
         ("rustc 1.2", False, "valgrind is not installed (apt install valgrind)"),
     ],
 )
-def test_what_cannot_be_judged_is_said(compiler, valgrind, said):
+def test_what_cannot_be_judged_is_reported(compiler, valgrind, said):
     assert cost.why_not("rustc 1.2", compiler, valgrind=valgrind) == said
 
 

@@ -66,7 +66,7 @@ def test_crates_depend_one_way():
     assert _faults(edges) == []
 
 
-def test_a_wrong_edge_is_told():
+def test_a_wrong_edge_is_reported():
     assert _faults([("link", "wire", "code")]) == ["link -> wire (code)"]
     assert _faults([("media", "transport", "dev")]) == ["media -> transport (dev)"]
     assert _faults([("unheard-of", "units", "code")]) == ["unheard-of -> units (code)"]

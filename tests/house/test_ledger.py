@@ -65,8 +65,8 @@ def test_every_requirement_has_its_tests_or_its_reason():
     assert [fault for entry in requirements() for fault in faults(entry)] == []
 
 
-def test_a_fault_is_told():
-    here = "tests/house/test_ledger.py::test_a_fault_is_told"
+def test_a_fault_is_reported():
+    here = "tests/house/test_ledger.py::test_a_fault_is_reported"
     good = {"number": 1, "level": "MUST", "section": "3.1, 4", "text": "so", "test": here}
     assert faults(good) == []
     reason = "the kernel does it otherwise, and so do we"
@@ -78,7 +78,7 @@ def test_a_fault_is_told():
         {**without, "exception": "no"},
         {**without, "test": []},
         {**good, "test": "tests/house/test_ledger.py::test_gone"},
-        {**good, "test": "tests/gone.rs::test_a_fault_is_told"},
+        {**good, "test": "tests/gone.rs::test_a_fault_is_reported"},
         {**good, "test": "crates/transport/src/endpoint.rs::find"},
         {**good, "level": "MAY"},
         {**good, "section": "three"},

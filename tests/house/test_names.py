@@ -147,7 +147,7 @@ def test_the_architecture_names_what_is_there():
         ("units ← whisky", ["whisky"]),
     ],
 )
-def test_a_name_that_is_not_there_is_told(name, gone):
+def test_a_name_that_is_not_there_is_reported(name, gone):
     assert missing(name) == gone
 
 

@@ -44,7 +44,7 @@ def test_the_end_says_what_was_left_out_and_what_failed():
     assert "9 tests passed, 2 failed, 3 skipped" in everything
 
 
-def test_a_quick_suite_over_its_budget_says_so():
+def test_a_quick_suite_over_its_budget_is_reported():
     # CONTRIBUTING.md promises five CPU minutes.
     found = {"passed": 9, "failed": 0, "skipped": 0, "left": 0}
     assert "notice" not in suite.summary("quick", found, [], 299.4)

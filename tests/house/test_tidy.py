@@ -60,7 +60,7 @@ def test_functions_are_short():
     assert _over(lengths, FUNCTION_LINES, _ALLOWED["functions"]) == []
 
 
-def test_an_allowance_that_is_not_needed_is_told():
+def test_an_allowance_that_is_not_needed_is_reported():
     assert _over({"a": 80}, 70, {}) == ["a: 80 lines, at most 70"]
     assert _over({"a": 80}, 70, {"a": 80}) == []
     assert len(_over({"a": 80}, 70, {"a": 75})) == 1

@@ -25,7 +25,7 @@ def link(run, name):
 
 @pytest.mark.parametrize("family", ["ipv4", "ipv6"])
 @pytest.mark.parametrize(("server", "client"), WORLDS)
-def test_who_sends_is_told_of_packets_that_are_too_large(server, client, family):
+def test_the_sender_of_packets_that_are_too_large_is_notified(server, client, family):
     run = run_live(load({**ONE, "paths": [{**PATH, **TOLD, "family": family}]}), server=server, client=client)
     down = link(run, "wifi.down")
     assert run.rows("connections")[0]["finished"]
@@ -35,7 +35,7 @@ def test_who_sends_is_told_of_packets_that_are_too_large(server, client, family)
 
 
 @pytest.mark.parametrize("server", ["gateway", "kernel"])
-def test_nobody_is_told_where_the_router_is_silent(server):
+def test_a_silent_router_notifies_no_sender(server):
     second = {**PATH, "name": "lte", "rtt": "40 ms", **SILENT}
     run = run_live(load({**ONE, "paths": [PATH, second]}), server=server)
     silent = link(run, "lte.down")
@@ -69,7 +69,7 @@ print(sender.getsockopt(socket.IPPROTO_IP, 14))
 """
 
 
-def test_a_program_behind_the_path_is_told(capfd):
+def test_a_program_behind_the_path_is_notified(capfd):
     scenario = load({**ONE, "paths": [{**PATH, **TOLD}]})
     # Headers of UDP and IPv4 take 28 bytes.
     for size, known, dropped in ((1272, 1500, 0), (1273, 1300, 1)):

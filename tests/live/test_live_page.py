@@ -64,7 +64,7 @@ def watched(given, **more):
     return run, listener.told
 
 
-def test_what_is_told_while_it_runs_agrees_with_the_trace():
+def test_what_is_reported_while_it_runs_agrees_with_the_trace():
     run, told = watched(FILM)
     running = [moment for one in told if one["over"] is None for moment in one["moments"]]
     # Or the event came at the end.

@@ -25,7 +25,7 @@ GIVEN = {
 
 
 @pytest.mark.parametrize("server", ["gateway", pytest.param("kernel", marks=pytest.mark.slow)])
-def test_subflows_are_told_whoever_serves(server):
+def test_subflows_are_reported_by_either_server(server):
     # Long enough for both subflows, also where the second one joins late on a busy machine.
     given = {**GIVEN, "application": {"kind": "bulk", "bytes": "3 MB"}}
     run = run_live(load(given), server=server)
@@ -59,7 +59,7 @@ def test_a_kernel_that_serves_has_the_congestion_control_that_was_asked_for():
     assert run.summary["server_congestion"] == "reno"
 
 
-def test_a_kernel_without_the_controller_says_so():
+def test_a_kernel_without_the_controller_is_reported():
     from anabranch.errors import MissingError
 
     given = {**GIVEN, "transport": {"congestion": "olia"}}
@@ -82,7 +82,7 @@ def test_a_film_is_played_from_our_server_by_a_kernel():
         pytest.param("kernel", "anabranch", marks=pytest.mark.slow),
     ],
 )
-def test_pictures_and_sound_come_side_by_side_whoever_the_ends_are(server, client):
+def test_pictures_and_sound_come_side_by_side_with_any_ends(server, client):
     player = {"model": "hlsjs"}
     lowest = {"name": "fixed", "rendition": 0}
     application = {

@@ -37,7 +37,7 @@ def test_who_is_not_root_has_real_packets():
 
 
 @pytest.mark.usefixtures("nobody")
-def test_who_may_not_have_them_is_told_in_a_line(monkeypatch):
+def test_a_missing_privilege_is_reported_in_a_line(monkeypatch):
     # As in a namespace in which no further one can be made.
     monkeypatch.setenv("PATH", "/nowhere")
     done = subprocess.run(

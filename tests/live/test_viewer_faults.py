@@ -136,7 +136,7 @@ def test_a_path_that_flaps_once_a_second_is_used_again_and_again():
 
 
 @pytest.mark.slow
-def test_a_viewer_that_vanishes_ends_the_run_and_is_told_of():
+def test_a_viewer_that_vanishes_ends_the_run_and_is_reported():
     killed = []
 
     def kill(done_s, _total_s):
@@ -157,7 +157,7 @@ def test_a_viewer_that_vanishes_ends_the_run_and_is_told_of():
 
 
 @pytest.mark.slow
-def test_an_origin_that_is_killed_is_told_of():
+def test_an_origin_that_is_killed_is_reported():
     killed = []
 
     def kill(done_s, _total_s):

@@ -240,7 +240,7 @@ def test_both_players_have_cmcd_and_share_no_other_key():
 
 
 @pytest.mark.module
-def test_a_run_is_told_and_drawn(scenario, tmp_path):
+def test_a_run_is_reported_and_drawn(scenario, tmp_path):
     report, standard = tmp_path / "report.html", tmp_path / "p1203.json"
     result = call("run", scenario, "--report", report, "--p1203", standard, "--set", "application.abr=mpc")
     assert result.exit_code == 0
@@ -337,7 +337,7 @@ def test_without_an_encoder_the_host_is_at_fault(tmp_path, monkeypatch):
     assert "no H.264 encoder" in result.stderr
 
 
-def test_rungs_that_cannot_be_are_told_at_once(tmp_path):
+def test_rungs_that_cannot_be_are_reported_at_once(tmp_path):
     rungs = ("--rung", "241=1Mbit/s", "--rung", "240=fast", "--rung", "90=1Mbit/s", "--rung", "90=2Mbit/s")
     result = call("media", "ladder", "film.mp4", tmp_path / "a" / "b", "--chunk", "0 s", *rungs)
     assert result.exit_code == 2

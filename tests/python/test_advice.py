@@ -126,7 +126,7 @@ def test_some_runs_are_kept():
     assert sum(counts(played(values, 40, kept=lambda: 7)[0])) == 33
 
 
-def test_what_is_said_of_a_candidate_rests_on_some_trials():
+def test_statements_about_a_candidate_rest_on_some_trials():
     have = {0: {0: 1.0, 1: 1.0}, 1: {0: 1.0}, 2: {0: 1.0}}
     exact = [False, False, True]
     assert spending.lacking([0, 1, 2], have, exact, 10) == [(1, 1), (0, 2), (1, 2)]
@@ -147,7 +147,7 @@ PLAYED = {
 }
 
 
-def test_a_film_is_worth_what_nobody_waited_for():
+def test_the_score_of_a_film_is_the_time_without_waiting():
     scored = score.Score(kind="progressive", film_s=60.0)
     row = {**PLAYED, "frames.total": 1800, "frames.flushed": 30}
     assert scored.of(row) == pytest.approx(-6.0), "2 s, 3 s, and 30 pictures of 1/30 s that a flush skipped"
@@ -307,7 +307,7 @@ def test_who_runs_does_not_matter():
     assert anabranch.advise(tables(WIFI, LIKE), **{**asked, "workers": 2}).to_json() == alone.to_json()
 
 
-def test_every_fault_is_told_at_once():
+def test_every_fault_is_reported_at_once():
     with pytest.raises(ScenarioError) as caught:
         anabranch.advise(tables(WIFI, LIKE), controllers=["cubik"], schedulers=["linx"], workers=1)
     assert len(caught.value.faults) == 2
@@ -384,7 +384,7 @@ def test_the_command(tmp_path, monkeypatch):
     assert (tmp_path / "results" / f"{found['scenario']}-advice").is_dir()
 
 
-def test_a_report_that_cannot_be_written_is_told_before_any_run(tmp_path):
+def test_a_report_that_cannot_be_written_is_reported_before_any_run(tmp_path):
     few = ("--trials", 5, "--out", tmp_path / "out", "--report", tmp_path / "none" / "report.html")
     done = call("advise", "single-path", "--set", "application.kind=what", *few)
     assert done.exit_code == 2

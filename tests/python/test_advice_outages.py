@@ -137,7 +137,7 @@ def test_a_scenarios_own_rules_are_the_only_ones(own, in_kernel):
         asked(raw, outages=["cap"])
 
 
-def test_all_that_is_wrong_is_told_at_once():
+def test_every_fault_is_reported_at_once():
     with pytest.raises(ScenarioError) as caught:
         asked(tables(WIFI, LTE), controllers=["cubik"], outages=["dsak", "kernel", "rto"])
     told = [(fault.where, fault.hint) for fault in caught.value.faults]

@@ -367,7 +367,7 @@ def test_a_kernel_is_one_of_those_known(folder):
 
 
 @pytest.mark.module
-def test_every_fault_is_told_at_once(folder):
+def test_every_fault_is_reported_at_once(folder):
     edit(
         folder / "bulk.csv",
         ("bulk_P1_bbr_1,P1,mptcp,bbr,", "bulk_P1_bbr_1,P1,mptpc,bbbr,"),
@@ -411,13 +411,13 @@ def test_a_case_has_one_description(folder):
     ("content", "message"),
     [(b"", "an empty file"), (b"\xff\xfe\x00", "not UTF-8"), (b"run\n1\n", "missing column: `goodput_mbps`")],
 )
-def test_what_is_no_table_is_told(tmp_path, content, message):
+def test_what_is_no_table_is_reported(tmp_path, content, message):
     (tmp_path / "bulk.csv").write_bytes(content)
     with pytest.raises(InputError, match=message):
         read.read(tmp_path)
 
 
-def test_a_folder_without_measurements_is_told(tmp_path):
+def test_a_folder_without_measurements_is_reported(tmp_path):
     for place, message in ((tmp_path, "no measurements"), (tmp_path / "gone", "no such folder")):
         told = call("--against", place)
         assert told.exit_code == 2
@@ -425,7 +425,7 @@ def test_a_folder_without_measurements_is_told(tmp_path):
 
 
 @pytest.mark.module
-def test_a_pattern_that_names_nothing_is_told():
+def test_a_pattern_that_names_nothing_is_reported():
     told = call("--only", "P1/cubci", "--only", "S4")
     assert told.exit_code == 2
     assert "did you mean `bulk/P1/cubic`?" in told.stderr
@@ -508,7 +508,7 @@ def test_a_miss_fails(folder):
 
 
 @pytest.mark.module
-def test_a_column_that_nobody_knows_is_refused_and_the_rest_is_judged(folder):
+def test_a_column_that_is_unknown_is_refused_and_the_rest_is_judged(folder):
     edit(folder / "bulk.csv", ("emu2_late_max_us", "delay_var2_ms"))
     (folder / "hand-over.csv").write_text("run,how\na,blackhole\n", encoding="utf-8")
     told = call("--against", folder, "--only", "bulk/S4/reno", "--runs", 1, "--json")
@@ -581,7 +581,7 @@ def test_an_earlier_page_that_is_no_text_is_not_overwritten(tmp_path, folder):
 
 
 @pytest.mark.module
-def test_a_series_that_is_missing_is_told_before_anything_runs(tmp_path, folder):
+def test_a_series_that_is_missing_is_reported_before_anything_runs(tmp_path, folder):
     (folder / "ts").mkdir()
     with gzip.open(folder / "ts" / "bulk_S4_reno_1.csv.gz", "wt") as file:
         file.write("t,remote,cwnd,rtt_us,bytes_acked\n0.0,192.0.2.1,10,50000,0\n")
@@ -596,7 +596,7 @@ def test_pages_keep_only_what_stands_between_the_marks():
     assert page.kept(f"{page.KEPT[1]} {page.KEPT[0]}") == page.kept("") == "Nobody has written this yet."
 
 
-def test_lines_lose_only_points_that_nobody_misses():
+def test_lines_lose_only_points_that_do_not_change_them():
     line = [(float(t), 10.0) for t in range(50)] + [(50.0, 40.0)] + [(float(t), 10.0) for t in range(51, 100)]
     assert calibration.thinned(line, 1.0) == [
         (0.0, 10.0),

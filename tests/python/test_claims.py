@@ -69,7 +69,7 @@ def test_lists_stand_for_each_of_their_values(tmp_path):
     assert len(one.cells()) == 4
 
 
-def test_every_fault_is_told_at_once(tmp_path):
+def test_every_fault_is_reported_at_once(tmp_path):
     """Eleven faults, each with its line, its key and what could be meant."""
     text = f"""{MATTERS}
 [matters.godput]
@@ -127,7 +127,7 @@ at_least = 2
         (MATTERS.replace("0.1", "-1") + CLAIM + SOUND, "matters.goodput_mbps.by"),
     ],
 )
-def test_a_broken_list_of_claims_is_told(tmp_path, text, message):
+def test_a_broken_list_of_claims_is_reported(tmp_path, text, message):
     with pytest.raises(InputError) as caught:
         made(tmp_path, text)
     assert message in str(caught.value)
@@ -334,7 +334,7 @@ def test_a_page_keeps_the_papers_that_are_not_judged(tmp_path):
     assert page.read_text().startswith(first[: first.index("| paper |")])
 
 
-def test_claims_that_cannot_be_chosen_are_told(tmp_path):
+def test_claims_that_cannot_be_chosen_are_reported(tmp_path):
     result = CliRunner().invoke(app, ["study", "claims", "PC16", "--only", "PC16.31"])
     assert result.exit_code == 2
     assert "no such claim: `PC16.31`" in result.stderr
@@ -344,7 +344,7 @@ def test_claims_that_cannot_be_chosen_are_told(tmp_path):
 
 
 @pytest.mark.module
-def test_results_of_other_settings_are_told(tmp_path):
+def test_results_of_other_settings_are_reported(tmp_path):
     assert small(tmp_path).exit_code == 0
     file = tmp_path / "studies" / "mine" / "study.toml"
     file.write_text(file.read_text().replace("300 kB", "400 kB"))
@@ -361,7 +361,7 @@ def test_results_of_other_settings_are_told(tmp_path):
         (("PC16", "--trials", "3", "--workers", "2"), "--workers"),
     ],
 )
-def test_a_wrong_call_is_told(arguments, message, tmp_path, monkeypatch):
+def test_a_wrong_call_is_reported(arguments, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(app, ["study", "claims", *arguments])
     assert result.exit_code == 2
@@ -369,7 +369,7 @@ def test_a_wrong_call_is_told(arguments, message, tmp_path, monkeypatch):
     assert "Traceback" not in result.stderr
 
 
-def test_a_study_without_claims_is_told(tmp_path, monkeypatch):
+def test_a_study_without_claims_is_reported(tmp_path, monkeypatch):
     with pytest.raises(InputError):
         made(tmp_path, "")
     (tmp_path / "mine" / "claims.toml").unlink()
@@ -400,7 +400,7 @@ def test_worlds_around_a_study_change_how_a_claim_comes_out(tmp_path):
     assert "| mine | 0 | 2 | 0 | 2 | 1 |" in told
 
 
-def test_worlds_of_an_unknown_assumption_are_told():
+def test_worlds_of_an_unknown_assumption_are_reported():
     result = CliRunner().invoke(app, ["study", "claims", "LEO24", "--run", "--around", "emulatr"])
     assert result.exit_code == 2
     assert "did you mean `emulator`?" in result.stderr

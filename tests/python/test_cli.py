@@ -275,7 +275,7 @@ def test_as_a_program(scenario):
     assert done.stderr.startswith("error: cannot read the film: No such file or directory: `nothing.mp4`")
 
 
-def test_a_file_that_may_not_be_written_is_told_before_the_run(scenario, monkeypatch, tmp_path):
+def test_a_file_that_may_not_be_written_is_reported_before_the_run(scenario, monkeypatch, tmp_path):
     import os
 
     monkeypatch.setattr(os, "access", lambda _path, mode: mode != os.W_OK)

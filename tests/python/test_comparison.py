@@ -251,7 +251,7 @@ def test_settings_hold_in_every_set(tmp_path, monkeypatch):
     assert sets["lte"]["goodput_mbps"]["value"] < 0.1 < 1 < sets["wifi"]["goodput_mbps"]["value"]
 
 
-def test_all_faults_are_told_at_once(tmp_path, monkeypatch):
+def test_all_faults_are_reported_at_once(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "small.toml").write_text(FILE, encoding="utf-8")
     settings = ("--set", "paths.lte.rat=1", "--set", "transport.scheduler=linus")

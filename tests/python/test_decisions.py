@@ -113,7 +113,7 @@ def test_what_cannot_be_told_is_refused(tmp_path):
     assert call("why", out, "--decision", "0", "--at", "1").exit_code == 2
 
 
-def test_a_decision_that_there_was_not_is_told_with_how_many_there_were(tmp_path):
+def test_a_decision_that_there_was_not_is_reported_with_how_many_there_were(tmp_path):
     result = call("why", made(tmp_path, "min-rtt"), "--decision", "1000000")
     assert result.exit_code == 2
     assert "no such decision" in result.stderr

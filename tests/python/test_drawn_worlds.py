@@ -167,7 +167,7 @@ def test_shares_add_up_and_lists_can_be_left_out(folder):
         assert calm == {key: value for key, value in one.items() if key != "handoffs"}
 
 
-def test_every_fault_is_told_at_once(folder):
+def test_every_fault_is_reported_at_once(folder):
     text = FILE.replace("uniform = [4, 8]", "uniform = [8, 4]")
     text = text.replace("weights = [1, 3]", "weights = [1, 3, 2]", 1)
     text = text.replace("log_uniform = [10, 100]", "log_unifrom = [10, 100]")
@@ -212,7 +212,7 @@ def test_every_fault_is_told_at_once(folder):
         ("[paths]", "[ways]", "unknown key: `ways`"),
     ],
 )
-def test_a_broken_file_of_worlds_is_told(folder, old, new, message):
+def test_a_broken_file_of_worlds_is_reported(folder, old, new, message):
     assert old in FILE
     (folder / "worlds.toml").write_text(FILE.replace(old, new))
     with pytest.raises(InputError) as caught:
@@ -233,7 +233,7 @@ def test_a_broken_file_of_worlds_is_told(folder, old, new, message):
         ("seed = 7\nwithout", 'file = "none.toml"\nwithout', "cannot read the file of worlds"),
     ],
 )
-def test_a_broken_study_of_worlds_is_told(folder, old, new, message):
+def test_a_broken_study_of_worlds_is_reported(folder, old, new, message):
     assert old in STUDY
     (folder / "study.toml").write_text(STUDY.replace(old, new))
     with pytest.raises(InputError) as caught:
@@ -241,7 +241,7 @@ def test_a_broken_study_of_worlds_is_told(folder, old, new, message):
     assert message in str(caught.value)
 
 
-def test_a_key_of_an_arm_that_no_scenario_has_is_told_once(folder):
+def test_a_key_of_an_arm_that_no_scenario_has_is_reported_once(folder):
     (folder / "study.toml").write_text(STUDY.replace('"transport.congestion" =', '"transport.congestoin" ='))
     with pytest.raises(InputError) as caught:
         studies.sweep(folder, studies.read(folder))

@@ -47,7 +47,7 @@ def test_a_word_is_of_both_sides_and_a_table_of_each():
     assert set_one["ecn"] == {"client": "request", "server": "off"}
 
 
-def test_what_is_wrong_is_told_with_the_nearest_word():
+def test_every_fault_is_reported_with_the_nearest_word():
     assert faults(ecn="reqest")["transport.ecn"] == ("unknown ecn: `reqest`", "did you mean `request`?")
     found = faults(ecn={"client": "on", "serve": "off"})
     assert found["transport.ecn.client"][0] == "unknown client: `on`"

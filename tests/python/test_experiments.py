@@ -174,7 +174,7 @@ def test_a_scenario_may_be_tables_and_values_numpys():
     assert found.name == "small<b>"
 
 
-def test_what_nobody_keeps_goes_with_the_results():
+def test_a_folder_without_a_name_goes_with_the_results():
     found = swept(trials=1)
     folder = found.folder
     assert folder.exists()
@@ -182,7 +182,7 @@ def test_what_nobody_keeps_goes_with_the_results():
     assert not folder.exists()
 
 
-def test_all_faults_of_a_call_are_told_at_once(tmp_path):
+def test_all_faults_of_a_call_are_reported_at_once(tmp_path):
     with pytest.raises(InputError) as caught:
         swept(
             grid={"a": "min-rtt", "b": ["x", "x"], "c": []}, keep=["sampels"], trials=0, out=tmp_path / "out"
@@ -345,7 +345,7 @@ def test_results_are_drawn_and_reported_from_the_command_line(found, tmp_path):
     assert (tmp_path / "r.html").read_text() == found.report(tmp_path / "again.html").read_text()
 
 
-def test_faults_of_all_files_are_told_before_any_work(found, tmp_path):
+def test_faults_of_all_files_are_reported_before_any_work(found, tmp_path):
     told = call(
         "results", found.folder, "--figure", tmp_path / "g.pdf", "--report", tmp_path / "no" / "r.html"
     )
@@ -436,6 +436,6 @@ def test_lines_come_soon_and_tell_how_long_it_will_take(monkeypatch):
     assert len(heard) == 6, "what takes less than a second is not told of"
 
 
-def test_forms_of_a_figure_are_told():
+def test_forms_of_a_figure_are_reported():
     assert picture.unfit(Path("a.svg"), "x") is None
     assert ".png" in picture.unfit(Path("svg"), "x").hint

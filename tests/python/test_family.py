@@ -66,7 +66,7 @@ def test_an_ipv6_path_has_the_least_mtu_of_ipv6():
     assert loading.load(scenario() | {"paths": [keys]}).scenario.paths[0].mtu == 1280
 
 
-def test_cross_traffic_has_its_paths_family_unless_told():
+def test_cross_traffic_has_its_paths_family_by_default():
     flows = [
         {"path": "p1"},
         {"path": "p1", "family": "ipv4"},
@@ -77,7 +77,7 @@ def test_cross_traffic_has_its_paths_family_unless_told():
     assert [group.get("family") for group in groups] == ["ipv6", None, "ipv6", None]
 
 
-def test_every_fault_is_told_with_what_could_be_meant():
+def test_every_fault_is_reported_with_what_could_be_meant():
     told = faults("ipv5", "ipv6", transport={"mss": "1239 B"}, cross_traffic=[{"path": "p0", "family": "v6"}])
     assert told == {
         "paths.p0.family": ("unknown family: `ipv5`", "did you mean `ipv6`?"),

@@ -145,7 +145,7 @@ def test_what_was_measured_is_not_measured_again(tools, tmp_path, laboratory, ca
     ("gone", "told"),
     [("LAB", "no laboratory"), ("UML", "no laboratory"), ("off", "off"), ("kernel", "linux")],
 )
-def test_a_laboratory_that_is_not_whole_is_told(tools, tmp_path, laboratory, gone, told):
+def test_a_laboratory_that_is_not_whole_is_reported(tools, tmp_path, laboratory, gone, told):
     if gone in laboratory:
         del laboratory[gone]
     elif gone == "kernel":
@@ -156,7 +156,7 @@ def test_a_laboratory_that_is_not_whole_is_told(tools, tmp_path, laboratory, gon
         tools["laboratory"].measure(tmp_path, tools["draw"].settings(1, 1), 2, laboratory)
 
 
-def test_a_laboratory_that_fails_is_told(tools, tmp_path, laboratory):
+def test_a_laboratory_that_fails_is_reported(tools, tmp_path, laboratory):
     (tmp_path / "lab" / "guest" / "measure.py").write_text("raise SystemExit(3)", encoding="utf-8")
     with pytest.raises(tools["laboratory"].MissingError, match="ended with 3"):
         tools["laboratory"].measure(tmp_path, tools["draw"].settings(1, 1), 2, laboratory)
@@ -171,7 +171,7 @@ def judged(tools, *given):
     ]  # fmt: skip
 
 
-def test_shares_are_told_by_controller_kind_and_paths(tools):
+def test_shares_are_reported_by_controller_kind_and_paths(tools):
     found = judged(
         tools,
         [("goodput_mbps", 8, 8.5)],
@@ -219,7 +219,7 @@ def test_a_seeds_part_of_the_page_is_replaced_and_the_others_stay(tools):
     assert bare.startswith("# A\n\n## Random settings\n")
 
 
-def test_without_a_laboratory_it_says_so(tmp_path):
+def test_without_a_laboratory_it_is_reported(tmp_path):
     environment = {name: value for name, value in os.environ.items() if name not in ("LAB", "UML")}
     command = [sys.executable, str(FOLDER), "-n", "1", "--seed", "-1"]
     told = subprocess.run(command, check=False, capture_output=True, text=True, env=environment, cwd=tmp_path)

@@ -91,7 +91,7 @@ def test_a_limit_at_the_edge_is_taken(name, value, setting, found):
     assert read.get(setting) == found
 
 
-def test_all_options_that_are_wrong_are_told_at_once():
+def test_all_options_that_are_wrong_are_reported_at_once():
     changed = dict(REFUSED)
     _, faults = gateway_limits.given(options(**changed))
     assert len(faults) == len(changed)

@@ -48,7 +48,7 @@ def test_a_place_is_an_address_and_a_port(place, found):
         "x:80",
     ],
 )
-def test_what_is_no_place_is_told_of(place):
+def test_what_is_no_place_is_reported(place):
     fault = split(place, "--metrics")
     assert isinstance(fault, Fault)
     assert fault.where == "--metrics"
@@ -114,7 +114,7 @@ def test_an_address_with_a_scope_is_not_the_gateway_s():
 
 
 @pytest.mark.module
-def test_all_that_is_wrong_is_told_of_at_once():
+def test_every_fault_is_reported_at_once():
     wrong = settings(
         listen=("0.0.0.0:80", "127.0.0.1:80", "10.9.0.1:80", "10.9.0.1:80"),
         announce=("10.9.0.1", "ff02::1", "10.9.0.2", "10.9.0.2"),
@@ -252,7 +252,7 @@ def test_a_limit_of_syns_is_printed_where_one_is_asked_for():
     assert "--syn-limit" not in host_setup.started_with(["gateway", "--setup-print", "--syn-limit", "20"])
 
 
-def test_a_public_address_without_a_gateway_behind_it_is_told_of():
+def test_a_public_address_without_a_gateway_behind_it_is_reported():
     with pytest.raises(InputError, match="no gateway behind"):
         printed(settings(), ("[2001:db8::7]:443",))
 

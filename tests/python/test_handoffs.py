@@ -64,7 +64,7 @@ def test_a_ping_pong_goes_to_and_fro_and_ends_with_both():
     ]  # fmt: skip
 
 
-def test_a_moment_is_drawn_from_its_range_anew_in_each_run():
+def test_a_moment_is_drawn_from_its_range_again_in_each_run():
     moments = [events(run=run, at=["20 s", "40 s"])[0][0] for run in range(200)]
     assert all(20 <= at <= 40 for at in moments)
     assert len(set(moments)) == 200
@@ -86,7 +86,7 @@ def test_the_path_is_gone_in_the_world():
     assert sum(run.tables["links"]["dropped_down"]) > 0
 
 
-def test_every_fault_of_a_handoff_is_told():
+def test_every_fault_of_a_handoff_is_reported():
     broken = [
         {"path": "wify", "at": "20 s"},
         {"path": "wifi", "at": ["40 s", "20 s"], "over": "2 s"},

@@ -99,7 +99,7 @@ def test_list_without_a_kind_prints_the_kinds():
     assert f"nothing to list: `schedulrs`\n  hint: did you mean `{kinds[0]['name']}`?" in nearest
 
 
-def test_a_misspelt_command_is_told_with_the_nearest():
+def test_a_misspelt_command_is_reported_with_the_nearest():
     result = CliRunner().invoke(_app.app, ["rnu"])
     assert result.exit_code == 2
     assert "No such command 'rnu'" in result.stderr

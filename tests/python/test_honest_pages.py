@@ -103,7 +103,7 @@ def test_a_page_has_one_startup_delay(tmp_path):
 # -- a ladder's rates --------------------------------------------------------------------------------
 
 
-def test_a_rung_that_misses_its_rate_is_told(tmp_path):
+def test_a_rung_that_misses_its_rate_is_reported(tmp_path):
     from anabranch.media.make import make_film
 
     film = make_film(tmp_path / "f.mp4", duration_s=2.0, rate_bps=700_000, size=(160, 90)).path
@@ -122,7 +122,7 @@ def test_a_rung_that_misses_its_rate_is_told(tmp_path):
     assert float(told[1]) < 6
 
 
-def test_a_ladder_that_cannot_be_written_is_told(tmp_path, monkeypatch):
+def test_a_ladder_that_cannot_be_written_is_reported(tmp_path, monkeypatch):
     from anabranch.media import make_ladder
     from anabranch.media.make import make_film
 
@@ -207,7 +207,7 @@ def test_a_statement_that_asks_nothing_is_refused(results, sql):
         "EXPLAIN SELECT 1",
     ],
 )
-def test_whatever_asks_is_answered(results, sql):
+def test_anything_that_asks_is_answered(results, sql):
     result = call("results", results, "--sql", sql, "--json")
     assert result.exit_code == 0, result.stderr
     assert json.loads(result.stdout)
@@ -260,7 +260,7 @@ def test_results_of_an_older_form_can_be_looked_at_and_not_added_to(results):
     assert {path.name: path.read_bytes() for path in results.iterdir() if path.is_file()} == kept
 
 
-def test_a_folder_that_holds_no_results_is_told(results, tmp_path):
+def test_a_folder_that_holds_no_results_is_reported(results, tmp_path):
     for name in ("nowhere", "small.toml", "."):
         result = call("results", tmp_path / name)
         assert result.exit_code == 2
@@ -287,12 +287,12 @@ def test_faults_of_reading_are_input_errors(results):
         anabranch.load(results)
 
 
-def test_columns_called_alike_are_told_apart(results):
+def test_columns_with_equal_names_are_distinguished(results):
     rows = json.loads(call("results", results, "--sql", "SELECT 1 a, 2 a, 3 a_1, 4 a", "--json").stdout)
     assert rows == [{"a": 1, "a_1": 2, "a_1_1": 3, "a_2": 4}]
 
 
-def test_whatever_a_query_answers_can_be_said_in_json(results):
+def test_anything_that_a_query_answers_can_be_said_in_json(results):
     sql = "SELECT 'nan'::DOUBLE n, 1.5::DECIMAL(4, 2) d, DATE '2020-01-02' t, [1, 2] l, {'a': 1} s"
     (row,) = json.loads(call("results", results, "--sql", sql, "--json").stdout)
     assert row == {"n": None, "d": 1.5, "t": "2020-01-02", "l": [1, 2], "s": {"a": 1}}

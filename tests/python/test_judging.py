@@ -77,7 +77,7 @@ def test_of_a_paced_application_the_split_is_judged(kind):
 
 
 @pytest.mark.parametrize("figure", TOLD_ONLY)
-def test_other_figures_are_told(figure):
+def test_other_figures_are_reported(figure):
     assert [found(figure, kind) for kind in KINDS] == [None] * 4
 
 
@@ -315,7 +315,7 @@ def test_a_setting_is_compared_by_what_both_sides_have():
     )
 
 
-def test_a_figure_with_a_target_that_no_run_has_is_compared_all_the_same():
+def test_a_figure_with_a_target_that_no_run_has_is_compared_nevertheless():
     trials = (
         Trial(run="1", number=1, figures={"sf1_cwnd_mean": 10.0, "sf1_cwnd_median": 10.0}),
         Trial(run="2", number=2, figures={"sf1_cwnd_mean": 10.0, "sf1_srtt_mean_ms": 50.0}),

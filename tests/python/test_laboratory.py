@@ -174,7 +174,7 @@ def test_the_series_of_the_kernel(tmp_path):
 
 
 @pytest.mark.parametrize("column", ["t", "cwnd", "rtt_us", "bytes_acked"])
-def test_a_cell_of_the_sender_that_is_no_number_is_told(tmp_path, column):
+def test_a_cell_of_the_sender_that_is_no_number_is_reported(tmp_path, column):
     head, row, *_ = SENDER.splitlines()
     cells = dict(zip(head.split(","), row.split(","), strict=True))
     recorded(tmp_path, "a", f"{head}\n{','.join({**cells, column: 'x'}.values())}\n")
@@ -184,7 +184,7 @@ def test_a_cell_of_the_sender_that_is_no_number_is_told(tmp_path, column):
 
 
 @pytest.mark.parametrize(("row", "column"), [("x,7", "t"), ("7,x", "bytes")])
-def test_a_cell_of_the_receiver_that_is_no_number_is_told(tmp_path, row, column):
+def test_a_cell_of_the_receiver_that_is_no_number_is_reported(tmp_path, row, column):
     recorded(tmp_path, "a", SENDER, f"t,bytes\n{row}\n")
     faults = []
     assert series.of_kernel(tmp_path, "a", faults) is None

@@ -85,7 +85,7 @@ def test_a_rate_beside_a_model_is_a_cap_and_a_shared_link_may_have_one():
     assert [(link["name"], "model" in link) for link in found] == [("dish.down", True), ("dish.up", True)]
 
 
-def test_every_fault_is_told_at_once():
+def test_every_fault_is_reported_at_once():
     found = faults(
         path({"name": "wifi-g", "streams": 2, "width": "40 MHz", "colour": "red"}, "a"),
         path({"name": "wifi-ac", "phy_rate": "1 Mbit/s", "snr": "20"}, "b"),

@@ -129,7 +129,7 @@ def test_a_head_is_that_of_the_answer(still, path):
     assert int(whole[1]["Content-Length"]) == len(whole[2]) > 0
 
 
-def test_what_there_is_not_is_said(still):
+def test_what_there_is_not_is_reported(still):
     assert ask(still, "/favicon.ico")[0] == 404
     assert ask(still, "/../state")[0] == 404
     assert ask(still, "/state?since=soon")[0] == 400
@@ -273,7 +273,7 @@ def test_it_goes_with_the_block_and_is_on_loopback_alone():
     page.show(moment(0.0, 0))
 
 
-def test_the_run_waits_for_nobody(monkeypatch):
+def test_the_run_never_waits_for_a_browser(monkeypatch):
     made = []
     popen = subprocess.Popen
     monkeypatch.setattr(pages.subprocess, "Popen", lambda *a, **k: made.append(popen(*a, **k)) or made[-1])

@@ -111,7 +111,7 @@ def test_what_is_odd_of_a_setting(tmp_path):
 @pytest.mark.parametrize(
     "event", ["20:2:down", "20:0:sideways", "20:0:rate=", "20:0:rate=2T", "x", "[1", "20:0:delay=5"]
 )
-def test_an_event_that_nobody_knows_is_told(tmp_path, event):
+def test_an_event_that_is_unknown_is_reported(tmp_path, event):
     rest = f"{FIGURES},0,100,0,100"
     table(
         tmp_path, "odd.csv", ODD, f"a,A,mptcp,reno,1,0,60,{rest},{event},", f"b,A,mptcp,reno,2,0,60,{rest},,"
@@ -182,7 +182,7 @@ def test_windows_of_hand_overs_are_read_where_a_table_has_them(tmp_path):
 OLD = HEAD + ",sched,queue_p,opp_reinj_rwnd"
 
 
-def test_the_papers_kernel_is_told_by_its_counters_or_its_file(tmp_path):
+def test_the_papers_kernel_is_recognised_by_its_counters_or_its_file(tmp_path):
     table(
         tmp_path, "mine.csv", OLD,
         f"a,A,mptcp,reno,1,0,60,{FIGURES},default,100,0", f"b,A,mptcp,reno,1,0,60,{FIGURES},redundant,100,0",
@@ -208,7 +208,7 @@ def test_the_papers_kernel_is_told_by_its_counters_or_its_file(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"), [('kernel = "mptcp-0.49"', "unknown kernel: `mptcp-0.49`"), ("kernel =", "not a TOML file"), ("", "unknown kernel: `None`")]
 )  # fmt: skip
-def test_a_kernel_that_nobody_knows_is_told(tmp_path, text, message):
+def test_a_kernel_that_is_unknown_is_reported(tmp_path, text, message):
     table(tmp_path, "mine.csv", HEAD, f"a,A,mptcp,reno,1,0,60,{FIGURES}")
     (tmp_path / "kernel.toml").write_text(text, encoding="utf-8")
     truth = read.read(tmp_path)
@@ -393,7 +393,7 @@ def test_what_is_no_film(tmp_path, text, name, message):
     assert film(tmp_path, text, name) == (None, [message])
 
 
-def test_every_packet_that_is_wrong_is_told(tmp_path):
+def test_every_packet_that_is_wrong_is_reported(tmp_path):
     text = FILM.replace("1000", "a").replace("300", "b")
     assert film(tmp_path, text) == (None, ["not a number: `a`", "not a number: `b`"])
 
@@ -442,7 +442,7 @@ def test_rows_have_lines_and_a_mark_of_utf_8_is_no_column(tmp_path):
     assert seen(tmp_path, gzip.compress(b"b,c,a\n1,2,3\n"), name="t.csv.gz") == ([(2, "3", "1")], [])
 
 
-def test_rows_of_another_length_are_told_and_the_others_read(tmp_path):
+def test_rows_of_another_length_are_reported_and_the_others_read(tmp_path):
     found, faults = seen(tmp_path, b"a,b\n1\n1,2,3,4\n5,6\n")
     assert found == [(4, "5", "6")]
     assert faults == [
@@ -483,7 +483,7 @@ def test_a_column_that_is_nearly_there_is_named(tmp_path):
         ("2,0,60,8,0.5,50,5,1.05", "out of range: `1.05`"),
     ],
 )
-def test_rows_that_do_not_fit_are_told(tmp_path, second, message):
+def test_rows_that_do_not_fit_are_reported(tmp_path, second, message):
     rest = ",100,4,0" + ",0" * 10
     table(
         tmp_path,

@@ -421,7 +421,7 @@ def test_what_is_looked_up():
     assert lookup("rtt_diff_ms", qos={"rtt_diff_ms": None}) is None
 
 
-def test_numbers_are_told_to_the_microsecond_and_the_thousandth():
+def test_numbers_are_exact_to_the_microsecond_and_the_thousandth():
     tables = one_client()
     tables["connections"]["max_read_gap_s"] = [1.23456789]
     tables["connections"]["duration_s"] = [3.0]

@@ -90,7 +90,7 @@ def test_paced_reads_at_its_rate():
     assert anabranch.run(paced).qos["goodput_mbps"] == pytest.approx(2.0, rel=0.05)
 
 
-def test_cross_traffic_takes_its_share_and_is_told_apart():
+def test_cross_traffic_takes_its_share_and_is_reported_separately():
     crossed = {**LONG, "cross_traffic": [{"name": "others", "path": "wifi", "count": 2, "start": "5 s"}]}
     alone, beside = anabranch.run(LONG), anabranch.run(crossed)
     assert alone.rows("cross_traffic") == []
@@ -115,7 +115,7 @@ def test_cross_traffic_elsewhere_changes_no_packet_of_a_capture(tmp_path):
     assert (tmp_path / "alone").read_bytes() == (tmp_path / "beside").read_bytes()
 
 
-def test_datagrams_and_transfers_are_told_with_what_became_of_them():
+def test_datagrams_and_transfers_are_reported_with_what_became_of_them():
     kinds = [
         {"kind": "udp", "rate": "1 Mbit/s", "duration": "2 s"},
         {"kind": "on-off", "rate": "1 Mbit/s", "on": "200 ms", "off": "300 ms", "size": "500 B"},
@@ -260,7 +260,7 @@ def test_tshark_reads_a_withdrawn_address_and_its_return(tmp_path):
     assert set(tshark("-T", "fields", "-e", "mptcp.stream")) == {"0"}
 
 
-def test_a_session_that_was_given_up_is_told():
+def test_a_session_that_was_given_up_is_reported():
     path = {"name": "a", "rtt": "20 ms", "rate": "1 Mbit/s"}
     short = {
         "name": "short",

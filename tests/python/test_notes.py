@@ -20,7 +20,7 @@ BULK = {
 }
 
 
-def test_a_reconstruction_is_told_with_every_parameter():
+def test_a_reconstruction_is_reported_with_every_parameter():
     chosen = {"name": "ccpd", "kd": 1.5, "capacity": "delivery-rate"}
     result = anabranch.run(BULK, congestion=chosen)
     (note,) = result.notes
@@ -71,7 +71,7 @@ def film(*events):
     }
 
 
-def test_a_session_that_ended_in_silence_says_so_wherever_it_is_shown():
+def test_a_session_that_ended_in_silence_is_reported_wherever_it_is_shown():
     """Nothing tells the player, so that it counts no underflow and no stall."""
     result = anabranch.run(film({"at": "25 s", "path": "a", "state": "down"}))
     assert result.qoe["buffer_underflows"] == result.qoe["rebuffer_s"] == 0

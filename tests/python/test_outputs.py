@@ -111,7 +111,7 @@ def test_a_capture_is_whole_or_not_there(folder, simulator, monkeypatch, raised)
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="no /dev/full")
-def test_a_full_disk_is_told_in_the_system_s_words(folder, simulator, monkeypatch):
+def test_a_full_disk_is_reported_in_the_system_s_words(folder, simulator, monkeypatch):
     def ended(*_):
         raise OSError("Error reading bytes")
 

@@ -395,7 +395,7 @@ def test_what_is_no_table_lacks_no_key():
     assert [fault.message for fault in caught.value.faults] == ["expected a table, got true"]
 
 
-def test_names_that_are_empty_or_no_file_are_told():
+def test_names_that_are_empty_or_no_file_are_reported():
     with pytest.raises(ScenarioError, match="an empty name where a film is required"):
         load_with('application.film=""')
     with pytest.raises(ScenarioError, match="an empty name where a scenario is required"):

@@ -63,7 +63,7 @@ def test_a_path_over_shared_links_with_one_has_a_link_of_its_own():
     }  # fmt: skip
 
 
-def test_what_is_wrong_is_told():
+def test_every_fault_is_reported():
     found = faults([{"at": "1 s", "path": "p", "mtu": "70 kB"}], mtu="575 B", icmp="no", down={"mtu": 1400})
     assert found["paths.p.mtu"][0] == "must be at least 576 B: `575 B`"
     assert found["paths.p.icmp"][0] == "expected true or false, got `no`"

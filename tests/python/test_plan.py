@@ -69,7 +69,7 @@ def test_bursty_loss():
     }
 
 
-def test_one_path_is_plain_tcp_unless_told_otherwise():
+def test_one_path_is_plain_tcp_by_default():
     one = {**TWO, "paths": TWO["paths"][:1]}
     assert plan_of(TWO)["transport"]["multipath"] is True
     assert plan_of(one)["transport"]["multipath"] is False

@@ -152,12 +152,12 @@ FAULTS = [
 
 @pytest.mark.parametrize(("file", "line", "text", "where", "at", "message"), [case[1:] for case in FAULTS],
                          ids=[case[0] for case in FAULTS])  # fmt: skip
-def test_a_fault_is_told_with_its_line(folder, file, line, text, where, at, message):
+def test_a_fault_is_reported_with_its_line(folder, file, line, text, where, at, message):
     change(folder / f"{file}.m3u8", line, text)
     assert faults_of(folder / "master.m3u8") == [(f"{where}.m3u8", at, message)]
 
 
-def test_every_fault_is_told_at_once(folder):
+def test_every_fault_is_reported_at_once(folder):
     change(folder / "master.m3u8", 3, "#EXT-X-MEDIA:TYPE=AUDIO")
     change(folder / "low/index.m3u8", 6, "#EXTINF:4 s,")
     change(folder / "low/index.m3u8", 8, "#EXTINF:x,")
@@ -234,7 +234,7 @@ def test_a_folder_has_one_master_playlist(folder, tmp_path):
         playlists.read(folder / "low" / "index.m3u8")
 
 
-def test_what_is_no_text_is_told(folder):
+def test_what_is_no_text_is_reported(folder):
     (folder / "low/index.m3u8").write_bytes(b"#EXTM3U\n\xff\xfe\n")
     assert faults_of(folder) == [("low/index.m3u8", 2, "not UTF-8 text")]
     (folder / "low/index.m3u8").write_bytes(b"")

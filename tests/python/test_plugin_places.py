@@ -275,7 +275,7 @@ def test_what_was_not_seen_in_the_source_is_not_imported(write):
     assert (fault.where, fault.line) == ("mine.py", 2)
 
 
-def test_a_fault_in_a_local_import_is_told_there(write):
+def test_a_fault_in_a_local_import_is_reported_there(write):
     write("mine.py", "import helper\n" + MINE)
     write("helper.py", "\n\n1 / 0\n")
     (fault,) = faults(scheduler="mine.py:Mine")

@@ -50,7 +50,7 @@ def test_a_label_says_the_same_as_the_table(given, short):
     assert kept[0] == kept[1]
 
 
-def test_every_fault_of_a_plug_in_is_told_with_its_place():
+def test_every_fault_of_a_plug_in_is_reported_with_its_place():
     base = {"name": "min-rt", "a": 1}
     found = faults(
         scheduler={"name": "rtx-aware", "base": base, "b": 2}, congestion="rino", path_manager="ful-mesh"

@@ -90,7 +90,7 @@ def within(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "arguments", [("list", "films"), ("list", "films", "--json"), ("--version",), ("--help",)]
 )
-def test_a_full_disk_behind_stdout_is_said(call, arguments):
+def test_a_full_disk_behind_stdout_is_reported(call, arguments):
     with FULL.open("wb") as full:
         code, _, err = call(*arguments, stdout=full)
     assert (code, err.splitlines()[0]) == (4, "error: cannot write the output: No space left on device")
@@ -132,7 +132,7 @@ def test_a_character_set_without_the_characters_is_no_fault(call, tmp_path):
     assert r"bulk over \u7121\u7dda" in out
 
 
-def test_an_argument_that_is_no_text_is_told(call):
+def test_an_argument_that_is_no_text_is_reported(call):
     code, _, err = call("check", b"bad\xff.toml")
     assert code == 2
     assert err.startswith(r"error: an argument is not UTF-8 text: `bad\xff.toml`")
@@ -189,7 +189,7 @@ def test_a_sweep_of_a_scenario_from_stdin_has_a_folder_of_that_name(call, tmp_pa
     assert (tmp_path / "results" / "stdin" / "manifest.json").exists()
 
 
-def test_an_empty_or_closed_stdin_is_told(call):
+def test_an_empty_or_closed_stdin_is_reported(call):
     assert "missing key: `name`" in call("check", "-", given=b"")[2]
 
 
@@ -220,7 +220,7 @@ def test_files_of_windows_editors_are_read(within, tmp_path, begin, end):
     ],
     ids=["empty", "binary", "huge number", "deep", "date"],
 )
-def test_files_that_are_no_scenario_are_told(within, tmp_path, content, message):
+def test_files_that_are_no_scenario_are_reported(within, tmp_path, content, message):
     (tmp_path / "empty.toml").write_bytes(content)
     code, _, err = within("check", "empty.toml")
     assert code == 2
@@ -241,7 +241,7 @@ MAKE = ("media", "make", "--duration", "1s", "--rate", "600kbit/s", "--size", "1
 
 
 @pytest.mark.parametrize("place", ["/dev/null/cache", "/proc/cache", "small.toml"])
-def test_a_cache_that_cannot_be_written_is_told_where_it_is_needed(within, film, place):
+def test_a_cache_that_cannot_be_written_is_reported_where_it_is_needed(within, film, place):
     code, _, err = within(*MAKE, env={"ANABRANCH_CACHE": place})
     assert code == 4
     assert "cannot make the cache folder" in err
@@ -252,7 +252,7 @@ def test_a_cache_that_cannot_be_written_is_told_where_it_is_needed(within, film,
 @pytest.mark.parametrize(
     "file", [(), pytest.param(("here.mp4",), marks=pytest.mark.slow)], ids=["cache", "file"]
 )
-def test_a_disk_that_is_full_meanwhile_is_told_and_leaves_nothing(tmp_path, file):
+def test_a_disk_that_is_full_meanwhile_is_reported_and_leaves_nothing(tmp_path, file):
     """A limit on the size of files stands for the disk."""
     cache = tmp_path / "cache"
     command = f"ulimit -f 16; exec {sys.executable} -m anabranch {' '.join((*MAKE, *file))}"
@@ -279,7 +279,7 @@ def test_nothing_appears_in_the_working_folder(within, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["home", "small.toml"]
 
 
-def test_making_a_film_is_told_without_a_terminal(call, within, tmp_path):
+def test_making_a_film_is_reported_without_a_terminal(call, within, tmp_path):
     code, out, err = call(*MAKE)
     assert code == 0
     assert f"making a film of 1 s, once; it is kept in {tmp_path / 'cache'}" in err
@@ -287,7 +287,7 @@ def test_making_a_film_is_told_without_a_terminal(call, within, tmp_path):
     assert (again, "making" in err, "made earlier" in err) == (out, False, True)
 
 
-def test_long_work_is_told_in_lines_without_a_terminal(monkeypatch, capsys):
+def test_long_work_is_reported_in_lines_without_a_terminal(monkeypatch, capsys):
     from anabranch import _progress
     from anabranch.cli import _console
 
@@ -384,7 +384,7 @@ TYPED = [
 
 
 @pytest.mark.module
-def test_whatever_is_typed_is_answered_in_a_sentence(tmp_path, monkeypatch):
+def test_anything_that_is_typed_is_answered_in_a_sentence(tmp_path, monkeypatch):
     from typer.testing import CliRunner
 
     from anabranch.cli._app import app
@@ -400,7 +400,7 @@ def test_whatever_is_typed_is_answered_in_a_sentence(tmp_path, monkeypatch):
         assert (result.exit_code, first.removeprefix("Error: ")[: len(said)]) == (code, said)
 
 
-def test_what_nobody_thought_of_is_told_without_a_traceback(monkeypatch, capsys):
+def test_an_unexpected_error_is_reported_without_a_traceback(monkeypatch, capsys):
     import typer
 
     from anabranch.cli import _console
@@ -430,7 +430,7 @@ def test_what_nobody_thought_of_is_told_without_a_traceback(monkeypatch, capsys)
     assert "Traceback" in capsys.readouterr().err
 
 
-def test_a_working_folder_that_is_gone_is_told(tmp_path):
+def test_a_working_folder_that_is_gone_is_reported(tmp_path):
     (tmp_path / "gone").mkdir()
     command = f"cd gone && rmdir ../gone && exec {sys.executable} -m anabranch list films"
     done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -273,7 +273,7 @@ def plugged_module(name):
     ][-1]
 
 
-def test_a_controller_is_told_all_that_the_trait_has(write):
+def test_a_controller_receives_all_that_the_trait_has(write):
     write(
         """
         told = set()
@@ -411,7 +411,7 @@ def test_an_exception_is_the_caller_s_own_with_its_traceback(write):
 @pytest.mark.parametrize(
     "error", ["FileNotFoundError(2, 'gone')", "ValueError('x')", "SystemExit(0)", "RuntimeError()"]
 )
-def test_an_exception_of_any_kind_is_told_from_the_simulator_s(write, error):
+def test_any_exception_is_distinguished_from_the_simulators_own(write, error):
     write(controller(f"raise {error}"))
     with pytest.raises(BaseException) as caught:  # noqa: PT011
         anabranch.run(BULK, congestion="mine.py:Mine")
@@ -685,7 +685,7 @@ def test_what_a_scheduler_builds_on_has_to_be_there(write):
 
 
 @pytest.mark.parametrize("answer", ["None", "Wait(until_ms=request.now_ms + 10)"])
-def test_a_scheduler_that_always_refuses_is_told_so(write, answer):
+def test_a_scheduler_that_always_refuses_is_reported(write, answer):
     write(scheduler(f"return {answer}", before="from anabranch.plugins import Wait\n"))
     with pytest.raises(InputError) as raised:
         anabranch.run(SMALL, scheduler="mine.py:Mine")

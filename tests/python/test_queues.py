@@ -77,7 +77,7 @@ def test_overrides_reach_into_a_queue():
     assert down["discipline"]["values"]["interval"] == 50_000_000
 
 
-def test_impairments_are_of_the_way_to_the_client_unless_told():
+def test_impairments_are_of_the_way_to_the_client_by_default():
     reorder = {"share": "1 %", "delay": "4 ms"}
     down, up = links(reorder=reorder, duplicate="2 %", corrupt="0.5 %")
     assert down["reorder"] == {"share": 0.01, "by_ns": 4_000_000, "gap": 1}

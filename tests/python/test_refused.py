@@ -141,7 +141,7 @@ def test_a_fault_has_its_key_and_its_line(loaded, change, key, line, message):
     assert message in fault.message
 
 
-def test_every_fault_of_a_plug_in_is_told_with_what_could_be_meant(loaded):
+def test_every_fault_of_a_plug_in_is_reported_with_what_could_be_meant(loaded):
     faults = refused(loaded, at("transport", "scheduler", value='{"name":"blest","labda":1,"lambda":-1}'))
     assert {fault.key for fault in faults} == {"transport.scheduler.labda", "transport.scheduler.lambda"}
     (unknown,) = [fault for fault in faults if fault.key.endswith("labda")]
@@ -234,7 +234,7 @@ def test_an_event_of_a_plan_is_one_of_its_scenario(changing):
         assert of_scenario(("events", index, "change"), plan, changing.scenario) == ("handoffs", 0)
 
 
-def test_a_refused_event_is_told_at_its_line(changing):
+def test_a_refused_event_is_reported_at_its_line(changing):
     plan = plans.build(changing.scenario, None)
     number = next(n for n, event in enumerate(plan["events"]) if event.get("interface"))
     plan["paths"][0]["name"] = "wlan"

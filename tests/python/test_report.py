@@ -186,7 +186,7 @@ def test_runs_of_pictures_with_one_fate_are_one_bar():
     assert all(bar["from_s"] < bar["to_s"] for bar in bars)
 
 
-def test_both_directions_of_a_change_are_told_once():
+def test_both_directions_of_a_change_are_reported_once():
     run = anabranch.run(FILM)
     assert [row["label"] for row in _data.changes(run.tables)] == ["wifi down", "wifi rate 1 Mbit/s"]
 
@@ -231,7 +231,7 @@ def test_labels_of_changes_cover_none():
     assert lines((200, "wifi rate 300 kbit/s"), (260, "wifi rate 3 Mbit/s"), (300, "lte down")) == [0, 1, 0]
 
 
-def test_rates_of_changes_are_told_as_people_write_them():
+def test_rates_of_changes_are_reported_as_people_write_them():
     told = {"t_s": [1.0], "link": ["wifi"], "what": ["rate 300000 bit/s"]}
     assert [row["label"] for row in _data.changes({"events": told})] == ["wifi rate 300 kbit/s"]
 
@@ -247,7 +247,7 @@ def test_a_run_without_samples_still_draws():
 
 
 @pytest.mark.module
-def test_a_link_that_follows_a_model_says_so():
+def test_a_link_that_follows_a_model_is_labelled():
     run = anabranch.run("wifi-starlink", set={"application.kind": "bulk", "application.duration": "2 s"})
     text = report.build(run)
     assert "802.11, at most 3 Mbit/s" in text
@@ -266,7 +266,7 @@ def test_the_steps_of_a_fade_have_one_label():
     assert [time for time, _ in told] == [10.0, 20.0]
 
 
-def test_what_is_of_several_connections_or_clients_says_so(simulator, monkeypatch):
+def test_values_of_several_connections_or_clients_are_labelled(simulator, monkeypatch):
     import io
     from contextlib import redirect_stdout
 

@@ -36,7 +36,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path / "out"
 
 
-def test_a_broken_manifest_is_told(folder):
+def test_a_broken_manifest_is_reported(folder):
     manifest = folder / "manifest.json"
     whole = manifest.read_text()
     sound = json.loads(whole)
@@ -61,7 +61,7 @@ def test_a_broken_manifest_is_told(folder):
     assert "no folder of results: `out`" in call("results", "out").stderr
 
 
-def test_a_missing_table_is_told(folder):
+def test_a_missing_table_is_reported(folder):
     (folder / "runs.parquet").unlink()
     for more in ((), ("--sql", "SELECT * FROM runs")):
         result = call("results", "out", *more)
@@ -88,7 +88,7 @@ def test_questions_are_answered_or_refused_in_a_sentence(folder):
     assert "`seed`" not in hint
 
 
-def test_runs_cut_off_are_told_beside_the_means(folder):
+def test_runs_cut_off_are_reported_beside_the_means(folder):
     assert "had finished" not in call("results", "out").stderr
     arguments = ("--set", "paths.wifi.loss=100 %")
     dead = call("sweep", "small.toml", *arguments, "--trials", 2, "--workers", 1, "--out", "dead")

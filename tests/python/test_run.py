@@ -86,7 +86,7 @@ def test_a_refused_plan_is_the_scenario_s_fault():
     assert caught.value.faults[0].key == "transport.congestion.gain"
 
 
-def test_a_defect_says_so_and_how_to_see_it_again(simulator, monkeypatch):
+def test_a_defect_is_reported_and_how_to_see_it_again(simulator, monkeypatch):
     def broken(*_):
         message = "data that was acknowledged is never sent again"
         raise simulator.SimulationError(message)
@@ -111,7 +111,7 @@ def test_a_run_gives_its_tables_as_rows():
     assert len(result.rows("subflows")) == 4
 
 
-def test_progress_is_told():
+def test_progress_is_reported():
     told = []
     anabranch.run(BULK, progress=lambda done, total: told.append((done, total)))
     assert told[-1] == (10.0, 10.0)

@@ -152,7 +152,7 @@ def test_a_report_of_a_stored_run(here, options):
     assert (here / "report.html").exists()
 
 
-def test_a_report_that_cannot_be_written_is_told_before_anything_is_run():
+def test_a_report_that_cannot_be_written_is_reported_before_anything_is_run():
     swept()
     told = call("report", "out", "--out", "no/such/folder.html")
     assert (told.exit_code, "no such folder" in told.stderr) == (2, True)

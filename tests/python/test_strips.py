@@ -44,7 +44,7 @@ def test_all_or_these_kinds():
     assert planned(["syn"], "paths.p0.strips_mptcp=true")["strips_mptcp"] is True
 
 
-def test_every_wrong_word_is_told_at_once_with_the_nearest_one():
+def test_every_wrong_word_is_reported_at_once_with_the_nearest_one():
     found = faults(["syn", "syn-akc", "third_ack"], strips_mptcp="all")
     assert found["paths.p0.strips_mptcp.1"][1] == "did you mean `syn-ack`?"
     assert found["paths.p0.strips_mptcp.2"][1] == "did you mean `third-ack`?"

@@ -86,7 +86,7 @@ HEAD = 'title = "t"\nsource = "s"\nquestion = "q"\n'
         (HEAD + 'trails = 3\n[[parts]]\nscenarios = ["one"]', "did you mean `trials`?"),
     ],
 )
-def test_a_broken_study_is_told(tmp_path, text, message):
+def test_a_broken_study_is_reported(tmp_path, text, message):
     with pytest.raises(InputError) as caught:
         studies.read(broken(tmp_path, text))
     assert message in str(caught.value)
@@ -152,7 +152,7 @@ def test_another_value_may_be_about_some_values_of_an_axis(tmp_path):
         (["kernel=linux", "kernel=linux"], "given twice: `kernel`"),
     ],
 )
-def test_an_assumption_that_cannot_be_chosen_is_told(assume, message):
+def test_an_assumption_that_cannot_be_chosen_is_reported(assume, message):
     result = call("study", "run", "PC16", *(part for one in assume for part in ("--assume", one)))
     assert result.exit_code == 2
     assert message in result.stderr
@@ -224,7 +224,7 @@ def test_rows_and_settings_are_chosen_from_the_command_line(tmp_path, monkeypatc
         (("--set", "nothing"), "nothing"),
     ],
 )
-def test_a_wrong_choice_is_told(arguments, message, tmp_path, monkeypatch):
+def test_a_wrong_choice_is_reported(arguments, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result = call("study", "run", "PC16", *arguments)
     assert result.exit_code == 2
@@ -286,7 +286,7 @@ def test_cells_that_draw_nothing_are_run_once_and_say_so(tmp_path):
 @pytest.mark.slow
 @pytest.mark.module
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_said_to_draw_nothing_comes_out_the_same_in_every_run(name):
+def test_plans_that_draw_nothing_give_the_same_in_every_run(name):
     """Each such cell of each study, with the settings of each assumption that take its chance away.
 
     Without the phase of the clock there is none: two runs of the same plan then differ.

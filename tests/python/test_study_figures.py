@@ -272,7 +272,7 @@ def test_no_interval_reaches_below_nothing():
     assert (ends["left"], ends["right"], ends["low"], ends["high"]) == (0, 4, 7, 11)
 
 
-def test_an_axis_that_is_turned_round_says_so():
+def test_a_reversed_axis_is_labelled():
     from anabranch.figures import study
 
     row = {
@@ -288,7 +288,7 @@ def test_an_axis_that_is_turned_round_says_so():
     assert "better is up and right" not in study.cross([row], "srtt_ms", "goodput_mbps").to_json()
 
 
-def test_a_folder_without_results_is_told(tmp_path):
+def test_a_folder_without_results_is_reported(tmp_path):
     result = CliRunner().invoke(app, ["study", "figures", str(tmp_path)])
     assert result.exit_code == 2
     assert "no folder of results" in result.stderr

@@ -99,7 +99,7 @@ def test_the_last_axis_turns_fastest():
     assert found == [(1, 3), (1, 4), (2, 3), (2, 4)]
 
 
-def test_every_fault_of_a_grid_is_told_once(scenario, tmp_path):
+def test_every_fault_of_a_grid_is_reported_once(scenario, tmp_path):
     axes = ("--grid", "transport.schedular=min-rtt,linux", "--grid", "paths.wifi.rtt=50,60ms")
     result = call("sweep", scenario, *axes, "--out", tmp_path / "out")
     assert result.exit_code == 2
@@ -144,7 +144,7 @@ def test_trials_are_paired(scenario, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.module
-def test_whoever_runs_the_bytes_are_the_same(scenario, tmp_path):
+def test_processes_shards_and_one_process_give_the_same_bytes(scenario, tmp_path):
     what = small(scenario)
     runner.run(what, tmp_path / "one", workers=1)
     runner.run(what, tmp_path / "two", workers=2)
@@ -219,7 +219,7 @@ def test_many_may_begin_at_once(tmp_path):
 
 
 @pytest.mark.module
-def test_damage_is_told_in_a_sentence(scenario, tmp_path):
+def test_damage_is_reported_in_a_sentence(scenario, tmp_path):
     out = tmp_path / "out"
     runner.run(small(scenario, trials=1), out, workers=1)
     whole = (out / "runs.parquet").read_bytes()
@@ -351,7 +351,7 @@ def test_two_writers_are_one_too_many(scenario, tmp_path):
 
 
 @pytest.mark.module
-def test_a_full_disk_is_said_in_a_sentence_and_loses_nothing(scenario, tmp_path, monkeypatch):
+def test_a_full_disk_is_reported_in_a_sentence_and_loses_nothing(scenario, tmp_path, monkeypatch):
     what, out = small(scenario), tmp_path / "out"
     add, count = store._Journal.add, [0]
 
@@ -406,7 +406,7 @@ def lost(name):
 
 
 @pytest.mark.parametrize("name", ["worker", "connection", "scheduler", "task"])
-def test_a_cluster_that_goes_away_is_said_in_a_sentence(monkeypatch, name):
+def test_a_cluster_that_goes_away_is_reported_in_a_sentence(monkeypatch, name):
     pytest.importorskip("distributed")
     error = lost(name)
 

@@ -70,7 +70,7 @@ class TestReading:
 
 
 class TestFaults:
-    def test_all_are_told_at_once_with_their_lines(self, tmp_path):
+    def test_all_are_reported_at_once_with_their_lines(self, tmp_path):
         text = "t_s,rate_mbps,delay_ms,loss\n0,5,10,0\n1,x,-4,2\n0.5,-1,0,0\n7,1\n9,nan,0,0\n"
         assert faults_of(tmp_path, text) == [
             (3, "rate_mbps is not a number: `x`"),
@@ -105,7 +105,7 @@ class TestFaults:
             ('[{"duration_ms": 5,\n]', 2, None),
         ],
     )
-    def test_each_is_told(self, tmp_path, text, line, message):
+    def test_each_is_reported(self, tmp_path, text, line, message):
         found = faults_of(tmp_path, text)[0]
         assert found[0] == line
         assert message is None or found[1] == message
@@ -142,7 +142,7 @@ class TestFaults:
         ],
         ids=range(15),
     )
-    def test_what_no_recording_has_is_told(self, tmp_path, text, line, message):
+    def test_what_no_recording_has_is_reported(self, tmp_path, text, line, message):
         assert faults_of(tmp_path, text)[0] == (line, message)
 
     def test_a_file_without_end_is_not_read_to_its_end(self, tmp_path):
@@ -151,7 +151,7 @@ class TestFaults:
         with pytest.raises(InputError, match="cannot read the trace: larger than 256 MiB"):
             traces.read(tmp_path / "hole.csv")
 
-    def test_of_a_thousand_twenty_are_told(self, tmp_path):
+    def test_of_a_thousand_twenty_are_reported(self, tmp_path):
         found = faults_of(tmp_path, "t_s,rate_mbps\n" + "0,x\n" * 1000)
         assert len(found) == 21
         assert "more faults" in found[-1][1]
@@ -241,7 +241,7 @@ class TestInAScenario:
         (tmp_path / "s.toml").write_text('name = "s"\n' + text, encoding="utf-8")
         assert loading.load(tmp_path / "s.toml").scenario.paths[0].trace.file == str(tmp_path / "a.csv")
 
-    def test_its_faults_are_told_with_the_others(self, tmp_path):
+    def test_its_faults_are_reported_with_the_others(self, tmp_path):
         given = scenario(tmp_path, "t_s,rate_mbps\n0,1\n0,x\n", rate="5")
         found = messages(given)
         assert ("the trace runs backwards: 0 s after 0 s", 3) in found
@@ -291,7 +291,7 @@ class TestCommands:
             assert "left out" in result.stderr
             assert traces.read(tmp_path / name).form == form
 
-    def test_every_fault_of_the_options_is_told(self, tmp_path):
+    def test_every_fault_of_the_options_is_reported(self, tmp_path):
         result = call("convert", "nothing", tmp_path / "no" / "b.csv", "--to", "saber", "--step", "5")
         assert result.exit_code == 2
         for message in (
@@ -427,7 +427,7 @@ class TestRandomStarts:
         with pytest.raises(ScenarioError, match="a random start in a recording that does not repeat"):
             self.scenario(tmp_path, start="random", repeat=False)
 
-    def test_comparisons_begin_at_random_places_unless_told_otherwise(self, tmp_path):
+    def test_comparisons_begin_at_random_places_by_default(self, tmp_path):
         from anabranch.comparison.make import tables_of
 
         (tmp_path / "a.csv").write_text(OWN, encoding="utf-8")

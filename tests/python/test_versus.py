@@ -115,7 +115,7 @@ def test_the_command_prints_a_table_or_json(folder):
         (("--versus", "linux", "--sql", "SELECT 1"), "--sql cannot be combined with `--versus`"),
     ],
 )
-def test_a_wrong_call_is_told(folder, arguments, message):
+def test_a_wrong_call_is_reported(folder, arguments, message):
     result = call("results", folder, *arguments)
     assert result.exit_code == 2
     assert message in result.stderr

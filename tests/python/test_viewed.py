@@ -148,7 +148,7 @@ def test_a_study_without_one_says_which_have_one():
 
 
 @pytest.mark.module
-def test_a_wrong_value_is_told_with_its_file(tmp_path):
+def test_a_wrong_value_is_reported_with_its_file(tmp_path):
     text = 'question = "?"\nviewer = "vlc"\n[set]\n"transport.scheduler" = "litx"\n[[arms]]\n'
     folder = study(tmp_path, text + 'name = "one"\nrow = "2p-d"\n')
     with pytest.raises(InputError, match=r"unknown scheduler: `litx` \(live\.toml\)"):

@@ -17,7 +17,7 @@ FIGURES = ("startup_s", "rebuffer_count", "rebuffer_s", "lost_pictures", "displa
 RUNS = 10
 
 
-def test_counts_what_vlc_counts():
+def test_the_counters_are_those_of_vlc():
     tables = {
         "connections": {"duration_s": [10.0]},
         "frames": {

@@ -157,7 +157,7 @@ def test_the_table_has_every_kind_that_values_bring_about():
     assert found <= {kind for kind, *_ in SAID} | {"bool_parsing"}
 
 
-def test_a_kind_that_is_not_known_is_told_all_the_same():
+def test_a_kind_that_is_not_known_is_reported_nevertheless():
     assert _words.message("some_day", [1], {}) == "not a value of this key: an array"
 
 

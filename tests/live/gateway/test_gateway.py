@@ -303,7 +303,7 @@ def test_an_answer_that_waits_in_the_gateways_kernel_arrives_though_the_origin_r
 
 
 @pytest.mark.parametrize("v6", [False, True], ids=["v4", "v6"])
-def test_the_origin_is_told_its_client(lab, v6):
+def test_the_origin_receives_the_address_of_its_client(lab, v6):
     with (
         Origin(lab.host, drained) as origin,
         lab.gateway("--proxy-protocol", "v2"),

@@ -105,7 +105,7 @@ def test_incomplete_handshakes_and_the_share_of_a_source(lab):
         assert refused(gateway, "flood") == before
 
 
-def test_a_full_backlog_keeps_nobody_out(lab):
+def test_a_full_backlog_keeps_no_client_out(lab):
     """A SYN cookie stands for the handshake (RFC 4987 section 3.6): no incomplete one expires meanwhile."""
     arguments = ("--backlog", "4", "--half-open", "200 s")
     with Origin(lab.host, echo), lab.gateway(*arguments) as gateway, raw(lab) as flood:

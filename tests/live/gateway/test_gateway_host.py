@@ -63,7 +63,7 @@ def test_it_runs_without_any_capability(lab):
             assert exchange(client, b"served") == b"served"
 
 
-def test_it_serves_where_io_uring_is_forbidden_and_says_so(lab):
+def test_it_serves_where_io_uring_is_forbidden_and_reports_this(lab):
     under = (sys.executable, "-c", FORBID_IO_URING)
     with Origin(lab.host, echo), lab.gateway(under=under) as gateway:
         with lab.connect() as client:
@@ -93,7 +93,7 @@ def test_packets_that_the_device_does_not_take_are_counted(lab):
         wait(lambda: gateway.metrics()["packets_refused_total"] > 0, "refused packets are counted")
 
 
-def test_the_metric_tells_whether_io_uring_is_used(lab):
+def test_the_metric_shows_whether_io_uring_is_used(lab):
     with Origin(lab.host, echo), lab.gateway() as gateway:
         with lab.connect() as client:
             assert exchange(client, b"served") == b"served"
@@ -183,7 +183,7 @@ def test_it_leaves_the_host_as_it_was(lab):
     assert look() == before
 
 
-def test_a_device_that_is_not_there_is_told_of_and_not_made(lab):
+def test_a_device_that_is_not_there_is_reported_and_not_made(lab):
     done = run(lab, "--listen", f"{V4}:443", "--origin", "127.0.0.1:80", "--tun", "nowhere0")
     assert done.returncode == 4
     assert "the device `nowhere0`" in done.stderr
@@ -191,7 +191,7 @@ def test_a_device_that_is_not_there_is_told_of_and_not_made(lab):
     assert "nowhere0" not in lab.host.run("ip link")
 
 
-def test_all_that_is_wrong_is_told_of_at_once(lab):
+def test_every_fault_is_reported_at_once(lab):
     wrong = ("--listen", "0.0.0.0:80", "--origin", "nowhere", "--scheduler", "nowhere.py:Mine", "--idle", "5")
     done = run(lab, *wrong)
     assert done.returncode == 2
@@ -200,7 +200,7 @@ def test_all_that_is_wrong_is_told_of_at_once(lab):
 
 
 @pytest.mark.slow
-def test_a_device_that_another_one_has_is_told_of(lab):
+def test_a_device_that_another_one_has_is_reported(lab):
     with lab.gateway():
         done = run(lab, "--listen", f"{V4}:443", "--origin", "127.0.0.1:80", "--metrics", "off")
     assert done.returncode == 4

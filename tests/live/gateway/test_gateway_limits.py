@@ -92,7 +92,7 @@ def test_there_are_so_many_connections(lab):
         assert counted['connections{protocol="tcp"}'] == 2
 
 
-def test_a_flood_of_syns_costs_little_and_keeps_nobody_out(lab):
+def test_a_flood_of_syns_costs_little_and_keeps_no_client_out(lab):
     up, down = pattern(MIB, 1), pattern(2 * MIB, 2)
     backlog, floods = 64, 30_000
     arguments = ("--backlog", str(backlog), "--half-open", "2 s")
@@ -200,7 +200,7 @@ def test_the_host_s_rules_keep_a_flood_from_the_gateway(lab):
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["known-token", "guessed-tokens"])
-def test_a_flood_of_joins_disturbs_nobody(lab, known):
+def test_a_flood_of_joins_disturbs_no_client(lab, known):
     floods = 10_000
     lab.second_path()
     with Origin(lab.host, echo), lab.gateway() as gateway, raw(lab) as flood, lab.connect() as victim:

@@ -58,7 +58,7 @@ def ends(gateway):
     assert gateway.wait_end() == 0
 
 
-def test_a_log_that_nobody_reads_holds_up_nobody(lab):
+def test_a_log_that_is_not_read_holds_up_no_connection(lab):
     with Origin(lab.host, streams_first(echo)), unread() as output, lab.gateway(stdout=output) as gateway:
         # A line has more than 180 bytes.
         lines = _PIPE_BYTES // 180 + 10

@@ -97,7 +97,7 @@ def assert_reset_beside(gateway, client, least=1):
 
 
 @pytest.mark.slow
-def test_clients_that_stop_reading_are_reset_and_nobody_else_waits(lab):
+def test_clients_that_stop_reading_are_reset_and_no_other_client_waits(lab):
     """With the default memory, 200 such clients once blocked all others. With less memory 16 are enough."""
     with ExitStack() as stack:
         stack.enter_context(Origin(lab.host, streams_first(pours)))
@@ -249,7 +249,7 @@ def test_a_silent_client_gives_way_to_another_one_of_its_source_and_of_its_site(
 
 
 @pytest.mark.slow
-def test_silent_clients_keep_nobody_out(lab):
+def test_silent_clients_keep_no_client_out(lab):
     with ExitStack() as stack:
         stack.enter_context(Origin(lab.host, streams_first(echo)))
         gateway = stack.enter_context(lab.gateway("--connections", "64", "--per-source", "8"))

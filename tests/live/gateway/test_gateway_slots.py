@@ -87,7 +87,7 @@ def test_the_slowest_connection_of_the_largest_source_gives_way(lab):
 
 
 @pytest.mark.slow
-def test_many_sources_with_a_byte_every_nine_seconds_keep_nobody_out(lab):
+def test_many_sources_with_a_byte_every_nine_seconds_keep_no_client_out(lab):
     """Each source has one slot, and none of its connections stands still for ten seconds."""
     with ExitStack() as stack:
         stack.enter_context(Origin(lab.host, streams_first(waits_for_a_request)))
