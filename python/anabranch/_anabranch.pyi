@@ -1,31 +1,31 @@
-"""The Rust side: the simulator and the tables of plug-ins."""
+"""The extension module, written in Rust: the simulator and the tables of plug-ins."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, final
 
 class PlanError(ValueError):
-    """The plan is refused: a parameter that its plug-in does not know, a value out of range."""
+    """The plan is invalid: for example, a parameter is unknown or a value is out of range."""
 
-    #: For each fault the keys of the plan that lead to it, what it is, and what could have been meant.
+    #: For each fault: the keys of the plan that lead to it, the message, and similar valid names.
     faults: list[tuple[tuple[str | int, ...], str, list[str]]]
 
 class SimulationError(RuntimeError):
-    """A checker found the simulation to be wrong: a bug, never the user's fault."""
+    """The run broke a rule of the simulator. This is a defect, not an error of the user."""
 
 class RaisedError(RuntimeError):
-    """A plug-in in Python raised: its kind, its name, its exception."""
+    """A plug-in in Python raised an exception. Arguments: kind, name, exception."""
 
 class AnswerError(RuntimeError):
-    """A plug-in in Python gave a wrong answer: its kind, its name, the method, what is wrong."""
+    """A plug-in in Python gave an invalid answer. Arguments: kind, name, method, message."""
 
 @final
 class SubflowView:
-    """What a scheduler may know of a subflow: a frozen copy."""
+    """The state of a subflow: a frozen copy."""
 
     def __init__(self, **given: object) -> None: ...
     @property
     def id(self) -> int:
-        """Which subflow; they are numbered from 0 in the order of their creation."""
+        """The subflow's number. Subflows are numbered from 0 in the order of their creation."""
     @property
     def srtt_ms(self) -> float:
         """Smoothed RTT, ms; 0 before the first sample."""
@@ -46,13 +46,13 @@ class SubflowView:
         """Segments in flight."""
     @property
     def queued_bytes(self) -> int:
-        """Bytes handed to the subflow and not sent yet."""
+        """Bytes in the subflow's queue that have not been sent."""
     @property
     def queued_memory_bytes(self) -> int:
-        """Memory of all data written and not acknowledged, bytes."""
+        """Memory of all data that is written and not acknowledged, bytes."""
     @property
     def send_buffer_bytes(self) -> int:
-        """The send buffer, bytes."""
+        """The size of the send buffer, bytes."""
     @property
     def mss_bytes(self) -> int:
         """Payload of a full segment, bytes."""
@@ -61,52 +61,55 @@ class SubflowView:
         """Pacing rate, Mb/s."""
     @property
     def delivery_rate_mbps(self) -> float:
-        """Delivery rate, the last valid sample, Mb/s."""
+        """The last valid sample of the delivery rate, Mb/s."""
     @property
     def state(self) -> str:
         """Congestion state."""
     @property
     def repaired(self) -> bool:
-        """Whether all losses are repaired. Without SACK the state lasts until newer data is acknowledged."""
+        """All losses are repaired.
+
+        Without SACK, the congestion state lasts until newer data is acknowledged.
+        """
     @property
     def backup(self) -> bool:
-        """Either side declared it a backup."""
+        """Either side has declared it a backup."""
     @property
     def stale(self) -> bool:
-        """Found without progress."""
+        """The subflow has made no progress for several timer periods."""
     @property
     def potentially_failed(self) -> bool:
-        """Its retransmission timer has fired and nothing was acknowledged since."""
+        """The retransmission timer has fired, and nothing was acknowledged since."""
     @property
     def established(self) -> bool:
-        """Data may be sent."""
+        """The subflow is established, so data may be sent."""
     @property
     def last_ack_ms(self) -> float:
-        """When the last acknowledgement arrived, ms."""
+        """The time of the last acknowledgement, ms."""
     @property
     def oldest_sent_ms(self) -> float | None:
-        """When the oldest unacknowledged segment was first sent, ms; None if nothing is outstanding."""
+        """The time of the first transmission of the oldest unacknowledged segment, ms; None without one."""
     @property
     def next_timeout_ms(self) -> float | None:
-        """When the retransmission timeout fires without an acknowledgement, ms; None if none is due."""
+        """The time of the next retransmission timeout, ms; None if nothing is outstanding."""
     @property
     def window_space_segments(self) -> int:
-        """Segments that the window lets out now."""
+        """Segments that the window permits now."""
     @property
     def can_send(self) -> bool:
-        """It can send a segment now."""
+        """The subflow can send a segment now."""
     @property
     def can_queue(self) -> bool:
-        """Its send buffer has room."""
+        """The send buffer has room."""
 
 @final
 class SubflowEvent:
-    """Something that happened to a subflow."""
+    """An event of a subflow."""
 
     def __init__(self, **given: object) -> None: ...
     @property
     def kind(self) -> str:
-        """What."""
+        """The kind."""
     @property
     def segments(self) -> int:
         """Segments acknowledged or marked lost; 0 in other events."""
@@ -122,63 +125,63 @@ class SubflowEvent:
 
 @final
 class SendRequest:
-    """A question to a scheduler. Positions count bytes of the data stream from 0."""
+    """A request to a scheduler. Positions count the bytes of the data stream from 0."""
 
     def __init__(self, **given: object) -> None: ...
     @property
     def now_ms(self) -> float:
-        """When, ms."""
+        """The time, ms."""
     @property
     def ask(self) -> str:
-        """What is asked."""
+        """The kind of the request."""
     @property
     def data_una(self) -> int:
-        """First byte not acknowledged at data level."""
+        """The first byte that is not acknowledged at data level."""
     @property
     def data_next(self) -> int:
-        """First byte not scheduled yet."""
+        """The first byte that is not scheduled."""
     @property
     def data_end(self) -> int:
-        """Behind the last byte written by the application."""
+        """The position after the last byte that the application has written."""
     @property
     def window_end(self) -> int:
-        """Behind the last byte that the connection-level window admits."""
+        """The position after the last byte that the connection-level window permits."""
     @property
     def fragment_bytes(self) -> int:
-        """Length of the pieces that written data is kept in, bytes."""
+        """The largest length of the fragments in which written data is stored, bytes."""
     @property
     def unscheduled_bytes(self) -> int:
-        """Written and not scheduled, bytes."""
+        """Bytes that are written and not scheduled."""
     @property
     def window_left_bytes(self) -> int:
-        """What the connection-level window still admits, bytes."""
+        """Bytes that the connection-level window still permits."""
     @property
     def piece(self) -> tuple[int, int] | None:
-        """The piece to go again, or that holds the window or buffer up: first byte, behind the last."""
+        """The fragment that blocks or must be reinjected: its first byte, and the position after its last."""
     @property
     def carried_by(self) -> list[int]:
-        """The subflows that carried it, those that are gone among them."""
+        """The subflows that have carried the fragment, including closed ones."""
     @property
     def buffer_left_bytes(self) -> int | None:
-        """What a full send buffer could still take, too little to wake the application, bytes."""
+        """Bytes that a full send buffer could still take, which are too few to wake the application."""
     @property
     def deadline_ms(self) -> float | None:
-        """When the requested data is needed, ms; None unless the player's request has it."""
+        """The time at which the requested data is needed, ms; None if the request has none."""
     @property
     def media_buffered_ms(self) -> float | None:
-        """Media that the player had buffered, ms; None unless its request has it."""
+        """The media that the player had buffered, ms; None if the player's request does not contain it."""
     @property
     def hinted_ms(self) -> float | None:
-        """When the request with these two values arrived, ms; None if it had neither."""
+        """The time at which the request with these two values arrived, ms; None if it had neither."""
 
 @final
 class SiblingView:
-    """What a controller may know of another subflow of its connection."""
+    """The state of another subflow of the connection."""
 
     def __init__(self, **given: object) -> None: ...
     @property
     def id(self) -> int:
-        """Which subflow."""
+        """The subflow's number."""
     @property
     def cwnd_segments(self) -> int:
         """Congestion window, segments."""
@@ -196,37 +199,37 @@ class SiblingView:
         """Congestion state."""
     @property
     def usable(self) -> bool:
-        """It can carry data: established, and neither closed nor closing."""
+        """The subflow can carry data: it is established, and neither closed nor closing."""
     @property
     def stale(self) -> bool:
-        """Data waits on it and nothing was acknowledged for several timer periods."""
+        """Data waits on the subflow, and nothing was acknowledged for several timer periods."""
     @property
     def consecutive_timeouts(self) -> int:
-        """Retransmission timeouts in a row, without progress between them."""
+        """Retransmission timeouts in a row without progress."""
     @property
     def since_loss_bytes(self) -> int:
-        """Payload acknowledged since its last loss, bytes."""
+        """Payload acknowledged since the last loss, bytes."""
     @property
     def between_losses_bytes(self) -> int:
-        """Payload acknowledged between its last two losses, bytes."""
+        """Payload acknowledged between the last two losses, bytes."""
     @property
     def published_rate_mbps(self) -> float | None:
-        """What its controller makes known, Mb/s; None when it makes nothing known."""
+        """The rate that the subflow's controller publishes, Mb/s; None if it publishes none."""
 
 @final
 class AckSample:
-    """One acknowledgement, as a controller sees it."""
+    """The data of one acknowledgement."""
 
     def __init__(self, **given: object) -> None: ...
     @property
     def now_ms(self) -> float:
-        """When it arrived, ms."""
+        """The time of arrival, ms."""
     @property
     def coarse_now_ms(self) -> float:
-        """The same as the host's tick clock shows it, ms."""
+        """The time of arrival by the host's tick clock, ms."""
     @property
     def tick_ms(self) -> float:
-        """A tick of that clock, ms; 0 where it is exact."""
+        """The tick of that clock, ms; 0 if the clock is exact."""
     @property
     def acked_segments(self) -> int:
         """Segments newly acknowledged, cumulatively or selectively."""
@@ -241,28 +244,28 @@ class AckSample:
         """Segments delivered since the subflow began."""
     @property
     def delivered_ce_segments(self) -> int:
-        """Those of them whose acknowledgements told of a mark (ECN)."""
+        """Delivered segments whose acknowledgements reported a mark (ECN)."""
     @property
     def echo(self) -> bool:
-        """Whether it tells of a mark."""
+        """The acknowledgement reports a mark."""
     @property
     def mss_bytes(self) -> int:
         """Payload of a full segment, bytes."""
     @property
     def next_departure_ms(self) -> float:
-        """When pacing lets the next segment out, ms."""
+        """The time at which pacing permits the next segment, ms."""
     @property
     def prior_in_flight_segments(self) -> int:
         """Segments in flight before the acknowledgement."""
     @property
     def in_flight_segments(self) -> int:
-        """Segments in flight after it."""
+        """Segments in flight after the acknowledgement."""
     @property
     def rtt_ms(self) -> float | None:
-        """RTT of the most recently sent segment acknowledged, ms; None when it is ambiguous."""
+        """RTT of the most recently sent acknowledged segment, ms; None if it is ambiguous."""
     @property
     def maybe_delayed(self) -> bool:
-        """The receiver may have held it back: it is of a lone segment that was not full."""
+        """The receiver may have delayed the acknowledgement: it is for a single segment that was not full."""
     @property
     def srtt_ms(self) -> float | None:
         """Smoothed RTT, ms; None before the first sample."""
@@ -271,13 +274,13 @@ class AckSample:
         """Minimum RTT over the last 300 s, ms; None before the first sample."""
     @property
     def rate_delivered_segments(self) -> int:
-        """Delivery-rate sample: segments delivered over its interval."""
+        """Delivery-rate sample: segments delivered over the sample's interval."""
     @property
     def rate_prior_delivered_segments(self) -> int:
         """The delivered count when the sampled segment was sent."""
     @property
     def rate_interval_ms(self) -> float:
-        """The sample's interval, ms; 0 when the sample is invalid."""
+        """The sample's interval, ms; 0 if the sample is invalid."""
     @property
     def rate_app_limited(self) -> bool:
         """The sample was taken while the application had nothing to send."""
@@ -289,19 +292,19 @@ class AckSample:
         """Segments marked lost over the sample's interval."""
     @property
     def rate_delivered_ce_segments(self) -> int:
-        """Segments delivered over the sample's interval whose acknowledgements told of a mark."""
+        """Segments delivered over the sample's interval whose acknowledgements reported a mark."""
     @property
     def snd_nxt(self) -> int:
-        """Where the subflow's next new byte will stand."""
+        """The position of the next new byte in the subflow."""
     @property
     def snd_una(self) -> int:
-        """Up to where everything is acknowledged on the subflow."""
+        """The position up to which all bytes of the subflow are acknowledged."""
     @property
     def cwnd_limited(self) -> bool:
-        """The window was in use: without it no loss-based controller grows."""
+        """The window limited the sender. Otherwise loss-based controllers do not grow it."""
     @property
     def may_grow(self) -> bool:
-        """The core allows growth."""
+        """The core permits growth."""
     @property
     def paced(self) -> bool:
         """The subflow's pacing rate is enforced."""
@@ -310,40 +313,40 @@ class AckSample:
         """Pacing rate, Mb/s."""
     @property
     def id(self) -> int:
-        """The subflow, to find itself among the siblings."""
+        """The subflow's number, by which a controller finds it among the siblings."""
     @property
     def siblings(self) -> list[SiblingView]:
-        """All subflows of the connection, if the controller wants them."""
+        """All subflows of the connection, if the controller requests them."""
 
 @final
 class LostSegment:
-    """A segment that was just marked lost."""
+    """A segment that was just marked as lost."""
 
     def __init__(self, **given: object) -> None: ...
     @property
     def now_ms(self) -> float:
-        """When, ms."""
+        """The time, ms."""
     @property
     def from_byte(self) -> int:
-        """Its first payload byte, as a position in the subflow."""
+        """The position of its first payload byte in the subflow."""
     @property
     def to_byte(self) -> int:
-        """Behind its last."""
+        """The position after its last payload byte."""
     @property
     def in_flight_at_send_segments(self) -> int:
-        """Segments in flight when it was sent last, itself not counted."""
+        """Segments in flight when it was last sent, not counting itself."""
     @property
     def lost_since_send_segments(self) -> int:
-        """Segments marked lost since then, itself included."""
+        """Segments marked as lost since then, including itself."""
     @property
     def app_limited(self) -> bool:
-        """It was sent while the application had nothing more to send."""
+        """The application had no more data when it was sent."""
     @property
     def delivered_segments(self) -> int:
         """Segments delivered since the subflow began."""
     @property
     def selective_acks(self) -> bool:
-        """The peer reports what it has received beyond a hole (SACK)."""
+        """The peer reports which data it has received after a hole (SACK)."""
 
 @final
 class CongestionEvent:
@@ -352,38 +355,38 @@ class CongestionEvent:
     def __init__(self, **given: object) -> None: ...
     @property
     def now_ms(self) -> float:
-        """When, ms."""
+        """The time, ms."""
     @property
     def kind(self) -> str:
-        """Why."""
+        """The reason."""
     @property
     def in_flight_segments(self) -> int:
         """Segments in flight."""
 
 @final
 class TransmitStart:
-    """Data is about to be sent and nothing is in flight."""
+    """The start of a transmission while nothing is in flight."""
 
     def __init__(self, **given: object) -> None: ...
     @property
     def now_ms(self) -> float:
-        """When, ms."""
+        """The time, ms."""
     @property
     def coarse_now_ms(self) -> float:
-        """The same as the host's tick clock shows it, ms."""
+        """The time by the host's tick clock, ms."""
     @property
     def last_sent_ms(self) -> float:
-        """The last transmission before, as that clock showed it, ms."""
+        """The time of the previous transmission by that clock, ms."""
     @property
     def app_limited(self) -> bool:
-        """The application, not the window, had held the subflow back."""
+        """The application, not the window, had limited the subflow."""
     @property
     def min_rtt_ms(self) -> float | None:
         """Minimum RTT so far, ms."""
 
 @final
 class Window:
-    """A subflow's window, in segments: a controller sets it."""
+    """A subflow's window in segments, which a controller sets."""
 
     cwnd: int
     ssthresh: int
@@ -391,67 +394,67 @@ class Window:
     def __init__(self, cwnd: int = 10, ssthresh: int = 4294967295) -> None: ...
     @property
     def base_pacing_rate_mbps(self) -> float | None:
-        """The rate at which the base wants to pace, Mb/s; None if it does not pace, or without a base."""
+        """The pacing rate of the base, Mb/s; None if there is no base or it does not pace."""
     @property
     def in_slow_start(self) -> bool:
-        """True while the window grows by slow start."""
+        """True during slow start."""
 
 _On: TypeAlias = SubflowView | int | Sequence[SubflowView | int]
 
 @final
 class Send:
-    """The answer "send": on which subflows, how many bytes, and from which byte of the data stream."""
+    """The answer "send": the subflows, the number of bytes, and the position of the first byte."""
 
     def __init__(self, on: _On, *, burst_bytes: int | None = None, from_byte: int | None = None) -> None: ...
     @property
     def on(self) -> _On:
-        """The subflows, as views or by their ids; on several means redundantly."""
+        """The subflows, as views or numbers. Several subflows get the same data."""
     @property
     def burst_bytes(self) -> int | None:
-        """The most bytes to send before the next question; None is one segment."""
+        """The most bytes to send before the next request; None means one segment."""
     @property
     def from_byte(self) -> int | None:
-        """The first byte; None is the next that is not scheduled."""
+        """The first byte; None means the next one that is not scheduled."""
 
 @final
 class Penalise:
-    """The answer "penalise": halve the windows of one subflow or several, then ask again."""
+    """The answer "penalise": halve the windows of one or more subflows, then call the scheduler again."""
 
     def __init__(self, on: _On) -> None: ...
     @property
     def on(self) -> _On:
-        """The subflows; those in another state than Open are let be."""
+        """The subflows. Those in another state than Open are not changed."""
 
 @final
 class Wait:
-    """The answer "wait": until something happens, or a time at the latest."""
+    """The answer "wait": until the next event, or at most until a time."""
 
     def __init__(self, *, until_ms: float | None = None) -> None: ...
     @property
     def until_ms(self) -> float | None:
-        """When to ask again at the latest; None is when something happens."""
+        """The latest time of the next request, ms; None to wait for an event."""
 
 @final
 class Column(Sequence[Any]):
-    """A column of a trace: a sequence, and Arrow to whoever asks; missing numbers are None."""
+    """A column of a trace: a sequence that also supports Arrow. Missing numbers are None."""
 
     def __init__(self, kind: str, values: Sequence[Any], /) -> None: ...
     @property
     def kind(self) -> str:
-        """What its values are: `bool`, `float`, `int` or `text`."""
+        """The kind of the values: `bool`, `float`, `int` or `text`."""
     def to_list(self) -> list[Any]:
-        """Return its values."""
-    def __getitem__(self, place: Any, /) -> Any: ...  # noqa: ANN401 - of whatever kind the column is
+        """Return the values as a list."""
+    def __getitem__(self, place: Any, /) -> Any: ...  # noqa: ANN401 - the kind of the column decides
     def __len__(self) -> int: ...
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
 
 @final
 class Table(Mapping[str, Column]):
-    """A table of a trace: columns by name, and Arrow to whoever asks."""
+    """A table of a trace: a mapping of columns by name that also supports Arrow."""
 
     def __init__(self, columns: Sequence[tuple[str, Column]], /) -> None: ...
     def split(self, name: str, /) -> list[tuple[int, Table]]:
-        """Return its rows by the whole numbers of a column, in rising order, in one pass."""
+        """Split the rows by the whole numbers in a column, which are returned in ascending order."""
     def __getitem__(self, name: str, /) -> Column: ...
     def __iter__(self) -> Iterator[str]: ...
     def __len__(self) -> int: ...
@@ -529,11 +532,11 @@ def gateway(
 ) -> None:
     """Run a gateway with the attributes of `settings`, until `watch` ends it.
 
-    `watch` is called ten times a second with the exceptions that plug-ins raised, each of which ended its own
-    connection. It returns a tuple of three. The first is 0 to continue, 1 to refuse new connections and
-    finish, or 2 to stop at once. The second is a list of lines for stderr. The third has settings with
-    changed limits, or is None; with settings the log is opened again. After the end, `watch` is called once
-    more and its result is ignored.
+    `watch` is called ten times a second with the exceptions that plug-ins raised. Each of them has ended
+    its own connection. It returns a tuple of three values. The first is 0 to continue, 1 to refuse new
+    connections and finish, or 2 to stop at once. The second is a list of lines for stderr. The third has
+    settings with changed limits, or is None; with settings the log is opened again. After the end, `watch`
+    is called once more, and its result is ignored.
     """
 
 def record_link(

@@ -139,19 +139,19 @@ impl PythonController {
     /// Looks up the methods and attributes of an instance. The base draws from `random`, as it does when it is used
     /// alone. Returns `None` if the instance is invalid; the failure is recorded.
     pub(crate) fn new(py: Python<'_>, plugged: Plugged, random: RandomStream) -> Option<Self> {
-        let base = plugged.heard(py, "builds_on", Self::base_of(py, &plugged, random))?;
+        let base = plugged.checked(py, "builds_on", Self::base_of(py, &plugged, random))?;
         let method =
-            |name: &str| plugged.heard(py, name, plugged.method(py, name).map_err(Failure::from));
+            |name: &str| plugged.checked(py, name, plugged.method(py, name).map_err(Failure::from));
         let needed = |name: &str| {
             let missing = || Failure::Answer("is missing".to_owned());
             let found = method(name)?;
             let there = found.is_some() || base.is_some();
-            plugged.heard(py, name, there.then_some(found).ok_or_else(missing))
+            plugged.checked(py, name, there.then_some(found).ok_or_else(missing))
         };
         let flag = |name: &str, of_base: fn(&dyn CongestionController) -> bool| {
             let found = plugged.value(py, name, "True or False");
             let default = base.as_deref().is_some_and(of_base);
-            plugged.heard(py, name, found).map(|flag| flag.unwrap_or(default))
+            plugged.checked(py, name, found).map(|flag| flag.unwrap_or(default))
         };
         let factor =
             plugged.value(py, "send_buffer_factor", FACTOR).and_then(|found| match found {
@@ -177,7 +177,7 @@ impl PythonController {
             // A base that reads the siblings needs them, even if the class does not request them.
             wants_siblings: flag("wants_siblings", |_| false)?
                 || base.as_ref().is_some_and(|base| base.wants_siblings()),
-            send_buffer_factor: plugged.heard(py, "send_buffer_factor", factor)?,
+            send_buffer_factor: plugged.checked(py, "send_buffer_factor", factor)?,
             paces: method("pacing_rate_mbps")?.is_some(),
             pacing_rate: None,
             publishes: method("published_rate_mbps")?.is_some(),
@@ -224,7 +224,7 @@ impl PythonController {
         }
         if self.marks {
             let flag = self.plugged.value(py, "marks_application_limited", "True or False");
-            let flag = self.plugged.heard(py, "marks_application_limited", flag);
+            let flag = self.plugged.checked(py, "marks_application_limited", flag);
             self.application_limited = flag.flatten().unwrap_or(false);
         }
     }
@@ -237,7 +237,7 @@ impl PythonController {
             Some(rate) if rate > 0.0 => Ok(Some(Rate::from_bps((rate * 1e6).round() as u64))),
             Some(rate) => Err(Failure::Answer(format!("is {rate}: expected {expected}"))),
         });
-        self.plugged.heard(py, name, rate).flatten()
+        self.plugged.checked(py, name, rate).flatten()
     }
 
     /// Calls a method that may set the window and returns nothing.
@@ -256,7 +256,7 @@ impl PythonController {
             self.window.get().set(*window);
             self.window.get().set_base_rate(base_rate);
             let done = self.called(py, method, arguments);
-            if self.plugged.heard(py, name, done).is_some() {
+            if self.plugged.checked(py, name, done).is_some() {
                 *window = self.window.get().get();
                 self.read(py);
             }
@@ -343,7 +343,7 @@ impl CongestionController for PythonController {
             Python::attach(|py| {
                 let what = "sets window, which is read-only here; on_congestion may set it";
                 let wrong: Result<(), _> = Err(Failure::Answer(what.to_owned()));
-                self.plugged.heard(py, "on_lost", wrong);
+                self.plugged.checked(py, "on_lost", wrong);
             });
         }
     }
@@ -375,7 +375,7 @@ impl CongestionController for PythonController {
         };
         Python::attach(|py| {
             let done = method.bind(py).call1((at_ms(now),)).map(drop).map_err(Failure::from);
-            self.plugged.heard(py, "on_idle_restart", done);
+            self.plugged.checked(py, "on_idle_restart", done);
         });
     }
 
@@ -408,7 +408,7 @@ impl CongestionController for PythonController {
                     Failure::Answer(what)
                 })
             });
-            self.plugged.heard(py, "undo_cwnd", cwnd).unwrap_or(linux)
+            self.plugged.checked(py, "undo_cwnd", cwnd).unwrap_or(linux)
         })
     }
 

@@ -23,8 +23,8 @@ create_exception!(
     "A plug-in's answer is invalid. Arguments: kind, name, method, message."
 );
 
-/// Returns the exception for an invalid plan. Its `faults` has for each fault the keys of the plan that lead to it, the
-/// message, and the valid names that are similar.
+/// Returns the exception for an invalid plan. Its `faults` has three values for each fault: the keys of the plan that
+/// lead to it, the message, and similar valid names.
 pub(crate) fn plan(error: &anabranch_plan::PlanError) -> PyErr {
     Python::attach(|py| {
         let faults: PyResult<Vec<_>> = error

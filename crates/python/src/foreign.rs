@@ -68,7 +68,7 @@ impl Classes {
     /// Returns whether a plug-in of this run has failed. If each instance fails separately, returns whether one has
     /// failed since the last call.
     fn has_failed(&self) -> bool {
-        self.failures.as_ref().map_or_else(|| self.outcome.failed(), |failures| failures.heard())
+        self.failures.as_ref().map_or_else(|| self.outcome.failed(), |failures| failures.take_any())
     }
 
     /// Returns whether there are no classes.

@@ -247,13 +247,13 @@ pub(crate) fn gateway(
     py.detach(|| watcher.finish());
     match (watcher.raised, outcome) {
         (Some(raised), _) => Err(raised),
-        (None, Err(fault)) => Err(told(&fault)),
+        (None, Err(fault)) => Err(exception(&fault)),
         (None, Ok(())) => Ok(()),
     }
 }
 
 /// Returns the exception for an error that ended the gateway.
-fn told(fault: &GatewayError) -> PyErr {
+fn exception(fault: &GatewayError) -> PyErr {
     let number = match fault {
         GatewayError::Device { error, .. } | GatewayError::Io { error, .. } => error.raw_os_error(),
         _ => None,

@@ -82,8 +82,8 @@ fn simulate<'py>(
             None => run_with(&plan, registry, capture, &mut Silent),
         }
     };
-    // With plug-ins, the interpreter stays attached. If it were detached, each call of a plug-in would wait up to 5 ms
-    // for the thread that holds the interpreter (sys.getswitchinterval). Other threads run during the calls.
+    // With plug-ins, the interpreter stays attached. Otherwise each call of a plug-in would wait up to 5 ms for the
+    // thread that holds it (sys.getswitchinterval). Other threads run during the calls.
     let outcome = if classes.is_empty() { py.detach(run) } else { run() };
     match outcome {
         Ok(trace) => trace::to_dict(py, trace),
@@ -94,8 +94,8 @@ fn simulate<'py>(
     }
 }
 
-/// Measures a link of a plan alone. Returns its rate in bit/s in each window of time while it is saturated, and the
-/// delay in seconds of a small packet every `ping_ns`; NaN for a lost one.
+/// Measures a link of a plan alone. Returns its rate in bit/s in each window of time while it is saturated. Also
+/// returns the delays in seconds of small packets that are sent every `ping_ns`; NaN for a lost one.
 #[pyfunction]
 fn record_link(
     py: Python<'_>,
@@ -212,9 +212,8 @@ fn limits() -> Vec<(&'static str, u64)> {
     LIMITS.into_iter().chain(times.map(|(name, time)| (name, time.as_nanos()))).collect()
 }
 
-/// A parameter of a model: its key in a scenario, its key in a plan, its form, its valid words, its default, a default
-/// that depends on the word of another parameter, its smallest value, its largest value, whether the largest value
-/// itself is invalid, and its meaning.
+/// A parameter of a model: key in a scenario, key in a plan, form, valid words, default, default by the word of another
+/// parameter, smallest value, largest value, whether the largest value itself is invalid, meaning.
 type ModelParameter = (
     &'static str,
     &'static str,

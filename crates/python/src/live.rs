@@ -74,7 +74,7 @@ impl Observer for Follower {
 
     fn watch(&mut self, moment: &Moment) {
         let Some(function) = &self.watch else { return };
-        let called = Python::attach(|py| function.call1(py, (told_moment(py, moment)?,)).map(drop));
+        let called = Python::attach(|py| function.call1(py, (moment_dict(py, moment)?,)).map(drop));
         if let Err(raised) = called {
             self.raised = Some(raised);
         }
@@ -91,19 +91,19 @@ impl Observer for Follower {
 impl Follower {
     /// Stores an exception, which is raised after the run has stopped, and returns an error that stops the run.
     fn failed(&mut self, raised: PyErr) -> io::Error {
-        let told = io::Error::other(raised.to_string());
+        let error = io::Error::other(raised.to_string());
         self.raised = Some(raised);
-        told
+        error
     }
 }
 
 /// Returns the state of a run as a dictionary.
-fn told_moment<'py>(py: Python<'py>, moment: &Moment) -> PyResult<Bound<'py, PyDict>> {
-    let told = PyDict::new(py);
-    told.set_item("t_s", moment.t_s)?;
-    told.set_item("bytes_read", moment.bytes_read)?;
-    let paths: PyResult<Vec<_>> = moment.paths.iter().map(|path| told_path(py, path)).collect();
-    told.set_item("paths", paths?)?;
+fn moment_dict<'py>(py: Python<'py>, moment: &Moment) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("t_s", moment.t_s)?;
+    dict.set_item("bytes_read", moment.bytes_read)?;
+    let paths: PyResult<Vec<_>> = moment.paths.iter().map(|path| path_dict(py, path)).collect();
+    dict.set_item("paths", paths?)?;
     let player = moment.viewing.map(|viewing| {
         let player = PyDict::new(py);
         player.set_item("buffer_s", viewing.buffer.as_secs_f64())?;
@@ -112,34 +112,34 @@ fn told_moment<'py>(py: Python<'py>, moment: &Moment) -> PyResult<Bound<'py, PyD
         player.set_item("underflows", viewing.underflows)?;
         PyResult::Ok(player)
     });
-    told.set_item("player", player.transpose()?)?;
-    Ok(told)
+    dict.set_item("player", player.transpose()?)?;
+    Ok(dict)
 }
 
 /// Returns the state of a path as a dictionary.
-fn told_path<'py>(py: Python<'py>, path: &PathMoment) -> PyResult<Bound<'py, PyDict>> {
-    let told = PyDict::new(py);
-    told.set_item("bytes", path.bytes)?;
-    told.set_item("queue_packets", path.queued.packets)?;
-    told.set_item("queue_bytes", path.queued.bytes.0)?;
+fn path_dict<'py>(py: Python<'py>, path: &PathMoment) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("bytes", path.bytes)?;
+    dict.set_item("queue_packets", path.queued.packets)?;
+    dict.set_item("queue_bytes", path.queued.bytes.0)?;
     let subflow = path.subflow;
-    told.set_item("bytes_acked", subflow.map(|it| it.bytes_acked))?;
-    told.set_item("cwnd_segments", subflow.and_then(|it| it.cwnd_segments))?;
-    told.set_item("in_flight_segments", subflow.and_then(|it| it.in_flight_segments))?;
+    dict.set_item("bytes_acked", subflow.map(|it| it.bytes_acked))?;
+    dict.set_item("cwnd_segments", subflow.and_then(|it| it.cwnd_segments))?;
+    dict.set_item("in_flight_segments", subflow.and_then(|it| it.in_flight_segments))?;
     let srtt = subflow.and_then(|it| it.srtt);
-    told.set_item("srtt_ms", srtt.map(|srtt| srtt.as_secs_f64() * 1e3))?;
-    Ok(told)
+    dict.set_item("srtt_ms", srtt.map(|srtt| srtt.as_secs_f64() * 1e3))?;
+    Ok(dict)
 }
 
 /// Returns the lateness of packets in milliseconds as a dictionary.
 fn lateness<'py>(py: Python<'py>, lateness: &Lateness) -> PyResult<Bound<'py, PyDict>> {
     let ms = |span: Duration| span.as_secs_f64() * 1e3;
-    let told = PyDict::new(py);
-    told.set_item("packets", lateness.count())?;
-    told.set_item("median_ms", ms(lateness.quantile(0.5)))?;
-    told.set_item("p99_ms", ms(lateness.quantile(0.99)))?;
-    told.set_item("max_ms", ms(lateness.max()))?;
-    Ok(told)
+    let dict = PyDict::new(py);
+    dict.set_item("packets", lateness.count())?;
+    dict.set_item("median_ms", ms(lateness.quantile(0.5)))?;
+    dict.set_item("p99_ms", ms(lateness.quantile(0.99)))?;
+    dict.set_item("max_ms", ms(lateness.max()))?;
+    Ok(dict)
 }
 
 /// Runs a plan over real packets. `client` and `server` are kernels (namespace, devices, MPTCP, congestion control), or
@@ -199,8 +199,8 @@ pub(crate) fn live<'py>(
     let names = plan.paths.iter().map(|path| &path.name);
     let outcome = outcome
         .map_err(|fault: LiveError| classes.error(py).unwrap_or_else(|| error::live(fault)))?;
-    let told = trace::to_dict(py, outcome.trace)?;
-    let summary = told.get_item("summary")?.expect("a trace has a summary");
+    let dict = trace::to_dict(py, outcome.trace)?;
+    let summary = dict.get_item("summary")?.expect("a trace has a summary");
     summary.set_item("world", "live")?;
     summary.set_item("lateness", lateness(py, &outcome.lateness)?)?;
     summary.set_item("server_congestion", outcome.congestion)?;
@@ -210,5 +210,5 @@ pub(crate) fn live<'py>(
         stripped.set_item(name, count)?;
     }
     summary.set_item("stripped_segments", stripped)?;
-    Ok(told)
+    Ok(dict)
 }

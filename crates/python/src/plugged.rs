@@ -33,7 +33,7 @@ impl Failures {
     }
 
     /// Returns whether a failure was added since the last call.
-    pub(crate) fn heard(&self) -> bool {
+    pub(crate) fn take_any(&self) -> bool {
         self.any.load(Ordering::Relaxed) && self.any.swap(false, Ordering::Relaxed)
     }
 
@@ -128,7 +128,7 @@ impl Plugged {
     }
 
     /// Returns the result of a call. Records a failure and returns `None` if the call failed.
-    pub(crate) fn heard<T>(
+    pub(crate) fn checked<T>(
         &self,
         py: Python<'_>,
         method: &str,

@@ -18,7 +18,7 @@ use crate::views::{self, SendRequest, SubflowView, at_ms};
 const EXPECTED: &str =
     "expected None, a subflow or its id, a tuple of them, Send(...), Penalise(...) or Wait(...)";
 
-/// The answer "send": the subflows, the number of bytes, and the position of the first byte in the data stream.
+/// The answer "send": the subflows, the number of bytes, and the position of the first byte.
 #[pyclass(frozen, get_all, module = "anabranch.plugins")]
 #[derive(Debug)]
 pub(crate) struct Send {
@@ -155,21 +155,21 @@ pub(crate) struct PythonScheduler {
 
 impl PythonScheduler {
     pub(crate) fn new(py: Python<'_>, plugged: Plugged) -> Option<Self> {
-        let base = plugged.heard(py, "builds_on", Self::base_of(py, &plugged))?;
+        let base = plugged.checked(py, "builds_on", Self::base_of(py, &plugged))?;
         let flag = |name: &str, default: bool| {
             let found = plugged.value(py, name, "True or False");
-            plugged.heard(py, name, found).map(|found| found.unwrap_or(default))
+            plugged.checked(py, name, found).map(|found| found.unwrap_or(default))
         };
         let wants_idle = flag("wants_idle", base.as_ref().is_some_and(|base| base.wants_idle()))?;
         let reinjects = flag("reinjects", base.as_ref().is_some_and(|base| base.reinjects()))?;
         let method =
-            |name: &str| plugged.heard(py, name, plugged.method(py, name).map_err(Failure::from));
+            |name: &str| plugged.checked(py, name, plugged.method(py, name).map_err(Failure::from));
         let schedule = method("schedule")?;
         let (on_sent, on_data_ack, on_penalised) =
             (method("on_sent")?, method("on_data_ack")?, method("on_penalised")?);
         let on_event = method("on_event")?;
         let missing = || Failure::Answer("is missing".to_owned());
-        let schedule = plugged.heard(py, "schedule", schedule.ok_or_else(missing))?;
+        let schedule = plugged.checked(py, "schedule", schedule.ok_or_else(missing))?;
         Some(Self {
             plugged,
             base,
@@ -260,7 +260,7 @@ impl PythonScheduler {
     ) {
         let Some(method) = method.filter(|_| !self.plugged.is_over()) else { return };
         Python::attach(|py| {
-            self.plugged.heard(py, name, call(method.bind(py)).map_err(Failure::from));
+            self.plugged.checked(py, name, call(method.bind(py)).map_err(Failure::from));
         });
     }
 }
@@ -288,7 +288,7 @@ impl PathScheduler for PythonScheduler {
         }
         Python::attach(|py| {
             let decision = self.ask(py, request, subflows);
-            self.plugged.heard(py, "schedule", decision).unwrap_or(Decision::WAIT)
+            self.plugged.checked(py, "schedule", decision).unwrap_or(Decision::WAIT)
         })
     }
 

@@ -56,10 +56,9 @@ view! {
         established: bool = true,
         /// The time of the last acknowledgement, ms.
         last_ack_ms: f64 = 0.0,
-        /// The time at which the oldest unacknowledged segment was first sent, ms; None if nothing is outstanding.
+        /// The time of the first transmission of the oldest unacknowledged segment, ms; None without one.
         oldest_sent_ms: Option<f64> = None,
-        /// The time of the retransmission timeout if nothing is acknowledged before, ms; None if nothing is
-        /// outstanding.
+        /// The time of the next retransmission timeout, ms; None if nothing is outstanding.
         next_timeout_ms: Option<f64> = None,
         /// Segments that the window permits now.
         window_space_segments: u32 = 0,
@@ -211,14 +210,13 @@ view! {
         unscheduled_bytes: u64 = 0,
         /// Bytes that the connection-level window still permits.
         window_left_bytes: u64 = 0,
-        /// The fragment to reinject, or the one that blocks the window or the buffer: its first byte, and the position
-        /// after its last.
+        /// The fragment that blocks or must be reinjected: its first byte, and the position after its last.
         piece: Option<(u64, u64)> = None,
         /// The subflows that have carried the fragment, including closed ones.
         carried_by: Vec<u32> = Vec::new(),
         /// Bytes that a full send buffer could still take, which are too few to wake the application.
         buffer_left_bytes: Option<u64> = None,
-        /// The time at which the requested data is needed, ms; None if the player's request does not contain it.
+        /// The time at which the requested data is needed, ms; None if the request has none.
         deadline_ms: Option<f64> = None,
         /// The media that the player had buffered, ms; None if the player's request does not contain it.
         media_buffered_ms: Option<f64> = None,
