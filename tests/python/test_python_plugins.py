@@ -620,6 +620,12 @@ def test_a_run_says_which_sources_it_ran(write, tmp_path):
     )
 
 
+@pytest.mark.parametrize("kind", ["loss", "tail-loss", "timeout", "ecn"])
+def test_every_documented_kind_of_a_congestion_event_can_be_created(kind):
+    """The kinds are those of docs/reference/plugins.md."""
+    assert plugins.CongestionEvent(kind=kind).kind == kind
+
+
 def test_the_stub_has_what_the_classes_have():
     import ast
 

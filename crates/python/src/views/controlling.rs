@@ -11,7 +11,7 @@ use super::{Settle, State, at_ms, mbps, ms};
 
 words! {
     /// The reason for a reduction of the window.
-    Kind { "loss", "tail-loss", "timeout", }
+    Kind { "loss", "tail-loss", "timeout", "ecn", }
 }
 words! {
     /// The reason why the core changed the window itself.
@@ -112,7 +112,7 @@ view! {
         delivered_segments: u64 = 0,
         /// Delivered segments whose acknowledgements reported a mark (ECN).
         delivered_ce_segments: u64 = 0,
-        /// This acknowledgement reports a mark.
+        /// The acknowledgement reports a mark.
         echo: bool = false,
         /// Payload of a full segment, bytes.
         mss_bytes: u32 = 1424,
