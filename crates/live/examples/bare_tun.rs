@@ -22,7 +22,7 @@ const PORT: u16 = 5000;
 /// The lengths of an IPv4 and a UDP header, bytes.
 const IP: usize = 20;
 const UDP: usize = 8;
-/// The length of an answer, bytes: an IPv4 packet with a DATA_ACK and timestamps.
+/// The length of an answer, bytes: an IPv4 packet with a `DATA_ACK` and timestamps.
 const ANSWER: usize = 64;
 /// The largest number of datagrams in flight. It is smaller than the device's queue.
 const ON_THE_WAY: u64 = 256;
