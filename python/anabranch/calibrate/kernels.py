@@ -48,7 +48,7 @@ class Kernel:
 
     @property
     def profile(self) -> dict[str, str]:
-        """The scenario's key of the kernel's generation; nothing where scenarios know only one."""
+        """The scenario's key for the kernel's generation; empty if scenarios know only one."""
         return {"profile": self.name} if self.name != DEFAULT and "profile" in Transport.model_fields else {}
 
 

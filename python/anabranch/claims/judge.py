@@ -335,7 +335,7 @@ def _sides(one: Comparison) -> str:
 
 
 def _wanted(one: Comparison, metric: measure.Metric, test: str) -> str:
-    """Return what is claimed of a metric."""
+    """Return the claimed relation of a metric."""
     if one.within is not None:
         kind = "ratio within" if test == "ratio" else "within"
         return f"{kind} {one.within[0]:g} and {one.within[1]:g}"

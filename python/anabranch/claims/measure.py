@@ -32,7 +32,7 @@ class Metric:
     Attributes
     ----------
     text
-        As it was written.
+        The text of the file.
     """
 
     text: str

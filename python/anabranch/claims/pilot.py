@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from anabranch.claims.statement import Stated
     from anabranch.claims.stored import Runs
 
-#: The most trials that are looked at: who needs more asks for a difference that is hardly there.
+#: The most trials that are considered: a claim that needs more is about a tiny difference.
 MOST = 1_000
 
 

@@ -259,7 +259,7 @@ class _Reader:
         return Stated(claim=claim, comparisons=tuple(found))
 
     def check_names(self) -> None:
-        """Find names that were given twice, and metrics that no claim has."""
+        """Report names that are given twice, and metrics that no claim has."""
         seen: set[str] = set()
         for place, claim in enumerate(self._whole.claims):
             if claim.id in seen:

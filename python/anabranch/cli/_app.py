@@ -72,7 +72,7 @@ def _made(module: str, name: str) -> Any:  # noqa: ANN401 - as above
     """Return a command of a module."""
     alone = typer.Typer(add_completion=False, rich_markup_mode=None)
     import_module(f"anabranch.cli.{module}").register(alone)
-    # Each that is made takes milliseconds.
+    # Making a command takes milliseconds, so only the called one is made.
     alone.registered_commands = [one for one in alone.registered_commands if one.name == name]
     made = typer.main.get_command(alone)
     found = getattr(made, "commands", {name: made})[name]

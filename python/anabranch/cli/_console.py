@@ -298,7 +298,7 @@ class Bar:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Leave the terminal to others for a while."""
+        """Release the terminal for other output inside the block."""
         if self._stop is None or self._start is None:
             yield
             return
@@ -311,7 +311,7 @@ class Bar:
 
 @contextmanager
 def progress(what: str, *, unit: str = "s") -> Iterator[Bar]:
-    """Show a bar on stderr while something goes on; where stderr is no terminal, a line now and then.
+    """Show a bar on stderr during some work; if stderr is not a terminal, print lines.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""`anabranch media`: look into a film, make one, or make a ladder of one."""
+"""`anabranch media`: inspect a film, make one, or make a ladder of one."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ def receiver(result: Run) -> None:
 
 
 def cross_traffic(result: Run) -> None:
-    """Write what the background flows did, a line a group."""
+    """Print the results of the background flows, a line for each group."""
     _console.heading("What the cross traffic did")
     headers = ["flows", "congestion", "how many", "MB", "Mb/s", "Mb/s each", "retransmissions"]
     groups = result.qos["cross_traffic"]

@@ -48,7 +48,7 @@ def deadline(base: CodeType, exempt: CodeType) -> Iterator[None]:
 
 
 def _call(frame: FrameType | None, base: CodeType) -> FrameType | None:
-    """Return the frame that `base` has called, of one that is below it; None when it is not."""
+    """Return the frame that `base` has called, starting from a deeper one; None if there is no such frame."""
     while frame is not None and frame.f_back is not None:
         if frame.f_back.f_code is base:
             return frame

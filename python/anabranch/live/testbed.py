@@ -172,7 +172,7 @@ def missing() -> str | None:
 
 
 def _forbidden() -> str | None:
-    """Return what this host does not let even root have, as in many containers; None when it lets it."""
+    """Return the permission that even root lacks here, as in many containers; None if none is missing."""
     from pyroute2 import netns
 
     name = _name("trial")

@@ -240,7 +240,7 @@ def _when(group: Mapping[str, Any]) -> str:
 
 
 def _links(run: Run) -> list[dict[str, Any]]:
-    """Return the links: what they were set to, and what became of their packets."""
+    """Return the links: their settings, and the fates of their packets."""
     counts = {row["link"]: row for row in run.rows("links")}
     return [
         {

@@ -177,7 +177,7 @@ def _shown(cell: Cell, one: Measure) -> str:
 
 
 def _unit(one: Measure) -> str:
-    """Return a measure's unit behind a number."""
+    """Return a measure's unit, to be put after a number."""
     return f" {one.unit}" if one.unit else ""
 
 

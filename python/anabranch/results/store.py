@@ -361,7 +361,7 @@ def _refuse_other_writers(folder: Path) -> None:
 
 
 def _busy(folder: Path) -> InputError:
-    """Return the error of a folder that another sweep, or another process of this one, writes to."""
+    """Return the error for a folder to which another sweep, or another process of this sweep, writes."""
     message = "another process is writing to this folder"
     return InputError([Fault(message=message, where=str(folder), hint="wait for it, or end it")])
 

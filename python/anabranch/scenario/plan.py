@@ -359,7 +359,7 @@ def _events(scenario: Scenario) -> list[dict[str, Any]]:
 
 
 def _changes(event: Event, *, state: bool) -> list[dict[str, Any]]:
-    """Return what an event changes of one-way links, their state if that is to change."""
+    """Return the changes of one-way links by an event, with their new state if it changes."""
     name = event.path if event.path is not None else event.link
     ways = _WAYS if event.direction in (None, "both") else (event.direction,)
     result: list[dict[str, Any]] = []

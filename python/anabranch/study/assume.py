@@ -59,7 +59,7 @@ def chosen(
 
 
 def short(settings: Mapping[str, Any]) -> str:
-    """Return a few characters that stand for settings in a folder's name."""
+    """Return a short hash of settings for a folder's name."""
     return hashlib.sha256(said(settings).encode()).hexdigest()[:6]
 
 

@@ -103,7 +103,7 @@ def _lost(dask: str | None) -> tuple[type[BaseException], ...]:
     from distributed.comm import CommClosedError
     from distributed.scheduler import KilledWorker
 
-    # Of a scheduler that is gone, what was handed out is cancelled, here and in the executor's own futures.
+    # If the scheduler is gone, submitted jobs are cancelled, here and in the executor's own futures.
     return KilledWorker, CommClosedError, ClosedClientError, CancelledError, Cancelled
 
 

@@ -54,7 +54,7 @@ def _steps(trace: Trace, step_ns: int) -> list[Step]:
 
 
 def _decimal(value: float) -> str:
-    """Return a number with the needed digits of nine places."""
+    """Return a number with at most nine decimal places."""
     return f"{value:.9f}".rstrip("0").rstrip(".")
 
 
