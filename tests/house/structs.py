@@ -31,6 +31,16 @@ def _sources() -> dict[str, str]:
     }
 
 
+def _home(name: str, struct: str, defined: set[tuple[str, str]]) -> str:
+    """Return the file in which the struct of a block in the file `name` is defined; "" if it is elsewhere."""
+    while name:
+        if (name, struct) in defined:
+            return name
+        folder = name.rpartition("/")[0]
+        name = f"{folder}.rs" if folder.startswith(FOLDER) else ""
+    return ""
+
+
 def count(sources: dict[str, str]) -> tuple[Counter[str], Counter[str]]:
     """Return the methods of each struct, and the visible fields of each struct with a `&mut self` method.
 
@@ -39,12 +49,13 @@ def count(sources: dict[str, str]) -> tuple[Counter[str], Counter[str]]:
     """
     methods: Counter[str] = Counter()
     visible: Counter[str] = Counter()
-    # Two files may have structs of the same name. A block then belongs to the struct in the same file.
+    # Two files may have structs of the same name. A block then belongs to the struct of its own file or of
+    # the nearest parent module.
     defined = {(name, found.group(1)) for name, code in sources.items() for found in _STRUCT.finditer(code)}
     blocks: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for name, code in sources.items():
         for found in _IMPL.finditer(code):
-            home = name if (name, found.group(1)) in defined else ""
+            home = _home(name, found.group(1), defined)
             blocks[home, found.group(1)].append(code[found.end() : closed(code, found.end())])
     for name, code in sources.items():
         for found in _STRUCT.finditer(code):

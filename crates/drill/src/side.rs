@@ -162,7 +162,8 @@ impl Side {
         self.most_held = self.most_held.max(self.held);
         let connections = self.endpoint.len();
         let all = self.endpoint.connections();
-        let subflows: usize = all.map(|(_, connection)| connection.summaries().count()).sum();
+        let subflows: usize =
+            all.map(|(_, connection)| connection.view().summaries().count()).sum();
         let config = &case.configs[self.index];
         let cap = memory_cap(
             connections as u64,

@@ -258,8 +258,9 @@ impl<'a> World<'a> {
     /// Returns whether the client has an established subflow on another path.
     fn has_another(&self, path: usize) -> bool {
         let Some((connection, _)) = self.sides[CLIENT].first() else { return false };
-        let elsewhere = connection.summaries().filter(|s| path_of(s.tuple.local.ip()) != path);
-        let live = |tuple| connection.tuples().any(|live| live == tuple);
+        let elsewhere =
+            connection.view().summaries().filter(|s| path_of(s.tuple.local.ip()) != path);
+        let live = |tuple| connection.view().tuples().any(|live| live == tuple);
         connection.is_multipath() && elsewhere.into_iter().any(|s| s.established && live(s.tuple))
     }
 

@@ -39,8 +39,8 @@ impl Numbers {
         path: impl Fn(SocketAddr) -> &'a str,
         rows: &mut Rows,
     ) {
-        let ends: Vec<_> = served.connection.summaries().map(|it| it.tuple.remote).collect();
-        for sample in served.connection.samples() {
+        let ends: Vec<_> = served.connection.view().summaries().map(|it| it.tuple.remote).collect();
+        for sample in served.connection.view().samples() {
             let number = self.of(served, sample.ordinal);
             let path = path(ends[sample.id.index()]);
             rows.samples.push(sample_row(t_s, served.client, number, path, &sample));
@@ -54,7 +54,7 @@ impl Numbers {
         path: impl Fn(SocketAddr) -> &'a str,
         rows: &mut Rows,
     ) {
-        for subflow in served.connection.summaries() {
+        for subflow in served.connection.view().summaries() {
             let number = self.of(served, subflow.ordinal);
             let path = path(subflow.tuple.remote);
             rows.subflows.push(subflow_row(served.client, number, path, &subflow));

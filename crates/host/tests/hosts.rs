@@ -278,7 +278,7 @@ fn a_client_may_replace_connections_and_hosts_free_the_old_ones() {
     let served = Rc::new(RefCell::new(0));
     let count = Rc::clone(&served);
     let serve: Box<Serve> = Box::new(move |_, connection| {
-        assert_eq!(connection.last_tuple().map(|tuple| tuple.local), Some(server_address()));
+        assert_eq!(connection.view().last_tuple().map(|tuple| tuple.local), Some(server_address()));
         *count.borrow_mut() += 1;
         Box::new(Bulk::new(None))
     });

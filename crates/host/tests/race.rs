@@ -190,7 +190,7 @@ fn a_slow_first_path_loses_the_race_and_joins() {
     assert!(session.finished && session.bytes_read == BYTES && !session.fell_back);
     assert_eq!(net.at_server(), (1, 0));
     let (_, connection) = net.hosts[1].endpoint().connections().next().expect("one");
-    assert_eq!(connection.summaries().filter(|subflow| subflow.established).count(), 2);
+    assert_eq!(connection.view().summaries().filter(|subflow| subflow.established).count(), 2);
 }
 
 #[test]

@@ -127,7 +127,7 @@ fn free_ended(host: &mut Host) {
         .filter(|(_, connection)| connection.is_closed())
         .map(|(handle, connection)| {
             let multipath = connection.is_multipath();
-            (handle, multipath, connection.summaries().collect::<Vec<_>>())
+            (handle, multipath, connection.view().summaries().collect::<Vec<_>>())
         })
         .collect();
     host.free_ended();

@@ -441,7 +441,7 @@ impl<'a> Gateway<'a> {
         }
         let summaries = self.served.values().flat_map(|served| {
             let connection = served.handle.and_then(|handle| self.endpoint.get(handle));
-            let known = connection.into_iter().flat_map(anabranch_transport::Connection::summaries);
+            let known = connection.into_iter().flat_map(|it| it.view().summaries());
             known.map(|it: SubflowSummary| PathRecord::new(&it, &served.received))
         });
         self.metrics.page(&Moment {

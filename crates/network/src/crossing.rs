@@ -107,7 +107,7 @@ impl CrossFlow {
     ) {
         let Some(connection) = witnesses.connection else { return };
         let name: &'a str = &plan.cross_traffic[self.group].name;
-        for sample in connection.samples() {
+        for sample in connection.view().samples() {
             rows.cross_samples.push(CrossSampleRow {
                 t_s,
                 flow: index as i64,
@@ -143,7 +143,7 @@ impl CrossFlow {
         let lasted = end.map_or(f64::NAN, |end| end.since(self.start).as_secs_f64());
         let since = |at: Instant| at.since(self.start).as_secs_f64();
         let connected = session.and_then(|session| session.connected_at);
-        let totals = connection.and_then(|it| it.summaries().next()).map(|it| it.totals);
+        let totals = connection.and_then(|it| it.view().summaries().next()).map(|it| it.totals);
         let totals = totals.unwrap_or_default();
         let bytes = source.map(Source::bytes).or(session.map(|session| session.bytes_read));
         let bytes = bytes.unwrap_or(0);

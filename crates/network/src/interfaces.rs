@@ -133,7 +133,7 @@ impl Interfaces {
         host: &mut Host,
     ) {
         let connections = host.endpoint().connections().filter(|(_, it)| !it.is_closed());
-        let port = |it: &Connection| it.last_tuple().map(|last| last.remote.port());
+        let port = |it: &Connection| it.view().last_tuple().map(|last| last.remote.port());
         let open: Vec<_> = connections.filter_map(|(at, it)| Some((at, port(it)?))).collect();
         for (handle, port) in open {
             let candidate = self.candidate(path, client, *ports, port);

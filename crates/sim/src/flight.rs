@@ -116,7 +116,7 @@ impl Flights {
         if segment.payload.is_empty() {
             return Ok(None);
         }
-        let Some(window) = connection.last_window() else { return Ok(None) };
+        let Some(window) = connection.view().last_window() else { return Ok(None) };
         let WindowInUse { id, ordinal, in_flight, cwnd } = window;
         if self.0.len() <= id.index() {
             self.0.resize_with(id.index() + 1, Flight::default);
@@ -126,7 +126,7 @@ impl Flights {
         let number = flight.depart(segment);
         if in_flight.max(flight.under_way) > cwnd {
             let uncounted =
-                connection.assumed_on(id).map_or(0, |assumed| flight.uncounted(assumed));
+                connection.view().assumed_on(id).map_or(0, |assumed| flight.uncounted(assumed));
             let most = in_flight.max(flight.under_way.saturating_sub(uncounted));
             flight.check(now, id.0, most, cwnd)?;
         }

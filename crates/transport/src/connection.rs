@@ -3,57 +3,49 @@
 //! Positions count bytes of the data stream from 0; position 0 has the data sequence number after
 //! the IDSN. A connection without MPTCP is the same thing with one subflow and no options.
 
-mod address;
-mod announced;
-mod carried;
+mod addresses;
 mod close;
+mod closing;
 mod connect;
-mod delegation;
 mod emit;
 mod events;
-mod fallback;
-mod half_open;
+mod incoming;
+mod outgoing;
 mod ownership;
 mod path_mtu;
-mod penalty;
-mod pieces;
-mod plain;
-mod rare;
-mod receive;
-mod reinject;
-mod room;
-mod send;
-mod slots;
+mod session;
+mod signals;
+mod subflow_table;
 mod timers;
-mod views;
-mod watch;
-mod window;
+mod view;
 
-use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
 use anabranch_plugin::PluginError;
-use anabranch_units::{Bookmark, Instant, RandomStream};
+use anabranch_units::{Instant, RandomStream};
 use anabranch_wire::crypto::Key;
 use anabranch_wire::{Flags, Segment};
+use bytes::Bytes;
 
-use self::delegation::Delegation;
+use self::closing::{Closing, is_infinite};
+use self::incoming::Incoming;
+use self::outgoing::Outgoing;
+use self::session::Session;
+use self::signals::Signals;
+use self::subflow_table::Subflows;
 use crate::config::{Config, FourTuple};
-use crate::path_manager;
-use crate::path_manager::PathManager;
 use crate::secrets::Secrets;
-use crate::subflow::{State, Subflow, Written};
-use anabranch_congestion::SiblingView;
-use anabranch_scheduler as scheduler;
-use anabranch_scheduler::{PathScheduler, SendRequest, SubflowView};
+use crate::subflow::{State, Written};
+use anabranch_scheduler::Hint;
 
-pub(crate) use connect::{Offer, REASON_MPTCP, capable_answer, join, understood};
+pub(crate) use connect::{Offer, REASON_MPTCP, capable_answer, join, refusal, understood};
 pub use events::{Assumed, Counters, Event, SubflowSample, SubflowSummary, WindowInUse};
+pub use incoming::ReceiverSample;
+pub use outgoing::WriteError;
 pub(crate) use ownership::{Moved, Owner};
-pub use send::WriteError;
-pub use window::ReceiverSample;
+pub use view::ConnectionView;
 
 /// Keys drawn until one has a token that no other connection has; then the connection is plain TCP.
 const KEY_TRIES: u32 = 8;
@@ -71,7 +63,7 @@ pub struct Transmit {
     pub segment_size: Option<NonZeroU16>,
 }
 
-/// What a connection begins with.
+/// The origin of a connection.
 #[derive(Clone)]
 pub struct Origin<'a> {
     /// The moment.
@@ -114,64 +106,15 @@ impl KeyDrawn {
     }
 }
 
-/// Which protocol the two sides have settled on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
-    /// `MP_CAPABLE` was offered or answered; the handshake decides.
-    Undecided,
-    Multipath,
-    Plain,
-}
-
 /// One side of a connection.
 #[derive(Debug)]
 pub struct Connection {
-    config: Arc<Config>,
-    client: bool,
-    mode: Mode,
-    local_key: Key,
-    remote_key: Option<Key>,
-    /// The peer has shown that it got our keys: joins may begin, and fallback is over.
-    confirmed: bool,
-    /// The peer's DSNs come in 64 bits, so its acknowledgements do too.
-    long_data_ack: bool,
-    /// Its stack is of those that [take plain segments the short way](crate::profile::Stack::is_plain).
-    plain_stack: bool,
-    subflows: Vec<Subflow>,
-    slots: slots::Slots,
-    half_open: rare::Rare<half_open::HalfOpenJoins>,
-    counters: Counters,
-    scheduler: Box<dyn PathScheduler>,
-    path_manager: Box<dyn PathManager>,
-    out: send::SendStream,
-    input: receive::ReceiveStream,
-    budget: window::ReceiveBudget,
-    retransmission: reinject::Retransmission,
-    carried: carried::CarriedData,
-    fallback: fallback::Fallback,
-    /// The scheduler reads who carried what.
-    tracks: bool,
-    /// The scheduler keeps to its choice while that has room, and several segments may be handed over at once.
-    keeps_choice: bool,
-    /// What a scheduler that watches subflows was last notified of.
-    watch: Option<Box<watch::Watch>>,
-    /// The last question to the scheduler.
-    request: SendRequest,
-    closing: close::Closing,
-    addresses: address::Addresses,
-    peer_addresses: announced::PeerAddresses,
-    random: Bookmark,
-    secrets: Arc<Secrets>,
-    events: VecDeque<Event>,
-    /// Pairs of addresses that a subflow or a half-open join has gained or lost, until the endpoint hears
-    /// of it.
-    moved: Vec<ownership::Moved>,
-    views: Vec<SubflowView>,
-    siblings: Vec<SiblingView>,
-    scheduler_wake: Instant,
-    delegation: Delegation,
-    next_transmit: usize,
-    connected_at: Option<Instant>,
+    session: Session,
+    subflows: Subflows,
+    outgoing: Outgoing,
+    incoming: Incoming,
+    signals: Signals,
+    closing: Closing,
 }
 
 impl Connection {
@@ -186,115 +129,33 @@ impl Connection {
     ) -> Result<Self, PluginError> {
         let Origin { mut random, secrets, taken, .. } = origin;
         let key = key.unwrap_or_else(|| KeyDrawn::first(&mut random, taken).key);
-        // Nobody could tell its joins from the other's (RFC 8684 section 3.1).
+        // Otherwise a join could belong to either connection (RFC 8684 section 3.1).
         if config.multipath && taken(key.token) {
             Arc::make_mut(&mut config).multipath = false;
         }
         let mss = config.mss_at(local);
-        let mode = if config.multipath { Mode::Undecided } else { Mode::Plain };
-        let scheduler = scheduler::build(&config.scheduler, &config.registry)?;
         Ok(Self {
-            tracks: scheduler.wants_idle() || scheduler.reinjects(),
-            keeps_choice: scheduler.keeps_choice()
-                && !config.stack.shared.whole_mappings
-                && !config.stack.mptcp.whole_segments,
-            watch: scheduler.watches().then(Box::default),
-            scheduler,
-            path_manager: path_manager::build(&config.path_manager)?,
-            out: send::SendStream::new(
-                config.host.send_fragment,
-                config.stack.shared.whole_mappings,
-            ),
-            input: receive::ReceiveStream::default(),
-            budget: window::ReceiveBudget::new(&config, mss),
-            retransmission: reinject::Retransmission::default(),
-            carried: carried::CarriedData::default(),
-            fallback: fallback::Fallback::default(),
-            request: SendRequest::blank(config.host.send_fragment),
-            closing: close::Closing::default(),
-            addresses: address::Addresses::new(&config),
-            peer_addresses: announced::PeerAddresses::default(),
-            client,
-            mode,
-            local_key: key,
-            remote_key: None,
-            confirmed: false,
-            long_data_ack: false,
-            plain_stack: config.stack.is_plain(),
-            subflows: Vec::new(),
-            slots: slots::Slots::default(),
-            half_open: rare::Rare::default(),
-            counters: Counters::default(),
-            random: random.bookmark(),
-            secrets,
-            events: VecDeque::new(),
-            moved: Vec::new(),
-            views: Vec::new(),
-            siblings: Vec::new(),
-            scheduler_wake: Instant::FAR_FUTURE,
-            delegation: Delegation::default(),
-            next_transmit: 0,
-            connected_at: None,
-            config,
+            outgoing: Outgoing::new(&config)?,
+            incoming: Incoming::new(&config, mss),
+            signals: Signals::new(&config)?,
+            closing: Closing::default(),
+            subflows: Subflows::default(),
+            session: Session::new(config, client, key, random.bookmark(), secrets),
         })
     }
 
     /// The connection's token, by which joins find it.
     pub fn token(&self) -> u32 {
-        self.local_key.token
+        self.session.local_key().token
     }
 
     /// MPTCP is in use; false after a fallback or without it.
     pub fn is_multipath(&self) -> bool {
-        self.mode == Mode::Multipath
+        self.session.is_multipath()
     }
 
-    /// The addresses of its live subflows.
-    pub fn tuples(&self) -> impl Iterator<Item = FourTuple> {
-        self.subflows.iter().filter(|s| s.state != State::Closed).map(|s| s.tuple)
-    }
-
-    /// The addresses of its latest subflow, live or not.
-    pub fn last_tuple(&self) -> Option<FourTuple> {
-        self.subflows.last().map(|s| s.tuple)
-    }
-
-    /// Input: a segment that arrived on one of its subflows.
-    pub fn handle_segment(&mut self, now: Instant, tuple: FourTuple, segment: &Segment) {
-        if self.awaits(tuple) {
-            self.handle_half_open(now, tuple, segment, None);
-        } else if let Some(index) = self.subflow_of(tuple) {
-            self.handle_merged_on(now, index, segment, None);
-        }
-    }
-
-    /// The subflow between two addresses: the one that lives, if there were more.
-    pub(crate) fn subflow_of(&self, tuple: FourTuple) -> Option<usize> {
-        let lives = |s: &Subflow| s.tuple == tuple && s.state != State::Closed;
-        let last = || self.subflows.iter().position(|s| s.tuple == tuple);
-        self.subflows.iter().position(lives).or_else(last)
-    }
-
-    /// Input: a segment that arrived on a subflow, or several as one, each of `segment_size` bytes.
-    #[inline(always)]
+    /// Handles a segment that arrived on a subflow, or several as one, each of `segment_size` bytes.
     pub(crate) fn handle_merged_on(
-        &mut self,
-        now: Instant,
-        index: usize,
-        segment: &Segment,
-        segment_size: Option<NonZeroU16>,
-    ) {
-        if self.takes_plainly(index, segment, segment_size) {
-            self.handle_plain(now, index, segment);
-        } else {
-            self.handle_any(now, index, segment, segment_size);
-        }
-    }
-
-    /// As [`Self::handle_merged_on`], of a segment that may bring anything.
-    // Apart: most segments are plain.
-    #[inline(never)]
-    fn handle_any(
         &mut self,
         now: Instant,
         index: usize,
@@ -335,25 +196,22 @@ impl Connection {
             }
         }
         self.handle_established(now, index, segment, segment_size);
-        if joins && !self.config.stack.mptcp.joins_push {
-            // The application is asked first, and what waits goes out with what it writes
-            // (`mptcp_finish_join`, `mptcp_sync_sndbuf`).
-            self.notify_writable();
+        if joins && !self.session.stack().mptcp.joins_push {
+            // The application writes first, and waiting data leaves with its data (`mptcp_finish_join`,
+            // `mptcp_sync_sndbuf`).
+            self.outgoing.stream_mut().notify_writable(&mut self.session, &mut self.subflows);
         } else {
-            self.push_behind_ack(now, index);
+            let id = self.subflows[index].id;
+            self.outgoing.begin_answer(&self.session, id);
+            self.push(now);
+            self.outgoing.end_answer();
         }
-        self.end_input(now, index);
-    }
-
-    /// A segment was taken in, and what it let out was handed over.
-    #[inline(always)]
-    fn end_input(&mut self, now: Instant, index: usize) {
         if self.subflows[index].expand_buffer_after_ack(now) {
             self.subflows[index].touched = true;
-            self.note_growth();
+            self.outgoing.note_growth(&mut self.session, &mut self.subflows);
         }
         self.manage_paths(now);
-        self.subflows[index].schedule_delayed_ack(&self.config.host, now);
+        self.subflows[index].schedule_delayed_ack(self.session.host(), now);
     }
 
     fn handle_established(
@@ -368,51 +226,157 @@ impl Connection {
             return;
         }
         if segment.flags.contains(Flags::ACK) {
-            self.hear_ack(now, index, segment);
+            self.subflows.handle_ack(self.session.host(), now, index, segment);
         }
-        self.handle_signal(now, index, segment);
+        if self.session.is_multipath() {
+            self.handle_dss(now, index, segment);
+            let Self { session, subflows, outgoing, incoming, .. } = self;
+            if (is_infinite(segment) || !segment.mptcp.is_empty())
+                && closing::handle_end_of_signals(
+                    session,
+                    subflows,
+                    outgoing,
+                    incoming,
+                    (index, segment),
+                )
+            {
+                self.fall_back();
+            }
+        }
+        if self.session.is_plain() {
+            if let Some(end) = self.closing.judge_repetition(&self.session, &self.incoming, segment)
+            {
+                self.end_mptcp(now, index, end);
+            }
+            self.outgoing.acknowledge_by_subflow(&mut self.session, &mut self.subflows);
+        }
         if self.subflows[index].state == State::Closed {
             return;
         }
-        self.take_payload(now, index, segment, segment_size);
-        self.follow_subflow_close(index);
-    }
-
-    /// What a segment acknowledges on its subflow.
-    #[inline(always)]
-    fn hear_ack(&mut self, now: Instant, index: usize, segment: &Segment) {
-        let subflow = &mut self.subflows[index];
-        subflow.send.deferred = false;
-        self.siblings.clear();
-        // Only what acknowledges something is told to a controller.
-        if !subflow.board.is_empty() && subflow.controller.wants_siblings() {
-            self.siblings.extend(self.subflows.iter().map(Subflow::sibling_view));
+        self.incoming.receive(
+            now,
+            &mut self.session,
+            &mut self.subflows,
+            index,
+            segment,
+            segment_size,
+        );
+        if let Some(failure) = self.subflows[index].receive.failure() {
+            self.handle_failure(now, index, failure);
         }
-        let (host, siblings) = (&self.config.host, self.siblings.as_mut_slice());
-        self.subflows[index].handle_ack(host, now, segment, siblings);
-        self.revive(index);
+        let Self { session, subflows, outgoing, incoming, .. } = self;
+        self.closing.follow_subflow(session, subflows, outgoing, incoming, index);
     }
 
-    /// Output: the next segment to put on the wire.
+    /// Takes as much of `bytes` as the send buffer holds; returns how much.
+    ///
+    /// # Errors
+    /// `Blocked` when nothing fits, `Closed` after a shutdown.
+    pub fn write(&mut self, now: Instant, bytes: Bytes) -> Result<usize, WriteError> {
+        if self.closing.requested() || self.is_closed() {
+            return Err(WriteError::Closed);
+        }
+        self.outgoing.write(now, &mut self.session, &mut self.subflows, bytes)
+    }
+
+    /// How many bytes a writer should write at once, so that they leave as whole segments and a whole burst of the
+    /// initial subflow. At least one segment's payload, at most 64 KiB.
+    pub fn preferred_write(&self) -> usize {
+        self.outgoing.preferred_write(&self.subflows)
+    }
+
+    /// Bytes that can be read now.
+    pub fn readable(&self) -> u64 {
+        self.incoming.readable()
+    }
+
+    /// Reads up to `limit` bytes that lie in one piece; `None` when there is nothing.
+    #[inline(always)]
+    pub fn read(&mut self, now: Instant, limit: usize) -> Option<Bytes> {
+        self.incoming.read(now, &mut self.session, &mut self.subflows, limit)
+    }
+
+    /// Bytes of data that it holds: written and not acknowledged, received and not read, out of order too.
+    pub fn held(&self) -> u64 {
+        self.outgoing.held(&self.subflows)[0] + self.incoming.held(&self.subflows)[0]
+    }
+
+    /// Sets the application's hint for the scheduler.
+    pub fn set_hint(&mut self, hint: Hint) {
+        self.outgoing.set_hint(hint);
+    }
+
+    /// Bytes that the send buffer has room for.
+    pub fn writable(&self) -> u64 {
+        self.outgoing.stream().writable(&self.session, &self.subflows)
+    }
+
+    /// Whether a third of the send buffer is free. If not, `Event::Writable` follows when it is.
+    pub fn poll_writable(&mut self) -> bool {
+        self.outgoing.stream_mut().poll_writable(&mut self.session, &mut self.subflows)
+    }
+
+    /// Hands data, and the end of it, to subflows.
+    fn push(&mut self, now: Instant) {
+        let ends = self.closing.requested();
+        if self.outgoing.push(now, &mut self.session, &mut self.subflows, ends) {
+            let Self { session, subflows, outgoing, incoming, .. } = self;
+            self.closing.push_fin(now, session, subflows, outgoing, incoming);
+        }
+    }
+
+    /// Handles the data-level acknowledgement, window and `DATA_FIN` of a segment.
+    fn handle_dss(&mut self, now: Instant, index: usize, segment: &Segment) {
+        let Some(dss) = &segment.dss else {
+            let Self { session, subflows, outgoing, incoming, .. } = self;
+            let bare = (index, segment);
+            if let Some(end) = closing::judge_bare(session, subflows, outgoing, incoming, bare) {
+                self.end_mptcp(now, index, end);
+            }
+            return;
+        };
+        let (carries, ends) = (!segment.payload.is_empty(), self.closing.signals());
+        let failure = self.incoming.handle_mapping(
+            &mut self.session,
+            &mut self.subflows,
+            index,
+            dss,
+            carries,
+            ends,
+        );
+        if let Some(failure) = failure {
+            self.handle_failure(now, index, failure);
+        }
+        let Some(data_ack) = dss.data_ack else { return };
+        let ends = self.closing.requested();
+        let acknowledged = self.outgoing.handle_data_ack(
+            now,
+            &mut self.session,
+            &mut self.subflows,
+            (index, segment),
+            data_ack,
+            ends,
+        );
+        if let Some(position) = acknowledged {
+            self.closing.on_data_ack(position, self.outgoing.stream().end());
+        }
+    }
+
+    /// The next segment to send.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
         let mut segment = Segment::default();
-        let tuple = self.poll_transmit_into(now, &mut segment)?;
-        Some(Transmit { local: tuple.local, remote: tuple.remote, segment, segment_size: None })
+        let (tuple, _) = self.next_segment(now, 1, &mut segment)?;
+        let (local, remote) = (tuple.local, tuple.remote);
+        Some(Transmit { local, remote, segment, segment_size: None })
     }
 
-    /// As [`Self::poll_transmit`], written over a segment the caller has; returns the addresses to
-    /// put it between.
-    pub fn poll_transmit_into(&mut self, now: Instant, segment: &mut Segment) -> Option<FourTuple> {
-        self.next_segment(now, 1, segment).map(|(tuple, _)| *tuple)
+    /// The rest of the payload of the last burst, which is not in its segment.
+    pub(crate) fn rest_of_burst(&self) -> impl Iterator<Item = Bytes> {
+        self.outgoing.stream().rest_of_burst()
     }
 
-    /// The payload of the burst that was written last, as far as it lies apart from its segment's.
-    pub(crate) fn rest_of_burst(&self) -> impl Iterator<Item = bytes::Bytes> {
-        self.out.rest_of_burst()
-    }
-
-    /// As [`Self::poll_transmit_into`], of up to `most` segments as one, whose payload may go on in
-    /// [`Self::rest_of_burst`].
+    /// Like [`Self::poll_transmit`], for up to `most` segments as one, written over `segment`. The rest of its
+    /// payload may be in [`Self::rest_of_burst`].
     // Joined to its caller: every turn ends with a look that finds nothing.
     #[inline(always)]
     pub(crate) fn next_segment(
@@ -421,30 +385,29 @@ impl Connection {
         most: u32,
         segment: &mut Segment,
     ) -> Option<(&FourTuple, Written)> {
-        if self.input.was_read() {
-            self.after_reads(now);
+        self.incoming.finish_reads(now, &self.session, &mut self.subflows);
+        self.outgoing.scheduling_mut().report_events(now, &self.session, &self.subflows);
+        if self.outgoing.has_delegated(&self.session) {
+            self.push(now);
         }
-        self.report_events(now);
-        self.push_delegated(now);
+        self.outgoing.tell_delegated(&mut self.session, &mut self.subflows);
         let count = self.subflows.len();
-        let mut index = self.next_transmit;
+        let mut index = self.subflows.turn();
         for _ in 0..count {
             if self.subflows[index].may_transmit()
                 && let Some(written) = self.poll_subflow(now, index, most, segment)
             {
-                self.next_transmit = index;
+                self.subflows.set_turn(index);
                 return Some((&self.subflows[index].tuple, written));
             }
             index = if index + 1 == count { 0 } else { index + 1 };
         }
-        self.next_transmit = 0;
-        self.release_subflows();
-        if std::mem::take(&mut self.retransmission.schedules_behind) {
-            self.set_retransmission_interval(now);
-        }
-        if self.half_open.rests() {
+        self.subflows.set_turn(0);
+        self.outgoing.stream_mut().release_subflows(&mut self.subflows);
+        self.outgoing.finish_turn(now, &self.subflows);
+        if self.subflows.rests_half_open() {
             return None;
         }
-        self.next_half_open(segment)
+        self.subflows.poll_answer(segment).map(|tuple| (tuple, Written::default()))
     }
 }

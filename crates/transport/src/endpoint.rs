@@ -273,7 +273,7 @@ impl Endpoint {
         let entry = self.table.entries.remove(handle.index())?;
         self.leave(&entry);
         self.by_token.remove(&entry.connection.token(), |slot| slot == handle.slot);
-        for tuple in entry.connection.known_tuples() {
+        for tuple in entry.connection.subflows().known_tuples() {
             self.places.remove(&tuple, |place| place.slot() == Some(handle.slot));
         }
         Some(*entry.connection)
@@ -306,7 +306,7 @@ impl Endpoint {
         let Some(entry) = self.table.slot(slot) else { return };
         for Moved { tuple, remains } in entry.connection.take_moved() {
             let Some(entry) = self.table.slot(slot) else { return };
-            let place = entry.connection.owner_of(tuple).map(|owner| match owner {
+            let place = entry.connection.subflows().owner_of(tuple).map(|owner| match owner {
                 Owner::HalfOpen => Place::HalfOpen { slot },
                 Owner::Subflow(index) => Place::Subflow { slot, index: index as u8 },
             });

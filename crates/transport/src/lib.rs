@@ -17,8 +17,8 @@ pub use config::{
     Announcement, Config, EcnMode, FourTuple, HostModel, RTO_MAX_DEFAULT, RTO_MAX_LEAST,
 };
 pub use connection::{
-    Assumed, Connection, Event, Origin, ReceiverSample, SubflowSample, SubflowSummary, Transmit,
-    WindowInUse, WriteError,
+    Assumed, Connection, ConnectionView, Event, Origin, ReceiverSample, SubflowSample,
+    SubflowSummary, Transmit, WindowInUse, WriteError,
 };
 pub use endpoint::{ConnectError, ConnectionHandle, Endpoint, ListenConfig, ListenError, Outgoing};
 pub use profile::Stack;

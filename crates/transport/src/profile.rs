@@ -226,17 +226,6 @@ pub struct Stack {
     pub shared: SharedStack,
 }
 
-impl Stack {
-    /// Returns whether a subflow alone can handle a plain data segment. Data is then delivered on arrival and
-    /// acknowledged when it is read, and each subflow has its own window.
-    pub(crate) fn is_plain(&self) -> bool {
-        self.shared.receive == ReceiveSizing::Ratio
-            && self.shared.acknowledges_by_read
-            && !self.shared.acknowledges_by_window
-            && !self.shared.whole_mappings
-    }
-}
-
 /// Linux 6.18 at both ends, with its MPTCP.
 pub const LINUX_6_18: Stack = Stack {
     tcp: TcpStack {
@@ -414,7 +403,7 @@ pub const PARTS: &[Part] = &[
         name: "receive_autotuning",
         summary: "a receive buffer that follows what is read; without it the one at the start stays",
         switch: |stack, whole, on| {
-            stack.shared.receive_autotuning = on && whole.shared.receive_autotuning
+            stack.shared.receive_autotuning = on && whole.shared.receive_autotuning;
         },
     },
     Part {

@@ -17,7 +17,6 @@ mod mapping;
 mod negotiated;
 mod options;
 mod path_mtu;
-mod plain;
 mod receive;
 mod reports;
 mod sending;

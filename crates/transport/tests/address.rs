@@ -82,7 +82,7 @@ fn a_removed_address_is_withdrawn_elsewhere_and_its_data_goes_there_at_once() {
     assert_eq!(told[0].3, [1]);
     let closed = pair.server_events.iter().find(|(_, e)| matches!(e, Event::SubflowClosed(_)));
     assert_eq!(closed.expect("the server closes it").0, at(1025), "half an RTT later");
-    assert!(pair.server().reinjected_bytes() > 0);
+    assert!(pair.server().view().reinjected_bytes() > 0);
     pair.run_until(at(30_000));
     assert_eq!(payload(&pair, 1, at(1026), at(30_000)), 0);
     assert!(pair.got(&film(LONG)), "read {} bytes", pair.received.len());
@@ -171,8 +171,8 @@ fn an_interface_may_come_and_go_hundreds_of_times() {
     pair.run_until(now + Duration::from_millis(1000));
     assert!(pair.got(&whole), "read {} bytes of {}", pair.received.len(), whole.len());
     assert_eq!(payload(&pair, 1, now, pair.now), 40_000);
-    assert_eq!(pair.client().samples().count(), 2);
-    assert_eq!(pair.server().samples().count(), 2);
+    assert_eq!(pair.client().view().samples().count(), 2);
+    assert_eq!(pair.server().view().samples().count(), 2);
 }
 
 #[test]
@@ -212,13 +212,13 @@ fn an_announced_address_is_echoed_and_joined() {
         assert!(segment.payload.is_empty() && segment.dss.is_none(), "alone on its segment");
     }
     assert_eq!(seen(&pair, join_syn).len(), 1);
-    assert_eq!(pair.client().samples().count(), 2);
+    assert_eq!(pair.client().view().samples().count(), 2);
     let now = pair.now;
     // The server withdraws it again: the client's subflow to it ends.
     pair.server().handle_address_removed(now, address(1, 1, 0).ip());
     pair.run_until(at(1500));
     assert_eq!(seen(&pair, removed)[0].3, [5]);
-    assert_eq!(pair.client().samples().count(), 1);
+    assert_eq!(pair.client().view().samples().count(), 1);
 }
 
 #[test]
@@ -265,7 +265,7 @@ fn a_backup_carries_nothing_until_the_regular_subflow_is_gone() {
     pair.run_until(at(1000));
     assert_eq!(seen(&pair, join_syn)[0].3, (1, true));
     assert_eq!(payload(&pair, 1, at(0), at(1000)), 0);
-    assert_eq!(pair.client().samples().count(), 2, "though it is there");
+    assert_eq!(pair.client().view().samples().count(), 2, "though it is there");
     remove(&mut pair, 0);
     pair.run_until(at(30_000));
     assert!(payload(&pair, 1, at(1000), at(30_000)) > 1_000_000);

@@ -82,7 +82,7 @@ fn a_join_proves_itself_with_both_keys() {
     assert_eq!(token, Key::new(responder).token);
     assert_eq!(hmac, leftmost_64(&join_hmac(responder, initiator, answered, asked)));
     assert_eq!(proof, leftmost_160(&join_hmac(initiator, responder, asked, answered)));
-    assert_eq!(pair.client().samples().count(), 2);
+    assert_eq!(pair.client().view().samples().count(), 2);
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn joins_find_their_connection_by_token() {
     }
     pair.run_until(at(1000));
     for (_, connection) in pair.server.connections() {
-        let ports: Vec<_> = connection.tuples().map(|tuple| tuple.remote.port()).collect();
+        let ports: Vec<_> = connection.view().tuples().map(|tuple| tuple.remote.port()).collect();
         assert_eq!(ports.len(), 2);
         assert_eq!(ports[0], ports[1], "each has its own join");
     }

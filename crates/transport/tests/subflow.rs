@@ -67,7 +67,7 @@ fn a_hole_below_three_sacked_segments_is_filled_within_a_round_trip() {
     let wait = millis(times[1].since(times[0]));
     assert!((100..120).contains(&wait), "one RTT, no timeout: {wait} ms");
     assert!(pair.got(&film(40_000)));
-    let totals = pair.server().summaries().next().expect("a subflow").totals;
+    let totals = pair.server().view().summaries().next().expect("a subflow").totals;
     assert_eq!((totals.retransmissions, totals.timeouts), (1, 0));
 }
 
@@ -82,7 +82,7 @@ fn a_lost_tail_is_probed_before_the_timeout() {
     // One segment outstanding: PTO = 2 srtt + 200 ms, but no later than an RTO (srtt + 200 ms) after
     // the acknowledgements of the others, which came one RTT after it was sent.
     assert!((400..=412).contains(&wait), "{wait} ms");
-    let totals = pair.server().summaries().next().expect("a subflow").totals;
+    let totals = pair.server().view().summaries().next().expect("a subflow").totals;
     assert_eq!(totals.timeouts, 0, "a probe, no timeout");
     assert!(pair.got(&film(8 * 1448)));
 }
@@ -114,7 +114,7 @@ fn a_timeout_without_a_loss_is_recognised_and_the_window_restored() {
     pair.filter =
         Box::new(|now, way, _, _| !(way == Way::ToServer && (at(420)..at(1020)).contains(&now)));
     pair.run_until(at(8000));
-    let totals = pair.server().summaries().next().expect("a subflow").totals;
+    let totals = pair.server().view().summaries().next().expect("a subflow").totals;
     assert!(totals.timeouts >= 1, "the impairment took effect");
     assert!(pair.got(&film(300_000)));
     assert!(totals.undos >= 1, "timestamps or F-RTO show that the timeout was spurious");
@@ -189,11 +189,11 @@ fn idleness_halves_the_window_each_timeout_down_to_ten() {
     let mut pair = connected(50);
     pair.serve(&film(400_000));
     pair.run_until(at(2000));
-    let grown = pair.server().samples().next().expect("a subflow").cwnd_segments;
+    let grown = pair.server().view().samples().next().expect("a subflow").cwnd_segments;
     assert!(grown > 60, "{grown}");
     pair.run_until(at(12_000));
     pair.serve(&film(1448));
-    let restarted = pair.server().samples().next().expect("a subflow").cwnd_segments;
+    let restarted = pair.server().view().samples().next().expect("a subflow").cwnd_segments;
     assert_eq!(restarted, 10, "ten seconds are many timeouts");
 }
 
@@ -204,7 +204,7 @@ fn a_window_that_is_not_used_does_not_grow() {
         pair.serve(&film(2 * 1448));
         pair.run_until(at(100 + 60 * (step + 1)));
     }
-    let cwnd = pair.server().samples().next().expect("a subflow").cwnd_segments;
+    let cwnd = pair.server().view().samples().next().expect("a subflow").cwnd_segments;
     assert_eq!(cwnd, 10, "two segments a round trip never fill ten");
 }
 
@@ -236,18 +236,18 @@ fn a_recovery_ends_at_the_controllers_threshold() {
         pair.serve(&film(600_000));
         let mut before = 0;
         let mut now = 100;
-        while pair.server().summaries().next().expect("one").totals.retransmissions == 0 {
-            before = pair.server().samples().next().expect("one").cwnd_segments;
+        while pair.server().view().summaries().next().expect("one").totals.retransmissions == 0 {
+            before = pair.server().view().samples().next().expect("one").cwnd_segments;
             now += 1;
             pair.run_until(at(now));
             assert!(now < 5000, "the loss takes effect");
         }
         pair.run_until(at(now + 70));
-        let sample = pair.server().samples().next().expect("one");
+        let sample = pair.server().view().samples().next().expect("one");
         let expected = f64::from(before) * fraction;
         let got = f64::from(sample.ssthresh_segments);
         assert!((got - expected).abs() <= 2.0, "{name}: {before} to {got}");
-        assert!(pair.server().summaries().next().expect("one").totals.timeouts == 0);
+        assert!(pair.server().view().summaries().next().expect("one").totals.timeouts == 0);
     }
 }
 

@@ -196,29 +196,6 @@ impl Segment {
             + u32::from(self.flags.contains(Flags::FIN))
     }
 
-    /// Returns whether the segment is plain. Most segments of an MPTCP connection are.
-    ///
-    /// A plain segment has a DSS with a data-level acknowledgement. Its only flags are ACK and
-    /// possibly PSH. It has no `DATA_FIN`, no infinite mapping (length 0), and no other MPTCP
-    /// option. Other TCP options and ECN do not matter. No segment of plain TCP is plain in this
-    /// sense.
-    ///
-    /// A receiver skips all other checks for a plain segment. A new option that it must handle has
-    /// to be excluded here.
-    #[expect(
-        clippy::needless_bitwise_bool,
-        reason = "one branch for all of it instead of one for each"
-    )]
-    #[inline(always)]
-    pub fn is_plain(&self) -> bool {
-        let Some(dss) = &self.dss else { return false };
-        let maps = dss.mapping.as_ref().is_none_or(|mapping| mapping.length > 0);
-        maps & dss.data_ack.is_some()
-            & !dss.data_fin
-            & (self.flags.without(Flags::PSH) == Flags::ACK)
-            & self.mptcp.is_empty()
-    }
-
     /// Resets the segment in place to the default with these source and destination ports and this
     /// payload.
     // Inlined because callers set most fields right after this call.
@@ -324,29 +301,6 @@ impl Segment {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{DataAck, Mapping, MappingDsn};
-
-    #[test]
-    fn a_plain_segment_acknowledges_data_and_has_no_other_function() {
-        let mapping = Mapping { dsn: MappingDsn::Short(1), ssn: 1, length: 1448, checksum: None };
-        let dss =
-            Dss { data_ack: Some(DataAck::Short(1)), mapping: Some(mapping), data_fin: false };
-        let plain = Segment { flags: Flags::ACK, dss: Some(dss), ..Segment::default() };
-        assert!(plain.is_plain());
-        assert!(Segment { flags: Flags::ACK.with(Flags::PSH), ..plain.clone() }.is_plain());
-        assert!(Segment { dss: Some(Dss { mapping: None, ..dss }), ..plain.clone() }.is_plain());
-        let infinite = Some(Mapping { length: 0, ..mapping });
-        let others = [
-            Segment { dss: None, ..plain.clone() },
-            Segment { dss: Some(Dss { data_ack: None, ..dss }), ..plain.clone() },
-            Segment { dss: Some(Dss { mapping: infinite, ..dss }), ..plain.clone() },
-            Segment { dss: Some(Dss { data_fin: true, ..dss }), ..plain.clone() },
-            Segment { flags: Flags::ACK.with(Flags::FIN), ..plain.clone() },
-            Segment { flags: Flags::ACK.with(Flags::ECE), ..plain.clone() },
-            Segment { mptcp: vec![MptcpOption::FastClose { key: 1 }], ..plain },
-        ];
-        assert!(others.iter().all(|other| !other.is_plain()));
-    }
 
     #[test]
     fn a_burst_is_split_as_by_a_device() {

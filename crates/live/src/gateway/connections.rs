@@ -56,7 +56,7 @@ impl Gateway<'_> {
     fn handle_connected(&mut self, now: Instant, handle: ConnectionHandle) {
         let Some(connection) = self.endpoint.get(handle) else { return };
         let multipath = connection.is_multipath();
-        let Some(first) = connection.tuples().next() else { return };
+        let Some(first) = connection.view().tuples().next() else { return };
         let number = ORIGINS + self.made;
         let Ok(gives_way) = self.admission.enter(number, first.remote.ip()) else {
             if let Some(connection) = self.endpoint.get_mut(handle) {
@@ -281,7 +281,7 @@ impl Gateway<'_> {
             return false;
         }
         let open = self.endpoint.connections();
-        let failed = open.filter(|(_, it)| it.plugin_failed() && !it.is_closed());
+        let failed = open.filter(|(_, it)| it.view().plugin_failed() && !it.is_closed());
         let failed: Vec<_> = failed.map(|(handle, _)| handle).collect();
         for &handle in &failed {
             match self.number_of(handle) {

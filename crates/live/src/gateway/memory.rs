@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 
-use anabranch_transport::Connection;
 use anabranch_units::{Duration, Instant};
 
 use super::Gateway;
@@ -31,7 +30,7 @@ impl Gateway<'_> {
         // Connections whose client is gone are included: the origin may not have read the client's last bytes.
         for (number, served) in &mut self.served {
             let connection = served.handle.and_then(|handle| self.endpoint.get(handle));
-            let of_connection = connection.map_or([0; 2], Connection::memory_held);
+            let of_connection = connection.map_or([0; 2], |it| it.view().memory_held());
             let (holding, standing) = served.measure(now, *number, of_connection);
             holdings.push(holding);
             standings.push(standing);
@@ -61,7 +60,7 @@ impl Gateway<'_> {
         }
         let Some(served) = self.served.get(&number) else { return 0 };
         let connection = served.handle.and_then(|handle| self.endpoint.get(handle));
-        let [up, down] = served.held(connection.map_or([0; 2], Connection::memory_held));
+        let [up, down] = served.held(connection.map_or([0; 2], |it| it.view().memory_held()));
         self.shares.room(number, up + down)
     }
 }

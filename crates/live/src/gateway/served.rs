@@ -158,7 +158,7 @@ impl Served {
 
     /// Keeps the records of all subflows, before the endpoint frees the connection.
     pub(super) fn keep_records(&mut self, connection: &Connection) {
-        let known = connection.summaries();
+        let known = connection.view().summaries();
         self.paths = known.map(|it| PathRecord::new(&it, &self.received)).collect();
         self.handle = None;
     }

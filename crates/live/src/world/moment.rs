@@ -73,13 +73,13 @@ impl World<'_> {
         let host = serves(&self.server)?;
         let mut of = vec![SubflowMoment::default(); self.plan.paths.len()];
         for (_, connection) in host.endpoint().connections() {
-            let paths: Vec<_> = (connection.summaries())
+            let paths: Vec<_> = (connection.view().summaries())
                 .map(|it| (usize::from(locate(it.tuple.remote).0), it.totals.bytes_acked))
                 .collect();
             for (path, bytes_acked) in &paths {
                 of[*path].bytes_acked += bytes_acked;
             }
-            for sample in connection.samples() {
+            for sample in connection.view().samples() {
                 let subflow = &mut of[paths[sample.id.index()].0];
                 subflow.cwnd_segments = Some(sample.cwnd_segments);
                 subflow.in_flight_segments = Some(sample.in_flight_segments);

@@ -37,7 +37,7 @@ impl World<'_> {
         let (mut reinjected, mut fallback) = (0, false);
         if let Some(host) = serves(&self.server) {
             for (handle, connection) in host.endpoint().connections() {
-                reinjected += connection.reinjected_bytes();
+                reinjected += connection.view().reinjected_bytes();
                 fallback |= self.plan.transport.multipath && !connection.is_multipath();
                 let served = Served { client: CLIENT, handle: handle.index(), connection };
                 let path = |end| &*self.plan.paths[usize::from(locate(end).0)].name;

@@ -95,7 +95,7 @@ impl Record {
         tuple: FourTuple,
         segment: &Segment,
     ) {
-        let Some(window) = connection.last_window() else { return };
+        let Some(window) = connection.view().last_window() else { return };
         if segment.payload.is_empty() {
             return;
         }
@@ -114,7 +114,7 @@ impl Record {
             None => position,
         };
         let nearest =
-            connection.samples().min_by_key(|sample| (sample.srtt.is_none(), sample.srtt));
+            connection.view().samples().min_by_key(|sample| (sample.srtt.is_none(), sample.srtt));
         self.departures.push(Departure {
             at: now,
             whose,
@@ -184,7 +184,7 @@ impl World<'_> {
         for (client, Station { host, .. }) in self.stations[..clients].iter().enumerate() {
             let Some(session) = host.session().filter(|it| it.start <= self.now) else { continue };
             for (number, (_, connection)) in host.endpoint().connections().enumerate() {
-                let held = connection.receiver();
+                let held = connection.view().receiver();
                 self.rows.receivers.push(ReceiverRow {
                     t_s: self.now.since(session.start).as_secs_f64(),
                     client: client as i64,
@@ -215,7 +215,7 @@ impl World<'_> {
             let handle = handle.index();
             let client = self.served[handle];
             let served = Served { client, handle, connection };
-            for subflow in connection.summaries() {
+            for subflow in connection.view().summaries() {
                 let number = self.numbers.of(&served, subflow.ordinal);
                 numbers.insert((handle, subflow.ordinal), number);
             }

@@ -45,7 +45,7 @@ impl World<'_> {
         for (handle, connection) in self.stations[clients].host.endpoint().connections() {
             let handle = handle.index();
             let client = self.served[handle];
-            reinjected[client as usize] += connection.reinjected_bytes();
+            reinjected[client as usize] += connection.view().reinjected_bytes();
             let served = Served { client, handle, connection };
             let path = |end| &*self.topology.paths[usize::from(locate(end).0)].name;
             self.numbers.report(&served, path, &mut self.rows);

@@ -111,7 +111,7 @@ impl World<'_> {
             .connections()
             .zip(&self.served)
             .filter(|((_, connection), of)| **of as usize == client && !connection.is_closed())
-            .flat_map(|((_, connection), _)| connection.samples());
+            .flat_map(|((_, connection), _)| connection.view().samples());
         let (mut open, mut states) = (false, Vec::new());
         for one in samples {
             let (in_flight, cwnd) = (one.in_flight_segments, one.cwnd_segments);

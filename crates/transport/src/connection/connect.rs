@@ -1,22 +1,27 @@
 //! Opening connections and joining subflows: `MP_CAPABLE` and `MP_JOIN` (RFC 8684 sections 3.1, 3.2).
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::num::NonZeroU16;
 use std::sync::Arc;
 
 use anabranch_plugin::PluginError;
 use anabranch_units::{Instant, RandomStream, SeqNumber};
-use anabranch_wire::crypto::{self, Key};
+use anabranch_wire::crypto::Key;
 use anabranch_wire::{CapableKeys, Flags, MpCapable, MpJoin, MpTcpRst, MptcpOption, Segment};
 
-use super::{Connection, Event, Mode, Origin, announced};
+use super::closing::fast_close;
+use super::signals::announcement;
+use super::subflow_table::Installed;
+use super::{Connection, Event, Origin};
 use crate::config::{Config, FourTuple};
-use crate::path_manager::Candidate;
 use crate::subflow::{Answered, Reset, State};
 
 /// Reason code: MPTCP-specific error (RFC 8684 section 3.6).
 pub(crate) const REASON_MPTCP: u8 = 1;
 /// Reason code: administratively prohibited.
 pub(crate) const REASON_PROHIBITED: u8 = 3;
+/// Reason code: unacceptable performance.
+const REASON_PERFORMANCE: u8 = 5;
 
 /// Our `MP_CAPABLE` with these keys.
 pub(crate) fn capable(config: &Config, keys: CapableKeys) -> MptcpOption {
@@ -81,15 +86,31 @@ pub(crate) fn join(segment: &Segment) -> Option<MpJoin> {
     })
 }
 
-/// A SYN that opens a connection, and what is settled already.
+/// The reset that answers a refused join, which gets the reason, or a segment of no connection.
+pub(crate) fn refusal(syn: &Segment, reason: u8) -> Segment {
+    // An acknowledgement is answered at the sequence number it expects (RFC 9293 3.10.7.1).
+    let stray = syn.flags.contains(Flags::ACK);
+    let none = SeqNumber(0);
+    Segment {
+        source_port: syn.destination_port,
+        destination_port: syn.source_port,
+        seq: if stray { syn.ack } else { none },
+        ack: if stray { none } else { syn.seq.add(syn.sequence_len()) },
+        flags: if stray { Flags::RST } else { Flags::RST.with(Flags::ACK) },
+        mptcp: if join(syn).is_some() { vec![reset_option(reason)] } else { Vec::new() },
+        ..Segment::default()
+    }
+}
+
+/// A SYN that opens a connection, with values that are fixed already.
 pub(crate) struct Offer<'a> {
     pub(crate) tuple: FourTuple,
     pub(crate) syn: &'a Segment,
-    /// Our initial sequence number, where it is not this moment's.
+    /// Our initial sequence number, if it was chosen earlier.
     pub(crate) iss: Option<SeqNumber>,
-    /// Our key, where it was told already.
+    /// Our key, if the peer knows it already.
     pub(crate) key: Option<Key>,
-    /// It was answered already.
+    /// The answer, if the SYN was answered already.
     pub(crate) told: Option<Answered>,
 }
 
@@ -105,9 +126,10 @@ impl Connection {
         let mut connection = Self::build(config.settled(), true, origin, None, local)?;
         if let Some(candidate) = first {
             let tuple = FourTuple { local: candidate.local, remote: candidate.remote };
-            connection.add_subflow(now, tuple, true)?;
-            let offer = capable(&connection.config, CapableKeys::None);
-            let offer = Some(offer).filter(|_| connection.config.multipath);
+            let (stream, iss) = connection.session.draw_opening(now, &tuple);
+            connection.install_subflow(tuple, true, stream, iss)?;
+            let offer = capable(connection.session.config(), CapableKeys::None);
+            let offer = Some(offer).filter(|_| connection.session.config().multipath);
             let subflow = &mut connection.subflows[0];
             subflow.handshake.first = offer;
             subflow.handshake.due = true;
@@ -132,7 +154,7 @@ impl Connection {
         )
     }
 
-    /// As [`Self::accept`], with what is settled already.
+    /// Like [`Self::accept`], with values that are fixed already.
     pub(crate) fn accept_offer(
         config: Arc<Config>,
         origin: Origin<'_>,
@@ -141,25 +163,81 @@ impl Connection {
         let &Offer { tuple, syn, iss, key, .. } = offer;
         let now = origin.now;
         let mut connection = Self::build(config, false, origin, key, tuple.local.ip())?;
-        let chance = connection.random.draw(RandomStream::fork);
-        let drawn = connection.initial_sequence(now, &tuple);
-        connection.install_subflow(tuple, false, chance, iss.unwrap_or(drawn))?;
-        connection.addresses.accepted_at(tuple.local.ip());
-        let offered = understood(syn).filter(|_| connection.config.multipath);
+        let (stream, drawn) = connection.session.draw_opening(now, &tuple);
+        connection.install_subflow(tuple, false, stream, iss.unwrap_or(drawn))?;
+        connection.signals.accepted_at(tuple.local.ip());
+        let offered = understood(syn).filter(|_| connection.session.config().multipath);
         let option = offered.map(|option| {
-            connection.heed_checksum(&option);
-            connection.peer_addresses.heed(&option);
-            capable(&connection.config, CapableKeys::Responder(connection.local_key.value))
+            connection.session.heed_checksum(&option);
+            connection.signals.heed(&option);
+            capable(
+                connection.session.config(),
+                CapableKeys::Responder(connection.session.local_key().value),
+            )
         });
         if option.is_none() {
-            connection.mode = Mode::Plain;
+            connection.session.end_mptcp();
         }
-        let config = Arc::clone(&connection.config);
+        let config = Arc::clone(connection.session.config());
         connection.subflows[0].answer_syn(syn, &config, option);
         if let Some(answered) = offer.told {
             connection.subflows[0].has_answered(answered);
         }
         Ok(connection)
+    }
+
+    /// Adds a subflow, with its random stream and initial sequence number. Returns `None` if every slot has a subflow
+    /// that is not closed.
+    ///
+    /// # Errors
+    /// The name or parameters of the congestion control are unknown.
+    pub(super) fn install_subflow(
+        &mut self,
+        tuple: FourTuple,
+        active: bool,
+        stream: RandomStream,
+        iss: SeqNumber,
+    ) -> Result<Option<usize>, PluginError> {
+        let installed = self.subflows.install(&self.session, tuple, active, stream, iss)?;
+        let Some(Installed { index, replaces }) = installed else { return Ok(None) };
+        self.outgoing.adopt(&mut self.subflows[index], replaces);
+        Ok(Some(index))
+    }
+
+    /// Answers a SYN with `MP_JOIN` for this connection.
+    ///
+    /// # Errors
+    /// The join is refused, for this reason of `MP_TCPRST`.
+    pub fn accept_join(&mut self, now: Instant, tuple: FourTuple, syn: &Segment) -> Result<(), u8> {
+        if self.is_closed() {
+            return Err(REASON_MPTCP);
+        }
+        let local_id = self.signals.identifier_of(&self.session, &self.subflows, tuple.local.ip());
+        self.subflows.accept_join(now, &mut self.session, local_id, tuple, syn)
+    }
+
+    /// Handles a segment without SYN for a half-open join. If it is the third packet and has the right HMAC, the join
+    /// becomes a subflow.
+    pub(crate) fn handle_half_open(
+        &mut self,
+        now: Instant,
+        tuple: FourTuple,
+        segment: &Segment,
+        segment_size: Option<NonZeroU16>,
+    ) {
+        let closed = self.is_closed();
+        let proven = self.subflows.check_third(&mut self.session, closed, tuple, segment);
+        let Some((stream, iss)) = proven else { return };
+        let Ok(Some(index)) = self.install_subflow(tuple, false, stream, iss) else {
+            return self.subflows.refuse_join(tuple, REASON_PROHIBITED);
+        };
+        self.closing.revive();
+        self.subflows.resume_join(index, &self.session);
+        self.handle_merged_on(now, index, segment, segment_size);
+        if self.subflows[index].state == State::SynReceived {
+            // The segment was not accepted, and no timer repeats the handshake.
+            self.reset_subflow(now, index, REASON_MPTCP);
+        }
     }
 
     /// A SYN/ACK for a SYN of ours.
@@ -173,40 +251,35 @@ impl Connection {
             self.subflows[index].reset = Some(Box::new(Reset::answer(segment.ack)));
             return;
         }
-        let host = self.config.host;
+        let host = *self.session.host();
         // First, so that a reset that follows acknowledges the SYN/ACK, else it does not count.
-        self.subflows[index].learn_peer(segment, &self.config);
+        self.subflows[index].learn_peer(segment, self.session.config());
         if index > 0 {
-            return self.handle_join_syn_ack(now, index, segment);
+            if !self.subflows.take_join_answer(&self.session, now, index, segment) {
+                // The pair is not tried again (RFC 8684 sections 3.2 and 3.9).
+                self.signals.refuse(&self.subflows[index].tuple);
+                return self.reset_subflow(now, index, REASON_MPTCP);
+            }
+            self.after_open(now, index);
+            if !self.signals.admits_join(now, &self.subflows, index) {
+                self.reset_subflow(now, index, REASON_PERFORMANCE);
+            }
+            return;
         }
         let keys = understood(segment).filter(|_| self.subflows[0].handshake.first.is_some());
         if let Some(answer @ MpCapable { keys: CapableKeys::Responder(key), .. }) = keys {
-            self.heed_checksum(&answer);
-            self.peer_addresses.heed(&answer);
-            self.become_multipath(key, 0);
-            let both = CapableKeys::Both { initiator: self.local_key.value, responder: key };
-            self.subflows[0].handshake.third = Some(capable(&self.config, both));
-        } else if self.mode == Mode::Undecided {
+            self.session.heed_checksum(&answer);
+            self.signals.heed(&answer);
+            self.session.agree(key);
+            self.subflows.begin_multipath();
+            let both =
+                CapableKeys::Both { initiator: self.session.local_key().value, responder: key };
+            self.subflows[0].handshake.third = Some(capable(self.session.config(), both));
+        } else if !self.session.is_multipath() && !self.session.is_plain() {
             self.fall_back();
         }
         self.subflows[0].take_syn_ack(&host, now, segment);
         self.after_open(now, index);
-    }
-
-    /// Either side may ask for checksums.
-    fn heed_checksum(&mut self, capable: &MpCapable) {
-        if capable.checksum_required && !self.config.checksum {
-            Arc::make_mut(&mut self.config).checksum = true;
-        }
-    }
-
-    fn become_multipath(&mut self, remote_key: u64, index: usize) {
-        self.mode = Mode::Multipath;
-        self.remote_key = Some(Key::new(remote_key));
-        let subflow = &mut self.subflows[index];
-        subflow.multipath = true;
-        subflow.fully_established = true;
-        subflow.send.use_mappings();
     }
 
     fn after_open(&mut self, now: Instant, index: usize) {
@@ -214,43 +287,43 @@ impl Connection {
         if !subflow.multipath {
             subflow.fully_established = true;
         }
-        self.fit_segments(index);
+        self.subflows.fit_segments(&self.session, index);
         if index > 0 {
             let local = self.subflows[index].tuple.local.ip();
-            self.budget.on_join(&self.config, self.config.mss_at(local));
+            self.incoming.on_join(self.session.config(), self.session.config().mss_at(local));
         }
         if index == 0 {
-            self.connected_at = Some(now);
-            self.budget.begin(now);
-            self.note_promise(0);
+            self.incoming.begin(now, &self.subflows);
             let window = self.subflows[0].send_window();
-            self.out.window_end = self.out.window_end.max(window);
-            self.events.push_back(Event::Connected);
-            self.events.push_back(Event::Writable);
+            self.outgoing.stream_mut().admit(window);
+            self.session.on_connected(now);
         }
     }
 
     /// The third packet of a handshake we answered; false when the segment is to be dropped.
     pub(super) fn handle_third(&mut self, now: Instant, index: usize, segment: &Segment) -> bool {
-        let host = self.config.host;
-        if index > 0 {
-            return self.handle_join_third(now, index, segment);
-        }
-        if !self.subflows[0].take_third(&host, now, segment) {
+        if !self.subflows[index].take_third(self.session.host(), now, segment) {
             return false;
         }
-        if self.mode == Mode::Undecided {
+        if index == 0 && !self.session.is_multipath() && !self.session.is_plain() {
             match understood(segment).map(|capable| capable.keys) {
                 Some(
                     CapableKeys::Both { initiator, .. } | CapableKeys::WithData { initiator, .. },
                 ) => {
-                    self.become_multipath(initiator, 0);
-                    self.confirmed = true;
+                    self.session.agree(initiator);
+                    self.subflows.begin_multipath();
+                    self.session.confirm();
                 }
                 _ => self.fall_back(),
             }
         }
-        self.after_open(now, 0);
+        self.after_open(now, index);
+        if index > 0 {
+            let id = self.subflows.complete_join(index);
+            self.session.report(Event::SubflowEstablished(id));
+            // Its buffer is room for the application (`__mptcp_sync_sndbuf`).
+            self.outgoing.stream_mut().notify_writable(&mut self.session, &mut self.subflows);
+        }
         true
     }
 
@@ -260,32 +333,30 @@ impl Connection {
         let subflow = &self.subflows[index];
         let awaits = !subflow.fully_established
             || subflow.signals.has_wish()
-            || (self.client && index == 0 && !self.confirmed);
-        if self.mode == Mode::Multipath && (awaits || !segment.mptcp.is_empty()) {
-            self.take_options(now, index, segment);
+            || (self.session.is_client() && index == 0 && !self.session.is_confirmed());
+        // Most segments have no options, and none are awaited.
+        if !self.session.is_multipath() || (!awaits && segment.mptcp.is_empty()) {
+            return;
         }
-    }
-
-    // Apart: most segments have none, and nothing is awaited.
-    #[inline(never)]
-    fn take_options(&mut self, now: Instant, index: usize, segment: &Segment) {
         if let Some(MpCapable { keys: CapableKeys::WithData { length, checksum, .. }, .. }) =
-            understood(segment).filter(|_| index == 0 && !self.client)
+            understood(segment).filter(|_| index == 0 && !self.session.is_client())
         {
-            self.map_first_data(segment, length, checksum);
+            self.subflows.map_first_data(&mut self.session, segment, length, checksum);
         }
-        if self.client && index == 0 && !self.confirmed {
+        if self.session.is_client() && index == 0 && !self.session.is_confirmed() {
             // An announcement comes without a DSS (`check_fully_established`).
-            let announced = announced::announcement(segment).is_some_and(|add| add.hmac.is_some());
+            let announced = announcement(segment).is_some_and(|add| add.hmac.is_some());
             if announced || segment.dss.is_some_and(|dss| dss.data_ack.is_some()) {
-                self.confirmed = true;
+                self.session.confirm();
                 self.subflows[0].handshake.confirm_third();
             } else if segment.dss.is_none() {
                 self.fall_back();
             }
         }
         if !self.subflows[index].fully_established {
-            self.confirm_join(now, index, segment);
+            if self.subflows.confirm_join(&mut self.session, index, segment) {
+                self.reset_subflow(now, index, REASON_MPTCP);
+            }
         } else if !segment.mptcp.is_empty()
             && index > 0
             && matches!(join(segment), Some(MpJoin::Ack { .. }))
@@ -295,118 +366,18 @@ impl Connection {
         }
         if !segment.mptcp.is_empty() || self.subflows[index].signals.has_wish() {
             self.handle_address_options(now, index, segment);
-            self.handle_fast_close(now, index, segment);
+            match fast_close(segment) {
+                Some(key) if self.session.is_our_key(key) => {
+                    self.session.report(Event::Aborted);
+                    self.end_at_once(None);
+                }
+                // An `MP_FASTCLOSE` without our key draws a challenge (RFC 5961).
+                Some(_) => {
+                    self.session.counters_mut().forged_fast_closes += 1;
+                    self.subflows[index].challenge(now);
+                }
+                None => {}
+            }
         }
-    }
-
-    /// Opens a further subflow; `None` when the pair is not to be tried or is no pair, since its addresses
-    /// are of two families, or every place is taken.
-    pub(super) fn join(&mut self, now: Instant, candidate: Candidate) -> Option<usize> {
-        let remote = self.remote_key.filter(|_| self.may_join(&candidate))?;
-        let mut tuple = FourTuple { local: candidate.local, remote: candidate.remote };
-        while self.subflow_of(tuple).is_some() {
-            // A port that an earlier subflow had is not used again.
-            tuple.local.set_port(tuple.local.port().wrapping_add(1));
-        }
-        let local_id = self.addresses.identifier(&candidate);
-        let index = self.add_subflow(now, tuple, true).ok()??;
-        let nonce = self.random.draw(RandomStream::next_u64) as u32;
-        self.closing.revive();
-        let subflow = &mut self.subflows[index];
-        subflow.local_id = local_id;
-        subflow.signals.set_own_backup(candidate.backup);
-        subflow.multipath = true;
-        subflow.send.use_mappings();
-        subflow.nonce = nonce;
-        subflow.handshake.first = Some(MptcpOption::Join(MpJoin::Syn {
-            backup: candidate.backup,
-            address_id: local_id,
-            token: remote.token,
-            nonce,
-        }));
-        subflow.handshake.due = true;
-        Some(index)
-    }
-
-    fn handle_join_syn_ack(&mut self, now: Instant, index: usize, segment: &Segment) {
-        let host = self.config.host;
-        let own_nonce = self.subflows[index].nonce;
-        let answer = join(segment).zip(self.remote_key);
-        let Some((MpJoin::SynAck { hmac, nonce, backup, address_id }, remote)) = answer else {
-            return self.give_up_join(now, index);
-        };
-        let expected = crypto::join_hmac(remote.value, self.local_key.value, nonce, own_nonce);
-        if !crypto::mac_eq(&crypto::leftmost_64(&expected).to_be_bytes(), &hmac.to_be_bytes()) {
-            return self.give_up_join(now, index);
-        }
-        let mac = crypto::join_hmac(self.local_key.value, remote.value, own_nonce, nonce);
-        let subflow = &mut self.subflows[index];
-        subflow.signals.set_peer_backup(backup);
-        subflow.remote_id = address_id;
-        let third = MpJoin::Ack { hmac: crypto::leftmost_160(&mac) };
-        subflow.handshake.third = Some(MptcpOption::Join(third));
-        subflow.take_syn_ack(&host, now, segment);
-        self.after_open(now, index);
-        self.keep_or_reset_join(now, index);
-    }
-
-    /// The answer to a join was none: neither is the pair tried again (RFC 8684 sections 3.2 and 3.9).
-    fn give_up_join(&mut self, now: Instant, index: usize) {
-        let tuple = self.subflows[index].tuple;
-        self.peer_addresses.refuse(tuple.local.ip(), tuple.remote);
-        self.reset_subflow(now, index, REASON_MPTCP);
-    }
-
-    /// The third packet of a join, which has shown that it knows the keys.
-    fn handle_join_third(&mut self, now: Instant, index: usize, segment: &Segment) -> bool {
-        let host = self.config.host;
-        if !self.subflows[index].take_third(&host, now, segment) {
-            return false;
-        }
-        self.after_open(now, index);
-        let subflow = &mut self.subflows[index];
-        subflow.fully_established = true;
-        // The initiator may send only once this acknowledgement has come (section 3.2).
-        subflow.ack_now();
-        let id = subflow.id;
-        self.events.push_back(Event::SubflowEstablished(id));
-        // Its buffer is room, and its establishment wakes who waits for room (`__mptcp_sync_sndbuf`).
-        self.notify_writable();
-        true
-    }
-
-    /// On the initiator: any acknowledgement with a DSS completes the join.
-    fn confirm_join(&mut self, now: Instant, index: usize, segment: &Segment) {
-        let subflow = &mut self.subflows[index];
-        if subflow.active && segment.dss.is_some_and(|dss| dss.data_ack.is_some()) {
-            subflow.fully_established = true;
-            subflow.handshake.confirm_third();
-            let id = subflow.id;
-            self.events.push_back(Event::SubflowEstablished(id));
-        } else if subflow.active && !segment.payload.is_empty() {
-            self.reset_subflow(now, index, REASON_MPTCP);
-        }
-    }
-
-    /// The reset that answers a join nobody wants, or a segment that belongs to nobody; a join is told
-    /// the reason.
-    pub(crate) fn refusal(syn: &Segment, reason: u8) -> Segment {
-        // What acknowledges is answered at the sequence number it expects (RFC 9293 3.10.7.1).
-        let stray = syn.flags.contains(Flags::ACK);
-        let none = anabranch_units::SeqNumber(0);
-        Segment {
-            source_port: syn.destination_port,
-            destination_port: syn.source_port,
-            seq: if stray { syn.ack } else { none },
-            ack: if stray { none } else { syn.seq.add(syn.sequence_len()) },
-            flags: if stray { Flags::RST } else { Flags::RST.with(Flags::ACK) },
-            mptcp: if join(syn).is_some() { vec![reset_option(reason)] } else { Vec::new() },
-            ..Segment::default()
-        }
-    }
-
-    /// A subflow in `SynReceived` or better exists for this four-tuple.
-    pub fn owns(&self, tuple: FourTuple) -> bool {
-        self.subflows.iter().any(|s| s.tuple == tuple && s.state != State::Closed)
     }
 }

@@ -1,4 +1,4 @@
-//! What a connection tells its application, and what it lets a trace see.
+//! The events and samples of a connection.
 
 use anabranch_units::{Duration, Instant, Rate, SeqNumber, SubflowId};
 
@@ -80,7 +80,7 @@ pub struct SubflowSample {
     pub totals: SubflowTotals,
 }
 
-/// What a subflow has of its window in use.
+/// The used part of a subflow's window.
 #[derive(Clone, Copy, Debug)]
 pub struct WindowInUse {
     /// Which.
@@ -138,55 +138,16 @@ impl Subflow {
 impl Connection {
     /// The next piece of news.
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
-    }
-
-    /// Its scheduler or a controller of its subflows cannot go on.
-    pub fn plugin_failed(&self) -> bool {
-        self.scheduler.failed() || self.subflows.iter().any(|s| s.controller.failed())
-    }
-
-    /// Every established subflow at this moment.
-    pub fn samples(&self) -> impl Iterator<Item = SubflowSample> {
-        self.subflows.iter().filter(|s| s.state == State::Established).map(|s| SubflowSample {
-            id: s.id,
-            ordinal: s.ordinal,
-            cwnd_segments: s.window.cwnd,
-            ssthresh_segments: s.window.ssthresh,
-            in_flight_segments: s.board.in_flight(),
-            srtt: s.rtt.srtt(),
-            min_rtt: s.rtt.min_rtt(),
-            delivery_rate: s.delivery_rate(),
-            pacing_rate: s.pacing_rate(),
-            unsent_bytes: s.send.queued_bytes(),
-            state: s.ca_state,
-            totals: s.totals,
-        })
-    }
-
-    /// Every subflow there was: by place, then those whose place another one has.
-    pub fn summaries(&self) -> impl Iterator<Item = SubflowSummary> {
-        let now = self.subflows.iter().map(Subflow::summary);
-        now.chain(self.slots.retired().copied())
-    }
-
-    /// Bytes sent again on another subflow, connection-level retransmissions included.
-    pub fn reinjected_bytes(&self) -> u64 {
-        self.retransmission.bytes
+        self.session.poll_event()
     }
 
     /// When the connection was established.
     pub fn connected_at(&self) -> Option<Instant> {
-        self.connected_at
-    }
-
-    /// Each subflow's segments in flight, and its window.
-    pub fn windows(&self) -> impl Iterator<Item = (SubflowId, u32, u32)> {
-        self.subflows.iter().map(|s| (s.id, s.board.in_flight(), s.window.cwnd))
+        self.session.connected_at()
     }
 }
 
-/// What a peer, or somebody in its name, asked for and did not get; counts over the connection's life.
+/// Requests of a peer, or of an attacker in its name, that were refused; counts over the connection's life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// `ADD_ADDR` with a wrong HMAC.
@@ -200,36 +161,8 @@ pub struct Counters {
     pub forged_fast_closes: u64,
     /// Third packets of joins without the right HMAC.
     pub refused_joins: u64,
-    /// `DATA_ACK`s of what was not sent.
+    /// `DATA_ACK`s of data that was not sent.
     pub refused_data_acks: u64,
     /// `MP_PRIO` that came too soon after others, and waited.
     pub deferred_priorities: u64,
-}
-
-impl Connection {
-    /// What the peer asked for and did not get.
-    pub fn counters(&self) -> Counters {
-        self.counters
-    }
-
-    /// For checkers: the subflow whose segment [`Self::poll_transmit`] gave last, and what it has of its
-    /// window in use.
-    #[inline]
-    pub fn last_window(&self) -> Option<WindowInUse> {
-        let Subflow { id, ordinal, board, window, .. } = self.subflows.get(self.next_transmit)?;
-        let (in_flight, cwnd) = (board.in_flight(), window.cwnd);
-        Some(WindowInUse { id: *id, ordinal: *ordinal, in_flight, cwnd })
-    }
-
-    /// For checkers: a subflow's assumptions about its outstanding segments.
-    pub fn assumed_on(&self, id: SubflowId) -> Option<Assumed> {
-        let subflow = self.subflows.get(id.index())?;
-        let board = &subflow.board;
-        Some(Assumed {
-            una: subflow.sequence.local(subflow.send.una()),
-            outstanding: board.packets_out(),
-            lost: board.lost_waiting(),
-            delivered: subflow.counted_duplicates(),
-        })
-    }
 }

@@ -1,15 +1,17 @@
-//! What the endpoint's table hears of a connection: which pairs of addresses have come and gone, and whether
-//! it is over.
+//! Reports to the endpoint's table: the addresses that a connection has gained and lost, and whether it is over.
+
+use anabranch_units::Instant;
 
 use super::Connection;
+use super::subflow_table::Subflows;
 use crate::config::FourTuple;
-use crate::subflow::{Remains, State, Subflow};
+use crate::subflow::{Remains, Subflow};
 
 /// A pair of addresses that a subflow or a half-open join has gained or lost.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moved {
     pub(crate) tuple: FourTuple,
-    /// What is to be kept of a subflow that ended as TIME-WAIT begins.
+    /// The state of TIME-WAIT, if a subflow ended with it.
     pub(crate) remains: Option<Remains>,
 }
 
@@ -19,51 +21,40 @@ impl From<FourTuple> for Moved {
     }
 }
 
-/// To whom a segment between two addresses goes.
+/// The receiver of segments between two addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     /// A join that waits for its third packet.
     HalfOpen,
-    /// The subflow in this place.
+    /// The subflow in this slot.
     Subflow(usize),
 }
 
 impl Connection {
-    /// Pairs of addresses have come or gone since [`Self::take_moved`].
+    /// The subflows and half-open joins, for the endpoint's table.
     #[inline(always)]
-    pub(crate) fn has_moved(&self) -> bool {
-        !self.moved.is_empty()
+    pub(crate) fn subflows(&self) -> &Subflows {
+        &self.subflows
     }
 
-    /// The pairs of addresses that have come or gone.
+    /// Takes the pairs of addresses that have been gained or lost since the last call.
     pub(crate) fn take_moved(&mut self) -> Vec<Moved> {
-        std::mem::take(&mut self.moved)
+        self.subflows.take_moved()
     }
 
-    /// Whose of this connection the segments between two addresses are.
-    pub(crate) fn owner_of(&self, tuple: FourTuple) -> Option<Owner> {
-        let lives = self.subflows.iter().position(|s| s.tuple == tuple && s.state != State::Closed);
-        lives.map(Owner::Subflow).or_else(|| self.awaits(tuple).then_some(Owner::HalfOpen))
-    }
-
-    /// Every pair of addresses it may have been reached at, and may still be.
-    pub(crate) fn known_tuples(&self) -> impl Iterator<Item = FourTuple> {
-        self.subflows.iter().map(|s| s.tuple).chain(self.half_open.tuples())
-    }
-
-    /// News waits for the application: [`Self::poll_event`] gives it.
+    /// [`Self::poll_event`] has an event.
     #[inline(always)]
     pub fn has_news(&self) -> bool {
-        !self.events.is_empty()
+        self.session.has_news()
     }
 
-    /// It is over, and nothing is left of it to be told, sent or read.
+    /// The connection is over, and has nothing left to report, to send or to read.
     pub(crate) fn is_drained(&self) -> bool {
         self.is_closed()
-            && self.events.is_empty()
+            && !self.session.has_news()
             && self.readable() == 0
-            && !self.half_open.owes()
+            && !self.subflows.owes_answer()
             && !self.subflows.iter().any(Subflow::owes_an_end)
-            && self.poll_timeout().is_none()
+            && self.wake() == Instant::FAR_FUTURE
     }
 }

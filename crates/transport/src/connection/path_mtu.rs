@@ -17,11 +17,11 @@ impl Connection {
         mtu: u32,
         seq: SeqNumber,
     ) -> bool {
-        let Some(index) = self.subflow_of(tuple) else { return false };
+        let Some(index) = self.subflows.position_of(tuple) else { return false };
         if !self.subflows[index].accepts_path_mtu(mtu, seq) {
             return false;
         }
-        self.fit_segments(index);
+        self.subflows.fit_segments(&self.session, index);
         self.subflows[index].resend_larger(now);
         self.push(now);
         true

@@ -1,49 +1,38 @@
-//! One wake-up time for everything, and what to do when it comes.
+//! The wake-up time of a connection, and its timers.
 
 use anabranch_units::Instant;
 
-use super::Connection;
-use crate::subflow::earliest;
+use super::{Connection, closing};
+use crate::subflow::{State, earliest};
 
 impl Connection {
-    /// When `handle_timeout` wants to be called.
+    /// When [`Self::handle_timeout`] wants to be called.
     #[inline]
     pub fn poll_timeout(&self) -> Option<Instant> {
         Some(self.wake()).filter(|at| *at != Instant::FAR_FUTURE)
     }
 
-    /// As [`Self::poll_timeout`]; `FAR_FUTURE` is never.
+    /// Like [`Self::poll_timeout`]; far future for never.
     #[inline(always)]
     pub(crate) fn wake(&self) -> Instant {
-        let never = Instant::FAR_FUTURE;
-        let mut first = self.scheduler_wake.min(self.retransmission.deadline().unwrap_or(never));
-        // While data flows none of these waits: one look at all.
-        let rarely = self.closing.deadline().is_some()
-            | self.closing.deserted_until().is_some()
-            | self.addresses.waits()
-            | self.fallback.deadline().is_some();
-        if rarely {
-            first = first.min(self.rare_timeout());
+        let mut first = self.outgoing.wake();
+        // While data flows none of these waits.
+        if self.closing.waits() | self.signals.waits() {
+            let rare = earliest(self.closing.deadline(), self.signals.deadline());
+            first = first.min(rare.unwrap_or(Instant::FAR_FUTURE));
         }
-        for subflow in &self.subflows {
+        for subflow in self.subflows.iter() {
             first = first.min(subflow.wake());
         }
         first
     }
 
-    #[cold]
-    fn rare_timeout(&self) -> Instant {
-        let closing = earliest(self.closing.deadline(), self.closing.deserted_until());
-        let addresses = earliest(self.addresses.deadline(), self.fallback.deadline());
-        earliest(closing, addresses).unwrap_or(Instant::FAR_FUTURE)
-    }
-
-    /// Time has come: fires every timer that is due.
+    /// Fires every timer that is due.
     pub fn handle_timeout(&mut self, now: Instant) {
-        let host = self.config.host;
+        let host = *self.session.host();
         let mut again = false;
         for index in 0..self.subflows.len() {
-            if self.subflows[index].state == crate::subflow::State::Closed {
+            if self.subflows[index].state == State::Closed {
                 continue;
             }
             self.subflows[index].touched = true;
@@ -56,33 +45,56 @@ impl Connection {
             self.subflows[index].fire_delayed_ack(now);
             self.subflows[index].fire_reports(now);
             let fired = self.subflows[index].totals.timeouts > timeouts;
-            if fired && self.tracks && self.scheduler.reinjects() {
-                self.carried.reinject(self.subflows[index].id);
-                again = true;
-            }
+            again |= fired && self.outgoing.on_subflow_timeout(self.subflows[index].id);
         }
-        let stalled = earliest(self.retransmission.deadline(), self.closing.deadline());
-        if stalled.is_some_and(|at| now >= at) {
-            self.check_passage(now);
+        let unacknowledged = self.outgoing.retransmission_deadline().is_some_and(|at| now >= at);
+        if unacknowledged || self.closing.is_fin_due(now) {
+            self.check_options(now);
         }
-        if self.fallback.deadline().is_some_and(|at| now >= at) {
-            self.on_report_timeout(now);
+        if self.closing.is_report_due(now)
+            && let Some(end) = self.closing.on_report_timeout(&self.session)
+        {
+            self.end_mptcp(now, 0, end);
         }
-        if self.retransmission.deadline().is_some_and(|at| now >= at) {
-            self.on_retransmission_timeout(now);
+        if self.outgoing.retransmission_deadline().is_some_and(|at| now >= at) {
+            self.outgoing.on_retransmission_timeout(now, &mut self.session, &mut self.subflows);
+            self.push(now);
+            self.outgoing.arm_retransmission(now, &self.session, &self.subflows);
         }
-        if self.closing.deadline().is_some_and(|at| now >= at) {
+        if self.closing.is_fin_due(now) {
             self.repeat_fin(now);
         }
-        if self.closing.deserted_until().is_some_and(|at| now >= at) {
-            self.give_up();
+        if self.closing.is_given_up(now) {
+            self.closing.give_up(&mut self.session);
         }
-        if self.addresses.deadline().is_some_and(|at| now >= at) {
+        if self.signals.deadline().is_some_and(|at| now >= at) {
             self.on_address_timeout(now);
         }
-        self.report_events(now);
-        if again || now >= self.scheduler_wake {
+        self.outgoing.scheduling_mut().report_events(now, &self.session, &self.subflows);
+        if again || self.outgoing.is_scheduling_due(now) {
             self.push(now);
+        }
+    }
+
+    /// The connection makes no progress: ends MPTCP on a subflow that lost its options.
+    fn check_options(&mut self, now: Instant) {
+        let Self { session, subflows, outgoing, incoming, .. } = self;
+        let lost = closing::find_lost_options(session, subflows, outgoing, incoming);
+        if let Some((index, end)) = lost {
+            self.end_mptcp(now, index, end);
+            self.outgoing.acknowledge_by_subflow(&mut self.session, &mut self.subflows);
+            self.push(now);
+        }
+    }
+
+    /// Repeats the `DATA_FIN`. Without an answer the connection ends as plain TCP, if it can.
+    fn repeat_fin(&mut self, now: Instant) {
+        let Self { session, subflows, outgoing, incoming, .. } = self;
+        if self.closing.may_end_as_plain(session, subflows, outgoing, incoming) {
+            self.fall_back();
+            self.push(now);
+        } else {
+            self.closing.repeat_fin(now, session, subflows);
         }
     }
 }

@@ -9,7 +9,7 @@ use super::places::Place;
 use super::time_wait::Verdict;
 use super::{ConnectionHandle, Endpoint};
 use crate::config::FourTuple;
-use crate::connection::{Connection, REASON_MPTCP, Transmit, join};
+use crate::connection::{REASON_MPTCP, Transmit, join, refusal};
 
 /// Returns the `MP_JOIN` of a SYN, unless the SYN also has `MP_CAPABLE` (`subflow_check_req`).
 fn asks_to_join(syn: &Segment) -> Option<MpJoin> {
@@ -221,7 +221,7 @@ impl Endpoint {
     /// Answers with a RST what belongs to nobody (RFC 9293 section 3.10.7.1).
     pub(super) fn refuse(&mut self, tuple: FourTuple, segment: &Segment, reason: u8) {
         if !segment.flags.contains(Flags::RST) {
-            self.reply(tuple, Connection::refusal(segment, reason));
+            self.reply(tuple, refusal(segment, reason));
         }
     }
 

@@ -42,7 +42,7 @@ impl Entry {
     /// The endpoint has to look at more of it than its segments and timers.
     #[inline(always)]
     pub(super) fn has_changed(&self) -> bool {
-        self.connection.has_moved()
+        self.connection.subflows().has_moved()
     }
 }
 

@@ -155,14 +155,7 @@ mod tests {
         let segment = Segment { seq, flags, payload, ..Segment::default() };
         let terms = Terms { near: 0, checksum: false, whole: false };
         let load = Load::of(&segment, None);
-        subflow.handle_payload::<false>(
-            at(100),
-            &segment,
-            load,
-            terms,
-            Space::default(),
-            &mut |_, _, _| {},
-        );
+        subflow.handle_payload(at(100), &segment, load, terms, Space::default(), &mut |_, _, _| {});
     }
 
     #[test]

@@ -124,12 +124,6 @@ impl EcnState {
         self.counted.as_ref().is_some_and(|counted| counted.owed.is_some())
     }
 
-    /// Returns whether marks are counted one by one. [`Self::owes`] may then be true.
-    #[inline(always)]
-    pub(super) fn counts_marks(&self) -> bool {
-        self.counted.is_some()
-    }
-
     /// Makes new data ECN-capable and reports a reduction on it (`tcp_ecn_send`). Retransmissions do neither (RFC 3168
     /// section 6.1.5).
     #[inline(always)]

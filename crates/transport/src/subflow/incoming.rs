@@ -219,7 +219,7 @@ mod tests {
             // 101 to 201 has come.
             let mut early = segment(101, 100);
             early.timestamps = None;
-            subflow.handle_payload::<false>(
+            subflow.handle_payload(
                 at(0),
                 &early,
                 Load::of(&early, None),

@@ -189,14 +189,7 @@ mod tests {
             let payload = Bytes::from(vec![0; 100]);
             let segment = Segment { seq, flags: Flags::ACK, payload, ..Segment::default() };
             let load = Load::of(&segment, None);
-            subflow.handle_payload::<false>(
-                Instant::ZERO,
-                &segment,
-                load,
-                terms,
-                Space::default(),
-                &mut up,
-            );
+            subflow.handle_payload(Instant::ZERO, &segment, load, terms, Space::default(), &mut up);
         }
         if situation.duplicate {
             subflow.report_again();

@@ -180,11 +180,6 @@ impl Receiver {
         self.next - self.delivery.held_bytes()
     }
 
-    /// Where what the peer sends ends is known.
-    pub(super) fn knows_end(&self) -> bool {
-        self.fin_at.is_some()
-    }
-
     /// What is wrong with what came.
     #[inline(always)]
     pub(crate) fn failure(&self) -> Option<Failure> {

@@ -107,12 +107,6 @@ impl Signals {
         self.due
     }
 
-    /// Returns whether options wait, or an acknowledgement must go out for some.
-    #[inline(always)]
-    pub(super) fn has_options(&self) -> bool {
-        self.due | !self.options.is_empty()
-    }
-
     /// Keeps only an `MP_FAIL`, as MPTCP has ended. The peer may need it to end MPTCP too (RFC 8684 section 3.7).
     pub(crate) fn end(&mut self) {
         self.options.retain(|option| matches!(option, MptcpOption::Fail { .. }));

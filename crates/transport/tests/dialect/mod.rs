@@ -260,7 +260,7 @@ impl Script {
 
     /// The subflow on a path as a trace would sample it.
     pub(crate) fn sample(&self, id: usize) -> SubflowSample {
-        let mut all = self.endpoint.connection(self.handle()).samples();
+        let mut all = self.endpoint.connection(self.handle()).view().samples();
         all.find(|sample| sample.id.index() == id).expect("an established subflow")
     }
 

@@ -32,7 +32,7 @@ fn a_connection_is_looked_at_until_the_call_after_its_end() {
     while let Some((handle, event)) = host.endpoint.poll_event() {
         if event == Event::Drained {
             assert!(host.endpoint.connection(handle).is_closed());
-            assert_eq!(host.endpoint.connection(handle).summaries().count(), 1);
+            assert_eq!(host.endpoint.connection(handle).view().summaries().count(), 1);
         }
     }
     assert!(host.endpoint.is_empty());

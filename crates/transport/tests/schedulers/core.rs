@@ -90,7 +90,7 @@ fn greet(pair: &mut Pair, paths: usize) {
     pair.serve(&film(GREETING));
     pair.run_until(at(1000));
     assert_eq!(pair.received.len(), GREETING);
-    assert_eq!(pair.server().samples().count(), paths, "all have joined");
+    assert_eq!(pair.server().view().samples().count(), paths, "all have joined");
     pair.received.clear();
 }
 
@@ -163,7 +163,7 @@ fn every_copy_beyond_the_first_counts_as_reinjected() {
     pair.run_until(at(3000));
     assert!(pair.got(&film));
     // A copy of the first, one of the third, and of 1000 bytes twice 500 are new once.
-    assert_eq!(pair.server().reinjected_bytes(), 1000 + 1000 + 2000 - 500);
+    assert_eq!(pair.server().view().reinjected_bytes(), 1000 + 1000 + 2000 - 500);
 }
 
 #[test]
@@ -194,8 +194,8 @@ fn data_sent_ahead_is_sent_once() {
     pair.serve(&film);
     pair.run_until(at(3000));
     assert!(pair.got(&film));
-    assert_eq!(pair.server().reinjected_bytes(), 0);
-    let sent: u64 = pair.server().summaries().map(|s| s.totals.bytes_sent).sum();
+    assert_eq!(pair.server().view().reinjected_bytes(), 0);
+    let sent: u64 = pair.server().view().summaries().map(|s| s.totals.bytes_sent).sum();
     assert_eq!(sent, (GREETING + film.len()) as u64, "every byte once");
     let heard = heard.lock().expect("one thread");
     let mut next: Vec<u64> = heard.asked.iter().map(|request| request.data_next).collect();
@@ -263,17 +263,18 @@ fn a_penalty_halves_a_window_that_is_open() {
         _ => first(views),
     };
     let (mut pair, heard) = scripted(&[50, 60], config(), decide);
-    let windows = |pair: &mut Pair| -> Vec<_> { pair.server().windows().map(|w| w.2).collect() };
+    let windows =
+        |pair: &mut Pair| -> Vec<_> { pair.server().view().windows().map(|w| w.2).collect() };
     let before = windows(&mut pair);
     pair.serve(&film(1000));
     assert_eq!(before, [10, 10]);
     assert_eq!(windows(&mut pair), [5, 5]);
     assert_eq!(heard.lock().expect("one thread").penalised, [SubflowId(0), SubflowId(1)]);
     assert_eq!(heard.lock().expect("one thread").asked.len(), 2);
-    let ssthresh = pair.server().samples().map(|s| s.ssthresh_segments).min();
+    let ssthresh = pair.server().view().samples().map(|s| s.ssthresh_segments).min();
     assert_eq!(ssthresh, Some(u32::MAX), "slow start goes on");
     pair.run_until(at(1500));
-    let penalties: Vec<_> = pair.server().summaries().map(|s| s.totals.penalties).collect();
+    let penalties: Vec<_> = pair.server().view().summaries().map(|s| s.totals.penalties).collect();
     assert_eq!(penalties, [1, 1]);
     assert_eq!(pair.received.len(), 1000, "asked again by the retransmission timer at the latest");
 }
@@ -323,7 +324,7 @@ fn what_a_silent_subflow_held_goes_again_at_its_timeout() {
     assert!(fewer < lost, "{fewer} of {lost}");
     assert_eq!(count("min-rtt", at(4000)).0, lost);
     let (mut pair, _) = silenced("dft");
-    let timeouts: Vec<_> = pair.server().summaries().map(|s| s.totals.timeouts).collect();
+    let timeouts: Vec<_> = pair.server().view().summaries().map(|s| s.totals.timeouts).collect();
     assert!(timeouts[0] > 1, "{timeouts:?}");
     let (before, after): (Vec<_>, Vec<_>) =
         dsns(&pair, 0).into_iter().partition(|(when, _)| *when < at(1700));

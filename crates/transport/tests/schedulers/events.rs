@@ -138,7 +138,7 @@ fn every_delivered_byte_and_every_end_is_reported_once() {
     pair.client().shutdown(at(12_000));
     pair.run_until(at(13_000));
     let noted = noted.lock().expect("one thread");
-    for summary in pair.server().summaries() {
+    for summary in pair.server().view().summaries() {
         let of = || noted.events.iter().filter(|event| event.1 == summary.id.0);
         let bytes: u64 = of()
             .map(|event| match event.2 {

@@ -25,8 +25,8 @@ fn small_buffer(name: &str) -> (Vec<u64>, u64, Duration) {
     }
     assert!(pair.got(&film), "{name}");
     let lasted = pair.now.since(begin);
-    let penalties = pair.server().summaries().map(|s| s.totals.penalties).collect();
-    (penalties, pair.server().reinjected_bytes(), lasted)
+    let penalties = pair.server().view().summaries().map(|s| s.totals.penalties).collect();
+    (penalties, pair.server().view().reinjected_bytes(), lasted)
 }
 
 #[test]

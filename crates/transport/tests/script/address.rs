@@ -61,7 +61,7 @@ fn a_forged_announcement_draws_nothing() {
     }
     s.silence(5000);
     assert_eq!(s.joins_elsewhere(), []);
-    assert_eq!(s.connection().counters().forged_announcements, 100);
+    assert_eq!(s.connection().view().counters().forged_announcements, 100);
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn what_nobody_or_everybody_or_we_answer_to_is_not_joined() {
         s.rest();
         s.run_to(at(5000));
         assert_eq!(s.joins_elsewhere(), [], "{address}");
-        assert_eq!(s.connection().counters().refused_announcements, 1, "{address}");
+        assert_eq!(s.connection().view().counters().refused_announcements, 1, "{address}");
     }
     let mut s = client();
     s.peer(200, ". ack=1 dack4=0 add=5,10.2.0.2,0");
@@ -103,7 +103,7 @@ fn a_storm_of_announcements_joins_few_and_spaces_them() {
         s.rest();
     }
     assert_eq!(s.joins_elsewhere().len(), 8);
-    assert_eq!(s.connection().counters().refused_announcements, 992);
+    assert_eq!(s.connection().view().counters().refused_announcements, 992);
     // One more for half a minute.
     s.run_to(at(31_500));
     for n in 0..10 {
@@ -212,12 +212,12 @@ fn a_removal_never_ends_the_last_working_subflow() {
         s.join(1, 200, 100);
         s.peer_on(path, 300, &format!(". ack=1 dack4=0 remove={ids}"));
         s.rest();
-        assert_eq!(s.connection().samples().count(), 1, "{ids}");
+        assert_eq!(s.connection().view().samples().count(), 1, "{ids}");
         assert!(s.has(Event::SubflowClosed(SubflowId(1 - left as u8))), "{ids}");
         s.peer_on(left, 400, &format!(". ack=1 dack4=0 remove={left}"));
         s.write(500, 100);
         s.us_on(left, 500, ". 1:101");
-        assert!(s.connection().counters().refused_removals > 0);
+        assert!(s.connection().view().counters().refused_removals > 0);
     }
 }
 

@@ -63,7 +63,7 @@ fn a_fast_close_without_our_key_is_ignored_and_challenged() {
     }
     s.silence(600);
     assert!(!s.has(Event::Aborted) && !s.connection().is_closed());
-    assert_eq!(s.connection().counters().forged_fast_closes, 100);
+    assert_eq!(s.connection().view().counters().forged_fast_closes, 100);
     s.write(700, 100);
     assert_eq!(s.rest().len(), 1, "it goes on");
 }

@@ -80,7 +80,7 @@ fn third_packets_without_keys_end_nothing_but_themselves() {
         s.peer_on(1, 100, ". 1:1 ack=1 join-ack forged");
         s.us_on(1, 100, "R. 1:1 ack=1 rst=1");
     }
-    assert_eq!(s.connection().counters().refused_joins, 1000);
+    assert_eq!(s.connection().view().counters().refused_joins, 1000);
     s.join(2, 200, 50);
     assert!(s.has(Event::SubflowEstablished(SubflowId(1))));
     assert!(!s.has(Event::SubflowClosed(SubflowId(1))), "they never were subflows");
@@ -111,7 +111,7 @@ fn a_third_packet_that_is_too_old_leaves_no_subflow() {
     s.us_on(1, 120, "R. 1:1 rst=1");
     s.stamp = None;
     assert!(!s.has(Event::SubflowEstablished(SubflowId(1))));
-    assert_eq!(s.connection().tuples().count(), 1);
+    assert_eq!(s.connection().view().tuples().count(), 1);
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn addresses_may_change_for_as_long_as_a_connection_lives() {
         s.rest();
     }
     assert_eq!(s.received.len(), 50_000);
-    let summaries: Vec<_> = s.connection().summaries().collect();
+    let summaries: Vec<_> = s.connection().view().summaries().collect();
     assert!(summaries.len() <= 128 + 1024, "{} are remembered", summaries.len());
     let ended = s.events.iter().filter(|(_, e)| matches!(e, Event::SubflowClosed(_))).count();
     assert_eq!(ended, 5000);
@@ -193,9 +193,9 @@ fn totals_outlive_the_place_of_a_subflow() {
         s.peer_on(1, ms + 80, "R 1:1");
         s.rest();
     }
-    let carried: u64 = s.connection().summaries().map(|s| s.totals.bytes_sent).sum();
+    let carried: u64 = s.connection().view().summaries().map(|s| s.totals.bytes_sent).sum();
     assert_eq!(carried, 2000);
-    let mut ordinals: Vec<_> = s.connection().summaries().map(|s| s.ordinal).collect();
+    let mut ordinals: Vec<_> = s.connection().view().summaries().map(|s| s.ordinal).collect();
     ordinals.sort_unstable();
     assert_eq!(ordinals, (0..=200).collect::<Vec<_>>());
 }

@@ -208,7 +208,8 @@ fn two_hundred_subflows_follow_one_another_in_a_life() {
     }
     s.speak_from(1, 30_000);
     s.join(1, 50_000, 50);
-    let ordinals: Vec<u32> = s.connection().summaries().map(|subflow| subflow.ordinal).collect();
+    let ordinals: Vec<u32> =
+        s.connection().view().summaries().map(|subflow| subflow.ordinal).collect();
     assert_eq!(ordinals.len(), 202, "each is remembered");
     assert_eq!(ordinals.iter().max(), Some(&201));
     s.peer_on(0, 50_500, "R");

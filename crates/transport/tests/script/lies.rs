@@ -20,12 +20,12 @@ fn a_data_ack_of_what_was_not_sent_moves_nothing() {
     s.peer(151, ". ack=1 dack8=30000 win=500");
     assert!(s.rest().is_empty(), "its window counts from what it may acknowledge");
     assert_eq!(s.cwnd(), cwnd);
-    assert_eq!(s.connection().counters().refused_data_acks, 2);
+    assert_eq!(s.connection().view().counters().refused_data_acks, 2);
     // The true one lets the next byte go, and none is left out.
     s.peer(160, &format!(". ack={} dack8={sent} win=500", sent + 1));
     let next = s.rest().remove(0).2;
     assert!(next.contains(&format!("map={sent}+")), "{next}");
-    assert_eq!(s.connection().counters().refused_data_acks, 2, "that was true");
+    assert_eq!(s.connection().view().counters().refused_data_acks, 2, "that was true");
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn the_end_cannot_be_acknowledged_before_it_is_sent() {
     s.peer(160, &format!(". ack={} dack8={sent} win=500", sent + 1));
     let next = s.rest().remove(0).2;
     assert!(next.contains(&format!("map={sent}+")), "the byte behind was not acknowledged: {next}");
-    assert_eq!(s.connection().counters().refused_data_acks, 1);
+    assert_eq!(s.connection().view().counters().refused_data_acks, 1);
 }
 
 #[test]
@@ -145,13 +145,13 @@ fn a_data_ack_alone_releases_no_memory() {
     s.join(1, 200, 100);
     s.write(300, 5000);
     let first = s.rest()[0].1;
-    assert_eq!(s.connection().memory_held(), [0, 5000]);
+    assert_eq!(s.connection().view().memory_held(), [0, 5000]);
     s.peer_on(first, 310, ". ack=1 dack4=5000");
-    assert_eq!(s.connection().memory_held(), [0, 5000]);
+    assert_eq!(s.connection().view().memory_held(), [0, 5000]);
     // 1,000 of them are acknowledged there, and 700 more are written.
     s.peer_on(first, 320, ". ack=1001 dack4=5000");
     s.write(330, 700);
-    assert_eq!(s.connection().memory_held(), [0, 4000 + 700]);
+    assert_eq!(s.connection().view().memory_held(), [0, 4000 + 700]);
 }
 
 #[test]
@@ -164,5 +164,5 @@ fn a_subflow_that_is_reset_releases_its_memory() {
     let first = s.rest()[0].1;
     s.peer_on(first, 310, ". ack=1 dack4=5000");
     s.peer_on(first, 320, "R 1:1");
-    assert_eq!(s.connection().memory_held(), [0, 0]);
+    assert_eq!(s.connection().view().memory_held(), [0, 0]);
 }

@@ -26,7 +26,7 @@ fn full(mut s: Script, path: usize) -> Script {
             &format!(". {at}:{next} ack=1 dack4=0 map={}+{PIECE}@{at}", n * PIECE),
         );
     }
-    let held = s.connection().receiver();
+    let held = s.connection().view().receiver();
     assert_eq!((held.unread, held.in_subflows), (103 * PIECE, ALL - 103 * PIECE), "{held:?}");
     s
 }
@@ -39,7 +39,7 @@ fn what_waits_is_acknowledged_on_its_subflow_alone_and_read_behind_the_rest() {
     assert!(last.2.contains(&format!("dack8={}", 103 * PIECE)), "{last:?}");
     s.read(700, ALL as usize);
     assert_eq!(s.received, film(0, ALL as usize));
-    let held = s.connection().receiver();
+    let held = s.connection().view().receiver();
     assert_eq!((held.in_order, held.unread, held.in_subflows), (ALL, 0, 0));
 }
 
@@ -50,7 +50,7 @@ fn what_comes_next_takes_what_waits_along_once_there_is_room() {
     let at = 1 + ALL;
     s.peer(800, &format!(". {at}:{} ack=1 dack4=0 map={ALL}+{PIECE}@{at}", at + PIECE));
     // Room for ten more, and for the one that fills it.
-    let held = s.connection().receiver();
+    let held = s.connection().view().receiver();
     assert_eq!(
         (held.unread, held.in_subflows),
         (103 * PIECE, ALL + PIECE - 113 * PIECE),
@@ -74,7 +74,7 @@ fn a_subflow_that_ends_leaves_what_waits_with_it() {
     s.join(1, 200, 100);
     let mut s = full(s, 1);
     s.peer_on(1, 400, &format!("R {}:{}", 1 + ALL, 1 + ALL));
-    let held = s.connection().receiver();
+    let held = s.connection().view().receiver();
     assert_eq!((held.unread, held.in_subflows), (ALL, 0), "{held:?}");
     s.read(700, ALL as usize);
     assert_eq!(s.received, film(0, ALL as usize));

@@ -48,7 +48,7 @@ fn every_scheduler_sends_on_a_subflow_in_loss_whose_data_is_all_acknowledged() {
     every_scheduler(|name, mut s| {
         s.write(100, 3000);
         s.run_to(crate::dialect::at(400));
-        let timeouts = s.connection().samples().next().map(|sample| sample.totals.timeouts);
+        let timeouts = s.connection().view().samples().next().map(|sample| sample.totals.timeouts);
         assert_eq!(timeouts, Some(1), "{name}");
         s.peer(420, ". ack=3001 dack8=3000");
         assert_eq!(sent_of_more(&mut s, 500), 1000, "{name}");

@@ -408,7 +408,8 @@ fn an_echo_of_nothing_is_no_measurement() {
 #[test]
 fn a_subflow_of_plain_tcp_counts_once_it_is_established() {
     let mut s = Script::client(tcp(), 1);
-    let established = |s: &mut Script| s.connection().summaries().next().map(|one| one.established);
+    let established =
+        |s: &mut Script| s.connection().view().summaries().next().map(|one| one.established);
     s.us(0, "S");
     assert_eq!(established(&mut s), Some(false));
     s.peer(50, "S.");

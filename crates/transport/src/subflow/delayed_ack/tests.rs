@@ -247,14 +247,7 @@ fn a_subflow_is_asked_behind_a_read_where_the_connections_window_has_doubled() {
         let segment =
             Segment { seq, flags, payload: vec![0; unacked as usize].into(), ..Segment::default() };
         let load = Load::of(&segment, None);
-        subflow.handle_payload::<false>(
-            at(1),
-            &segment,
-            load,
-            terms,
-            Space::default(),
-            &mut |_, _, _| {},
-        );
+        subflow.handle_payload(at(1), &segment, load, terms, Space::default(), &mut |_, _, _| {});
         subflow.multipath = multipath;
         subflow.ack = AckPolicy { scheduled: true, pushed, received_mss: 1000, ..begun() };
         let space = Space { free: 64_536, allowed: 64_536, ..Space::default() };

@@ -22,10 +22,9 @@ impl Subflow {
     }
 
     /// Takes payload and FIN of an acceptable segment that has one; acknowledgement policy included. What it
-    /// puts in order goes to `up` with its DSN. `load` says how many segments it was. It is `PLAIN` if it is data of a
-    /// subflow that [takes it plainly](Self::takes_plainly).
+    /// puts in order goes to `up` with its DSN. `load` says how many segments it was.
     #[inline(always)]
-    pub(crate) fn handle_payload<const PLAIN: bool>(
+    pub(crate) fn handle_payload(
         &mut self,
         now: Instant,
         segment: &Segment,
@@ -45,17 +44,11 @@ impl Subflow {
             return;
         }
         self.sequence.note_timestamp(start, self.receive.advertised_at(), segment);
-        if !PLAIN {
-            self.hear_fin(start, segment);
-        }
-        let payload = if PLAIN {
-            segment.payload.clone()
-        } else {
-            self.receive.before_fin(start, &segment.payload)
-        };
-        if !PLAIN && payload.is_empty() && !segment.payload.is_empty() {
+        self.hear_fin(start, segment);
+        let payload = self.receive.before_fin(start, &segment.payload);
+        if payload.is_empty() && !segment.payload.is_empty() {
             self.ack.demand();
-        } else if PLAIN || !payload.is_empty() {
+        } else if !payload.is_empty() {
             if let Some(timestamps) = segment.timestamps {
                 let full = load.bytes >= self.ack.received_mss();
                 self.receive.measure_rtt(now, self.sequence.echoed(timestamps), full);
@@ -65,7 +58,7 @@ impl Subflow {
             let memory = self.receive.buffer.memory_of_part(load, payload.len());
             // A report that has not gone with the last acknowledgement never goes (`tcp_data_queue`).
             self.receive.duplicate = None;
-            let arrival = self.receive.accept(start, payload, memory, PLAIN || self.multipath, up);
+            let arrival = self.receive.accept(start, payload, memory, self.multipath, up);
             if arrival != Arrival::Duplicate && load.segment > self.ack.received_mss() {
                 self.receive.buffer.on_segment_size(u64::from(load.segment));
             }
@@ -85,13 +78,11 @@ impl Subflow {
                 let marked = self.ecn.on_data(segment.ecn, self.receive.next(), &mut self.ack);
                 self.totals.ce_received += u64::from(marked);
             }
-            if !PLAIN && !self.stack.shared.acknowledges_by_read {
+            if !self.stack.shared.acknowledges_by_read {
                 self.check_ack(now, space);
             }
         }
-        if !PLAIN {
-            self.take_fin();
-        }
+        self.take_fin();
     }
 
     /// A FIN of the peer's, or none, with a payload that begins at `start`.

@@ -1,7 +1,7 @@
-//! Penalties (out-of-tree `mptcp_rcv_buf_optimization`; Raiciu et al., NSDI 2012): the window of a
-//! subflow that holds up the others is halved, as often as the scheduler says so.
+//! Penalties (out-of-tree `mptcp_rcv_buf_optimization`; Raiciu et al., NSDI 2012): the scheduler halves the window of
+//! a subflow that holds up the others.
 
-use super::Connection;
+use super::{Scheduling, Subflows};
 use crate::subflow::Subflow;
 use anabranch_congestion::{CongestionState, WindowChange};
 use anabranch_scheduler::SubflowSet;
@@ -22,17 +22,17 @@ impl Subflow {
     }
 }
 
-impl Connection {
+impl Scheduling {
     /// Penalises those of `subflows` that are in the Open state: others are being reduced already.
     #[cold]
-    pub(super) fn penalise(&mut self, subflows: SubflowSet) {
-        for id in subflows.iter() {
-            let Some(subflow) = self.subflows.get_mut(id.index()) else { continue };
+    pub(super) fn penalise(&mut self, subflows: &mut Subflows, set: SubflowSet) {
+        for id in set.iter() {
+            let Some(subflow) = subflows.get_mut(id.index()) else { continue };
             if subflow.usable() && subflow.ca_state == CongestionState::Open {
                 subflow.penalise();
                 self.scheduler.on_penalised(id);
             }
         }
-        self.refresh_views();
+        self.refresh_views(subflows);
     }
 }

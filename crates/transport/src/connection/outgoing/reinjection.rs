@@ -1,11 +1,11 @@
-//! Which subflows carried what (`path_mask` of the out-of-tree kernel), what is to be reinjected
-//! (`mptcp_reinject_data`), and what was sent ahead of its turn. Kept for schedulers that ask.
+//! Which subflows carried which data (`path_mask` of the out-of-tree kernel), the data to reinject
+//! (`mptcp_reinject_data`), and data sent ahead. Kept for schedulers that use it.
 
 use std::collections::VecDeque;
 
 use anabranch_units::SubflowId;
 
-use super::Connection;
+use super::Outgoing;
 use anabranch_scheduler::{Carried, SubflowSet};
 
 /// Part of the data stream that the same subflows carried.
@@ -14,7 +14,7 @@ struct CarriedRange {
     from: u64,
     to: u64,
     by: SubflowSet,
-    /// The subflows for whose sake it was queued to be reinjected; once each.
+    /// The subflows for which it was queued to be reinjected, once each.
     reinjected: SubflowSet,
 }
 
@@ -24,17 +24,17 @@ impl CarriedRange {
     }
 }
 
-/// Everything sent and not acknowledged at data level, and what of it is to go again.
+/// All data that was sent and not acknowledged at data level, and the part of it to reinject.
 #[derive(Debug, Default)]
 pub(super) struct CarriedData {
-    /// By position; they do not overlap.
+    /// Ranges in order; they do not overlap.
     ranges: VecDeque<CarriedRange>,
-    /// Ranges to reinject, by position; they do not overlap.
+    /// Ranges to reinject, in order; they do not overlap.
     queue: VecDeque<(u64, u64)>,
 }
 
 impl CarriedData {
-    /// The identifier of a subflow that is gone goes to another one, which has carried nothing.
+    /// Another subflow gets the identifier of a closed one. It has carried no data.
     pub(super) fn forget(&mut self, id: SubflowId) {
         for range in &mut self.ranges {
             range.by = range.by.without(id);
@@ -82,7 +82,8 @@ impl CarriedData {
         }
     }
 
-    /// What carried the byte at `position`, and how far that holds; nobody where it was not sent.
+    /// The subflows that carried the byte at `position`, and the range for which that holds. The set is empty if the
+    /// byte was not sent.
     pub(super) fn at(&self, position: u64) -> Carried {
         let index = self.ranges.partition_point(|range| range.to <= position);
         let found = self.ranges.get(index).filter(|range| range.from <= position);
@@ -95,7 +96,7 @@ impl CarriedData {
         while self.ranges.front().is_some_and(|first| first.to <= una) {
             self.ranges.pop_front();
         }
-        // What was acknowledged of a range is not kept to be sent again.
+        // The acknowledged part of a range is not sent again.
         if let Some(first) = self.ranges.front_mut() {
             first.from = first.from.max(una);
         }
@@ -202,11 +203,10 @@ impl SentAhead {
     }
 }
 
-impl Connection {
-    /// A subflow does not answer, or is gone: what it carried is sent once more, by the rule of the
-    /// scheduler's kernel.
-    pub(super) fn send_again(&mut self, id: SubflowId) {
-        if self.scheduler.reinjects() {
+impl Outgoing {
+    /// A subflow does not answer or is closed: its data is sent again, by the rule of the scheduler's kernel.
+    pub(in crate::connection) fn send_again(&mut self, id: SubflowId) {
+        if self.scheduling.scheduler.reinjects() {
             self.carried.reinject(id);
         } else {
             self.resend_everything();

@@ -1,35 +1,34 @@
-//! The pieces that written data is kept in, each handed to a subflow as a whole (`mptcp_data_frag`).
+//! The fragments that hold written data, each handed to a subflow as a whole (`mptcp_data_frag`).
 //!
-//! A piece lies in one page fragment, behind its header. What is written joins the last piece as long as
-//! that waits to be sent and its page has room (`mptcp_pending_tail`, `mptcp_frag_can_collapse_to`);
-//! otherwise another one begins in what is left of the page (`mptcp_carve_data_frag`), or in a new page
-//! where that is too little, or in the old one from its start where nothing in it is needed any more
-//! (`skb_page_frag_refill`).
+//! A fragment is part of a page, after its header. Written data joins the last fragment while that waits to be sent
+//! and its page has room (`mptcp_pending_tail`, `mptcp_frag_can_collapse_to`). Otherwise a new fragment begins in the
+//! rest of the page (`mptcp_carve_data_frag`). If the rest is too small, it begins in a new page, or at the start of
+//! the old page if all of its data is acknowledged (`skb_page_frag_refill`).
 
 use std::collections::VecDeque;
 
-/// Bytes of a piece's header (`struct mptcp_data_frag`); it begins at a multiple of 8.
+/// Bytes of a fragment's header (`struct mptcp_data_frag`). It begins at a multiple of 8.
 const HEADER: u64 = 40;
-/// The least room for data beside the header in what is left of a page (`mptcp_page_frag_refill`), bytes.
+/// The least room for data, in addition to the header, in the rest of a page (`mptcp_page_frag_refill`), bytes.
 const LEAST: u64 = 32;
 
-/// Where the pieces of what is not acknowledged end.
+/// The ends of all fragments that are not acknowledged.
 #[derive(Debug)]
-pub(super) struct Pieces {
-    /// Bytes of a page fragment.
+pub(super) struct Fragments {
+    /// Bytes of a page.
     page: u64,
-    /// Bytes of a piece's header, none where each has a buffer of its own.
+    /// Bytes of a fragment's header; 0 if each fragment has a socket buffer.
     header: u64,
-    /// Bytes of it in use.
+    /// Used bytes of the page.
     used: u64,
-    /// Positions behind the pieces, ascending.
+    /// End positions of the fragments, ascending.
     ends: VecDeque<u64>,
-    /// The positions of the piece that was asked for last: the next question is most often of it.
+    /// The positions of the last queried fragment. The next query usually has the same.
     last: (u64, u64),
 }
 
-impl Pieces {
-    /// Pieces of `largest` bytes at most.
+impl Fragments {
+    /// Fragments of at most `largest` bytes.
     pub(super) fn new(largest: u64) -> Self {
         Self {
             page: largest + HEADER,
@@ -40,14 +39,14 @@ impl Pieces {
         }
     }
 
-    /// Pieces of `largest` bytes at most, each in a socket buffer of its own: what is written joins the
-    /// last one while that waits, and else begins another (`tcp_sendmsg`).
+    /// Fragments of at most `largest` bytes, each in a socket buffer. Written data joins the last one while that
+    /// waits. Otherwise a new one begins (`tcp_sendmsg`).
     pub(super) fn buffers(largest: u64) -> Self {
         Self { page: largest, header: 0, used: 0, ends: VecDeque::new(), last: (0, 0) }
     }
 
-    /// Files bytes written at `at`, all if the piece takes them; returns how many. `waits` tells that the last
-    /// piece has not gone out whole, `needed` that something written is not acknowledged.
+    /// Stores bytes written at `at`, as many as one fragment takes, and returns the number. `waits`: the last
+    /// fragment has not been sent completely. `needed`: written data is not acknowledged.
     pub(super) fn take(&mut self, at: u64, bytes: u64, waits: bool, needed: bool) -> u64 {
         let joins = waits && self.used < self.page && self.ends.back() == Some(&at);
         if !joins {
@@ -68,20 +67,20 @@ impl Pieces {
         taken
     }
 
-    /// Memory that is charged for pieces beside what is written (`dfrag->overhead`), bytes.
+    /// Memory that is charged for fragments in addition to the data (`dfrag->overhead`), bytes.
     #[inline]
     pub(super) fn memory(&self) -> u64 {
         self.ends.len() as u64 * self.header
     }
 
-    /// Behind the piece that `position` lies in; of what was never filed there is no end.
+    /// The end of the fragment that contains `position`; unlimited if no fragment does.
     #[inline(always)]
     pub(super) fn end(&mut self, position: u64) -> u64 {
         let (start, end) = self.last;
         if start <= position && position < end { end } else { self.find(position) }
     }
 
-    /// As [`Self::end`], among all.
+    /// Like [`Self::end`], with a search.
     #[inline(never)]
     fn find(&mut self, position: u64) -> u64 {
         let index = self.ends.partition_point(|end| *end <= position);
@@ -108,7 +107,13 @@ mod tests {
     use super::*;
 
     /// Writes `bytes` at `at`; returns the lengths of what each piece took.
-    fn write(pieces: &mut Pieces, mut at: u64, bytes: u64, waits: bool, needed: bool) -> Vec<u64> {
+    fn write(
+        pieces: &mut Fragments,
+        mut at: u64,
+        bytes: u64,
+        waits: bool,
+        needed: bool,
+    ) -> Vec<u64> {
         let (end, mut lengths) = (at + bytes, Vec::new());
         let (mut waits, mut needed) = (waits, needed);
         while at < end {
@@ -122,7 +127,7 @@ mod tests {
     #[test]
     fn a_piece_takes_what_is_left_of_a_page_less_its_header() {
         // mptcp_sendmsg, mptcp_carve_data_frag: a page of 32,768 bytes, a header of 40 at a multiple of 8.
-        let mut pieces = Pieces::new(32_728);
+        let mut pieces = Fragments::new(32_728);
         assert_eq!(write(&mut pieces, 0, 65_536, false, false), [32_728, 32_728, 80]);
         // Nothing waits: 40 + 80 bytes of the page are in use, a header, and 32,608 are left.
         assert_eq!(write(&mut pieces, 65_536, 65_536, false, true), [32_608, 32_728, 200]);
@@ -143,7 +148,7 @@ mod tests {
     #[test]
     fn what_waits_is_filled_up() {
         // mptcp_frag_can_collapse_to: to the last byte of the page.
-        let mut pieces = Pieces::new(32_728);
+        let mut pieces = Fragments::new(32_728);
         assert_eq!(write(&mut pieces, 0, 32_700, false, false), [32_700]);
         assert_eq!(write(&mut pieces, 32_700, 100, true, true), [28, 72]);
         assert_eq!((pieces.end(32_727), pieces.end(32_728)), (32_728, 32_800));
@@ -151,16 +156,16 @@ mod tests {
 
     #[test]
     fn a_page_with_no_room_or_no_use_is_left() {
-        // mptcp_page_frag_refill asks for 32 bytes and the header; skb_page_frag_refill begins a page
-        // that nobody else holds anew.
-        let mut pieces = Pieces::new(32_728);
+        // mptcp_page_frag_refill requires 32 bytes and the header. skb_page_frag_refill reuses a page that has no
+        // other user.
+        let mut pieces = Fragments::new(32_728);
         write(&mut pieces, 0, 32_728 - 72, false, false);
         assert_eq!(
             write(&mut pieces, 32_656, 100, false, true),
             [32, 68],
             "72 are left: a piece of 32"
         );
-        let mut pieces = Pieces::new(32_728);
+        let mut pieces = Fragments::new(32_728);
         write(&mut pieces, 0, 32_728 - 71, false, false);
         assert_eq!(write(&mut pieces, 32_657, 100, false, true), [100], "71 are not enough");
         pieces.acknowledge(32_757);
@@ -171,7 +176,7 @@ mod tests {
     #[test]
     fn in_buffers_of_their_own_a_piece_is_full_wherever_it_begins() {
         // tcp_sendmsg: what is written joins the last buffer up to its size goal while that waits.
-        let mut pieces = Pieces::buffers(64_260);
+        let mut pieces = Fragments::buffers(64_260);
         assert_eq!(pieces.memory(), 0);
         assert_eq!(write(&mut pieces, 0, 65_536, false, false), [64_260, 1276]);
         assert_eq!(write(&mut pieces, 65_536, 65_536, true, true), [62_984, 2552]);

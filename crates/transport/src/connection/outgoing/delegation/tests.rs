@@ -1,12 +1,12 @@
-//! Who comes first where an acknowledgement brings data for another subflow and wakes the application.
+//! Tests of the order between an acknowledgement, the woken application and other subflows.
 
-use anabranch_units::Seed;
+use anabranch_units::{Instant, Seed};
 
-use super::*;
+use crate::connection::Connection;
 use crate::path_manager::Candidate;
 use crate::profile::{LINUX_6_18, MPTCP_0_94, Stack};
 use crate::subflow::{State, Subflow};
-use crate::{Config, Endpoint, FourTuple, HostModel};
+use crate::{Config, Endpoint, Event, FourTuple, HostModel};
 use anabranch_scheduler::{Decision, PathScheduler, SendRequest, SubflowView};
 
 /// Wants everything on the second subflow, 1000 bytes at a time.
@@ -21,6 +21,12 @@ impl PathScheduler for Second {
     fn schedule(&mut self, _: &SendRequest, subflows: &[SubflowView]) -> Decision {
         subflows.get(1).map_or(Decision::WAIT, |second| Decision::next_on(second.id, 1000))
     }
+}
+
+/// The next segment of a connection.
+fn poll(connection: &mut Connection, now: Instant) -> Option<anabranch_wire::Segment> {
+    let mut segment = anabranch_wire::Segment::default();
+    connection.next_segment(now, 1, &mut segment).is_some().then_some(segment)
 }
 
 fn at(ms: u64) -> Instant {
@@ -55,21 +61,32 @@ fn waiting(stack: Stack, one_processor: bool, act: impl FnOnce(&mut Connection))
         carry(&mut client, &mut server, now);
         carry(&mut server, &mut client, now + 20);
         now += 40;
-        // What opens the connection at both ends, so that the other subflow may join.
+        // This write opens the connection at both ends, so that the other subflow may join.
         let _ = client.connection_mut(ours).write(at(now), vec![7; 10].into());
     }
     let handle = server.connections().next().expect("one").0;
     let connection = server.connection_mut(handle);
     let open = connection.subflows.iter().filter(|s| s.state == State::Established);
     assert_eq!(open.count(), 2, "both subflows are open");
-    connection.scheduler = Box::new(Second);
-    connection.events.clear();
-    while connection.poll_transmit(at(now)).is_some() {}
+    connection.outgoing.scheduling.scheduler = Box::new(Second);
+    while connection.poll_event().is_some() {}
+    while poll(connection, at(now)).is_some() {}
     // Written while the peer's window was closed, which an acknowledgement has opened since.
-    let open_to = std::mem::replace(&mut connection.out.window_end, connection.out.cursor);
+    let open_to = std::mem::replace(
+        &mut connection.outgoing.stream.window_end,
+        connection.outgoing.stream.cursor,
+    );
     connection.write(at(now), vec![7; 500].into()).expect("room");
-    connection.out.window_end = open_to;
+    connection.outgoing.stream.window_end = open_to;
     act(connection);
+}
+
+/// Hands data over in answer to an acknowledgement on a subflow.
+fn answer(connection: &mut Connection, now: Instant, index: usize) {
+    let id = connection.subflows[index].id;
+    connection.outgoing.begin_answer(&connection.session, id);
+    connection.push(now);
+    connection.outgoing.end_answer();
 }
 
 /// Bytes that wait on the second subflow.
@@ -80,13 +97,13 @@ fn queued(connection: &Connection) -> u64 {
 #[test]
 fn what_the_woken_application_writes_fills_the_segment() {
     waiting(LINUX_6_18, true, |connection| {
-        connection.events.push_back(Event::Writable);
-        connection.push_behind_ack(at(200), 0);
+        connection.session.report(Event::Writable);
+        answer(connection, at(200), 0);
         assert_eq!(queued(connection), 0, "the application comes first");
         while connection.poll_event().is_some() {}
         connection.write(at(200), vec![7; 500].into()).expect("room");
         assert_eq!(queued(connection), 1000);
-        let segment = connection.poll_transmit(at(200)).expect("a segment").segment;
+        let segment = poll(connection, at(200)).expect("a segment");
         assert_eq!(segment.payload.len(), 1000);
     });
 }
@@ -97,9 +114,9 @@ fn nothing_waits_for_an_application_that_sleeps_or_on_the_subflow_itself() {
         let mut bytes = 0;
         waiting(stack, one_processor, |connection| {
             if wakes {
-                connection.events.push_back(Event::Writable);
+                connection.session.report(Event::Writable);
             }
-            connection.push_behind_ack(at(200), index);
+            answer(connection, at(200), index);
             bytes = queued(connection);
         });
         bytes == 500
@@ -114,11 +131,11 @@ fn nothing_waits_for_an_application_that_sleeps_or_on_the_subflow_itself() {
 #[test]
 fn it_goes_without_the_application_when_that_writes_nothing() {
     waiting(LINUX_6_18, true, |connection| {
-        connection.events.push_back(Event::Writable);
-        connection.push_behind_ack(at(200), 0);
-        assert!(connection.poll_transmit(at(200)).is_none());
+        connection.session.report(Event::Writable);
+        answer(connection, at(200), 0);
+        assert!(poll(connection, at(200)).is_none());
         while connection.poll_event().is_some() {}
-        let segment = connection.poll_transmit(at(200)).expect("a segment").segment;
+        let segment = poll(connection, at(200)).expect("a segment");
         assert_eq!(segment.payload.len(), 500);
     });
 }
@@ -128,13 +145,13 @@ fn it_goes_without_the_application_when_that_writes_nothing() {
 fn grown(one_processor: bool, wakes: bool, writes: bool) -> (u64, u64) {
     let mut seen = (0, 0);
     waiting(LINUX_6_18, one_processor, |connection| {
-        while connection.poll_transmit(at(200)).is_some() {}
+        while poll(connection, at(200)).is_some() {}
         let before = connection.writable();
         assert!(connection.subflows[0].send.grow_buffer(100, 2));
         if wakes {
-            connection.events.push_back(Event::Writable);
+            connection.session.report(Event::Writable);
         }
-        connection.note_growth();
+        connection.outgoing.note_growth(&mut connection.session, &mut connection.subflows);
         let growth = |connection: &Connection| connection.writable() - before;
         seen.0 = growth(connection);
         while connection.poll_event().is_some() {}
@@ -142,7 +159,7 @@ fn grown(one_processor: bool, wakes: bool, writes: bool) -> (u64, u64) {
             connection.write(at(200), vec![7; 1].into()).expect("room");
             seen.1 = connection.subflows[0].send.buffer_told();
         } else {
-            let _ = connection.poll_transmit(at(200));
+            let _ = poll(connection, at(200));
             seen.1 = growth(connection);
         }
     });
@@ -165,10 +182,10 @@ fn the_acknowledged_subflow_has_its_room_before_another_one_has_data() {
     let grows = |stack: Stack, waits: bool, index: usize| {
         let mut grew = false;
         waiting(stack, false, |connection| {
-            connection.set_blocked(waits);
+            connection.outgoing.stream_mut().set_blocked(&mut connection.subflows, waits);
             connection.subflows[0].window.cwnd = 500;
             let before = connection.subflows[0].send.buffer_limit();
-            connection.push_behind_ack(at(200), index);
+            answer(connection, at(200), index);
             assert_eq!(queued(connection), 500, "data goes to the second");
             grew = connection.subflows[0].send.buffer_limit() > before;
         });
@@ -184,12 +201,16 @@ fn the_acknowledged_subflow_has_its_room_before_another_one_has_data() {
 fn the_acknowledgement_that_wakes_the_application_has_made_its_buffer_larger_before() {
     // tcp_new_space: `tcp_sndbuf_expand`, and then `sk_write_space`, which clears `SOCK_NOSPACE` for all.
     waiting(LINUX_6_18, false, |connection| {
-        connection.set_blocked(true);
-        connection.notify_behind_ack(0);
-        assert!(connection.wakes_application() && !connection.out.blocked);
+        connection.outgoing.stream_mut().set_blocked(&mut connection.subflows, true);
+        connection.outgoing.stream_mut().notify_behind_ack(
+            &mut connection.session,
+            &mut connection.subflows,
+            0,
+        );
+        assert!(connection.session.wakes_application() && !connection.outgoing.stream.blocked);
         let knows: Vec<_> = connection.subflows.iter().map(Subflow::wants_space).collect();
         assert_eq!(knows, [true, false]);
-        while connection.poll_transmit(at(200)).is_some() {}
+        while poll(connection, at(200)).is_some() {}
         assert!(connection.subflows.iter().all(|subflow| !subflow.wants_space()));
     });
 }

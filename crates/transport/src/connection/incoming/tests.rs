@@ -1,9 +1,10 @@
-//! What is kept, charged and joined.
+//! Tests of the receiving side.
 
 use anabranch_units::{Duration, Seed};
 
+use super::window::is_news;
 use super::*;
-use crate::connection::window::is_news;
+use crate::connection::Connection;
 use crate::path_manager::Candidate;
 use crate::subflow::State;
 use crate::{Config, Endpoint};
@@ -40,6 +41,16 @@ fn what_waits_keeps_the_memory_that_it_came_in() {
     assert_eq!(stream.memory(), 4424 + 1800);
 }
 
+/// The memory that may be taken when the initial subflow brings data.
+fn room_for(connection: &Connection) -> u64 {
+    connection.incoming.room_for(&connection.session, &connection.subflows, 0)
+}
+
+/// Takes what the initial subflow keeps, up to this memory.
+fn take_parked(connection: &mut Connection, limit: u64) -> bool {
+    connection.incoming.take_parked(&connection.session, &mut connection.subflows, 0, limit)
+}
+
 /// A client with a connection whose SYN is to go out.
 fn opening() -> (Endpoint, crate::ConnectionHandle) {
     let mut client = Endpoint::new("client", Seed { seed: 1, run: 0 });
@@ -63,7 +74,7 @@ fn a_packets_memory_is_given_back_when_all_of_it_was_read() {
     let (mut client, handle) = opening();
     let connection = client.connection_mut(handle);
     let bytes = Bytes::from_static(&[0; 1000]);
-    let stream = &mut connection.input;
+    let stream = &mut connection.incoming.stream;
     stream.accept(0, 1100, (bytes.clone(), 2304), 10_000);
     stream.accept(0, 0, (bytes.slice(..100), 768), 10_000);
     stream.accept(0, 100, (bytes.clone(), 1712), 10_000);
@@ -71,7 +82,7 @@ fn a_packets_memory_is_given_back_when_all_of_it_was_read() {
     for (limit, left) in [(99, 4784), (10, 4016), (999, 4016), (1000, 2304), (999, 2304), (1, 0)] {
         let read = connection.read(Instant::ZERO, limit).expect("bytes");
         assert!(read.len() <= limit);
-        assert_eq!(connection.input.memory(), left, "{limit}");
+        assert_eq!(connection.incoming.stream.memory(), left, "{limit}");
     }
 }
 
@@ -80,29 +91,29 @@ fn what_comes_while_the_buffer_is_full_stays_with_its_subflow_until_that_has_a_l
     // mptcp_data_ready: `if (__mptcp_rmem(sk) > sk_rbuf) return;`; tcp_prune_queue: tcp_clamp_window.
     let (mut client, handle) = opening();
     let connection = client.connection_mut(handle);
-    connection.mode = Mode::Multipath;
+    connection.session.agree(1);
     let piece = |dsn| (dsn, Bytes::from_static(&[0; 1000]), 2304);
-    let limit = connection.room_for(0);
+    let limit = room_for(connection);
     assert_eq!(limit, 131_072);
-    let base = connection.receive_dsn();
+    let base = connection.incoming.receive_dsn(&connection.session);
     let mut position = 1000;
-    while connection.input.memory() <= limit {
-        connection.input.accept(base, base + position, (piece(0).1, 2304), u64::MAX);
+    while connection.incoming.stream.memory() <= limit {
+        connection.incoming.stream.accept(base, base + position, (piece(0).1, 2304), u64::MAX);
         position += 1000;
     }
-    assert!(!connection.take_parked(0, limit), "nothing waits");
-    // The missing piece comes again and again, and fills the subflow's buffer.
+    assert!(!take_parked(connection, limit), "nothing waits");
+    // The missing piece arrives repeatedly, and fills the subflow's buffer.
     let mut times = 0;
-    while connection.room_for(0) < connection.input.memory() {
-        connection.input.parked.push(0, piece(base), 1 << 20);
-        assert!(!connection.take_parked(0, connection.room_for(0)), "the buffer is full");
+    while room_for(connection) < connection.incoming.stream.memory() {
+        connection.incoming.parked.push(0, piece(base), 1 << 20);
+        assert!(!take_parked(connection, room_for(connection)), "the buffer is full");
         times += 1;
         assert!(times < 100, "it never grows");
     }
     assert_eq!(times, 131_072_u64.div_ceil(2304));
-    assert_eq!(connection.input.parked.bytes(), 1000 * times);
+    assert_eq!(connection.incoming.parked.bytes(), 1000 * times);
     assert_eq!(connection.readable(), 0);
-    assert!(connection.take_parked(0, connection.room_for(0)));
+    assert!(take_parked(connection, room_for(connection)));
     assert_eq!(connection.readable(), position, "what waited behind it is there, too");
 }
 
@@ -111,19 +122,19 @@ fn an_application_that_reads_all_there_is_gets_what_subflows_kept() {
     // __mptcp_move_skbs, where the connection's queue is empty.
     let (mut client, handle) = opening();
     let connection = client.connection_mut(handle);
-    connection.mode = Mode::Multipath;
-    connection.remote_key = Some(connection.local_key);
-    let base = connection.receive_dsn();
+    connection.session.agree(1);
+    connection.session.agree(connection.session.local_key().value);
+    let base = connection.incoming.receive_dsn(&connection.session);
     for (index, at) in [(1, 100), (0, 0), (1, 200)] {
         let piece = (base + at, Bytes::from_static(&[7; 100]), 768);
-        connection.input.parked.push(index, piece, 1 << 20);
+        connection.incoming.parked.push(index, piece, 1 << 20);
     }
-    // What takes more memory than the most there may be is thrown away.
-    connection.input.parked.push(1, (base + 300, Bytes::from_static(&[7; 100]), 768), 1535);
-    assert_eq!(connection.input.parked.bytes(), 300);
+    // A piece that would exceed the limit is dropped.
+    connection.incoming.parked.push(1, (base + 300, Bytes::from_static(&[7; 100]), 768), 1535);
+    assert_eq!(connection.incoming.parked.bytes(), 300);
     let read = std::iter::from_fn(|| connection.read(Instant::ZERO, usize::MAX));
     assert_eq!(read.map(|bytes| bytes.len()).sum::<usize>(), 300);
-    assert!(connection.input.parked.is_empty());
+    assert!(connection.incoming.parked.is_empty());
 }
 
 #[test]
@@ -132,14 +143,23 @@ fn a_subflow_that_is_not_open_yet_gets_no_larger_buffer_from_what_is_read() {
     for (state, grows) in [(State::SynSent, false), (State::Established, true)] {
         let (mut client, handle) = opening();
         let connection = client.connection_mut(handle);
-        connection.mode = Mode::Multipath;
+        connection.session.agree(1);
         let subflow = &mut connection.subflows[0];
         subflow.state = state;
         subflow.receive.set_rtt(Duration::from_millis(1));
-        let before = (subflow.receive.buffer.window(), connection.budget.limit());
-        connection.note_read(Instant::ZERO, 100_000);
-        connection.note_reads_end(Instant::ZERO + Duration::from_millis(10));
-        assert!(connection.budget.limit() > before.1, "the connection's grows");
+        let before = (subflow.receive.buffer.window(), connection.incoming.budget.limit());
+        connection.incoming.note_read(
+            Instant::ZERO,
+            &connection.session,
+            &mut connection.subflows,
+            100_000,
+        );
+        connection.incoming.note_reads_end(
+            Instant::ZERO + Duration::from_millis(10),
+            &connection.session,
+            &mut connection.subflows,
+        );
+        assert!(connection.incoming.budget.limit() > before.1, "the connection's grows");
         assert_eq!(connection.subflows[0].receive.buffer.window() > before.0, grows);
     }
 }
@@ -165,7 +185,7 @@ fn nothing_is_kept_beyond_the_window() {
     assert_eq!(stream.held(), 0);
     stream.accept(0, 6, (bytes.clone(), 8), 10);
     assert_eq!(stream.held(), 4);
-    // What is next is taken all the same: __mptcp_move_skb looks at `rcv_wnd_sent` only out of order.
+    // The next data in order is taken anyway: __mptcp_move_skb compares with `rcv_wnd_sent` only out of order.
     let mut stream = ReceiveStream::default();
     assert!(stream.accept(0, 0, (bytes, 8), 2));
     assert_eq!(stream.next, 4);

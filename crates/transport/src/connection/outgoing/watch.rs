@@ -1,29 +1,34 @@
-//! Notifications for schedulers that watch their subflows: what has happened to each since the last look.
+//! Notifications for schedulers that watch their subflows: the changes of each subflow since the last notification.
 
 use anabranch_units::{Instant, SubflowId};
 
-use super::{Connection, Mode};
+use super::{Scheduling, Session, Subflows};
 use crate::subflow::Standing;
 
-/// How each subflow stood at the last look, by identifier.
+/// The standing of each subflow at the last notification, by identifier.
 #[derive(Debug, Default)]
 pub(super) struct Watch(Vec<Standing>);
 
-impl Connection {
-    /// Notifies the scheduler of what has happened to subflows, if it watches them.
+impl Scheduling {
+    /// Notifies the scheduler of changes of subflows, if it watches them.
     #[inline]
-    pub(super) fn report_events(&mut self, now: Instant) {
+    pub(in crate::connection) fn report_events(
+        &mut self,
+        now: Instant,
+        session: &Session,
+        subflows: &Subflows,
+    ) {
         if self.watch.is_some() {
-            self.compare_standings(now);
+            self.compare_standings(now, session, subflows);
         }
     }
 
     #[cold]
-    fn compare_standings(&mut self, now: Instant) {
-        let Some(watch) = self.watch.as_mut().filter(|_| self.mode == Mode::Multipath) else {
+    fn compare_standings(&mut self, now: Instant, session: &Session, subflows: &Subflows) {
+        let Some(watch) = self.watch.as_mut().filter(|_| session.is_multipath()) else {
             return;
         };
-        for (index, subflow) in self.subflows.iter().enumerate() {
+        for (index, subflow) in subflows.iter().enumerate() {
             let before = Standing::before(watch.0.get(index).copied(), subflow);
             let standing = subflow.standing();
             for event in standing.events_since(&before) {
@@ -38,9 +43,9 @@ impl Connection {
 
     /// Fills in the times of the views that only a watching scheduler reads.
     #[cold]
-    pub(super) fn refresh_times(&mut self) {
+    pub(super) fn refresh_times(&mut self, subflows: &Subflows) {
         for view in &mut self.views {
-            if let Some(subflow) = self.subflows.get(view.id.index()) {
+            if let Some(subflow) = subflows.get(view.id.index()) {
                 view.oldest_sent = subflow.oldest_sent();
                 view.timeout_at = subflow.next_timeout();
             }

@@ -1,11 +1,18 @@
-//! When the connection's timer starts, and what goes when it fires.
+//! Tests of the connection-level retransmission timer.
 
 use anabranch_units::Seed;
 
 use super::*;
+use crate::connection::Connection;
 use crate::path_manager::Candidate;
 use crate::profile::{LINUX_6_18, MPTCP_0_94, Stack};
 use crate::{Config, Endpoint, FourTuple, HostModel};
+
+/// The next segment of a connection.
+fn poll(connection: &mut Connection, now: Instant) -> Option<anabranch_wire::Segment> {
+    let mut segment = anabranch_wire::Segment::default();
+    connection.next_segment(now, 1, &mut segment).is_some().then_some(segment)
+}
 
 fn at(ms: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(ms)
@@ -35,8 +42,11 @@ fn busy(stack: Stack, act: impl FnOnce(&mut Connection)) {
     for _ in 0..20 {
         let _ = connection.write(at(100), vec![7; 50_000].into());
     }
-    while connection.poll_transmit(at(100)).is_some() {}
-    assert!(connection.out.cursor < connection.out.end && connection.mode == Mode::Multipath);
+    while poll(connection, at(100)).is_some() {}
+    assert!(
+        connection.outgoing.stream.cursor < connection.outgoing.stream.end
+            && connection.session.is_multipath()
+    );
     act(connection);
 }
 
@@ -46,15 +56,19 @@ fn the_timer_starts_with_what_the_scheduling_finds_that_an_acknowledgement_bring
     let deadline = |stack: Stack, room: bool| {
         let mut found = Duration::ZERO;
         busy(stack, |connection| {
-            // As long as the scheduling before found it, and what the subflow's timer has left since.
-            connection.retransmission.interval = Some(Duration::from_millis(777));
+            // The interval of the earlier scheduling, and the time that the subflow's timer has left.
+            connection.outgoing.retransmission.interval = Some(Duration::from_millis(777));
             let due = connection.subflows[0].timer_due().expect("data is out");
             let now = due - Duration::from_millis(33);
             if !room {
-                connection.out.window_end = connection.out.next;
+                connection.outgoing.stream.window_end = connection.outgoing.stream.next;
             }
-            connection.on_data_progress(now);
-            found = connection.retransmission.deadline().expect("data is out").since(now);
+            connection.outgoing.on_data_progress(
+                now,
+                &mut connection.session,
+                &mut connection.subflows,
+            );
+            found = connection.outgoing.retransmission.deadline().expect("data is out").since(now);
         });
         found.as_millis()
     };
@@ -69,10 +83,10 @@ fn what_waits_for_its_burst_goes_where_the_connections_window_is_closed() {
     let goes = |change: &dyn Fn(&mut Connection)| {
         let mut goes = false;
         busy(LINUX_6_18, |connection| {
-            connection.out.window_end = connection.out.cursor;
+            connection.outgoing.stream.window_end = connection.outgoing.stream.cursor;
             connection.subflows[0].send.deferred = true;
             change(connection);
-            connection.push_what_waits();
+            connection.outgoing.push_what_waits(&mut connection.session, &mut connection.subflows);
             goes = !connection.subflows[0].send.deferred;
         });
         goes
@@ -84,10 +98,10 @@ fn what_waits_for_its_burst_goes_where_the_connections_window_is_closed() {
     assert!(!goes(&|_| {}), "its buffer is full (`sk_stream_memory_free`)");
     assert!(!goes(&|connection| {
         with_room(connection);
-        connection.out.window_end += 1;
+        connection.outgoing.stream.window_end += 1;
     }));
     assert!(!goes(&|connection| {
         with_room(connection);
-        connection.out.end = connection.out.cursor;
+        connection.outgoing.stream.end = connection.outgoing.stream.cursor;
     }));
 }
