@@ -56,7 +56,7 @@ struct Place {
     asks: bool,
 }
 
-/// The lanes of one WiFi channel.
+/// The lanes of one 802.11 channel.
 type Lanes = Vec<(LinkConfig, WifiModel)>;
 
 impl<P: Clone + 'static> Links<P> {

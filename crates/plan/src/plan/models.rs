@@ -85,7 +85,7 @@ impl ModelPlan {
         Ok(serde_path_to_error::deserialize(&mut serde_json::Deserializer::from_str(text))?)
     }
 
-    /// Returns the model of a varying link, or `None` for a lane of a WiFi channel.
+    /// Returns the model of a varying link, or `None` for a lane of an 802.11 channel.
     ///
     /// # Errors
     /// Reports settings that a link cannot have.
