@@ -263,7 +263,7 @@ impl Host {
         }
     }
 
-    /// Input: an application has an event outside the host, for example on a socket of its own. It
+    /// Input: an application has an event outside the host, for example on one of its sockets. It
     /// is called when the host is polled, unless it waits only for events of its connection
     /// ([`Next::AtNews`]).
     pub fn wake(&mut self, handle: ConnectionHandle) {

@@ -192,7 +192,7 @@ fn read_packets(
         let position = known.ok_or(RecordedFilmError::Position { packet: row })?;
         *last = Some(position);
         let packet = Packet { position, ..read_packet(columns, row)? };
-        // A packet without a position of its own shares that of an earlier packet. Its end is
+        // A packet without a recorded position shares that of an earlier packet. Its end is
         // unknown.
         let placed = columns.position[row].is_some();
         let end = position.saturating_add(u64::from(packet.size));

@@ -62,8 +62,8 @@ pub fn client_address(family: Family, path: usize, client: u32, connection: u16)
     SocketAddr::new(host_address(family, path, client + FIRST_HOST), CLIENT_PORT + connection)
 }
 
-/// Returns the addresses of a cross traffic flow: its server's and its client's. Each flow has a
-/// client of its own.
+/// Returns the addresses of a cross traffic flow: its server's and its client's. Each flow has its
+/// own client.
 pub fn cross_addresses(family: Family, flow: u32) -> (SocketAddr, SocketAddr) {
     let server = server_address(family, CROSS_NETWORK, DATA_PORT);
     (server, client_address(family, CROSS_NETWORK, flow, 0))

@@ -440,7 +440,7 @@ mod tests {
         };
         rule.on_chunk(&given_up);
         assert_eq!(ask(&mut *rule, &ladder, (5, Some(3)), 20.0), Fetch(0));
-        // At 10 Mb/s again: the earlier samples have no influence.
+        // The next chunk arrives at 10 Mb/s. The earlier samples have no influence.
         let next = ChunkSample {
             rendition: 0,
             bytes: 500_000,
