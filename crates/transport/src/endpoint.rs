@@ -201,7 +201,7 @@ impl Endpoint {
 
     /// Every connection that was not freed, in the order of their places.
     pub fn connections(&self) -> impl DoubleEndedIterator<Item = (ConnectionHandle, &Connection)> {
-        self.table.entries.iter().map(|(slot, entry)| {
+        self.table.iter().map(|(slot, entry)| {
             let handle = ConnectionHandle { slot: slot as u32, generation: entry.generation };
             (handle, &*entry.connection)
         })
@@ -209,7 +209,7 @@ impl Endpoint {
 
     /// Connections that were not freed.
     pub fn len(&self) -> usize {
-        self.table.entries.len()
+        self.table.len()
     }
 
     /// SYNs that were answered and whose third packet has not come.
@@ -270,7 +270,7 @@ impl Endpoint {
     /// arrives for it is a stranger's. One that is over leaves its TIME-WAIT behind.
     pub fn remove(&mut self, handle: ConnectionHandle) -> Option<Connection> {
         self.table.get(handle)?;
-        let entry = self.table.entries.remove(handle.index())?;
+        let entry = self.table.remove(handle)?;
         self.leave(&entry);
         self.by_token.remove(&entry.connection.token(), |slot| slot == handle.slot);
         for tuple in entry.connection.subflows().known_tuples() {

@@ -36,7 +36,7 @@ impl Endpoint {
         match listener.admit(now) {
             Admission::Accept => self.request(now, number, tuple, syn, iss),
             Admission::Cookie => {
-                let config = &listener.listen.config;
+                let config = listener.given_config();
                 let cookies = Cookies { secrets: &self.secrets, config, tuple };
                 let taken = |token: u32| self.by_token.contains(&token);
                 let answer = cookies.answer(now, syn, taken);
@@ -59,10 +59,9 @@ impl Endpoint {
         let drawn = KeyDrawn::first(&mut self.stream(number), &self.is_taken());
         let iss = iss.unwrap_or_else(|| self.secrets.sequence(now, &tuple));
         let Some(known) = self.listeners.get(listener) else { return };
-        known.half_open += 1;
-        known.connections += 1;
+        known.on_request();
         let drawn_as = (number, drawn.draws);
-        let config = Arc::clone(&known.config);
+        let config = Arc::clone(known.config());
         let request = Request::new(now, tuple, syn, &config, listener, drawn_as, iss);
         let id = self.requests.insert(now, &request, &self.listeners);
         self.answer(now, id, Some(drawn.key.value));
@@ -97,8 +96,7 @@ impl Endpoint {
         let Some(request) = self.requests.get(id) else { return };
         self.requests.remove(id, &self.listeners);
         if let Some(listener) = self.listeners.get(request.listener()) {
-            listener.half_open -= 1;
-            listener.connections -= 1;
+            listener.on_request_removed();
         }
     }
 
@@ -140,7 +138,7 @@ impl Endpoint {
         }
         let (iss, told) = (Some(request.iss()), Some(request.answered(now)));
         let offer = Offer { tuple, syn: &request.syn(), iss, key: Some(key), told };
-        let config = Arc::clone(&self.listeners.get(listener)?.config);
+        let config = Arc::clone(self.listeners.get(listener)?.config());
         let connection = {
             let taken = self.is_taken();
             let secrets = Arc::clone(&self.secrets);
@@ -163,7 +161,7 @@ impl Endpoint {
     ) -> Option<ConnectionHandle> {
         let handle = self.adopt(number, connection, Some(listener));
         if let Some(listener) = self.listeners.get(listener) {
-            listener.connections += 1;
+            listener.on_connection();
         }
         self.after_input(now, handle.slot)
     }
@@ -184,8 +182,8 @@ impl Endpoint {
         if !known.may_accept_cookie(now) {
             return None;
         }
-        let config = Arc::clone(&known.config);
-        let cookies = Cookies { secrets: &self.secrets, config: &known.listen.config, tuple };
+        let config = Arc::clone(known.config());
+        let cookies = Cookies { secrets: &self.secrets, config: known.given_config(), tuple };
         let Redeemed { syn, iss, key } = cookies.redeem(now, segment)?;
         if key.is_some_and(|key| self.by_token.contains(&key.token)) {
             return None;
@@ -205,7 +203,7 @@ impl Endpoint {
     /// A connection has left the table.
     pub(super) fn leave(&mut self, entry: &Entry) {
         if let Some(listener) = entry.listener.and_then(|number| self.listeners.get(number)) {
-            listener.connections -= 1;
+            listener.on_connection_freed();
         }
     }
 }

@@ -66,13 +66,13 @@ pub enum ListenError {
 /// One address.
 #[derive(Debug)]
 pub(super) struct Listener {
-    pub(super) listen: ListenConfig,
-    /// As its connections share it.
-    pub(super) config: Arc<Config>,
+    listen: ListenConfig,
+    /// The configuration that its connections share.
+    config: Arc<Config>,
     /// SYNs that were answered and whose third packet has not come.
-    pub(super) half_open: u32,
+    half_open: u32,
     /// Those, and connections that were not freed.
-    pub(super) connections: u32,
+    connections: u32,
     /// When the last cookie was sent.
     cookie_at: Option<Instant>,
 }
@@ -98,6 +98,38 @@ impl Listener {
         } else {
             Admission::Drop
         }
+    }
+
+    /// The configuration that its connections share.
+    pub(super) fn config(&self) -> &Arc<Config> {
+        &self.config
+    }
+
+    /// The configuration as the application gave it.
+    pub(super) fn given_config(&self) -> &Config {
+        &self.listen.config
+    }
+
+    /// A SYN is stored.
+    pub(super) fn on_request(&mut self) {
+        self.half_open += 1;
+        self.connections += 1;
+    }
+
+    /// A stored SYN is removed.
+    pub(super) fn on_request_removed(&mut self) {
+        self.half_open -= 1;
+        self.connections -= 1;
+    }
+
+    /// A connection is accepted.
+    pub(super) fn on_connection(&mut self) {
+        self.connections += 1;
+    }
+
+    /// A connection is freed.
+    pub(super) fn on_connection_freed(&mut self) {
+        self.connections -= 1;
     }
 
     /// A third packet may carry a cookie of this listener, and a connection more has room.

@@ -166,7 +166,7 @@ impl Endpoint {
                     self.news.push_back(slot);
                 }
                 let changed = entry.has_changed();
-                self.table.entries.set_wake(slot as usize, wake);
+                self.table.set_wake(slot, wake);
                 if changed {
                     self.note_change(now, slot);
                 }
@@ -198,7 +198,7 @@ impl Endpoint {
             self.set_wakes();
         }
         let others = self.time_wait.wake().min(self.requests.wake());
-        Some(self.table.entries.wake().min(others)).filter(|at| *at != Instant::FAR_FUTURE)
+        Some(self.table.wake().min(others)).filter(|at| *at != Instant::FAR_FUTURE)
     }
 
     /// Sets the timers of connections that have not been asked for their segments yet.
@@ -209,7 +209,7 @@ impl Endpoint {
                 && let Some(entry) = self.table.slot(slot)
             {
                 let wake = entry.connection.wake();
-                self.table.entries.set_wake(slot as usize, wake);
+                self.table.set_wake(slot, wake);
             }
         }
     }
@@ -224,12 +224,12 @@ impl Endpoint {
         while let Some(id) = self.requests.due(now) {
             self.repeat_answer(now, id);
         }
-        let (_, slot) = self.table.entries.first().filter(|(at, _)| *at <= now)?;
+        let slot = self.table.first_due(now)?;
         let slot = slot as u32;
         let entry = self.table.slot(slot)?;
         entry.connection.handle_timeout(now);
         // It is asked anew once it has said what it has to say.
-        self.table.entries.set_wake(slot as usize, Instant::FAR_FUTURE);
+        self.table.set_wake(slot, Instant::FAR_FUTURE);
         self.after_input(now, slot)
     }
 

@@ -1,5 +1,7 @@
 //! The connections of an endpoint, under handles that no later connection has.
 
+use anabranch_units::Instant;
+
 use super::timed::Timed;
 use crate::connection::Connection;
 
@@ -49,7 +51,7 @@ impl Entry {
 /// The table.
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    pub(super) entries: Timed<Entry>,
+    entries: Timed<Entry>,
     /// Connections there have been.
     made: u64,
 }
@@ -76,6 +78,38 @@ impl Table {
         let connection = Box::new(connection);
         let entry = Entry { connection, generation, listener, ready: false, news: false };
         ConnectionHandle { slot: self.entries.insert(entry) as u32, generation }
+    }
+
+    /// Removes a connection.
+    pub(super) fn remove(&mut self, handle: ConnectionHandle) -> Option<Entry> {
+        self.entries.remove(handle.index())
+    }
+
+    /// The number of connections.
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// All connections, by slot.
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = (usize, &Entry)> {
+        self.entries.iter()
+    }
+
+    /// The connection in this slot wants to be woken at this time.
+    #[inline(always)]
+    pub(super) fn set_wake(&mut self, slot: u32, at: Instant) {
+        self.entries.set_wake(slot as usize, at);
+    }
+
+    /// The time at which the first connection wants to be woken; far future for never.
+    #[inline(always)]
+    pub(super) fn wake(&self) -> Instant {
+        self.entries.wake()
+    }
+
+    /// The slot of the first connection that wants to be woken by now.
+    pub(super) fn first_due(&self, now: Instant) -> Option<usize> {
+        self.entries.first().filter(|(at, _)| *at <= now).map(|(_, slot)| slot)
     }
 
     #[inline(always)]
