@@ -68,7 +68,7 @@ impl Wanted {
 
 /// A request that has not been answered completely.
 #[derive(Clone, Copy, Debug)]
-struct UnderWay {
+struct PendingRequest {
     id: u64,
     wanted: Wanted,
     connection: u32,
@@ -92,7 +92,7 @@ pub struct AdaptivePlayer {
     /// The index of the audio rendition that belongs to the video rendition chosen last.
     sound: usize,
     master: bool,
-    under_way: Vec<UnderWay>,
+    pending: Vec<PendingRequest>,
     next_id: u64,
     /// The number of connections used so far.
     connections: u32,
@@ -123,7 +123,7 @@ impl AdaptivePlayer {
             audio: ladder.audio.as_ref().map(|_| Progress::default()),
             sound: 0,
             master: false,
-            under_way: Vec::new(),
+            pending: Vec::new(),
             next_id: 0,
             connections: 0,
             free: Vec::new(),
@@ -142,10 +142,10 @@ impl AdaptivePlayer {
     /// `None`.
     pub fn poll_request(&mut self, now: Instant) -> Option<Request> {
         self.advance(now);
-        self.follow_pictures(now);
+        self.follow_video(now);
         let (wanted, resource, bytes, range) = if self.master {
             self.next_piece(now)?
-        } else if self.under_way.is_empty() {
+        } else if self.pending.is_empty() {
             (Wanted::Master, self.ladder.master.path.clone(), self.ladder.master.bytes, None)
         } else {
             return None;
@@ -156,7 +156,7 @@ impl AdaptivePlayer {
         self.connections = self.connections.max(connection + 1);
         let is_chunk = matches!(wanted, Wanted::Piece { piece: Piece::Chunk, .. });
         let watched = self.rule.watches() && is_chunk && wanted.track() == Track::Video;
-        self.under_way.push(UnderWay {
+        self.pending.push(PendingRequest {
             id,
             wanted,
             connection,
@@ -178,16 +178,16 @@ impl AdaptivePlayer {
         let Some(at) = self.place(id) else {
             return;
         };
-        let under_way = &mut self.under_way[at];
-        under_way.first_byte.get_or_insert(now);
-        under_way.received = under_way.received.saturating_add(n).min(under_way.bytes);
-        let UnderWay { wanted, received, bytes, .. } = *under_way;
+        let pending = &mut self.pending[at];
+        pending.first_byte.get_or_insert(now);
+        pending.received = pending.received.saturating_add(n).min(pending.bytes);
+        let PendingRequest { wanted, received, bytes, .. } = *pending;
         if received == bytes {
             self.take(now, at);
         } else if let Wanted::Piece { track, piece: Piece::Chunk, rendition } = wanted {
             let duration = self.chunk(track, rendition).duration();
             let append = self.settings.append;
-            self.progress(track).grow(append, duration, received, bytes);
+            self.progress(track).update_partial(append, duration, received, bytes);
         }
         self.play(now);
     }
@@ -224,9 +224,10 @@ impl AdaptivePlayer {
             }
             _ => None,
         };
-        let watch = self.under_way.iter().find_map(|under_way| under_way.next_watch);
-        let [one, other] =
-            self.askable(None).map(|track| track.and_then(|track| self.asks_at(track)));
+        let watch = self.pending.iter().find_map(|pending| pending.next_watch);
+        let [one, other] = self
+            .tracks_to_request(None)
+            .map(|track| track.and_then(|track| self.may_request_at(track)));
         [shown, watch, one, other].into_iter().flatten().min()
     }
 
@@ -254,7 +255,7 @@ impl AdaptivePlayer {
     pub fn buffer(&self, now: Instant) -> Buffer {
         let position = self.position(now);
         let (mut end, mut bytes) = (Duration::ZERO, 0);
-        for record in self.chunks.iter().filter(|chunk| chunk.is_in(Track::Video)) {
+        for record in self.chunks.iter().filter(|chunk| chunk.is_complete_in(Track::Video)) {
             end += record.duration;
             bytes += if end > position { record.bytes } else { 0 };
         }
@@ -281,9 +282,9 @@ impl AdaptivePlayer {
         ClientData::of_buffer(buffered, matches!(self.state, State::Playing { .. }))
     }
 
-    /// Returns the index in `under_way` of a request.
+    /// Returns the index in `pending` of a request.
     fn place(&self, id: u64) -> Option<usize> {
-        self.under_way.iter().position(|under_way| under_way.id == id)
+        self.pending.iter().position(|pending| pending.id == id)
     }
 
     fn progress(&mut self, track: Track) -> &mut Progress {
@@ -293,11 +294,11 @@ impl AdaptivePlayer {
         }
     }
 
-    fn video_is_in(&self) -> bool {
+    fn video_is_complete(&self) -> bool {
         self.video.next >= self.ladder.chunks()
     }
 
-    fn audio_is_in(&self) -> bool {
+    fn audio_is_complete(&self) -> bool {
         let all = self.ladder.sound(self.sound).map_or(0, |audio| audio.chunks.len());
         self.audio.as_ref().is_none_or(|audio| audio.next >= all)
     }
@@ -306,7 +307,7 @@ impl AdaptivePlayer {
     /// complete audio track does not limit it.
     fn available(&self) -> Duration {
         match &self.audio {
-            Some(audio) if !self.audio_is_in() => self.video.end().min(audio.end()),
+            Some(audio) if !self.audio_is_complete() => self.video.end().min(audio.end()),
             _ => self.video.end(),
         }
     }
@@ -332,7 +333,7 @@ impl AdaptivePlayer {
         if shown_at(end) > now {
             return;
         }
-        if self.video_is_in() && self.audio_is_in() {
+        if self.video_is_complete() && self.audio_is_complete() {
             self.state = State::Ended;
             self.emit(shown_at(end), AdaptiveEventKind::End, end);
         } else {
@@ -343,7 +344,7 @@ impl AdaptivePlayer {
 
     /// Starts or resumes playback if enough film has been received.
     fn play(&mut self, now: Instant) {
-        let all = self.video_is_in() && self.audio_is_in();
+        let all = self.video_is_complete() && self.audio_is_complete();
         let (from, needed, kind) = match self.state {
             State::Starting => {
                 (Duration::ZERO, self.settings.start_buffer, AdaptiveEventKind::Start)

@@ -2,7 +2,7 @@
 
 use super::records::ChunkRecord;
 use super::track::{Piece, Track, rendition};
-use super::{AdaptivePlayer, Requests, State, UnderWay, WATCH, Wanted};
+use super::{AdaptivePlayer, PendingRequest, Requests, State, WATCH, Wanted};
 use crate::abr::{AbrDecision, AbrView, ChunkSample, Loading};
 use crate::http::ByteRange;
 use crate::ladder::Chunk;
@@ -19,8 +19,8 @@ impl AdaptivePlayer {
     }
 
     /// Returns the track to fetch next: the one with less received film.
-    fn behind(&self) -> Option<Track> {
-        match (&self.audio, self.audio_is_in(), self.video_is_in()) {
+    fn lagging_track(&self) -> Option<Track> {
+        match (&self.audio, self.audio_is_complete(), self.video_is_complete()) {
             (_, true, true) => None,
             (Some(audio), false, false) if audio.received < self.video.received => {
                 Some(Track::Audio)
@@ -32,8 +32,8 @@ impl AdaptivePlayer {
 
     /// Switches the audio to the group of the rendition chosen last, starting with its next chunk
     /// (`AudioTrackController.switchLevel`). Skips chunks that the server does not have.
-    pub(super) fn follow_pictures(&mut self, now: Instant) {
-        let is_asked = self.under_way.iter().any(|it| it.wanted.track() == Track::Audio);
+    pub(super) fn follow_video(&mut self, now: Instant) {
+        let is_asked = self.pending.iter().any(|it| it.wanted.track() == Track::Audio);
         let Some(audio) = self.audio.as_mut().filter(|_| !is_asked) else {
             return;
         };
@@ -50,7 +50,7 @@ impl AdaptivePlayer {
         while audio.piece(wanted, sound) != Piece::Playlist
             && sound.chunks.get(audio.next).is_some_and(|chunk| chunk.gap)
         {
-            audio.pass(sound.end_of(audio.next));
+            audio.skip(sound.end_of(audio.next));
         }
         if audio.next > before {
             self.play(now);
@@ -86,12 +86,14 @@ impl AdaptivePlayer {
     ///
     /// With a time, the tracks are those that may request at this time. With `None`, they are those
     /// that need a timer, after all possible requests have been sent.
-    pub(super) fn askable(&self, now: Option<Instant>) -> [Option<Track>; 2] {
+    pub(super) fn tracks_to_request(&self, now: Option<Instant>) -> [Option<Track>; 2] {
         match self.settings.requests {
-            Requests::OneAtATime => [self.behind().filter(|_| self.under_way.is_empty()), None],
+            Requests::OneAtATime => {
+                [self.lagging_track().filter(|_| self.pending.is_empty()), None]
+            }
             Requests::OneATrack => {
-                let video = !self.video_is_in() && !self.is_under_way(Track::Video);
-                let audio = self.sound_may_follow(now) && !self.is_under_way(Track::Audio);
+                let video = !self.video_is_complete() && !self.is_pending(Track::Video);
+                let audio = self.audio_may_request(now) && !self.is_pending(Track::Audio);
                 let tracks = [video.then_some(Track::Video), audio.then_some(Track::Audio)];
                 // From the third chunk on, the audio requests first. Its previous chunk waits for
                 // video before it is buffered. When video arrives, that chunk is buffered before
@@ -112,11 +114,11 @@ impl AdaptivePlayer {
     ///   is video for a twentieth of it (`WAITING_INIT_PTS`, `BufferController.blockAudio`).
     /// - Except for the last one, no chunk may begin after the end of the current or next video
     ///   chunk (`doTickIdle`).
-    fn sound_may_follow(&self, now: Option<Instant>) -> bool {
+    fn audio_may_request(&self, now: Option<Instant>) -> bool {
         let (Some(sound), Some(audio)) = (self.ladder.sound(self.sound), &self.audio) else {
             return false;
         };
-        if self.audio_is_in() {
+        if self.audio_is_complete() {
             return false;
         }
         if audio.piece(self.sound, sound) == Piece::Playlist {
@@ -125,37 +127,38 @@ impl AdaptivePlayer {
         let before = audio.next.checked_sub(1).map(|before| sound.chunks[before].duration());
         let buffered = before.is_none_or(|before| {
             let needed = audio.received.saturating_sub(before) + before / 20;
-            self.video_is_in() || self.video.received > needed
+            self.video_is_complete() || self.video.received > needed
         });
         let may_begin = self.video.knows_a_playlist() && buffered;
         let on_its_way = self.video.asked_to.filter(|end| *end > self.video.received);
         let limit = on_its_way.or_else(|| match now {
-            Some(now) if !self.is_due(Track::Video, now) => None,
-            Some(_) => self.next_pictures_end(),
+            Some(now) if !self.may_request(Track::Video, now) => None,
+            Some(_) => self.next_video_end(),
             // No timer is needed while a playlist or initialization section of the video is being
             // fetched. The end of that request calls this again.
-            None => self.is_under_way(Track::Video).then(|| self.next_pictures_end()).flatten(),
+            None => self.is_pending(Track::Video).then(|| self.next_video_end()).flatten(),
         });
-        may_begin && (self.sound_is_at_its_last() || limit.is_none_or(|end| audio.received <= end))
+        may_begin
+            && (self.audio_is_at_last_chunk() || limit.is_none_or(|end| audio.received <= end))
     }
 
     /// Returns the end of the next video chunk.
-    fn next_pictures_end(&self) -> Option<Duration> {
+    fn next_video_end(&self) -> Option<Duration> {
         let chunks = &self.ladder.renditions[self.video.last.unwrap_or(0)].chunks;
         let next = chunks.get(self.video.next)?;
         Some(self.video.received + next.duration())
     }
 
     /// Returns whether a track may request a chunk at time `now`.
-    fn is_due(&self, track: Track, now: Instant) -> bool {
-        self.asks_at(track).is_none_or(|at| at <= now)
+    fn may_request(&self, track: Track, now: Instant) -> bool {
+        self.may_request_at(track).is_none_or(|at| at <= now)
     }
 
-    fn is_under_way(&self, track: Track) -> bool {
-        self.under_way.iter().any(|it| it.wanted.track() == track)
+    fn is_pending(&self, track: Track) -> bool {
+        self.pending.iter().any(|it| it.wanted.track() == track)
     }
 
-    fn sound_is_at_its_last(&self) -> bool {
+    fn audio_is_at_last_chunk(&self) -> bool {
         let all = self.ladder.sound(self.sound).map_or(0, |audio| audio.chunks.len());
         self.audio.as_ref().is_some_and(|audio| audio.next + 1 == all)
     }
@@ -163,17 +166,17 @@ impl AdaptivePlayer {
     /// Returns the time at which a track may send a request, or `None` for at once. It is the end
     /// of the rule's wait, or the time at which the buffer has space. With one request per track,
     /// the last audio chunk needs no space (`AudioStreamController.doTickIdle`).
-    pub(super) fn asks_at(&self, track: Track) -> Option<Instant> {
-        let by_itself = self.settings.requests == Requests::OneATrack && track == Track::Audio;
-        if by_itself && self.sound_is_at_its_last() {
+    pub(super) fn may_request_at(&self, track: Track) -> Option<Instant> {
+        let separate_audio = self.settings.requests == Requests::OneATrack && track == Track::Audio;
+        if separate_audio && self.audio_is_at_last_chunk() {
             return None;
         }
-        self.wait_until.filter(|_| !by_itself).or_else(|| self.room_at(track))
+        self.wait_until.filter(|_| !separate_audio).or_else(|| self.space_at(track))
     }
 
     /// Returns the time at which the buffer of a track has space for another chunk. `None` means
     /// now.
-    fn room_at(&self, track: Track) -> Option<Instant> {
+    fn space_at(&self, track: Track) -> Option<Instant> {
         let State::Playing { since, from } = self.state else {
             return None;
         };
@@ -187,7 +190,10 @@ impl AdaptivePlayer {
         &mut self,
         now: Instant,
     ) -> Option<(Wanted, String, u64, Option<ByteRange>)> {
-        self.askable(Some(now)).into_iter().flatten().find_map(|track| self.piece_of(now, track))
+        self.tracks_to_request(Some(now))
+            .into_iter()
+            .flatten()
+            .find_map(|track| self.piece_of(now, track))
     }
 
     fn piece_of(
@@ -196,7 +202,7 @@ impl AdaptivePlayer {
         track: Track,
     ) -> Option<(Wanted, String, u64, Option<ByteRange>)> {
         self.wait_until = self.wait_until.filter(|until| now < *until);
-        if self.asks_at(track).is_some_and(|at| now < at) {
+        if self.may_request_at(track).is_some_and(|at| now < at) {
             return None;
         }
         let number = match (track, self.video.chosen) {
@@ -273,7 +279,7 @@ impl AdaptivePlayer {
 
     /// Completes the request at index `at`.
     pub(super) fn take(&mut self, now: Instant, at: usize) {
-        let done = self.under_way.remove(at);
+        let done = self.pending.remove(at);
         self.free.push(done.connection);
         let Wanted::Piece { track, piece, rendition } = done.wanted else {
             self.master = true;
@@ -300,20 +306,20 @@ impl AdaptivePlayer {
                 duration_s: duration.as_secs_f64(),
             });
         }
-        if self.video_is_in() {
+        if self.video_is_complete() {
             self.total = self.video.received;
         }
     }
 
     /// Calls a rule that watches downloads, and abandons the current one if it decides so.
     pub(super) fn watch(&mut self, now: Instant) {
-        let due = |it: &UnderWay| it.next_watch.is_some_and(|due| due <= now);
-        let Some(at) = self.under_way.iter().position(due) else {
+        let due = |it: &PendingRequest| it.next_watch.is_some_and(|due| due <= now);
+        let Some(at) = self.pending.iter().position(due) else {
             return;
         };
-        self.under_way[at].next_watch = Some(now + WATCH);
-        let under_way = self.under_way[at];
-        let Wanted::Piece { rendition, .. } = under_way.wanted else {
+        self.pending[at].next_watch = Some(now + WATCH);
+        let pending = self.pending[at];
+        let Wanted::Piece { rendition, .. } = pending.wanted else {
             return;
         };
         // hls.js checks once there is film to show, also during a stall: a stalled video element is
@@ -323,20 +329,20 @@ impl AdaptivePlayer {
             return;
         }
         let duration_s = self.chunk(Track::Video, rendition).duration().as_secs_f64();
-        let since_s = seconds(under_way.asked, now);
-        let first_byte_s = under_way.first_byte.map(|at| seconds(under_way.asked, at));
-        let UnderWay { bytes, received, .. } = under_way;
+        let since_s = seconds(pending.asked, now);
+        let first_byte_s = pending.first_byte.map(|at| seconds(pending.asked, at));
+        let PendingRequest { bytes, received, .. } = pending;
         let loading = Loading { rendition, duration_s, bytes, received, since_s, first_byte_s };
         let ladder = self.ladder.clone();
         let view = AbrView { ladder: &ladder, ..self.view(now) };
         if !self.rule.abandons(&view, &loading) {
             return;
         }
-        self.under_way.remove(at);
-        self.left = Some(under_way.connection);
+        self.pending.remove(at);
+        self.left = Some(pending.connection);
         self.video.give_up();
-        if let Some(record) = under_way.record.and_then(|at| self.chunks.get_mut(at)) {
-            record.give_up(under_way.first_byte, received);
+        if let Some(record) = pending.record.and_then(|at| self.chunks.get_mut(at)) {
+            record.give_up(pending.first_byte, received);
         }
         self.rule.on_chunk(&ChunkSample {
             rendition,

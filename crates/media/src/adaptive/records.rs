@@ -107,7 +107,7 @@ impl ChunkRecord {
     }
 
     /// Returns whether the chunk is complete and belongs to this track.
-    pub(super) fn is_in(&self, track: Track) -> bool {
+    pub(super) fn is_complete_in(&self, track: Track) -> bool {
         self.done.is_some() && self.track == track
     }
 

@@ -70,8 +70,8 @@ impl Progress {
         self.playlists.contains(&rendition)
     }
 
-    /// Skips a chunk that is missing on the server, up to its end.
-    pub(super) fn pass(&mut self, end: Duration) {
+    /// Skips a chunk that is missing on the server, up to this end.
+    pub(super) fn skip(&mut self, end: Duration) {
         self.received = self.received.max(end);
         self.next += 1;
     }
@@ -91,7 +91,13 @@ impl Progress {
     }
 
     /// Updates the part of the incomplete chunk that can be shown.
-    pub(super) fn grow(&mut self, append: Append, duration: Duration, received: u64, bytes: u64) {
+    pub(super) fn update_partial(
+        &mut self,
+        append: Append,
+        duration: Duration,
+        received: u64,
+        bytes: u64,
+    ) {
         if append == Append::Stream {
             let nanos = u128::from(duration.as_nanos()) * u128::from(received) / u128::from(bytes);
             self.partial = Duration::from_nanos(nanos as u64);

@@ -92,7 +92,7 @@ pub(super) struct Output {
     /// Whether a picture that the decoder dropped breaks the pictures that refer to it. VLC's
     /// packetizer, which discards pictures after a flush, does not know which ones the decoder
     /// dropped.
-    haste_breaks: bool,
+    drops_break: bool,
     threshold: Duration,
     /// The number of pictures read. In decoding order, those from `decoded` on wait before the
     /// decoder.
@@ -106,7 +106,7 @@ pub(super) struct Output {
     /// The picture that was shown at once during buffering.
     forced: Option<usize>,
     /// The picture that waits for the display.
-    at_door: Option<usize>,
+    waiting_picture: Option<usize>,
     /// The pictures sent to the display and not revoked, in order.
     sent: Vec<usize>,
 }
@@ -133,14 +133,14 @@ impl Output {
                 BrokenReferences::Discard => true,
                 BrokenReferences::Show => false,
             },
-            haste_breaks: config.broken_references == BrokenReferences::Discard,
+            drops_break: config.broken_references == BrokenReferences::Discard,
             threshold: Duration::from_secs_f64(period * config.late_threshold_pictures),
             read: 0,
             decoded: 0,
             decoder_start: 0,
             waiting: true,
             forced: None,
-            at_door: None,
+            waiting_picture: None,
             sent: Vec::new(),
         }
     }
@@ -163,7 +163,7 @@ impl Output {
 
     /// Decodes the pictures that wait, unless a waiting picture blocks the decoder.
     fn decode(&mut self, now: Instant, film: &Timeline, clock: &Clock) {
-        while self.decoded < self.read && self.at_door.is_none() {
+        while self.decoded < self.read && self.waiting_picture.is_none() {
             let rank = film.decode_order()[self.decoded] as usize;
             self.decoded += 1;
             let lost = |&reference: &u32| {
@@ -180,7 +180,7 @@ impl Output {
             let entry = self.decoder.enter(now, rank, reference);
             if entry == Entry::Dropped {
                 self.frames[rank].fate = Fate::Discarded(Cause::Haste);
-                self.broken[rank] |= self.haste_breaks;
+                self.broken[rank] |= self.drops_break;
             }
             self.give_out(now, clock, entry != Entry::Hidden);
         }
@@ -188,7 +188,7 @@ impl Output {
 
     /// Passes pictures from the decoder to the display. They are discarded if `shown` is false.
     fn give_out(&mut self, now: Instant, clock: &Clock, shown: bool) {
-        while self.at_door.is_none()
+        while self.waiting_picture.is_none()
             && let Some(rank) = self.decoder.leave()
         {
             let due = clock.due(self.frames[rank].pts).filter(|_| !self.waiting);
@@ -203,7 +203,7 @@ impl Output {
                 self.sent.push(rank);
                 self.forced = Some(rank);
             } else {
-                self.at_door = Some(rank);
+                self.waiting_picture = Some(rank);
             }
         }
     }
@@ -214,7 +214,7 @@ impl Output {
         if let Some(rank) = self.forced.take() {
             self.frames[rank].due = clock.due(self.frames[rank].pts);
         }
-        if let Some(rank) = self.at_door.take() {
+        if let Some(rank) = self.waiting_picture.take() {
             self.show(now, clock, rank);
             self.give_out(now, clock, true);
         }
@@ -258,7 +258,7 @@ impl Output {
         self.decoder_start = self.read;
         self.waiting = true;
         self.forced = None;
-        self.at_door = None;
+        self.waiting_picture = None;
     }
 
     /// Returns the display time of the last picture sent to the display.
