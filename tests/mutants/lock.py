@@ -50,8 +50,12 @@ ROOMS = {
         "subflow/sending/acknowledge",
     ),
     "rto": ("subflow/sending/timers", "subflow/sending/rtt"),
-    "window": ("connection/window", "subflow/sending/validation", "receive_buffer"),
-    "reinjection": ("connection/reinject", "connection/carried", "connection/penalty"),
+    "window": ("connection/incoming/window", "subflow/sending/validation", "receive_buffer"),
+    "reinjection": (
+        "connection/outgoing/reinjection",
+        "connection/outgoing/retransmission",
+        "connection/outgoing/penalty",
+    ),
 }
 _BUILD = ("cargo", "build", "--offline", "--quiet", "--profile", "test", "--message-format", "json")
 _TARGETS = ("-p", "anabranch-sim", "--example", "lock", "-p", "anabranch-drill", "--bin", "anabranch-drill")
