@@ -169,4 +169,4 @@ def test_live_without_a_working_vlc_is_4(broken, monkeypatch):
     result = CliRunner().invoke(app, ["live", "two-paths", "--application", "vlc"])
     assert result.exit_code == 4, result.stderr
     assert "no function 'libvlc_new'" in result.stderr
-    assert "hint: anabranch doctor" in result.stderr
+    assert "hint: `anabranch doctor`" in result.stderr

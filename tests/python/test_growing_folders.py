@@ -228,10 +228,10 @@ def test_an_edit_in_the_same_process_is_seen():
 
 def test_a_file_that_is_edited_during_a_sweep_ends_it():
     from anabranch.errors import MissingError
-    from anabranch.experiments.make import _axes, _sweep_of
+    from anabranch.experiments.make import _axes, sweep_of
     from anabranch.study import sweep
 
-    what = _sweep_of(
+    what = sweep_of(
         "small.toml", _axes({"transport.scheduler": ["v.py:V"]}, (), trials=1), (), trials=1, keep=()
     )
     (job,) = what.jobs(sweep.planned(what))
