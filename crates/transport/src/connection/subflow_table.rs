@@ -36,7 +36,8 @@ pub(crate) struct Subflows {
     next_slot: usize,
     /// Summaries of replaced subflows.
     retired: VecDeque<SubflowSummary>,
-    half_open: HalfOpenJoins,
+    /// Made with the first join. Most connections have none.
+    half_open: Option<Box<HalfOpenJoins>>,
     /// Pairs of addresses that a subflow or a half-open join has gained or lost since the endpoint took them.
     moved: Vec<Moved>,
     /// The slot that is polled first for a segment.
@@ -368,14 +369,18 @@ impl Subflows {
         lives.map(Owner::Subflow).or_else(|| self.awaits(tuple).then_some(Owner::HalfOpen))
     }
 
+    fn half_open_tuples(&self) -> impl Iterator<Item = FourTuple> {
+        self.half_open.iter().flat_map(|joins| joins.tuples())
+    }
+
     /// Every pair of addresses at which the connection may be reached.
     pub(crate) fn known_tuples(&self) -> impl Iterator<Item = FourTuple> {
-        self.list.iter().map(|s| s.tuple).chain(self.half_open.tuples())
+        self.list.iter().map(|s| s.tuple).chain(self.half_open_tuples())
     }
 
     /// A half-open join between these addresses waits for its third packet.
     pub(super) fn awaits(&self, tuple: FourTuple) -> bool {
-        self.half_open.has(tuple)
+        self.half_open.as_ref().is_some_and(|joins| joins.has(tuple))
     }
 
     /// Answers a SYN with `MP_JOIN`; `local_id` is the identifier of our address.
@@ -391,7 +396,8 @@ impl Subflows {
         syn: &Segment,
     ) -> Result<(), u8> {
         half_open::check(session, &self.list, tuple)?;
-        self.half_open.accept(now, session, local_id, tuple, syn, &mut self.moved)
+        let joins = self.half_open.get_or_insert_default();
+        joins.accept(now, session, local_id, tuple, syn, &mut self.moved)
     }
 
     /// Handles a segment for a half-open join. Returns its random stream and initial sequence number if the segment is
@@ -409,45 +415,52 @@ impl Subflows {
         } else {
             (!half_open::has_room(&self.list)).then_some(REASON_PROHIBITED)
         };
-        self.half_open.check_third(session, refusal, tuple, segment, &mut self.moved)
+        let joins = self.half_open.as_mut()?;
+        joins.check_third(session, refusal, tuple, segment, &mut self.moved)
     }
 
     /// Turns a half-open join into the subflow that was installed for it.
     pub(super) fn resume_join(&mut self, index: usize, session: &Session) {
-        let subflow = &mut self.list[index];
-        self.half_open.resume(subflow, session);
+        if let Some(joins) = &mut self.half_open {
+            joins.resume(&mut self.list[index], session);
+        }
     }
 
     /// Ends a half-open join with a RST for this reason.
     pub(super) fn refuse_join(&mut self, tuple: FourTuple, reason: u8) {
-        self.half_open.refuse(tuple, reason, &mut self.moved);
+        if let Some(joins) = &mut self.half_open {
+            joins.refuse(tuple, reason, &mut self.moved);
+        }
     }
 
     /// Ends all half-open joins with a RST for this reason.
     pub(super) fn refuse_joins(&mut self, reason: u8) {
-        self.half_open.refuse_all(reason, &mut self.moved);
+        if let Some(joins) = &mut self.half_open {
+            joins.refuse_all(reason, &mut self.moved);
+        }
     }
 
     /// Forgets all half-open joins.
     pub(super) fn forget_joins(&mut self) {
-        self.moved.extend(self.half_open.tuples().map(Moved::from));
-        self.half_open = HalfOpenJoins::default();
+        if let Some(joins) = self.half_open.take() {
+            self.moved.extend(joins.tuples().map(Moved::from));
+        }
     }
 
     /// No answer to a join waits to be sent, and none was sent since the last look.
     #[inline(always)]
     pub(super) fn rests_half_open(&self) -> bool {
-        self.half_open.rests()
+        self.half_open.as_ref().is_none_or(|joins| joins.rests())
     }
 
     /// An answer to a join waits to be sent.
     pub(super) fn owes_answer(&self) -> bool {
-        self.half_open.owes()
+        self.half_open.as_ref().is_some_and(|joins| joins.owes())
     }
 
     /// The next answer to a join.
     #[cold]
     pub(super) fn poll_answer(&mut self, segment: &mut Segment) -> Option<&FourTuple> {
-        self.half_open.poll(segment)
+        self.half_open.as_mut()?.poll(segment)
     }
 }

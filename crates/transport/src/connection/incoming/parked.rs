@@ -24,45 +24,55 @@ struct Queue {
     memory: u64,
 }
 
-/// The parked data of all subflows.
+/// The queues of all subflows, and the bytes in them.
 #[derive(Debug, Default)]
-pub(in crate::connection) struct Parked {
-    queues: Vec<Queue>,
+struct Queues {
+    list: Vec<Queue>,
     bytes: u64,
 }
+
+/// The parked data of all subflows. Most connections never park data, so the queues are made on first use.
+#[derive(Debug, Default)]
+pub(in crate::connection) struct Parked(Option<Box<Queues>>);
 
 impl Parked {
     #[inline(always)]
     pub(in crate::connection) fn is_empty(&self) -> bool {
-        self.bytes == 0
+        self.bytes() == 0
     }
 
     /// Parked bytes.
+    #[inline]
     pub(in crate::connection) fn bytes(&self) -> u64 {
-        self.bytes
+        self.0.as_ref().map_or(0, |queues| queues.bytes)
+    }
+
+    fn queue(&self, index: usize) -> Option<&Queue> {
+        self.0.as_ref()?.list.get(index)
     }
 
     /// Parked bytes of a subflow.
     pub(in crate::connection) fn bytes_at(&self, index: usize) -> u64 {
-        let pieces = self.queues.get(index).into_iter().flat_map(|queue| &queue.pieces);
+        let pieces = self.queue(index).into_iter().flat_map(|queue| &queue.pieces);
         pieces.map(|(_, payload, _)| payload.len() as u64).sum()
     }
 
     /// The memory of a subflow's parked data.
     pub(super) fn memory_at(&self, index: usize) -> u64 {
-        self.queues.get(index).map_or(0, |queue| queue.memory)
+        self.queue(index).map_or(0, |queue| queue.memory)
     }
 
     /// Parks a piece after the others of its subflow, if these take no more memory than `most`. A dropped piece is
     /// sent again, because the connection has not acknowledged it (`tcp_try_rmem_schedule`).
     #[cold]
     pub(super) fn push(&mut self, index: usize, piece: Piece, most: u64) {
-        if self.queues.len() <= index {
-            self.queues.resize_with(index + 1, Queue::default);
+        let queues = self.0.get_or_insert_default();
+        if queues.list.len() <= index {
+            queues.list.resize_with(index + 1, Queue::default);
         }
-        let queue = &mut self.queues[index];
+        let queue = &mut queues.list[index];
         if queue.memory <= most {
-            self.bytes += piece.1.len() as u64;
+            queues.bytes += piece.1.len() as u64;
             queue.memory += piece.2;
             queue.pieces.push_back(piece);
         }
@@ -70,16 +80,17 @@ impl Parked {
 
     /// The first piece of a subflow.
     pub(super) fn take_from(&mut self, index: usize) -> Option<Piece> {
-        let queue = self.queues.get_mut(index)?;
+        let queues = self.0.as_mut()?;
+        let queue = queues.list.get_mut(index)?;
         let piece = queue.pieces.pop_front()?;
         queue.memory -= piece.2;
-        self.bytes -= piece.1.len() as u64;
+        queues.bytes -= piece.1.len() as u64;
         Some(piece)
     }
 
     /// The first piece of all, those of the oldest subflow before others.
     pub(super) fn take(&mut self) -> Option<Piece> {
-        let index = self.queues.iter().position(|queue| !queue.pieces.is_empty())?;
+        let index = self.0.as_ref()?.list.iter().position(|queue| !queue.pieces.is_empty())?;
         self.take_from(index)
     }
 }
