@@ -33,3 +33,20 @@ def test_the_makefile_and_readme_ask_for_the_rust_that_cargo_does():
     least = tomllib.loads(text("Cargo.toml"))["workspace"]["package"]["rust-version"]
     assert f"RUST_LEAST := {least}\n" in text("Makefile")
     assert f"Rust {least}" in text("README.md")
+
+
+def test_the_lockfile_of_the_fuzz_targets_has_every_crate_that_they_need():
+    """Outside the workspace, so that no build of the workspace updates it."""
+    locked = {one["name"]: one for one in tomllib.loads(text("fuzz/Cargo.lock"))["package"]}
+    left, needed = ["anabranch-drill"], set()
+    while left:
+        name = left.pop()
+        if name in needed:
+            continue
+        needed.add(name)
+        manifest = tomllib.loads(text(f"crates/{name.removeprefix('anabranch-')}/Cargo.toml"))
+        own = list(manifest["dependencies"])
+        assert set(own) <= set(locked[name]["dependencies"]), f"{name}: run `cargo update -w` in fuzz/"
+        assert locked[name]["version"] == VERSION
+        left += [one for one in own if one.startswith("anabranch-")]
+    assert needed == {name for name in locked if name.startswith("anabranch-")} - {"anabranch-fuzz"}
