@@ -210,7 +210,9 @@ impl Connection {
             self.subflows[index].touched = true;
             self.outgoing.note_growth(&mut self.session, &mut self.subflows);
         }
-        self.manage_paths(now);
+        if self.signals.has_work(&self.session) {
+            self.manage_paths(now);
+        }
         self.subflows[index].schedule_delayed_ack(self.session.host(), now);
     }
 
@@ -221,9 +223,14 @@ impl Connection {
         segment: &Segment,
         segment_size: Option<NonZeroU16>,
     ) {
-        self.handle_options(now, index, segment);
-        if self.subflows[index].state == State::Closed {
-            return;
+        // Most segments have no options, and none are awaited.
+        if self.session.is_multipath()
+            && (!segment.mptcp.is_empty() || self.subflows.awaits_options(&self.session, index))
+        {
+            self.handle_options(now, index, segment);
+            if self.subflows[index].state == State::Closed {
+                return;
+            }
         }
         if segment.flags.contains(Flags::ACK) {
             self.subflows.handle_ack(self.session.host(), now, index, segment);
@@ -317,6 +324,7 @@ impl Connection {
     }
 
     /// Hands data, and the end of it, to subflows.
+    #[inline]
     fn push(&mut self, now: Instant) {
         let ends = self.closing.requested();
         if self.outgoing.push(now, &mut self.session, &mut self.subflows, ends) {

@@ -327,17 +327,10 @@ impl Connection {
         true
     }
 
-    /// Options of an established subflow that are not DSS signals.
-    #[inline(always)]
+    /// Handles options of an established subflow that are not DSS signals, or their absence if
+    /// [`Subflows::awaits_options`].
+    #[cold]
     pub(super) fn handle_options(&mut self, now: Instant, index: usize, segment: &Segment) {
-        let subflow = &self.subflows[index];
-        let awaits = !subflow.fully_established
-            || subflow.signals.has_wish()
-            || (self.session.is_client() && index == 0 && !self.session.is_confirmed());
-        // Most segments have no options, and none are awaited.
-        if !self.session.is_multipath() || (!awaits && segment.mptcp.is_empty()) {
-            return;
-        }
         if let Some(MpCapable { keys: CapableKeys::WithData { length, checksum, .. }, .. }) =
             understood(segment).filter(|_| index == 0 && !self.session.is_client())
         {

@@ -267,6 +267,16 @@ impl Subflows {
         subflow.id
     }
 
+    /// Returns whether the next segment of a subflow matters to the handshake or to a wish of the peer also if it has no
+    /// options.
+    #[inline]
+    pub(super) fn awaits_options(&self, session: &Session, index: usize) -> bool {
+        let subflow = &self.list[index];
+        !subflow.fully_established
+            || subflow.signals.has_wish()
+            || (index == 0 && session.is_client() && !session.is_confirmed())
+    }
+
     /// Closes a subflow whose two directions have ended, and reports its addresses to the endpoint.
     pub(super) fn finish(&mut self, index: usize) -> SubflowId {
         let subflow = &mut self.list[index];

@@ -21,7 +21,7 @@ impl Subflow {
     pub(crate) fn fill_options(&mut self, segment: &mut Segment, pure: bool) {
         if self.handshake.third.is_some() {
             self.repeat_third(segment);
-        } else if pure {
+        } else if pure && self.signals.waits() {
             self.signals.attach(segment);
         }
         self.add_reports(segment);

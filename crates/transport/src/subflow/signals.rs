@@ -119,8 +119,13 @@ impl Signals {
         self.due = false;
     }
 
+    /// Returns whether options wait to be sent.
+    pub(super) fn waits(&self) -> bool {
+        !self.options.is_empty()
+    }
+
     /// Puts waiting options on an acknowledgement.
-    #[inline]
+    #[cold]
     pub(super) fn attach(&mut self, segment: &mut Segment) {
         let posted = self.options.len();
         let Some(&first) = self.options.first() else { return };
