@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from anabranch._numbers import four_digits
 from anabranch.calibrate import page, score
-from anabranch.calibrate.words import error_words, figure_name, mode_words, number, path_words
+from anabranch.calibrate.words import error_words, figure_name, mode_words, path_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,7 +45,7 @@ def rows(found: Sequence[Judged]) -> list[tuple[str, ...]]:
 
 def line(setting: Setting, figure: Comparison) -> str:
     """Return what is off, how far, and where."""
-    found = "none" if figure.simulator is None else number(figure.simulator)
+    found = "none" if figure.simulator is None else four_digits(figure.simulator)
     pace = f", paced at {setting.pace_bps / 1e6:.2f} Mb/s" if setting.pace_bps else ""
     times = score.excess(figure)
     # A figure outside every trial may be off by less than their interval allows.
@@ -52,8 +53,9 @@ def line(setting: Setting, figure: Comparison) -> str:
     if figure.modes is not None:
         why = mode_words(figure.modes)
     return (
-        f"{setting.case} {setting.congestion}: {figure_name(figure.figure)}: kernel {number(figure.kernel)}, "
-        f"simulator {found} ({error_words(figure)}, {why}); {path_words(setting)}{pace}"
+        f"{setting.case} {setting.congestion}: {figure_name(figure.figure)}: "
+        f"kernel {four_digits(figure.kernel)}, simulator {found} "
+        f"({error_words(figure)}, {why}); {path_words(setting)}{pace}"
     )
 
 

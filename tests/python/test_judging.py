@@ -8,6 +8,7 @@ import statistics as plain
 import numpy as np
 import pytest
 
+from anabranch import _numbers
 from anabranch._intervals import half_width
 from anabranch.calibrate import compare, page, score, simulate, statistics, words
 from anabranch.calibrate.compare import Target
@@ -446,8 +447,8 @@ def test_shares_are_of_every_figure_with_a_target():
         (9.8765, "9.877"), (-0.12345, "-0.123"),
     ],
 )  # fmt: skip
-def test_numbers_bear_four_digits(value, text):
-    assert words.number(value) == text
+def test_numbers_of_a_calibration_have_about_four_digits(value, text):
+    assert _numbers.four_digits(value) == text
 
 
 def test_figures_have_names_for_people():

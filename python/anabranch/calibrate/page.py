@@ -6,8 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from anabranch._numbers import four_digits
 from anabranch.calibrate import kernels, score, series, simulate
-from anabranch.calibrate.words import error_words, figure_name, mode_words, number, path_words, verdict_words
+from anabranch.calibrate.words import error_words, figure_name, mode_words, path_words, verdict_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -276,7 +277,8 @@ def _summary(outcome: Outcome) -> str:
         lines.append(f"- {folder}: {score.sentence(found)}.")
     misses = [
         f"- `{one.setting.name}`: {figure_name(c.figure)}, "
-        f"kernel {number(c.kernel)}, simulator {'none' if c.simulator is None else number(c.simulator)}"
+        f"kernel {four_digits(c.kernel)}, "
+        f"simulator {'none' if c.simulator is None else four_digits(c.simulator)}"
         + ("" if c.modes is None else f" ({mode_words(c.modes)})")
         for one in everything
         for c in one.comparisons
@@ -335,14 +337,14 @@ def _table(setting: Setting, comparisons: Sequence[Comparison]) -> str:
         "|---|--:|--:|--:|--:|--:|---|",
     ]
     for one in comparisons:
-        interval = "" if one.half_width is None else f" ± {number(one.half_width)}"
+        interval = "" if one.half_width is None else f" ± {four_digits(one.half_width)}"
         cells = (
             figure_name(one.figure),
-            number(one.kernel) + interval,
+            four_digits(one.kernel) + interval,
             str(one.trials),
-            "none" if one.simulator is None else number(one.simulator),
+            "none" if one.simulator is None else four_digits(one.simulator),
             error_words(one),
-            "" if one.allowed is None else "± " + number(one.allowed),
+            "" if one.allowed is None else "± " + four_digits(one.allowed),
             verdict_words(one),
         )
         lines.append("| " + " | ".join(cells) + " |")

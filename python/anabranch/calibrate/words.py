@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from anabranch._numbers import four_digits
 from anabranch.calibrate.model import QUEUE_PACKETS
 
 if TYPE_CHECKING:
@@ -37,14 +38,6 @@ def figure_name(figure: str) -> str:
     return f"path {found.group(1)}: {_NAMES[found.group(2)]}" if found else _NAMES[figure]
 
 
-def number(value: float) -> str:
-    """Return a figure with the digits that it bears: four or so."""
-    size = abs(value)
-    if value == round(value) or size >= 1000:
-        return f"{value:,.0f}"
-    return f"{value:.1f}" if size >= 100 else f"{value:.2f}" if size >= 10 else f"{value:.3f}"
-
-
 def path_words(setting: Setting) -> str:
     """Return a setting's paths; a queue of the usual length is left out."""
     return " | ".join(
@@ -61,7 +54,7 @@ def error_words(comparison: Comparison) -> str:
     error = comparison.error
     if error is None:
         return ""
-    return f"{error / comparison.kernel:+.1%}" if comparison.kernel else number(error)
+    return f"{error / comparison.kernel:+.1%}" if comparison.kernel else four_digits(error)
 
 
 def verdict_words(comparison: Comparison) -> str:
@@ -74,11 +67,12 @@ def verdict_words(comparison: Comparison) -> str:
 def mode_words(modes: Modes) -> str:
     """Return two modes' shares and places on both sides."""
     places = [
-        f"{number(mode.simulator)} beside {number(mode.kernel)} ± {number(mode.allowed)}"
+        f"{four_digits(mode.simulator)} beside {four_digits(mode.kernel)} ± {four_digits(mode.allowed)}"
         for mode in (modes.lower, modes.upper)
         if mode.simulator is not None
     ]
     return (
-        f"two modes: below {number(modes.split)} are {modes.kernel:.0%} of the kernel's, {modes.low:.0%} to "
-        f"{modes.high:.0%}, and {modes.simulator:.0%} of the simulator's; means {', '.join(places)}"
+        f"two modes: below {four_digits(modes.split)} are {modes.kernel:.0%} of the kernel's, "
+        f"{modes.low:.0%} to {modes.high:.0%}, and {modes.simulator:.0%} of the simulator's; "
+        f"means {', '.join(places)}"
     )

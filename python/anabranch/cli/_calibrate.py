@@ -302,6 +302,7 @@ def _matches(name: str, pattern: str) -> bool:
 
 def _table(measured: Measured, comparisons: Sequence[Comparison]) -> None:
     """Write one setting for a person."""
+    from anabranch._numbers import four_digits
     from anabranch.calibrate import words
 
     _console.heading(measured.setting.name)
@@ -309,13 +310,13 @@ def _table(measured: Measured, comparisons: Sequence[Comparison]) -> None:
     rows = [
         (
             words.figure_name(one.figure),
-            words.number(one.kernel),
-            "" if one.half_width is None else words.number(one.half_width),
+            four_digits(one.kernel),
+            "" if one.half_width is None else four_digits(one.half_width),
             str(one.trials),
-            "none" if one.simulator is None else words.number(one.simulator),
+            "none" if one.simulator is None else four_digits(one.simulator),
             str(one.runs),
             words.error_words(one),
-            "" if one.allowed is None else words.number(one.allowed),
+            "" if one.allowed is None else four_digits(one.allowed),
             words.verdict_words(one),
         )
         for one in comparisons

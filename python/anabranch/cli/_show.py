@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from anabranch._numbers import or_dash
 from anabranch.cli import _console
 from anabranch.scenario.units import show_time
 
@@ -53,13 +54,13 @@ def viewer(result: Run) -> None:
     frames = qoe["frames"]
     shown = f"{frames['displayed']:,.0f} of {frames['total']:,.0f}"
     rows = [
-        ("startup delay", number(qoe["startup_delay_s"], "{:.2f} s")),
+        ("startup delay", or_dash(qoe["startup_delay_s"], "{:.2f} s")),
         ("pictures shown", shown),
-        ("pictures discarded", number(qoe["picture_discards"], "{:,.4g}")),
-        ("pictures flushed", number(frames["flushed"], "{:,.4g}")),
-        ("buffer underflows", number(qoe["buffer_underflows"], "{:,.4g}")),
-        ("stalled, in all", number(qoe["rebuffer_s"], "{:.2f} s")),
-        ("stalled, each time", number(qoe["recovery_time_s"], "{:.2f} s")),
+        ("pictures discarded", or_dash(qoe["picture_discards"], "{:,.4g}")),
+        ("pictures flushed", or_dash(frames["flushed"], "{:,.4g}")),
+        ("buffer underflows", or_dash(qoe["buffer_underflows"], "{:,.4g}")),
+        ("stalled, in all", or_dash(qoe["rebuffer_s"], "{:.2f} s")),
+        ("stalled, each time", or_dash(qoe["recovery_time_s"], "{:.2f} s")),
         *_still(qoe),
         ("played to the end", _ended(result)),
     ]
@@ -68,16 +69,16 @@ def viewer(result: Run) -> None:
 
 def _adaptive(result: Run, qoe: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return what the viewer of an adaptive player saw."""
-    resolution = number(qoe["resolution_mean"], "{:.0f}p")
+    resolution = or_dash(qoe["resolution_mean"], "{:.0f}p")
     return [
-        ("startup delay", number(qoe["startup_delay_s"], "{:.2f} s")),
+        ("startup delay", or_dash(qoe["startup_delay_s"], "{:.2f} s")),
         ("mean resolution", resolution),
-        ("mean rate of the pictures", number(qoe["bitrate_mean_mbps"], "{:.2f} Mb/s")),
-        ("time at the top", number(qoe["top_share"], "{:.1f} %", scale=100)),
-        ("changes of rendition", number(qoe["resolution_changes"], "{:,.4g}")),
-        ("chunks given up", number(qoe["chunks_abandoned"], "{:,.4g}")),
-        ("buffer underflows", number(qoe["buffer_underflows"], "{:,.4g}")),
-        ("stalled, in all", number(qoe["rebuffer_s"], "{:.2f} s")),
+        ("mean rate of the pictures", or_dash(qoe["bitrate_mean_mbps"], "{:.2f} Mb/s")),
+        ("time at the top", or_dash(qoe["top_share"], "{:.1f} %", scale=100)),
+        ("changes of rendition", or_dash(qoe["resolution_changes"], "{:,.4g}")),
+        ("chunks given up", or_dash(qoe["chunks_abandoned"], "{:,.4g}")),
+        ("buffer underflows", or_dash(qoe["buffer_underflows"], "{:,.4g}")),
+        ("stalled, in all", or_dash(qoe["rebuffer_s"], "{:.2f} s")),
         *_still(qoe),
         ("played to the end", _ended(result)),
     ]
@@ -86,10 +87,10 @@ def _adaptive(result: Run, qoe: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _still(qoe: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return a text with the time without a new picture and the film that was not shown."""
     return [
-        ("no new picture, in all", number(qoe["still_s"], "{:.2f} s")),
-        ("no new picture, longest", number(qoe["still_longest_s"], "{:.2f} s")),
-        ("film not shown", number(qoe["unplayed_s"], "{:.2f} s")),
-        ("play time", number(qoe["play_time_s"], "{:.1f} s")),
+        ("no new picture, in all", or_dash(qoe["still_s"], "{:.2f} s")),
+        ("no new picture, longest", or_dash(qoe["still_longest_s"], "{:.2f} s")),
+        ("film not shown", or_dash(qoe["unplayed_s"], "{:.2f} s")),
+        ("play time", or_dash(qoe["play_time_s"], "{:.1f} s")),
     ]
 
 
@@ -108,15 +109,15 @@ def network(result: Run) -> None:
     drops = "packets dropped by queues" + (", in all" if result.plan["clients"] > 1 else "")
     _console.heading("What the network did")
     rows = [
-        ("duration", number(result.duration_s, "{:,.2f} s")),
-        ("goodput", number(qos["goodput_mbps"], "{:.3f} Mb/s")),
-        ("RTT difference", number(qos["rtt_diff_ms"] if several else None, "{:.1f} ms")),
-        ("reinjected", number(qos["reinjected_bytes"], "{:,.0f} B")),
-        ("longest wait for a byte", number(qos["max_read_gap_s"], "{:.2f} s")),
-        (drops, number(qos["queue_drops"], "{:,}")),
+        ("duration", or_dash(result.duration_s, "{:,.2f} s")),
+        ("goodput", or_dash(qos["goodput_mbps"], "{:.3f} Mb/s")),
+        ("RTT difference", or_dash(qos["rtt_diff_ms"] if several else None, "{:.1f} ms")),
+        ("reinjected", or_dash(qos["reinjected_bytes"], "{:,.0f} B")),
+        ("longest wait for a byte", or_dash(qos["max_read_gap_s"], "{:.2f} s")),
+        (drops, or_dash(qos["queue_drops"], "{:,}")),
     ]
     if "cross_traffic_mbps" in qos:
-        rows.append(("cross traffic", number(qos["cross_traffic_mbps"], "{:.3f} Mb/s")))
+        rows.append(("cross traffic", or_dash(qos["cross_traffic_mbps"], "{:.3f} Mb/s")))
     _console.table(("", ""), rows)
 
 
@@ -128,12 +129,12 @@ def subflows(result: Run) -> None:
     rows = [
         (
             row["path"],
-            number(row["bytes"], "{:,.1f}", scale=1e-6),
-            number(row["throughput_mbps"], "{:.2f}"),
-            number(row["retransmissions"], "{:,.0f}"),
-            number(row["srtt_ms_mean"], "{:.1f}"),
-            number(row["cwnd_segments_mean"], "{:.1f}"),
-            number(row["cwnd_segments_median"], "{:.0f}"),
+            or_dash(row["bytes"], "{:,.1f}", scale=1e-6),
+            or_dash(row["throughput_mbps"], "{:.2f}"),
+            or_dash(row["retransmissions"], "{:,.0f}"),
+            or_dash(row["srtt_ms_mean"], "{:.1f}"),
+            or_dash(row["cwnd_segments_mean"], "{:.1f}"),
+            or_dash(row["cwnd_segments_median"], "{:.0f}"),
         )
         for row in result.qos["subflows"]
     ]
@@ -150,16 +151,16 @@ def receiver(result: Run) -> None:
     paths = [f"{name} {100 * share:.0f} %" for name, share in awaited.items() if share > 0]
     behind = f", for {', '.join(paths)}" if paths else ""
     rows = [
-        ("a byte waits for a loss on its subflow", number(found["subflow_wait_ms"], "{:,.1f} ms")),
-        ("and then for another subflow", number(found["stream_wait_ms"], "{:,.1f} ms") + behind),
-        ("bytes that wait for another subflow", number(found["reordered_share"], "{:.1f} %", scale=100)),
-        ("time in which something waits", number(found["held_s"], "{:,.1f} s")),
-        ("of it for a retransmission", number(found["held_for_repair_s"], "{:,.1f} s")),
-        ("and the reader had nothing else", number(found.get("reader_blocked_s"), "{:,.1f} s")),
-        ("sender at the edge of the window", number(found.get("window_limited_s"), "{:,.1f} s")),
+        ("a byte waits for a loss on its subflow", or_dash(found["subflow_wait_ms"], "{:,.1f} ms")),
+        ("and then for another subflow", or_dash(found["stream_wait_ms"], "{:,.1f} ms") + behind),
+        ("bytes that wait for another subflow", or_dash(found["reordered_share"], "{:.1f} %", scale=100)),
+        ("time in which something waits", or_dash(found["held_s"], "{:,.1f} s")),
+        ("of it for a retransmission", or_dash(found["held_for_repair_s"], "{:,.1f} s")),
+        ("and the reader had nothing else", or_dash(found.get("reader_blocked_s"), "{:,.1f} s")),
+        ("sender at the edge of the window", or_dash(found.get("window_limited_s"), "{:,.1f} s")),
         (
             "most of the buffer that waits",
-            number(found.get("buffer_waiting_share_max"), "{:.0f} %", scale=100),
+            or_dash(found.get("buffer_waiting_share_max"), "{:.0f} %", scale=100),
         ),
     ]
     _console.table(("", ""), rows)
@@ -175,20 +176,13 @@ def cross_traffic(result: Run) -> None:
         (
             row["name"],
             row["congestion"],
-            number(row["flows"], "{:,}"),
-            number(row["bytes"], "{:,.1f}", scale=1e-6),
-            number(row["goodput_mbps"], "{:.2f}"),
-            number(row["goodput_mbps"], "{:.2f}", scale=1 / row["flows"]),
-            number(row["retransmissions"], "{:,}"),
-            *([number(row.get("datagrams_lost"), "{:,}")] if lost else []),
+            or_dash(row["flows"], "{:,}"),
+            or_dash(row["bytes"], "{:,.1f}", scale=1e-6),
+            or_dash(row["goodput_mbps"], "{:.2f}"),
+            or_dash(row["goodput_mbps"], "{:.2f}", scale=1 / row["flows"]),
+            or_dash(row["retransmissions"], "{:,}"),
+            *([or_dash(row.get("datagrams_lost"), "{:,}")] if lost else []),
         )
         for row in groups
     ]
     _console.table([*headers, *(["datagrams lost"] if lost else [])], rows, left=2)
-
-
-def number(value: float | None, form: str, *, scale: float | None = None) -> str:
-    """Return a number in a form; what the run has not got is a dash."""
-    if value is None:
-        return "-"
-    return form.format(value if scale is None else value * scale)

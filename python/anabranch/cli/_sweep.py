@@ -367,10 +367,10 @@ def _cell(row: Mapping[str, Any], interval: str, name: str) -> str:
     value, width = row.get(name), row.get(interval)
     if value is None:
         return "-"
-    from anabranch.experiments.table import shown
+    from anabranch._numbers import significant
 
-    text = shown(value, 4)
-    return text if width is None else f"{text} ± {shown(width, 2)}"
+    text = significant(value, 4)
+    return text if width is None else f"{text} ± {significant(width, 2)}"
 
 
 def verify(folder: Path, identities: Sequence[str], *, sample: int | None) -> None:

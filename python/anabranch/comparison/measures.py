@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from anabranch._numbers import three_digits
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -48,10 +50,7 @@ class Measure:
 
     def number(self, value: float, *, signed: bool = False) -> str:
         """Return a value of the results as it is shown."""
-        shown = value * self.scale
-        digits = 0 if abs(shown) >= 100 else 1 if abs(shown) >= 10 else 2
-        text = f"{shown:+,.{digits}f}" if signed else f"{shown:,.{digits}f}"
-        return text.rstrip("0").rstrip(".") if "." in text else text
+        return three_digits(value * self.scale, signed=signed)
 
     def with_interval(self, effect: Effect, *, signed: bool = False) -> str:
         """Return a mean or a difference as it is shown, with the larger side of its interval."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
+from anabranch._numbers import significant
 from anabranch.results import summary
 
 if TYPE_CHECKING:
@@ -37,14 +37,5 @@ def _cell(value: float | None, wide: float | None) -> str:
     """Return a mean with half the width of its interval."""
     if value is None:
         return "-"
-    text = shown(value, 4)
-    return text if wide is None else f"{text} ± {shown(wide, 2)}"
-
-
-def shown(value: float, digits: int) -> str:
-    """Return a number with so many significant digits, and never with a power of ten: 120, not 1.2e+02."""
-    if not isinstance(value, float) or not math.isfinite(value) or value == 0:
-        return str(value) if not isinstance(value, float) else f"{value:g}"
-    behind = digits - 1 - math.floor(math.log10(abs(value)))
-    text = f"{round(value, behind):.{max(behind, 0)}f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
+    text = significant(value, 4)
+    return text if wide is None else f"{text} ± {significant(wide, 2)}"

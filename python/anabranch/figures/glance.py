@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from anabranch import _html
+from anabranch import _html, _numbers
 from anabranch.figures import _data, colours
 
 if TYPE_CHECKING:
@@ -88,5 +88,5 @@ def _parts(whole: float, frozen: list[tuple[float, float]]) -> Iterator[tuple[st
 def _number(value: object) -> str:
     """Return a value as people read it."""
     if isinstance(value, float):
-        return f"{value:,.2f}".rstrip("0").rstrip(".")
+        return _numbers.trimmed(f"{value:,.2f}")
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

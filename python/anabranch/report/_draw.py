@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup, escape
 
+from anabranch._numbers import decimal
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -186,5 +188,5 @@ def tick(at: float, step: float) -> str:
 
 
 def _number(value: float) -> str:
-    """Return a number in its shortest form, exact to a thousandth."""
-    return f"{value:.3f}".rstrip("0").rstrip(".") if value else "0"
+    """Return a number with at most three decimal places; minus zero is zero."""
+    return decimal(value, 3) if value else "0"

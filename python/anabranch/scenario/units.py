@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from anabranch._numbers import trimmed
 from anabranch.errors import did_you_mean, shown
 
 if TYPE_CHECKING:
@@ -237,8 +238,7 @@ def _scaled(number: Decimal) -> str:
 
 def _digits(number: Decimal) -> str:
     """Return a number without an exponent and without zeros behind its last digit."""
-    text = f"{number:f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
+    return trimmed(f"{number:f}")
 
 
 def _total(value: object, quantity: Quantity) -> Decimal:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
-import math
 import operator
 from dataclasses import dataclass
 from string import Formatter
 from typing import TYPE_CHECKING, Any
+
+from anabranch._numbers import six_digits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -89,18 +90,12 @@ class Template:
     def _shown(self, value: object, form: str) -> str:
         """Return a value as a part of a text: a number with six digits if no form is given."""
         if not form and isinstance(value, float):
-            return plain(value)
+            return six_digits(value)
         try:
             return format(value, form)
         except (ValueError, TypeError, OverflowError):
             message = f"`{form}` does not fit `{value}`: `{self.text}`"
             raise TemplateError(message) from None
-
-
-def plain(value: float) -> str:
-    """Return a number with six digits and without an exponent."""
-    text = f"{value:.6g}"
-    return text if "e" not in text or not math.isfinite(value) else f"{value:.12f}".rstrip("0").rstrip(".")
 
 
 def parse(text: str) -> Template:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from anabranch._numbers import decimal
 from anabranch.errors import Fault, InputError
 from anabranch.traces._trace import MAHIMAHI_BYTES, Step, Trace
 
@@ -53,28 +54,23 @@ def _steps(trace: Trace, step_ns: int) -> list[Step]:
     return list(trace.steps) or trace.windows(step_ns)
 
 
-def _decimal(value: float) -> str:
-    """Return a number with at most nine decimal places."""
-    return f"{value:.9f}".rstrip("0").rstrip(".")
-
-
 def _own(trace: Trace, step_ns: int) -> str:
     rows = [
-        f"{_decimal(step.at_ns / _SECOND)},{_decimal(step.rate_bps / 1e6)},"
-        f"{_decimal(step.delay_ns / _MS)},{_decimal(step.loss)}"
+        f"{decimal(step.at_ns / _SECOND, 9)},{decimal(step.rate_bps / 1e6, 9)},"
+        f"{decimal(step.delay_ns / _MS, 9)},{decimal(step.loss, 9)}"
         for step in _steps(trace, step_ns)
     ]
     return "\n".join(["t_s,rate_mbps,delay_ms,loss", *rows, ""])
 
 
 def _pairs(trace: Trace, step_ns: int) -> str:
-    rows = [f"{_decimal(step.at_ns / _SECOND)},{step.rate_bps}" for step in trace.windows(step_ns)]
+    rows = [f"{decimal(step.at_ns / _SECOND, 9)},{step.rate_bps}" for step in trace.windows(step_ns)]
     return "\n".join([*rows, ""])
 
 
 def _pensieve(trace: Trace, step_ns: int) -> str:
     rows = [
-        f"{_decimal(step.at_ns / _SECOND)}\t{_decimal(step.rate_bps / 1e6)}"
+        f"{decimal(step.at_ns / _SECOND, 9)}\t{decimal(step.rate_bps / 1e6, 9)}"
         for step in trace.windows(step_ns)
     ]
     return "\n".join([*rows, ""])

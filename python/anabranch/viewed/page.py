@@ -6,7 +6,7 @@ import statistics
 from typing import TYPE_CHECKING
 
 from anabranch._intervals import half_width
-from anabranch.experiments.table import shown
+from anabranch._numbers import significant
 from anabranch.live.viewers import VIEWERS
 from anabranch.viewed.make import LATE_MS
 
@@ -116,7 +116,7 @@ def cells(one: Difference) -> tuple[str, ...]:
         one.metric.title,
         _mean(one.viewer),
         _mean(one.simulator),
-        ("+" if one.apart >= 0 else "") + shown(one.apart, 2),
+        ("+" if one.apart >= 0 else "") + significant(one.apart, 2),
         one.verdict,
     )
 
@@ -126,4 +126,4 @@ def _mean(values: Sequence[float]) -> str:
     if not values:
         return "-"
     width = half_width(values)
-    return shown(statistics.fmean(values), 3) + ("" if width is None else f" ± {shown(width, 2)}")
+    return significant(statistics.fmean(values), 3) + ("" if width is None else f" ± {significant(width, 2)}")

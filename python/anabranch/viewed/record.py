@@ -6,7 +6,7 @@ import csv
 import io
 from typing import TYPE_CHECKING, Any
 
-from anabranch import _files
+from anabranch import _files, _numbers
 from anabranch.errors import Fault, InputError
 from anabranch.scenario import shipped
 from anabranch.viewed import lines, stored
@@ -125,4 +125,4 @@ def write(folder: Path, found: LiveStudy, at: Path) -> int:
 
 def _short(value: object) -> object:
     """Return a value with at most four decimals."""
-    return f"{value:.4f}".rstrip("0").rstrip(".") if isinstance(value, float) else value
+    return _numbers.decimal(value, 4) if isinstance(value, float) else value
