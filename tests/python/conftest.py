@@ -14,10 +14,11 @@ import types
 import pytest
 import typer.testing
 
-# Both read the Rust module's tables once, while they are imported: here, where it is still the real one,
+# These read the Rust module's tables once, while they are imported: here, where it is still the real one,
 # whichever test is the first.
 import anabranch.scenario.limits
-import anabranch.scenario.link_models  # noqa: F401
+import anabranch.scenario.link_models
+import anabranch.scenario.models  # noqa: F401
 
 # A runner would make all commands and their options again for every call.
 typer.testing._get_command = functools.cache(typer.testing._get_command)
