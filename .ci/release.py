@@ -136,10 +136,11 @@ def main(version: str) -> int:
             _try(built[1], version, Path(folder) / "environment")
             (ROOT / "dist").mkdir(exist_ok=True)
             kept = [Path(shutil.copy(file, ROOT / "dist")).relative_to(ROOT) for file in built]
-    except (OSError, ValueError, subprocess.CalledProcessError) as error:
+    except (OSError, ValueError, subprocess.CalledProcessError, KeyboardInterrupt) as error:
         for name, text in texts.items():
             (ROOT / name).write_text(text, encoding="utf-8")
-        sys.stderr.write(f"error: the release cannot be built: {error}\n  hint: all files were restored\n")
+        reason = "interrupted" if isinstance(error, KeyboardInterrupt) else error
+        sys.stderr.write(f"error: the release cannot be built: {reason}\n  hint: all files were restored\n")
         return 1
     files = " ".join(map(str, kept))
     sys.stdout.write(

@@ -58,6 +58,24 @@ def test_a_file_without_a_version_is_refused():
         release.with_version("README.md", "no version here", "0.3.0")
 
 
+@pytest.mark.parametrize("raised", [KeyboardInterrupt, ValueError("the wheel reports `0.2.0`")])
+def test_a_release_that_ends_early_restores_all_files(tmp_path, monkeypatch, capsys, raised):
+    def build(_folder):
+        assert 'version = "9.8.7"' in (tmp_path / "Cargo.toml").read_text(encoding="utf-8")
+        raise raised
+
+    texts = {name: text(name) for name in release.PLACES} | {release.CHANGELOG: CHANGELOG}
+    for name, old in texts.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(old, encoding="utf-8")
+    monkeypatch.setattr(release, "ROOT", tmp_path)
+    monkeypatch.setattr(release, "_call", lambda *_: "")
+    monkeypatch.setattr(release, "_build", build)
+    assert release.main("9.8.7") == 1
+    assert "hint: all files were restored" in capsys.readouterr().err
+    assert {name: (tmp_path / name).read_text(encoding="utf-8") for name in texts} == texts
+
+
 @pytest.mark.parametrize(
     ("version", "changelog", "status", "messages"),
     [
