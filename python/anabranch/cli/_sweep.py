@@ -118,7 +118,9 @@ def make(what: Sweep, how: How, *, told: bool = True) -> bool:
             shard=None if how.shard is None else Shard.parse(how.shard),
         )
     except KeyboardInterrupt:
-        _console.note(f"interrupted; finished runs are in {folder}: repeat the command to go on")
+        # While films are made there is no folder yet.
+        if folder.exists():
+            _console.note(f"interrupted; finished runs are in {folder}: repeat the command to go on")
         raise
     if told:
         _told(done, folder)
