@@ -56,40 +56,27 @@ impl Subflow {
         if self.state != State::Established {
             return false;
         }
-        if self.send.intent != Intent::New
-            && let Some(sent) = self.send_first(host, context, segment)
-        {
-            return sent;
+        if self.send.intent != Intent::New {
+            if self.send.intent.take(Urgent::Head)
+                && let Some(number) = self.board.next_lost()
+            {
+                return self.retransmit(host, number, context, segment);
+            }
+            if self.send.intent.take(Urgent::Probe) {
+                return self.send_probe(host, context, segment);
+            }
+            let now = context.now;
+            let room = self.board.in_flight() < self.window.cwnd && !self.pacer.blocked(now);
+            if self.send.intent.repairs() && room {
+                if let Some(number) = self.next_admitted_loss() {
+                    let sent = self.retransmit(host, number, context, segment);
+                    self.note_full_window(host, now);
+                    return sent;
+                }
+                self.send.intent.set_repairs(false);
+            }
         }
         self.send_new(host, context, false, segment)
-    }
-
-    /// Sends an urgent segment or a retransmission. `None` if new data goes out instead.
-    fn send_first(
-        &mut self,
-        host: &HostModel,
-        context: &EmitContext,
-        segment: &mut Segment,
-    ) -> Option<bool> {
-        if self.send.intent.take(Urgent::Head)
-            && let Some(number) = self.board.next_lost()
-        {
-            return Some(self.retransmit(host, number, context, segment));
-        }
-        if self.send.intent.take(Urgent::Probe) {
-            return Some(self.send_probe(host, context, segment));
-        }
-        let now = context.now;
-        let room = self.board.in_flight() < self.window.cwnd && !self.pacer.blocked(now);
-        if self.send.intent.repairs() && room {
-            if let Some(number) = self.next_admitted_loss() {
-                let sent = self.retransmit(host, number, context, segment);
-                self.note_full_window(host, now);
-                return Some(sent);
-            }
-            self.send.intent.set_repairs(false);
-        }
-        None
     }
 
     /// Sends new data within the window; `probe` may exceed the congestion window by one segment.
