@@ -1,10 +1,10 @@
 //! An endpoint: every connection of one host, from the first SYN to the end of TIME-WAIT.
 //!
-//! A caller hands in what arrives ([`Endpoint::handle_segment`]) and the time
-//! ([`Endpoint::handle_timeout`]), and asks for what there is, of all connections at once: news
-//! ([`Endpoint::poll_event`]), segments ([`Endpoint::poll_transmit`]) until there are none, and then when it
-//! is to be woken ([`Endpoint::poll_timeout`]). What any of these costs does not grow with the number of
-//! connections, but for the timers, which stand in a tree.
+//! A caller passes in segments ([`Endpoint::handle_segment`]) and the time
+//! ([`Endpoint::handle_timeout`]). It then polls all connections at once, in this order: events
+//! ([`Endpoint::poll_event`]), segments ([`Endpoint::poll_transmit`]) until none is left, and the next
+//! timeout ([`Endpoint::poll_timeout`]). The cost of a call does not grow with the number of connections.
+//! Timers are the exception: they are kept in a tree.
 
 mod accept;
 mod cookie;
@@ -49,15 +49,14 @@ pub use listen::{ListenConfig, ListenError};
 pub use output::Outgoing;
 pub use table::ConnectionHandle;
 
-/// Why no connection was opened.
+/// The reason why a connection could not be opened.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// Another connection has the pair of addresses and ports, or had it within the last minute
-    /// (TIME-WAIT).
+    /// Another connection uses this pair of addresses and ports, or is in TIME-WAIT (one minute).
     #[error("the addresses and ports are in use")]
     AddressInUse,
-    /// The name or the parameters of a plug-in.
+    /// The name or the parameters of a plug-in are invalid.
     #[error(transparent)]
     Plugin(#[from] PluginError),
 }
@@ -74,16 +73,17 @@ pub struct Endpoint {
     by_token: Lookup<u32, u32>,
     time_wait: TimeWait,
     requests: Requests,
-    /// Of them, those that were given up.
+    /// The number of half-open connections that timed out.
     expired: u64,
     /// Connections that may have something to send, or whose timers or addresses may have changed.
     ready: Ready,
-    /// Connections that may have news.
+    /// Connections that may have events.
     news: VecDeque<u32>,
-    /// The connection whose end was told last.
+    /// The connection whose [`Event::Drained`](crate::Event::Drained) was returned last. It is freed by
+    /// the next [`Endpoint::poll_event`].
     spent: Option<ConnectionHandle>,
-    /// The connection that was handed out, to be driven, since the table was brought up to all that were; and
-    /// the others.
+    /// A connection that [`Endpoint::get_mut`] handed out since the last complete poll. Its addresses may
+    /// have changed. Further such connections are in `also_lent`.
     lent: Option<u32>,
     also_lent: Vec<u32>,
     replies: VecDeque<Transmit>,
@@ -91,9 +91,9 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// An endpoint named `name`; everything that is drawn comes from `seed` and the name: keys, sequence
-    /// numbers, and the secret of the table of addresses. Over a real network the seed has to come from the system's
-    /// randomness, anew each time the program starts.
+    /// Creates an endpoint. Keys, initial sequence numbers and the secrets of the hash tables are drawn
+    /// from `seed` and `name`. Over a real network the seed must come from the system's randomness and
+    /// differ at every program start.
     pub fn new(name: &str, seed: Seed) -> Self {
         let secrets = Secrets::draw(&mut seed.stream(&format!("endpoint.{name}.secrets")));
         Self {
@@ -117,11 +117,12 @@ impl Endpoint {
         }
     }
 
-    /// Accepts connections from now on at an address; at every address of the host where its IP address
-    /// is the unspecified one. Joins come to whatever address and port.
+    /// Accepts connections at an address. An unspecified IP address stands for every address of the host.
+    /// Joins of existing connections are accepted at any address and port.
     ///
     /// # Errors
-    /// It listens there already.
+    ///
+    /// The endpoint already listens at this address.
     pub fn listen(
         &mut self,
         address: SocketAddr,
@@ -130,8 +131,8 @@ impl Endpoint {
         self.listeners.add(address, listen.into())
     }
 
-    /// Accepts no more connections at an address; those there are stay, and SYNs whose third packet has not come
-    /// are forgotten (`inet_csk_listen_stop`). How it listened there.
+    /// Stops accepting connections at an address and returns its configuration. Existing connections
+    /// stay. Half-open connections are dropped (`inet_csk_listen_stop`).
     pub fn stop_listening(&mut self, address: SocketAddr) -> Option<ListenConfig> {
         let (number, listener) = self.listeners.remove(address)?;
         for request in self.requests.of_listener(number) {
@@ -143,7 +144,7 @@ impl Endpoint {
     /// Opens a connection over the first of `config.candidates`.
     ///
     /// # Errors
-    /// A plug-in's name or parameters are unknown, or the addresses are not free.
+    /// The name or the parameters of a plug-in are invalid, or the addresses are in use.
     pub fn connect(
         &mut self,
         now: Instant,
@@ -166,12 +167,12 @@ impl Endpoint {
         Ok(handle)
     }
 
-    /// Whether a connection has a token.
+    /// Returns a function that checks if a connection has a token.
     fn is_taken(&self) -> impl Fn(u32) -> bool {
         |token| self.by_token.contains(&token)
     }
 
-    /// What the connection of a number begins with.
+    /// Returns the inputs for creating connection `number`.
     fn origin<'a>(&self, now: Instant, number: u64, taken: &'a dyn Fn(u32) -> bool) -> Origin<'a> {
         Origin { now, random: self.stream(number), secrets: Arc::clone(&self.secrets), taken }
     }
@@ -188,7 +189,7 @@ impl Endpoint {
     ) -> ConnectionHandle {
         let token = connection.token();
         let handle = self.table.insert(number, connection, listener);
-        // A connection whose token another one has is one without MPTCP.
+        // If another connection has the token, this connection has fallen back to plain TCP.
         if !self.by_token.contains(&token) {
             self.by_token.insert(token, handle.slot);
         }
@@ -199,7 +200,7 @@ impl Endpoint {
         handle
     }
 
-    /// Every connection that was not freed, in the order of their places.
+    /// All connections that are not freed, by table slot.
     pub fn connections(&self) -> impl DoubleEndedIterator<Item = (ConnectionHandle, &Connection)> {
         self.table.iter().map(|(slot, entry)| {
             let handle = ConnectionHandle { slot: slot as u32, generation: entry.generation };
@@ -207,42 +208,44 @@ impl Endpoint {
         })
     }
 
-    /// Connections that were not freed.
+    /// The number of connections that are not freed.
     pub fn len(&self) -> usize {
         self.table.len()
     }
 
-    /// SYNs that were answered and whose third packet has not come.
+    /// The number of half-open connections: the SYN is answered, the handshake's final ACK is missing.
     pub fn half_open(&self) -> usize {
         self.requests.len()
     }
 
-    /// Of those there have been, how many were given up because no third packet came in time.
+    /// The number of half-open connections that timed out since the endpoint was created.
     pub fn half_open_expired(&self) -> u64 {
         self.expired
     }
 
-    /// Whether there is no connection.
+    /// Whether the endpoint has no connections.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// One connection; `None` when it was freed.
+    /// Returns a connection, or `None` if it was freed.
     #[inline(always)]
     pub fn get(&self, handle: ConnectionHandle) -> Option<&Connection> {
         self.table.get(handle).map(|entry| &*entry.connection)
     }
 
-    /// One connection.
+    /// Returns a connection.
     ///
     /// # Panics
-    /// It was freed.
+    ///
+    /// The connection was freed.
     #[inline(always)]
     pub fn connection(&self, handle: ConnectionHandle) -> &Connection {
         self.get(handle).expect("a connection that was not freed")
     }
 
-    /// One connection, to drive it; `None` when it was freed. The endpoint has to be polled afterwards.
+    /// Returns a connection for changes, or `None` if it was freed. The caller must poll the endpoint
+    /// afterwards.
     #[inline(always)]
     pub fn get_mut(&mut self, handle: ConnectionHandle) -> Option<&mut Connection> {
         let entry = self.table.get_mut(handle)?;
@@ -257,17 +260,18 @@ impl Endpoint {
         Some(&mut *entry.connection)
     }
 
-    /// One connection, to drive it. The endpoint has to be polled afterwards.
+    /// Returns a connection for changes. The caller must poll the endpoint afterwards.
     ///
     /// # Panics
-    /// It was freed.
+    ///
+    /// The connection was freed.
     #[inline(always)]
     pub fn connection_mut(&mut self, handle: ConnectionHandle) -> &mut Connection {
         self.get_mut(handle).expect("a connection that was not freed")
     }
 
-    /// Takes a connection out of the table, whatever its state: nothing more is sent for it, and what
-    /// arrives for it is a stranger's. One that is over leaves its TIME-WAIT behind.
+    /// Removes a connection in any state. Nothing more is sent for it, and its segments are treated as
+    /// unknown. Subflows in TIME-WAIT stay in the endpoint.
     pub fn remove(&mut self, handle: ConnectionHandle) -> Option<Connection> {
         self.table.get(handle)?;
         let entry = self.table.remove(handle)?;
@@ -279,9 +283,10 @@ impl Endpoint {
         Some(*entry.connection)
     }
 
-    /// Frees the connections that are over, whatever news of them was not asked for, and returns which they
-    /// were. For who asks each connection for its news ([`Connection::poll_event`]) and not the endpoint, which
-    /// frees them behind [`crate::Event::Drained`].
+    /// Frees all drained connections, even those with unread events, and returns their handles. This is
+    /// for callers that poll each connection ([`Connection::poll_event`]). A caller of
+    /// [`Endpoint::poll_event`] does not need it: the endpoint frees a connection after
+    /// [`crate::Event::Drained`].
     pub fn free_drained(&mut self) -> Vec<ConnectionHandle> {
         let ended = self.connections().filter(|(_, connection)| connection.is_drained());
         let ended: Vec<_> = ended.map(|(handle, _)| handle).collect();
@@ -291,7 +296,7 @@ impl Endpoint {
         ended
     }
 
-    /// Brings the table up to what those connections have that were driven from outside.
+    /// Registers the address changes of all connections that were handed out.
     #[cold]
     fn catch_up(&mut self, now: Instant) {
         let others = std::mem::take(&mut self.also_lent);
@@ -300,7 +305,7 @@ impl Endpoint {
         }
     }
 
-    /// Brings the table up to the addresses that a connection has now.
+    /// Updates the address table after a connection's four-tuples changed.
     #[cold]
     fn register(&mut self, now: Instant, slot: u32) {
         let Some(entry) = self.table.slot(slot) else { return };

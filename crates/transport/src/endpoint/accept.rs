@@ -1,5 +1,5 @@
-//! Accepting connections: what a listener makes of a SYN, and of a third packet, whose SYN a record or a cookie
-//! remembers.
+//! Accepting connections: the answer to a SYN, and the handshake's final ACK. The SYN is kept in a record
+//! or in a SYN cookie until then.
 
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use crate::config::FourTuple;
 use crate::connection::{Connection, KeyDrawn, Offer, Origin, REASON_MPTCP};
 use crate::subflow::Answered;
 
-/// The third packet of a handshake.
+/// The final ACK of a three-way handshake.
 struct Third<'a> {
     segment: &'a Segment,
     segment_size: Option<NonZeroU16>,
 }
 
 impl Endpoint {
-    /// What a listener makes of a SYN; `iss` is where our sequence numbers are to begin, if that is settled.
+    /// Handles a SYN at a listener. `iss` is our initial sequence number if TIME-WAIT already chose it.
     pub(super) fn admit(
         &mut self,
         now: Instant,
@@ -46,7 +46,7 @@ impl Endpoint {
         }
     }
 
-    /// Keeps a SYN and answers it.
+    /// Stores a SYN and sends the SYN/ACK.
     fn request(
         &mut self,
         now: Instant,
@@ -67,7 +67,7 @@ impl Endpoint {
         self.answer(now, id, Some(drawn.key.value));
     }
 
-    /// Answers a SYN that is kept, with the key that was drawn for it.
+    /// Sends the SYN/ACK of a stored SYN. If `key` is `None`, the key is computed again.
     fn answer(&mut self, now: Instant, id: RequestId, key: Option<u64>) {
         let Some(request) = self.requests.get(id) else { return };
         let Some((config, _)) = self.listeners.patience(request.listener()) else { return };
@@ -79,7 +79,7 @@ impl Endpoint {
         self.reply(request.tuple, answer);
     }
 
-    /// The SYN/ACK of one whose third packet has not come is due again, or it was waited for long enough.
+    /// Handles the timer of a half-open connection: repeats the SYN/ACK or gives up.
     pub(super) fn repeat_answer(&mut self, now: Instant, id: RequestId) {
         let goes_on = self.requests.get(id).is_some_and(|request| {
             let patience = self.listeners.patience(request.listener());
@@ -100,7 +100,7 @@ impl Endpoint {
         }
     }
 
-    /// A segment between addresses whose SYN was answered.
+    /// Handles a segment for a half-open connection.
     pub(super) fn handle_requested(
         &mut self,
         now: Instant,
@@ -131,7 +131,8 @@ impl Endpoint {
         let mut random = self.stream(number);
         let key = request.key(&mut random);
         if request.is_multipath() && self.by_token.contains(&key.token) {
-            // Another connection has got the token since; the peer was told of this key and no other.
+            // Another connection has taken the token meanwhile. The peer knows this key only, so the
+            // connection fails.
             self.forget_request(id);
             self.refuse(tuple, segment, REASON_MPTCP);
             return None;
@@ -145,13 +146,13 @@ impl Endpoint {
             let origin = Origin { now, random, secrets, taken: &taken };
             Connection::accept_offer(config, origin, &offer).ok()?
         };
-        // What was not believed leaves the request as it was.
+        // A segment that does not complete the handshake leaves the request unchanged.
         let connection = Third { segment, segment_size }.completes(now, connection)?;
         self.forget_request(id);
         self.accept(now, number, listener, connection)
     }
 
-    /// A connection has come about.
+    /// Adds an accepted connection to the table.
     fn accept(
         &mut self,
         now: Instant,
@@ -166,7 +167,7 @@ impl Endpoint {
         self.after_input(now, handle.slot)
     }
 
-    /// A segment that belongs to nobody, unless it is a third packet with a cookie.
+    /// Accepts a connection if the segment is a final ACK with a valid SYN cookie.
     pub(super) fn redeem(
         &mut self,
         now: Instant,
@@ -200,7 +201,7 @@ impl Endpoint {
         self.accept(now, number, listener, connection)
     }
 
-    /// A connection has left the table.
+    /// Updates the listener's count after a connection left the table.
     pub(super) fn leave(&mut self, entry: &Entry) {
         if let Some(listener) = entry.listener.and_then(|number| self.listeners.get(number)) {
             listener.on_connection_freed();
@@ -209,7 +210,7 @@ impl Endpoint {
 }
 
 impl Third<'_> {
-    /// The connection once it has heard of this; `None` where it did not come about.
+    /// Passes the final ACK to the connection. Returns `None` if the handshake did not complete.
     fn completes(self, now: Instant, mut connection: Connection) -> Option<Connection> {
         connection.handle_merged_on(now, 0, self.segment, self.segment_size);
         connection.connected_at().is_some().then_some(connection)

@@ -1,10 +1,11 @@
-//! SYN cookies (RFC 4987 section 3.6): the answer to a SYN of which nothing is kept. All that the third packet
-//! does not say again stands in the initial sequence number, and in the timestamp it echoes.
+//! SYN cookies (RFC 4987 section 3.6): answering a SYN without storing it. The final ACK repeats most of
+//! the SYN. The rest is encoded in our initial sequence number and in the timestamp that the ACK echoes.
 //!
-//! As in Linux (`secure_tcp_syn_cookie`, `cookie_init_timestamp`, `net/mptcp/syncookies.c`): the sequence
-//! number holds the minute and one of four segment sizes, the timestamp's lowest bits window scale, SACK and ECN.
-//! With MPTCP the third packet says both keys. Ours comes from the same secret, so that, other than in
-//! Linux, none but the one we told is taken.
+//! The encoding follows Linux (`secure_tcp_syn_cookie`, `cookie_init_timestamp`,
+//! `net/mptcp/syncookies.c`). The sequence number holds the minute and one of four segment sizes. The
+//! timestamp's lowest bits hold window scale, SACK and ECN. With MPTCP the final ACK carries both keys.
+//! Our key is derived from the same secret, so a key that we did not send is rejected. Linux does not
+//! check this.
 
 use anabranch_units::{Instant, SeqNumber};
 use anabranch_wire::crypto::{self, Key};
@@ -15,35 +16,35 @@ use crate::connection::{capable_answer, understood};
 use crate::secrets::{Packed, Secrets};
 use crate::subflow::{accepts_ecn, initial_window, timestamp_clock};
 
-/// Minutes in which a cookie is accepted: its own and the next (`MAX_SYNCOOKIE_AGE`).
+/// The lifetime of a cookie in minutes, with the minute of its creation (`MAX_SYNCOOKIE_AGE`).
 const MOST_MINUTES: u32 = 2;
-/// Nanoseconds of a minute (`TCP_SYNCOOKIE_PERIOD`).
+/// Nanoseconds per minute (`TCP_SYNCOOKIE_PERIOD`).
 const MINUTE: u64 = 60_000_000_000;
-/// The bits of a cookie beside the minute.
+/// The bits of a cookie that do not hold the minute.
 const MASK: u32 = (1 << 24) - 1;
-/// Segment sizes that a cookie can tell of, over IPv4 and over IPv6 (`msstab`).
+/// Segment sizes that a cookie can encode, over IPv4 and over IPv6 (`msstab`).
 const SIZES: [[u16; 4]; 2] = [[536, 1300, 1440, 1460], [1220, 1420, 1440, 8940]];
 
-/// Bits of the timestamp that hold options.
+/// The number of timestamp bits that hold options.
 const STAMP_BITS: u32 = 6;
-/// Among them: the window scale, or that the peer sent none.
+/// Timestamp bits of the window scale. All ones: the peer sent none.
 const SCALE: u32 = 0xf;
-/// Among them: SACK.
+/// The timestamp bit of SACK.
 const SACK: u32 = 1 << 4;
-/// Among them: ECN (`TS_OPT_ECN`).
+/// The timestamp bit of ECN (`TS_OPT_ECN`).
 const ECN: u32 = 1 << 5;
 
-/// Cookies between two addresses.
+/// SYN cookies for one four-tuple.
 pub(super) struct Cookies<'a> {
     pub(super) secrets: &'a Secrets,
     pub(super) config: &'a Config,
     pub(super) tuple: FourTuple,
 }
 
-/// What a third packet with a genuine cookie tells of its SYN.
+/// The state that a valid cookie restores.
 #[derive(Debug)]
 pub(super) struct Redeemed {
-    /// The SYN as far as it is known.
+    /// The SYN, as far as it can be restored.
     pub(super) syn: Segment,
     /// Our initial sequence number: the cookie.
     pub(super) iss: SeqNumber,
@@ -65,7 +66,7 @@ impl Cookies<'_> {
         SeqNumber(base.wrapping_add(minute << 24).wrapping_add(word))
     }
 
-    /// The minute and the size in a cookie; `None` when it is not a cookie, or an old one.
+    /// Returns the minute and the segment size of a cookie, or `None` if it is invalid or too old.
     fn open(&self, cookie: SeqNumber, peer: SeqNumber, now: u32) -> Option<(u32, u16)> {
         let base = (self.hash(peer, 0, 0) as u32).wrapping_add(peer.0);
         let rest = cookie.0.wrapping_sub(base);
@@ -83,7 +84,7 @@ impl Cookies<'_> {
         Key::new(self.hash(peer, minute, 2) | 1)
     }
 
-    /// The SYN/ACK; with MPTCP where both want it and no connection has the token.
+    /// Builds the SYN/ACK. It offers MPTCP if both sides want it and no connection has the token.
     pub(super) fn answer(
         &self,
         now: Instant,
@@ -97,7 +98,7 @@ impl Cookies<'_> {
         let size = sizes.iter().rposition(|size| *size <= wanted).unwrap_or(0);
         let sack = syn.sack_permitted && self.config.stack.tcp.sack;
         let scale = syn.window_scale.map_or(SCALE, |scale| u32::from(scale.min(14)));
-        // Where there are no timestamps there is nowhere to keep the other options.
+        // Without timestamps, the other options cannot be encoded.
         let stamped = syn.timestamps.is_some();
         let ecn = stamped && accepts_ecn(self.config.ecn, syn);
         let options = scale | if sack { SACK } else { 0 } | if ecn { ECN } else { 0 };
@@ -130,7 +131,7 @@ impl Cookies<'_> {
         }
     }
 
-    /// The SYN that a third packet goes back to, where its cookie is genuine.
+    /// Restores the SYN from the final ACK if its cookie is valid.
     pub(super) fn redeem(&self, now: Instant, third: &Segment) -> Option<Redeemed> {
         let (iss, peer) = (third.ack.sub(1), third.seq.sub(1));
         let (minute, size) = self.open(iss, peer, (now.as_nanos() / MINUTE) as u32)?;
@@ -172,7 +173,7 @@ impl Cookies<'_> {
     }
 }
 
-/// The latest moment of a clock, no later than now, whose lowest bits are these.
+/// Returns the latest timestamp up to `clock` whose lowest bits equal `bits`.
 fn stamp(clock: u32, bits: u32) -> u32 {
     let stamp = clock >> STAMP_BITS << STAMP_BITS | bits;
     if stamp > clock { stamp.wrapping_sub(1 << STAMP_BITS) } else { stamp }

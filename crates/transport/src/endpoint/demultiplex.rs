@@ -1,4 +1,4 @@
-//! Whose a segment is: a subflow's, a half-open join's, a listener's, or nobody's.
+//! Demultiplexing: finds the subflow, half-open connection or listener of a segment.
 
 use std::num::NonZeroU16;
 
@@ -18,7 +18,7 @@ fn asks_to_join(syn: &Segment) -> Option<MpJoin> {
 }
 
 impl Endpoint {
-    /// Input: a segment between two addresses, as one packet brought it. Returns the connection it reached.
+    /// Handles a segment that arrived as one packet. Returns the connection that it reached.
     pub fn handle_segment(
         &mut self,
         now: Instant,
@@ -28,18 +28,18 @@ impl Endpoint {
         self.handle_merged(now, tuple, segment, None)
     }
 
-    /// As [`Self::handle_segment`], of consecutive segments that were made one on the way: by GRO, or because
-    /// the sender's kernel had an offloading device to cut them (TSO). `segment_size` is the payload of each of
-    /// them in bytes, of the last one at most (`gso_size`); `None` where the segment came as it was sent.
+    /// Like [`Self::handle_segment`], for consecutive segments that arrive merged: by GRO, or because the
+    /// sender's kernel left the cutting to a device (TSO). `segment_size` is the payload of each segment
+    /// in bytes; the last one may be shorter (`gso_size`). `None` means that the segment arrived as it
+    /// was sent.
     ///
-    /// All of them must have the same header, options and ECN field included, but for the sequence number, and
-    /// for PSH and FIN, which only the last one has (`tcp_gro_receive` makes sure of that; [`Segment::split`] cuts
-    /// so). Then one DSS speaks for all of them: its mapping covers the whole payload. Where DSS checksums are in
-    /// use that is so if the sender took the sum over all of it, as Linux does.
+    /// All segments must have the same header, options and ECN field. Only the sequence numbers may
+    /// differ, and only the last segment may have PSH and FIN. `tcp_gro_receive` and [`Segment::split`]
+    /// ensure this. One DSS mapping then covers the whole payload. With DSS checksums, the sender must
+    /// have computed the checksum over the whole payload, as Linux does.
     ///
-    /// The payload is taken as it is, never copied. What Linux counts by segments is counted by
-    /// `segment_size` (`tcp_measure_rcv_mss`): of an arrival of more than one segment each draws an
-    /// acknowledgement of its own, not each segment.
+    /// The payload is not copied. Per-segment counts use `segment_size`, as in Linux
+    /// (`tcp_measure_rcv_mss`). A merged arrival draws one acknowledgement, not one per segment.
     ///
     /// ```
     /// use std::num::NonZeroU16;
@@ -83,8 +83,8 @@ impl Endpoint {
         self.handle_stranger(now, tuple, segment, segment_size, place)
     }
 
-    /// Input: news of a router that a packet between two addresses was larger than `mtu` bytes; see
-    /// [`Connection::handle_path_mtu`]. Returns the connection that believes it.
+    /// Handles a router's report that a packet was larger than the path MTU of `mtu` bytes; see
+    /// [`Connection::handle_path_mtu`]. Returns the connection if it accepts the report.
     pub fn handle_path_mtu(
         &mut self,
         now: Instant,
@@ -100,7 +100,7 @@ impl Endpoint {
         if believed { self.after_input(now, slot) } else { None }
     }
 
-    /// A connection has taken something in.
+    /// Queues a connection for output and events after it received input.
     #[inline(always)]
     pub(super) fn after_input(&mut self, now: Instant, slot: u32) -> Option<ConnectionHandle> {
         let entry = self.table.slot(slot)?;
@@ -118,13 +118,13 @@ impl Endpoint {
         Some(handle)
     }
 
-    /// A connection has other addresses than before.
+    /// Registers a connection's changed addresses.
     #[cold]
     pub(super) fn note_change(&mut self, now: Instant, slot: u32) {
         self.register(now, slot);
     }
 
-    /// A segment between two addresses that no subflow has, or has any more.
+    /// Handles a segment whose four-tuple belongs to no current subflow.
     #[cold]
     fn handle_stranger(
         &mut self,
@@ -157,7 +157,7 @@ impl Endpoint {
         redeemed
     }
 
-    /// A segment for a subflow in TIME-WAIT.
+    /// Handles a segment for a subflow in TIME-WAIT.
     fn handle_late(
         &mut self,
         now: Instant,
@@ -186,7 +186,7 @@ impl Endpoint {
         self.places.remove(&tuple, |place| place == Place::TimeWait { number });
     }
 
-    /// A SYN; `iss` is where our sequence numbers are to begin, if that is settled.
+    /// Handles a SYN. `iss` is our initial sequence number if TIME-WAIT already chose it.
     fn handle_syn(
         &mut self,
         now: Instant,
@@ -195,7 +195,7 @@ impl Endpoint {
         iss: Option<SeqNumber>,
     ) -> Option<ConnectionHandle> {
         if let Some(MpJoin::Syn { token, .. }) = asks_to_join(segment) {
-            // Joins are told apart by token, never by port (RFC 8684 section 3.2).
+            // A join names its connection by token, never by port (RFC 8684 section 3.2).
             let slot = self.by_token.get(&token);
             let Some((slot, entry)) = slot.and_then(|slot| Some((slot, self.table.slot(slot)?)))
             else {
@@ -218,7 +218,7 @@ impl Endpoint {
         None
     }
 
-    /// Answers with a RST what belongs to nobody (RFC 9293 section 3.10.7.1).
+    /// Answers a segment that belongs to no connection with a RST (RFC 9293 section 3.10.7.1).
     pub(super) fn refuse(&mut self, tuple: FourTuple, segment: &Segment, reason: u8) {
         if !segment.flags.contains(Flags::RST) {
             self.reply(tuple, refusal(segment, reason));
@@ -230,8 +230,8 @@ impl Endpoint {
         self.replies.push_back(Transmit { local, remote, segment, segment_size: None });
     }
 
-    /// A four-tuple is a connection's from now on, or no more. What another connection's subflow has stays
-    /// its own: whoever came later gets no answers.
+    /// Assigns a four-tuple to a connection, or releases it if `place` is `None`. A four-tuple of another
+    /// connection's subflow is not reassigned.
     pub(super) fn claim(&mut self, slot: u32, tuple: FourTuple, place: Option<Place>) {
         let Some(place) = place else {
             return self.places.remove(&tuple, |place| place.slot() == Some(slot));

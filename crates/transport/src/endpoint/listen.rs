@@ -1,7 +1,8 @@
-//! Where an endpoint accepts connections, and how many at one time.
+//! Listeners: the addresses where an endpoint accepts connections, and their limits.
 //!
-//! Of a SYN within the backlog a record is kept, from which its SYN/ACK is repeated. Beyond the backlog a
-//! SYN is answered by a cookie, which costs no memory, or not at all. A connection comes about with the third packet.
+//! A SYN within the backlog is stored, so that the SYN/ACK can be repeated. Beyond the backlog, a SYN is
+//! answered with a SYN cookie, which needs no memory, or ignored. The connection is created when the
+//! handshake's final ACK arrives.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -13,32 +14,33 @@ use thiserror::Error;
 use super::requests::LONGEST_WAIT;
 use crate::config::Config;
 
-/// Connections whose handshake is not complete, unless told otherwise (`SOMAXCONN`).
+/// The default number of half-open connections (`SOMAXCONN`).
 const BACKLOG: u32 = 4096;
-/// A wait that outlasts the SYN/ACK's repetitions (1 + 2 + 4 + 8 + 16 + 32 s).
+/// The default wait for the final ACK: all repetitions of the SYN/ACK (1 + 2 + 4 + 8 + 16 + 32 s), and
+/// some time more.
 const HALF_OPEN: Duration = Duration::from_secs(127);
-/// The time for which cookies are accepted after the last was sent (`TCP_SYNCOOKIE_VALID`).
+/// The time for which cookies are accepted after the last one was sent (`TCP_SYNCOOKIE_VALID`).
 const COOKIES_VALID: Duration = Duration::from_secs(120);
 
-/// How connections are accepted at an address.
+/// The configuration of a listener.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListenConfig {
-    /// What each is accepted with.
+    /// The configuration of each accepted connection.
     pub config: Config,
-    /// SYNs at most that were answered and whose third packet has not come.
+    /// The largest number of half-open connections.
     pub backlog: u32,
-    /// The longest wait for a third packet, [`Self::HALF_OPEN_MAX`] or less. By default the SYN/ACK is repeated five
-    /// times, over 63 s.
+    /// The longest wait for the final ACK, at most [`Self::HALF_OPEN_MAX`]. By default the SYN/ACK is
+    /// repeated five times, over 63 s.
     pub half_open: Duration,
-    /// When the backlog is full, SYNs are answered by cookies (RFC 4987 section 3.6; `tcp_syncookies`);
-    /// otherwise by nothing.
+    /// Whether SYNs are answered with cookies when the backlog is full (RFC 4987 section 3.6;
+    /// `tcp_syncookies`). Otherwise they are ignored.
     pub cookies: bool,
-    /// Connections at most in all; further SYNs are not answered.
+    /// The largest number of connections, including half-open ones. Further SYNs are ignored.
     pub connections: u32,
 }
 
 impl ListenConfig {
-    /// The longest time that a SYN's record can tell: 262 s.
+    /// The longest wait that a stored SYN can represent: 262 s.
     pub const HALF_OPEN_MAX: Duration = LONGEST_WAIT;
 }
 
@@ -54,30 +56,30 @@ impl From<Config> for ListenConfig {
     }
 }
 
-/// Why an endpoint does not listen.
+/// The reason why an endpoint cannot listen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ListenError {
-    /// It listens there already.
+    /// The endpoint already listens at this address.
     #[error("the endpoint listens at {0} already")]
     AddressInUse(SocketAddr),
 }
 
-/// One address.
+/// A listening address.
 #[derive(Debug)]
 pub(super) struct Listener {
     listen: ListenConfig,
-    /// The configuration that its connections share.
+    /// The configuration that accepted connections share.
     config: Arc<Config>,
-    /// SYNs that were answered and whose third packet has not come.
+    /// The number of half-open connections.
     half_open: u32,
-    /// Those, and connections that were not freed.
+    /// The number of half-open connections, plus accepted connections that are not freed.
     connections: u32,
     /// When the last cookie was sent.
     cookie_at: Option<Instant>,
 }
 
-/// What becomes of a SYN.
+/// The treatment of a SYN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Admission {
     Accept,
@@ -86,7 +88,7 @@ pub(super) enum Admission {
 }
 
 impl Listener {
-    /// What becomes of a SYN now.
+    /// Decides how a SYN is treated now.
     pub(super) fn admit(&mut self, now: Instant) -> Admission {
         if self.connections >= self.listen.connections {
             Admission::Drop
@@ -100,7 +102,7 @@ impl Listener {
         }
     }
 
-    /// The configuration that its connections share.
+    /// The configuration that accepted connections share.
     pub(super) fn config(&self) -> &Arc<Config> {
         &self.config
     }
@@ -110,41 +112,41 @@ impl Listener {
         &self.listen.config
     }
 
-    /// A SYN is stored.
+    /// Counts a stored SYN.
     pub(super) fn on_request(&mut self) {
         self.half_open += 1;
         self.connections += 1;
     }
 
-    /// A stored SYN is removed.
+    /// Counts a removed SYN.
     pub(super) fn on_request_removed(&mut self) {
         self.half_open -= 1;
         self.connections -= 1;
     }
 
-    /// A connection is accepted.
+    /// Counts an accepted connection.
     pub(super) fn on_connection(&mut self) {
         self.connections += 1;
     }
 
-    /// A connection is freed.
+    /// Counts a freed connection.
     pub(super) fn on_connection_freed(&mut self) {
         self.connections -= 1;
     }
 
-    /// A third packet may carry a cookie of this listener, and a connection more has room.
+    /// Whether a cookie may still be valid and the limit on connections allows one more.
     pub(super) fn may_accept_cookie(&self, now: Instant) -> bool {
         self.cookie_at.is_some_and(|at| now.since(at) <= COOKIES_VALID)
             && self.connections < self.listen.connections
     }
 }
 
-/// Every address an endpoint listens at.
+/// All addresses where an endpoint listens.
 #[derive(Debug, Default)]
 pub(super) struct Listeners {
     by_address: BTreeMap<SocketAddr, u32>,
     by_number: BTreeMap<u32, Listener>,
-    /// Listeners there have been.
+    /// The number of listeners created so far.
     made: u32,
 }
 
@@ -165,13 +167,13 @@ impl Listeners {
         Ok(())
     }
 
-    /// The number that it had, and how it listened.
+    /// Removes a listener. Returns its number and configuration.
     pub(super) fn remove(&mut self, address: SocketAddr) -> Option<(u32, ListenConfig)> {
         let number = self.by_address.remove(&address)?;
         self.by_number.remove(&number).map(|listener| (number, listener.listen))
     }
 
-    /// Who listens at an address: by its own name, else at every address.
+    /// Finds the listener of an address: first the exact address, then the unspecified one.
     pub(super) fn at(&self, address: SocketAddr) -> Option<u32> {
         if self.by_address.is_empty() {
             return None;
@@ -184,7 +186,7 @@ impl Listeners {
         named.or_else(|| self.by_address.get(&SocketAddr::new(any, address.port()))).copied()
     }
 
-    /// What a listener accepts with, and how long it waits for a third packet.
+    /// Returns the configuration of a listener and its wait for the final ACK.
     pub(super) fn patience(&self, number: u32) -> Option<(&Config, Duration)> {
         let known = self.by_number.get(&number)?;
         Some((&*known.config, known.listen.half_open.min(ListenConfig::HALF_OPEN_MAX)))

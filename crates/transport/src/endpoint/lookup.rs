@@ -1,4 +1,4 @@
-//! A table that is asked and never walked: its order, which its secret decides, reaches no output.
+//! A keyed hash table without iteration, so that its order cannot affect any output.
 
 use std::hash::{BuildHasher, Hash};
 
@@ -6,10 +6,10 @@ use hashbrown::HashTable;
 
 use crate::secrets::Keyed;
 
-/// Tables of fewer entries keep the memory they have.
+/// Smaller tables keep their memory.
 const SMALL: usize = 64;
 
-/// The table. Nobody without its secret can choose keys that collide.
+/// A hash table with a secret key. A peer without the key cannot choose colliding entries.
 #[derive(Debug)]
 pub(super) struct Lookup<K, V> {
     entries: HashTable<(K, V)>,
@@ -31,7 +31,7 @@ impl<K: Hash + Eq, V: Copy> Lookup<K, V> {
         self.get(key).is_some()
     }
 
-    /// Puts a value under a key, in the place of another one if there is.
+    /// Inserts or replaces a value.
     pub(super) fn insert(&mut self, key: K, value: V) {
         let Self { entries, keyed } = self;
         let hash = keyed.hash_one(&key);
@@ -43,7 +43,7 @@ impl<K: Hash + Eq, V: Copy> Lookup<K, V> {
         }
     }
 
-    /// Forgets a key whose value is one of `which`.
+    /// Removes a key if `which` accepts its value.
     pub(super) fn remove(&mut self, key: &K, which: impl FnOnce(V) -> bool) {
         let Self { entries, keyed } = self;
         let hash = keyed.hash_one(key);
@@ -52,7 +52,7 @@ impl<K: Hash + Eq, V: Copy> Lookup<K, V> {
             return;
         }
         entry.remove();
-        // Memory goes back when most of the table is empty.
+        // Memory is freed when most of the table is empty.
         let (len, capacity) = (entries.len(), entries.capacity());
         if len == 0 {
             *entries = HashTable::new();

@@ -1,4 +1,4 @@
-//! What an endpoint has to say, of all its connections: segments, news, and when it is to be woken.
+//! Output of an endpoint, over all connections: segments, events and timeouts.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU16;
@@ -13,46 +13,47 @@ use crate::connection::{Event, Transmit};
 
 use super::places::Place;
 
-/// Queues of fewer entries keep the memory they have.
+/// Smaller queues keep their memory.
 const SMALL: usize = 64;
 
-/// Where a segment goes, and from whom.
+/// The addresses, connection and segment size of an outgoing segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outgoing {
-    /// Between these addresses.
+    /// The addresses and ports of both ends.
     pub tuple: FourTuple,
-    /// The connection that sends it; `None` for an answer that belongs to none.
+    /// The connection that sends the segment, or `None` if the segment belongs to no connection.
     pub connection: Option<ConnectionHandle>,
-    /// Of several segments written as one ([`Endpoint::poll_burst`]) the payload of each, of the last one at
-    /// most, bytes; `None` is one segment.
+    /// The payload in bytes of each segment of a burst ([`Endpoint::poll_burst`]); the last one may be
+    /// shorter. `None` means one ordinary segment.
     pub segment_size: Option<NonZeroU16>,
 }
 
 impl Endpoint {
-    /// Output: the next segment to put on the wire. To be called until there is none, after everything that
-    /// was handed in and after every connection that was driven.
+    /// Returns the next segment to send. Call it until it returns `None`, after every input and after
+    /// every change of a connection.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
         self.poll_burst(now, 1)
     }
 
-    /// As [`Self::poll_transmit`], written over a segment the caller has.
-    // Joined to its caller: most of a segment's way is within the connection.
+    /// Like [`Self::poll_transmit`], but writes into the caller's segment.
     #[inline(always)]
     pub fn poll_transmit_into(&mut self, now: Instant, segment: &mut Segment) -> Option<Outgoing> {
         self.poll_burst_into(now, 1, segment)
     }
 
-    /// As [`Self::poll_transmit`], of up to `most` segments that were to leave one behind the other, written as
-    /// one: for a device that cuts them (GSO, TSO), or [`Segment::split`] by the `segment_size` that comes with
-    /// it. Cut, they are the segments that as many calls of [`Self::poll_transmit`] would have returned, and the
-    /// connection is in the state it would be in. `most` = 1 is that call.
+    /// Like [`Self::poll_transmit`], but returns up to `most` consecutive segments as one burst. The
+    /// caller's device cuts the burst (GSO, TSO), or [`Segment::split`] does, by `segment_size`. The
+    /// resulting segments and the connection's state are the same as after separate calls of
+    /// [`Self::poll_transmit`]. With `most` = 1, the two functions are equal.
     ///
-    /// A burst is data that was not sent before, of one subflow: no more than the congestion window, the peer's
-    /// window and one socket buffer have (a millisecond at the pacing rate, `tcp_tso_autosize`), all of it under
-    /// one mapping; PSH and FIN stand on its last segment. Its payload is a slice of what was written, or a copy
-    /// where that was written in several pieces ([`Self::poll_gather`] copies nothing). What differs from segment to
-    /// segment leaves alone: retransmissions, probes, the first data with its `MP_CAPABLE`, whatever has SACK blocks;
-    /// and everything where DSS checksums are in use, since each segment then has a mapping of its own.
+    /// A burst is new data of one subflow under one mapping. Its size is limited by the congestion
+    /// window, the peer's window, and one socket buffer (1 ms at the pacing rate, `tcp_tso_autosize`).
+    /// Only its last segment has PSH and FIN. Its payload is a slice of the written data, or a copy if
+    /// the data was written in several parts. [`Self::poll_gather`] avoids the copy.
+    ///
+    /// Segments with individual options are sent separately: retransmissions, probes, the first data with
+    /// its `MP_CAPABLE`, and segments with SACK blocks. With DSS checksums, all segments are separate,
+    /// because each needs its own mapping.
     ///
     /// ```
     /// use std::num::NonZeroU16;
@@ -96,7 +97,7 @@ impl Endpoint {
         Some(Transmit { local: tuple.local, remote: tuple.remote, segment, segment_size })
     }
 
-    /// As [`Self::poll_burst`], written over a segment the caller has.
+    /// Like [`Self::poll_burst`], but writes into the caller's segment.
     #[inline(always)]
     pub fn poll_burst_into(
         &mut self,
@@ -122,8 +123,9 @@ impl Endpoint {
         Some(out)
     }
 
-    /// As [`Self::poll_burst_into`], for who writes from several places at once (`writev`): the segment has the
-    /// payload as far as it lies together, and `rest` is made what follows behind it, in order.
+    /// Like [`Self::poll_burst_into`], for callers that write from several buffers (`writev`). The
+    /// segment holds the first contiguous part of the payload. `rest` receives the following parts, in
+    /// order.
     pub fn poll_gather(
         &mut self,
         now: Instant,
@@ -137,14 +139,14 @@ impl Endpoint {
         Some(out)
     }
 
-    /// What of the payload of what was just written lies apart: of a burst alone anything does.
+    /// Returns the parts of a burst's payload that are not in the segment itself.
     fn rest_of(&self, out: &Outgoing) -> impl Iterator<Item = Bytes> {
         let of = out.connection.filter(|_| out.segment_size.is_some());
         let entry = of.and_then(|handle| self.table.get(handle));
         entry.into_iter().flat_map(|entry| entry.connection.rest_of_burst())
     }
 
-    /// As [`Self::poll_burst_into`], without what lies apart.
+    /// Like [`Self::poll_burst_into`], but leaves out the further parts of the payload.
     #[inline(always)]
     fn next_out(&mut self, now: Instant, most: u32, segment: &mut Segment) -> Option<Outgoing> {
         if !self.replies.is_empty() {
@@ -157,7 +159,7 @@ impl Endpoint {
                     let segment_size = written.segment_size;
                     return Some(Outgoing { tuple, connection: Some(handle), segment_size });
                 }
-                // It has said all it has to say for now.
+                // The connection has nothing more to send now.
                 entry.ready = false;
                 let wake = entry.connection.wake();
                 let rests = wake == Instant::FAR_FUTURE;
@@ -190,8 +192,8 @@ impl Endpoint {
         Some(Outgoing { tuple: FourTuple { local, remote }, connection: None, segment_size })
     }
 
-    /// When [`Self::handle_timeout`] is to be called; to be asked once [`Self::poll_transmit`] has no more
-    /// to give.
+    /// Returns the time of the next [`Self::handle_timeout`]. Call it after [`Self::poll_transmit`]
+    /// returned `None`.
     #[inline(always)]
     pub fn poll_timeout(&mut self) -> Option<Instant> {
         if self.ready.front().is_some() {
@@ -201,7 +203,7 @@ impl Endpoint {
         Some(self.table.wake().min(others)).filter(|at| *at != Instant::FAR_FUTURE)
     }
 
-    /// Sets the timers of connections that have not been asked for their segments yet.
+    /// Updates the timers of connections that have not been polled for segments yet.
     #[cold]
     fn set_wakes(&mut self) {
         for place in 0..self.ready.len() {
@@ -214,8 +216,8 @@ impl Endpoint {
         }
     }
 
-    /// Time has come: fires what is due of one connection, of several the one that waits longest, and tells
-    /// which it was. To be called until nothing is due.
+    /// Handles the expired timers of one connection, the one due first. Returns the connection. Call it
+    /// until it returns `None`.
     #[inline]
     pub fn handle_timeout(&mut self, now: Instant) -> Option<ConnectionHandle> {
         while let Some((number, tuple)) = self.time_wait.expire(now) {
@@ -228,14 +230,14 @@ impl Endpoint {
         let slot = slot as u32;
         let entry = self.table.slot(slot)?;
         entry.connection.handle_timeout(now);
-        // It is asked anew once it has said what it has to say.
+        // The timer is set again when the connection has no more segments to send.
         self.table.set_wake(slot, Instant::FAR_FUTURE);
         self.after_input(now, slot)
     }
 
-    /// The next piece of news of any connection. A connection's last is [`Event::Drained`]: it is freed by the
-    /// call after that, and may be looked at until then. What a call of a connection brings about is news once
-    /// [`Self::poll_transmit`] has come to its end.
+    /// Returns the next event of any connection. The last event of a connection is [`Event::Drained`].
+    /// The connection can be read until the next call, which frees it. Events that a direct call of a
+    /// connection causes appear after [`Self::poll_transmit`] has returned `None`.
     pub fn poll_event(&mut self) -> Option<(ConnectionHandle, Event)> {
         if let Some(spent) = self.spent.take() {
             self.remove(spent);

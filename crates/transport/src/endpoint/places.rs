@@ -1,13 +1,13 @@
-//! Where segments between two addresses belong, found in one step whether or not they belong to anybody.
+//! The table of four-tuples: finds the subflow, half-open join or TIME-WAIT record of a segment.
 
 use super::lookup::Lookup;
 use crate::config::FourTuple;
 use crate::secrets::{Keyed, Packed};
 
-/// Whose a four-tuple is.
+/// The owner of a four-tuple.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// A join that waits for its third packet.
+    /// A join whose final ACK is missing.
     HalfOpen {
         slot: u32,
     },
@@ -21,7 +21,7 @@ pub(super) enum Place {
 }
 
 impl Place {
-    /// The connection.
+    /// The slot of the connection, or `None` in TIME-WAIT.
     pub(super) fn slot(self) -> Option<u32> {
         match self {
             Self::HalfOpen { slot } | Self::Subflow { slot, .. } => Some(slot),
@@ -30,11 +30,11 @@ impl Place {
     }
 }
 
-/// The table.
+/// The table of four-tuples.
 #[derive(Debug)]
 pub(super) struct Places {
     table: Lookup<Packed, Place>,
-    /// The last that were found: packets come in trains.
+    /// The entries found last, because packets of one subflow arrive in trains.
     recent: [Option<(Packed, Place)>; 2],
 }
 
@@ -61,7 +61,7 @@ impl Places {
         Some(place)
     }
 
-    /// As [`Self::find`], for one look.
+    /// Like [`Self::find`], but does not change the cache.
     pub(super) fn peek(&self, tuple: &FourTuple) -> Option<Place> {
         self.table.get(&Packed::from(tuple))
     }
@@ -71,7 +71,7 @@ impl Places {
         self.table.insert(tuple.into(), place);
     }
 
-    /// Forgets a four-tuple if it is `whose`.
+    /// Removes a four-tuple if `whose` accepts its owner.
     pub(super) fn remove(&mut self, tuple: &FourTuple, whose: impl FnOnce(Place) -> bool) {
         self.recent = [None; 2];
         self.table.remove(&tuple.into(), whose);

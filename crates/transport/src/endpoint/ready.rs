@@ -1,11 +1,11 @@
-//! The connections that may have something to send, in the order in which they came to.
+//! The queue of connections that may have something to send.
 
 use std::collections::VecDeque;
 
-/// A queue of more than this gives its memory back once it is empty.
+/// Smaller queues keep their memory when empty.
 const SMALL: usize = 64;
 
-/// The queue. Its front stands apart: mostly there is no more than one.
+/// A queue with a separate front, because it rarely holds more than one connection.
 #[derive(Debug, Default)]
 pub(super) struct Ready {
     front: Option<u32>,
@@ -48,12 +48,12 @@ impl Ready {
         }
     }
 
-    /// How many there are.
+    /// The number of queued connections.
     pub(super) fn len(&self) -> usize {
         usize::from(self.front.is_some()) + self.rest.len()
     }
 
-    /// The one at a place of the queue.
+    /// The connection at a position of the queue.
     pub(super) fn at(&self, place: usize) -> Option<u32> {
         match place.checked_sub(1) {
             None => self.front,

@@ -1,12 +1,12 @@
-//! Who may be told how often that no connection has a token.
+//! A rate limit for RSTs that answer joins with unknown tokens.
 
 use anabranch_units::{Duration, Instant};
 
-/// Refusals of joins with unknown tokens that may go out at once, and how many a second then: who guesses
-/// tokens gets no faster answers, and nobody is flooded by way of this host.
+/// The largest number of refusals per second. The limit slows down a peer that guesses tokens, and
+/// prevents a flood through this host.
 const REFUSALS: u32 = 64;
 
-/// How many are left.
+/// The refusals left in the current second.
 #[derive(Debug)]
 pub(super) struct Refusals {
     left: u32,
@@ -20,7 +20,7 @@ impl Default for Refusals {
 }
 
 impl Refusals {
-    /// One may go out now.
+    /// Whether a refusal may be sent now. Counts it.
     pub(super) fn take(&mut self, now: Instant) -> bool {
         if now.since(self.since) >= Duration::from_secs(1) {
             *self = Self { left: REFUSALS, since: now };

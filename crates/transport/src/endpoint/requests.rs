@@ -1,8 +1,8 @@
-//! SYNs that were answered and whose third packet has not come (Linux's request sockets): as much of each as
-//! makes its SYN/ACK again, and its connection once it comes about.
+//! Half-open connections (Linux's request sockets). A record holds what is needed to repeat the SYN/ACK
+//! and to create the connection.
 //!
-//! The key and all other chance of a connection come from the stream of its number, of which nothing but that
-//! number is kept.
+//! A connection's key and other random values come from the random stream of its number. Only the number
+//! is stored.
 
 mod ends;
 mod index;
@@ -27,14 +27,14 @@ use record::{CHECKSUM, MULTIPATH, SynRecord};
 
 pub(super) use record::LONGEST_WAIT;
 
-/// Which SYN: the family of its addresses, and its number there.
+/// The identifier of a record: the address family and a number within it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RequestId {
     V4(u32),
     V6(u32),
 }
 
-/// A SYN that was answered, or is to be.
+/// A half-open connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
     /// The addresses and ports.
@@ -44,7 +44,8 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// That of a SYN; `number` is its connection's, `keys` how many keys were drawn for it.
+    /// Creates the record of a SYN. `drawn` holds the connection's number and how many keys were drawn
+    /// for it.
     pub(super) fn new(
         now: Instant,
         tuple: FourTuple,
@@ -57,22 +58,23 @@ impl Request {
         Self { tuple, listener, kept: SynRecord::new(now, syn, config, drawn, iss) }
     }
 
-    /// Whose it is.
+    /// The number of the listener.
     pub(super) fn listener(&self) -> u32 {
         self.listener
     }
 
-    /// The number of its connection, when so many have been.
+    /// The full number of the connection. `made` is the number of connections created so far.
     pub(super) fn number(&self, made: u64) -> u64 {
         made - u64::from((made as u32).wrapping_sub(self.kept.number))
     }
 
-    /// The key of its connection, from the stream of its number, which then stands behind it.
+    /// Draws the connection's key again from the stream of its number. Leaves the stream at the position
+    /// after the key.
     pub(super) fn key(&self, stream: &mut RandomStream) -> Key {
         KeyDrawn::again(stream, self.kept.keys()).key
     }
 
-    /// Its connection was to be one of MPTCP.
+    /// Whether the connection uses MPTCP.
     pub(super) fn is_multipath(&self) -> bool {
         self.kept.has(MULTIPATH)
     }
@@ -82,27 +84,27 @@ impl Request {
         self.kept.iss
     }
 
-    /// A RST ends it.
+    /// Whether a RST has the expected sequence number and ends the request.
     pub(super) fn is_reset_by(&self, segment: &Segment) -> bool {
         segment.seq == self.kept.peer.add(1)
     }
 
-    /// A segment acknowledges our SYN/ACK.
+    /// Whether a segment acknowledges our SYN/ACK.
     pub(super) fn is_answered_by(&self, segment: &Segment) -> bool {
         segment.flags.contains(Flags::ACK) && segment.ack == self.kept.iss.add(1)
     }
 
-    /// What its subflow has to know of the SYN/ACKs.
+    /// The time and number of the SYN/ACKs, for the new subflow.
     pub(super) fn answered(&self, now: Instant) -> Answered {
         Answered::At { sent_at: self.kept.sent_at(now), times: self.kept.answers() }
     }
 
-    /// The SYN as far as it matters.
+    /// The SYN, as far as it is needed again.
     pub(super) fn syn(&self) -> Segment {
         self.kept.syn(&self.tuple)
     }
 
-    /// The SYN/ACK, with our key where MPTCP was offered.
+    /// Builds the SYN/ACK. It carries our key if the SYN offered MPTCP.
     pub(super) fn answer(
         &self,
         now: Instant,
@@ -123,20 +125,20 @@ impl Request {
         answer.segment(now, config)
     }
 
-    /// It has been answered as often as may be, or for as long, which is `patience`.
+    /// Whether the SYN/ACK was repeated often enough, or the wait reached `patience`.
     pub(super) fn is_over(&self, now: Instant, patience: Duration) -> bool {
         self.kept.answers() > SYN_ACK_RETRIES || self.kept.waited(now) >= patience
     }
 }
 
-/// Every one of them.
+/// All half-open connections.
 #[derive(Debug)]
 pub(super) struct Requests {
     v4: Pool<V4>,
     v6: Pool<V6>,
 }
 
-/// When one is due, as its listener has it.
+/// Returns a function that computes the due time of a record from its listener's configuration.
 fn due(listeners: &Listeners) -> impl Fn(u32, &SynRecord, Instant) -> Instant {
     |listener, kept, seen| {
         let told = listeners.patience(listener);
@@ -153,7 +155,7 @@ impl Requests {
         self.v4.len() + self.v6.len()
     }
 
-    /// What waits between two addresses.
+    /// Finds the record of a four-tuple.
     pub(super) fn find(&self, tuple: &FourTuple) -> Option<RequestId> {
         if self.len() == 0 {
             return None;
@@ -177,7 +179,7 @@ impl Requests {
         }
     }
 
-    /// Adds one, between addresses that have none.
+    /// Adds a record. Its four-tuple must not have one.
     pub(super) fn insert(
         &mut self,
         now: Instant,
@@ -199,13 +201,13 @@ impl Requests {
         };
     }
 
-    /// Those of one listener.
+    /// The records of one listener.
     pub(super) fn of_listener(&self, listener: u32) -> Vec<RequestId> {
         let v4 = self.v4.of_listener(listener).into_iter().map(RequestId::V4);
         v4.chain(self.v6.of_listener(listener).into_iter().map(RequestId::V6)).collect()
     }
 
-    /// The SYN/ACK of one goes out now; it comes again after its time.
+    /// Counts a sent SYN/ACK and schedules its repetition.
     pub(super) fn note_answer(&mut self, now: Instant, id: RequestId, listeners: &Listeners) {
         let (note, due) = (|kept: &mut SynRecord| kept.note_answer(now), due(listeners));
         match id {
@@ -214,7 +216,7 @@ impl Requests {
         }
     }
 
-    /// The one that is to be looked at first, and when.
+    /// The record that is due first, and its time.
     #[inline]
     fn first(&self) -> Option<(Instant, RequestId)> {
         let v4 = self.v4.first().map(|(at, number)| (at, RequestId::V4(number)));
@@ -222,13 +224,13 @@ impl Requests {
         v4.into_iter().chain(v6).min_by_key(|(at, _)| *at)
     }
 
-    /// When the first of them is to be looked at; `FAR_FUTURE` without any.
+    /// The time when the first record is due; `FAR_FUTURE` if there are none.
     #[inline(always)]
     pub(super) fn wake(&self) -> Instant {
         self.v4.wake().min(self.v6.wake())
     }
 
-    /// One whose time has come.
+    /// Returns a record that is due.
     pub(super) fn due(&self, now: Instant) -> Option<RequestId> {
         self.first().filter(|(at, _)| *at <= now).map(|(_, id)| id)
     }

@@ -1,74 +1,75 @@
-//! The connections of an endpoint, under handles that no later connection has.
+//! The connections of an endpoint, under handles that are never reused.
 
 use anabranch_units::Instant;
 
 use super::timed::Timed;
 use crate::connection::Connection;
 
-/// A connection of an endpoint. The handle of one that was freed is refused for ever.
+/// The handle of a connection. After the connection is freed, the handle stays invalid forever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ConnectionHandle {
     pub(super) slot: u32,
-    /// How many connections the endpoint had before it.
+    /// The number of connections that the endpoint created before.
     pub(super) generation: u64,
 }
 
 impl ConnectionHandle {
-    /// Its place in the endpoint's table: a small number, which another connection gets once this one is
-    /// freed. While none is freed, connections have 0, 1, 2 and so on.
+    /// The connection's slot in the endpoint's table, a small number. The slot is reused after the
+    /// connection is freed. Until the first connection is freed, slots are 0, 1, 2 and so on.
     pub fn index(self) -> usize {
         self.slot as usize
     }
 }
 
-/// A connection and what the endpoint remembers of it.
+/// A connection and the endpoint's data about it.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) connection: Box<Connection>,
     pub(super) generation: u64,
-    /// The listener that accepted it, by number.
+    /// The number of the listener that accepted it.
     pub(super) listener: Option<u32>,
-    /// It waits to be asked for segments.
+    /// Whether it is queued for output.
     pub(super) ready: bool,
-    /// It waits to be asked for news.
+    /// Whether it is queued for events.
     pub(super) news: bool,
 }
 
 impl Entry {
-    /// There is news of it that is not in the queue yet; its last, once it `rests`, is that it is drained.
+    /// Whether it has events and is not in the event queue. [`Event::Drained`](crate::Event::Drained)
+    /// counts if no timer is set (`rests`).
     #[inline(always)]
     pub(super) fn has_untold(&self, rests: bool) -> bool {
         !self.news && (self.connection.has_news() || (rests && self.connection.is_drained()))
     }
 
-    /// The endpoint has to look at more of it than its segments and timers.
+    /// Whether its addresses have changed.
     #[inline(always)]
     pub(super) fn has_changed(&self) -> bool {
         self.connection.subflows().has_moved()
     }
 }
 
-/// The table.
+/// The table of connections.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     entries: Timed<Entry>,
-    /// Connections there have been.
+    /// The number of connections created so far.
     made: u64,
 }
 
 impl Table {
-    /// Connections there have been.
+    /// The number of connections created so far.
     pub(super) fn made(&self) -> u64 {
         self.made
     }
 
-    /// The number of one more.
+    /// Returns the number of a new connection.
     pub(super) fn number(&mut self) -> u64 {
         self.made += 1;
         self.made - 1
     }
 
-    /// Adds the connection of a number.
+    /// Adds connection number `generation`.
     pub(super) fn insert(
         &mut self,
         generation: u64,
@@ -95,19 +96,19 @@ impl Table {
         self.entries.iter()
     }
 
-    /// The connection in this slot wants to be woken at this time.
+    /// Sets the time at which the connection in this slot wants to be woken.
     #[inline(always)]
     pub(super) fn set_wake(&mut self, slot: u32, at: Instant) {
         self.entries.set_wake(slot as usize, at);
     }
 
-    /// The time at which the first connection wants to be woken; far future for never.
+    /// The time at which the first connection wants to be woken; `FAR_FUTURE` for never.
     #[inline(always)]
     pub(super) fn wake(&self) -> Instant {
         self.entries.wake()
     }
 
-    /// The slot of the first connection that wants to be woken by now.
+    /// The slot of a connection whose time to be woken has come, the earliest first.
     pub(super) fn first_due(&self, now: Instant) -> Option<usize> {
         self.entries.first().filter(|(at, _)| *at <= now).map(|(_, slot)| slot)
     }

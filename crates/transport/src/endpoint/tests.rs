@@ -1,4 +1,4 @@
-//! What only the inside of the table shows.
+//! Tests of the endpoint's private tables.
 
 use std::hash::BuildHasher;
 use std::net::SocketAddr;
@@ -34,7 +34,7 @@ fn config(number: u32) -> Config {
 
 #[test]
 fn a_token_that_a_connection_has_stays_its_own() {
-    // RFC 8684 section 3.1: another key is drawn while a connection has the token.
+    // RFC 8684 section 3.1: if a connection has the token, another key is drawn.
     let drawn = {
         let mut other = endpoint();
         let handle = other.connect(NOW, config(1)).expect("free addresses");
@@ -49,13 +49,13 @@ fn a_token_that_a_connection_has_stays_its_own() {
         (host.by_token.get(&drawn), host.by_token.get(&token)),
         (Some(77), Some(handle.slot))
     );
-    // With its own connection a token goes, and another's stays.
+    // Removing a connection removes its own token only.
     host.remove(handle);
     assert_eq!(host.by_token.get(&token), None);
     assert_eq!(host.by_token.get(&drawn), Some(77));
 }
 
-/// Four-tuples whose hashes under the endpoint's own secret end alike: none but itself could choose them.
+/// Four-tuples whose hashes collide. Only the owner of the secret can compute them.
 fn colliding(host: &Endpoint, count: usize) -> Vec<FourTuple> {
     let hash = |tuple: &FourTuple| host.secrets.tables.hash_one(Packed::from(tuple));
     let wanted = hash(&tuple(0)) & 0xfff;
@@ -86,7 +86,7 @@ fn four_tuples_that_collide_are_told_apart() {
         answers.push(host.poll_transmit(NOW).expect("a SYN/ACK").segment);
     }
     for (tuple, answer) in known.iter().zip(&answers) {
-        // The SYN again draws its own answer.
+        // A repeated SYN gets the SYN/ACK of its connection.
         host.handle_segment(NOW, *tuple, &segment(tuple, Flags::SYN));
         let again = host.poll_transmit(NOW).expect("a SYN/ACK").segment;
         assert_eq!((again.seq, again.destination_port), (answer.seq, tuple.remote.port()));

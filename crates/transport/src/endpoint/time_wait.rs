@@ -1,6 +1,6 @@
-//! TIME-WAIT (RFC 9293 section 3.6): what is kept of a subflow that we closed first, after its connection
-//! has forgotten it, so that nothing of it is taken for a successor's. A SYN that cannot be old opens a
-//! connection between the same addresses at once (RFC 6191; `tcp_timewait_state_process`).
+//! TIME-WAIT (RFC 9293 section 3.6): the record of a subflow that we closed first. It keeps late segments
+//! out of a later connection with the same addresses. A SYN that cannot be old opens a new connection at
+//! once (RFC 6191; `tcp_timewait_state_process`).
 
 use anabranch_units::{Duration, Instant, SeqNumber};
 use anabranch_wire::{Flags, Segment, Timestamps};
@@ -11,44 +11,45 @@ use crate::subflow::{Remains, timestamp_clock};
 
 /// The length of TIME-WAIT (`TCP_TIMEWAIT_LEN`).
 const LENGTH: Duration = Duration::from_secs(60);
-/// The most records kept (`tcp_max_tw_buckets`): a connection that closes while there are as many leaves none.
+/// The largest number of records (`tcp_max_tw_buckets`). If it is reached, a closing connection leaves no
+/// record.
 const MOST: usize = 262_144;
-/// The least time between empty answers (`tcp_invalid_ratelimit`).
+/// The shortest interval between answers to empty segments (`tcp_invalid_ratelimit`).
 const ANSWER_INTERVAL: Duration = Duration::from_millis(500);
 /// The distance from the last sequence number of a connection to the first of its successor.
 const AHEAD: u32 = 65_535 + 2;
 
-/// What is kept of one subflow.
+/// The record of one subflow.
 #[derive(Debug)]
 struct Record {
     tuple: FourTuple,
     remains: Remains,
     timestamp_offset: u32,
-    /// When something empty was last answered.
+    /// The time of the last answer that is rate-limited.
     answered_at: Option<Instant>,
 }
 
-/// What a segment brings about.
+/// The reaction to a segment.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// An acknowledgement.
+    /// Send an acknowledgement.
     Answer(Segment),
-    /// Nothing.
+    /// Do nothing.
     Ignore,
-    /// The end of TIME-WAIT, by a RST (which RFC 1337 would not let it).
+    /// End TIME-WAIT because of a RST (RFC 1337 advises against this).
     End,
-    /// A new connection, whose sequence numbers begin here.
+    /// Open a new connection with this initial sequence number.
     Open(SeqNumber),
 }
 
-/// Every subflow in TIME-WAIT.
+/// All subflows in TIME-WAIT.
 #[derive(Debug, Default)]
 pub(super) struct TimeWait {
     records: Timed<Record>,
 }
 
 impl TimeWait {
-    /// A subflow begins its wait; its number here, if there is room.
+    /// Starts TIME-WAIT of a subflow. Returns its number, or `None` if the table is full.
     pub(super) fn begin(
         &mut self,
         now: Instant,
@@ -65,24 +66,25 @@ impl TimeWait {
         Some(number as u32)
     }
 
-    /// When the first wait is over; `FAR_FUTURE` while nobody waits.
+    /// The time when the first record expires; `FAR_FUTURE` if there are none.
     #[inline(always)]
     pub(super) fn wake(&self) -> Instant {
         self.records.wake()
     }
 
-    /// Ends one wait that is over: its number, and between which addresses it was.
+    /// Removes one expired record. Returns its number and four-tuple.
     pub(super) fn expire(&mut self, now: Instant) -> Option<(u32, FourTuple)> {
         let (_, number) = self.records.first().filter(|(at, _)| *at <= now)?;
         self.records.remove(number).map(|record| (number as u32, record.tuple))
     }
 
-    /// Ends a wait.
+    /// Removes a record.
     pub(super) fn end(&mut self, number: u32) {
         self.records.remove(number as usize);
     }
 
-    /// A segment for a subflow that waits; `welcome` is a SYN that somebody here would take.
+    /// Handles a segment for a subflow in TIME-WAIT. `welcome` means that a listener or connection would
+    /// accept its SYN.
     pub(super) fn take(
         &mut self,
         now: Instant,
@@ -126,7 +128,8 @@ impl TimeWait {
 }
 
 impl Record {
-    /// Says what we expect, not too often where it could go on for ever (`tcp_oow_rate_limited`).
+    /// Acknowledges the expected sequence number. Answers that could start an endless exchange are
+    /// rate-limited (`tcp_oow_rate_limited`).
     fn answer(&mut self, now: Instant, segment: &Segment) -> Verdict {
         let loops = segment.sequence_len() == 0 || segment.flags.contains(Flags::SYN);
         if loops && self.answered_at.is_some_and(|at| now.since(at) < ANSWER_INTERVAL) {

@@ -1,18 +1,18 @@
-//! Things by number, each with the moment it wants to be woken at. Numbers are given again, memory goes
-//! back when most of the things have gone, and who is first to wake is known at once.
+//! A slab of items with wake-up times. Numbers are reused, memory is freed when most items are removed,
+//! and the earliest wake-up is found at once.
 
 use anabranch_units::{Instant, Schedule};
 use slab::Slab;
 
-/// The number of things below which no memory is given back.
+/// The number of items below which no memory is freed.
 const SMALL: usize = 64;
 
-/// The things.
+/// The items.
 #[derive(Debug)]
 pub(super) struct Timed<T> {
     slab: Slab<T>,
     wakes: Schedule,
-    /// The most there were since memory was last given back.
+    /// The largest number of items since memory was last freed.
     most: usize,
 }
 
@@ -27,7 +27,7 @@ impl<T> Timed<T> {
         self.slab.len()
     }
 
-    /// Adds one that sleeps; its number is the one of the thing that went last, or a new one.
+    /// Adds an item without a wake-up time. Returns the number freed last, or a new one.
     pub(super) fn insert(&mut self, thing: T) -> usize {
         let number = self.slab.insert(thing);
         while self.wakes.len() <= number {
@@ -61,18 +61,18 @@ impl<T> Timed<T> {
         self.slab.get_mut(number)
     }
 
-    /// In the order of their numbers.
+    /// All items, by number.
     pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = (usize, &T)> {
         self.slab.iter()
     }
 
-    /// When one is to be woken; `FAR_FUTURE` lets it sleep.
+    /// Sets the wake-up time of an item; `FAR_FUTURE` for never.
     #[inline(always)]
     pub(super) fn set_wake(&mut self, number: usize, at: Instant) {
         self.wakes.set(number, Some(at));
     }
 
-    /// Who wakes first, of equals the one with the lowest number, and when.
+    /// The earliest wake-up time and its item; among equals, the lowest number.
     #[inline]
     pub(super) fn first(&self) -> Option<(Instant, usize)> {
         if self.wakes.is_empty() {
@@ -81,7 +81,7 @@ impl<T> Timed<T> {
         Some(self.wakes.first()).filter(|(at, _)| *at != Instant::FAR_FUTURE)
     }
 
-    /// When that is; `FAR_FUTURE` while all sleep.
+    /// The earliest wake-up time; `FAR_FUTURE` if no item has one.
     #[inline(always)]
     pub(super) fn wake(&self) -> Instant {
         if self.wakes.is_empty() { Instant::FAR_FUTURE } else { self.wakes.first().0 }

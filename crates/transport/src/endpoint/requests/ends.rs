@@ -1,4 +1,4 @@
-//! Addresses and ports of a SYN, as small as their family lets them be.
+//! The addresses and ports of a SYN, in as few bytes as the family needs.
 
 use crate::config::FourTuple;
 use crate::secrets::{Keyed, Packed};
@@ -6,7 +6,7 @@ use crate::secrets::{Keyed, Packed};
 /// The prefix of an IPv4 address that is mapped into IPv6.
 const MAPPED: u64 = 0xffff;
 
-/// One of our addresses, with its port, and the zone where it needs one; the address as [`Packed`] has it.
+/// A local address and port, with a zone if needed. The address has the form of [`Packed`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Own {
     pub(super) ip: [u64; 2],
@@ -16,20 +16,20 @@ pub(super) struct Own {
 
 /// A peer's address.
 pub(super) trait Peer: Copy + Eq + std::fmt::Debug {
-    /// As [`Packed`] has it.
+    /// The address in the form of [`Packed`].
     fn words(self) -> [u64; 2];
 
-    /// The hash of both ends.
+    /// The hash of both addresses and ports.
     fn keyed_hash(ends: &Ends<Self>, keyed: Keyed) -> u64;
 }
 
-/// Of IPv4.
+/// An IPv4 address.
 pub(super) type V4 = u32;
 
-/// Of IPv6, in quarters.
+/// An IPv6 address, in four words.
 pub(super) type V6 = [u32; 4];
 
-/// Both ends: ours, the peer's address and its port.
+/// A four-tuple: the local end, the peer's address and its port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ends<P> {
     pub(super) own: Own,
@@ -58,7 +58,7 @@ impl Peer for V4 {
     }
 
     fn keyed_hash(ends: &Ends<Self>, keyed: Keyed) -> u64 {
-        // Ours is of IPv4 too: the rest of it is always the same.
+        // Our address is IPv4 too, so its high word is constant.
         let Packed([_, own, _, peer, rest]) = ends.packed();
         keyed.hash([own << 32 | peer & u64::from(u32::MAX), rest])
     }
@@ -75,7 +75,7 @@ impl Peer for V6 {
     }
 }
 
-/// Ends of either family.
+/// A four-tuple of either family.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Family {
     V4(Ends<V4>),

@@ -1,23 +1,23 @@
-//! Which record belongs to a hash: numbers of records by open addressing, in tables that grow by a sixteenth, of
-//! four bytes a place. A number takes the low bits of its place, and bits of its hash the others, so that hardly any other
-//! record is looked at for one that is not there.
+//! A compact hash index of record numbers. It uses open addressing, with four bytes per entry, and grows
+//! by a sixteenth. An entry holds the number in its low bits and part of the hash in the others. A lookup
+//! that fails therefore rarely compares records.
 
-/// A place without a number.
+/// An empty entry.
 const EMPTY: u32 = u32::MAX;
-/// The fewest places of a table that has any.
+/// The smallest size of a table that is not empty.
 const FEWEST: usize = 8;
 
-/// The numbers.
+/// The index.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     places: Vec<u32>,
     len: usize,
-    /// The bits of a place that are a number's; no number has all of them.
+    /// The bits of an entry that hold the number. No number has all of them set.
     mask: u32,
 }
 
 impl Index {
-    /// The number under a hash that is the one.
+    /// Finds the number under a hash for which `is` returns true.
     pub(super) fn find(&self, hash: u64, is: impl Fn(u32) -> bool) -> Option<u32> {
         if self.len == 0 {
             return None;
@@ -33,9 +33,9 @@ impl Index {
         None
     }
 
-    /// Adds a number that is not there; `hash_of` tells the hash of those that are.
+    /// Adds a new number. `hash_of` returns the hash of the numbers in the index.
     pub(super) fn insert(&mut self, hash: u64, number: u32, hash_of: impl Fn(u32) -> u64) {
-        // A fifth of the places stays empty, so that few are passed on the way.
+        // A fifth of the entries stays empty, which keeps searches short.
         let places = self.places.len();
         if 5 * (self.len + 1) > 4 * places {
             self.rebuild((places + places / 16 + 2).max(FEWEST), number, &hash_of);
@@ -45,7 +45,7 @@ impl Index {
         self.put(hash, number);
     }
 
-    /// Takes out a number that is there.
+    /// Removes a number.
     pub(super) fn remove(&mut self, hash: u64, number: u32, hash_of: impl Fn(u32) -> u64) {
         let places = self.places.len();
         if places == 0 {
@@ -58,7 +58,7 @@ impl Index {
             }
             gap = after(gap, places);
         }
-        // Who stands behind the gap and would be looked for before it moves up.
+        // Entries behind the gap move up if their search passes the gap.
         let mut place = after(gap, places);
         while self.places[place] != EMPTY {
             let home = home(hash_of(self.places[place] & self.mask), places);
@@ -102,7 +102,7 @@ impl Index {
     }
 }
 
-/// Where a hash is looked for first: its high half, scaled to the places there are.
+/// The first position for a hash: its high half, scaled to the table size.
 fn home(hash: u64, places: usize) -> usize {
     (((hash >> 32) * places as u64) >> 32) as usize
 }
@@ -119,7 +119,7 @@ mod tests {
 
     use super::*;
 
-    /// A hash of 16 values at most where they are looked for, and of 2 in its tag.
+    /// Returns a hash with at most 16 different positions and two different tags.
     fn crowded(number: u32) -> u64 {
         u64::from(number % 16) << 60 | u64::from(number % 2) << 31
     }

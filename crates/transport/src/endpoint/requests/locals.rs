@@ -1,4 +1,5 @@
-//! Our own addresses that SYNs came to, each once: of many records that came to one, each keeps its number.
+//! The local addresses that received SYNs. Many records share one address, so each record holds only its
+//! number.
 
 use slab::Slab;
 
@@ -6,17 +7,17 @@ use super::ends::Own;
 use crate::endpoint::lookup::Lookup;
 use crate::secrets::Keyed;
 
-/// One of them.
+/// A local address.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     own: Own,
-    /// Who listens there.
+    /// The number of the listener.
     listener: u32,
-    /// Records that came to it.
+    /// The number of records with this address.
     records: u32,
 }
 
-/// The addresses, by number. One that has no record any more is forgotten.
+/// The local addresses by number. An address is removed with its last record.
 #[derive(Debug)]
 pub(super) struct Locals {
     known: Slab<Known>,
@@ -28,7 +29,7 @@ impl Locals {
         Self { known: Slab::new(), numbers: Lookup::new(keyed) }
     }
 
-    /// The number of an address, which one record more came to.
+    /// Returns the number of an address and counts one more record.
     pub(super) fn enter(&mut self, own: Own, listener: u32) -> u32 {
         let known = self.numbers.get(&(own, listener));
         let number = known.unwrap_or_else(|| {
@@ -42,7 +43,7 @@ impl Locals {
         number
     }
 
-    /// A record that came to it has gone.
+    /// Counts one record less.
     pub(super) fn leave(&mut self, number: u32) {
         let Some(known) = self.known.get_mut(number as usize) else { return };
         known.records -= 1;
@@ -52,13 +53,13 @@ impl Locals {
         }
     }
 
-    /// The address, and who listens there.
+    /// Returns an address and its listener.
     #[inline]
     pub(super) fn get(&self, number: u32) -> Option<(Own, u32)> {
         self.known.get(number as usize).map(|known| (known.own, known.listener))
     }
 
-    /// Gives back the memory behind the last of them.
+    /// Frees unused memory.
     pub(super) fn shrink(&mut self) {
         self.known.shrink_to_fit();
     }

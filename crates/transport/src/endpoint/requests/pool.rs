@@ -1,5 +1,5 @@
-//! The records of one family of addresses, by number. A number that was given back is given again, the last one
-//! first, and memory goes back when most of the records have gone.
+//! The records of one address family, by number. Freed numbers are reused, the last one first. Memory is
+//! freed when most records have been removed.
 
 use anabranch_units::Instant;
 
@@ -10,30 +10,30 @@ use super::record::SynRecord;
 use super::wakes::Wakes;
 use crate::secrets::Keyed;
 
-/// Records are kept in pages of so many, so that not much is ever empty; a power of two.
+/// The number of records in a page, a power of two. Pages limit the unused memory.
 const PAGE: usize = 64;
-/// No number: the end of the list of those that can be given again.
+/// No number: the end of the list of free numbers.
 const NOBODY: u32 = u32::MAX;
 
-/// What is kept of one SYN.
+/// The record of one SYN.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Record<P> {
     peer: P,
     pub(super) kept: SynRecord,
 }
 
-/// The records by number, and what they share.
+/// The records by number, and the data they share.
 #[derive(Debug)]
 struct Records<P> {
-    /// All but the last are full, of records or of what is left of them.
+    /// Pages of records. All pages except the last are full, with used or free records.
     pages: Vec<Vec<Record<P>>>,
-    /// Our own addresses.
+    /// The local addresses.
     locals: Locals,
-    /// The last moment at which a SYN came or was answered.
+    /// The time of the latest SYN or SYN/ACK.
     seen: Instant,
 }
 
-/// The records.
+/// The records, with their index and timers.
 #[derive(Debug)]
 pub(super) struct Pool<P> {
     records: Records<P>,
@@ -41,11 +41,12 @@ pub(super) struct Pool<P> {
     wakes: Wakes,
     keyed: Keyed,
     len: usize,
-    /// The number that is given next, which has the one after it where its sequence number was.
+    /// The head of the list of free numbers. A free record holds the next one in place of its sequence
+    /// number.
     free: u32,
-    /// The most there were since memory was last given back.
+    /// The largest number of records since memory was last freed.
     most: usize,
-    /// When the first is due.
+    /// The time when the first record is due.
     next: Instant,
 }
 
@@ -68,13 +69,13 @@ impl<P: Peer> Pool<P> {
         self.len
     }
 
-    /// When the first of them is due; `FAR_FUTURE` without any.
+    /// The time when the first record is due; `FAR_FUTURE` if there are none.
     #[inline(always)]
     pub(super) fn wake(&self) -> Instant {
         self.next
     }
 
-    /// When the first of them is due, and its number.
+    /// The record that is due first, and its time.
     #[inline]
     pub(super) fn first(&self) -> Option<(Instant, u32)> {
         if self.next == Instant::FAR_FUTURE {
@@ -91,21 +92,21 @@ impl<P: Peer> Pool<P> {
         self.index.find(P::keyed_hash(ends, self.keyed), is)
     }
 
-    /// One of them: its ends, who listens there, and what else is kept.
+    /// Returns the four-tuple of a record, its listener, and the SYN.
     pub(super) fn get(&self, number: u32) -> Option<(Ends<P>, u32, SynRecord)> {
         let (ends, listener) = self.records.ends(number)?;
         Some((ends, listener, self.records.get(number)?.kept))
     }
 
-    /// The numbers of those of one listener.
+    /// The numbers of all records of a listener.
     pub(super) fn of_listener(&self, listener: u32) -> Vec<u32> {
         let all = 0..self.records.made() as u32;
         let own = |number: &u32| self.records.ends(*number).is_some_and(|it| it.1 == listener);
         all.filter(own).collect()
     }
 
-    /// Adds one that came now, to an address of a listener; when it is due `due` tells of it as of all others, by their
-    /// listeners and the last moment at which any came or was answered.
+    /// Adds a record. `due` computes the due time of any record from its listener, its SYN, and the time
+    /// of the latest SYN or SYN/ACK.
     pub(super) fn insert(
         &mut self,
         now: Instant,
@@ -128,7 +129,7 @@ impl<P: Peer> Pool<P> {
         number
     }
 
-    /// Puts a record where one has gone, or behind all others.
+    /// Stores a record at a free number, or at the end.
     fn place(&mut self, record: Record<P>) -> u32 {
         let number = self.free;
         if let Some(free) = self.records.get_mut(number) {
@@ -139,7 +140,7 @@ impl<P: Peer> Pool<P> {
         let pages = &mut self.records.pages;
         let room = pages.last().is_some_and(|page| page.len() < PAGE);
         if !room {
-            // The first page grows by and by: most hosts never have another.
+            // The first page grows gradually, because most hosts never need a second one.
             let size = if pages.is_empty() { 1 } else { PAGE };
             if pages.len() == pages.capacity() {
                 pages.reserve_exact(pages.len() / 8 + 1);
@@ -152,7 +153,7 @@ impl<P: Peer> Pool<P> {
         self.records.made() as u32 - 1
     }
 
-    /// Changes one now.
+    /// Changes a record and updates its timer.
     pub(super) fn change(
         &mut self,
         now: Instant,
@@ -167,7 +168,7 @@ impl<P: Peer> Pool<P> {
         }
     }
 
-    /// Takes one out; true when it was there.
+    /// Removes a record. Returns false if it does not exist.
     pub(super) fn remove(
         &mut self,
         number: u32,
@@ -194,7 +195,7 @@ impl<P: Peer> Pool<P> {
         true
     }
 
-    /// Gives back the memory behind the last record.
+    /// Frees the memory after the last record.
     fn shrink(&mut self, due: impl Fn(u32, &SynRecord, Instant) -> Instant) {
         let records = &mut self.records;
         let there = (0..records.made() as u32).rev().find(|number| records.get(*number).is_some());
@@ -205,7 +206,7 @@ impl<P: Peer> Pool<P> {
             page.truncate((last - 1) % PAGE + 1);
         }
         records.locals.shrink();
-        // The lowest number is given first.
+        // The lowest number is reused first.
         self.free = NOBODY;
         for number in (0..last as u32).rev() {
             if let Some(gone) = records.get_mut(number)
@@ -229,7 +230,7 @@ impl<P: Peer> Pool<P> {
 }
 
 impl<P: Peer> Records<P> {
-    /// Numbers there have been.
+    /// The number of records, used or free.
     fn made(&self) -> usize {
         let pages = &self.pages;
         pages.last().map_or(0, |page| (pages.len() - 1) * PAGE + page.len())
@@ -245,7 +246,7 @@ impl<P: Peer> Records<P> {
         self.pages.get_mut(page)?.get_mut(place)
     }
 
-    /// The ends of a record, and who listens there.
+    /// Returns the four-tuple of a record and its listener.
     fn ends(&self, number: u32) -> Option<(Ends<P>, u32)> {
         let record = self.get(number)?;
         let (own, listener) = self.locals.get(record.kept.own)?;
@@ -267,7 +268,7 @@ impl<P: Peer> Records<P> {
     }
 }
 
-/// Where a record stands.
+/// The page of a record and its position there.
 fn at(number: u32) -> (usize, usize) {
     let number = number as usize;
     (number / PAGE, number % PAGE)
@@ -286,13 +287,13 @@ mod tests {
     use crate::config::Config;
     use crate::secrets::Secrets;
 
-    /// Ends of a number; ours is one of three addresses.
+    /// The four-tuple of a number, with one of three local addresses.
     fn ends(number: u32) -> Ends<V4> {
         let ip = [0, 0xffff_0a00_0000 | u64::from(number % 3)];
         Ends { own: Own { ip, zone: 0, port: 80 }, peer: number / 7, port: number as u16 }
     }
 
-    /// What is due at its time in nanoseconds.
+    /// A record whose due time is `at` nanoseconds.
     fn kept(at: u64) -> SynRecord {
         let now = Instant::from_nanos(at);
         SynRecord::new(now, &Segment::default(), &Config::default(), (0, 1), SeqNumber(0))
@@ -303,14 +304,14 @@ mod tests {
         Pool::new(secrets.tables)
     }
 
-    /// Later than all of them.
+    /// A time after all due times.
     const LATE: Instant = Instant::from_nanos(1_000_000);
 
     fn add(pool: &mut Pool<V4>, number: u32, at: u64) -> u32 {
         pool.insert(LATE, &ends(number), 0, kept(at), due)
     }
 
-    /// The moment at which a record was made.
+    /// Uses the creation time of a record as its due time.
     fn due(_listener: u32, kept: &SynRecord, seen: Instant) -> Instant {
         kept.sent_at(seen)
     }
@@ -346,7 +347,7 @@ mod tests {
     }
 
     proptest! {
-        /// A list that is searched from one end to the other.
+        /// Compares the pool with a sorted list.
         #[test]
         fn it_is_as_a_list(
             steps in proptest::collection::vec((0u32..400, 0u64..40, 0u8..5), 1..900),

@@ -1,8 +1,8 @@
-//! What is kept of one SYN: the peer's address, of IPv4 in 4 bytes and of IPv6 in 16, and 36 bytes besides.
+//! The record of one SYN: 36 bytes, plus the peer's address (4 bytes for IPv4, 16 for IPv6).
 //!
-//! Nothing is kept that can be found out again: keys come from the stream of the connection's number, the moment at
-//! which the SYN/ACK comes again from the one at which the last was sent. Our own address has a number, since many
-//! records share it. Times have as many bits as the life of a record takes.
+//! Values that can be computed are not stored. Keys come from the stream of the connection's number. The
+//! time of the next SYN/ACK follows from the time of the last one. The local address is a number, because
+//! many records share it. Times have only as many bits as the life of a record needs.
 
 use anabranch_units::{Duration, Instant, SeqNumber};
 use anabranch_wire::{CapableKeys, Flags, MpCapable, MptcpOption, Segment};
@@ -11,58 +11,60 @@ use crate::config::{Config, FourTuple};
 use crate::connection::understood;
 use crate::subflow::{REMEMBERED_BITS, SynAnswer, accepts_ecn, recall, remember};
 
-/// The flags of what a SYN had and its answer takes up, a bit each, behind those of its [options](remember).
+/// Flags of the SYN that the SYN/ACK depends on, one bit each. They follow the bits of its
+/// [options](remember).
 const ECN: u16 = 1 << REMEMBERED_BITS;
-/// MPTCP, with flags A and C of its option.
+/// The SYN offered MPTCP. The next two bits are flags A and C of the option.
 pub(super) const MULTIPATH: u16 = 1 << (REMEMBERED_BITS + 1);
 pub(super) const CHECKSUM: u16 = 1 << (REMEMBERED_BITS + 2);
 const DENIES_JOIN: u16 = 1 << (REMEMBERED_BITS + 3);
-/// The place of the number of keys that were drawn, the last four bits: at most eight, and without any there is no SYN.
+/// The position of the number of drawn keys, in the last four bits. It is zero only in a free record.
 const KEYS: u32 = REMEMBERED_BITS + 4;
 const MOST_KEYS: u16 = 15;
-/// The segment size of who names none (RFC 9293 section 3.7.1).
+/// The segment size of a peer that sends no MSS option (RFC 9293 section 3.7.1).
 const MSS_UNNAMED: u16 = 536;
 
-/// How [`SynRecord::when`] is divided, from its lowest bit on: how many SYN/ACKs went out; for how long, in whole
-/// milliseconds, the SYN had waited when the last did; when that was, in nanoseconds, but for the highest bits.
+/// The widths of the fields of [`SynRecord::when`], from the lowest bit. They are: the number of sent
+/// SYN/ACKs; the age of the SYN at the last one, in milliseconds; and the time of the last one, in
+/// nanoseconds without its highest bits.
 const ANSWERS: u32 = 4;
 const WAITED: u32 = 18;
 const SENT: u32 = u64::BITS - ANSWERS - WAITED;
-/// The longest that can be told that a SYN has waited: 262 s.
+/// The largest age of a SYN that a record can hold: 262 s.
 pub(in crate::endpoint) const LONGEST_WAIT: Duration = Duration::from_millis(ones(WAITED));
 
 const fn ones(bits: u32) -> u64 {
     (1 << bits) - 1
 }
 
-/// Whole milliseconds since the beginning.
+/// Whole milliseconds since time zero.
 fn millis(at: Instant) -> u64 {
     at.as_nanos() / 1_000_000
 }
 
-/// A SYN that was answered, or is to be; of its addresses the peer's port, and the number of our own. All is at most 32
-/// bits wide, and so has no gaps before it.
+/// A stored SYN with the peer's port and the number of the local address. No field is wider than 32 bits,
+/// which avoids padding.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SynRecord {
-    /// Divided as above, the low half first.
+    /// The fields described at [`ANSWERS`], low half first.
     when: [u32; 2],
-    /// The number of our own address.
+    /// The number of the local address.
     pub(super) own: u32,
-    /// Of the connection that it may become: how many there were before, but for the highest bits.
+    /// The low bits of the connection's number.
     pub(super) number: u32,
-    /// Our initial sequence number, and the peer's.
+    /// Our initial sequence number, followed by the peer's.
     pub(super) iss: SeqNumber,
     pub(super) peer: SeqNumber,
     stamp: u32,
     pub(super) port: u16,
     mss: u16,
     window: u16,
-    /// Divided as above, the options' bits first.
+    /// The bits of the options, then the flags, then the number of drawn keys.
     flags: u16,
 }
 
 impl SynRecord {
-    /// In the place of a record that has gone.
+    /// The content of a free record.
     pub(super) const NOTHING: Self = Self {
         when: [0; 2],
         own: 0,
@@ -76,8 +78,8 @@ impl SynRecord {
         flags: 0,
     };
 
-    /// That of a SYN; `number` is its connection's, `keys` how many keys were drawn for it. The address that it came to
-    /// has no number yet.
+    /// Creates the record of a SYN from the connection's number and the number of drawn keys. The local
+    /// address is set later.
     pub(super) fn new(
         now: Instant,
         syn: &Segment,
@@ -109,7 +111,7 @@ impl SynRecord {
         kept
     }
 
-    /// There is a SYN here.
+    /// Whether the record is in use.
     pub(super) fn exists(&self) -> bool {
         self.flags >> KEYS != 0
     }
@@ -118,7 +120,7 @@ impl SynRecord {
         self.flags & bit != 0
     }
 
-    /// Keys that were drawn; the last one is the connection's.
+    /// The number of drawn keys. The last one is the connection's.
     pub(super) fn keys(&self) -> u32 {
         u32::from(self.flags >> KEYS)
     }
@@ -135,7 +137,7 @@ impl SynRecord {
         self.when = [when as u32, (when >> 32) as u32];
     }
 
-    /// SYN/ACKs that went out; of more than 15 it tells 15.
+    /// The number of sent SYN/ACKs, at most 15.
     pub(super) fn answers(&self) -> u32 {
         (self.when() & ones(ANSWERS)) as u32
     }
@@ -144,15 +146,16 @@ impl SynRecord {
         self.when() >> ANSWERS & ones(WAITED)
     }
 
-    /// When the last SYN/ACK went out; before any, when the SYN came. `seen` is a moment at which it was there already: of
-    /// what lies more than 73 minutes before that, it tells a later moment.
+    /// The time of the last SYN/ACK, or the arrival of the SYN if none was sent. `seen` is any later
+    /// time. If it is more than 73 minutes later, the result is too late, because the highest bits are
+    /// not stored.
     pub(super) fn sent_at(&self, seen: Instant) -> Instant {
         let sent = self.when() >> (ANSWERS + WAITED);
         let before = seen.as_nanos().wrapping_sub(sent) & ones(SENT);
         Instant::from_nanos(seen.as_nanos().saturating_sub(before))
     }
 
-    /// A SYN/ACK goes out now.
+    /// Counts a SYN/ACK that is sent now.
     pub(super) fn note_answer(&mut self, now: Instant) {
         let waited = self.waited_at(now);
         self.set_when(now, waited, self.answers() + 1);
@@ -162,13 +165,13 @@ impl SynRecord {
         self.waited_when_sent() + millis(now) - millis(self.sent_at(now))
     }
 
-    /// How long it has been waiting, in whole milliseconds.
+    /// The age of the SYN, in whole milliseconds.
     pub(super) fn waited(&self, now: Instant) -> Duration {
         Duration::from_millis(self.waited_at(now))
     }
 
-    /// When it is to be looked at again: its SYN/ACK comes again, or its time is over, which is `patience`. Never,
-    /// where none has gone out yet. `seen` is as for [`Self::sent_at`].
+    /// The time when the SYN/ACK is repeated or the wait ends, after `patience`. `FAR_FUTURE` if no
+    /// SYN/ACK was sent yet. `seen` is as in [`Self::sent_at`].
     pub(super) fn due(&self, config: &Config, patience: Duration, seen: Instant) -> Instant {
         let Some(before) = self.answers().checked_sub(1).filter(|_| self.exists()) else {
             return Instant::FAR_FUTURE;
@@ -179,7 +182,7 @@ impl SynRecord {
         again.min(sent_at + patience.saturating_sub(waited))
     }
 
-    /// The SYN as far as it matters.
+    /// The SYN, as far as it is needed again.
     pub(super) fn syn(&self, tuple: &FourTuple) -> Segment {
         let asks = if self.has(ECN) { Flags::ECE.with(Flags::CWR) } else { Flags::default() };
         let offer = MpCapable {
@@ -219,7 +222,7 @@ mod tests {
 
     #[test]
     fn times_are_told_to_the_nanosecond_however_late_it_is() {
-        // A century of nanoseconds, and what their low bits make of it.
+        // Start times in nanoseconds, up to a century, including the wrap of the stored bits.
         for began in [0, 1, ones(SENT) - 5_000_000, ones(SENT) + 1, 3_155_760_000_999_999_999] {
             let mut now = Instant::from_nanos(began);
             let mut kept = kept(now);

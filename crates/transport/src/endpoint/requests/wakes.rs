@@ -1,21 +1,21 @@
-//! Which record is due first, of equals the one with the lowest number: a winner tree, which has the numbers of the
-//! winners alone, four bytes a record. When a record is due it tells itself.
+//! A winner tree that finds the record due first; among equals, the one with the lowest number. It stores
+//! only the winners' numbers, four bytes per record. Due times come from the records.
 
 use anabranch_units::Instant;
 
-/// The fewest records that a tree has room for.
+/// The smallest capacity of a tree in records.
 const FEWEST: usize = 8;
 
-/// The tree. Its leaves are the records by number; the match at place `n` is between the winners at `2n` and `2n + 1`,
-/// the leaves stand behind the matches, and the root at 1.
+/// The tree. Its leaves are the records by number and follow the inner nodes. Node `n` holds the winner
+/// of nodes `2n` and `2n + 1`; the root is node 1.
 #[derive(Debug, Default)]
 pub(super) struct Wakes {
-    /// As many as there are leaves; the first is no match.
+    /// The winners of the inner nodes. There are as many entries as leaves; the first is unused.
     winners: Vec<u32>,
 }
 
 impl Wakes {
-    /// Has room for so many records; the others, if there are, sleep.
+    /// Grows the tree to hold `records` records. Further leaves are never due.
     pub(super) fn make_room(&mut self, records: usize, due: impl Fn(u32) -> Instant) {
         let leaves = self.winners.len();
         if records > leaves {
@@ -23,7 +23,7 @@ impl Wakes {
         }
     }
 
-    /// Has room for no more than so many.
+    /// Shrinks the tree to `records` records.
     pub(super) fn shrink(&mut self, records: usize, due: impl Fn(u32) -> Instant) {
         self.rebuild(records.max(FEWEST), due);
     }
@@ -35,12 +35,12 @@ impl Wakes {
         }
     }
 
-    /// What is due first.
+    /// The record that is due first.
     pub(super) fn first(&self) -> Option<u32> {
         self.winners.get(1).copied()
     }
 
-    /// Plays the matches of a record anew, whose time has changed.
+    /// Updates the tree after a record's time changed.
     pub(super) fn replay(&mut self, number: u32, due: impl Fn(u32) -> Instant) {
         let leaf = self.winners.len() + number as usize;
         let mut place = leaf / 2;
