@@ -9,46 +9,47 @@ use anabranch_wire::Packet;
 use crate::path_manager::Candidate;
 use crate::profile::Stack;
 
-/// The longest retransmission timeout unless another one is set (`TCP_RTO_MAX`).
+/// The default limit of the retransmission timeout (`TCP_RTO_MAX`).
 pub const RTO_MAX_DEFAULT: Duration = Duration::from_secs(120);
-/// The least that it may be set to (`TCP_RTO_MAX_MIN_SEC`).
+/// The smallest limit that can be configured (`TCP_RTO_MAX_MIN_SEC`).
 pub const RTO_MAX_LEAST: Duration = Duration::from_secs(1);
-/// The smallest segment, TCP options and all, whatever the peer asks for: 40 bytes of options and 8 of
-/// payload (`TCP_MIN_SND_MSS`; CVE-2019-11479).
+/// The smallest segment size that a peer can request: 40 bytes of TCP options and 8 of payload
+/// (`TCP_MIN_SND_MSS`; CVE-2019-11479).
 pub(crate) const MSS_MIN: u16 = 48;
-/// The bytes by which an IPv6 header is longer than one of IPv4 (RFC 8200 section 3, RFC 791 section 3.1).
+/// The difference between an IPv6 and an IPv4 header, in bytes (RFC 8200 section 3, RFC 791 section 3.1).
 const IPV6_EXCESS: u16 = 20;
 
-/// Ticks that a timer may be set for to be in the first level of the wheel (`LVL_START(1)`).
+/// The number of ticks from which a timer belongs to the second level of the timer wheel
+/// (`LVL_START(1)`).
 const WHEEL_LEVEL: u64 = 63;
-/// Each level tells apart times of 2^3 of those of the level before (`LVL_CLK_SHIFT`).
+/// Each level is coarser than the one before by a factor of 2^3 (`LVL_CLK_SHIFT`).
 const WHEEL_SHIFT: u32 = 3;
 /// The shift of the last level (`LVL_DEPTH` 9).
 const WHEEL_DEEPEST: u32 = 24;
 
-/// What a real host adds to the protocol: clocks that tick and memory that is accounted for.
+/// Properties of a real host that the protocol does not define: timer ticks and memory accounting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostModel {
-    /// Timers fire on multiples of it (a jiffy: 4 ms where HZ is 250), long ones on multiples of several
-    /// ([`Self::expiry`]); zero is exact time.
+    /// The timer tick (a jiffy: 4 ms for HZ = 250). Timers fire at multiples of it, long timers at
+    /// coarser multiples ([`Self::expiry`]). Zero means exact time.
     pub timer_tick: Duration,
-    /// Memory a send buffer grows by for each segment of the window (`tcp_sndbuf_expand`'s
-    /// `per_mss`), bytes: 1460 of payload, headers and `skb_shared_info` in a buffer of 2 KiB, and
-    /// its `sk_buff`. Kernels built for wireless networks reserve more for headers and have 4352.
+    /// The growth of the send buffer per segment of the window, in bytes of memory (`per_mss` of
+    /// `tcp_sndbuf_expand`). It covers 1460 bytes of payload, headers and `skb_shared_info` in a buffer
+    /// of 2 KiB, and the `sk_buff`. Kernels built for wireless networks reserve more for headers and need
+    /// 4352 bytes.
     pub send_memory_per_segment: u64,
-    /// Memory that a received full segment takes, bytes: a 1500-byte packet in a 2 KiB buffer with
-    /// its `sk_buff` (`truesize`). What of it is payload tells how much window a buffer makes.
+    /// The memory of a full received segment, in bytes: a 1500-byte packet in a 2 KiB buffer with its
+    /// `sk_buff` (`truesize`). The payload's share of it determines the window of a buffer.
     pub receive_memory_per_segment: u64,
-    /// The most bytes of a piece that written data is kept in and handed to subflows by
-    /// (`mptcp_data_frag`): a 32 KiB page fragment less its header. A piece begins in what is left of the
-    /// page that the last one ended in.
+    /// The largest fragment of written data, in bytes (`mptcp_data_frag`): a page fragment of 32 KiB
+    /// minus its header. A fragment starts in the rest of the page of the previous one.
     pub send_fragment: u64,
-    /// Memory that a socket buffer on the send queue takes besides its payload, bytes: its head and
-    /// its `sk_buff` (`tcp_stream_alloc_skb`).
+    /// The memory of a send buffer beyond its payload, in bytes: its header room and its `sk_buff`
+    /// (`tcp_stream_alloc_skb`).
     pub send_memory_per_buffer: u64,
-    /// Programs and packets share one processor: an application that an acknowledgement wakes writes before another
-    /// subflow than the acknowledged one is given data (`mptcp_subflow_delegate`). Where there are several the two
-    /// happen at once.
+    /// Whether one processor runs applications and packet processing. An application that an
+    /// acknowledgement wakes then writes before other subflows get data (`mptcp_subflow_delegate`). With
+    /// several processors, both happen at once.
     pub one_processor: bool,
 }
 
@@ -66,31 +67,31 @@ impl Default for HostModel {
 }
 
 impl HostModel {
-    /// `now` as the tick clock shows it.
+    /// Rounds `now` down to a tick.
     pub fn coarse(&self, now: Instant) -> Instant {
         let tick = self.timer_tick.as_nanos();
         let ticks = now.as_nanos().checked_div(tick);
         ticks.map_or(now, |ticks| Instant::from_nanos(ticks * tick))
     }
 
-    /// A span in whole ticks, rounded up (`usecs_to_jiffies`).
+    /// Rounds a duration up to whole ticks (`usecs_to_jiffies`).
     pub fn ticks(&self, span: Duration) -> Duration {
         span.in_whole_ticks(self.timer_tick)
     }
 
-    /// How much time lies between two moments by the tick clock.
+    /// The time between two moments, each rounded down to a tick.
     pub(crate) fn ticks_between(&self, from: Instant, to: Instant) -> Duration {
         self.coarse(to).since(self.coarse(from))
     }
 
-    /// When a timer set at `now` for `span` fires: never early, on the next multiple of what its level of the timer
-    /// wheel tells apart. That is a tick below 63 of them, and eight times as much for each eight times as long
-    /// (`calc_wheel_index`).
+    /// The time at which a timer set at `now` for `span` fires. It is never early. It is the next
+    /// multiple of the granularity of its level in the timer wheel (`calc_wheel_index`). The granularity
+    /// is one tick below 63 ticks, and eight times as coarse for every eightfold duration.
     pub fn expiry(&self, now: Instant, span: Duration) -> Instant {
         self.timer(now, span).1
     }
 
-    /// For when a timer set at `now` for `span` is set (`expires`), and when it fires.
+    /// The requested time (`expires`) of a timer set at `now` for `span`, and the time at which it fires.
     #[inline(always)]
     pub(crate) fn timer(&self, now: Instant, span: Duration) -> (Instant, Instant) {
         let tick = self.timer_tick.as_nanos();
@@ -108,14 +109,14 @@ impl HostModel {
     }
 }
 
-/// What a host does with explicit congestion notification (RFC 3168; `net.ipv4.tcp_ecn`).
+/// The use of explicit congestion notification (RFC 3168; `net.ipv4.tcp_ecn`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EcnMode {
-    /// Nothing (0).
+    /// ECN is not used (0).
     Off,
-    /// Asks for it in every SYN of its own and accepts it in those of others (1).
+    /// ECN is requested in outgoing SYNs and accepted in incoming ones (1).
     Request,
-    /// Accepts it where the other side asks (2).
+    /// ECN is accepted in incoming SYNs (2).
     #[default]
     Accept,
 }
@@ -129,7 +130,7 @@ impl EcnMode {
 /// The configuration of one side of a connection.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Offer or accept MPTCP; without it the connection is plain TCP.
+    /// Whether MPTCP is offered and accepted. Otherwise the connection is plain TCP.
     pub multipath: bool,
     /// The path scheduler.
     pub scheduler: PluginChoice,
@@ -137,47 +138,49 @@ pub struct Config {
     pub congestion: PluginChoice,
     /// The path manager (client side).
     pub path_manager: PluginChoice,
-    /// Schedulers and controllers that are not in the tables.
+    /// Schedulers and controllers that are not built in.
     pub registry: Registry,
-    /// TCP maximum segment size to announce over IPv4: 1460 for an MTU of 1500. Over IPv6 it is that of
-    /// the same MTU ([`Self::mss_at`]).
+    /// The TCP maximum segment size that is announced over IPv4: 1460 bytes for an MTU of 1500. Over IPv6
+    /// it follows from the same MTU ([`Self::mss_at`]).
     pub mss: u16,
-    /// Initial receive buffer, bytes of memory (`tcp_rmem[1]`).
+    /// The initial receive buffer, in bytes of memory (`tcp_rmem[1]`).
     pub receive_buffer_initial: u64,
-    /// Largest receive buffer (`tcp_rmem[2]`).
+    /// The largest receive buffer, in bytes of memory (`tcp_rmem[2]`).
     pub receive_buffer_max: u64,
-    /// Largest send buffer of a subflow (`tcp_wmem[2]`).
+    /// The largest send buffer of a subflow, in bytes of memory (`tcp_wmem[2]`).
     pub send_buffer_max: u64,
-    /// Require DSS checksums (RFC 8684 section 3.1, flag A).
+    /// Whether DSS checksums are required (RFC 8684 section 3.1, flag A).
     pub checksum: bool,
-    /// Tell the peer not to join the address and port that the connection begins with, as behind a
-    /// balancer of load that would send the join elsewhere (RFC 8684 section 3.1, flag C).
+    /// Whether the peer must not join the address and port of the initial subflow (RFC 8684 section 3.1,
+    /// flag C). A server behind a load balancer needs this, because a join could reach another server.
     pub deny_join_initial_address: bool,
-    /// Pace every subflow, whatever its controller (as the fq queueing discipline would).
+    /// Whether every subflow is paced, whatever its controller (like the fq queueing discipline).
     pub pacing: bool,
-    /// Send small segments at once (`TCP_NODELAY`); else only one may be unacknowledged (Nagle's
-    /// algorithm as Minshall changed it).
+    /// Whether small segments are sent at once (`TCP_NODELAY`). Otherwise at most one may be
+    /// unacknowledged (Nagle's algorithm with Minshall's modification).
     pub nodelay: bool,
     /// Explicit congestion notification.
     pub ecn: EcnMode,
-    /// The host.
+    /// The model of the host.
     pub host: HostModel,
-    /// The mechanisms of the kernel.
+    /// The kernel's mechanisms.
     pub stack: Stack,
-    /// The longest retransmission timeout, doubled or not (`net.ipv4.tcp_rto_max_ms`); at least [`RTO_MAX_LEAST`].
+    /// The limit of the retransmission timeout, with or without backoff (`net.ipv4.tcp_rto_max_ms`). At
+    /// least [`RTO_MAX_LEAST`].
     pub rto_max: Duration,
-    /// Retransmission timeouts in a row, and window probes without an answer, that end a subflow
-    /// (`net.ipv4.tcp_retries2`). `None` is as many as last for as long as 15 of them with [`RTO_MAX_DEFAULT`].
+    /// The number of consecutive retransmission timeouts or unanswered window probes that ends a subflow
+    /// (`net.ipv4.tcp_retries2`). `None`: as many as take the time of 15 timeouts with
+    /// [`RTO_MAX_DEFAULT`].
     pub retries: Option<u16>,
-    /// Pairs of addresses the client may open subflows between, the first is the initial one.
+    /// The address pairs between which the client may open subflows. The first is the initial one.
     pub candidates: Vec<Candidate>,
-    /// Further addresses of ours to announce to the peer, in order (Linux's `signal` end points).
+    /// Further local addresses to announce to the peer, in order (`signal` endpoints in Linux).
     pub announce: Vec<Announcement>,
 }
 
 impl Config {
-    /// The maximum segment size that is announced from an address of ours, bytes: what its MTU leaves
-    /// beside the headers (`tcp_mtu_to_mss`, `ip6_default_advmss`).
+    /// The maximum segment size that is announced from a local address, in bytes: its MTU minus the
+    /// headers (`tcp_mtu_to_mss`, `ip6_default_advmss`).
     pub fn mss_at(&self, local: IpAddr) -> u16 {
         match local {
             IpAddr::V4(_) => self.mss,
@@ -185,22 +188,22 @@ impl Config {
         }
     }
 
-    /// What an acknowledgement brings about beside its own subflow is left to turns of their own, and there is one
-    /// processor for these and for the application (`mptcp_subflow_delegate`).
+    /// Whether work for other subflows is delegated after an acknowledgement, on one processor that also
+    /// runs the application (`mptcp_subflow_delegate`).
     #[inline(always)]
     pub(crate) fn leaves_to_turns(&self) -> bool {
         self.host.one_processor && self.stack.mptcp.delegates_sending
     }
 }
 
-/// An address of ours that the peer may join (RFC 8684 section 3.4.1).
+/// A local address that the peer may join (RFC 8684 section 3.4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Announcement {
-    /// Its identifier, not 0, which is the initial subflow's.
+    /// The address identifier. It is not 0, which belongs to the initial subflow.
     pub address_id: u8,
     /// The address.
     pub address: IpAddr,
-    /// The port; `None` is that of the initial subflow.
+    /// The port; `None` means the port of the initial subflow.
     pub port: Option<u16>,
 }
 
@@ -231,23 +234,23 @@ impl Default for Config {
     }
 }
 
-/// Window scale for a largest receive buffer (`tcp_select_initial_window`).
+/// The window scale for a largest receive buffer (`tcp_select_initial_window`).
 pub(crate) fn window_scale(receive_buffer_max: u64) -> u8 {
     let bits = 64 - receive_buffer_max.max(65_535).leading_zeros();
     (bits - 1).saturating_sub(15).min(14) as u8
 }
 
-/// A four-tuple seen from one side.
+/// The addresses and ports of a connection or packet, seen from one side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FourTuple {
-    /// Our address.
+    /// The local address and port.
     pub local: SocketAddr,
-    /// The peer's.
+    /// The peer's address and port.
     pub remote: SocketAddr,
 }
 
 impl FourTuple {
-    /// That of a packet, as the one who receives it sees it.
+    /// The four-tuple of a packet, seen by its receiver.
     pub fn of_receiver(packet: &Packet) -> Self {
         let Packet { source, destination, segment } = packet;
         Self {

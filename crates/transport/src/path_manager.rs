@@ -19,16 +19,16 @@ pub use range::Range;
 /// A pair of addresses between which a subflow could be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// Which of the configured local addresses, its address identifier.
+    /// The address identifier of the local address.
     pub address_id: u8,
-    /// The local address. Where an earlier subflow of the connection had the port the next one is
+    /// The local address. If an earlier subflow of the connection uses the port, the next free port is
     /// taken.
     pub local: SocketAddr,
     /// The peer's address.
     pub remote: SocketAddr,
-    /// The subflow is to be a backup.
+    /// Whether the subflow is a backup.
     pub backup: bool,
-    /// What the interface declares that the path can carry, where it does.
+    /// The rate that the interface declares, if it declares one.
     pub rate: Option<Rate>,
 }
 
@@ -37,7 +37,7 @@ pub struct Candidate {
 pub struct OpenPath {
     /// The local address.
     pub local: SocketAddr,
-    /// Smoothed RTT as this side measures it, which at a client that only receives is that of the
+    /// The smoothed RTT as measured by this side. A client that only receives has only measured the
     /// handshake.
     pub srtt: Option<Duration>,
     /// The rate that the interface declares.
@@ -46,11 +46,11 @@ pub struct OpenPath {
 
 /// A path manager: one per connection, on the side that opens subflows.
 pub trait PathManager: fmt::Debug + Send {
-    /// The name in the table.
+    /// The name in the table of path managers.
     fn name(&self) -> &'static str;
 
-    /// The connection is fully established; `unused` are the pairs without a subflow, those of an
-    /// address just added among them, and `open` the paths in use. Returns those to join now.
+    /// Handles the full establishment of the connection and changes of the candidates. `unused` are the
+    /// pairs without a subflow, and `open` the paths in use. Returns the pairs to join now.
     fn on_established(
         &mut self,
         now: Instant,
@@ -58,8 +58,8 @@ pub trait PathManager: fmt::Debug + Send {
         open: &[OpenPath],
     ) -> Vec<Candidate>;
 
-    /// The peer announced an address; `pairs` joins it with each of ours. Returns those to join now:
-    /// none unless a path manager says otherwise, as Linux's limit `add_addr_accepted` of 0 does.
+    /// Handles an address that the peer announced. `pairs` combines it with each local address. Returns
+    /// the pairs to join now. The default is none, like Linux with the limit `add_addr_accepted` = 0.
     fn on_announced(
         &mut self,
         _now: Instant,
@@ -69,14 +69,14 @@ pub trait PathManager: fmt::Debug + Send {
         Vec::new()
     }
 
-    /// The handshake of a join has measured its path. Where the answer is no the subflow is reset
-    /// before it carries data, and the pair is unused again.
+    /// Decides after the handshake of a join, which measured the path. If the result is false, the
+    /// subflow is reset before it carries data, and its pair is unused again.
     fn admits(&mut self, _now: Instant, _joining: &OpenPath, _open: &[OpenPath]) -> bool {
         true
     }
 }
 
-/// Path managers, as a kind of plug-in.
+/// The plug-in kind of path managers.
 #[derive(Debug)]
 pub struct PathManagers;
 
@@ -97,7 +97,7 @@ impl Kind for PathManagers {
     fn trial() {}
 }
 
-/// The table of names.
+/// The built-in path managers.
 const TABLE: &[(PluginName, Build)] = &[
     (
         PluginName::new("full-mesh", "A subflow between every pair of addresses that has a path."),
@@ -120,16 +120,14 @@ pub fn names() -> impl Iterator<Item = PluginName> {
 
 /// Builds a path manager from its name and its own parameters.
 ///
-/// # Errors
-/// Unknown names, and every parameter that is unknown or out of range.
+/// The name is unknown, or a parameter is unknown or out of range.
 pub fn build(choice: &PluginChoice) -> Result<Box<dyn PathManager>, PluginError> {
     anabranch_plugin::build::<PathManagers>(choice, &Registry::TABLES, ())
 }
 
 /// The parameters of the path manager called `name`.
 ///
-/// # Errors
-/// Unknown names.
+/// The name is unknown.
 pub fn parameters(name: &str) -> Result<Vec<ParameterInfo>, PluginError> {
     anabranch_plugin::parameters::<PathManagers>(name)
 }

@@ -1,7 +1,7 @@
-//! Bytes that arrived ahead of their turn, as contiguous runs; shared by subflows and connections.
+//! Out-of-order data as contiguous runs, for subflows and connections.
 //!
-//! A peer may send them in any order and in pieces of any size: filing a piece takes logarithmic time,
-//! and what pieces cost beside their bytes is counted and bounded (as Linux counts `truesize`).
+//! A peer may send data in any order and in fragments of any size. Inserting a fragment takes logarithmic
+//! time. The memory of fragments beyond their bytes is counted and limited, like `truesize` in Linux.
 
 mod runs;
 
@@ -11,26 +11,26 @@ use bytes::Bytes;
 
 use runs::Runs;
 
-/// Memory of a piece beside its bytes: its place here and the head of the packet it came in
-/// (`SKB_TRUESIZE(0)` of a 64-bit kernel), bytes.
+/// The memory of a fragment beyond its bytes: its entry here and the `sk_buff` of its packet
+/// (`SKB_TRUESIZE(0)` of a 64-bit kernel), in bytes.
 const OVERHEAD: u64 = 576;
-/// Overhead that is always allowed, bytes; beyond it pieces may take as much memory as they hold data.
+/// The overhead that is always allowed, in bytes. Beyond it, the overhead may be as large as the data.
 const GRANTED: u64 = 2 << 20;
-/// The largest piece that is made by joining small ones, bytes.
+/// The largest fragment that joining makes, in bytes.
 const JOINED: usize = 4096;
 
-/// The size up to which pieces that follow each other are copied into one, bytes, so that many small
-/// ones take little memory.
+/// The size in bytes up to which consecutive fragments are copied into one. This limits the memory of
+/// many small fragments.
 const SMALL: usize = 1024;
 
-/// Puts a piece behind those that wait in order, as one with the last where both are small.
+/// Appends a fragment to a queue. Small fragments are merged with the last one.
 pub(crate) fn push_joined(waiting: &mut VecDeque<Bytes>, piece: Bytes) {
     if !waiting.back_mut().is_some_and(|last| copy_behind(last, &piece)) {
         waiting.push_back(piece);
     }
 }
 
-/// As [`push_joined`], of pieces that are charged, and only where it `joins`.
+/// Like [`push_joined`], for fragments with a memory charge. Merges only if `joins` is true.
 #[inline(always)]
 pub(crate) fn push_charged(
     waiting: &mut VecDeque<Charged>,
@@ -48,7 +48,7 @@ pub(crate) fn push_charged(
     }
 }
 
-/// Makes a piece and the one before it one, where both are small; false where they are not.
+/// Merges a fragment into the previous one if both are small. Returns false otherwise.
 fn copy_behind(last: &mut Bytes, piece: &Bytes) -> bool {
     let small = last.len() + piece.len() <= SMALL;
     if small {
@@ -57,49 +57,50 @@ fn copy_behind(last: &mut Bytes, piece: &Bytes) -> bool {
     small
 }
 
-/// What `part` of `whole` bytes has of the `memory` that they are charged.
+/// Returns the share of `memory` for `part` of `whole` bytes.
 #[inline(always)]
 pub(crate) fn share(memory: u64, part: u64, whole: u64) -> u64 {
     if part == whole { memory } else { memory * part / whole.max(1) }
 }
 
-/// What came ahead of its turn, if anything did: memory is taken while there is something.
+/// Out-of-order data. It allocates memory only while it holds data.
 #[derive(Debug, Default)]
 pub(crate) struct OutOfOrder(Option<Box<Held>>);
 
 impl OutOfOrder {
-    /// Nothing is held.
+    /// Whether no data is held.
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_none()
     }
 
-    /// Bytes held.
+    /// The number of bytes held.
     #[inline(always)]
     pub(crate) fn bytes(&self) -> u64 {
         self.0.as_ref().map_or(0, |held| held.bytes())
     }
 
-    /// Behind the last byte held.
+    /// The position after the last byte held.
     #[inline(always)]
     pub(crate) fn end(&self) -> Option<u64> {
         self.0.as_ref()?.end()
     }
 
-    /// Memory that they are charged.
+    /// The memory charge of the data, in bytes.
     #[inline(always)]
     pub(crate) fn memory(&self) -> u64 {
         self.0.as_ref().map_or(0, |held| held.memory)
     }
 
-    /// Keeps the bytes that are not here yet, and charges them with their share of `memory`.
+    /// Inserts the bytes that are new, with their share of `memory`.
     pub(crate) fn insert(&mut self, start: u64, payload: Bytes, memory: u64) -> Inserted {
         let inserted = self.0.get_or_insert_default().insert(start, payload, memory);
         self.tidy();
         inserted
     }
 
-    /// The first piece, if it begins at `next` or before, where it begins, and what it was charged.
+    /// Takes the first fragment if it starts at or before `next`. Returns its start, bytes and memory
+    /// charge.
     #[inline(always)]
     pub(crate) fn take(&mut self, next: u64) -> Option<(u64, Bytes, u64)> {
         let taken = self.0.as_mut()?.take(next);
@@ -107,7 +108,7 @@ impl OutOfOrder {
         taken
     }
 
-    /// Drops what lies from `end` on.
+    /// Drops all bytes from position `end` on.
     pub(crate) fn truncate(&mut self, end: u64) {
         if let Some(held) = &mut self.0 {
             held.truncate(end);
@@ -123,33 +124,33 @@ impl OutOfOrder {
     }
 }
 
-/// A piece, and the memory that it is charged, bytes: all of it goes when the piece does (`truesize`).
+/// A fragment and its memory charge in bytes. The charge is released as a whole (`truesize`).
 pub(crate) type Charged = (Bytes, u32);
 
-/// Out-of-order data: the pieces, and the runs they form, which never touch one another.
+/// Out-of-order data: the fragments, and the runs that they form. Runs never touch.
 #[derive(Debug, Default)]
 struct Held {
-    /// Start and end of the last run.
+    /// The start and end of the last run.
     last: Option<(u64, u64)>,
-    /// The runs before it.
+    /// The runs before the last one.
     runs: Runs,
-    /// Start and bytes of the pieces that came in ascending order.
+    /// The start and bytes of fragments that arrived in ascending order.
     pieces: VecDeque<(u64, Charged)>,
-    /// Those that came before others, under their start.
+    /// Fragments that arrived before an earlier one, by start.
     filed: BTreeMap<u64, Charged>,
     bytes: u64,
-    /// What they are charged.
+    /// The memory charge of all fragments, in bytes.
     memory: u64,
 }
 
-/// What `insert` found.
+/// The result of `insert`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Inserted {
-    /// The bytes are kept; the run that holds them starts and ends here.
+    /// The bytes are kept. The values are the start and end of their run.
     Kept(u64, u64),
-    /// All of it was there already.
+    /// All bytes were known already.
     Duplicate,
-    /// There were too many small pieces: those furthest ahead were let go, perhaps this one too.
+    /// The overhead was too large, so the fragments furthest ahead were dropped, possibly this one too.
     Pruned,
 }
 
@@ -158,12 +159,12 @@ impl Held {
         self.last.is_none()
     }
 
-    /// Bytes kept.
+    /// The number of bytes held.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Position behind the last byte kept.
+    /// The position after the last byte held.
     pub(crate) fn end(&self) -> Option<u64> {
         self.last.map(|(_, end)| end)
     }
@@ -175,10 +176,10 @@ impl Held {
         self.last.filter(|last| last.0 == start).or_else(earlier).filter(|run| run.0 == start)
     }
 
-    /// Files `payload` at `start`, keeping what is new of it and joining neighbours.
+    /// Inserts the new bytes of `payload` at `start` and joins adjacent runs.
     pub(crate) fn insert(&mut self, start: u64, payload: Bytes, memory: u64) -> Inserted {
         let end = start + payload.len() as u64;
-        // Most often data goes on where the last run ends, or begins a new one behind it.
+        // In most cases data continues the last run or starts a new one behind it.
         let run = match &mut self.last {
             Some(last) if start < last.1 => {
                 return self.insert_before_end(start, end, &payload, memory);
@@ -200,7 +201,7 @@ impl Held {
         if self.costs_too_much() { self.prune() } else { Inserted::Kept(run, end) }
     }
 
-    /// Files data that begins before the end of the last run.
+    /// Inserts data that starts before the end of the last run.
     fn insert_before_end(
         &mut self,
         start: u64,
@@ -221,7 +222,8 @@ impl Held {
         }
     }
 
-    /// Puts what is new of `payload` among the pieces, with its share of `memory`; returns the run that it is in then.
+    /// Stores the new bytes of `payload` with their share of `memory`. Returns their run, or `None` if no
+    /// byte is new.
     fn join(&mut self, start: u64, end: u64, payload: &Bytes, memory: u64) -> Option<(u64, u64)> {
         let part = |bytes: u64| share(memory, bytes, end - start);
         let (mut joined, mut position) = ((start, end), start);
@@ -249,14 +251,14 @@ impl Held {
         Some(joined)
     }
 
-    /// Puts a piece in its place.
+    /// Stores a fragment that did not arrive in ascending order.
     fn file(&mut self, start: u64, piece: Bytes, memory: u64) {
         self.bytes += piece.len() as u64;
         self.memory += memory;
         self.filed.insert(start, (piece, memory as u32));
     }
 
-    /// Takes the next piece at or before `next`, with its start.
+    /// Takes the first fragment if it starts at or before `next`.
     #[inline(always)]
     pub(crate) fn take(&mut self, next: u64) -> Option<(u64, Bytes, u64)> {
         let (start, _) = self.runs.first().or(self.last)?;
@@ -278,14 +280,14 @@ impl Held {
         Some((start, piece, memory))
     }
 
-    /// Lets go of everything from `end` on.
+    /// Drops all bytes from position `end` on.
     pub(crate) fn truncate(&mut self, end: u64) {
         while self.last.is_some_and(|last| last.1 > end) {
             self.drop_last(end);
         }
     }
 
-    /// Lets go of the last piece, or of what it has from `end` on.
+    /// Drops the last fragment, or its bytes from `end` on.
     fn drop_last(&mut self, end: u64) {
         let behind = self.pieces.back().map(|(start, _)| *start);
         let filed = self.filed.last_key_value().map(|(start, _)| *start);
@@ -308,13 +310,13 @@ impl Held {
         (self.pieces.len() + self.filed.len()) as u64
     }
 
-    /// Pieces cost more beside their bytes than is granted.
+    /// Whether the overhead of the fragments exceeds its limit.
     fn costs_too_much(&self) -> bool {
         self.count() * OVERHEAD > GRANTED + self.bytes
     }
 
-    /// Joins small pieces (`tcp_collapse_ofo_queue`); where that is not enough, those furthest ahead
-    /// go, an eighth of all at once, so that it pays (`tcp_prune_ofo_queue`).
+    /// Joins small fragments (`tcp_collapse_ofo_queue`). If that is not enough, drops the fragments
+    /// furthest ahead, an eighth of all at a time (`tcp_prune_ofo_queue`).
     #[cold]
     fn prune(&mut self) -> Inserted {
         self.collapse();
@@ -324,7 +326,7 @@ impl Held {
         Inserted::Pruned
     }
 
-    /// Joins small pieces that touch.
+    /// Joins small adjacent fragments.
     fn collapse(&mut self) {
         if self.count() == self.runs.len() as u64 + 1 {
             return;
@@ -346,7 +348,7 @@ impl Held {
     }
 }
 
-/// Pieces as one, copied only if there are several; none is left.
+/// Concatenates fragments, and copies only if there are several. Leaves `pieces` empty.
 fn concatenated(pieces: &mut Vec<Bytes>) -> Option<Bytes> {
     if pieces.len() < 2 {
         return pieces.pop();
@@ -356,7 +358,7 @@ fn concatenated(pieces: &mut Vec<Bytes>) -> Option<Bytes> {
     Some(whole.into())
 }
 
-/// Takes the piece with the smallest start.
+/// Takes the fragment with the lowest start.
 fn first_piece(
     pieces: &mut VecDeque<(u64, Charged)>,
     filed: &mut BTreeMap<u64, Charged>,
@@ -373,14 +375,14 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Bytes of memory that the pieces take.
+    /// The memory of all fragments, in bytes.
     fn memory(held: &Held) -> u64 {
         held.bytes() + held.count() * OVERHEAD
     }
 
     #[test]
     fn holes_of_one_byte_are_kept_up_to_a_bound() {
-        // A window of 6 MiB in single bytes with a hole behind each, from the front and from the back.
+        // A window of 6 MiB of single bytes with a hole after each, in ascending and in descending order.
         for backwards in [false, true] {
             let mut held = Held::default();
             let window = 1u64 << 20;
@@ -391,11 +393,11 @@ mod tests {
                     u64::from(held.insert(at, Bytes::from_static(b"x"), 0) == Inserted::Pruned);
                 assert!(memory(&held) <= GRANTED + 2 * held.bytes(), "{}", memory(&held));
             }
-            // 2 MiB hold 3640 pieces of 577 bytes; what is nearest is kept.
+            // 2 MiB hold 3640 fragments of 577 bytes. The fragments nearest to the next byte are kept.
             assert!((3000..3700).contains(&held.count()), "{}", held.count());
             assert_eq!(held.runs.len() as u64 + 1, held.count());
             assert_eq!(held.runs.first(), Some((1, 2)));
-            // An eighth goes at once: work is not done for every piece.
+            // An eighth is dropped at once, so pruning does not run for every fragment.
             assert!(pruned <= window / 2 / 400, "{pruned}");
         }
     }
@@ -422,7 +424,7 @@ mod tests {
 
     #[test]
     fn full_segments_are_never_pruned() {
-        // 1448 bytes cost less beside their bytes than they hold, whatever the window.
+        // A fragment of 1448 bytes has less overhead than data, whatever the window.
         let mut held = Held::default();
         let segment = Bytes::from_static(&[0; 1448]);
         for i in 0..100_000 {
@@ -477,7 +479,7 @@ mod tests {
                 let inserted = held.insert(start as u64, Bytes::from_static(&FILM[start..start + len]), len as u64);
                 prop_assert_eq!(inserted == Inserted::Duplicate, !fresh);
                 covered[start..start + len].fill(true);
-                // The run is as long as the bytes around it say, and is found by its start.
+                // The run has the expected bounds and is found by its start.
                 let from = (0..start).rev().find(|i| !covered[*i]).map_or(0, |i| i + 1);
                 let to = (start..600).find(|i| !covered[*i]).unwrap_or(600);
                 let run = (from as u64, to as u64);

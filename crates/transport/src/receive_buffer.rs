@@ -1,6 +1,5 @@
-//! How large a receive buffer is and how much window it makes (`tcp_rcvbuf_grow`,
-//! `tcp_win_from_space`; in older stacks `tcp_rcv_space_adjust`): the connection has one, and so has
-//! each subflow.
+//! The size of a receive buffer and the window that it allows (`tcp_rcvbuf_grow`, `tcp_win_from_space`;
+//! in older kernels `tcp_rcv_space_adjust`). The connection and each subflow have a receive buffer.
 
 use std::num::NonZeroU16;
 
@@ -10,31 +9,33 @@ use crate::config::Config;
 use crate::profile::ReceiveSizing;
 use crate::reassembly::share;
 
-/// Share of its buffer that Linux takes for window before it has seen segments, in 256ths
+/// The share of the buffer that Linux uses as window before the first segment, in 256ths
 /// (`TCP_DEFAULT_SCALING_RATIO`).
 pub(crate) const DEFAULT_RATIO: u64 = 128;
 
-/// Memory of a full segment beyond its payload as 4.14 reckons it (`SKB_TRUESIZE(MAX_TCP_HEADER)`):
-/// room for headers where there are no wireless networks, `sk_buff` and `skb_shared_info`, bytes.
+/// The memory of a full segment without its payload, in bytes, as Linux 4.14 computes it
+/// (`SKB_TRUESIZE(MAX_TCP_HEADER)`). It covers headers (without wireless networks), `sk_buff` and
+/// `skb_shared_info`.
 const OVERHEAD: u64 = 192 + 256 + 320;
-/// What lies around the payload in a received packet's buffer, bytes: the room before it (`NET_SKB_PAD`),
-/// IP's and TCP's header with timestamps and a DSS, and `skb_shared_info`.
+/// The bytes around the payload in a packet's buffer: the reserve before it (`NET_SKB_PAD`), the IP and
+/// TCP headers with timestamps and a DSS, and `skb_shared_info`.
 const AROUND_PAYLOAD: u64 = 64 + 72 + 320;
-/// Bytes that describe a buffer (`sk_buff`).
+/// The size of a buffer's descriptor (`sk_buff`), in bytes.
 const DESCRIPTOR: u64 = 256;
-/// The step in which 4.14 seeks the memory whose half holds a segment, bytes.
+/// The step in which Linux 4.14 increases a segment's memory until half of it holds the segment, in
+/// bytes.
 const MEMORY_STEP: u64 = 128;
-/// The first window in segments (`tcp_default_init_rwnd`).
+/// The first window, in segments (`tcp_default_init_rwnd`).
 const FIRST_SEGMENTS: u64 = 20;
-/// The round trips' worth of buffer that one begins with when it is to grow (`tcp_fixup_rcvbuf`).
+/// The initial buffer of an autotuned connection, in multiples of the first window (`tcp_fixup_rcvbuf`).
 const CUSHION: u64 = 4;
-/// Segments on top of what an RTT brought (`tcp_rcv_space_adjust`).
+/// Segments added to the bytes of one RTT (`tcp_rcv_space_adjust`).
 const SPARE_SEGMENTS: u64 = 16;
 
-/// The smallest receive buffer (`SOCK_MIN_RCVBUF`: 2 KiB and its `sk_buff`), bytes of memory.
+/// The smallest receive buffer, in bytes of memory (`SOCK_MIN_RCVBUF`: 2 KiB and its `sk_buff`).
 const MEMORY_MIN: u64 = 2048 + 256;
 
-/// The initial receive buffer of a connection, bytes of memory.
+/// The initial receive buffer of a connection, in bytes of memory.
 pub(crate) fn first_memory(config: &Config) -> u64 {
     config.receive_buffer_initial.max(MEMORY_MIN)
 }
@@ -44,8 +45,8 @@ pub(crate) fn whole_segments(window: u64, mss: u64) -> u64 {
     if window > mss { window / mss * mss } else { window }
 }
 
-/// The window that a connection of 4.14 begins with, and the most that its SYN tells
-/// (`tcp_select_initial_window`): twenty segments, or half of the buffer where that is less.
+/// The first window of Linux 4.14 in bytes, which also limits the window in its SYN
+/// (`tcp_select_initial_window`): twenty segments, or half of the buffer if that is less.
 pub(crate) fn first_window(config: &Config, mss: u16) -> u64 {
     let mss = u64::from(mss);
     whole_segments(first_memory(config) / 2, mss).min(first_segments(mss) * mss).min(65_535)
@@ -55,12 +56,13 @@ fn first_segments(mss: u64) -> u64 {
     if mss <= 1460 { FIRST_SEGMENTS } else { (1460 * FIRST_SEGMENTS / mss).max(2) }
 }
 
-/// A payload as it arrived: of one segment, or of several that were made one on the way (GRO).
+/// A payload as it arrived: one segment, or several that GRO merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Load {
-    /// All of it.
+    /// The bytes of the whole payload.
     pub(crate) bytes: u32,
-    /// What one segment brought of it, of the last one at most (`gso_size`, or `len` where there is none).
+    /// The payload bytes of each segment; the last one may be shorter (`gso_size`; `len` of a single
+    /// segment).
     pub(crate) segment: u32,
 }
 
@@ -71,43 +73,43 @@ impl Load {
         Self { bytes, segment: segment_size.map_or(bytes, |size| bytes.min(size.get().into())) }
     }
 
-    /// What opens a window by twice a full segment of `segment` bytes opens it by twice all of itself where that
-    /// is more, if it was several (`tcp_grow_window`: `max_t(int, incr, 2 * skb->len)`).
+    /// Returns the length that opens the window: all bytes of merged segments, or `segment` if that is
+    /// more (`tcp_grow_window`: `max_t(int, incr, 2 * skb->len)`).
     pub(crate) fn counts_as(self, segment: u64) -> u64 {
         if self.bytes > self.segment { segment.max(self.bytes.into()) } else { segment }
     }
 }
 
-/// A buffer that grows with what is read out of it.
+/// A receive buffer that grows with the rate at which the application reads.
 #[derive(Debug)]
 pub(crate) struct ReceiveBuffer {
-    /// Bytes of memory (`sk_rcvbuf`).
+    /// The size in bytes of memory (`sk_rcvbuf`).
     memory: u64,
     memory_max: u64,
-    /// Payload in 256 bytes of memory (`scaling_ratio`).
+    /// The payload in 256 bytes of memory (`scaling_ratio`).
     ratio: u64,
-    /// The window that all of the memory makes, bytes.
+    /// The window of the whole memory, in bytes.
     window: u64,
-    /// Memory that a received segment takes, bytes.
+    /// The memory of a full received segment, in bytes.
     memory_per_segment: u64,
-    /// Bytes read in the fullest RTT so far (`rcvq_space.space`).
+    /// The bytes that the application read in the last measured RTT (`rcvq_space.space`).
     space: u64,
     sizing: ReceiveSizing,
-    /// What a full segment of the peer may carry (`advmss`).
+    /// The payload of a full segment (`advmss`), in bytes.
     segment: u64,
-    /// It follows what is read.
+    /// Whether the buffer grows automatically.
     tunes: bool,
 }
 
 impl ReceiveBuffer {
-    /// The buffer of who announces `mss`.
+    /// Creates the buffer of a side that announces `mss`.
     pub(crate) fn new(config: &Config, mss: u16) -> Self {
         let sizing = config.stack.shared.receive;
         let tunes = config.stack.shared.receive_autotuning;
         let segment = u64::from(mss - 12);
         let mut memory = first_memory(config);
         if sizing == ReceiveSizing::Half {
-            // When the connection is open (`tcp_fixup_rcvbuf`).
+            // Linux does this when the connection is established (`tcp_fixup_rcvbuf`).
             let wanted = 2 * (segment + OVERHEAD) * first_segments(segment);
             let wanted = if tunes { CUSHION * wanted } else { wanted };
             memory = memory.max(wanted.min(config.receive_buffer_max));
@@ -129,17 +131,17 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Bytes of memory (`sk_rcvbuf`).
+    /// The size in bytes of memory (`sk_rcvbuf`).
     pub(crate) fn memory(&self) -> u64 {
         self.memory
     }
 
-    /// The most that it may grow to.
+    /// The largest size in bytes of memory.
     pub(crate) fn memory_max(&self) -> u64 {
         self.memory_max
     }
 
-    /// More waits than the buffer has memory for: it grows to that, as far as it may (`tcp_clamp_window`).
+    /// Grows the buffer to the waiting data's memory, up to the maximum (`tcp_clamp_window`).
     pub(crate) fn admit(&mut self, memory: u64) {
         self.enlarge(memory.min(self.memory_max));
     }
@@ -148,7 +150,7 @@ impl ReceiveBuffer {
         self.window
     }
 
-    /// How much of that may be offered before a segment has come: all but one segment, and two at least
+    /// The window before the first segment arrives: all but one segment, and at least two
     /// (`tcp_init_buffer_space`: `tcp_app_win`).
     pub(crate) fn window_at_first(&self) -> u64 {
         self.window.saturating_sub(self.segment).max(2 * self.segment)
@@ -158,8 +160,8 @@ impl ReceiveBuffer {
         self.space
     }
 
-    /// The memory of what arrived: the packet of each segment has a buffer of its own, which no other packet is put
-    /// into (`skb_head_is_locked`), also where they came as one.
+    /// The memory of an arrival. Each segment has its own packet buffer (`skb_head_is_locked`), even
+    /// if GRO merged the segments.
     #[inline(always)]
     pub(crate) fn memory_of(&self, load: Load) -> u64 {
         if load.segment == load.bytes {
@@ -170,35 +172,36 @@ impl ReceiveBuffer {
         u64::from(full) * self.memory_of_segment(load.segment.into()) + rest
     }
 
-    /// As [`Self::memory_of`], of the first `length` bytes.
+    /// Like [`Self::memory_of`], for the first `length` bytes.
     #[inline(always)]
     pub(crate) fn memory_of_part(&self, load: Load, length: usize) -> u64 {
         share(self.memory_of(load), length as u64, load.bytes.into())
     }
 
-    /// The memory of a segment with this payload: its packet lies behind some room and before its bookkeeping in a
-    /// buffer of a power of two (`truesize`).
+    /// The memory of a segment (`truesize`). Its buffer holds a reserve, the packet and
+    /// `skb_shared_info`, and its size is a power of two.
     #[inline(always)]
     fn memory_of_segment(&self, payload: u64) -> u64 {
         let buffer = (payload + AROUND_PAYLOAD).next_power_of_two() + DESCRIPTOR;
         buffer.min(self.memory_per_segment)
     }
 
-    /// The window that this memory would make, bytes.
+    /// The window for this much memory, in bytes.
     #[inline(always)]
     pub(crate) fn window_of_memory(&self, memory: u64) -> u64 {
         memory * self.ratio / 256
     }
 
-    /// The window that the rest of the memory would make, bytes (`tcp_space`, `__mptcp_space`).
+    /// The window for the memory that is left, in bytes (`tcp_space`, `__mptcp_space`).
     #[inline(always)]
     pub(crate) fn window_beside(&self, memory: u64) -> u64 {
         self.window_of_memory(self.memory.saturating_sub(memory))
     }
 
-    /// By how much what arrives in so much `memory` opens a window of `open` bytes: by two segments as this side
-    /// announced them, or where it is small beside its memory by two as they arrive (`received`), if at least such a
-    /// share of the largest buffer is left as it takes of its own (`tcp_grow_window`, `__tcp_grow_window`).
+    /// Returns how far an arrival opens a window of `open` bytes. Usually that is two segments of the
+    /// announced size. A segment that is small compared with its `memory` opens two segments of the
+    /// `received` size. It does so only if enough of the largest buffer is left (`tcp_grow_window`,
+    /// `__tcp_grow_window`).
     #[inline(always)]
     pub(crate) fn opening(&self, load: Load, memory: u64, open: u64, received: u32) -> u64 {
         let segments = if self.window_of_memory(memory) <= u64::from(load.bytes) {
@@ -223,12 +226,12 @@ impl ReceiveBuffer {
         0
     }
 
-    /// Full segments have `payload` bytes (`tcp_measure_rcv_mss`).
+    /// Sets the ratio for full segments of `payload` bytes (`tcp_measure_rcv_mss`).
     pub(crate) fn on_segment_size(&mut self, payload: u64) {
         self.set_ratio((payload * 256 / self.memory_per_segment).clamp(1, 255));
     }
 
-    /// Payload in 256 bytes of memory (`scaling_ratio`).
+    /// The payload in 256 bytes of memory (`scaling_ratio`).
     pub(crate) fn ratio(&self) -> u64 {
         self.ratio
     }
@@ -240,8 +243,9 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Data came out of order, `ahead` bytes up to its end from the next one expected: it must not
-    /// take the window of what is missing (`tcp_data_queue_ofo`, `mptcp_data_queue_ofo`).
+    /// Makes room for out-of-order data, so that it does not use the window of missing data
+    /// (`tcp_data_queue_ofo`, `mptcp_data_queue_ofo`). `ahead` is the distance from the next expected
+    /// byte to the end of the data.
     #[inline]
     pub(crate) fn make_room(&mut self, ahead: u64) {
         if self.sizing == ReceiveSizing::Ratio && 2 * self.space + ahead > self.window {
@@ -249,17 +253,18 @@ impl ReceiveBuffer {
         }
     }
 
-    /// The connection's buffer is never smaller than that of a subflow that hands data up.
+    /// Grows the connection's buffer to at least the size of a subflow that delivers data.
     pub(crate) fn follow(&mut self, other: &Self) {
         if self.sizing == ReceiveSizing::Ratio {
             self.enlarge(other.memory);
         }
     }
 
-    /// An RTT has brought `copied` bytes to the application; true when the buffer grew.
+    /// Adjusts the buffer after an RTT in which the application read `copied` bytes. Returns true if it
+    /// grew.
     ///
-    /// As in Linux 6.18: twice what was read, since the measure is an RTT late; twice as much again
-    /// as that has grown by, so that the sender may double its rate; and what waits out of order.
+    /// Linux 6.18 takes twice the bytes read, because the measurement is an RTT late. It adds twice the
+    /// growth of that window, so that the sender may double its rate, and then the out-of-order bytes.
     pub(crate) fn grow(&mut self, copied: u64, ahead: u64) -> bool {
         if !self.tunes {
             return false;
@@ -274,8 +279,9 @@ impl ReceiveBuffer {
         self.enlarge((window * 256 / self.ratio).min(self.memory_max))
     }
 
-    /// As in 4.14: twice what was read and sixteen segments, half as much again where that has grown
-    /// by a quarter, and twice as much where it has grown by half (`tcp_rcv_space_adjust`).
+    /// Adjusts the buffer as Linux 4.14 does (`tcp_rcv_space_adjust`). The window is twice the bytes
+    /// read, plus sixteen segments. It is multiplied by 1.5 if the bytes read grew by a quarter, and by 2
+    /// if they grew by half.
     fn grow_half(&mut self, copied: u64) -> bool {
         let mut window = 2 * copied + SPARE_SEGMENTS * self.segment;
         if copied >= self.space + self.space / 2 {
@@ -290,7 +296,7 @@ impl ReceiveBuffer {
         self.enlarge((window / self.segment * each).min(self.memory_max))
     }
 
-    /// A join brings a buffer of its own (`mptcp_init_buffer_space`).
+    /// Adds the buffer of a joined subflow (`mptcp_init_buffer_space`).
     pub(crate) fn add(&mut self, other: &Self) {
         self.enlarge((self.memory + other.memory).min(self.memory_max));
     }
@@ -314,7 +320,7 @@ mod tests {
         Load { bytes, segment: bytes }
     }
 
-    /// 128 KiB of memory, at most 1 MiB; full segments of 1000 bytes.
+    /// A buffer of 128 KiB, at most 1 MiB, for full segments of 1000 bytes.
     fn buffer() -> ReceiveBuffer {
         let config = Config {
             receive_buffer_initial: 131_072,
@@ -333,12 +339,13 @@ mod tests {
     fn half_of_the_memory_makes_window_until_segments_tell() {
         let mut buffer = buffer();
         assert_eq!((buffer.window(), buffer.space()), (65_536, 10_000));
-        // 1000 bytes take 2000: 128 of 256; 1500 of 2000: 192.
+        // Segments of 1000 bytes take 2000 bytes: 128/256. Segments of 1500 bytes take 2000: 192/256.
         buffer.on_segment_size(1000);
         assert_eq!((buffer.window(), window_of(&buffer, alone(1000))), (65_536, 1000));
         buffer.on_segment_size(1500);
         assert_eq!((buffer.window(), window_of(&buffer, alone(1500))), (98_304, 1500));
-        // 192 of 256 of its memory: 100 bytes and 456 around them lie in 1024, with 256 to describe it.
+        // The window is 192/256 of the memory. 100 + 456 bytes need a buffer of 1024, plus a descriptor
+        // of 256.
         assert_eq!(window_of(&buffer, alone(100)), 960);
         buffer.on_segment_size(1);
         assert_eq!(buffer.window(), 512, "one in 256 at least");
@@ -348,7 +355,8 @@ mod tests {
 
     #[test]
     fn a_segment_is_reserved_until_segments_come() {
-        // tcp_init_buffer_space: `max(2 * advmss, maxwin - advmss)`; half of 128 KiB less 1000, half of 5000 less as much.
+        // `tcp_init_buffer_space`: `max(2 * advmss, maxwin - advmss)`. That is half of 128 KiB minus
+        // 1000, and half of 5000 minus 1000.
         assert_eq!(buffer().window_at_first(), 64_536);
         let small = Config { receive_buffer_initial: 5000, ..Config::default() };
         assert_eq!(ReceiveBuffer::new(&small, 1012).window_at_first(), 2000);
@@ -356,7 +364,7 @@ mod tests {
 
     #[test]
     fn each_segment_takes_a_buffer_of_its_own() {
-        // `truesize`: 1000 bytes 2000 here, 500 bytes and 456 around them 1024 and 256.
+        // `truesize`: 1000 bytes of payload take 2000 here. 500 + 456 bytes take 1024 + 256.
         let buffer = buffer();
         assert_eq!(buffer.memory_of(alone(1000)), 2000);
         assert_eq!(buffer.memory_of(alone(500)), 1280);
@@ -366,10 +374,11 @@ mod tests {
 
     #[test]
     fn it_grows_to_twice_what_was_read_and_twice_as_much_again_as_that_has_grown() {
-        // tcp_rcvbuf_grow: rcvwin = 2 newval; grow = rcvwin (newval - oldval) / oldval; rcvwin += 2 grow;
-        // and what waits out of order.
+        // `tcp_rcvbuf_grow`: rcvwin = 2 newval; grow = rcvwin (newval - oldval) / oldval; rcvwin += 2
+        // grow; out-of-order bytes are added.
         let mut buffer = buffer();
-        // 40,000 after 10,000: 80,000 + 2 * 80,000 * 3 = 560,000 of window in 1,120,000 of memory: 1 MiB.
+        // 40,000 after 10,000: 80,000 + 2 * 80,000 * 3 = 560,000. This window needs 1,120,000 bytes,
+        // limited to 1 MiB.
         assert!(buffer.grow(40_000, 0));
         assert_eq!((buffer.window(), buffer.space()), (524_288, 40_000));
         assert!(!buffer.grow(80_000, 0), "no larger");
@@ -379,7 +388,7 @@ mod tests {
         // 20,000: 40,000 + 2 * 40,000 = 120,000.
         assert!(buffer.grow(20_000, 0));
         assert_eq!(buffer.window(), 120_000);
-        // Less than before: twice 15,000 and what waits are not more.
+        // Fewer bytes than before: twice 15,000 plus the out-of-order bytes is not more than the buffer.
         assert!(!buffer.grow(15_000, 90_000));
         assert_eq!((buffer.window(), buffer.space()), (120_000, 15_000));
         assert!(buffer.grow(15_000, 90_001));
@@ -388,7 +397,7 @@ mod tests {
 
     #[test]
     fn what_waits_out_of_order_gets_its_room() {
-        // tcp_data_queue_ofo: twice the space of an RTT and what lies ahead must fit.
+        // `tcp_data_queue_ofo`: twice the bytes of an RTT plus the out-of-order distance must fit.
         let mut buffer = buffer();
         buffer.make_room(45_536);
         assert_eq!(buffer.window(), 65_536);
@@ -398,8 +407,8 @@ mod tests {
 
     #[test]
     fn a_connections_buffer_follows_and_does_not_go_back() {
-        // __mptcp_move_skbs_from_subflow: `if (ssk_rbuf > sk_rbuf)`; memory, of which each makes window by its
-        // own ratio.
+        // `__mptcp_move_skbs_from_subflow`: `if (ssk_rbuf > sk_rbuf)`. It compares memory; each buffer
+        // has its own ratio.
         let mut own = buffer();
         own.set_ratio(64);
         let mut subflow = buffer();
@@ -420,7 +429,7 @@ mod tests {
         assert_eq!(buffer.window(), 65_536);
     }
 
-    /// The papers' kernel: full segments of 1460 bytes, 1448 beside timestamps.
+    /// The kernel of the papers (Linux 4.14): full segments of 1460 bytes, 1448 with timestamps.
     fn half(tunes: bool) -> Config {
         let mut stack = crate::profile::MPTCP_0_94;
         stack.shared.receive_autotuning = tunes;
@@ -429,36 +438,39 @@ mod tests {
 
     #[test]
     fn of_4_14_half_of_a_cushioned_buffer_is_window() {
-        // tcp_fixup_rcvbuf: 2 SKB_TRUESIZE(1448 + 192) 20 = 2 * 2216 * 20 = 88,640, four times as much
-        // where it is to grow: 354,560. tcp_win_from_space: half of it. The first window is 20 segments
-        // of 1460, and the fullest RTT begins as that (tcp_init_buffer_space).
+        // `tcp_fixup_rcvbuf`: 2 SKB_TRUESIZE(1448 + 192) 20 = 2 * 2216 * 20 = 88,640. An autotuned buffer
+        // has four times as much: 354,560. `tcp_win_from_space`: half of it is window. The first window
+        // is 20 segments of 1460 bytes, which is also the first value of `space`
+        // (`tcp_init_buffer_space`).
         let buffer = ReceiveBuffer::new(&half(true), 1460);
         assert_eq!((buffer.window(), buffer.space()), (177_280, 29_200));
         assert_eq!(ReceiveBuffer::new(&half(false), 1460).window(), 44_320);
         assert_eq!(first_window(&half(true), 1460), 29_200);
-        // Half of a small buffer in whole segments: 20,000 / 1460 = 13.
+        // Half of a small buffer, in whole segments: 20,000 / 1460 = 13.
         let small = Config { receive_buffer_initial: 40_000, ..half(true) };
         assert_eq!(first_window(&small, 1460), 18_980);
     }
 
     #[test]
     fn of_4_14_it_grows_by_what_was_read_and_sixteen_segments() {
-        // tcp_rcv_space_adjust: rcvwin = 2 copied + 16 advmss = 2 * 100,000 + 23,168; twice that where
-        // copied has grown by half: 446,336, 308 segments. Of each 2216 bytes and steps of 128 until half
-        // of it holds 1448: 2984. 308 * 2984 / 2 = 459,536.
+        // `tcp_rcv_space_adjust`: rcvwin = 2 copied + 16 advmss = 2 * 100,000 + 23,168. It doubles if
+        // `copied` grew by half: 446,336, which is 308 segments. The memory of a segment starts at 2216
+        // and grows in steps of 128 until half of it holds 1448 bytes: 2984. 308 * 2984 / 2 = 459,536.
         let mut buffer = ReceiveBuffer::new(&half(true), 1460);
         assert!(buffer.grow(100_000, 0));
         assert_eq!((buffer.window(), buffer.space()), (459_536, 100_000));
-        // By a quarter: (250,000 + 23,168) 3/2 = 409,752, 282 segments: less than there is.
+        // Growth by a quarter: (250,000 + 23,168) * 3/2 = 409,752, 282 segments. The buffer is larger
+        // already.
         assert!(!buffer.grow(125_000, 0));
         assert_eq!((buffer.window(), buffer.space()), (459_536, 125_000));
-        // By less: 2 * 240,000... 300,000 after 250,000: 623,168, 430 segments.
+        // Smaller growth: 300,000 after 250,000 makes 623,168, 430 segments.
         buffer.space = 250_000;
         assert!(buffer.grow(300_000, 90_000));
         assert_eq!(buffer.window(), 430 * 2984 / 2, "what waits out of order does not count");
         buffer.make_room(10_000_000);
         assert_eq!(buffer.window(), 430 * 2984 / 2);
-        // A join adds its own (mptcp_init_buffer_space), up to the largest: 3 MiB of window.
+        // A joined subflow adds its buffer (`mptcp_init_buffer_space`), up to the maximum: 3 MiB of
+        // window.
         buffer.add(&ReceiveBuffer::new(&half(true), 1460));
         assert_eq!(buffer.window(), 430 * 2984 / 2 + 177_280);
         assert!(buffer.grow(10_000_000, 0));

@@ -1,6 +1,6 @@
-//! What a host keeps to itself: keys of hashes over addresses, from which come initial sequence numbers, the
-//! offsets of timestamps, SYN cookies and the order of tables. Whoever does not know them can predict none
-//! of these, nor choose addresses that collide.
+//! The secrets of a host: keys of hashes over addresses. Initial sequence numbers, timestamp offsets, SYN
+//! cookies and the order of hash tables depend on them. A peer without the keys cannot predict these
+//! values or choose colliding addresses.
 
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
@@ -10,8 +10,8 @@ use siphasher::sip::SipHasher13;
 
 use crate::config::FourTuple;
 
-/// Nanoseconds in which sequence numbers move on by one (`seq_scale`): once round in 275 s. RFC 6528 has
-/// 4 µs, made for slower networks.
+/// The nanoseconds per sequence number (`seq_scale`). The number space repeats after 275 s. RFC 6528 has
+/// 4 µs, for slower networks.
 const SEQUENCE_TICK: u64 = 64;
 
 /// The key of a hash (SipHash-1-3).
@@ -23,7 +23,7 @@ impl Keyed {
         Self([random.next_u64(), random.next_u64()])
     }
 
-    /// The hash of words.
+    /// Hashes words.
     pub(crate) fn hash<const N: usize>(&self, words: [u64; N]) -> u64 {
         let mut hasher = self.build_hasher();
         for word in words {
@@ -42,13 +42,13 @@ impl BuildHasher for Keyed {
     }
 }
 
-/// A four-tuple as words: addresses as of IPv6, which those of IPv4 are mapped into; both ports, and the zone
-/// of our address where it needs one.
+/// A four-tuple as words: both addresses as IPv6 (IPv4 addresses mapped), both ports, and the zone of the
+/// local address if needed.
 #[derive(Clone, Copy, Debug, Eq)]
 pub(crate) struct Packed(pub(crate) [u64; 5]);
 
 impl PartialEq for Packed {
-    // Word by word: a call to compare memory costs more than it compares.
+    // Comparing word by word is faster than calling `memcmp`.
     #[inline(always)]
     fn eq(&self, other: &Self) -> bool {
         let (one, two) = (&self.0, &other.0);
@@ -105,16 +105,16 @@ impl From<&Packed> for FourTuple {
 /// The secrets of a host.
 #[derive(Clone, Copy, Debug)]
 pub struct Secrets {
-    /// Of tables.
+    /// The key of hash tables.
     pub(crate) tables: Keyed,
     sequence: Keyed,
     stamp: Keyed,
-    /// Of SYN cookies.
+    /// The key of SYN cookies.
     pub(crate) cookies: Keyed,
 }
 
 impl Secrets {
-    /// Draws them all.
+    /// Draws all keys.
     pub fn draw(random: &mut RandomStream) -> Self {
         Self {
             tables: Keyed::draw(random),
@@ -124,16 +124,17 @@ impl Secrets {
         }
     }
 
-    /// The initial sequence number of a connection that begins now: M + F(addresses, ports, secret)
-    /// (RFC 6528 section 3; `secure_tcp_seq`). Later ones between the same addresses are higher.
+    /// The initial sequence number of a connection that starts now: M + F(addresses, ports, secret) (RFC
+    /// 6528 section 3; `secure_tcp_seq`). Later connections between the same addresses get higher
+    /// numbers.
     pub(crate) fn sequence(&self, now: Instant, tuple: &FourTuple) -> SeqNumber {
         let start = self.sequence.hash(Packed::from(tuple).0) as u32;
         SeqNumber(start.wrapping_add((now.as_nanos() / SEQUENCE_TICK) as u32))
     }
 
-    /// What is added to the timestamp clock of a connection (RFC 7323 section 5.4). As in Linux
-    /// (`secure_tcp_ts_off`) two hosts have one for every pair of ports, so that a later connection's
-    /// timestamps are later.
+    /// The offset of a connection's timestamps (RFC 7323 section 5.4). As in Linux (`secure_tcp_ts_off`),
+    /// it depends on the two addresses but not on the ports. A later connection between two hosts
+    /// therefore has later timestamps.
     pub(crate) fn stamp_offset(&self, tuple: &FourTuple) -> u32 {
         let [own_high, own, peer_high, peer, _] = Packed::from(tuple).0;
         self.stamp.hash([own_high, own, peer_high, peer]) as u32
@@ -158,7 +159,7 @@ mod tests {
     fn sequence_numbers_count_time_from_a_secret_start() {
         let at = |ns| Instant::ZERO + Duration::from_nanos(ns);
         let start = secrets(1).sequence(at(0), &tuple(1000));
-        // 64 ns a number: a second is 15,625,000 of them.
+        // One number per 64 ns: 15,625,000 numbers per second.
         let later = secrets(1).sequence(at(1_000_000_000), &tuple(1000));
         assert_eq!(later.distance(start), 15_625_000);
         assert_eq!(secrets(1).sequence(at(63), &tuple(1000)), start);

@@ -7,10 +7,11 @@
 //! srtt_new <= delay_factor * srtt_min + delay_margin    and    rate_new >= rate_share * rate_max
 //! ```
 //!
-//! Rates are what interfaces declare, and an undeclared one is no reason to refuse. The delay of a path
-//! that nothing runs over is unknown, so the join itself measures it: the subflow is reset with the
-//! reason "unacceptable performance" (RFC 8684 section 3.6) before it has carried data, and its address
-//! is left alone for a while, twice as long after each time. Delays are those of handshakes: what queues add later is not seen.
+//! The rates are those that interfaces declare. A path without a declared rate is not refused. The delay
+//! of an unused path is unknown, so the join measures it. A subflow that is too slow is reset before it
+//! carries data, with the reason "unacceptable performance" (RFC 8684 section 3.6). Its address is then
+//! not tried for some time, which doubles after each refusal. Only handshake delays are measured; later
+//! queueing delay is not seen.
 
 use std::net::IpAddr;
 
@@ -19,27 +20,27 @@ use anabranch_units::{Duration, Instant, Rate};
 
 use super::{Candidate, OpenPath, PathManager};
 
-/// The longest that a refused address is left alone, unless `retry_s` is longer.
+/// The longest pause after a refusal, unless `retry_s` is longer.
 const MOST_PATIENCE: Duration = Duration::from_secs(900);
 
-/// A local address that was found too far.
+/// A local address whose path was too slow.
 #[derive(Clone, Copy, Debug)]
 struct Refused {
     local: IpAddr,
-    /// Until when it is left alone.
+    /// The end of the pause.
     until: Instant,
-    /// How long it was left alone this time.
+    /// The length of the current pause.
     patience: Duration,
 }
 
-/// Joins what is neither too slow nor too far.
+/// Joins only paths within the range of delay and rate.
 #[derive(Debug)]
 pub struct Range {
     delay_factor: f64,
     delay_margin_s: f64,
     rate_share: f64,
     retry: Duration,
-    /// One entry an address, until it is admitted.
+    /// The refused addresses. An address is removed when it is admitted.
     refused: Vec<Refused>,
 }
 

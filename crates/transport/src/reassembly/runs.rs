@@ -1,17 +1,17 @@
-//! Stretches of positions that do not touch: few in a row, where going through them costs least, many in
-//! a tree, where no order of arrival makes one dear.
+//! Ranges that do not touch. A few are kept in an array, which is fastest. Many are kept in a tree, so
+//! that no order of arrival is expensive.
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// The most runs that are kept in one array.
+/// The largest number of runs in the array.
 const FEW: usize = 256;
 
-/// Start and end of each, in ascending order.
+/// The start and end of each run, in ascending order.
 #[derive(Debug, Default)]
 pub(super) struct Runs {
-    /// All of them, while there are none in the tree.
+    /// The array. It is empty while the tree is in use.
     few: VecDeque<(u64, u64)>,
-    /// The start of each under its end: all of them, once there were too many, until none is left.
+    /// The tree of starts, by end. It is used from the time the array is full until no run is left.
     many: BTreeMap<u64, u64>,
 }
 
@@ -20,7 +20,7 @@ impl Runs {
         self.few.len() + self.many.len()
     }
 
-    /// The lowest.
+    /// The lowest run.
     #[inline(always)]
     pub(super) fn first(&self) -> Option<(u64, u64)> {
         if let Some(first) = self.few.front() {
@@ -34,7 +34,7 @@ impl Runs {
         self.many.first_key_value().map(|(end, start)| (*start, *end))
     }
 
-    /// What lies before `start` of the lowest, which ends at `end`, is gone.
+    /// Removes the bytes before `start` from the lowest run, which ends at `end`.
     #[inline(always)]
     pub(super) fn shorten_first(&mut self, start: u64, end: u64) {
         match self.few.front_mut() {
@@ -55,7 +55,7 @@ impl Runs {
         }
     }
 
-    /// The lowest that ends at `position` or behind it.
+    /// The lowest run that ends at or after `position`.
     pub(super) fn ending_from(&self, position: u64) -> Option<(u64, u64)> {
         if self.many.is_empty() {
             return self.few.get(self.place(position)).copied();
@@ -63,7 +63,7 @@ impl Runs {
         self.many.range(position..).next().map(|(end, start)| (*start, *end))
     }
 
-    /// How many of the few end before `position`.
+    /// The number of runs in the array that end before `position`.
     fn place(&self, position: u64) -> usize {
         match self.few.back() {
             Some(last) if last.1 >= position => {
@@ -73,7 +73,7 @@ impl Runs {
         }
     }
 
-    /// Adds one that touches no other.
+    /// Adds a run that touches no other.
     pub(super) fn insert(&mut self, start: u64, end: u64) {
         if self.few.len() == FEW {
             self.many = self.few.drain(..).map(|(start, end)| (end, start)).collect();
@@ -90,7 +90,7 @@ impl Runs {
         }
     }
 
-    /// Takes the one that ends at `end` out.
+    /// Removes the run that ends at `end`.
     pub(super) fn remove(&mut self, end: u64) {
         if !self.many.is_empty() {
             self.many.remove(&end);
@@ -102,7 +102,7 @@ impl Runs {
         }
     }
 
-    /// Takes the highest out.
+    /// Removes the highest run.
     pub(super) fn pop_last(&mut self) -> Option<(u64, u64)> {
         self.few.pop_back().or_else(|| self.many.pop_last().map(|(end, start)| (start, end)))
     }
@@ -145,7 +145,7 @@ mod tests {
                         prop_assert_eq!(runs.pop_last(), last);
                     }
                     1 if !list.is_empty() => {
-                        // Off its front, all or a part.
+                        // Remove the first run or a part of it.
                         let (start, end) = list[0];
                         let cut = (start + at % 4 + 1).min(end);
                         runs.shorten_first(cut, end);
