@@ -92,7 +92,7 @@ pub(crate) struct ReceiveBuffer {
     window: u64,
     /// The memory of a full received segment, in bytes.
     memory_per_segment: u64,
-    /// The bytes that the application read in the last measured RTT (`rcvq_space.space`).
+    /// The largest number of bytes that the application read in one RTT (`rcvq_space.space`).
     space: u64,
     sizing: ReceiveSizing,
     /// The payload of a full segment (`advmss`), in bytes.
