@@ -120,12 +120,16 @@ pub fn names() -> impl Iterator<Item = PluginName> {
 
 /// Builds a path manager from its name and its own parameters.
 ///
+/// # Errors
+///
 /// The name is unknown, or a parameter is unknown or out of range.
 pub fn build(choice: &PluginChoice) -> Result<Box<dyn PathManager>, PluginError> {
     anabranch_plugin::build::<PathManagers>(choice, &Registry::TABLES, ())
 }
 
 /// The parameters of the path manager called `name`.
+///
+/// # Errors
 ///
 /// The name is unknown.
 pub fn parameters(name: &str) -> Result<Vec<ParameterInfo>, PluginError> {
