@@ -26,10 +26,11 @@ mod threads;
 mod tun;
 mod world;
 
+pub use anabranch_network::InterfaceChange;
 pub use clock::Clock;
 pub use kernel::KernelEnd;
 pub use lateness::Lateness;
-pub use network::{Crossed, Datagram, Delivery, InterfaceChange, Network};
+pub use network::{Crossed, Datagram, Delivery, Network};
 pub use origin::Origin;
 pub use poller::{Poller, Ready};
 pub use tun::{Arrived, Tun};

@@ -33,11 +33,6 @@ impl Side {
         Ok(Self::Kernel { devices, host: None })
     }
 
-    /// Returns whether this end is a kernel.
-    pub(crate) fn is_kernel(&self) -> bool {
-        matches!(self, Self::Kernel { .. })
-    }
-
     /// Returns the next packet that a kernel sends on a path; `None` if no packet waits.
     pub(crate) fn read<'a>(
         &self,

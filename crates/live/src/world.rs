@@ -10,7 +10,7 @@ use std::io::{self, Write};
 
 use anabranch_host::WrongBytes;
 use anabranch_host::rows::Numbers;
-use anabranch_network::Interfaces;
+use anabranch_network::{EndpointNews, InterfaceChange};
 use anabranch_plan::addresses::locate;
 use anabranch_plan::{Media, Plan, PlanError};
 use anabranch_plugin::Registry;
@@ -23,7 +23,7 @@ use thiserror::Error;
 use crate::clock::Clock;
 use crate::kernel::KernelEnd;
 use crate::lateness::Lateness;
-use crate::network::{Crossed, Delivery, InterfaceChange, Network};
+use crate::network::{Crossed, Delivery, Network};
 use crate::origin::{Origin, Origins};
 use crate::poller::{Poller, Ready};
 use crate::side::Side;
@@ -152,8 +152,6 @@ struct World<'a> {
     begin: Instant,
     poller: Poller,
     network: Network<'a>,
-    /// The interfaces of a client that is our endpoint. A kernel has its own.
-    interfaces: Interfaces,
     announced: Vec<usize>,
     client: Side,
     server: Side,
@@ -250,8 +248,8 @@ impl World<'_> {
         loop {
             let now = self.clock.now();
             self.network.handle_timeout(now, &mut self.rows);
-            while let Some(change) = self.network.poll_change() {
-                self.change_interface(now, change, observer)?;
+            while let Some((change, news)) = self.network.poll_change() {
+                self.change_interface(now, change, news, observer)?;
             }
             let mut idle = true;
             while let Some(delivery) = self.network.poll_delivery() {
@@ -285,40 +283,35 @@ impl World<'_> {
         }
     }
 
-    /// Changes the client's interface on a path. For a kernel, the observer changes it.
+    /// Changes a kernel's interface on a path, or notifies our endpoint of a change.
     fn change_interface(
         &mut self,
         now: Instant,
         change: InterfaceChange,
+        news: Option<EndpointNews>,
         observer: &mut dyn Observer,
     ) -> Result<(), LiveError> {
         let Side::Endpoint(host) = &mut self.client else {
             return observer.interface(change).map_err(tried("changing an interface"));
         };
-        if let Some(news) = self.interfaces.change(change.path, change.what) {
+        if let Some(news) = news {
             let client = (CLIENT, &mut self.ports);
-            self.interfaces.tell(now, change.path, news, client, host);
+            self.network.interfaces().notify(now, change.path, news, client, host);
         }
         Ok(())
     }
 
-    /// Returns whether a packet passes the client's interface on a path. A kernel handles its own interfaces.
-    fn passes(&mut self, path: usize) -> bool {
-        let passes = self.client.is_kernel() || self.interfaces.is_up(path);
-        self.refused += u64::from(!passes);
-        passes
-    }
-
     /// Handles a packet that has left a path.
     fn deliver(&mut self, delivery: Delivery) -> Result<(), LiveError> {
-        let Delivery { at, path, down, bytes } = delivery;
+        let Delivery { at, path, down, passes, bytes } = delivery;
         let now = self.clock.now();
         self.lateness.note(now.since(at));
         self.delivered += 1;
         if down {
             self.carried[path] += bytes.len() as u64;
         }
-        if down && !self.passes(path) {
+        if !passes {
+            self.refused += 1;
             self.network.recycle(bytes);
             return Ok(());
         }
@@ -433,8 +426,9 @@ impl World<'_> {
                 if let Some(sent) = host.poll_transmit(now) {
                     let (from, to) = (sent.local, sent.remote);
                     let (path, _) = locate(if down { to } else { from });
-                    if !down && !self.passes(path.into()) {
-                        // The host has no route, so the packet does not leave it.
+                    if !down && !self.network.passes(path.into()) {
+                        // The host has no route, so it does not send the packet.
+                        self.refused += 1;
                         continue;
                     }
                     let mut bytes = self.network.buffer();

@@ -4,6 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use anabranch_live::{Crossed, Datagram, InterfaceChange, Network};
+use anabranch_network::EndpointNews;
 use anabranch_plan::{InterfacePlan, Plan};
 use anabranch_trace::{Column, Rows, Table};
 use anabranch_units::{Duration, Instant, SeqNumber};
@@ -181,13 +182,16 @@ fn interfaces_change_at_the_times_of_the_plan() {
     let mut rows = Rows::default();
     let mut changes = Vec::new();
     while let Some(now) = network.poll_timeout() {
-        assert_eq!(network.poll_change(), None, "nothing before its time");
+        assert_eq!(network.poll_change(), None, "no change before its time");
         network.handle_timeout(now, &mut rows);
-        let change = network.poll_change().expect("that is what was due");
-        changes.push((now.since(BEGIN), change));
+        let (change, news) = network.poll_change().expect("the event that was due");
+        changes.push((now.since(BEGIN), change, news));
     }
-    let change = |ms, what| (MS * ms, InterfaceChange { path: 0, what });
-    let expected = [change(100, InterfacePlan::Removed), change(250, InterfacePlan::Up)];
+    let change = |ms, what, news| (MS * ms, InterfaceChange { path: 0, what }, Some(news));
+    let expected = [
+        change(100, InterfacePlan::Removed, EndpointNews::Removed),
+        change(250, InterfacePlan::Up, EndpointNews::Added),
+    ];
     assert_eq!(changes, expected);
     let tables = rows.into_tables();
     let Some(Column::Text(what)) = named(&tables, "events").column("what") else {
@@ -216,6 +220,47 @@ fn a_middlebox_removes_options_from_the_configured_segments() {
     let [syn, third, acknowledgement, tcp] = sent;
     assert_eq!(arrived, [bare(&syn), third, bare(&acknowledgement), tcp]);
     assert_eq!(network.stripped(), [2]);
+}
+
+#[test]
+fn a_link_changes_a_payload_and_no_checksum_detects_it() {
+    let plan = plan(r#","corrupt":1,"corrupt_passes":1"#, "", "");
+    let mut network = Network::new(&plan, BEGIN).expect("a plan that runs");
+    // Its checksums are verified where it arrives. An acknowledgement has no payload to change.
+    let acknowledgement = bytes_of(&Segment { flags: Flags::ACK, ..Segment::default() });
+    let packets = vec![(Duration::ZERO, data(7, Ecn::NotEct)), (MS, acknowledgement)];
+    let arrived = through(&mut network, &mut Rows::default(), packets);
+    let (_, segment) = &arrived[0];
+    assert_eq!((arrived.len(), segment.seq.0), (2, 7));
+    assert_eq!(segment.payload.iter().filter(|byte| **byte != 0).count(), 1);
+    assert_eq!(counted(&network, "changed"), 1);
+}
+
+#[test]
+fn an_interface_that_is_down_refuses_packets_but_counts_no_messages() {
+    let events = r#","events":[{"at_ns":0,"path":"p","interface":"down"}]"#;
+    let plan = plan(r#","mtu":1499"#, "", events);
+    let passed = |network: Network<'_>, down: bool| {
+        let (mut network, mut rows) = (network, Rows::default());
+        network.handle_timeout(BEGIN, &mut rows);
+        network.handle_packet(BEGIN, 0, down, data(1, Ecn::NotEct));
+        while let Some(now) = network.poll_timeout() {
+            network.handle_timeout(now, &mut rows);
+        }
+        network.poll_delivery().map(|it| (it.down, it.passes))
+    };
+    let new = |plan| Network::new(plan, BEGIN).expect("a plan that runs");
+    // The server is notified of a packet that is too large, because its interfaces stay up.
+    assert_eq!(passed(new(&plan), true), Some((false, true)));
+    let mut swapped = plan.clone();
+    swapped.links.swap(0, 1);
+    for (index, name) in ["p.down", "p.up"].into_iter().enumerate() {
+        swapped.links[index].name = name.to_owned();
+    }
+    // The client's packet is too large. The message about it does not come out of the network.
+    assert_eq!(passed(new(&swapped), false), None);
+    assert_eq!(passed(new(&swapped), true), Some((true, false)));
+    assert_eq!(passed(new(&swapped).with_kernel_client(), true), Some((true, true)));
 }
 
 #[test]
@@ -329,7 +374,6 @@ fn packets_of_background_flows_leave_separately() {
     }
     lost.sort_unstable();
     assert_eq!((lost, came), (vec![2, 3], vec![(DELAY + MS, 1)]));
-    assert_eq!(network.routes().len(), 1, "paths have no others among them");
 }
 
 #[test]

@@ -1,10 +1,11 @@
-//! Background flows as every world has them: the hosts and the sources that they consist of, when they begin and end,
-//! and what is written down of them. Who carries their packets, and wakes them, is a world.
+//! Background flows: their hosts or sources of datagrams, their beginnings and ends, and their rows in the trace. The
+//! world carries their packets and wakes them.
 //!
-//! Each TCP flow has both its endpoints to itself, so that neither its keys nor its sequence numbers are
-//! drawn from a stream that a client's connection draws from.
+//! Each TCP flow has two separate endpoints. Its keys and sequence numbers therefore come from other random streams than
+//! those of the clients' connections.
 
 mod datagrams;
+mod flows;
 
 use anabranch_host::{Host, Reader, Session, rows};
 use anabranch_plan::addresses::{DATA_PORT, anywhere, cross_addresses};
@@ -17,35 +18,36 @@ use anabranch_transport::{Config, ConnectError, Connection, Endpoint};
 use anabranch_units::{Duration, Instant, RandomStream, Seed};
 
 pub use datagrams::Source;
+pub use flows::{Aborts, FlowDue, Flows, Sent};
 
 /// One background flow.
 #[derive(Debug)]
 pub struct CrossFlow {
-    /// Which group of the plan it is of.
+    /// Its group in the plan.
     pub group: usize,
     /// When it begins.
     pub start: Instant,
     /// When it is cut off.
     pub stop: Option<Instant>,
-    /// When anything last happened to it; `None` before its start.
+    /// The time of its last event; `None` before its start.
     pub last_event: Option<Instant>,
-    /// When its connection ended with bytes left to read.
+    /// The time at which its connection ended before all bytes were read.
     broken_at: Option<Instant>,
 }
 
-/// Who knows of a flow: its client, its server's connection, or the source of its datagrams.
+/// The state of a flow's hosts: its client, its server's connection, or the source of its datagrams.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Witnesses<'a> {
-    /// What its client has measured.
+    /// The measurements of its client.
     pub session: Option<&'a Session>,
-    /// Its connection as its server has it, once that has heard of it.
+    /// Its connection at the server, once the server has received a segment of it.
     pub connection: Option<&'a Connection>,
     /// The source of its datagrams.
     pub source: Option<&'a Source>,
 }
 
 impl<'a> Witnesses<'a> {
-    /// The two hosts of a TCP flow.
+    /// The state of the two hosts of a TCP flow.
     pub fn of(client: &'a Host, server: &'a Host) -> Self {
         let connection = server.endpoint().connections().next();
         Self {
@@ -63,12 +65,12 @@ impl CrossFlow {
         Self { group, start, stop, last_event: None, broken_at: None }
     }
 
-    /// Its time is over.
+    /// Whether its time is over.
     pub fn is_cut_off(&self, now: Instant) -> bool {
         self.stop.is_some_and(|stop| now >= stop)
     }
 
-    /// Something happens to it; it may have ended before its time.
+    /// Records an event, and whether the connection ended early.
     pub fn note(&mut self, now: Instant, witnesses: Witnesses<'_>) {
         self.last_event = Some(now);
         let server_gone = witnesses.connection.is_some_and(Connection::is_closed);
@@ -79,7 +81,7 @@ impl CrossFlow {
         }
     }
 
-    /// How it ended, in a word, and when.
+    /// Its fate in a word, and when it ended.
     pub fn end(&self, session: Option<&Session>, now: Instant) -> (&'static str, Option<Instant>) {
         let finished = session.filter(|session| session.finished);
         if self.last_event.is_none() {
@@ -95,7 +97,7 @@ impl CrossFlow {
         }
     }
 
-    /// One row a flow whose connection stands, as its server sees it, at `t_s` seconds of the plan's time; `index` is the
+    /// Adds one row for each subflow of its connection at the server, at `t_s` seconds of the plan's time. `index` is the
     /// flow's number.
     pub fn sample<'a>(
         &self,
@@ -124,7 +126,7 @@ impl CrossFlow {
         }
     }
 
-    /// One row, when the run is over, which began at `begin`.
+    /// Adds its row when the run is over. The run began at `begin`.
     ///
     /// # Errors
     /// The group's controller is no plug-in's name.
@@ -171,12 +173,12 @@ impl CrossFlow {
     }
 }
 
-/// The client and the server of a TCP flow, whose number among all flows is `flow`, and whose name gives it its chance.
-/// Nothing is sent before the client is driven, which it is to be at the flow's start.
+/// The client and the server of the TCP flow with this number and name. The name selects its random streams. The client
+/// sends nothing before the world drives it, at the flow's start.
 ///
 /// # Errors
 /// Names that no profile, part of one or plug-in has.
-pub fn hosts(
+fn hosts(
     plan: &Plan,
     registry: &Registry,
     flow: &CrossFlow,
@@ -207,19 +209,19 @@ pub fn hosts(
     }
 }
 
-/// A group of the plan whose flows begin at random, as the run goes on.
+/// A group of the plan whose flows begin at random times during the run.
 #[derive(Debug)]
 pub struct Arrivals {
-    /// Which group.
+    /// The group.
     pub group: usize,
-    /// How many have begun.
+    /// The number of flows that have begun.
     begun: u32,
     stop: Option<Instant>,
     random: RandomStream,
 }
 
 impl Arrivals {
-    /// Those of a group in a world that began at `begin`, and when the first is due.
+    /// The flows of a group in a world that began at `begin`, and when the first one is due.
     pub fn new(plan: &Plan, group: usize, begin: Instant) -> (Self, Instant) {
         let of = &plan.cross_traffic[group];
         let start = begin + Duration::from_nanos(of.start_ns);
@@ -230,7 +232,7 @@ impl Arrivals {
         (Self { group, begun: 0, stop, random }, first)
     }
 
-    /// One is due at `now`: its name, and when the next one is; `None` when the group's time is over.
+    /// The name of the flow that is due at `now`, and when the next one is due. `None` if the group's time is over.
     pub fn next(&mut self, plan: &Plan, now: Instant) -> Option<(String, Instant)> {
         if self.stop.is_some_and(|stop| now >= stop) {
             return None;
@@ -242,24 +244,24 @@ impl Arrivals {
     }
 }
 
-/// How long after a transfer of a group the next one begins. A plan without a gap is refused where it is read.
+/// The time from one transfer of a group to the next. A plan without a gap is refused earlier.
 fn next_arrival(plan: &CrossPlan, random: &mut RandomStream) -> Duration {
     let mean = plan.gap_ns.unwrap_or(1) as f64 * 1e-9;
     Duration::from_secs_f64(datagrams::exponential(random, mean))
 }
 
-/// What a group consists of at the beginning.
+/// A part of a group when the run begins.
 #[derive(Debug)]
 pub enum Beginning {
     /// A TCP flow, and its name.
     Connection(CrossFlow, String),
     /// A flow of datagrams.
     Datagrams(CrossFlow, Box<Source>),
-    /// Flows to come, the first at this time.
+    /// Flows that begin later, the first at this time.
     Arrivals(Box<Arrivals>, Instant),
 }
 
-/// Every flow of a plan, and every group of flows to come, in their order, in a world that began at `begin`.
+/// All flows of a plan, and all groups whose flows begin later, in the plan's order. The world began at `begin`.
 pub fn beginnings(plan: &Plan, begin: Instant) -> Vec<Beginning> {
     let seed = Seed { seed: plan.seed, run: plan.run };
     let mut all = Vec::new();

@@ -1,5 +1,5 @@
-//! The clients' network interfaces, one a path: which pass packets, which are end points of MPTCP, and what the
-//! connections of a client are told when that changes; the same in every world.
+//! The clients' network interfaces, one for each path: whether packets pass, whether MPTCP uses them, and the notices to a
+//! client's connections about changes.
 
 use anabranch_host::Host;
 use anabranch_plan::addresses::{client_address, server_address};
@@ -15,24 +15,24 @@ use crate::routes::Route;
 struct Interface {
     family: Family,
     backup: bool,
-    /// The rate of the path's slowest link towards the client when the plan begins.
+    /// The rate of the path's slowest link towards the client at the beginning of the plan.
     rate: Option<Rate>,
     /// Packets pass.
     up: bool,
     /// It is an end point of MPTCP.
     endpoint: bool,
-    /// The end point's identifier; not 0, the initial subflow's.
+    /// The end point's identifier. It is not 0, which is that of the initial subflow.
     address_id: u8,
 }
 
 impl Interface {
-    /// New connections use it.
+    /// Whether new connections use it.
     fn usable(&self) -> bool {
         self.up && self.endpoint
     }
 }
 
-/// What a host's MPTCP hears of an interface.
+/// A notice to a host's MPTCP about an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndpointNews {
     /// The end point is removed.
@@ -41,7 +41,7 @@ pub enum EndpointNews {
     Added,
 }
 
-/// The interfaces of a plan's clients, which all go and come together.
+/// The interfaces of a plan's clients. All clients' interfaces on a path change together.
 #[derive(Clone, Debug)]
 pub struct Interfaces {
     paths: Vec<Interface>,
@@ -49,7 +49,7 @@ pub struct Interfaces {
 }
 
 impl Interfaces {
-    /// All of them up, one for each of a plan's paths, whose routes are given in their order.
+    /// One interface for each of a plan's paths, all of them up. The routes are those of the paths, in their order.
     pub fn new(plan: &Plan, routes: &[Route]) -> Self {
         let interface = |(index, (path, route)): (usize, (&PathPlan, &Route))| Interface {
             family: path.family,
@@ -70,8 +70,8 @@ impl Interfaces {
         self.paths[path].up
     }
 
-    /// The interface on a path changes. That it goes down tells a host's MPTCP nothing; that its end point is
-    /// removed or added does: then that is returned, and [`Self::tell`] is to be called for every client.
+    /// Changes the interface on a path. If its end point is removed or added, the caller notifies every client
+    /// ([`Self::notify`]). MPTCP is not notified that an interface goes down.
     pub fn change(&mut self, path: usize, what: InterfacePlan) -> Option<EndpointNews> {
         let had = self.paths[path].endpoint;
         let has = match what {
@@ -93,7 +93,7 @@ impl Interfaces {
         }
     }
 
-    /// An identifier for an end point that is added again: the next one that none has
+    /// An identifier for an end point that is added again: the next one that is not in use
     /// (`mptcp_pm_nl_append_new_local_addr`).
     fn fresh_address_id(&mut self) -> u8 {
         loop {
@@ -104,8 +104,8 @@ impl Interfaces {
         }
     }
 
-    /// Where a client's `connection`-th connection, to a port of the server, may have subflows. A host has no
-    /// route over an interface that is down; without any it tries them all.
+    /// The addresses that the subflows of a client's `connection`-th connection may use, to a port of the server. A host
+    /// has no route over an interface that is down. If all are down, it tries all of them.
     pub fn candidates(&self, client: u32, connection: u16, port: u16) -> Vec<Candidate> {
         let none = !self.paths.iter().any(Interface::usable);
         let known = self.paths.iter().enumerate();
@@ -122,9 +122,9 @@ impl Interfaces {
         Candidate { address_id, local, remote, backup, rate }
     }
 
-    /// Every open connection of a client hears what became of its end point on a path. `ports` counts those that
-    /// the client has used: a subflow that begins anew has one of its own, as the kernel would choose one.
-    pub fn tell(
+    /// Notifies every open connection of a client that its end point on a path was removed or added. `ports` counts the
+    /// ports that the client has used: a new subflow gets a port that was not used before, as in the kernel.
+    pub fn notify(
         &self,
         now: Instant,
         path: usize,
@@ -171,31 +171,31 @@ mod tests {
             path("b", r#","backup":true,"family":"ipv6""#),
         );
         let plan = Plan::from_json(&text).unwrap_or_else(|error| panic!("{error}"));
-        Interfaces::new(&plan, &routes(&plan).expect("links that there are").0)
+        Interfaces::new(&plan, &routes(&plan).expect("known links").0)
     }
 
-    /// Path, identifier and backup of what a new connection may use.
+    /// Identifier and backup flag of the candidates of a new connection.
     fn usable(interfaces: &Interfaces) -> Vec<(u8, bool)> {
         interfaces.candidates(0, 0, 80).iter().map(|it| (it.address_id, it.backup)).collect()
     }
 
     #[test]
-    fn only_an_end_point_that_goes_or_comes_is_news() {
+    fn only_the_removal_or_addition_of_an_end_point_is_news() {
         let mut interfaces = interfaces();
         let [down, removed, up] = [InterfacePlan::Down, InterfacePlan::Removed, InterfacePlan::Up];
         assert_eq!(interfaces.change(1, down), None);
         assert!(interfaces.is_up(0) && !interfaces.is_up(1));
         assert_eq!(usable(&interfaces), [(1, false)]);
-        assert_eq!(interfaces.change(1, up), None, "the end point was there all the time");
+        assert_eq!(interfaces.change(1, up), None, "the end point was not removed");
         assert_eq!(usable(&interfaces), [(1, false), (2, true)]);
         assert_eq!(interfaces.change(1, removed), Some(EndpointNews::Removed));
-        assert_eq!(interfaces.change(1, removed), None, "it is gone already");
+        assert_eq!(interfaces.change(1, removed), None, "it is removed already");
         assert_eq!(interfaces.change(1, up), Some(EndpointNews::Added));
-        assert_eq!(usable(&interfaces), [(1, false), (3, true)], "an identifier of its own");
+        assert_eq!(usable(&interfaces), [(1, false), (3, true)], "a new identifier");
     }
 
     #[test]
-    fn without_any_route_all_are_tried() {
+    fn all_paths_are_candidates_if_every_interface_is_down() {
         let mut interfaces = interfaces();
         for path in 0..2 {
             interfaces.change(path, InterfacePlan::Down);

@@ -1,4 +1,4 @@
-//! The ways that packets take: which links, in which order.
+//! Routes: the links that packets cross, in order.
 
 use anabranch_plan::{Family, Plan, PlanError};
 use anabranch_units::Rate;
@@ -8,12 +8,12 @@ const IPV4_HEADER: u64 = 20;
 /// Bytes of an IPv6 header.
 const IPV6_HEADER: u64 = 40;
 
-/// The way between two hosts as indexes of links, each in the packets' order.
+/// The links between two hosts, by their indexes in the plan.
 #[derive(Clone, Debug)]
 pub struct Route {
     down: Vec<usize>,
     up: Vec<usize>,
-    /// What the addresses of its ends are of.
+    /// The family of the addresses at its ends.
     pub family: Family,
 }
 
@@ -31,7 +31,7 @@ impl Route {
         if down { &self.down } else { &self.up }
     }
 
-    /// The rate of its slowest link towards the client, where any has one, when the plan begins.
+    /// The rate of its slowest link towards the client at the beginning of the plan. `None` if no link has a rate.
     pub fn slowest(&self, plan: &Plan) -> Option<Rate> {
         let rates = self.down.iter().filter_map(|link| plan.links[*link].rate_bps);
         rates.min().map(Rate::from_bps)
@@ -42,7 +42,7 @@ impl Route {
 ///
 /// # Errors
 /// An unknown link.
-pub fn routes(plan: &Plan) -> Result<(Vec<Route>, Vec<Route>), PlanError> {
+pub(crate) fn routes(plan: &Plan) -> Result<(Vec<Route>, Vec<Route>), PlanError> {
     let find = |key: &'static str, chain: &[String]| -> Result<Vec<usize>, PlanError> {
         let number = |(place, name): (usize, &String)| {
             let unknown = || PlanError::UnknownLink(name.clone()).at_element(key, place);

@@ -6,7 +6,7 @@ mod capture;
 mod checks;
 mod digest;
 mod flight;
-mod topology;
+mod packet;
 mod world;
 
 pub use anabranch_plan::{Plan, PlanError};

@@ -13,6 +13,8 @@ mod standstill;
 use std::io::Write;
 
 use anabranch_host::rows::Numbers;
+use anabranch_network::crossing::{FlowDue, Flows};
+use anabranch_network::{Due, Network};
 use anabranch_plan::{Media, Plan, PlanError};
 use anabranch_plugin::Registry;
 use anabranch_trace::{Rows, Standstill, Trace};
@@ -21,7 +23,7 @@ use thiserror::Error;
 
 use crate::capture::Capture;
 use crate::checks::Violation;
-use crate::topology::{Packet, Topology};
+use crate::packet::Packet;
 
 /// The longest time without any event for clients that wait for no timer, or for a background flow that runs; after it
 /// the run counts as stalled. Servers' timers are shorter.
@@ -63,19 +65,15 @@ pub enum RunError {
     Violation(#[from] Violation),
 }
 
-/// What a node of the schedule is.
+/// A node of the schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Node {
-    /// The next transfer of those groups of background flows that have any begins.
-    Arrivals(usize),
-    /// The end of a flow's time.
-    Cut(u32),
-    /// A background flow's next datagram leaves.
-    Datagram(u32),
-    Event,
-    TooBig,
-    Medium(usize),
+    /// A background flow.
+    Flow(FlowDue),
+    /// A medium, the plan's events or the routers' messages.
+    Network(Due),
     Sampler,
+    /// A host.
     Station(usize),
 }
 
@@ -86,7 +84,7 @@ pub(crate) struct World<'a> {
     now: Instant,
     /// The last time at which an event of the scenario changed the world.
     last_change: Instant,
-    topology: Topology,
+    network: Network<'a, Box<Packet>>,
     schedule: Schedule,
     nodes: Vec<Node>,
     /// Every host: the clients, the server, then the client and the server of each background flow.
@@ -98,13 +96,10 @@ pub(crate) struct World<'a> {
     served: Vec<u32>,
     numbers: Numbers,
     /// Background flows.
-    flows: Vec<cross::Flow>,
-    /// Groups of background flows of which more begin as the run goes on.
-    arrivals: Vec<anabranch_network::crossing::Arrivals>,
+    flows: Flows<'a, cross::Pair>,
     media: Media,
-    next_event: usize,
-    /// News of routers that packets were too large, on its way to hosts.
-    too_big: path_mtu::TooBig,
+    /// The node of the routers' messages; `None` if no link has an MTU.
+    notices: Option<usize>,
     unfinished: usize,
     steps: u64,
     digest: u64,
@@ -155,8 +150,7 @@ impl World<'_> {
     }
 
     fn next_change(&self) -> Option<Instant> {
-        let event = self.plan.events.get(self.next_event)?;
-        Some(self.begin + Duration::from_nanos(event.at_ns))
+        self.network.due_at(Due::Event)
     }
 
     /// Seconds from the world's beginning.
@@ -203,23 +197,26 @@ impl World<'_> {
     #[inline(always)]
     fn wake(&mut self, node: usize) -> Result<(), RunError> {
         match self.nodes[node] {
-            Node::Medium(medium) => self.wake_medium(medium),
+            Node::Network(Due::Medium(medium)) => self.wake_medium(medium),
             what => self.wake_other(node, what),
         }
     }
 
-    // Apart: nearly always it is a link that wakes.
+    // Kept out of `wake`, because nearly always a medium wakes.
     #[inline(never)]
     fn wake_other(&mut self, node: usize, what: Node) -> Result<(), RunError> {
         match what {
-            Node::Medium(_) => unreachable!("links wake by the short way"),
+            Node::Network(Due::Medium(medium)) => self.wake_medium(medium)?,
+            Node::Network(Due::Notice) => self.wake_notices()?,
+            Node::Network(Due::Event) => {
+                self.last_change = self.now;
+                self.handle_event()?;
+                self.schedule.set(node, self.next_change());
+            }
             Node::Station(station) => self.wake_station(station)?,
-            Node::TooBig => self.wake_too_big()?,
-            Node::Datagram(flow) => self.send_datagram(flow)?,
-            Node::Arrivals(group) => self.begin_transfer(node, group)?,
-            Node::Cut(flow) => {
-                self.schedule.set(node, None);
-                self.cut_flow(flow)?;
+            Node::Flow(due) => {
+                self.wake_flow(due)?;
+                self.schedule.set(node, self.flows.due_at(due));
             }
             Node::Sampler => {
                 self.check_standstill();
@@ -227,11 +224,6 @@ impl World<'_> {
                 self.sample();
                 self.sample_flows();
                 self.schedule.set(node, Some(self.now + sampling::PERIOD));
-            }
-            Node::Event => {
-                self.last_change = self.now;
-                self.next_event_happens()?;
-                self.schedule.set(node, self.next_change());
             }
         }
         Ok(())
@@ -249,7 +241,7 @@ impl World<'_> {
     }
 
     fn check_conservation(&self) -> Result<(), Violation> {
-        for (name, stats, inside) in self.topology.links.totals() {
+        for (name, stats, inside) in self.network.totals() {
             let accounted = stats.delivered + stats.dropped() + inside;
             if stats.entered() != accounted {
                 return Err(Violation::Conservation {

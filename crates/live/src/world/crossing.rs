@@ -1,10 +1,10 @@
-//! Background flows between real packets: hosts of our own, and sources of datagrams, inside the emulator. Their packets
-//! go over the plan's links among those of the client, and nobody else hears of them.
+//! Background flows over real packets: hosts and sources of datagrams inside the emulator. Their packets share the plan's
+//! links with the client's and never leave the emulator.
+
+use std::collections::VecDeque;
 
 use anabranch_host::Host;
-use anabranch_network::crossing::{
-    Arrivals, Beginning, CrossFlow, Source, Witnesses, beginnings, hosts,
-};
+use anabranch_network::crossing::{Aborts, Beginning, CrossFlow, FlowDue, Flows, Sent, beginnings};
 use anabranch_plan::addresses::{cross_addresses, locate};
 use anabranch_plan::{Plan, PlanError};
 use anabranch_plugin::Registry;
@@ -18,110 +18,33 @@ use crate::header::datagram;
 use crate::icmp::{self, Heard};
 use crate::network::Datagram;
 
-/// What a background flow consists of.
-enum Carries {
-    /// A client that reads, and a server that sends.
-    Connection([Box<Host>; 2]),
-    /// A source, and when its next datagram leaves.
-    Datagrams(Box<Source>, Option<Instant>),
-}
+/// The two hosts of a TCP flow: a client that reads, and a server that sends.
+type Pair = [Box<Host>; 2];
 
-/// One background flow.
-struct Flow {
-    /// When it begins and ends.
-    life: CrossFlow,
-    carries: Carries,
-    /// It was ended because its time was over.
-    cut: bool,
+fn hosts(pair: &Pair) -> [&Host; 2] {
+    pair.each_ref().map(|host| &**host)
 }
 
 /// A packet for a group's route.
-pub(super) struct Sent {
+pub(super) struct Departure {
     /// The group of the plan.
     pub(super) group: usize,
     /// It goes to the flow's client.
     pub(super) down: bool,
-    /// The datagram that it is, if it is one.
+    /// The datagram that it carries, if it carries one.
     pub(super) datagram: Option<Datagram>,
 }
 
-/// All of them.
+/// The background flows of a run.
 pub(super) struct Crossing<'a> {
     plan: &'a Plan,
-    registry: Registry,
-    begin: Instant,
-    flows: Vec<Flow>,
-    /// Groups whose flows begin as the run goes on, and when the next one does.
-    arrivals: Vec<(Arrivals, Option<Instant>)>,
-}
-
-impl Flow {
-    fn new(life: CrossFlow, carries: Carries) -> Self {
-        Self { life, carries, cut: false }
-    }
-
-    fn has_begun(&self, now: Instant) -> bool {
-        now >= self.life.start
-    }
-
-    /// Who knows of it.
-    fn witnesses(&self) -> Witnesses<'_> {
-        match &self.carries {
-            Carries::Connection([client, server]) => Witnesses::of(client, server),
-            Carries::Datagrams(source, _) => {
-                Witnesses { source: Some(&**source), ..Witnesses::default() }
-            }
-        }
-    }
-
-    /// Something happens to it.
-    fn note(&mut self, now: Instant) {
-        match &self.carries {
-            Carries::Connection([client, server]) => {
-                self.life.note(now, Witnesses::of(client, server));
-            }
-            Carries::Datagrams(..) => self.life.last_event = Some(now),
-        }
-    }
-
-    /// Time has come.
-    fn handle_timeout(&mut self, now: Instant) {
-        if !self.has_begun(now) {
-            return;
-        }
-        let over = self.life.is_cut_off(now) && !self.cut;
-        let Carries::Connection([client, server]) = &mut self.carries else { return };
-        for host in [&mut *client, &mut *server] {
-            while host.handle_timeout(now) {}
-        }
-        if over {
-            self.cut = true;
-            let Witnesses { session, connection, .. } = Witnesses::of(client, server);
-            if session.is_some_and(|session| session.finished) {
-                return;
-            }
-            // Who sends, or would have sent, ends it; a server that has not heard of it yet has nothing to end.
-            let sender = if connection.is_some() { server } else { client };
-            sender.abort();
-        }
-    }
-
-    fn poll_timeout(&mut self, now: Instant) -> Option<Instant> {
-        if !self.has_begun(now) || self.life.last_event.is_none() {
-            return Some(self.life.start);
-        }
-        let cut = self.life.stop.filter(|_| !self.cut);
-        match &mut self.carries {
-            Carries::Connection([client, server]) => {
-                earliest(earliest(client.poll_timeout(), server.poll_timeout()), cut)
-            }
-            Carries::Datagrams(_, next) => *next,
-        }
-    }
+    flows: Flows<'a, Pair>,
+    /// Datagrams to send, with their flows.
+    datagrams: VecDeque<(u32, Sent)>,
 }
 
 impl<'a> Crossing<'a> {
-    /// Those of a plan.
+    /// The flows of a plan.
     ///
     /// # Errors
     /// Names that no profile, part of one or plug-in has.
@@ -130,164 +53,234 @@ impl<'a> Crossing<'a> {
         registry: &Registry,
         begin: Instant,
     ) -> Result<Self, PlanError> {
-        let registry = registry.clone();
-        let mut all = Self { plan, registry, begin, flows: Vec::new(), arrivals: Vec::new() };
+        let flows = Flows::new(plan, registry, begin);
+        let mut all = Self { plan, flows, datagrams: VecDeque::new() };
         for beginning in beginnings(plan, begin) {
             match beginning {
                 Beginning::Connection(flow, name) => all.add(flow, &name)?,
                 Beginning::Datagrams(flow, source) => {
-                    let first = Some(flow.start);
-                    all.flows.push(Flow::new(flow, Carries::Datagrams(source, first)));
+                    all.flows.add_datagrams(flow, source);
                 }
-                Beginning::Arrivals(arrivals, first) => all.arrivals.push((*arrivals, Some(first))),
+                Beginning::Arrivals(arrivals, first) => {
+                    all.flows.add_arrivals(*arrivals, first);
+                }
             }
         }
         Ok(all)
     }
 
     fn add(&mut self, flow: CrossFlow, name: &str) -> Result<(), PlanError> {
-        let number = self.flows.len() as u32;
-        let ends = hosts(self.plan, &self.registry, &flow, (number, name))?;
-        self.flows.push(Flow::new(flow, Carries::Connection(ends.map(Box::new))));
+        let pair = self.flows.hosts(&flow, name)?.map(Box::new);
+        self.flows.add_connection(flow, pair);
         Ok(())
     }
 
-    /// Time has come.
+    /// Does everything that was due by `now`.
     ///
     /// # Errors
-    /// As [`Self::new`].
+    /// See [`Self::new`].
     pub(super) fn handle_timeout(&mut self, now: Instant) -> Result<(), PlanError> {
-        for place in 0..self.arrivals.len() {
-            while let (arrivals, Some(at)) = &mut self.arrivals[place]
-                && *at <= now
-            {
-                let (start, group) = (*at, arrivals.group);
-                let next = arrivals.next(self.plan, start);
-                self.arrivals[place].1 = next.as_ref().map(|(_, at)| *at);
-                if let Some((name, _)) = next {
-                    self.add(CrossFlow::new(group, start, None), &name)?;
+        for flow in 0..self.flows.next_number() {
+            self.handle_timers(flow, now);
+        }
+        while let Some((at, due)) = self.flows.poll_timeout().filter(|(at, _)| *at <= now) {
+            match due {
+                FlowDue::Transfer(place) => {
+                    if let Some((flow, name)) = self.flows.begin_transfer(place, at) {
+                        self.add(flow, &name)?;
+                    }
+                }
+                FlowDue::End(flow) => self.end(flow, now),
+                FlowDue::Datagram(flow) => {
+                    let sent = self.flows.send_datagram(flow, at);
+                    self.datagrams.extend(sent.map(|sent| (flow, sent)));
                 }
             }
         }
-        for flow in &mut self.flows {
-            flow.handle_timeout(now);
-        }
         Ok(())
     }
 
-    /// Input: a packet has crossed its links, or a router's word of one that was too large has come back. Its
-    /// receiver may keep a slice of it.
-    pub(super) fn handle_packet(&mut self, now: Instant, down: bool, bytes: &Bytes) {
-        if let Ok(packet) = parse_packet(bytes) {
-            let tuple = FourTuple::of_receiver(&packet);
-            if let Some((host, flow)) = self.host(tuple, down) {
-                host.handle_segment(now, tuple, &packet.segment);
-                self.flows[flow].note(now);
+    /// Handles the timers of a flow's hosts. A connection may end without a packet, for example after its last
+    /// retransmission timeout.
+    fn handle_timers(&mut self, flow: u32, now: Instant) {
+        if self.flows.life(flow).start > now {
+            return;
+        }
+        let mut fired = false;
+        for host in self.flows.ends_mut(flow).into_iter().flatten() {
+            while host.handle_timeout(now) {
+                fired = true;
             }
-        } else if let Some(Heard::PathMtu { tuple, mtu, seq }) = icmp::hear(bytes)
-            && let Some((host, _)) = self.host(tuple, down)
-        {
-            host.handle_path_mtu(now, tuple, mtu, seq);
+        }
+        if fired {
+            self.flows.note(flow, now, hosts);
         }
     }
 
-    /// The client of a flow (`down`) or its server, by the addresses that it sends between.
-    fn host(&mut self, tuple: FourTuple, down: bool) -> Option<(&mut Host, usize)> {
-        let (_, flow) = locate(if down { tuple.local } else { tuple.remote });
-        let Carries::Connection([client, server]) = &mut self.flows.get_mut(flow as usize)?.carries
-        else {
-            return None;
+    /// Ends a TCP flow whose time is over.
+    fn end(&mut self, flow: u32, now: Instant) {
+        let aborts = self.flows.end(flow, hosts);
+        let (Some(aborts), Some([client, server])) = (aborts, self.flows.ends_mut(flow)) else {
+            return;
         };
-        Some((if down { client } else { server }, flow as usize))
+        match aborts {
+            Aborts::Client => client.abort(),
+            Aborts::Server => server.abort(),
+        }
+        self.flows.note(flow, now, hosts);
+    }
+
+    /// Input: a packet or a router's message has crossed its links. The receiver may keep a slice of it.
+    pub(super) fn handle_packet(&mut self, now: Instant, down: bool, bytes: &Bytes) {
+        let flow = if let Ok(packet) = parse_packet(bytes) {
+            let tuple = FourTuple::of_receiver(&packet);
+            let Some((host, flow)) = self.host(tuple, down) else { return };
+            host.handle_segment(now, tuple, &packet.segment);
+            flow
+        } else if let Some(Heard::PathMtu { tuple, mtu, seq }) = icmp::hear(bytes) {
+            let Some((host, flow)) = self.host(tuple, down) else { return };
+            if host.handle_path_mtu(now, tuple, mtu, seq).is_none() {
+                return;
+            }
+            flow
+        } else {
+            return;
+        };
+        self.flows.note(flow, now, hosts);
+    }
+
+    /// The client of a flow (`down`) or its server, by the addresses that it sends between.
+    fn host(&mut self, tuple: FourTuple, down: bool) -> Option<(&mut Host, u32)> {
+        let (_, flow) = locate(if down { tuple.local } else { tuple.remote });
+        let [client, server] = self.flows.ends_mut(flow)?;
+        Some((if down { client } else { server }, flow))
     }
 
     /// Input: a datagram has come out at the end of its links.
     pub(super) fn arrive(&mut self, now: Instant, datagram: Datagram) {
-        if let Some(source) = self.source(datagram) {
-            source.arrive(now, datagram.sent);
-        }
+        self.flows.arrive(datagram.flow, now, datagram.sent);
     }
 
-    /// Input: a link has dropped a datagram.
+    /// Input: a link or its router has dropped a datagram.
     pub(super) fn lose(&mut self, datagram: Datagram) {
-        if let Some(source) = self.source(datagram) {
-            source.lost += 1;
-        }
+        self.flows.lose(datagram.flow);
     }
 
-    fn source(&mut self, datagram: Datagram) -> Option<&mut Source> {
-        match &mut self.flows.get_mut(datagram.flow as usize)?.carries {
-            Carries::Datagrams(source, _) => Some(source),
-            Carries::Connection(_) => None,
-        }
-    }
-
-    /// Output: the next packet of any flow, written to `packet`; `None` when there is none before something else is
-    /// handed in.
+    /// Output: the next packet of any flow, written to `packet`. `None` until the next input.
     ///
     /// # Errors
-    /// A segment that cannot stand on the wire: a defect of our endpoint.
+    /// A segment that does not fit on the wire: a defect of our endpoint.
     pub(super) fn poll_transmit(
         &mut self,
         now: Instant,
         packet: &mut Vec<u8>,
-    ) -> Result<Option<Sent>, EmitError> {
-        for (number, at) in self.flows.iter_mut().enumerate() {
-            if !at.has_begun(now) {
+    ) -> Result<Option<Departure>, EmitError> {
+        if let Some((flow, sent)) = self.datagrams.pop_front() {
+            let family = self.plan.cross_traffic[sent.group].family;
+            datagram(cross_addresses(family, flow), sent.size as usize, packet);
+            // Its delay is that of the links. The time that the emulator was late does not count.
+            let datagram = Some(Datagram { flow, sent: now });
+            return Ok(Some(Departure { group: sent.group, down: true, datagram }));
+        }
+        for flow in 0..self.flows.next_number() {
+            let &CrossFlow { start, group, .. } = self.flows.life(flow);
+            if start > now {
                 continue;
             }
-            let Flow { life, carries, .. } = at;
-            let group = life.group;
-            match carries {
-                Carries::Connection([client, server]) => {
-                    let asked = client.poll_transmit(now).map(|sent| (sent, false));
-                    let sent = asked.or_else(|| Some((server.poll_transmit(now)?, true)));
-                    let Some((sent, down)) = sent else { continue };
-                    emit_packet(sent.local.ip(), sent.remote.ip(), &sent.segment, packet)?;
-                    at.note(now);
-                    return Ok(Some(Sent { group, down, datagram: None }));
-                }
-                Carries::Datagrams(source, next) => {
-                    let Some(due) = next.filter(|due| *due <= now) else { continue };
-                    life.last_event = Some(now);
-                    if life.is_cut_off(due) {
-                        *next = None;
-                        continue;
-                    }
-                    *next = Some(source.send(life.start, due));
-                    let family = self.plan.cross_traffic[group].family;
-                    let (server, client) = cross_addresses(family, number as u32);
-                    datagram((server, client), source.size() as usize, packet);
-                    let datagram = Some(Datagram { flow: number as u32, sent: now });
-                    return Ok(Some(Sent { group, down: true, datagram }));
-                }
-            }
+            let Some([client, server]) = self.flows.ends_mut(flow) else { continue };
+            let request = client.poll_transmit(now).map(|sent| (sent, false));
+            let sent = request.or_else(|| Some((server.poll_transmit(now)?, true)));
+            let Some((sent, down)) = sent else { continue };
+            emit_packet(sent.local.ip(), sent.remote.ip(), &sent.segment, packet)?;
+            self.flows.note(flow, now, hosts);
+            return Ok(Some(Departure { group, down, datagram: None }));
         }
         Ok(None)
     }
 
-    /// When [`Self::handle_timeout`] is to be called; to be asked once [`Self::poll_transmit`] has no more to give.
+    /// When to call [`Self::handle_timeout`], once [`Self::poll_transmit`] has returned `None`.
     pub(super) fn poll_timeout(&mut self, now: Instant) -> Option<Instant> {
-        let arrivals = self.arrivals.iter().filter_map(|(_, at)| *at).min();
-        let flows = self.flows.iter_mut().filter_map(|flow| flow.poll_timeout(now)).min();
-        earliest(arrivals, flows)
-    }
-
-    /// One row a flow whose connection stands.
-    pub(super) fn sample(&self, t_s: f64, rows: &mut Rows) {
-        for (index, flow) in self.flows.iter().enumerate() {
-            flow.life.sample(self.plan, t_s, index, flow.witnesses(), rows);
+        let mut next = self.flows.poll_timeout().map(|(at, _)| at);
+        for flow in 0..self.flows.next_number() {
+            let life = self.flows.life(flow);
+            let (start, begun) = (life.start, life.start <= now && life.last_event.is_some());
+            let Some([client, server]) = self.flows.ends_mut(flow) else { continue };
+            let timers = if begun {
+                earliest(client.poll_timeout(), server.poll_timeout())
+            } else {
+                Some(start)
+            };
+            next = earliest(next, timers);
         }
+        next
     }
 
-    /// One row a flow, when the run is over.
+    /// Adds one row for each flow whose server has a connection.
+    pub(super) fn sample(&self, t_s: f64, rows: &mut Rows) {
+        self.flows.sample(t_s, hosts, rows);
+    }
+
+    /// Adds one row for each flow when the run is over.
     ///
     /// # Errors
-    /// A controller that no plug-in's name is.
+    /// A controller that is no plug-in's name.
     pub(super) fn report(&self, now: Instant, rows: &mut Rows) -> Result<(), PlanError> {
-        for (index, flow) in self.flows.iter().enumerate() {
-            flow.life.report(self.plan, (self.begin, now), index, flow.witnesses(), rows)?;
+        self.flows.report(now, hosts, rows)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_trace::Column;
+    use anabranch_units::Duration;
+
+    use super::*;
+
+    /// A plan with one background flow over a link in each direction.
+    fn plan() -> Plan {
+        let text = r#"{"scenario":"t","seed":1,"run":0,"application":{"kind":"bulk"},
+            "transport":{"scheduler":"linux","congestion":"cubic","path_manager":"full-mesh",
+              "receive_buffer_initial":131072,"receive_buffer_max":1048576,"send_buffer_max":4194304,"mss":1460},
+            "links":[{"name":"down","rate_bps":12000000,"delay_ns":0},{"name":"up","rate_bps":12000000,"delay_ns":0}],
+            "paths":[{"name":"p","down":["down"],"up":["up"]}],"time_limit_ns":1,
+            "cross_traffic":[{"name":"c","kind":"bulk","congestion":"cubic","count":1,"start_ns":0,"data":["down"],"acks":["up"]}]}"#;
+        Plan::from_json(text).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Handles what is due at `now`. Each packet arrives at once if `open`, and is lost otherwise.
+    fn turn(crossing: &mut Crossing<'_>, now: Instant, open: bool) -> bool {
+        crossing.handle_timeout(now).expect("names that are known");
+        let mut bytes = Vec::new();
+        let Some(sent) = crossing.poll_transmit(now, &mut bytes).expect("a segment that fits")
+        else {
+            return false;
+        };
+        if open {
+            crossing.handle_packet(now, sent.down, &bytes.into());
         }
-        Ok(())
+        true
+    }
+
+    #[test]
+    fn a_flow_whose_server_gives_up_without_a_packet_is_broken() {
+        let (plan, begin) = (plan(), Instant::from_nanos(1_000_000_000));
+        let mut crossing = Crossing::new(&plan, &Registry::TABLES, begin).expect("a plan");
+        // The handshake, and some data, before all packets are lost.
+        for number in 0..20 {
+            turn(&mut crossing, begin + Duration::from_millis(number), true);
+        }
+        // A connection of Linux gives up after 924.6 s (tcp_retries2 = 15); later nothing is due.
+        let mut now = begin + Duration::from_millis(20);
+        while let Some(at) = crossing.poll_timeout(now) {
+            now = now.max(at);
+            while turn(&mut crossing, now, false) {}
+            assert!(now.since(begin).as_secs_f64() < 5000.0, "it never gives up");
+        }
+        let mut rows = Rows::default();
+        crossing.report(now, &mut rows).expect("names that are known");
+        let tables = rows.into_tables();
+        let table = tables.iter().find(|table| table.name == "cross_traffic").expect("a table");
+        let Some(Column::Text(fates)) = table.column("fate") else { panic!("a column of text") };
+        assert_eq!(fates.iter().collect::<Vec<_>>(), ["broken"]);
     }
 }

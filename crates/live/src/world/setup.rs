@@ -2,7 +2,6 @@
 
 use anabranch_host::Host;
 use anabranch_host::rows::Numbers;
-use anabranch_network::Interfaces;
 use anabranch_plan::addresses::{anywhere, client_address, locate, served_at, server_address};
 use anabranch_plan::endpoints::{client, config, notes, server};
 use anabranch_plan::{Media, Plan, PlanError, application};
@@ -113,8 +112,11 @@ impl<'a> World<'a> {
         let clock = Clock::start();
         let begin = clock.now();
         let network = Network::new(plan, begin)?;
+        let network = match &ends.client {
+            Some(_) => network.with_kernel_client(),
+            None => network,
+        };
         let crossing = Crossing::new(plan, &registry, begin)?;
-        let interfaces = Interfaces::new(plan, network.routes());
         let secret = secret_seed().map_err(tried("reading random numbers"))?;
         let client = client_side(plan, &media, &ends, clients, begin, secret)?;
         let endpoint = server(plan, &endpoints, secret);
@@ -131,7 +133,6 @@ impl<'a> World<'a> {
             begin,
             poller,
             network,
-            interfaces,
             announced: ends.announced,
             client,
             server,
@@ -157,7 +158,7 @@ impl<'a> World<'a> {
         let number = self.ports;
         self.ports += 1;
         let port = served_at(self.plan.application.kind);
-        config.candidates = self.interfaces.candidates(CLIENT, number, port);
+        config.candidates = self.network.interfaces().candidates(CLIENT, number, port);
         let known = |it: &Candidate| !self.announced.contains(&usize::from(locate(it.local).0));
         config.candidates.retain(known);
         let Side::Endpoint(host) = &mut self.client else { return Ok(()) };

@@ -1,21 +1,21 @@
-//! Background datagrams: packets of one size that nobody answers or repeats, at times that go by a rule.
+//! Background datagrams: packets of one size, sent at a constant rate, at random or in bursts, and never retransmitted.
 
 use anabranch_plan::{CrossKind, CrossPlan};
 use anabranch_units::{Duration, Instant, RandomStream};
 
-/// When datagrams leave.
+/// The times at which datagrams are sent.
 #[derive(Debug)]
 enum Rhythm {
-    /// At a constant rate: bits of a datagram, bits a second, and how many have left.
+    /// A constant rate: bits of a datagram, bits per second, and the number of datagrams sent.
     Constant { bits: u64, bps: u64, sent: u64 },
-    /// At random (a Poisson process), with this mean gap in seconds.
+    /// A Poisson process with this mean gap in seconds.
     Poisson { gap: f64, random: RandomStream },
-    /// At a constant rate in bursts, between silences; the lengths of both are exponential.
+    /// Bursts at a constant rate, with silences between them. Both lengths are exponential.
     OnOff(OnOff),
 }
 
-/// A source that is on and off by turns. Its rate is kept over the time that it is on: what is left of a gap
-/// when a burst ends stands at the beginning of the next one.
+/// A source that alternates between bursts and silences. If a burst ends within a gap between two datagrams, the rest of
+/// the gap passes at the beginning of the next burst.
 #[derive(Debug)]
 struct OnOff {
     /// Seconds from one datagram to the next within a burst.
@@ -23,7 +23,7 @@ struct OnOff {
     /// Mean lengths of bursts and silences, seconds.
     on: f64,
     off: f64,
-    /// What is left of this burst, seconds.
+    /// The rest of this burst, seconds.
     left: f64,
     random: RandomStream,
 }
@@ -44,7 +44,7 @@ impl OnOff {
 
 impl Rhythm {
     fn new(plan: &CrossPlan, mut random: RandomStream) -> Self {
-        // A plan without them is refused where it is read.
+        // The plan is refused earlier if one of them is missing.
         let bits = u64::from(plan.size.unwrap_or(1)) * 8;
         let bps = plan.rate_bps.unwrap_or(1).max(1);
         let gap = bits as f64 / bps as f64;
@@ -60,7 +60,7 @@ impl Rhythm {
         }
     }
 
-    /// When the one after that of `now` leaves, of a source that began at `start`.
+    /// The time of the datagram after that of `now`. The source began at `start`.
     fn next(&mut self, start: Instant, now: Instant) -> Instant {
         match self {
             Self::Constant { bits, bps, sent } => {
@@ -82,23 +82,23 @@ pub(super) fn exponential(random: &mut RandomStream, mean: f64) -> f64 {
     -mean * (1.0 - random.uniform()).ln()
 }
 
-/// A source of datagrams and what became of them.
+/// A source of datagrams, and the counts of those sent, delivered and lost.
 #[derive(Debug)]
 pub struct Source {
     rhythm: Rhythm,
     size: u64,
-    /// How many left.
+    /// Datagrams sent.
     pub sent: u64,
-    /// How many came out at the end of their links.
+    /// Datagrams that crossed all their links.
     pub delivered: u64,
-    /// How many were dropped on the way.
+    /// Datagrams dropped on the way.
     pub lost: u64,
-    /// The sum of the times that those delivered were under way.
+    /// The sum of the delays of delivered datagrams.
     delays: Duration,
 }
 
 impl Source {
-    /// That of a flow of a group; `random` is its own.
+    /// The source of a flow of a group. No other source draws from `random`.
     pub fn new(plan: &CrossPlan, random: RandomStream) -> Self {
         Self {
             rhythm: Rhythm::new(plan, random),
@@ -115,13 +115,13 @@ impl Source {
         self.size
     }
 
-    /// One leaves at `now`, of a flow that began at `start`; when the next one does.
+    /// Sends a datagram at `now`, of a flow that began at `start`. Returns the time of the next one.
     pub fn send(&mut self, start: Instant, now: Instant) -> Instant {
         self.sent += 1;
         self.rhythm.next(start, now)
     }
 
-    /// One that was sent at a time has come out at the end of its links.
+    /// Counts a datagram that crossed all its links, by the time at which it was sent.
     pub fn arrive(&mut self, now: Instant, sent: Instant) {
         self.delivered += 1;
         self.delays += now.since(sent);
@@ -132,7 +132,7 @@ impl Source {
         self.delivered * self.size
     }
 
-    /// How long a datagram was under way in the mean, milliseconds; NaN without any.
+    /// The mean delay of a datagram, milliseconds; NaN if none was delivered.
     pub fn delay_ms(&self) -> f64 {
         self.delays.as_secs_f64() * 1e3 / self.delivered as f64
     }

@@ -1,231 +1,159 @@
 //! Background flows: plain TCP between two hosts of their own, or datagrams, over links that clients may use.
 //!
-//! Nobody waits for them: a run ends with its clients, and only their packets are signs of life.
+//! A run does not wait for them, and only the clients' packets count as its progress.
 
-use anabranch_host::Session;
-use anabranch_network::crossing::{
-    Arrivals, Beginning, CrossFlow, Source, Witnesses, beginnings, hosts,
-};
+use anabranch_host::Host;
+use anabranch_network::crossing::{Aborts, Beginning, CrossFlow, FlowDue, beginnings};
 use anabranch_plan::PlanError;
-use anabranch_units::Instant;
 
 use super::hosts::Station;
 use super::{Node, RunError, World};
-use crate::topology::{Datagram, Load, Packet};
+use crate::packet::{Datagram, Load, Packet};
 
-/// What a background flow consists of.
-enum Carries {
-    /// A client that reads, at this station, and a server that sends, at the next one.
-    Connection {
-        client: usize,
-    },
-    Datagrams {
-        source: Box<Source>,
-        node: usize,
-    },
+/// The two hosts of a TCP flow: a client that reads, and at the next station a server that sends.
+pub(super) struct Pair {
+    client: usize,
+    /// Its standstill has been recorded.
+    stands: bool,
 }
 
-/// One background flow.
-pub(super) struct Flow {
-    life: CrossFlow,
-    carries: Carries,
-    /// It is known to stand still.
-    pub(super) stands: bool,
-}
-
-impl Flow {
-    /// The station of its client.
+impl Pair {
+    /// The client's station.
     #[inline(always)]
     pub(super) fn client(&self) -> usize {
-        match &self.carries {
-            Carries::Connection { client } => *client,
-            Carries::Datagrams { .. } => unreachable!("datagrams go between no hosts"),
-        }
+        self.client
     }
 
-    /// The station of its client; `None` if it sends datagrams.
-    pub(super) fn connects(&self) -> Option<usize> {
-        match &self.carries {
-            Carries::Connection { client } => Some(*client),
-            Carries::Datagrams { .. } => None,
-        }
+    /// The client's station, unless a standstill of the flow has been recorded.
+    pub(super) fn moving(&self) -> Option<usize> {
+        (!self.stands).then_some(self.client)
     }
 
-    /// When it begins.
-    pub(super) fn start(&self) -> Instant {
-        self.life.start
+    /// Records a standstill of the flow.
+    pub(super) fn note_standstill(&mut self) {
+        self.stands = true;
     }
 
-    /// Returns whether it has begun and is not done.
-    pub(super) fn is_running(&self, session: Option<&Session>, now: Instant) -> bool {
-        self.life.end(session, now).0 == "running"
-    }
-
-    /// The source of its datagrams, if that is what it is made of.
-    fn source_mut(&mut self) -> Option<&mut Source> {
-        match &mut self.carries {
-            Carries::Connection { .. } => None,
-            Carries::Datagrams { source, .. } => Some(&mut **source),
-        }
-    }
-
-    /// Who knows of it.
-    fn witnesses<'a>(&'a self, stations: &'a [Station]) -> Witnesses<'a> {
-        match &self.carries {
-            Carries::Connection { client } => {
-                Witnesses::of(&stations[*client].host, &stations[client + 1].host)
-            }
-            Carries::Datagrams { source, .. } => {
-                Witnesses { source: Some(&**source), ..Witnesses::default() }
-            }
-        }
+    fn hosts<'s>(&self, stations: &'s [Station]) -> [&'s Host; 2] {
+        [&stations[self.client].host, &stations[self.client + 1].host]
     }
 }
 
 impl World<'_> {
-    /// Adds every flow of the plan, each to be woken at its start.
+    /// The hosts of a TCP flow.
+    #[inline(always)]
+    pub(super) fn pair(&self, flow: u32) -> &Pair {
+        match self.flows.ends(flow) {
+            Some(pair) => pair,
+            None => unreachable!("datagrams have no hosts"),
+        }
+    }
+
+    /// Adds every flow of the plan. Each is due at its start.
     pub(super) fn add_flows(&mut self) -> Result<(), PlanError> {
         for beginning in beginnings(self.plan, self.begin) {
             match beginning {
                 Beginning::Connection(flow, name) => self.add_flow(flow, &name)?,
-                Beginning::Datagrams(flow, source) => self.add_datagrams(flow, source),
+                Beginning::Datagrams(flow, source) => {
+                    let due = self.flows.add_datagrams(flow, source);
+                    self.add_flow_node(due);
+                }
                 Beginning::Arrivals(arrivals, first) => {
-                    let node = self.add_node(Node::Arrivals(self.arrivals.len()));
-                    self.schedule.set(node, Some(first));
-                    self.arrivals.push(*arrivals);
+                    let due = self.flows.add_arrivals(*arrivals, first);
+                    self.add_flow_node(due);
                 }
             }
         }
         Ok(())
     }
 
-    /// The next transfer of a group whose flows begin as the run goes on.
-    pub(super) fn begin_transfer(&mut self, node: usize, number: usize) -> Result<(), RunError> {
-        let arrivals: &mut Arrivals = &mut self.arrivals[number];
-        let Some((name, next)) = arrivals.next(self.plan, self.now) else {
-            self.schedule.set(node, None);
-            return Ok(());
-        };
-        let flow = CrossFlow::new(arrivals.group, self.now, None);
-        self.schedule.set(node, Some(next));
-        self.add_flow(flow, &name)?;
-        Ok(())
+    fn add_flow_node(&mut self, due: FlowDue) {
+        let node = self.add_node(Node::Flow(due));
+        self.schedule.set(node, self.flows.due_at(due));
     }
 
-    /// The route of a group's packets.
-    fn crossing(&self, group: usize) -> u16 {
-        (self.topology.paths.len() + group) as u16
-    }
-
-    /// A flow of datagrams.
-    fn add_datagrams(&mut self, flow: CrossFlow, source: Box<Source>) {
-        let node = self.add_node(Node::Datagram(self.flows.len() as u32));
-        self.schedule.set(node, Some(flow.start));
-        self.flows.push(Flow {
-            life: flow,
-            carries: Carries::Datagrams { source, node },
-            stands: false,
-        });
-    }
-
-    /// A TCP flow.
+    /// Adds a TCP flow.
     fn add_flow(&mut self, flow: CrossFlow, name: &str) -> Result<(), PlanError> {
-        let (number, station) = (self.flows.len() as u32, self.stations.len());
-        let route = self.crossing(flow.group);
-        let [client, server] = hosts(self.plan, &self.registry, &flow, (number, name))?;
-        for (host, serves) in [(client, false), (server, true)] {
+        let (number, client) = (self.flows.next_number(), self.stations.len());
+        let route = self.network.crossing(flow.group);
+        for (host, serves) in self.flows.hosts(&flow, name)?.into_iter().zip([false, true]) {
             let node = self.add_node(Node::Station(self.stations.len()));
             let place = Station::new(host, node, self.plan.clients + number, serves);
             self.stations.push(Station { route: Some(route), ..place });
         }
-        self.schedule.set(self.stations[station].node, Some(flow.start));
-        if flow.stop.is_some() {
-            let cut = self.add_node(Node::Cut(number));
-            self.schedule.set(cut, flow.stop);
+        self.schedule.set(self.stations[client].node, Some(flow.start));
+        if let Some(due) = self.flows.add_connection(flow, Pair { client, stands: false }) {
+            self.add_flow_node(due);
         }
-        self.flows.push(Flow {
-            life: flow,
-            carries: Carries::Connection { client: station },
-            stands: false,
-        });
         Ok(())
     }
 
-    /// The time of a flow is over: who sends, or would have sent, ends it.
-    pub(super) fn cut_flow(&mut self, flow: u32) -> Result<(), RunError> {
-        let flow = &self.flows[flow as usize];
-        let Witnesses { session, connection, .. } = flow.witnesses(&self.stations);
-        if session.is_some_and(|session| session.finished) {
-            return Ok(());
+    /// Does what a background flow has to do now.
+    pub(super) fn wake_flow(&mut self, due: FlowDue) -> Result<(), RunError> {
+        match due {
+            FlowDue::Transfer(place) => {
+                if let Some((flow, name)) = self.flows.begin_transfer(place, self.now) {
+                    self.add_flow(flow, &name)?;
+                }
+                Ok(())
+            }
+            FlowDue::End(flow) => self.end_flow(flow),
+            FlowDue::Datagram(flow) => self.send_datagram(flow),
         }
-        // A server that has not heard of it yet has nothing to end.
-        let sender = flow.client() + usize::from(connection.is_some());
-        self.stations[sender].host.abort();
-        self.drive(sender)
     }
 
-    /// Notes that something happens to a flow, and a connection that ends before its time.
+    /// Ends a TCP flow whose time is over.
+    fn end_flow(&mut self, flow: u32) -> Result<(), RunError> {
+        let client = self.pair(flow).client();
+        let Self { flows, stations, .. } = self;
+        let station = match flows.end(flow, |pair| pair.hosts(stations)) {
+            Some(Aborts::Client) => client,
+            Some(Aborts::Server) => client + 1,
+            None => return Ok(()),
+        };
+        stations[station].host.abort();
+        self.drive(station)
+    }
+
+    /// Records that something happened to a TCP flow, and whether its connection ended early.
     pub(super) fn note_flow(&mut self, flow: u32) {
         let Self { flows, stations, now, .. } = self;
-        let Flow { life, carries, .. } = &mut flows[flow as usize];
-        if let Carries::Connection { client } = carries {
-            let witnesses = Witnesses::of(&stations[*client].host, &stations[*client + 1].host);
-            life.note(*now, witnesses);
-        }
+        flows.note(flow, *now, |pair| pair.hosts(stations));
     }
 
-    /// It is time for a flow's next datagram.
-    pub(super) fn send_datagram(&mut self, flow: u32) -> Result<(), RunError> {
-        let now = self.now;
-        let Flow { life: at, carries, .. } = &mut self.flows[flow as usize];
-        at.last_event = Some(now);
-        let Carries::Datagrams { source, node } = carries else { return Ok(()) };
-        if at.is_cut_off(now) {
-            self.schedule.set(*node, None);
-            return Ok(());
-        }
-        let next = source.send(at.start, now);
-        self.schedule.set(*node, Some(next));
-        let datagram = Datagram { number: source.sent, sent: now };
-        let (size, host, group) = (source.size(), self.plan.clients + flow, at.group);
-        self.forward(Packet::datagram(datagram, size, host, self.crossing(group)))
+    /// Sends a flow's next datagram.
+    fn send_datagram(&mut self, flow: u32) -> Result<(), RunError> {
+        let Some(sent) = self.flows.send_datagram(flow, self.now) else { return Ok(()) };
+        let datagram = Datagram { number: sent.number, sent: self.now };
+        let (host, route) = (self.plan.clients + flow, self.network.crossing(sent.group));
+        let packet = Packet::datagram(datagram, sent.size, host, route);
+        let onward = self.network.send(self.now, packet);
+        self.proceed(onward)
     }
 
-    /// A datagram has crossed its links.
+    /// Counts a datagram that has crossed its links.
     pub(super) fn arrive_datagram(&mut self, packet: &Packet) {
-        let flow = (packet.host - self.plan.clients) as usize;
-        if let (Load::Datagram(datagram), Some(source)) =
-            (&packet.load, self.flows[flow].source_mut())
-        {
-            source.arrive(self.now, datagram.sent);
+        if let Load::Datagram(datagram) = &packet.load {
+            self.flows.arrive(packet.host - self.plan.clients, self.now, datagram.sent);
         }
     }
 
-    /// A datagram was dropped by a link.
+    /// Counts a datagram that a link or its router dropped.
     #[cold]
     pub(super) fn lose_datagram(&mut self, packet: &Packet) {
-        let flow = (packet.host - self.plan.clients) as usize;
-        if let Some(source) = self.flows[flow].source_mut() {
-            source.lost += 1;
-        }
+        self.flows.lose(packet.host - self.plan.clients);
     }
 
-    /// One row a flow whose connection stands, as its server sees it.
+    /// Adds one row for each flow whose server has a connection.
     pub(super) fn sample_flows(&mut self) {
         let t_s = self.seconds(self.now);
-        let Self { plan, flows, stations, rows, .. } = self;
-        for (index, flow) in flows.iter().enumerate() {
-            flow.life.sample(plan, t_s, index, flow.witnesses(stations), rows);
-        }
+        let Self { flows, stations, rows, .. } = self;
+        flows.sample(t_s, |pair| pair.hosts(stations), rows);
     }
 
-    /// One row a flow, when the run is over.
+    /// Adds one row for each flow when the run is over.
     pub(super) fn report_flows(&mut self) -> Result<(), PlanError> {
-        let Self { plan, flows, stations, rows, begin, now, .. } = self;
-        for (index, flow) in flows.iter().enumerate() {
-            let witnesses = flow.witnesses(stations);
-            flow.life.report(plan, (*begin, *now), index, witnesses, rows)?;
-        }
-        Ok(())
+        let Self { flows, stations, rows, now, .. } = self;
+        flows.report(*now, |pair| pair.hosts(stations), rows)
     }
 }

@@ -1,49 +1,30 @@
-//! What a scenario changes while it runs: links, and the clients' network interfaces.
+//! The changes of a scenario while it runs: links, and the clients' network interfaces.
 
-use anabranch_plan::{ChangePlan, Happening, InterfacePlan};
-use anabranch_trace::EventRow;
+use anabranch_network::{Due, EndpointNews, Happened};
 
 use super::hosts::Station;
 use super::{RunError, World};
 
 impl World<'_> {
-    /// The next event of the plan takes place.
-    pub(super) fn next_event_happens(&mut self) -> Result<(), RunError> {
-        let plan = self.plan;
-        let event = &plan.events[self.next_event];
-        self.next_event += 1;
-        let (name, what) = match event.happening() {
-            Some(Happening::Link(link, change)) => {
-                self.change_link(link, change)?;
-                (link, change.describe())
+    /// Makes the next change of the plan.
+    pub(super) fn handle_event(&mut self) -> Result<(), RunError> {
+        match self.network.handle_event(self.now, &mut self.rows) {
+            Some(Happened::Link { medium: Some(medium) }) => {
+                self.schedule.set(medium, self.network.due_at(Due::Medium(medium)));
             }
-            Some(Happening::Interface(path, what)) => {
-                let index = self.topology.path(path)?;
-                self.change_interface(index, what)?;
-                (path, what.name().to_owned())
+            Some(Happened::Interface { change, news: Some(news) }) => {
+                self.notify_clients(change.path, news)?;
             }
-            None => return Ok(()),
-        };
-        self.rows.events.push(EventRow { t_s: self.seconds(self.now), link: name, what: &what });
+            _ => {}
+        }
         Ok(())
     }
 
-    fn change_link(&mut self, name: &str, change: ChangePlan) -> Result<(), RunError> {
-        let link = self.topology.link(name)?;
-        self.topology.ways[link].follow(change);
-        let Some(change) = change.change() else { return Ok(()) };
-        let medium = self.topology.links.set(self.now, link, change);
-        self.schedule.set(medium, self.topology.links.poll_timeout(medium));
-        Ok(())
-    }
-
-    /// Every client's interface on a path.
-    fn change_interface(&mut self, path: usize, what: InterfacePlan) -> Result<(), RunError> {
-        let Some(news) = self.topology.interfaces.change(path, what) else { return Ok(()) };
+    /// Notifies every client of a change of its interface on a path.
+    fn notify_clients(&mut self, path: usize, news: EndpointNews) -> Result<(), RunError> {
         for client in 0..self.plan.clients {
             let Station { host, ports, .. } = &mut self.stations[client as usize];
-            let interfaces = &self.topology.interfaces;
-            interfaces.tell(self.now, path, news, (client, ports), host);
+            self.network.interfaces().notify(self.now, path, news, (client, ports), host);
             if !host.needs_connection() {
                 self.drive(client as usize)?;
             }

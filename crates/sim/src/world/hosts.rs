@@ -1,6 +1,7 @@
 //! Hosts and how they are driven: each says what it has to say, and when it wants to be woken.
 
 use anabranch_host::Host;
+use anabranch_network::Journey;
 use anabranch_plan::PlanError;
 use anabranch_plan::addresses::served_at;
 use anabranch_plan::endpoints::config;
@@ -65,7 +66,7 @@ impl World<'_> {
         match number.checked_sub(clients) {
             None if serves => clients,
             None => number,
-            Some(flow) => self.flows[flow].client() + usize::from(serves),
+            Some(flow) => self.pair(flow as u32).client() + usize::from(serves),
         }
     }
 
@@ -127,7 +128,7 @@ impl World<'_> {
         let number = at.ports;
         at.ports += 1;
         let port = served_at(self.plan.application.kind);
-        config.candidates = self.topology.interfaces.candidates(at.number, number, port);
+        config.candidates = self.network.interfaces().candidates(at.number, number, port);
         let fault = |error| unconnected(error).at("transport");
         at.host.connect(self.now, config).map_err(fault)?;
         Ok(())
@@ -149,7 +150,6 @@ impl World<'_> {
             self.record_departure(station, sent);
         }
         let mut packet = self.written();
-        packet.down = serves;
         // Each by itself: as one value they would be put together elsewhere first.
         packet.tuple.local = sent.tuple.remote;
         packet.tuple.remote = sent.tuple.local;
@@ -157,9 +157,9 @@ impl World<'_> {
             packet.follow(handle.index(), followed);
         }
         match route {
-            None => self.send_on_path(packet, &sent.tuple),
+            None => self.send_on_path(packet, serves, &sent.tuple),
             Some(route) => {
-                (packet.host, packet.route) = (number, route);
+                (packet.host, packet.journey) = (number, Journey::new(route, serves));
                 self.launch(packet)
             }
         }

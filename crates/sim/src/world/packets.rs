@@ -1,18 +1,18 @@
-//! Where packets go: over links to the hosts, and from the hosts onto links.
+//! Packets between the network and the hosts, and the records of their fates.
 
 use std::net::SocketAddr;
 
-use anabranch_link::{Damage, DropReason, Fate};
+use anabranch_link::DropReason;
+use anabranch_network::{Due, Journey, Onward, Passage};
 use anabranch_plan::addresses::{client_address, cross_addresses, locate, server_address};
 use anabranch_transport::FourTuple;
-use anabranch_units::ByteCount;
 use anabranch_wire::Segment;
 
 use super::{RunError, World};
 use crate::checks::Violation;
 use crate::digest::mix;
 use crate::flight::Flights;
-use crate::topology::{Followed, Load, Packet};
+use crate::packet::{Followed, Load, Packet};
 
 /// Bytes of a TCP header without options.
 const TCP_HEADER: u64 = 20;
@@ -20,23 +20,24 @@ const TCP_HEADER: u64 = 20;
 impl World<'_> {
     #[inline(always)]
     pub(super) fn wake_medium(&mut self, medium: usize) -> Result<(), RunError> {
-        while let Some((link, fate)) = self.topology.links.poll_fate(self.now, medium) {
-            match fate {
-                Fate::Delivered { mut packet, marked, copy, damage, .. } => {
+        while let Some(passage) = self.network.poll_medium(self.now, medium) {
+            match passage {
+                Passage::Passed { link, mut packet, marked, copy, changed } => {
                     let mut place = link as u64;
-                    if marked || copy || damage.is_some() {
-                        place |= u64::from(marked) << 16 | u64::from(copy) << 17;
-                        self.alter(&mut packet, marked, copy);
-                        place |= u64::from(self.damage(&mut packet, link, damage)) << 18;
+                    if marked || copy || changed {
+                        place |= u64::from(marked) << 16
+                            | u64::from(copy) << 17
+                            | u64::from(changed) << 18;
+                        self.follow_copy(&mut packet, copy);
                     }
                     self.note(place, &packet);
                     self.live(&packet);
-                    packet.hop += 1;
-                    self.forward(packet)?;
+                    let onward = self.network.forward(self.now, packet);
+                    self.proceed(onward)?;
                 }
-                Fate::Dropped { mut packet, why, copy, .. } => {
+                Passage::Dropped { link, mut packet, why, copy } => {
                     if copy {
-                        // It was not counted as under way yet.
+                        // The flight does not count it yet.
                         packet.followed = None;
                     } else if let Load::Datagram(_) = packet.load {
                         self.lose_datagram(&packet);
@@ -53,12 +54,12 @@ impl World<'_> {
                     self.live(&packet);
                 }
             }
-            if let Some(until) = self.topology.links.quiet_until(self.now, medium) {
+            if let Some(until) = self.network.quiet_until(self.now, medium) {
                 self.schedule.set(medium, Some(until));
                 return Ok(());
             }
         }
-        self.schedule.set(medium, self.topology.links.poll_timeout(medium));
+        self.schedule.set(medium, self.network.due_at(Due::Medium(medium)));
         Ok(())
     }
 
@@ -80,51 +81,50 @@ impl World<'_> {
         }
     }
 
-    /// Puts a packet on a link.
+    /// Acts on the result of sending or forwarding a packet.
     #[inline(always)]
-    fn enter(&mut self, link: usize, packet: Box<Packet>) {
-        if packet.size > self.topology.ways[link].mtu {
-            self.refuse_large(link, packet);
-            return;
-        }
-        let size = ByteCount(packet.size);
-        let links = &mut self.topology.links;
-        let (medium, eager) = links.enter(self.now, link, packet, size, |it| it.label());
-        // A link that waits for a delivery already will not wake earlier for this one, unless it
-        // shares its medium.
-        if eager || !self.schedule.is_set(medium) {
-            self.schedule.set(medium, self.topology.links.poll_timeout(medium));
+    pub(super) fn proceed(&mut self, onward: Onward<Box<Packet>>) -> Result<(), RunError> {
+        match onward {
+            Onward::Entered { medium, eager } => {
+                // A medium that waits for a delivery does not wake earlier for another packet unless links share it.
+                if eager || !self.schedule.is_set(medium) {
+                    self.schedule.set(medium, self.network.due_at(Due::Medium(medium)));
+                }
+                Ok(())
+            }
+            Onward::Arrived(packet) => self.arrive(packet),
+            Onward::Refused(mut packet) => {
+                self.settle(&packet, false);
+                packet.followed = None;
+                self.stations[packet.host as usize].refused += 1;
+                self.spare.push(packet);
+                Ok(())
+            }
+            Onward::TooLarge { link, packet } => {
+                self.drop_large(link, packet);
+                Ok(())
+            }
         }
     }
 
-    /// Puts a packet on its next link, or hands it to its host.
-    pub(super) fn forward(&mut self, mut packet: Box<Packet>) -> Result<(), RunError> {
-        let route = self.topology.routes[usize::from(packet.route)].links(packet.down);
-        if let Some(&link) = route.get(usize::from(packet.hop)) {
-            self.enter(link, packet);
-            return Ok(());
-        }
+    /// Gives a packet to the host at the end of its route.
+    fn arrive(&mut self, mut packet: Box<Packet>) -> Result<(), RunError> {
         if packet.followed.is_some() {
-            let crosses = self.crosses(&packet);
-            let path = usize::from(packet.route);
-            self.settle(&packet, crosses || self.topology.interfaces.is_up(path));
+            self.settle(&packet, true);
             packet.followed = None;
         }
         let Load::Segment(segment) = &packet.load else {
             self.arrive_datagram(&packet);
             return Ok(());
         };
-        let outcome = self.arrive(&packet, segment);
+        let outcome = self.receive(&packet, segment);
         self.spare.push(packet);
         outcome
     }
 
-    /// A packet has crossed its links.
-    fn arrive(&mut self, packet: &Packet, segment: &Segment) -> Result<(), RunError> {
-        let station = self.station(packet.host, !packet.down);
-        if !self.receive(packet, segment) {
-            return Ok(());
-        }
+    fn receive(&mut self, packet: &Packet, segment: &Segment) -> Result<(), RunError> {
+        let station = self.station(packet.host, !packet.journey.is_down());
+        self.record_receipt(packet, segment);
         let at = &mut self.stations[station];
         let handle = at.host.handle_segment(self.now, packet.tuple, segment);
         if let Some(handle) = handle
@@ -139,25 +139,20 @@ impl World<'_> {
         self.drive(station)
     }
 
-    /// Whether a packet gets from its last link to its host: an interface that is down does not let it pass.
+    /// Captures and records a segment that arrives at a client.
     #[inline(always)]
-    fn receive(&mut self, packet: &Packet, segment: &Segment) -> bool {
-        if !packet.down || self.crosses(packet) {
-            return true;
-        }
-        let path = usize::from(packet.route);
-        if !self.topology.interfaces.is_up(path) {
-            self.stations[packet.host as usize].refused += 1;
-            return false;
+    fn record_receipt(&mut self, packet: &Packet, segment: &Segment) {
+        if !packet.journey.is_down() || self.crosses(packet) {
+            return;
         }
         let FourTuple { local: client, remote: server } = &packet.tuple;
         if let Some(capture) = &mut self.capture {
+            let path = packet.journey.route();
             capture.packet(path, self.now, server.ip(), client.ip(), segment);
         }
         if self.record.is_some() {
             self.record_arrival(*client, server.port(), segment);
         }
-        true
     }
 
     /// The addresses of the server and the client of a packet from one port to another.
@@ -165,16 +160,16 @@ impl World<'_> {
     pub(super) fn ends(
         &self,
         host: u32,
-        route: u16,
-        down: bool,
+        journey: Journey,
         (source, destination): (u16, u16),
     ) -> (SocketAddr, SocketAddr) {
-        let path = usize::from(route);
-        let family = self.topology.routes[path].family;
-        if path >= self.topology.paths.len() {
+        let path = journey.route();
+        let family = self.network.route(path).family;
+        if self.network.is_crossing(path) {
             return cross_addresses(family, host - self.plan.clients);
         }
-        let (server, own) = if down { (source, destination) } else { (destination, source) };
+        let (server, own) =
+            if journey.is_down() { (source, destination) } else { (destination, source) };
         let mut client = client_address(family, path, host, 0);
         client.set_port(own);
         (server_address(family, path, server), client)
@@ -190,13 +185,13 @@ impl World<'_> {
     pub(super) fn send_on_path(
         &mut self,
         mut packet: Box<Packet>,
+        down: bool,
         tuple: &FourTuple,
     ) -> Result<(), RunError> {
-        let down = packet.down;
         let (path, client) = locate(if down { tuple.remote } else { tuple.local });
         self.stations[client as usize].last_event = self.now;
-        if !down && !self.topology.interfaces.is_up(usize::from(path)) {
-            // The host has no route: the packet never leaves it. The host may still give up after a time.
+        if !down && !self.network.passes(usize::from(path)) {
+            // The host has no route, so it does not send the packet. It may still give up after a time.
             self.stations[client as usize].refused += 1;
             self.spare.push(packet);
             return Ok(());
@@ -205,9 +200,8 @@ impl World<'_> {
             let (source, destination) = (tuple.local.ip(), tuple.remote.ip());
             capture.packet(usize::from(path), self.now, source, destination, packet.segment());
         }
-        self.topology.paths[usize::from(path)].strips_mptcp.strip(packet.segment_mut());
         packet.host = client;
-        packet.route = u16::from(path);
+        packet.journey = Journey::new(u16::from(path), down);
         self.launch(packet)
     }
 
@@ -219,28 +213,20 @@ impl World<'_> {
         if options > 40 {
             return Err(Violation::OptionSpace { bytes: options }.into());
         }
-        let route = &self.topology.routes[usize::from(packet.route)];
-        packet.size =
-            route.ip_header() + TCP_HEADER + options as u64 + segment.payload.len() as u64;
-        packet.hop = 0;
-        match route.links(packet.down).first() {
-            Some(&link) => self.enter(link, packet),
-            None => self.forward(packet)?,
-        }
-        Ok(())
+        let header = self.network.route(packet.journey.route()).ip_header();
+        packet.size = header + TCP_HEADER + options as u64 + segment.payload.len() as u64;
+        let onward = self.network.send(self.now, packet);
+        self.proceed(onward)
     }
 
-    /// Whether a packet is one of cross traffic.
+    /// Whether a packet belongs to a background flow.
     pub(super) fn crosses(&self, packet: &Packet) -> bool {
-        usize::from(packet.route) >= self.topology.paths.len()
+        self.network.is_crossing(packet.journey.route())
     }
 
-    /// A packet was marked on its link, or was made there of another.
+    /// Counts a copy that a link made as one more packet of its flight.
     #[cold]
-    fn alter(&mut self, packet: &mut Packet, marked: bool, copy: bool) {
-        if marked {
-            packet.mark();
-        }
+    fn follow_copy(&mut self, packet: &mut Packet, copy: bool) {
         if let Some(Followed { connection, subflow, number }) = packet.followed
             && copy
             && !self.flights_of(packet, connection).copy(subflow, number)
@@ -249,18 +235,10 @@ impl World<'_> {
         }
     }
 
-    /// A packet's payload is changed on a link, if it has one: true when it was.
-    #[cold]
-    fn damage(&mut self, packet: &mut Packet, link: usize, damage: Option<Damage>) -> bool {
-        let changed = damage.is_some_and(|damage| packet.damage(damage));
-        self.topology.ways[link].changed += u64::from(changed);
-        changed
-    }
-
     /// The flights that a packet is counted in.
     #[inline(always)]
     fn flights_of(&mut self, packet: &Packet, connection: u32) -> &mut Flights {
-        let sender = self.station(packet.host, packet.down);
+        let sender = self.station(packet.host, packet.journey.is_down());
         &mut self.stations[sender].flights[connection as usize]
     }
 

@@ -235,7 +235,7 @@ impl World<'_> {
                 client,
                 connection,
                 subflow: number(one.whose.1),
-                path: &self.topology.paths[usize::from(one.path)].name,
+                path: &self.plan.paths[usize::from(one.path)].name,
                 position: one.position as i64,
                 data_position: one.data_position as i64,
                 bytes: i64::from(one.bytes),

@@ -2,8 +2,8 @@
 
 use anabranch_host::report_ladder;
 use anabranch_host::rows::{Served, connection_row};
+use anabranch_plan::ApplicationKind;
 use anabranch_plan::addresses::locate;
-use anabranch_plan::{ApplicationKind, link_row};
 use anabranch_trace::{Summary, Trace};
 use anabranch_units::Duration;
 
@@ -24,7 +24,7 @@ impl World<'_> {
             let start = self.stations[client as usize].host.session().map(|session| session.start);
             let t = start.map_or(f64::NAN, |start| self.now.since(start).as_secs_f64());
             let served = Served { client, handle, connection };
-            let path = |end| &*self.topology.paths[usize::from(locate(end).0)].name;
+            let path = |end| &*self.plan.paths[usize::from(locate(end).0)].name;
             self.numbers.sample(t, &served, path, &mut self.rows);
         }
         for Station { host, .. } in &self.stations[..clients] {
@@ -47,7 +47,7 @@ impl World<'_> {
             let client = self.served[handle];
             reinjected[client as usize] += connection.view().reinjected_bytes();
             let served = Served { client, handle, connection };
-            let path = |end| &*self.topology.paths[usize::from(locate(end).0)].name;
+            let path = |end| &*self.plan.paths[usize::from(locate(end).0)].name;
             self.numbers.report(&served, path, &mut self.rows);
         }
         if let Some(record) = self.record.take() {
@@ -70,13 +70,7 @@ impl World<'_> {
         if let Some(ladder) = &self.media.ladder {
             report_ladder(ladder, &mut self.rows);
         }
-        let ways = &self.topology.ways;
-        for ((name, stats, inside), way) in self.topology.links.totals().zip(ways) {
-            let mut row = link_row(name, stats, inside);
-            row.dropped_mtu = way.dropped as i64;
-            row.changed = way.changed as i64;
-            self.rows.links.push(row);
-        }
+        self.network.report(&mut self.rows);
     }
 
     /// The trace with its digest: the folded event log, then every table.

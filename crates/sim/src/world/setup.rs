@@ -4,6 +4,8 @@ use std::io::Write;
 
 use anabranch_host::Host;
 use anabranch_host::rows::Numbers;
+use anabranch_network::crossing::Flows;
+use anabranch_network::{Due, Network};
 use anabranch_plan::endpoints::{client, config, notes, server};
 use anabranch_plan::{Media, Plan, application};
 use anabranch_plugin::Registry;
@@ -12,9 +14,8 @@ use anabranch_transport::Endpoint;
 use anabranch_units::{Duration, Instant, Schedule, Seed};
 
 use super::hosts::Station;
-use super::{Node, RunError, World, path_mtu, record, sampling};
+use super::{Node, RunError, World, record, sampling};
 use crate::capture::Capture;
-use crate::topology::Topology;
 
 /// The tick of the clock of TCP timestamps (RFC 7323 section 5.4).
 const TIMESTAMP_TICK: Duration = Duration::from_millis(1);
@@ -41,31 +42,29 @@ impl<'a> World<'a> {
         registry: Registry,
         capture: Option<Box<dyn Write + Send>>,
     ) -> Result<Self, RunError> {
-        let topology = Topology::build(plan)?;
+        let seed = Seed { seed: plan.seed, run: plan.run };
+        let begin = begin(plan, seed);
+        let network = Network::new(plan, begin)?;
         let config = config(plan, &registry)?;
         let media = Media::new(plan)?;
         let notes = notes(plan, &config, &registry)?;
-        let seed = Seed { seed: plan.seed, run: plan.run };
-        let names: Vec<String> = topology.paths.iter().map(|p| p.name.clone()).collect();
-        plan.check_events()?;
-        let begin = begin(plan, seed);
+        let names: Vec<String> = plan.paths.iter().map(|path| path.name.clone()).collect();
+        let flows = Flows::new(plan, &registry, begin);
         let mut world = Self {
             plan,
             registry,
             begin,
             now: begin,
             last_change: begin,
-            topology,
+            network,
             schedule: Schedule::default(),
             nodes: Vec::new(),
             stations: Vec::new(),
             served: Vec::new(),
             numbers: Numbers::default(),
-            flows: Vec::new(),
-            arrivals: Vec::new(),
+            flows,
             media,
-            next_event: 0,
-            too_big: path_mtu::TooBig::default(),
+            notices: None,
             unfinished: plan.clients as usize,
             steps: 0,
             digest: 0,
@@ -77,8 +76,8 @@ impl<'a> World<'a> {
             blank: Box::default(),
             spare: Vec::new(),
         };
-        for medium in 0..world.topology.links.media() {
-            world.add_node(Node::Medium(medium));
+        for medium in 0..world.network.media() {
+            world.add_node(Node::Network(Due::Medium(medium)));
         }
         let mut starts = seed.stream("clients.start");
         for id in 0..plan.clients {
@@ -96,13 +95,13 @@ impl<'a> World<'a> {
         world.stations.push(Station::new(host, usize::MAX, 0, true));
         let sampler = world.add_node(Node::Sampler);
         world.schedule.set(sampler, Some(begin + sampling::PERIOD));
-        let event = world.add_node(Node::Event);
+        let event = world.add_node(Node::Network(Due::Event));
         world.schedule.set(event, world.next_change());
         world.add_flows()?;
-        // Behind all others but the news of packets too large: of those that wake at the same time it is the last.
+        // If several nodes wake at the same time, the server is last, except for the routers' messages.
         world.stations[server].node = world.add_node(Node::Station(server));
         if plan.bounds_packets() {
-            world.too_big.node = Some(world.add_node(Node::TooBig));
+            world.notices = Some(world.add_node(Node::Network(Due::Notice)));
         }
         Ok(world)
     }

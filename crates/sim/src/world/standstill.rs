@@ -7,6 +7,7 @@
 use anabranch_trace::Standstill;
 use anabranch_units::{Duration, Instant};
 
+use super::cross::Pair;
 use super::{STALL, World};
 
 /// The largest amount for which a paced source waits before it writes, bytes. It writes at least 1,448.
@@ -130,17 +131,19 @@ impl World<'_> {
         if self.plan.changes_payload() {
             return;
         }
-        for number in 0..self.flows.len() {
-            let flow = &self.flows[number];
-            let Some(station) = flow.connects().filter(|_| !flow.stands) else { continue };
-            let since = self.stations[station].last_event.max(flow.start());
+        for number in 0..self.flows.next_number() {
+            let Some(station) = self.flows.ends(number).and_then(Pair::moving) else { continue };
+            let life = self.flows.life(number);
+            let since = self.stations[station].last_event.max(life.start);
             let session = self.stations[station].host.session();
             let is_quiet = self.now.since(since) > STALL;
-            if !is_quiet || !flow.is_running(session, self.now) {
+            if !is_quiet || life.end(session, self.now).0 != "running" {
                 continue;
             }
             self.note_standstill(&format!("background flow {number}"), since, "", false);
-            self.flows[number].stands = true;
+            if let Some(pair) = self.flows.ends_mut(number) {
+                pair.note_standstill();
+            }
         }
     }
 }
