@@ -19,6 +19,7 @@
 #   make bench-figures  keep what three runs cost now: make test-all fails when one costs 1 % more
 #   make lint      format, lints and types
 #   make docs      the documentation as a site in build/docs; a broken link fails it
+#   make play      the page of the simulator as static files in build/play
 #   make release   set VERSION=0.3.0, build and try wheel and source archive, print the remaining steps
 #   make check     lint, and the repository's own rules
 #   make clean     remove what was built
@@ -43,7 +44,7 @@ export PIP_QUIET := 1
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 unexport CONDA_PREFIX PYTHONHOME PYTHONPATH
 
-.PHONY: docs demo test test-all mutants fidelity build drill drill-quick drill-all built tests-built fuzz bench bench-live bench-throughput bench-figures golden lock lock-judge lint check clean tools rebuild bench-flood bench-viewers soak release
+.PHONY: docs play demo test test-all mutants fidelity build drill drill-quick drill-all built tests-built fuzz bench bench-live bench-throughput bench-figures golden lock lock-judge lint check clean tools rebuild bench-flood bench-viewers soak release
 .DELETE_ON_ERROR:
 
 demo: build
@@ -176,6 +177,11 @@ docs: build
 	@$(BIN)/python docs/generate.py
 	@$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -c docs . build/docs
 	@echo "build/docs/docs/index.html"
+
+# The page, its tables and its films. `make wasm` builds the engine into the same folder.
+play: build
+	@$(BIN)/python -m anabranch.play.build play build/play
+	@test -e build/play/anabranch.wasm || echo "build/play has no engine yet: make wasm"
 
 # Nothing is committed, tagged or uploaded.
 release: $(STAMPS)/packages

@@ -1,0 +1,62 @@
+"""Write the page as static files: `python -m anabranch.play.build SOURCE TARGET`.
+
+SOURCE is the folder `play` of the repository. The engine (`anabranch.wasm`) is built separately (`make wasm`)
+and stays in TARGET.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from anabranch import _files
+from anabranch.play import keys, presets, templates
+
+#: The kinds of files of the page.
+_SUFFIXES = {".html", ".css", ".js", ".svg"}
+
+
+def write(source: Path, target: Path) -> None:
+    """Write the page, its tables and the films that it offers into a folder."""
+    from anabranch.scenario import plan
+
+    target.mkdir(parents=True, exist_ok=True)
+    for path in sorted(source.rglob("*")):
+        if path.suffix in _SUFFIXES:
+            copy = target / path.relative_to(source)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, copy)
+    films = templates.films()
+    (target / "films").mkdir(exist_ok=True)
+    for name, film in films.items():
+        assert film.plan is not None
+        _files.write(target / "films" / f"{name}.json", plan.encode(film.plan), "a film of the page")
+    made = tables() | {
+        "films": {name: f"films/{name}.json" for name in films},
+        "lengths": {name: film.duration_ns / 1e9 for name, film in films.items()},
+        "presets": [asdict(preset) for preset in presets.offered(films)],
+    }
+    text = json.dumps(made, separators=(",", ":"), ensure_ascii=False)
+    _files.write(target / "tables.json", text, "the tables of the page")
+
+
+def tables() -> dict[str, Any]:
+    """Return the tables of keys and of their effects on plans."""
+    by_section = {
+        section: [{**asdict(key), "kind": key.kind} for key in keys.of(section)] for section in keys.SECTIONS
+    }
+    return {
+        "keys": by_section,
+        "templates": templates.made(),
+        "cuts": dict(keys.CUTS),
+        "pathNames": list(keys.PATH_NAMES),
+        "mostPaths": keys.MOST_PATHS,
+    }
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]), Path(sys.argv[2]))

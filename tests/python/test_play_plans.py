@@ -1,0 +1,133 @@
+"""Plans that the page makes are Python's, byte for byte: set-ups drawn at random, in node."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from anabranch.media.films import Film
+from anabranch.play import build, keys, setup
+from anabranch.scenario import load, plan
+
+pytestmark = [
+    pytest.mark.module,
+    pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed"),
+]
+_HERE = Path(__file__).parent
+_PAGE = _HERE.parents[1] / "play"
+
+
+@pytest.fixture(scope="module")
+def tables():
+    """Return the tables of the page."""
+    return build.tables()
+
+
+def drawn(draw):
+    """Return a set-up at random: any key of the page, or none, with any of its values."""
+    given = part(draw, "session") | {"application": part(draw, "application")}
+    given["transport"] = part(draw, "transport")
+    if draw.random() < 0.2:
+        given["transport"] |= {"scheduler": "blest", "scheduler.lambda": 1.25}
+    if draw.random() < 0.2:
+        given["transport"] |= {"congestion": "ccp", "congestion.kp": draw.choice([1, 2.5])}
+    given["paths"] = [path(draw, place) for place in range(draw.randint(1, keys.MOST_PATHS))]
+    return given
+
+
+def path(draw, place):
+    """Return a path at random."""
+    made = part(draw, "path") | {"name": f"path {place}"}
+    times = sorted(draw.sample(range(1200), 2 * draw.randint(0, 3)))
+    cuts = [[begin / 10, end / 10] for begin, end in zip(times[::2], times[1::2], strict=True)]
+    if cuts and draw.random() < 0.3:
+        cuts[-1][1] = None
+    return made | {"cuts": cuts, "cut": draw.choice(list(keys.CUTS))}
+
+
+def part(draw, section):
+    """Return values of some keys of a section; models and kinds are given often."""
+    return {key.id: value(draw, key) for key in keys.of(section) if draw.random() < 0.8}
+
+
+def value(draw, key):
+    """Return a permitted value of a key."""
+    if key.kind == "choice":
+        return draw.choice(key.choices)[0]
+    if key.kind == "flag":
+        return draw.random() < 0.5
+    if key.kind == "text":
+        return f"name {draw.randrange(1000)}"
+    steps = round((key.most - key.least) / key.step)
+    return setup.number(round(key.least + key.step * draw.choice([0, 1, steps, draw.randint(0, steps)]), 3))
+
+
+def in_node(tmp_path, tables, setups):
+    """Return what `play/plan.js` makes of set-ups."""
+    (tmp_path / "tables.json").write_text(json.dumps(tables), encoding="utf-8")
+    (tmp_path / "setups.json").write_text(json.dumps(setups), encoding="utf-8")
+    program = [
+        "node",
+        _HERE / "play_plans.mjs",
+        _PAGE / "plan.js",
+        tmp_path / "tables.json",
+        tmp_path / "setups.json",
+    ]
+    return json.loads(subprocess.run(program, check=True, capture_output=True, text=True, timeout=60).stdout)
+
+
+def ours(raw, run):
+    """Return Python's plan of a scenario's tables, with a film's name in place of its table."""
+    scenario = load.load(raw).scenario
+    given = scenario.application
+    name = given.ladder if given.kind == "adaptive" else given.film
+    film = Film(name=str(name), size_bytes=1, duration_ns=1, plan={"recorded": name})
+    return plan.encode(plan.build(scenario, None if given.kind == "bulk" else film, run=run))
+
+
+def test_two_hundred_set_ups_give_the_plan_of_python(tmp_path, tables):
+    draw = random.Random(38)
+    setups = [(drawn(draw), draw.randrange(5)) for _ in range(200)]
+    for (given, run), made in zip(setups, in_node(tmp_path, tables, setups), strict=True):
+        raw = setup.tables(given)
+        assert made["plan"] == ours(raw, run)
+        # A copied scenario.toml is the same scenario.
+        assert tomllib.loads(made["toml"]) == raw
+
+
+def test_every_key_is_drawn(tables):
+    """The drawing reaches every key and every word: another list cannot hide one."""
+    draw = random.Random(38)
+    seen = set()
+    for _ in range(200):
+        given = drawn(draw)
+        parts = [("session", given), ("application", given["application"]), ("transport", given["transport"])]
+        parts += [("path", one) for one in given["paths"]]
+        for section, one in parts:
+            for key in keys.of(section):
+                if key.id in one and key.applies(one):
+                    seen.add((section, key.id, one[key.id] if key.choices else None))
+    wanted = {
+        (key.section, key.id, word) for key in keys.KEYS for word in [w for w, _ in key.choices] or [None]
+    }
+    assert wanted <= seen
+
+
+def test_values_out_of_range_become_the_nearest_permitted_ones(tmp_path, tables):
+    given = {
+        "seed": -4,
+        "paths": [{"rate": 1e9, "loss": 0.014, "model": "wimax", "cuts": [[5, 2], [9, 12], [10, 14]]}],
+    }
+    given["transport"] = {"scheduler": "no-such"}
+    (made,) = in_node(tmp_path, tables, [(given, 0)])
+    (only,) = made["setup"]["paths"]
+    assert made["setup"]["seed"] == 0
+    assert (only["rate"], only["loss"], only["model"]) == (1000, 0.01, "")
+    assert only["cuts"] == [[9, 14]]
+    assert made["setup"]["transport"]["scheduler"] == "linux"
