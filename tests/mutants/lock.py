@@ -46,7 +46,7 @@ ROOMS = {
     "loss": (
         "subflow/sending/losses",
         "subflow/sending/flight",
-        "subflow/reports",
+        "subflow/receiving/reports",
         "subflow/sending/acknowledge",
     ),
     "rto": ("subflow/sending/timers", "subflow/sending/rtt"),

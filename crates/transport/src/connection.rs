@@ -181,7 +181,7 @@ impl Connection {
             }
             State::SynReceived => {
                 if segment.flags.contains(Flags::SYN) {
-                    subflow.handshake.due = true;
+                    subflow.opening.repeat();
                     return;
                 }
                 let accepted = subflow.accepts(now, segment);
@@ -213,7 +213,9 @@ impl Connection {
         if self.signals.has_work(&self.session) {
             self.manage_paths(now);
         }
-        self.subflows[index].schedule_delayed_ack(self.session.host(), now);
+        let subflow = &mut self.subflows[index];
+        let srtt = subflow.rtt.srtt();
+        subflow.receive.schedule_delayed_ack(self.session.host(), now, srtt);
     }
 
     fn handle_established(
@@ -268,7 +270,7 @@ impl Connection {
             segment,
             segment_size,
         );
-        if let Some(failure) = self.subflows[index].receive.failure() {
+        if let Some(failure) = self.subflows[index].context.delivery().failure() {
             self.handle_failure(now, index, failure);
         }
         let Self { session, subflows, outgoing, incoming, .. } = self;

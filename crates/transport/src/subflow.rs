@@ -4,25 +4,25 @@
 //! stands at 1, like MPTCP's relative subflow sequence number; they become 32-bit sequence numbers
 //! only at the wire.
 
+mod acknowledgements;
 mod burst;
-mod delayed_ack;
+mod context;
 pub(crate) mod deliver;
-mod ecn;
 mod ending;
 pub(crate) mod final_mapping;
 mod handshake;
 mod header;
-mod incoming;
 mod mapping;
 mod negotiated;
 mod options;
 mod path_mtu;
-mod receive;
-mod reports;
+mod receiving;
 mod sending;
 mod sequence;
 mod signals;
+mod staleness;
 mod standing;
+mod third;
 mod view;
 
 use anabranch_units::{Instant, Rate, SeqNumber, SubflowId};
@@ -36,11 +36,10 @@ use anabranch_congestion::{
 };
 
 pub(crate) use burst::Written;
-pub(crate) use ecn::accepts_ecn;
 pub(crate) use ending::{Remains, Reset};
 pub(crate) use handshake::{Answered, SYN_ACK_RETRIES, SynAnswer};
 pub(crate) use negotiated::{REMEMBERED_BITS, recall, remember};
-pub(crate) use receive::initial_window;
+pub(crate) use receiving::{accepts_ecn, initial_window};
 pub(crate) use sending::rtt::{RTO_MIN, timestamp_clock};
 pub(crate) use standing::Standing;
 
@@ -137,25 +136,13 @@ impl std::ops::AddAssign for SubflowTotals {
 #[derive(Debug)]
 pub(crate) struct Subflow {
     pub(crate) id: SubflowId,
-    /// How many the connection had before it.
-    pub(crate) ordinal: u32,
     pub(crate) tuple: FourTuple,
     pub(crate) state: State,
     /// We opened it.
     pub(crate) active: bool,
-    /// Identifiers of our address and of the peer's; 0 is the initial subflow's.
-    pub(crate) local_id: u8,
-    pub(crate) remote_id: u8,
-    /// MPTCP is in use on it (false: plain TCP).
-    pub(crate) multipath: bool,
-    /// MPTCP-level handshake complete: data may flow both ways.
-    pub(crate) fully_established: bool,
-    pub(crate) stale: bool,
-    pub(crate) stale_count: u32,
-    pub(crate) stale_ack_stamp: Instant,
-    /// Of a join we opened: our random number.
-    pub(crate) nonce: u32,
-    pub(crate) handshake: handshake::Handshake,
+    /// MPTCP's state.
+    pub(crate) context: context::Context,
+    pub(crate) opening: handshake::Opening,
     pub(crate) sequence: sequence::Sequence,
     agreed: negotiated::Agreed,
     /// Payload of a full segment, as options stand now.
@@ -177,23 +164,14 @@ pub(crate) struct Subflow {
     rate: sending::delivery_rate::Sampler,
     pacer: sending::pacing::Pacer,
     usage: sending::validation::Usage,
-    pub(crate) receive: receive::Receiver,
-    ack: delayed_ack::AckPolicy,
-    pub(super) ecn: ecn::EcnState,
+    pub(crate) receive: receiving::Receiver,
+    ecn: receiving::EcnSender,
     /// The mechanisms it runs.
     pub(super) stack: Stack,
     pub(crate) totals: SubflowTotals,
     pub(crate) last_ack_at: Instant,
-    /// When something unacceptable was last answered.
-    answered_at: Option<Instant>,
-    pub(crate) signals: signals::Signals,
-    /// Whether the peer's options reach us.
-    pub(crate) passage: final_mapping::Passage,
-    /// The infinite mapping that ends MPTCP, once there is one.
-    final_mapping: Option<final_mapping::FinalMapping>,
     /// A reset to send, then nothing more.
     pub(crate) reset: Option<Box<Reset>>,
-    pub(crate) peer_closed: bool,
     /// Our FIN had gone out when the peer's came: ours is the TIME-WAIT (RFC 9293 section 3.6).
     closed_first: bool,
     /// Something a scheduler sees may have changed since its view was made.
@@ -211,22 +189,14 @@ impl Subflow {
         config: &Config,
     ) -> Self {
         let mss = config.mss_at(tuple.local.ip());
-        let ecn = ecn::EcnState::new(config.ecn, active, controller.counts_marks());
+        let counts_marks = controller.counts_marks();
         Self {
             id,
-            ordinal: 0,
             tuple,
             state: if active { State::SynSent } else { State::SynReceived },
             active,
-            local_id: 0,
-            remote_id: 0,
-            multipath: false,
-            fully_established: false,
-            stale: false,
-            stale_count: 0,
-            stale_ack_stamp: Instant::ZERO,
-            nonce: 0,
-            handshake: handshake::Handshake::new(config),
+            context: context::Context::default(),
+            opening: handshake::Opening::new(config),
             sequence: sequence::Sequence::new(iss),
             agreed: negotiated::Agreed::offer(config),
             mss: u32::from(mss) - 12,
@@ -245,18 +215,12 @@ impl Subflow {
             rate: sending::delivery_rate::Sampler::opened(),
             usage: sending::validation::Usage::default(),
             pacer: sending::pacing::Pacer::new(config.pacing, config.stack.tcp.timer_pacing),
-            receive: receive::Receiver::new(config, mss),
-            ack: delayed_ack::AckPolicy::new(mss, initial_window(config, mss)),
-            ecn,
+            receive: receiving::Receiver::new(config, mss, counts_marks),
+            ecn: receiving::EcnSender::new(config.ecn, active),
             stack: config.stack,
             totals: SubflowTotals::default(),
             last_ack_at: Instant::ZERO,
-            answered_at: None,
-            signals: signals::Signals::default(),
-            passage: final_mapping::Passage::default(),
-            final_mapping: None,
             reset: None,
-            peer_closed: false,
             closed_first: false,
             touched: true,
         }
@@ -265,9 +229,7 @@ impl Subflow {
     /// Data may be handed to it: TCP established, no FIN of ours gone out (`__tcp_can_send`) and, on a
     /// join, the fourth ACK seen.
     pub(crate) fn usable(&self) -> bool {
-        self.state == State::Established
-            && !self.send.fin_sent()
-            && (!self.multipath || self.fully_established)
+        self.state == State::Established && !self.send.fin_sent() && self.context.permits_data()
     }
 
     /// Returns whether all data that was outstanding when Recovery or Loss began is acknowledged. Without SACK the
@@ -287,7 +249,7 @@ impl Subflow {
             min_rtt: self.rtt.min_rtt(),
             state: self.ca_state,
             usable: self.usable(),
-            stale: self.stale,
+            stale: self.context.staleness().is_stale(),
             consecutive_timeouts: self.recovery.consecutive_timeouts,
             bytes_since_loss: self.loss_interval.since(self.totals.bytes_acked),
             bytes_between_losses: self.loss_interval.between(),
@@ -311,17 +273,24 @@ impl Subflow {
         if self.state == State::Closed {
             return never;
         }
-        let first = self.timer.at().min(self.ack.deadline());
+        let first = self.timer.at().min(self.receive.ack_deadline());
         // Most often neither the pacer nor the handshake waits.
-        let rarely =
-            self.pacer.wake().is_some() | self.handshake.waits() | self.receive.reports.may_owe();
+        let rarely = self.pacer.wake().is_some()
+            | (self.handshake_deadline() != never)
+            | self.receive.has_gap();
         if rarely { first.min(self.rare_wake()) } else { first }
+    }
+
+    /// Returns when a packet of the handshake is repeated; far future for never.
+    #[inline(always)]
+    fn handshake_deadline(&self) -> Instant {
+        self.opening.deadline().min(self.context.third().deadline())
     }
 
     #[cold]
     fn rare_wake(&self) -> Instant {
-        let reports = earliest(self.pacer.wake(), self.receive.reports.deadline());
-        reports.unwrap_or(Instant::FAR_FUTURE).min(self.handshake.wake())
+        let reports = earliest(self.pacer.wake(), self.receive.reports_deadline());
+        reports.unwrap_or(Instant::FAR_FUTURE).min(self.handshake_deadline())
     }
 
     /// Recomputes the payload of a full segment from the options of every data segment and the peer's largest window
@@ -369,11 +338,11 @@ impl Subflow {
     pub(crate) fn may_transmit(&self) -> bool {
         // Most often nothing of this is the case, which one look at all of it tells soonest.
         let rarely = self.reset.is_some()
-            | self.handshake.due
-            | self.signals.is_due()
-            | self.receive.reports.may_owe()
+            | self.opening.is_due()
+            | self.context.signals().is_due()
+            | self.receive.has_gap()
             | self.send.is_urged();
-        self.ack.is_due()
+        self.receive.is_ack_due()
             || (rarely && self.owes_rarely())
             || (self.send.has_work() && self.board.in_flight() < self.window.cwnd)
     }
@@ -382,16 +351,30 @@ impl Subflow {
     #[cold]
     fn owes_rarely(&self) -> bool {
         self.reset.is_some()
-            || self.handshake.due
+            || self.opening.is_due()
             || self.signal_due()
-            || self.receive.reports.owes()
+            || self.receive.owes_report()
             || self.send.is_urged()
     }
 
     /// An acknowledgement is to go out at once.
     pub(crate) fn ack_now(&mut self) {
         if self.state == State::Established {
-            self.ack.demand();
+            self.receive.demand_ack();
+        }
+    }
+
+    /// Returns whether an acknowledgement must go out now for options of MPTCP that are sent once.
+    pub(crate) fn signal_due(&self) -> bool {
+        self.context.owes_signals() && self.state == State::Established
+    }
+
+    /// Handles a read of the application, of everything if `emptied`. The connection's window has `opened` to twice the
+    /// last one advertised.
+    pub(crate) fn after_read(&mut self, space: Space, opened: bool, emptied: bool) {
+        if self.state == State::Established && self.context.is_fully_established() {
+            let held = self.context.is_multipath().then(|| self.context.delivery().held_bytes());
+            self.receive.after_read(space, opened, emptied, held);
         }
     }
 

@@ -64,23 +64,25 @@ impl Connection {
                     let joins = self.signals.handle_add_addr(now, session, subflows, index, add);
                     for candidate in joins {
                         if let Some(index) = self.join(now, candidate) {
-                            self.subflows[index].remote_id = add.address_id;
+                            self.subflows[index].context.set_remote_id(add.address_id);
                         }
                     }
                 }
                 MptcpOption::RemoveAddr(remove) => {
                     let spared = self.signals.handle_remove_addr(session, subflows, index, &remove);
                     let ids = remove.ids();
-                    let ends = self
-                        .subflows
-                        .live_positions(|s| ids.contains(&s.remote_id) && Some(s.id) != spared);
+                    let ends = self.subflows.live_positions(|s| {
+                        ids.contains(&s.context.remote_id()) && Some(s.id) != spared
+                    });
                     self.end_subflows(now, ends);
                 }
-                MptcpOption::Prio { backup } => subflows[index].signals.wish_priority(backup),
+                MptcpOption::Prio { backup } => {
+                    subflows[index].context.signals_mut().wish_priority(backup);
+                }
                 _ => {}
             }
         }
-        if self.subflows[index].signals.has_wish() {
+        if self.subflows[index].context.signals().has_wish() {
             signals::grant_priority(now, &mut self.session, &mut self.subflows, index);
         }
     }

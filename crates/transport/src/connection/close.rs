@@ -77,7 +77,7 @@ impl Connection {
         if subflow.state == State::Closed {
             return;
         }
-        let carried = subflow.fully_established;
+        let carried = subflow.context.is_fully_established();
         self.incoming.take_last_parked(&mut self.session, &mut self.subflows, index);
         let id = self.subflows.cut_off(index);
         self.outgoing.scheduling_mut().forget_views();

@@ -227,7 +227,7 @@ impl Closing {
         incoming: &mut Incoming,
         index: usize,
     ) {
-        if subflows[index].peer_closed {
+        if subflows[index].receive.assembly().is_closed() {
             if session.is_multipath() {
                 // The subflow closes unless data is outstanding on it.
                 subflows[index].send.fin_queued = true;

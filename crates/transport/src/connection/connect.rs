@@ -131,8 +131,7 @@ impl Connection {
             let offer = capable(connection.session.config(), CapableKeys::None);
             let offer = Some(offer).filter(|_| connection.session.config().multipath);
             let subflow = &mut connection.subflows[0];
-            subflow.handshake.first = offer;
-            subflow.handshake.due = true;
+            subflow.opening.request(offer);
         }
         Ok(connection)
     }
@@ -246,7 +245,7 @@ impl Connection {
         if !wanted {
             return;
         }
-        if !self.subflows[index].acknowledges_syn(segment) {
+        if !self.subflows[index].sequence.is_acked_syn(segment) {
             // It answers an old SYN, or none (RFC 9293 section 3.10.7.3).
             self.subflows[index].reset = Some(Box::new(Reset::answer(segment.ack)));
             return;
@@ -266,7 +265,7 @@ impl Connection {
             }
             return;
         }
-        let keys = understood(segment).filter(|_| self.subflows[0].handshake.first.is_some());
+        let keys = understood(segment).filter(|_| self.subflows[0].opening.offers_mptcp());
         if let Some(answer @ MpCapable { keys: CapableKeys::Responder(key), .. }) = keys {
             self.session.heed_checksum(&answer);
             self.signals.heed(&answer);
@@ -274,7 +273,7 @@ impl Connection {
             self.subflows.begin_multipath();
             let both =
                 CapableKeys::Both { initiator: self.session.local_key().value, responder: key };
-            self.subflows[0].handshake.third = Some(capable(self.session.config(), both));
+            self.subflows[0].context.third_mut().set(capable(self.session.config(), both));
         } else if !self.session.is_multipath() && !self.session.is_plain() {
             self.fall_back();
         }
@@ -284,8 +283,8 @@ impl Connection {
 
     fn after_open(&mut self, now: Instant, index: usize) {
         let subflow = &mut self.subflows[index];
-        if !subflow.multipath {
-            subflow.fully_established = true;
+        if !subflow.context.is_multipath() {
+            subflow.context.complete();
         }
         self.subflows.fit_segments(&self.session, index);
         if index > 0 {
@@ -341,12 +340,12 @@ impl Connection {
             let announced = announcement(segment).is_some_and(|add| add.hmac.is_some());
             if announced || segment.dss.is_some_and(|dss| dss.data_ack.is_some()) {
                 self.session.confirm();
-                self.subflows[0].handshake.confirm_third();
+                self.subflows[0].context.third_mut().confirm();
             } else if segment.dss.is_none() {
                 self.fall_back();
             }
         }
-        if !self.subflows[index].fully_established {
+        if !self.subflows[index].context.is_fully_established() {
             if self.subflows.confirm_join(&mut self.session, index, segment) {
                 self.reset_subflow(now, index, REASON_MPTCP);
             }
@@ -357,7 +356,7 @@ impl Connection {
             // The third packet again: the fourth was lost (`check_fully_established`).
             self.subflows[index].ack_now();
         }
-        if !segment.mptcp.is_empty() || self.subflows[index].signals.has_wish() {
+        if !segment.mptcp.is_empty() || self.subflows[index].context.signals().has_wish() {
             self.handle_address_options(now, index, segment);
             match fast_close(segment) {
                 Some(key) if self.session.is_our_key(key) => {

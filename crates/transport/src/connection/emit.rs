@@ -18,7 +18,7 @@ impl Connection {
     ) -> Option<Written> {
         self.subflows[index].touched = true;
         let mut written = Written::default();
-        let (host, subflow) = (self.session.host(), &mut self.subflows[index]);
+        let subflow = &mut self.subflows[index];
         if subflow.reset.is_some() {
             return subflow.take_reset(segment).then_some(written);
         }
@@ -26,7 +26,7 @@ impl Connection {
             // A closed subflow may still have to acknowledge the peer's FIN.
             State::Closed if !subflow.finished() => return None,
             State::SynSent | State::SynReceived => {
-                let due = subflow.next_handshake_segment(host, now, self.session.config(), segment);
+                let due = subflow.next_handshake_segment(now, self.session.config(), segment);
                 return due.then_some(written);
             }
             State::Established | State::Closed => {}
@@ -44,7 +44,7 @@ impl Connection {
         };
         let (host, subflow) = (self.session.host(), &mut self.subflows[index]);
         let mut due = true;
-        if subflow.signal_due() || subflow.owes_first() {
+        if subflow.signal_due() || subflow.receive.owes_first_ack() {
             // Options that are waiting do not fit beside data.
             subflow.next_pure_ack(&context, segment);
         } else if most > 1

@@ -126,10 +126,10 @@ impl Subflow {
     pub(super) fn summary(&self) -> SubflowSummary {
         SubflowSummary {
             id: self.id,
-            ordinal: self.ordinal,
+            ordinal: self.context.ordinal(),
             tuple: self.tuple,
-            established: self.fully_established
-                || (!self.multipath && self.state == State::Established),
+            established: self.context.is_fully_established()
+                || (!self.context.is_multipath() && self.state == State::Established),
             totals: self.totals,
         }
     }

@@ -276,7 +276,8 @@ impl Incoming {
     pub(super) fn continue_plain(&mut self, session: &mut Session, subflow: &mut Subflow) {
         self.stream.forget_end();
         let (stream, mut readable) = (&mut self.stream, false);
-        subflow.receive.release(&mut |position, payload, memory| {
+        let next = subflow.receive.next();
+        subflow.context.delivery_mut().release(next, &mut |position, payload, memory| {
             readable |= stream.accept(0, position, (payload, memory), u64::MAX);
         });
         if readable {
@@ -372,7 +373,7 @@ impl Incoming {
         index: usize,
         readable: bool,
     ) {
-        if !session.is_multipath() && subflows[index].peer_closed {
+        if !session.is_multipath() && subflows[index].receive.assembly().is_closed() {
             let end = self.stream.next;
             self.stream.set_fin(end);
         }

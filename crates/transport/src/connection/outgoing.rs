@@ -21,7 +21,6 @@ use super::session::Session;
 use super::subflow_table::Subflows;
 use crate::config::Config;
 use crate::subflow::Subflow;
-use crate::subflow::final_mapping::Passage;
 use anabranch_scheduler::{self as scheduler, Hint, PathScheduler, SendRequest, SubflowView};
 use delegation::Delegation;
 use fragments::Fragments;
@@ -400,7 +399,7 @@ impl Outgoing {
         let subflow = &mut subflows[index];
         // An overtaken segment shows that options passed earlier.
         if subflow.is_latest(segment) {
-            subflow.passage = Passage::Open;
+            subflow.context.on_data_ack();
         }
         // The subflow may hold a larger window than this segment has (`ack_update_msk`).
         let held = session.stack().mptcp.counts_from_subflow_window;

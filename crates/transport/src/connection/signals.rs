@@ -221,13 +221,13 @@ impl Signals {
         let known = announced
             .map(|a| a.address_id)
             .chain(endpoints.map(|c| c.address_id))
-            .chain(used.map(|s| s.local_id))
+            .chain(used.map(|s| s.context.local_id()))
             .next();
         known.unwrap_or_else(|| {
             let taken = |id: u8| {
                 announce.iter().any(|a| a.address_id == id)
                     || self.own.endpoints.iter().any(|c| c.address_id == id)
-                    || subflows.iter().any(|s| s.local_id == id)
+                    || subflows.iter().any(|s| s.context.local_id() == id)
             };
             // 0 names the address of the first subflow.
             (1..=u8::MAX).find(|id| !taken(*id)).unwrap_or(u8::MAX)
@@ -282,7 +282,7 @@ impl Signals {
         if ends
             && let (Some(index), Some(option)) = (subflows.signal_on(here), RemoveAddr::new(&[id]))
         {
-            subflows[index].signals.post(MptcpOption::RemoveAddr(option));
+            subflows[index].context.signals_mut().post(MptcpOption::RemoveAddr(option));
         }
         ends
     }
@@ -296,10 +296,13 @@ impl Signals {
             }
         }
         for subflow in subflows.iter_mut() {
-            if subflow.usable() && subflow.multipath && subflow.tuple.local.ip() == address {
-                subflow.signals.set_own_backup(backup);
+            if subflow.usable()
+                && subflow.context.is_multipath()
+                && subflow.tuple.local.ip() == address
+            {
+                subflow.context.signals_mut().set_own_backup(backup);
                 subflow.touched = true;
-                subflow.signals.post(MptcpOption::Prio { backup });
+                subflow.context.signals_mut().post(MptcpOption::Prio { backup });
             }
         }
     }
@@ -327,7 +330,7 @@ impl Signals {
             let key = session.local_key().value;
             let hmac = crypto::add_addr_hmac(key, remote.value, address_id, address, port);
             let option = AddAddr { address_id, address, port, hmac: Some(hmac) };
-            subflows[index].signals.post(MptcpOption::AddAddr(option));
+            subflows[index].context.signals_mut().post(MptcpOption::AddAddr(option));
         }
         // `mptcp_adjust_add_addr_timeout`: the longest retransmission timeout, doubled each time.
         let timeouts = subflows.iter().filter(|s| s.usable()).map(|s| s.rtt.rto());
@@ -378,13 +381,14 @@ pub(super) fn grant_priority(
 ) {
     let subflow = &mut subflows[index];
     let id = subflow.id;
-    match subflow.signals.grant_priority(now) {
+    match subflow.context.signals_mut().grant_priority(now) {
         Some(backup) => {
             subflow.touched = true;
             session.report(Event::PriorityChanged { id, backup });
         }
         None => {
-            session.counters_mut().deferred_priorities += u64::from(subflow.signals.has_wish());
+            session.counters_mut().deferred_priorities +=
+                u64::from(subflow.context.signals().has_wish());
         }
     }
 }

@@ -90,7 +90,7 @@ impl Subflows {
         let controller = congestion::build(congestion, registry, stream)?;
         let id = SubflowId(index as u8);
         let mut subflow = Subflow::new(id, tuple, active, iss, controller, session.config());
-        subflow.ordinal = self.opened;
+        subflow.context.set_ordinal(self.opened);
         subflow.sequence.set_timestamp_offset(session.stamp_offset(&tuple));
         self.moved.push(tuple.into());
         self.opened += 1;
@@ -165,25 +165,21 @@ impl Subflows {
         nonce: u32,
     ) {
         let subflow = &mut self.list[index];
-        subflow.local_id = local_id;
-        subflow.signals.set_own_backup(candidate.backup);
-        subflow.multipath = true;
+        subflow.context.open_join(local_id, candidate.backup, nonce);
         subflow.send.use_mappings();
-        subflow.nonce = nonce;
-        subflow.handshake.first = Some(MptcpOption::Join(MpJoin::Syn {
+        let option = MptcpOption::Join(MpJoin::Syn {
             backup: candidate.backup,
             address_id: local_id,
             token,
             nonce,
-        }));
-        subflow.handshake.due = true;
+        });
+        subflow.opening.request(Some(option));
     }
 
     /// MPTCP is agreed: the initial subflow uses it.
     pub(super) fn begin_multipath(&mut self) {
         if let Some(initial) = self.list.first_mut() {
-            initial.multipath = true;
-            initial.fully_established = true;
+            initial.context.start();
             initial.send.use_mappings();
         }
     }
@@ -202,15 +198,14 @@ impl Subflows {
             return false;
         };
         let (own, remote) = (session.local_key().value, remote.value);
-        let expected = crypto::join_hmac(remote, own, nonce, subflow.nonce);
+        let expected = crypto::join_hmac(remote, own, nonce, subflow.context.nonce());
         if !crypto::mac_eq(&crypto::leftmost_64(&expected).to_be_bytes(), &hmac.to_be_bytes()) {
             return false;
         }
-        let mac = crypto::join_hmac(own, remote, subflow.nonce, nonce);
-        subflow.signals.set_peer_backup(backup);
-        subflow.remote_id = address_id;
+        let mac = crypto::join_hmac(own, remote, subflow.context.nonce(), nonce);
+        subflow.context.on_join_answer(address_id, backup);
         let third = MpJoin::Ack { hmac: crypto::leftmost_160(&mac) };
-        subflow.handshake.third = Some(MptcpOption::Join(third));
+        subflow.context.third_mut().set(MptcpOption::Join(third));
         subflow.take_syn_ack(session.host(), now, segment);
         true
     }
@@ -218,7 +213,7 @@ impl Subflows {
     /// The third packet of a join has arrived.
     pub(super) fn complete_join(&mut self, index: usize) -> SubflowId {
         let subflow = &mut self.list[index];
-        subflow.fully_established = true;
+        subflow.context.complete();
         // The initiator may send after this acknowledgement (section 3.2).
         subflow.ack_now();
         subflow.id
@@ -235,8 +230,8 @@ impl Subflows {
         let subflow = &mut self.list[index];
         let confirms = segment.dss.is_some_and(|dss| dss.data_ack.is_some());
         if subflow.active && confirms {
-            subflow.fully_established = true;
-            subflow.handshake.confirm_third();
+            subflow.context.complete();
+            subflow.context.third_mut().confirm();
             session.report(Event::SubflowEstablished(subflow.id));
         }
         subflow.active && !confirms && !segment.payload.is_empty()
@@ -272,8 +267,8 @@ impl Subflows {
     #[inline]
     pub(super) fn awaits_options(&self, session: &Session, index: usize) -> bool {
         let subflow = &self.list[index];
-        !subflow.fully_established
-            || subflow.signals.has_wish()
+        !subflow.context.is_fully_established()
+            || subflow.context.signals().has_wish()
             || (index == 0 && session.is_client() && !session.is_confirmed())
     }
 
@@ -303,10 +298,8 @@ impl Subflows {
         }
         let subflow = &mut self.list[index];
         subflow.handle_ack(host, now, segment, &mut self.siblings);
-        if subflow.stale && subflow.stale_ack_stamp != subflow.last_ack_at {
-            subflow.stale = false;
-            subflow.stale_count = 0;
-        }
+        let last_ack = subflow.last_ack_at;
+        subflow.context.staleness_mut().on_ack(last_ack);
     }
 
     /// Acknowledges data with 64 bits from now on, which leaves less room for data in a segment.
@@ -322,7 +315,7 @@ impl Subflows {
     /// Computes the payload of a segment beside the DSS that goes with data.
     pub(super) fn fit_segments(&mut self, session: &Session, index: usize) {
         let subflow = &mut self.list[index];
-        subflow.update_mss(if subflow.multipath { session.dss_bytes() } else { 0 });
+        subflow.update_mss(if subflow.context.is_multipath() { session.dss_bytes() } else { 0 });
     }
 
     /// The first data, which rides an `MP_CAPABLE`: DSN IDSN+1 at subflow position 1 (RFC 8684 section

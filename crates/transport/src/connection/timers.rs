@@ -42,8 +42,8 @@ impl Connection {
                 self.drop_subflow(now, index);
                 continue;
             }
-            self.subflows[index].fire_delayed_ack(now);
-            self.subflows[index].fire_reports(now);
+            let rto = self.subflows[index].rtt.rto();
+            self.subflows[index].receive.handle_timeout(now, rto);
             let fired = self.subflows[index].totals.timeouts > timeouts;
             again |= fired && self.outgoing.on_subflow_timeout(self.subflows[index].id);
         }

@@ -25,7 +25,7 @@ impl<'a> ConnectionView<'a> {
     pub fn samples(self) -> impl Iterator<Item = SubflowSample> + 'a {
         self.0.subflows.iter().filter(|s| s.state == State::Established).map(|s| SubflowSample {
             id: s.id,
-            ordinal: s.ordinal,
+            ordinal: s.context.ordinal(),
             cwnd_segments: s.window.cwnd,
             ssthresh_segments: s.window.ssthresh,
             in_flight_segments: s.board.in_flight(),
@@ -62,10 +62,10 @@ impl<'a> ConnectionView<'a> {
     /// For checkers: the used part of the window of the subflow that sent the last segment.
     #[inline]
     pub fn last_window(self) -> Option<WindowInUse> {
-        let Subflow { id, ordinal, board, window, .. } =
+        let Subflow { id, context, board, window, .. } =
             self.0.subflows.get(self.0.subflows.turn())?;
         let (in_flight, cwnd) = (board.in_flight(), window.cwnd);
-        Some(WindowInUse { id: *id, ordinal: *ordinal, in_flight, cwnd })
+        Some(WindowInUse { id: *id, ordinal: context.ordinal(), in_flight, cwnd })
     }
 
     /// For checkers: a subflow's assumptions about its outstanding segments.

@@ -63,7 +63,11 @@ impl Subflow {
         // One that was sent again left the queue as it was; the first data's `MP_CAPABLE` and the infinite
         // mapping stand on one segment alone.
         let new = self.send.next() > start;
-        let repeats = if self.multipath { segment.mptcp.is_empty() } else { segment.dss.is_none() };
+        let repeats = if self.context.is_multipath() {
+            segment.mptcp.is_empty()
+        } else {
+            segment.dss.is_none()
+        };
         let several = new && repeats && !alone;
         Some(match mapping.filter(|_| several) {
             Some(mapping) => self.extend(host, context, most, mapping, segment),
@@ -74,7 +78,7 @@ impl Subflow {
     /// The next segment has something on it that the one behind it may not have: a checksum of its own, a report
     /// of duplicates, which is told once, or SACK blocks, as many as fit beside its own payload.
     fn goes_alone(&self, context: &EmitContext) -> bool {
-        context.checksum || self.receive.duplicate.is_some() || self.receive.out_of_order()
+        context.checksum || self.receive.assembly().has_blocks()
     }
 
     /// Lets those that may follow at once go with the segment that was written.
@@ -104,7 +108,7 @@ impl Subflow {
             self.rest_after_idle(host, now);
             let cut = self.send.cut(self.most_payload());
             let sent = self.take_new(host, now, in_flight, true, cut);
-            self.ack.on_ack_sent();
+            self.receive.on_burst_ack_sent();
             let more = self.has_more(in_flight);
             if self.send.queued_bytes() == 0 || (!more && self.ends_push(&sent)) {
                 segment.flags = segment.flags.with(Flags::PSH);

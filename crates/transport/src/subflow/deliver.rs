@@ -1,73 +1,88 @@
-//! From a subflow's bytes to the data stream: which mapping says where they belong, whether its
-//! checksum is right, and what is held back until that is known (`get_mapping_status`,
-//! `validate_data_csum`).
+//! The delivery of a subflow's bytes to the data stream: finds their mapping, verifies its checksum, and holds bytes back
+//! until both are done (`get_mapping_status`, `validate_data_csum`).
 
 use std::collections::VecDeque;
 
 use anabranch_units::DataSeq;
-use anabranch_wire::{Mapping, MappingDsn, Segment, promote, verify_dss_checksum};
+use anabranch_wire::{Mapping, MappingDsn, MptcpOption, Segment, promote, verify_dss_checksum};
 use bytes::Bytes;
 
 use super::Subflow;
 use super::mapping::{Declared, Mappings, Refusal, Seal, position_of};
-use super::receive::Receiver;
+use super::receiving::Receiver;
 use crate::reassembly::{push_joined, share};
 
-/// What is wrong with what a subflow has brought. From then on it holds back all that comes.
+/// A fault in the data or the mappings of a subflow. Everything after it is held back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// Data that no mapping covers.
     Unmapped,
-    /// A mapping that does not cover its segment, or contradicts another, or is infinite.
+    /// A mapping that does not cover its segment, contradicts another one, or is infinite.
     BadMapping,
-    /// A checksum although none was agreed on, or none although they were.
+    /// A checksum that was not negotiated, or a missing one that was.
     Unagreed,
     /// A wrong checksum of the mapping that begins at this DSN.
     Checksum(u64),
 }
 
-/// What a subflow has to know to understand the peer's mappings.
+/// The connection's parameters of the peer's mappings.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Terms {
-    /// A DSN near those to come, to complete short ones.
+    /// A DSN near the next ones, to extend short ones to 64 bits.
     pub(crate) near: u64,
-    /// Checksums were agreed on.
+    /// Checksums were negotiated.
     pub(crate) checksum: bool,
-    /// Data goes up when all of its mapping has come.
+    /// Data is handed up when all of its mapping has come.
     pub(crate) whole: bool,
 }
 
-/// Bytes in order on their way up.
+/// The mappings, and the bytes in order that wait for theirs.
 #[derive(Debug, Default)]
-pub(super) struct Delivery {
+pub(crate) struct Delivery {
     mappings: Mappings,
-    /// In order and not handed up: a mapping that is not complete, or what follows a failure.
+    /// Bytes in order of a mapping that is not complete, or after a failure.
     held: VecDeque<Bytes>,
     held_bytes: u64,
-    /// What they are charged.
+    /// Their memory.
     held_memory: u32,
     checksums: bool,
     whole: bool,
     failure: Option<Failure>,
-    /// Position in the data stream's numbers of a `DATA_FIN` whose mapping was right.
+    /// The DSN of a `DATA_FIN` whose mapping was verified.
     data_fin: Option<u64>,
 }
 
 impl Delivery {
-    pub(super) fn failure(&self) -> Option<Failure> {
+    /// Returns what is wrong with the data or a mapping.
+    #[inline(always)]
+    pub(crate) fn failure(&self) -> Option<Failure> {
         self.failure
     }
 
-    pub(super) fn held_bytes(&self) -> u64 {
+    /// Returns the `MP_FAIL` for a mapping with a wrong checksum, if there was one.
+    pub(crate) fn failure_report(&self) -> Option<MptcpOption> {
+        match self.failure {
+            Some(Failure::Checksum(dsn)) => Some(MptcpOption::Fail { dsn: DataSeq(dsn) }),
+            _ => None,
+        }
+    }
+
+    /// Returns the number of bytes in order that wait for the rest of their mapping or for the end of MPTCP.
+    pub(crate) fn held_bytes(&self) -> u64 {
         self.held_bytes
     }
 
-    /// The memory of these.
-    pub(super) fn held_memory(&self) -> u64 {
+    /// Returns the position after the last byte handed up, if `next` is the one expected next.
+    pub(crate) fn handed(&self, next: u64) -> u64 {
+        next - self.held_bytes
+    }
+
+    /// Returns the memory of the bytes that wait.
+    pub(crate) fn held_memory(&self) -> u64 {
         self.held_memory.into()
     }
 
-    /// Lets go of what waits; what failed stays known, for the reset to tell.
+    /// Drops the bytes that wait. A failure stays known, because the reset reports it.
     pub(super) fn discard(&mut self) {
         self.held.clear();
         (self.held_bytes, self.held_memory) = (0, 0);
@@ -78,8 +93,8 @@ impl Delivery {
         self.failure.get_or_insert(failure);
     }
 
-    /// Hands bytes at position `at`, the next ones in order, up with their DSN (all 64 bits; on plain
-    /// TCP the stream position) and their share of `memory`, cut where mappings meet.
+    /// Hands up the next bytes in order, at position `at`, with their DSN and their share of `memory`, cut at the ends of
+    /// mappings. Plain TCP has stream positions instead of DSNs.
     #[inline(always)]
     pub(super) fn deliver(
         &mut self,
@@ -121,7 +136,7 @@ impl Delivery {
         }
     }
 
-    /// Hands up every mapping that is complete and right; `next` is behind the last byte held.
+    /// Hands up every mapping that is complete and verified. `next` is the position after the last byte held.
     fn verify(&mut self, next: u64, up: &mut impl FnMut(u64, Bytes, u64)) {
         while self.failure.is_none() && self.held_bytes > 0 {
             let from = next - self.held_bytes;
@@ -155,7 +170,7 @@ impl Delivery {
         }
     }
 
-    /// Hands the first piece up as what lies at `at`; where the next one does.
+    /// Hands up the first piece with the DSN `at`. Returns the DSN of the next one.
     fn hand_up(&mut self, at: u64, up: &mut impl FnMut(u64, Bytes, u64)) -> u64 {
         let Some(piece) = self.held.pop_front() else { return at };
         let length = piece.len() as u64;
@@ -166,7 +181,7 @@ impl Delivery {
         at.wrapping_add(length)
     }
 
-    /// The first pieces that make `length` bytes; the last one is cut there.
+    /// Returns the number of pieces that make `length` bytes, and cuts the last one there.
     fn cut_held(&mut self, length: usize) -> usize {
         let (mut pieces, mut bytes) = (0, 0);
         while bytes < length {
@@ -182,8 +197,9 @@ impl Delivery {
         pieces
     }
 
-    /// Hands everything held up as plain TCP has it; `next` is behind the last byte held.
-    pub(super) fn release(&mut self, next: u64, up: &mut impl FnMut(u64, Bytes, u64)) {
+    /// Hands up everything with stream positions, because MPTCP has ended. `next` is the position after the last byte
+    /// held.
+    pub(crate) fn release(&mut self, next: u64, up: &mut impl FnMut(u64, Bytes, u64)) {
         let mut at = next - self.held_bytes - 1;
         while !self.held.is_empty() {
             at = self.hand_up(at, up);
@@ -191,13 +207,13 @@ impl Delivery {
         *self = Self::default();
     }
 
-    /// The DSN of a `DATA_FIN` that a verified mapping has brought; once.
-    pub(super) fn take_data_fin(&mut self) -> Option<u64> {
+    /// Takes the DSN of a `DATA_FIN` whose mapping was verified.
+    pub(crate) fn take_data_fin(&mut self) -> Option<u64> {
         self.data_fin.take()
     }
 }
 
-/// All 64 bits of a mapping's DSN.
+/// Returns all 64 bits of a mapping's DSN.
 #[inline(always)]
 fn full_dsn(mapping: &Mapping, terms: Terms) -> u64 {
     match mapping.dsn {
@@ -207,7 +223,7 @@ fn full_dsn(mapping: &Mapping, terms: Terms) -> u64 {
 }
 
 impl Subflow {
-    /// Files the mapping of the first data, which has no DSS.
+    /// Stores the mapping of the first data, which has no DSS.
     pub(crate) fn note_first_mapping(
         &mut self,
         mapping: &Mapping,
@@ -215,43 +231,50 @@ impl Subflow {
         terms: Terms,
     ) {
         if let Some(start) = self.sequence.peer_position(segment.seq, self.receive.next()) {
-            self.receive.note_mapping(mapping, false, start, segment, terms);
+            self.context.delivery_mut().note_mapping(
+                mapping,
+                false,
+                start,
+                segment,
+                terms,
+                &self.receive,
+            );
         }
     }
 }
 
-impl Receiver {
+impl Delivery {
     /// Stores the mapping on a segment with payload at `start`. Returns false if the segment must be dropped because
     /// there is no room for the mapping.
     #[inline(always)]
-    pub(crate) fn note_mapping(
+    pub(super) fn note_mapping(
         &mut self,
         mapping: &Mapping,
         data_fin: bool,
         start: u64,
         segment: &Segment,
         terms: Terms,
+        receiver: &Receiver,
     ) -> bool {
-        // Most often it is the only one, and the segment's bytes are all new: the first of it, or further ones.
+        // Usually it is the only one, and all bytes of the segment are new.
         let into = u64::from((start as u32).wrapping_sub(mapping.ssn));
         let covers = into < u64::from(mapping.length) && into < start;
         let simple = mapping.checksum.is_none() && !terms.checksum && !data_fin;
-        if covers && simple && start >= self.next() {
+        if covers && simple && start >= receiver.next() {
             let position = start - into;
             let end = position + u64::from(mapping.length);
             let shift = full_dsn(mapping, terms).wrapping_sub(position);
-            let done = self.handed();
-            let delivery = &mut self.delivery;
+            let done = self.handed(receiver.next());
             let declared = Declared { position, end, shift, seal: None, whole: terms.whole };
-            if delivery.mappings.repeats(&declared)
-                || (into == 0 && delivery.mappings.insert_only(declared, done))
+            if self.mappings.repeats(&declared)
+                || (into == 0 && self.mappings.insert_only(declared, done))
             {
-                delivery.checksums = false;
-                delivery.whole = terms.whole;
+                self.checksums = false;
+                self.whole = terms.whole;
                 return true;
             }
         }
-        self.check_mapping(mapping, data_fin, start, segment, terms)
+        self.check_mapping(mapping, data_fin, start, segment, terms, receiver)
     }
 
     #[inline(never)]
@@ -262,31 +285,32 @@ impl Receiver {
         start: u64,
         segment: &Segment,
         terms: Terms,
+        receiver: &Receiver,
     ) -> bool {
-        let (next, end) = (self.next(), start + segment.payload.len() as u64);
-        // What brings the next byte is consumed at once, and there is always room for its mapping: else
-        // all that waits behind it would wait for ever.
-        let waiting = if start <= next { u64::MAX } else { self.out_of_order_bytes() };
-        let delivery = &mut self.delivery;
+        let (next, end) = (receiver.next(), start + segment.payload.len() as u64);
+        // A segment with the next byte is consumed at once, and there is always room for its mapping. Otherwise the data
+        // after it would wait for ever.
+        let waiting =
+            if start <= next { u64::MAX } else { receiver.assembly().out_of_order_bytes() };
         if end <= next {
-            // What was said of these bytes first counts.
+            // The earlier mapping of these bytes holds.
             return true;
         }
-        delivery.checksums = terms.checksum;
-        delivery.whole = terms.whole;
+        self.checksums = terms.checksum;
+        self.whole = terms.whole;
         let length = u64::from(mapping.length) - u64::from(data_fin && mapping.length > 0);
         if mapping.length > 0 && mapping.checksum.is_some() != terms.checksum {
-            delivery.fail(Failure::Unagreed);
+            self.fail(Failure::Unagreed);
             return true;
         }
         if mapping.length > 0 && length == 0 {
-            // A `DATA_FIN` that rides data of another mapping.
+            // A `DATA_FIN` on data of another mapping.
             return true;
         }
         let position = position_of(mapping.ssn, next)
             .filter(|at| length > 0 && *at < end && start < at + length);
         let Some(position) = position else {
-            delivery.fail(Failure::BadMapping);
+            self.fail(Failure::BadMapping);
             return true;
         };
         let declared = Declared {
@@ -296,10 +320,10 @@ impl Receiver {
             seal: mapping.checksum.map(|checksum| Seal { checksum, ssn: mapping.ssn, data_fin }),
             whole: terms.whole,
         };
-        match delivery.mappings.insert(declared, next - delivery.held_bytes, waiting) {
+        match self.mappings.insert(declared, self.handed(next), waiting) {
             Ok(()) => true,
             Err(Refusal::Contradiction) => {
-                delivery.fail(Failure::BadMapping);
+                self.fail(Failure::BadMapping);
                 true
             }
             Err(Refusal::TooMany) => false,
@@ -313,7 +337,7 @@ mod tests {
 
     use super::*;
 
-    /// What was handed up: DSN and bytes.
+    /// The bytes that were handed up, with their DSNs.
     type Handed = Vec<(u64, Vec<u8>)>;
 
     fn plain(position: u64, end: u64, dsn: u64) -> Declared {
@@ -344,7 +368,7 @@ mod tests {
 
     #[test]
     fn bytes_are_cut_where_mappings_meet_also_across_the_wraps() {
-        // Of the relative subflow numbers at 2^32, and of the DSNs at 2^64.
+        // The relative subflow numbers wrap at 2^32, the DSNs at 2^64.
         let wrap = 1u64 << 32;
         let mut delivery = Delivery::default();
         for declared in [plain(wrap - 2, wrap, u64::MAX - 1), plain(wrap, wrap + 3, 70)] {
@@ -354,7 +378,7 @@ mod tests {
         assert_eq!(handed, [(u64::MAX - 1, vec![1, 2]), (70, vec![3, 4])]);
         assert_eq!(deliver(&mut delivery, wrap + 2, &[5]), [(72, vec![5])]);
         assert_eq!(delivery.failure(), None);
-        // Nothing says where the next one belongs; it is kept, with all that follows.
+        // The next byte has no mapping. It is kept with everything after it.
         assert_eq!(deliver(&mut delivery, wrap + 3, &[6]), []);
         assert_eq!(delivery.failure(), Some(Failure::Unmapped));
         assert_eq!(deliver(&mut delivery, wrap + 4, &[7]), []);
@@ -403,7 +427,7 @@ mod tests {
         assert_eq!(deliver(&mut delivery, 6, &[7]), []);
         assert_eq!(delivery.failure(), Some(Failure::Checksum(104)));
         assert_eq!(delivery.held_bytes(), 3);
-        // A subflow that ends for it takes no more of the window; its RST tells why.
+        // A subflow that ends because of this leaves the window. Its RST has the reason.
         delivery.discard();
         assert_eq!((delivery.held_bytes(), delivery.held.len()), (0, 0));
         assert!(delivery.mappings.at(4).is_none());
@@ -427,7 +451,7 @@ mod tests {
     }
 
     trait ConcatBytes {
-        /// Where what was handed up begins, and all of it.
+        /// The first DSN, and all bytes.
         fn concat_bytes(self) -> (u64, Vec<u8>);
     }
 

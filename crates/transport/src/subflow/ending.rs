@@ -1,4 +1,4 @@
-//! The end of a subflow: RSTs, what comes after it, and what TIME-WAIT keeps.
+//! The end of a subflow: RSTs, late segments, and the state of TIME-WAIT.
 
 use anabranch_units::SeqNumber;
 use anabranch_wire::{Flags, MptcpOption, Segment};
@@ -8,7 +8,7 @@ use super::sending::flight::Scoreboard;
 use super::sending::intent::Intent;
 use super::{State, Subflow};
 
-/// A RST that is to be sent, with the reason if there is one to tell.
+/// A RST to send, with its reason.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Reset {
     /// The peer's key: the whole connection ends (`MP_FASTCLOSE`).
@@ -20,32 +20,32 @@ pub(crate) struct Reset {
 }
 
 impl Reset {
-    /// One that answers a segment with this acknowledgement number.
+    /// Returns the answer to a segment with this acknowledgement number.
     pub(crate) fn answer(ack: SeqNumber) -> Self {
         Self { answers: Some(ack), ..Self::default() }
     }
 
-    /// One that says why, if there is something to say.
+    /// Returns a RST with this reason.
     pub(crate) fn because(reason: Option<MptcpOption>) -> Self {
         Self { reason, ..Self::default() }
     }
 }
 
-/// What TIME-WAIT keeps of a subflow (`tcp_timewait_sock`).
+/// The state of TIME-WAIT (`tcp_timewait_sock`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Remains {
-    /// Our next sequence number, behind the FIN.
+    /// Our next sequence number, after the FIN.
     pub(crate) next: SeqNumber,
-    /// The peer's, behind its FIN.
+    /// The peer's next sequence number, after its FIN.
     pub(crate) expected: SeqNumber,
-    /// The window as it stands in segments.
+    /// The window field of segments.
     pub(crate) window: u16,
-    /// The peer's last timestamp, where timestamps are in use.
+    /// The peer's last timestamp if timestamps are in use.
     pub(crate) stamp: Option<u32>,
 }
 
 impl Subflow {
-    /// Writes the RST that is to be sent; false when there is none.
+    /// Writes the RST that must be sent. Returns whether there was one.
     pub(crate) fn take_reset(&mut self, segment: &mut Segment) -> bool {
         let Some(reset) = self.reset.take() else { return false };
         let Reset { fast_close, reason, answers } = *reset;
@@ -59,28 +59,28 @@ impl Subflow {
             segment.ack = self.sequence.remote(self.receive.next());
         }
         segment.mptcp.extend(fast_close.map(|key| MptcpOption::FastClose { key }));
-        segment.mptcp.extend(self.failed_mapping());
+        segment.mptcp.extend(self.context.delivery().failure_report());
         segment.mptcp.extend(reason);
         true
     }
 
-    /// A segment after the end. A FIN, or data before it, comes again when our acknowledgement was
-    /// lost (`TIME_WAIT`: `tcp_timewait_state_process` acknowledges all but what is empty); where the
-    /// subflow was cut off there is nobody: a RST (`tcp_v4_send_reset`).
+    /// Handles a segment after the end. A subflow that has finished acknowledges data and FINs, because its last
+    /// acknowledgement may be lost (`tcp_timewait_state_process`). One that was cut off answers with a RST
+    /// (`tcp_v4_send_reset`).
     pub(crate) fn answer_late(&mut self, segment: &Segment) {
         if !self.finished() {
             self.reset = Some(Box::new(Reset::answer(segment.ack)));
         } else if segment.sequence_len() > 0 {
-            self.ack.demand();
+            self.receive.demand_ack();
         }
     }
 
-    /// What is to be kept of it when it has [`finished`](Self::finished), if TIME-WAIT falls to us.
+    /// Returns the state of TIME-WAIT after the subflow has [`finished`](Self::finished), if TIME-WAIT is ours.
     pub(crate) fn remains(&self) -> Option<Remains> {
         self.closed_first.then(|| Remains {
             next: self.sequence.local(self.send.next()),
             expected: self.sequence.remote(self.receive.next()),
-            window: (self.receive.window() >> self.agreed.receive_scale).min(65_535) as u16,
+            window: self.receive.window_field(),
             stamp: self.agreed.timestamps.then_some(self.sequence.recent()),
         })
     }
@@ -93,16 +93,18 @@ impl Subflow {
         self.board = Scoreboard::default();
         self.send.intent = Intent::New;
         self.receive.discard();
-        self.signals.clear();
+        self.context.discard();
     }
 
-    /// A RST, or the acknowledgement of the peer's FIN, is still to go out.
+    /// Returns whether a RST, or the acknowledgement of the peer's FIN, must still go out.
     pub(crate) fn owes_an_end(&self) -> bool {
-        self.reset.is_some() || (self.finished() && self.ack.is_due())
+        self.reset.is_some() || (self.finished() && self.receive.is_ack_due())
     }
 
-    /// FIN went both ways and ours was acknowledged.
+    /// Returns whether both FINs have come and ours was acknowledged.
     pub(crate) fn finished(&self) -> bool {
-        self.peer_closed && self.send.fin_sent() && self.send.una() == self.send.next()
+        self.receive.assembly().is_closed()
+            && self.send.fin_sent()
+            && self.send.una() == self.send.next()
     }
 }

@@ -1,94 +1,99 @@
-//! How MPTCP ends on a subflow that goes on as plain TCP: one infinite mapping, then no option any
-//! more (RFC 8684 section 3.7); and what tells that it must end.
+//! The end of MPTCP on a subflow that continues as plain TCP: one infinite mapping, then no MPTCP option (RFC 8684
+//! section 3.7). Also the state from which the connection concludes that it must end.
 
 use anabranch_units::DataSeq;
-use anabranch_wire::{Dss, Mapping, MptcpOption, Segment};
+use anabranch_wire::{Dss, Mapping, MappingDsn, Segment};
 
-use super::deliver::Failure;
 use super::{EmitContext, Subflow};
 
-/// Whether the peer's options reach us, as its acknowledgements tell.
+/// Whether the peer's options reach us, judged by its acknowledgements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Passage {
     /// No `DATA_ACK` has come yet.
     #[default]
     Unknown,
-    /// Nor with the last acknowledgement, which had no MPTCP option at all.
+    /// No `DATA_ACK` has come, and the last acknowledgement had no MPTCP option.
     Doubted,
-    /// The last acknowledgement had one.
+    /// The last acknowledgement had a `DATA_ACK`.
     Open,
-    /// They came, and the last acknowledgement had no MPTCP option at all.
+    /// A `DATA_ACK` has come, and the last acknowledgement had no MPTCP option.
     Lost,
 }
 
 impl Passage {
-    /// Takes note of an acknowledgement without any MPTCP option.
-    pub(crate) fn on_bare(&mut self) {
+    /// Handles an acknowledgement without any MPTCP option.
+    pub(super) fn on_bare(&mut self) {
         *self = match *self {
             Self::Unknown | Self::Doubted => Self::Doubted,
             Self::Open | Self::Lost => Self::Lost,
         };
     }
 
-    /// No `DATA_ACK` was ever seen.
+    /// Returns whether no `DATA_ACK` has come.
     pub(crate) fn is_unproven(self) -> bool {
         matches!(self, Self::Unknown | Self::Doubted)
     }
 
-    /// The last acknowledgement had no option.
+    /// Returns whether the last acknowledgement had no option.
     pub(crate) fn is_in_doubt(self) -> bool {
         matches!(self, Self::Doubted | Self::Lost)
     }
 }
 
-/// The mapping that says: from here on the subflow is the stream.
+/// The infinite mapping: from its position on, the subflow's bytes are the data stream.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FinalMapping {
-    /// Stream position of the last byte known to be delivered, which is where it begins.
+    /// Stream position of the last byte that is known to be delivered. The mapping begins there.
     data: u64,
-    /// Zero is its checksum, where there are any.
+    /// The mapping has a checksum, of zero.
     checksum: bool,
-    /// Position of the segment that carries it, once there was one.
+    /// Position of the segment that carries it.
     carrier: Option<u64>,
 }
 
-impl Subflow {
-    /// MPTCP has ended with everything before `data` acknowledged; the next segment says so.
-    pub(crate) fn send_final_mapping(&mut self, data: u64, checksum: bool) {
-        self.final_mapping = Some(FinalMapping { data, checksum, carrier: None });
+impl FinalMapping {
+    /// Creates a mapping that no segment has carried.
+    pub(super) fn new(data: u64, checksum: bool) -> Self {
+        Self { data, checksum, carrier: None }
     }
 
-    /// Puts the infinite mapping on the first segment that is sent, and on it again. Until then
-    /// segments leave room for it.
+    /// Returns `None` if the segment at `start` does not carry the mapping: the first segment does, also when it is
+    /// retransmitted. Otherwise returns whether it is the first transmission.
+    pub(super) fn rides(&mut self, start: u64) -> Option<bool> {
+        let first = self.carrier.is_none();
+        (*self.carrier.get_or_insert(start) == start).then_some(first)
+    }
+
+    /// Returns the option, for a data stream whose first byte has this DSN.
+    pub(super) fn dss(&self, dsn_base: u64, short: bool) -> Dss {
+        let mapping = Mapping {
+            dsn: mapping_dsn(DataSeq(dsn_base.wrapping_add(self.data)), short),
+            ssn: self.data.wrapping_add(1) as u32,
+            length: 0,
+            checksum: self.checksum.then_some(0),
+        };
+        Dss { mapping: Some(mapping), ..Dss::default() }
+    }
+}
+
+/// Returns a data sequence number in 32 or 64 bits.
+pub(super) fn mapping_dsn(dsn: DataSeq, short: bool) -> MappingDsn {
+    if short { MappingDsn::Short(dsn.0 as u32) } else { MappingDsn::Long(dsn) }
+}
+
+impl Subflow {
+    /// Puts the infinite mapping on the first segment that is sent, and on its retransmissions. Until then segments
+    /// leave room for it.
     pub(super) fn add_final_mapping(
         &mut self,
         start: u64,
         context: &EmitContext,
         segment: &mut Segment,
     ) {
-        let Some(last) = &mut self.final_mapping else { return };
-        let begins = last.carrier.is_none();
-        if *last.carrier.get_or_insert(start) != start {
-            return;
-        }
-        let (data, checksum) = (last.data, last.checksum);
-        let mapping = Mapping {
-            dsn: self.mapping_dsn(DataSeq(context.dsn_base.wrapping_add(data))),
-            ssn: data.wrapping_add(1) as u32,
-            length: 0,
-            checksum: checksum.then_some(0),
-        };
-        segment.dss = Some(Dss { mapping: Some(mapping), ..Dss::default() });
-        if begins {
+        let Some((mapping, first)) = self.context.take_final_mapping(start) else { return };
+        segment.dss = Some(mapping.dss(context.dsn_base, self.stack.mptcp.short_data_numbers));
+        if first {
             self.update_mss(0);
-        }
-    }
-
-    /// The report of a mapping whose checksum is wrong.
-    pub(crate) fn failed_mapping(&self) -> Option<MptcpOption> {
-        match self.receive.failure() {
-            Some(Failure::Checksum(dsn)) => Some(MptcpOption::Fail { dsn: DataSeq(dsn) }),
-            _ => None,
         }
     }
 }

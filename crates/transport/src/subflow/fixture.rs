@@ -99,7 +99,7 @@ pub(super) fn subflow() -> (Subflow, Recorder) {
     let config = Config { mss: 1012, host: exact(), ..Config::default() };
     let mut subflow = Subflow::new(SubflowId(0), tuple, true, SeqNumber(0), controller, &config);
     subflow.state = State::Established;
-    subflow.fully_established = true;
+    subflow.context.complete();
     subflow.send.after_syn();
     subflow.send.set_una(1);
     subflow.receive.after_syn();

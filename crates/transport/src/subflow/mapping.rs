@@ -1,35 +1,35 @@
-//! The mappings of a subflow's bytes to data sequence numbers that the peer has declared and whose
-//! bytes have not all been handed up (RFC 8684 section 3.3.1). What was declared first stays so.
+//! The peer's mappings of a subflow's bytes to data sequence numbers, until all of their bytes are handed up (RFC 8684
+//! section 3.3.1). If two mappings disagree, the earlier one holds.
 
 use std::collections::BTreeMap;
 
-/// Mappings kept beside the first one, however little data waits.
+/// The number of mappings that are stored besides the first one even if no data waits.
 const FEW: usize = 1024;
-/// Bytes waiting out of order for each further mapping that may be kept. Segments are larger than this.
+/// Every further mapping needs this many bytes that wait out of order. Segments are larger than this.
 const BYTES_PER_MAPPING: u64 = 64;
 
-/// What makes a mapping verifiable: its checksum, over pseudo-header and data.
+/// The checksum of a mapping, over pseudo-header and data, with the values that it covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Seal {
     pub(super) checksum: u16,
     /// The relative subflow sequence number as it was declared.
     pub(super) ssn: u32,
-    /// The length counts a `DATA_FIN` behind the data.
+    /// The length includes a `DATA_FIN` after the data.
     pub(super) data_fin: bool,
 }
 
-/// A stretch of the subflow whose bytes stand in the data stream at a fixed distance.
+/// A mapping: a range of subflow positions with a fixed distance to their DSNs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Declared {
     /// Subflow position of the first byte.
     pub(super) position: u64,
-    /// Subflow position behind the last byte.
+    /// Subflow position after the last byte.
     pub(super) end: u64,
-    /// What is added to a position to have the DSN, modulo 2^64.
+    /// The DSN of a byte minus its position, modulo 2^64.
     pub(super) shift: u64,
-    /// With checksums; such a mapping stands alone, others join their neighbours.
+    /// The checksum, if any. A mapping with a checksum is not merged with its neighbours.
     pub(super) seal: Option<Seal>,
-    /// Its data goes up together; it stands alone too.
+    /// Its data is handed up as a whole. It is not merged either.
     pub(super) whole: bool,
 }
 
@@ -38,8 +38,8 @@ impl Declared {
         position.wrapping_add(self.shift)
     }
 
-    /// A later one says the same of the bytes that both cover. Of a sealed one it may be a part, as who
-    /// sends the rest of a segment again may declare: the whole is verified all the same.
+    /// Returns whether a later mapping agrees about the bytes that both cover. It may be a part of one with a checksum,
+    /// because a peer that retransmits the rest of a segment may declare that. The whole is still verified.
     fn agrees(&self, later: &Self) -> bool {
         let unsealed = self.seal.is_none() && later.seal.is_none();
         self.shift == later.shift && (unsealed || self.covers(later))
@@ -55,27 +55,27 @@ impl Declared {
     }
 }
 
-/// Why a mapping was not filed.
+/// The reason why a mapping was not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// It says something else of bytes that are mapped.
+    /// It contradicts an earlier mapping.
     Contradiction,
-    /// There are more than the data that waits can need.
+    /// There are more mappings than the waiting data can need.
     TooMany,
 }
 
-/// All of a subflow's mappings; they do not overlap.
+/// The mappings of a subflow, which do not overlap.
 #[derive(Debug, Default)]
 pub(super) struct Mappings {
-    /// The lowest: on an honest subflow without losses the only one.
+    /// The lowest one. Without losses there is usually no other.
     first: Option<Declared>,
     rest: BTreeMap<u64, Declared>,
-    /// The one filed last among the rest: the segments of a burst repeat it.
+    /// The last one stored among the rest. The segments of a burst repeat it.
     recent: Option<Declared>,
 }
 
-/// The position of a relative subflow sequence number, which is the position modulo 2^32, near
-/// `near`; `None` for what lies at the SYN or before it.
+/// Returns the position near `near` of a relative subflow sequence number, which is the position modulo 2^32, or `None`
+/// if it lies at the SYN or before it.
 pub(super) fn position_of(ssn: u32, near: u64) -> Option<u64> {
     let offset = i64::from(ssn.wrapping_sub(near as u32) as i32);
     near.checked_add_signed(offset).filter(|position| *position > 0)
@@ -86,7 +86,7 @@ impl Mappings {
         *self = Self::default();
     }
 
-    /// Forgets mappings wholly before `done`.
+    /// Removes mappings that end before `done`.
     #[inline(always)]
     fn advance(&mut self, done: u64) {
         while self.first.is_some_and(|first| first.end <= done) {
@@ -99,15 +99,15 @@ impl Mappings {
         self.rest.pop_first().map(|(_, next)| next)
     }
 
-    /// The mapping that covers `position`; those wholly before it are forgotten.
+    /// Returns the mapping that covers `position`, and removes those before it.
     #[inline(always)]
     pub(super) fn at(&mut self, position: u64) -> Option<Declared> {
         self.advance(position);
         self.first.filter(|first| first.position <= position)
     }
 
-    /// It says once more what the first one says, as the segments of a burst do. (The bytes of `new` have not
-    /// all been handed up.)
+    /// Returns whether `new` repeats the first mapping, as the segments of a burst do. Not all of its bytes may have been
+    /// handed up.
     #[inline(always)]
     pub(super) fn repeats(&self, new: &Declared) -> bool {
         self.first.is_some_and(|first| {
@@ -115,7 +115,7 @@ impl Mappings {
         })
     }
 
-    /// Files a mapping of bytes not all of which lie before `done`, if there is no other one.
+    /// Stores a mapping that ends after `done` if there is no other one. Returns whether it was stored.
     #[inline(always)]
     pub(super) fn insert_only(&mut self, new: Declared, done: u64) -> bool {
         self.advance(done);
@@ -126,8 +126,7 @@ impl Mappings {
         only
     }
 
-    /// Files a mapping of bytes not all of which lie before `done`, while `waiting` bytes wait out of
-    /// order.
+    /// Stores a mapping that ends after `done`, while `waiting` bytes wait out of order.
     pub(super) fn insert(&mut self, new: Declared, done: u64, waiting: u64) -> Result<(), Refusal> {
         self.advance(done);
         if self.repeats(&new) {
@@ -138,7 +137,7 @@ impl Mappings {
                 self.first = Some(new);
                 Ok(())
             }
-            // Most often the next burst goes on.
+            // Usually it is the next burst.
             Some(first)
                 if first.end == new.position && first.joins(&new) && self.rest.is_empty() =>
             {
@@ -182,9 +181,9 @@ impl Mappings {
         Ok(())
     }
 
-    /// Files what begins behind the first mapping, joined with what it touches.
+    /// Stores a mapping after the first one, merged with those that it touches.
     fn insert_behind(&mut self, mut new: Declared, waiting: u64) -> Result<(), Refusal> {
-        // Most often it goes on where the last one ends, or repeats it, or lies behind it.
+        // Usually it begins at the end of the last one, repeats it, or lies after it.
         if let Some(mut last) = self.rest.last_entry() {
             let last = last.get_mut();
             if last.joins(&new) && last.position <= new.position && new.position <= last.end {
@@ -216,7 +215,7 @@ impl Mappings {
             return Ok(());
         }
         self.check_room(waiting)?;
-        // What touches it on either side becomes one with it: each is taken out once.
+        // It is merged with the mappings that it touches on either side.
         let touching = self.rest.range(..=new.end).next_back().map(|(_, found)| *found);
         let mut next = touching;
         while let Some(found) = next.filter(|found| found.end >= new.position) {
@@ -236,7 +235,7 @@ impl Mappings {
         if self.rest.len() < most { Ok(()) } else { Err(Refusal::TooMany) }
     }
 
-    /// How many there are.
+    /// Returns the number of mappings.
     #[cfg(test)]
     fn len(&self) -> usize {
         usize::from(self.first.is_some()) + self.rest.len()

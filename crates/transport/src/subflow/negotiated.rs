@@ -1,7 +1,8 @@
-//! The options that SYNs settle: one side offers them, and what the other answers with is had by both.
+//! The options that SYNs negotiate: window scale, timestamps and SACK. One side offers them, and both use those that the
+//! other side answers with.
 //!
-//! A SYN, a SYN/ACK and the answer to a join have them from here, and nowhere else; so has the record of a SYN that waits for
-//! its third packet. MSS and MPTCP's are settled by addresses and keys, and stand elsewhere.
+//! Every SYN, SYN/ACK and record of a SYN that waits for its third packet takes them from here. The MSS and MPTCP's
+//! options depend on addresses and keys and are in other files.
 
 use anabranch_wire::{Segment, Timestamps};
 
@@ -10,17 +11,17 @@ use crate::config::{Config, window_scale};
 /// The largest shift of a window (RFC 7323 section 2.3).
 const MOST_SCALE: u8 = 14;
 
-/// The bits that [`remember`] takes; some are free.
+/// The number of bits that [`remember`] needs. Some are unused.
 pub(crate) const REMEMBERED_BITS: u32 = 8;
-/// The flags among them: SACK, and timestamps.
+/// The flags of SACK and of timestamps.
 const SACK: u16 = 1;
 const STAMPS: u16 = 1 << 1;
-/// The place of the window scale among them, four bits, and what stands there where a SYN has no scale.
+/// The position of the window scale, which has four bits, and its value for a SYN without one.
 const SCALE: u32 = 2;
 const NO_SCALE: u8 = 15;
 
-/// What a server remembers of the options of a peer's SYN while that waits for its third packet, beside the
-/// timestamp's value.
+/// Returns the options of a peer's SYN in a few bits, without the value of the timestamp, while a server waits for the
+/// third packet.
 pub(crate) fn remember(syn: &Segment) -> u16 {
     let flags = [(syn.sack_permitted, SACK), (syn.timestamps.is_some(), STAMPS)];
     let flags: u16 = flags.iter().filter(|(has, _)| *has).map(|(_, bit)| bit).sum();
@@ -28,7 +29,7 @@ pub(crate) fn remember(syn: &Segment) -> u16 {
     flags | u16::from(scale) << SCALE
 }
 
-/// Puts on a SYN what was [remembered](remember) of it; `stamp` is its timestamp's value.
+/// Puts the options that were [remembered](remember) on a SYN. `stamp` is the value of its timestamp.
 pub(crate) fn recall(remembered: u16, stamp: u32, syn: &mut Segment) {
     let scale = (remembered >> SCALE) as u8 & NO_SCALE;
     syn.window_scale = (scale != NO_SCALE).then_some(scale);
@@ -36,10 +37,10 @@ pub(crate) fn recall(remembered: u16, stamp: u32, syn: &mut Segment) {
     syn.timestamps = (remembered & STAMPS != 0).then_some(Timestamps { value: stamp, echo: 0 });
 }
 
-/// What both sides have; before the peer's SYN, what we offer.
+/// The options that both sides use; before the peer's SYN, those that we offer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Agreed {
-    /// By how much the peer's windows are shifted, and ours.
+    /// The shift of the peer's windows, and of ours.
     pub(super) send_scale: u8,
     pub(super) receive_scale: u8,
     scaling: bool,
@@ -48,7 +49,7 @@ pub(super) struct Agreed {
 }
 
 impl Agreed {
-    /// What a SYN of ours offers.
+    /// Returns the offer of our SYN.
     pub(super) fn offer(config: &Config) -> Self {
         Self {
             send_scale: 0,
@@ -59,26 +60,27 @@ impl Agreed {
         }
     }
 
-    /// The peer's SYN or SYN/ACK: what it does not have nobody has.
-    pub(super) fn learn(&mut self, syn: &Segment) {
-        self.timestamps &= syn.timestamps.is_some();
-        self.sack_permitted &= syn.sack_permitted;
-        if let Some(scale) = syn.window_scale {
-            self.send_scale = scale.min(MOST_SCALE);
-        } else {
-            (self.scaling, self.receive_scale) = (false, 0);
+    /// Returns the options that both sides have, from the peer's SYN or SYN/ACK.
+    #[must_use]
+    pub(super) fn answered_by(self, syn: &Segment) -> Self {
+        Self {
+            send_scale: syn.window_scale.map_or(self.send_scale, |scale| scale.min(MOST_SCALE)),
+            receive_scale: syn.window_scale.map_or(0, |_| self.receive_scale),
+            scaling: self.scaling && syn.window_scale.is_some(),
+            timestamps: self.timestamps && syn.timestamps.is_some(),
+            sack_permitted: self.sack_permitted && syn.sack_permitted,
         }
     }
 
-    /// Writes them on a SYN or a SYN/ACK, `stamps` where timestamps are among them. A scale answers a scale, also
-    /// one of 0 (RFC 7323 section 2.2).
+    /// Puts the options on a SYN or a SYN/ACK, with `stamps` if timestamps are in use. A scale of 0 is answered with a
+    /// scale too (RFC 7323 section 2.2).
     pub(super) fn put_on(&self, segment: &mut Segment, stamps: Timestamps) {
         segment.window_scale = self.scaling.then_some(self.receive_scale);
         segment.timestamps = self.timestamps.then_some(stamps);
         segment.sack_permitted = self.sack_permitted;
     }
 
-    /// Bytes that they take of every segment with data.
+    /// Returns their bytes on every segment with data.
     pub(super) fn bytes(&self) -> u32 {
         if self.timestamps { 12 } else { 0 }
     }
@@ -89,8 +91,7 @@ mod tests {
     use super::*;
 
     fn answered(syn: &Segment) -> Segment {
-        let mut agreed = Agreed::offer(&Config::default());
-        agreed.learn(syn);
+        let agreed = Agreed::offer(&Config::default()).answered_by(syn);
         let mut answer = Segment::default();
         agreed.put_on(&mut answer, Timestamps::default());
         answer

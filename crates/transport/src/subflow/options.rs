@@ -1,8 +1,9 @@
-//! Shares out what timestamps and DSS (`header.rs`, `send.rs`) leave of the 40 bytes on segments after the SYNs.
+//! The use of the 40 bytes of options on segments after the SYNs, besides timestamps (`header.rs`) and DSS
+//! (`context.rs`).
 //!
 //! The room goes to, in this order:
 //!
-//! 1. the option of the third packet, which takes the place of the DSS until the peer shows that it has come; no
+//! 1. the option of the third packet, which takes the place of the DSS until the peer confirms it; no
 //!    posted option goes with it;
 //! 2. a posted `ADD_ADDR`, on an acknowledgement without the DSS, and without timestamps if there is no room for them;
 //! 3. the other posted options, as many as fit beside the DSS; a `DATA_FIN`, which is repeated anyway, makes
@@ -12,54 +13,32 @@
 use anabranch_wire::{Segment, sack_room};
 
 use super::Subflow;
-use super::reports::{SACK_BASE, SACK_BLOCK};
+use super::receiving::{SACK_BASE, SACK_BLOCK};
 
 impl Subflow {
-    /// Fills up the options of a segment that has its timestamps, its DSS and its payload; `pure` is an
-    /// acknowledgement without payload or FIN.
+    /// Adds options to a segment with timestamps, DSS and payload. A `pure` acknowledgement has no payload or FIN.
     #[inline(always)]
     pub(crate) fn fill_options(&mut self, segment: &mut Segment, pure: bool) {
-        if self.handshake.third.is_some() {
-            self.repeat_third(segment);
-        } else if pure && self.signals.waits() {
-            self.signals.attach(segment);
-        }
+        self.context.add_options(segment, pure);
         self.add_reports(segment);
     }
 
-    /// Puts what is reported of data out of order, or of duplicates, on a segment.
+    /// Adds SACK blocks if data lies behind a gap or a duplicate came.
     #[inline(always)]
     pub(super) fn add_reports(&mut self, segment: &mut Segment) {
-        if self.agreed.sack_permitted
-            && (self.receive.out_of_order() || self.receive.duplicate.is_some())
-        {
+        if self.receive.has_sack() {
             self.add_sack(segment);
         }
     }
 
-    /// The third packet's option goes on every segment without payload until it is confirmed
-    /// (RFC 8684 sections 3.1 and 3.2), but not in the place of a `DATA_FIN` (`snd_data_fin_enable` in
-    /// `mptcp_established_options_mp`).
-    #[cold]
-    fn repeat_third(&mut self, segment: &mut Segment) {
-        let Some(third) = self.handshake.third else { return };
-        let ends = segment.dss.is_some_and(|dss| dss.data_fin);
-        if segment.payload.is_empty() && !ends {
-            self.handshake.third_sent = true;
-            segment.dss = None;
-            segment.mptcp.push(third);
-        }
-    }
-
-    /// SACK blocks in what the other options leave.
+    /// Adds as many SACK blocks as the other options leave room for.
     #[inline(never)]
     fn add_sack(&mut self, segment: &mut Segment) {
-        // A segment sent again may be full of data.
+        // A retransmission may be full of data.
         let taken = segment.options_len() + segment.payload.len() + SACK_BASE;
         let left = usize::from(self.peer_mss).saturating_sub(taken) / SACK_BLOCK;
         let room = sack_room(segment).min(left);
-        let sequence = &self.sequence;
-        segment.sack = self.receive.sack_blocks(|position| sequence.remote(position), room);
+        segment.sack = self.receive.take_sack(&self.sequence, room);
     }
 }
 
@@ -82,7 +61,7 @@ mod tests {
     use anabranch_congestion as congestion;
     use anabranch_plugin::Registry;
 
-    /// What may be on a segment besides what is asked of a subflow.
+    /// The content of a segment, and the options that wait.
     struct Situation {
         timestamps: bool,
         data_ack: Option<DataAck>,
@@ -167,15 +146,17 @@ mod tests {
         subflow.send.set_una(1);
         subflow.send.use_mappings();
         subflow.state = State::Established;
-        subflow.multipath = true;
-        subflow.fully_established = true;
-        // As `Connection::fit_segments` reckons.
+        subflow.context.start();
+        subflow.context.complete();
+        // The bytes that `Connection::fit_segments` computes.
         let data_ack = if matches!(situation.data_ack, Some(DataAck::Long(_))) { 8 } else { 4 };
         let dss: u32 = 4 + data_ack + 14 + if situation.checksum { 2 } else { 0 };
         subflow.update_mss(dss.next_multiple_of(4));
-        subflow.handshake.third = situation.third;
+        if let Some(third) = situation.third {
+            subflow.context.third_mut().set(third);
+        }
         for option in &situation.posted {
-            subflow.signals.post(*option);
+            subflow.context.signals_mut().post(*option);
         }
         subflow
     }
@@ -192,13 +173,7 @@ mod tests {
             subflow.handle_payload(Instant::ZERO, &segment, load, terms, Space::default(), &mut up);
         }
         if situation.duplicate {
-            subflow.report_again();
-        }
-    }
-
-    impl Subflow {
-        fn report_again(&mut self) {
-            self.receive.duplicate = Some((1, 1));
+            subflow.receive.report_again();
         }
     }
 

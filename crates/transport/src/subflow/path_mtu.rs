@@ -1,8 +1,8 @@
-//! News of the path's MTU from a router that dropped a packet (RFC 1191, RFC 8201; Linux's
-//! `tcp_v4_mtu_reduced`, `tcp_sync_mss`, `tcp_simple_retransmit`): segments shrink, and those in flight that
-//! are larger are cut and sent again. That is no congestion: the window stays.
+//! The MTU that a router reports after it dropped a packet (RFC 1191, RFC 8201; Linux's `tcp_v4_mtu_reduced`,
+//! `tcp_sync_mss`, `tcp_simple_retransmit`). Segments become smaller, and larger ones in flight are cut and
+//! retransmitted. The window stays, because this is no congestion.
 //!
-//! Not here: probing for it without news (RFC 4821), and forgetting it after ten minutes.
+//! Probing for the MTU without reports (RFC 4821) and its expiry after ten minutes are not implemented.
 
 use std::net::SocketAddr;
 
@@ -11,14 +11,14 @@ use anabranch_units::{Instant, SeqNumber};
 use super::{State, Subflow};
 use anabranch_congestion::CongestionState;
 
-/// The least that is believed (`ip_rt_min_pmtu`; RFC 8200 section 5): smaller segments would only cost.
+/// The smallest accepted MTU (`ip_rt_min_pmtu`; RFC 8200 section 5).
 const LEAST_V4: u32 = 552;
 const LEAST_V6: u32 = 1280;
 /// Bytes of the headers without options.
 const HEADERS_V4: u32 = 20 + 20;
 const HEADERS_V6: u32 = 40 + 20;
 
-/// The maximum segment size, options included, that a path's MTU leaves.
+/// Returns the maximum segment size, options included, for a path's MTU.
 fn segment_size(remote: SocketAddr, mtu: u32) -> u16 {
     let size = match remote {
         SocketAddr::V4(_) => mtu.max(LEAST_V4) - HEADERS_V4,
@@ -28,9 +28,9 @@ fn segment_size(remote: SocketAddr, mtu: u32) -> u16 {
 }
 
 impl Subflow {
-    /// A router says that a packet of ours was larger than `mtu` bytes; `seq` is the sequence number that it
-    /// quotes. True when segments have to be smaller from now on; their size has to be worked out anew.
-    /// Who does not see our packets cannot quote what is in flight (RFC 5927 section 4.1, `tcp_v4_err`).
+    /// Handles a router's report that a packet of ours was larger than `mtu` bytes. Returns whether segments must become
+    /// smaller, so that the caller computes their size again. The quoted sequence number `seq` must be in flight, which
+    /// an attacker off the path cannot know (RFC 5927 section 4.1, `tcp_v4_err`).
     pub(crate) fn accepts_path_mtu(&mut self, mtu: u32, seq: SeqNumber) -> bool {
         let outstanding =
             self.sequence.local(self.send.next()).offset(self.sequence.local(self.send.una()));
@@ -47,8 +47,8 @@ impl Subflow {
         true
     }
 
-    /// What is in flight and larger than a segment may be now has been dropped: it is cut and goes out
-    /// again (`tcp_simple_retransmit`). Neither the window nor the controller hears of a loss.
+    /// Cuts and retransmits the segments in flight that are larger than segments may now be, as the router dropped them
+    /// (`tcp_simple_retransmit`). The window and the controller do not count this as a loss.
     pub(crate) fn resend_larger(&mut self, now: Instant) {
         if !self.board.cut_larger(self.send.mss() as usize) {
             return;

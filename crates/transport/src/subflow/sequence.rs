@@ -65,6 +65,11 @@ impl Sequence {
         u64::try_from(next as i64 + i64::from(offset)).ok()
     }
 
+    /// Returns whether a segment acknowledges our SYN.
+    pub(crate) fn is_acked_syn(&self, segment: &Segment) -> bool {
+        segment.ack == self.local(1)
+    }
+
     /// Returns our timestamp.
     #[inline(always)]
     pub(super) fn timestamp(&self, now: Instant) -> u32 {

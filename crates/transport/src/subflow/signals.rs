@@ -4,8 +4,6 @@
 use anabranch_units::{Duration, Instant};
 use anabranch_wire::{MAX_OPTIONS_LEN, MptcpOption, RemoveAddr, Segment};
 
-use super::{State, Subflow};
-
 /// The largest number of waiting options. It bounds the memory for echoes that a peer requests.
 const MOST_POSTED: usize = 16;
 /// The number of changes of priority that a peer may make in [`PRIORITY_PERIOD`]. More would only move data between
@@ -164,12 +162,4 @@ fn fits(segment: &mut Segment, option: MptcpOption) -> bool {
         segment.mptcp.pop();
     }
     fits
-}
-
-impl Subflow {
-    /// Returns whether an acknowledgement must go out now for posted options. They wait while the third packet's
-    /// option, which may not be lost, takes the room.
-    pub(crate) fn signal_due(&self) -> bool {
-        self.signals.is_due() && self.handshake.third.is_none() && self.state == State::Established
-    }
 }

@@ -40,8 +40,8 @@ impl Standing {
 
     /// The standing from which to compare: `known`, unless another subflow had the identifier then.
     pub(crate) fn before(known: Option<Self>, subflow: &Subflow) -> Self {
-        let same = known.filter(|known| known.ordinal == subflow.ordinal);
-        same.unwrap_or_else(|| Self::fresh(subflow.ordinal))
+        let same = known.filter(|known| known.ordinal == subflow.context.ordinal());
+        same.unwrap_or_else(|| Self::fresh(subflow.context.ordinal()))
     }
 
     /// The events that lead from `before` to this standing.
@@ -70,7 +70,7 @@ impl Subflow {
     /// The counters and states now.
     pub(crate) fn standing(&self) -> Standing {
         Standing {
-            ordinal: self.ordinal,
+            ordinal: self.context.ordinal(),
             usable: self.usable(),
             timeouts: self.totals.timeouts,
             consecutive_timeouts: self.recovery.consecutive_timeouts,
@@ -78,8 +78,8 @@ impl Subflow {
             bytes_acked: self.totals.bytes_acked,
             lost: self.rate.lost,
             state: self.ca_state,
-            stale: self.stale,
-            backup: self.signals.is_backup(),
+            stale: self.context.staleness().is_stale(),
+            backup: self.context.signals().is_backup(),
         }
     }
 

@@ -29,8 +29,8 @@ impl Subflow {
         view.delivery_rate = self.delivery_rate();
         view.state = self.ca_state;
         view.repaired = self.is_repaired();
-        view.backup = self.signals.is_backup();
-        view.stale = self.stale;
+        view.backup = self.context.signals().is_backup();
+        view.stale = self.context.staleness().is_stale();
         view.potentially_failed = self.recovery.consecutive_timeouts > 0;
         view.established = self.usable();
         view.last_ack = self.last_ack_at;

@@ -29,11 +29,11 @@ pub(super) fn may_fall_back(
     let Some((initial, joined)) = subflows.split_first() else { return false };
     index == 0
         && session.is_multipath()
-        && matches!(initial.handshake.first, Some(MptcpOption::Capable(_)))
+        && initial.opening.offers_capable()
         && initial.state == State::Established
-        && joined.iter().all(|subflow| !subflow.fully_established)
+        && joined.iter().all(|subflow| !subflow.context.is_fully_established())
         && outgoing.is_straight(initial.send.write_end())
-        && incoming.is_straight(index, initial.receive.handed())
+        && incoming.is_straight(index, initial.context.delivery().handed(initial.receive.next()))
 }
 
 /// MPTCP does not work on a subflow: the connection falls back if that is possible. Otherwise the subflow is reset.
@@ -63,8 +63,8 @@ pub(in crate::connection) fn judge_bare(
         return None;
     }
     let subflow = &mut subflows[index];
-    subflow.passage.on_bare();
-    let unproven = subflow.passage.is_unproven() && subflow.send.una() > 1;
+    let passage = subflow.context.on_bare_ack();
+    let unproven = passage.is_unproven() && subflow.send.una() > 1;
     if !unproven && !segment.flags.contains(Flags::FIN) {
         return None;
     }
@@ -82,7 +82,7 @@ pub(in crate::connection) fn find_lost_options(
 ) -> Option<(usize, End)> {
     let lost = subflows.iter().position(|subflow| {
         subflow.usable()
-            && subflow.passage.is_in_doubt()
+            && subflow.context.passage().is_in_doubt()
             && (outgoing.lags_behind(subflow.send.una()) || subflow.send.held_bytes() == 0)
     });
     let index = lost.filter(|_| session.is_multipath())?;
@@ -108,14 +108,14 @@ pub(in crate::connection) fn handle_end_of_signals(
     });
     let subflow = &mut subflows[index];
     let believed = report.is_some_and(|dsn| {
-        subflow.failed_mapping().is_some() || outgoing.is_in_flight(session, dsn)
+        subflow.context.delivery().failure_report().is_some() || outgoing.is_in_flight(session, dsn)
     });
     // An `MP_FAIL` that does not answer ours is answered. With more than one subflow the peer would have sent a
     // reset. Its DSN must lie between the first unacknowledged byte and the next one to be sent, both included.
     // Linux answers any number (`mptcp_pm_mp_fail_received`). Here a blind attacker must guess it.
-    if believed && subflow.failed_mapping().is_none() {
+    if believed && subflow.context.delivery().failure_report().is_none() {
         let answer = DataSeq(incoming.receive_dsn(session));
-        subflow.signals.post(MptcpOption::Fail { dsn: answer });
+        subflow.context.signals_mut().post(MptcpOption::Fail { dsn: answer });
     }
     believed || is_infinite(segment)
 }
@@ -138,13 +138,11 @@ impl Closing {
         outgoing.scheduling_mut().forget_views();
         let (una, checksum) = (outgoing.stream().una(), session.config().checksum);
         if let Some(initial) = subflows.first_mut() {
-            initial.multipath = false;
-            initial.fully_established = true;
+            initial.context.fall_back();
+
             initial.touched = true;
-            initial.handshake.confirm_third();
-            initial.signals.end();
             if in_use {
-                initial.send_final_mapping(una, checksum);
+                initial.context.queue_final_mapping(una, checksum);
                 incoming.continue_plain(session, initial);
             } else {
                 initial.update_mss(0);
@@ -194,7 +192,8 @@ impl Closing {
             Failure::Checksum(_) => {
                 let may = may_fall_back(session, subflows, outgoing, incoming, index);
                 // Data that arrived in the window before the report is held. A peer that sends more ignores it.
-                if !may || incoming.exceeds_window(subflows[index].receive.held_bytes()) {
+                if !may || incoming.exceeds_window(subflows[index].context.delivery().held_bytes())
+                {
                     return Some(End::Reset(REASON_MIDDLEBOX));
                 }
                 self.report_failure(now, session, subflows, index);
@@ -214,8 +213,10 @@ impl Closing {
         let wait = || session.host().expiry(now, REPORT_TIMEOUT);
         self.report_until = Some(self.report_until.unwrap_or_else(wait));
         let subflow = &mut subflows[index];
-        if let Some(report) = subflow.failed_mapping().filter(|_| !subflow.signal_due()) {
-            subflow.signals.post(report);
+        if let Some(report) =
+            subflow.context.delivery().failure_report().filter(|_| !subflow.signal_due())
+        {
+            subflow.context.signals_mut().post(report);
         }
     }
 

@@ -25,7 +25,7 @@ impl Incoming {
     ) {
         if segment.payload.is_empty() && !segment.flags.contains(Flags::FIN) {
             subflows[index].handle_empty(now, segment);
-            self.note_payload(session, subflows, index, subflows[index].received_mss());
+            self.note_payload(session, subflows, index, subflows[index].receive.received_mss());
         } else {
             self.take_data(now, session, subflows, index, segment, segment_size);
         }
@@ -86,7 +86,7 @@ impl Incoming {
         let subflow = &mut subflows[index];
         let (input, parked) = (&mut self.stream, &mut self.parked);
         let (mut delivered, mut news) = (readable, false);
-        let known_mss = subflow.received_mss();
+        let known_mss = subflow.receive.received_mss();
         subflow.handle_payload(
             now,
             segment,
@@ -108,7 +108,7 @@ impl Incoming {
         self.follow_and_acknowledge(now, session, subflows, index, segment, news);
         if delivered {
             if session.config().checksum
-                && let Some(dsn) = subflows[index].receive.take_data_fin()
+                && let Some(dsn) = subflows[index].context.delivery_mut().take_data_fin()
             {
                 self.set_peer_end(session, subflows, dsn);
             }

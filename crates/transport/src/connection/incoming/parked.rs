@@ -102,7 +102,7 @@ impl Incoming {
         if !session.stack().mptcp.parks_data || !session.is_multipath() {
             return u64::MAX;
         }
-        self.budget.buffer().memory().max(subflows[index].receive.buffer.memory())
+        self.budget.buffer().memory().max(subflows[index].receive.buffer().memory())
     }
 
     /// Takes a subflow's parked data until the used memory exceeds `limit`. Returns whether data became readable.
@@ -123,8 +123,7 @@ impl Incoming {
         if self.stream.memory() > limit {
             // Parked data fills the subflow's own buffer, which grows (`tcp_clamp_window`).
             let receive = &mut subflows[index].receive;
-            let waits = self.parked.memory_at(index) + receive.out_of_order_memory();
-            receive.buffer.admit(waits);
+            receive.hold_unread(self.parked.memory_at(index));
         }
         readable
     }

@@ -147,7 +147,7 @@ fn a_subflow_that_is_not_open_yet_gets_no_larger_buffer_from_what_is_read() {
         let subflow = &mut connection.subflows[0];
         subflow.state = state;
         subflow.receive.set_rtt(Duration::from_millis(1));
-        let before = (subflow.receive.buffer.window(), connection.incoming.budget.limit());
+        let before = (subflow.receive.buffer().window(), connection.incoming.budget.limit());
         connection.incoming.note_read(
             Instant::ZERO,
             &connection.session,
@@ -160,7 +160,7 @@ fn a_subflow_that_is_not_open_yet_gets_no_larger_buffer_from_what_is_read() {
             &mut connection.subflows,
         );
         assert!(connection.incoming.budget.limit() > before.1, "the connection's grows");
-        assert_eq!(connection.subflows[0].receive.buffer.window() > before.0, grows);
+        assert_eq!(connection.subflows[0].receive.buffer().window() > before.0, grows);
     }
 }
 

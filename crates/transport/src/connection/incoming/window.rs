@@ -141,17 +141,19 @@ impl Incoming {
     /// in a subflow is charged to the subflow's (`__mptcp_rmem`, `mptcp_space`), except on plain TCP, which has `only` one.
     #[inline(always)]
     fn memory_used(&self, only: Option<&Subflow>) -> u64 {
-        self.stream.memory() + only.map_or(0, |only| only.receive.out_of_order_memory())
+        self.stream.memory() + only.map_or(0, |only| only.receive.assembly().out_of_order_memory())
     }
 
     /// The bytes of the data that the buffer is charged with.
     pub(super) fn bytes_waiting(&self, only: Option<&Subflow>) -> u64 {
-        self.stream.held() + only.map_or(0, |only| only.receive.out_of_order_bytes())
+        self.stream.held() + only.map_or(0, |only| only.receive.assembly().out_of_order_bytes())
     }
 
     /// The receiver's state at this moment.
     pub(in crate::connection) fn receiver(&self, subflows: &Subflows) -> ReceiverSample {
-        let waits = |it: &Subflow| it.receive.out_of_order_bytes() + it.receive.held_bytes();
+        let waits = |it: &Subflow| {
+            it.receive.assembly().out_of_order_bytes() + it.context.delivery().held_bytes()
+        };
         let parked = self.parked.bytes();
         let (in_order, unread) = (self.stream.acknowledged(), self.stream.unread());
         ReceiverSample {
@@ -167,10 +169,17 @@ impl Incoming {
     /// Bytes that were received and not read. The larger figure counts them with their memory (`truesize`) if that is
     /// more: a segment of one byte takes a buffer, too.
     pub(in crate::connection) fn held(&self, subflows: &Subflows) -> [u64; 2] {
-        let waits = |it: &Subflow| it.receive.out_of_order_bytes() + it.receive.held_bytes();
+        let waits = |it: &Subflow| {
+            it.receive.assembly().out_of_order_bytes() + it.context.delivery().held_bytes()
+        };
         let waiting = subflows.iter().map(waits).sum::<u64>() + self.parked.bytes();
         let bytes = waiting + self.stream.held();
-        let memory = subflows.iter().map(|it| it.receive.memory()).sum::<u64>();
+        let memory = subflows
+            .iter()
+            .map(|it| {
+                it.receive.assembly().out_of_order_memory() + it.context.delivery().held_memory()
+            })
+            .sum::<u64>();
         [bytes, bytes.max(memory + self.stream.memory())]
     }
 
@@ -230,8 +239,12 @@ impl Incoming {
     ) {
         if session.is_multipath() {
             // The worst ratio of all subflows is used, including subflows without a segment so far.
-            let live = subflows.iter().filter(|s| s.state != State::Closed && s.has_begun(now));
-            let ratio = live.map(|s| s.receive.buffer.ratio()).min();
+            let live = subflows.iter().filter(|s| match s.state {
+                State::Closed => false,
+                State::SynSent => s.opening.has_begun(now),
+                _ => true,
+            });
+            let ratio = live.map(|s| s.receive.buffer().ratio()).min();
             self.budget.buffer.set_ratio(ratio.unwrap_or(DEFAULT_RATIO));
         }
         let rtt = subflows.iter().filter_map(|s| s.receive.rtt()).max();
@@ -242,7 +255,8 @@ impl Incoming {
             return;
         }
         let plain = !session.is_multipath();
-        let ahead = subflows.first().filter(|_| plain).map_or(0, |only| only.receive.span());
+        let ahead =
+            subflows.first().filter(|_| plain).map_or(0, |only| only.receive.assembly().span());
         let copied = std::mem::take(&mut budget.copied).saturating_sub(waiting);
         budget.measured_from = now;
         budget.measure_until = now + rtt;
@@ -266,11 +280,11 @@ impl Incoming {
     ) {
         let subflow = &subflows[index];
         let multipath = session.is_multipath();
-        if !multipath && subflow.received_mss() > known_mss {
-            self.budget.buffer.on_segment_size(u64::from(subflow.received_mss()));
+        if !multipath && subflow.receive.received_mss() > known_mss {
+            self.budget.buffer.on_segment_size(u64::from(subflow.receive.received_mss()));
         }
-        if !multipath && subflow.receive.span() > 0 {
-            self.budget.buffer.make_room(subflow.receive.span());
+        if !multipath && subflow.receive.assembly().span() > 0 {
+            self.budget.buffer.make_room(subflow.receive.assembly().span());
         }
     }
 
@@ -280,7 +294,7 @@ impl Incoming {
     #[inline]
     pub(super) fn follow_buffer(&mut self, session: &Session, subflows: &Subflows, index: usize) {
         if session.is_multipath() {
-            self.budget.buffer.follow(&subflows[index].receive.buffer);
+            self.budget.buffer.follow(subflows[index].receive.buffer());
         }
     }
 
@@ -304,7 +318,8 @@ impl Incoming {
             let silent = session.is_multipath() && !news;
             let unread = silent || self.stream.unread() > 0;
             let space = self.space(session, subflows);
-            subflows[index].check_ack_filed(now, space, unread);
+            let subflow = &mut subflows[index];
+            subflow.receive.check_ack_filed(now, space, unread, &subflow.rtt);
         }
     }
 

@@ -46,7 +46,7 @@ impl Retransmission {
     pub(super) fn set_interval(&mut self, now: Instant, subflows: &Subflows) {
         let mut last = now;
         for subflow in subflows.iter() {
-            if subflow.stale_count == 0
+            if subflow.context.staleness().periods() == 0
                 && subflow.usable()
                 && let Some(at) = subflow.timer_due()
             {
@@ -156,15 +156,15 @@ impl Outgoing {
         let mut backup = None;
         let mut least_stale = u32::MAX;
         for index in 0..subflows.len() {
-            if !subflows[index].usable() || subflows[index].stale {
+            if !subflows[index].usable() || subflows[index].context.staleness().is_stale() {
                 continue;
             }
             if subflows[index].send.held_bytes() > 0 {
                 if !self.scheduling.scheduler.reinjects() {
                     self.check_stale(session, subflows, index);
                 }
-                least_stale = least_stale.min(subflows[index].stale_count);
-            } else if subflows[index].signals.is_backup() {
+                least_stale = least_stale.min(subflows[index].context.staleness().periods());
+            } else if subflows[index].context.signals().is_backup() {
                 backup = backup.or(Some(index));
             } else {
                 pick = pick.or(Some(index));
@@ -210,7 +210,11 @@ impl Outgoing {
         // `mptcp_subflow_get_send`: the subflow that will have sent its data first, if it has room.
         let rate = |subflow: &Subflow| u128::from(subflow.pacing_rate().bytes_per_second());
         let shortest = (subflows.iter_mut())
-            .filter(|subflow| subflow.usable() && !subflow.stale && !subflow.signals.is_backup())
+            .filter(|subflow| {
+                subflow.usable()
+                    && !subflow.context.staleness().is_stale()
+                    && !subflow.context.signals().is_backup()
+            })
             .filter(|subflow| rate(subflow) > 0)
             .min_by_key(|subflow| (u128::from(subflow.send.memory()) << 32) / rate(subflow));
         if let Some(subflow) = shortest
@@ -237,26 +241,18 @@ impl Outgoing {
     /// everything unacknowledged is sent again elsewhere.
     fn check_stale(&mut self, session: &mut Session, subflows: &mut Subflows, index: usize) {
         let subflow = &mut subflows[index];
-        if subflow.stale_count == 0 {
-            subflow.stale_ack_stamp = subflow.last_ack_at;
-            subflow.stale_count = 1;
-            return;
-        }
-        if subflow.stale_ack_stamp != subflow.last_ack_at {
-            subflow.stale_count = 0;
-            subflow.stale = false;
-            return;
-        }
-        subflow.stale_count = (subflow.stale_count + 1).min(255);
-        if subflow.stale_count <= STALE_AFTER {
+        let last_ack = subflow.last_ack_at;
+        if subflow.context.staleness_mut().count_period(last_ack) <= STALE_AFTER {
             return;
         }
         let alternative = subflows.iter().enumerate().any(|(other, s)| {
-            other != index && s.usable() && !s.stale && s.stale_count < (STALE_AFTER - 1).max(1)
+            let staleness = s.context.staleness();
+            let progresses = !staleness.is_stale() && staleness.periods() < STALE_AFTER - 1;
+            other != index && s.usable() && progresses
         });
         if alternative {
             let id = subflows[index].id;
-            subflows[index].stale = true;
+            subflows[index].context.staleness_mut().set_stale();
             session.report(Event::SubflowStale(id));
             self.resend_everything();
         }

@@ -164,7 +164,10 @@ impl Signals {
             return Vec::new();
         }
         if let Some(index) = subflows.signal_on(|_| false) {
-            subflows[index].signals.post(MptcpOption::AddAddr(AddAddr { hmac: None, ..add }));
+            subflows[index]
+                .context
+                .signals_mut()
+                .post(MptcpOption::AddAddr(AddAddr { hmac: None, ..add }));
         }
         if self.peer.known.contains(&what) {
             // It is repeated or replayed.
@@ -199,7 +202,7 @@ impl Signals {
         let announced = &self.peer.known;
         let mut used = subflows.iter().filter(|s| s.state != State::Closed);
         announced.iter().any(|known| known.address_id == id && known.address != address)
-            || used.any(|s| s.remote_id == id && s.tuple.remote.ip() != address)
+            || used.any(|s| s.context.remote_id() == id && s.tuple.remote.ip() != address)
     }
 
     fn is_ours(&self, subflows: &Subflows, address: IpAddr) -> bool {
@@ -241,7 +244,7 @@ impl Signals {
     ) -> Option<SubflowId> {
         let ids = remove.ids();
         self.peer.known.retain(|known| !ids.contains(&known.address_id));
-        if subflows.iter().any(|s| s.usable() && !ids.contains(&s.remote_id)) {
+        if subflows.iter().any(|s| s.usable() && !ids.contains(&s.context.remote_id())) {
             return None;
         }
         let working = Some(index).filter(|index| subflows[*index].usable());

@@ -216,9 +216,7 @@ impl HalfOpenJoins {
         let Some(at) = self.position(subflow.tuple) else { return };
         let Some(entry) = self.entries.remove(at) else { return };
         let option = entry.answer(session).option;
-        (subflow.local_id, subflow.remote_id) = entry.ids;
-        subflow.signals.set_peer_backup(entry.backup);
-        subflow.multipath = true;
+        subflow.context.accept_join(entry.ids, entry.backup);
         subflow.send.use_mappings();
         subflow.resume_join(&entry.syn, session.config(), option);
     }

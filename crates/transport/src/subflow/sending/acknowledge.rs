@@ -64,7 +64,8 @@ impl Subflow {
         if ack < prior_una {
             return;
         }
-        let echo = self.ecn.on_ack(segment, &mut self.ack);
+        self.receive.on_cwr(segment);
+        let echo = self.ecn.is_echoed_by(segment);
         let window = self.peer_window(segment);
         if window > self.send.window_max {
             self.raise_largest_window(window);
@@ -236,7 +237,7 @@ impl Subflow {
         let Some(sent) = self.board.mark_sacked(number) else {
             return;
         };
-        let merged = !self.multipath || self.stack.tcp.merges_reported;
+        let merged = !self.context.is_multipath() || self.stack.tcp.merges_reported;
         self.send.on_buffers_changed(self.board.gather(number, &sent, merged));
         flags.data_sacked = true;
         if !sent.ever_retransmitted() {
@@ -376,7 +377,7 @@ impl Subflow {
             may_grow: !reducing && progress.una_advanced && progress.delivered > 0,
             paced: self.pacer.enforced(),
             pacing_rate: self.pacer.rate(),
-            multipath: self.multipath,
+            multipath: self.context.is_multipath(),
             id: self.id,
             siblings,
         };

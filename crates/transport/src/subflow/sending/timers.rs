@@ -191,7 +191,7 @@ impl Subflow {
     pub(crate) fn rearm_timeout(&mut self, host: &HostModel, now: Instant) {
         if self.board.is_empty() {
             self.timer.clear();
-            if self.send.fin_sent() && self.is_orphan() && !self.peer_closed {
+            if self.send.fin_sent() && self.is_orphan() && !self.receive.assembly().is_closed() {
                 self.timer.arm(host, now, Pending::PeersFin, FIN_TIMEOUT);
             }
             return;
@@ -318,9 +318,10 @@ impl Subflow {
     /// has other subflows or has agreed on its end; or plain TCP with all but its FIN acknowledged, and
     /// the peer's FIN taken.
     fn is_orphan(&self) -> bool {
-        let fin_only =
-            self.peer_closed && self.send.fin_sent() && self.send.una() + 1 == self.send.next();
-        self.send.fin_queued && (self.multipath || fin_only)
+        let fin_only = self.receive.assembly().is_closed()
+            && self.send.fin_sent()
+            && self.send.una() + 1 == self.send.next();
+        self.send.fin_queued && (self.context.is_multipath() || fin_only)
     }
 
     /// `tcp_probe_timer`, `tcp_write_wakeup`: what room there is gets filled (RFC 9293 section
@@ -333,7 +334,7 @@ impl Subflow {
         }
         self.rtt.back_off();
         self.timer.probes += 1;
-        self.ack.demand_probe();
+        self.receive.demand_probe();
         self.arm_window_probe(host, now);
     }
 

@@ -1,8 +1,8 @@
 //! The decision to transmit (`tcp_write_xmit`): retransmissions first, then new data within both
 //! windows; and the segment that carries it.
 
-use anabranch_units::{DataSeq, Duration, Instant};
-use anabranch_wire::{CapableKeys, Flags, Mapping, MappingDsn, MptcpOption, Segment, dss_checksum};
+use anabranch_units::{Duration, Instant};
+use anabranch_wire::{Flags, Segment};
 use bytes::Bytes;
 
 use super::flight::{BurstMapping, Sent};
@@ -120,7 +120,9 @@ impl Subflow {
         cut: Option<(Bytes, BurstMapping)>,
     ) -> Sent {
         let (payload, mapping) = match cut {
-            Some((payload, mapping)) => (payload, Some(mapping).filter(|_| self.multipath)),
+            Some((payload, mapping)) => {
+                (payload, Some(mapping).filter(|_| self.context.is_multipath()))
+            }
             None => (Bytes::new(), None),
         };
         let fin = self.send.fin_due();
@@ -160,14 +162,16 @@ impl Subflow {
     #[inline(always)]
     pub(in crate::subflow) fn most_payload(&self) -> usize {
         let room = self.send.window_end.saturating_sub(self.send.next);
-        u64::from(self.send.mss - self.sack_bytes()).min(room) as usize
+        u64::from(self.send.mss - self.receive.sack_bytes(self.mss.saturating_sub(self.send.mss)))
+            .min(room) as usize
     }
 
     /// The last segment of a socket buffer has PSH where the buffer has several (`__tcp_transmit_skb`), or where it is
     /// small: nothing was added to it because a push had ended it (`tcp_mark_push` in `mptcp_sendmsg_frag`).
     #[inline(always)]
     pub(in crate::subflow) fn ends_push(&self, sent: &Sent) -> bool {
-        let small = self.multipath && (sent.payload.len() as u64) < u64::from(self.send.mss);
+        let small =
+            self.context.is_multipath() && (sent.payload.len() as u64) < u64::from(self.send.mss);
         self.stack.tcp.pushes_buffers && (!sent.opens_buffer || small)
     }
 
@@ -425,16 +429,7 @@ impl Subflow {
         if self.reducing() && first {
             self.recovery.prr_out += 1;
         }
-        self.ack.on_data_sent(now);
-    }
-
-    /// A data sequence number in as many bits as this stack sends of it.
-    pub(in crate::subflow) fn mapping_dsn(&self, dsn: DataSeq) -> MappingDsn {
-        if self.stack.mptcp.short_data_numbers {
-            MappingDsn::Short(dsn.0 as u32)
-        } else {
-            MappingDsn::Long(dsn)
-        }
+        self.receive.on_data_sent(now);
     }
 
     /// Writes the segment, with its DSS (the burst's mapping) or the `MP_CAPABLE` that stands for it.
@@ -456,44 +451,11 @@ impl Subflow {
         if self.send.queued == 0 && !segment.payload.is_empty() {
             segment.flags = segment.flags.with(Flags::PSH);
         }
-        let Some(mapping) = mapping.filter(|_| self.multipath) else {
+        let Some(mapping) = mapping.filter(|_| self.context.is_multipath()) else {
             return self.add_final_mapping(start, context, segment);
         };
-        let dsn = DataSeq(context.dsn_base.wrapping_add(mapping.data));
-        if let Some(MptcpOption::Capable(mut capable)) = self.handshake.third {
-            // The first data repeats the keys and tells its length (RFC 8684 section 3.1).
-            if let CapableKeys::Both { initiator, responder } = capable.keys {
-                let length = segment.payload.len() as u16;
-                let checksum = context
-                    .checksum
-                    .then(|| dss_checksum(dsn, 1, length, [segment.payload.as_ref()]));
-                if mapping.data == 0 && start == 1 {
-                    capable.keys = CapableKeys::WithData { initiator, responder, length, checksum };
-                    segment.dss = None;
-                    segment.mptcp.push(MptcpOption::Capable(capable));
-                    return;
-                }
-            }
-        }
-        // A checksum covers the whole mapping, so with checksums every segment has its own.
-        let (dsn, ssn, length, checksum) = if context.checksum {
-            let offset = start - mapping.position;
-            let (dsn, ssn) = (dsn.add(offset), start as u32);
-            let length = segment.payload.len() as u16;
-            (dsn, ssn, length, Some(dss_checksum(dsn, ssn, length, [segment.payload.as_ref()])))
-        } else {
-            (dsn, mapping.position as u32, mapping.length, None)
-        };
-        let data_end = mapping.data.wrapping_add(u64::from(mapping.length));
-        let fin = context.data_fin == Some(data_end) && !context.checksum;
-        let dss = segment.dss.get_or_insert_default();
-        dss.mapping = Some(Mapping {
-            dsn: self.mapping_dsn(dsn),
-            ssn,
-            length: length + u16::from(fin),
-            checksum,
-        });
-        dss.data_fin = fin;
+        let short = self.stack.mptcp.short_data_numbers;
+        self.context.add_mapping(segment, start, mapping, context, short);
     }
 }
 

@@ -139,7 +139,8 @@ impl Subflow {
     /// Returns whether the application waits for room in the send buffer (`SOCK_NOSPACE`). A subflow reads the flag of
     /// the connection's socket.
     pub(crate) fn wants_space(&self) -> bool {
-        self.send.blocked_on_buffer || (self.multipath && self.stack.tcp.always_wants_space)
+        self.send.blocked_on_buffer
+            || (self.context.is_multipath() && self.stack.tcp.always_wants_space)
     }
 
     /// Validates the window if it is full and more data waits, even if nothing could be sent (`tcp_write_xmit`).
@@ -257,7 +258,7 @@ mod tests {
             match spoil {
                 0 => subflow.send.blocked_on_buffer = true,
                 1 => {
-                    subflow.multipath = true;
+                    subflow.context.start();
                     subflow.stack.tcp.always_wants_space = true;
                 }
                 _ => subflow.ca_state = CongestionState::Disorder,
@@ -274,7 +275,7 @@ mod tests {
         // Of Linux 6.12, `SOCK_NOSPACE` of the connection's socket is all that a subflow looks at.
         for waits in [true, false] {
             let (mut subflow, _) = rested();
-            subflow.multipath = true;
+            subflow.context.start();
             subflow.send.blocked_on_buffer = waits;
             subflow.usage.on_window_set(at(1000));
             send(&mut subflow, at(1100), 1000);

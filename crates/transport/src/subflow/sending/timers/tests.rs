@@ -157,7 +157,7 @@ fn a_closed_window_is_asked_about_ever_more_rarely() {
     subflow.arm_window_probe(&exact(), at(100));
     assert_eq!(armed(&subflow, 0), Some((Pending::WindowProbe, 300_000)), "it runs already");
     subflow.fire_timer(&exact(), at(300));
-    assert!(subflow.ack.is_due() && subflow.timer.probes == 1);
+    assert!(subflow.receive.is_ack_due() && subflow.timer.probes == 1);
     assert_eq!(armed(&subflow, 300), Some((Pending::WindowProbe, 600_000)));
     let shut_out = subflow.send.shut_out();
     subflow.timer.review_window_probe(&exact(), at(400), || shut_out, &mut subflow.rtt);

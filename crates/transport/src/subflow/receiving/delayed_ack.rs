@@ -1,12 +1,12 @@
-//! When to acknowledge (`__tcp_ack_snd_check`, `tcp_event_data_recv`, `tcp_send_delayed_ack`):
-//! every second full segment, at once in quick-ack mode, else after the adaptive delay.
+//! The times of acknowledgements (`__tcp_ack_snd_check`, `tcp_event_data_recv`, `tcp_send_delayed_ack`): at every second
+//! full segment, at once in quick-ack mode, otherwise after an adaptive delay.
 
 use anabranch_units::{Duration, Instant};
 use anabranch_wire::{Flags, Segment};
-use bytes::Bytes;
 
-use super::receive::Arrival;
-use super::{EmitContext, Space, Subflow};
+use super::super::Space;
+use super::super::sending::rtt::RttEstimator;
+use super::{Arrival, Receiver};
 use crate::config::HostModel;
 
 /// `TCP_ATO_MIN`, `TCP_DELACK_MIN`: 40 ms.
@@ -22,16 +22,16 @@ const QUICK_MAX: u32 = 16;
 
 /// The acknowledgement policy's state.
 #[derive(Debug)]
-pub(crate) struct AckPolicy {
+pub(super) struct AckPolicy {
     /// Acknowledgements still to be sent at once.
     quick: u32,
     interactive: bool,
     /// The adaptive delay (`ato`); zero before the first data.
     delay: Duration,
     received_mss: u32,
-    /// The last segment where that was less (`last_seg_size`): its payload and the options beyond timestamps.
+    /// The size of the last segment if it was smaller (`last_seg_size`): payload and options except timestamps.
     last_smaller: u16,
-    /// It was as long as the one before.
+    /// The last smaller segment was as long as the one before.
     repeated: bool,
     last_received: Instant,
     now_due: bool,
@@ -40,7 +40,7 @@ pub(crate) struct AckPolicy {
     /// (`ICSK_ACK_PUSHED`, `ICSK_ACK_PUSHED2`).
     pushed: u8,
     probe: bool,
-    /// When what is held back goes; far future while nothing is.
+    /// When the delayed acknowledgement goes out; far future for never.
     deadline: Instant,
 }
 
@@ -69,34 +69,34 @@ impl AckPolicy {
         self.received_mss
     }
 
-    /// When what is held back goes; far future for never.
+    /// Returns when the delayed acknowledgement goes out; far future for never.
     pub(crate) fn deadline(&self) -> Instant {
         self.deadline
     }
 
-    /// An acknowledgement waits for its timer (`ICSK_ACK_TIMER`).
+    /// Returns whether an acknowledgement waits for its timer (`ICSK_ACK_TIMER`).
     pub(crate) fn is_held_back(&self) -> bool {
         self.deadline != Instant::FAR_FUTURE
     }
 
-    /// An acknowledgement or a probe is to go out.
+    /// Returns whether an acknowledgement or a probe must go out.
     pub(crate) fn is_due(&self) -> bool {
         self.now_due | self.probe
     }
 
-    /// An acknowledgement must go out now.
+    /// Requests an acknowledgement now.
     pub(crate) fn demand(&mut self) {
         self.now_due = true;
     }
 
-    /// A window probe must go out now.
+    /// Requests a window probe now.
     pub(crate) fn demand_probe(&mut self) {
         self.probe = true;
     }
 
-    /// A segment comes that is smaller than a full one, with a TCP header of `header` bytes, some of them for what
-    /// each segment has (`constant`). Two alike say that full ones have become smaller, since blocks of SACK make them
-    /// differ (`tcp_measure_rcv_mss`). To be told before [`Self::on_data`].
+    /// Handles a segment that is smaller than a full one. `header` is the length of its TCP header, of which every
+    /// segment has `constant` bytes. Two segments of one length show that full ones have become smaller, because SACK
+    /// blocks make other segments differ (`tcp_measure_rcv_mss`). [`Self::on_data`] follows.
     fn on_smaller(&mut self, length: u32, header: u32, constant: u32, pushed: bool) {
         let last = std::mem::take(&mut self.last_smaller);
         let all = length + header;
@@ -109,7 +109,7 @@ impl AckPolicy {
         }
     }
 
-    /// Payload arrived (`tcp_event_data_recv`), in segments of `length` bytes.
+    /// Handles data in segments of `length` bytes (`tcp_event_data_recv`).
     pub(crate) fn on_data(
         &mut self,
         now: Instant,
@@ -132,9 +132,9 @@ impl AckPolicy {
             }
             Arrival::OutOfOrder => self.scheduled = true,
         }
-        // `tcp_measure_rcv_mss`: a full segment says so only where it is pushed, and only once.
+        // `tcp_measure_rcv_mss`: a full segment counts only if it is pushed, and only once.
         if repeated {
-            // Segments have become smaller: nothing has ended.
+            // Segments have become smaller; the data goes on.
         } else if length < self.received_mss {
             self.pushed = (self.pushed + 1).min(2);
         } else if push {
@@ -149,23 +149,21 @@ impl AckPolicy {
         }
     }
 
-    /// The subflow's own window has grown: an even number of quick acknowledgements becomes the next odd one
-    /// (`tcp_grow_window`). Where subflows share a window 4.14's source says so too, and its acknowledgements
-    /// do not.
+    /// Handles growth of the subflow's own window: an even number of quick acknowledgements becomes the next odd one
+    /// (`tcp_grow_window`). 4.14's source does this also for a shared window, but its acknowledgements do not show it.
     pub(crate) fn on_own_window_grown(&mut self) {
         self.quick |= 1;
     }
 
-    /// At least `least` acknowledgements are to go out at once, whatever the flow was like
-    /// (`tcp_enter_quickack_mode`).
+    /// Sends at least `least` acknowledgements at once, also in an interactive flow (`tcp_enter_quickack_mode`).
     pub(crate) fn quicken(&mut self, least: u32) {
         self.quick = self.quick.max(least);
         self.interactive = false;
         self.delay = DELAY_MIN;
     }
 
-    /// A window has been computed, with less than half of it free if `short`: what comes is no longer acknowledged at
-    /// once (`__tcp_select_window`: `icsk_ack.quick = 0`).
+    /// Ends quick acknowledgements if a window was computed of which less than half is free (`short`;
+    /// `__tcp_select_window`: `icsk_ack.quick = 0`).
     #[inline(always)]
     pub(crate) fn heed_room(&mut self, short: bool) {
         if short {
@@ -184,7 +182,7 @@ impl AckPolicy {
             } else if gap < self.delay {
                 self.delay = (self.delay / 2 + gap).min(rto);
             } else if gap > rto {
-                // The peer restarted after idleness: it wants its acknowledgements fast.
+                // The peer restarts after idleness and needs fast acknowledgements.
                 self.quick = QUICK_MAX;
             }
         }
@@ -192,14 +190,14 @@ impl AckPolicy {
         self.scheduled = true;
     }
 
-    /// Data was sent: a request answered within the delay makes the flow interactive.
+    /// Handles the sending of data: an answer within the delay makes the flow interactive.
     pub(crate) fn on_data_sent(&mut self, now: Instant) {
         if !self.delay.is_zero() && now.since(self.last_received) < self.delay {
             self.interactive = true;
         }
     }
 
-    /// An acknowledgement went out, alone or with data.
+    /// Handles the sending of an acknowledgement, alone or with data.
     pub(crate) fn on_ack_sent(&mut self) {
         self.quick = self.quick.saturating_sub(1);
         if self.quick == 0 && self.delay > DELAY_MIN {
@@ -211,7 +209,7 @@ impl AckPolicy {
         self.deadline = Instant::FAR_FUTURE;
     }
 
-    /// What came may have been all there is for now: a small or a pushed segment was among it.
+    /// Returns whether the data may have ended: a small or a pushed segment came.
     fn came_to_an_end(&self) -> bool {
         self.pushed == 2 || (self.pushed == 1 && !self.interactive)
     }
@@ -252,192 +250,189 @@ impl AckPolicy {
     }
 }
 
-impl Subflow {
-    /// The largest payload received (`rcv_mss`).
+impl Receiver {
+    /// Returns the largest payload received (`rcv_mss`).
     pub(crate) fn received_mss(&self) -> u32 {
         self.ack.received_mss
     }
 
-    /// Decides between acknowledging now and later.
-    pub(crate) fn check_ack(&mut self, now: Instant, space: Space) {
-        let unacked = self.receive.next() - self.receive.advertised_at();
+    /// Decides between an acknowledgement now and later. The subflow is MPTCP's if `multipath`.
+    pub(super) fn check_ack(
+        &mut self,
+        now: Instant,
+        space: Space,
+        multipath: bool,
+        rtt: &RttEstimator,
+    ) {
+        let unacked = self.assembly.next - self.advertised_at;
         let mss = u64::from(self.ack.received_mss);
-        let holds = unacked > mss && self.window_holds(space, mss);
-        self.acknowledge_or_wait(now, holds);
+        let holds = unacked > mss && self.window_holds(space, mss, multipath);
+        self.acknowledge_or_wait(now, holds, rtt);
     }
 
-    /// As [`Self::check_ack`], once what came is filed: `unread` says that the application has something to read, and
-    /// `space` knows of it.
+    /// Decides like [`Self::check_ack`] after the data was filed. `unread` is whether the application has something to
+    /// read, which `space` takes into account.
     #[inline(always)]
-    pub(crate) fn check_ack_filed(&mut self, now: Instant, space: Space, unread: bool) {
-        let unacked = self.receive.next() - self.receive.advertised_at();
+    pub(crate) fn check_ack_filed(
+        &mut self,
+        now: Instant,
+        space: Space,
+        unread: bool,
+        rtt: &RttEstimator,
+    ) {
+        let unacked = self.assembly.next - self.advertised_at;
         let mss = u64::from(self.ack.received_mss);
         let mut holds = unacked > mss;
         if holds && unread {
-            self.ack.heed_room(self.receive.is_short(space));
-            let offer = self.receive.offer(space, mss, self.agreed.receive_scale);
-            holds = offer >= self.receive.window();
+            self.ack.heed_room(self.is_short(space));
+            holds = self.offer(space, mss, self.negotiated.receive_scale) >= self.window;
         }
-        self.acknowledge_or_wait(now, holds);
+        self.acknowledge_or_wait(now, holds, rtt);
     }
 
     #[inline(always)]
-    fn acknowledge_or_wait(&mut self, now: Instant, second: bool) {
-        if self.receive.reports.take_answered() {
+    fn acknowledge_or_wait(&mut self, now: Instant, second: bool, rtt: &RttEstimator) {
+        if self.assembly.reports.take_answered() {
             return;
         }
         if second || self.ack.quick_mode() {
             self.ack.now_due = true;
-        } else if !self.ack.now_due && self.receive.out_of_order() {
-            self.acknowledge_gap(now);
+        } else if !self.ack.now_due && self.assembly.out_of_order() {
+            self.acknowledge_gap(now, rtt);
         }
     }
 
-    fn window_holds(&self, space: Space, mss: u64) -> bool {
+    fn window_holds(&self, space: Space, mss: u64, multipath: bool) -> bool {
         // A connection takes its subflows' data at once, so that nothing is ever left to read there
-        // (`rcv_nxt - copied_seq < sk_rcvlowat`); plain TCP asks whether the window can advance.
-        let by_window = self.stack.shared.acknowledges_by_window && self.multipath;
-        if by_window {
-            self.receive.offer(space, mss, self.agreed.receive_scale) >= self.receive.window()
+        // (`rcv_nxt - copied_seq < sk_rcvlowat`). Plain TCP checks whether the window can advance.
+        if self.rules.by_window && multipath {
+            self.offer(space, mss, self.negotiated.receive_scale) >= self.window
         } else {
-            self.multipath
-                || self.receive.could_offer(space)
-                    >= (self.receive.advertised_at() + self.receive.window())
-                        .saturating_sub(self.receive.next())
+            multipath || self.could_offer(space) >= self.window_left()
         }
     }
 
-    /// The application read, everything if `emptied`: acknowledge if more than a segment is owed, if
-    /// a small or a pushed segment ended what came, or if the window can at least double (`tcp_cleanup_rbuf`).
-    /// Subflows of a connection are asked for the last two only where its window has `opened` to twice what was told last
-    /// on any of them, or, for a small or a pushed segment, where nothing is left to read (`mptcp_cleanup_rbuf`); and
-    /// what is left is their own then.
-    pub(crate) fn after_read(&mut self, space: Space, opened: bool, mut emptied: bool) {
-        if self.state != super::State::Established || !self.fully_established {
-            return;
-        }
+    /// Handles a read of the application, of everything if `emptied`. An acknowledgement is due if more than a segment
+    /// is owed, if a small or a pushed segment ended the data, or if the window can at least double
+    /// (`tcp_cleanup_rbuf`).
+    ///
+    /// `held` has the bytes in order that wait on a subflow of MPTCP. The last two reasons then count only if the
+    /// connection's window has `opened` to twice the last one advertised on any subflow, or, for a small or a pushed
+    /// segment, if nothing is left to read (`mptcp_cleanup_rbuf`). The subflow then considers its own data.
+    pub(in crate::subflow) fn after_read(
+        &mut self,
+        space: Space,
+        opened: bool,
+        mut emptied: bool,
+        held: Option<u64>,
+    ) {
         let mss = u64::from(self.ack.received_mss);
-        let unacked = self.receive.next() - self.receive.advertised_at();
-        let owes = self.ack.scheduled && unacked > mss;
-        let each = !self.multipath || self.receive.shares_window();
-        if !each {
+        let owes = self.ack.scheduled && self.assembly.next - self.advertised_at > mss;
+        if let Some(held) = held.filter(|_| !self.shared) {
             let ended = self.ack.scheduled && self.ack.pushed > 0;
             if !(opened || owes || (ended && emptied)) {
                 return;
             }
-            emptied = !self.receive.out_of_order() && self.receive.held_bytes() == 0;
+            emptied = !self.assembly.out_of_order() && held == 0;
         }
         if owes || (self.ack.scheduled && emptied && self.ack.came_to_an_end()) {
             self.ack.now_due = true;
             return;
         }
-        let current = (self.receive.advertised_at() + self.receive.window())
-            .saturating_sub(self.receive.next());
-        // Most reads change little: a look that costs nothing goes first.
-        let most = self.receive.could_offer(space) + (1 << self.agreed.receive_scale);
-        if most < 2 * current {
+        let current = self.window_left();
+        let scale = self.negotiated.receive_scale;
+        // Most reads change little, so the cheap test goes first.
+        if self.could_offer(space) + (1 << scale) < 2 * current {
             return;
         }
-        self.ack.heed_room(self.receive.is_short(space));
-        let offer = self.receive.offer(space, mss, self.agreed.receive_scale);
+        self.ack.heed_room(self.is_short(space));
+        let offer = self.offer(space, mss, scale);
         if offer > 0 && offer >= 2 * current {
             self.ack.now_due = true;
         }
     }
 
-    /// Arms the delayed acknowledgement where one is owed; called when input is finished.
-    pub(crate) fn schedule_delayed_ack(&mut self, host: &HostModel, now: Instant) {
-        let waits = self.ack.is_held_back() || self.receive.reports.deadline().is_some();
+    /// Starts the timer of the delayed acknowledgement if one is owed, after input has been handled.
+    pub(crate) fn schedule_delayed_ack(
+        &mut self,
+        host: &HostModel,
+        now: Instant,
+        srtt: Option<Duration>,
+    ) {
+        let waits = self.ack.is_held_back() || self.assembly.reports.deadline().is_some();
         if !self.ack.scheduled || self.ack.now_due || waits {
             return;
         }
         let mut delay = self.ack.delay;
         if delay > DELAY_MIN {
             let cap = if self.ack.interactive { DELAY_MAX } else { Duration::from_millis(500) };
-            let cap = self.rtt.srtt().map_or(cap, |srtt| cap.min(srtt.max(DELAY_MIN)));
+            let cap = srtt.map_or(cap, |srtt| cap.min(srtt.max(DELAY_MIN)));
             delay = delay.min(cap);
         }
         self.ack.deadline = host.expiry(now, delay.min(DELAY_MAX));
     }
 
-    /// Fires the delayed acknowledgement if it is due (`tcp_delack_timer_handler`).
-    pub(crate) fn fire_delayed_ack(&mut self, now: Instant) {
-        if now < self.ack.deadline {
-            return;
+    /// Fires the timers of the delayed and the compressed acknowledgement that are due.
+    pub(crate) fn handle_timeout(&mut self, now: Instant, rto: Duration) {
+        if now >= self.ack.deadline {
+            self.fire_delayed_ack(rto);
         }
+        if self.assembly.reports.deadline().is_some_and(|at| now >= at) {
+            self.ack.demand();
+        }
+    }
+
+    /// Sends the delayed acknowledgement (`tcp_delack_timer_handler`).
+    fn fire_delayed_ack(&mut self, rto: Duration) {
         self.ack.deadline = Instant::FAR_FUTURE;
-        if self.receive.reports.deadline().is_some() {
+        if self.assembly.reports.deadline().is_some() {
             return self.ack.demand();
         }
         if self.ack.interactive {
             self.ack.interactive = false;
             self.ack.delay = DELAY_MIN;
         } else {
-            self.ack.delay = (self.ack.delay * 2).min(self.rtt.rto());
+            self.ack.delay = (self.ack.delay * 2).min(rto);
         }
         self.ack.now_due = true;
     }
 
-    /// Writes the acknowledgement (or window probe) that is due, or that goes because of `signals`, with no option but
-    /// its own; false when there is no reason for one.
+    /// Takes a request for an acknowledgement or a window probe. Returns `None` without a request if none is `wanted`,
+    /// otherwise whether it is a probe.
     #[inline(always)]
-    pub(super) fn next_bare_ack(
-        &mut self,
-        context: &EmitContext,
-        signals: bool,
-        segment: &mut Segment,
-    ) -> bool {
+    pub(in crate::subflow) fn take_ack(&mut self, wanted: bool) -> Option<bool> {
         let probe = std::mem::take(&mut self.ack.probe);
-        if !self.ack.now_due && !probe && !signals {
-            return false;
-        }
-        self.acknowledging(context, Bytes::new(), segment);
-        if probe {
-            segment.seq = self.sequence.local(self.send.una().saturating_sub(1));
-        }
-        true
+        (self.ack.now_due || probe || wanted).then_some(probe)
     }
 
-    /// Writes the pure acknowledgement (or window probe) that is due; false when none is.
-    pub(crate) fn next_pure_ack(&mut self, context: &EmitContext, segment: &mut Segment) -> bool {
-        if let Some(owed) = self.ecn.take_owed() {
-            self.acknowledge_first(context, segment, owed);
-            return true;
+    /// Takes the acknowledgement that must go out before anything else.
+    pub(in crate::subflow) fn take_first_ack(&mut self) -> Option<FirstAck> {
+        if let Some((up_to, echoes)) = self.ecn.take_owed() {
+            return Some(FirstAck::OfMarks { up_to, echoes, quick: self.ack.quick });
         }
-        if self.receive.reports.owes() {
-            let due = self.ack.now_due;
-            self.acknowledging(context, Bytes::new(), segment);
-            self.fill_options(segment, true);
-            (self.ack.now_due, self.ack.scheduled) = (due, true);
-            return true;
-        }
-        if !self.next_bare_ack(context, self.signal_due(), segment) {
-            return false;
-        }
-        if let Some(at) = context.data_fin {
-            self.attach_data_fin(segment, at, context);
-        }
-        self.fill_options(segment, true);
-        true
+        self.assembly.reports.owes().then_some(FirstAck::OfReports { due: self.ack.now_due })
     }
 
-    /// Writes the acknowledgement of what came before marks began or ended; the one that is due remains so.
-    fn acknowledge_first(
-        &mut self,
-        context: &EmitContext,
-        segment: &mut Segment,
-        (up_to, echoes): (u64, bool),
-    ) {
-        let quick = self.ack.quick;
-        self.acknowledging(context, Bytes::new(), segment);
-        segment.ack = self.sequence.remote(up_to);
-        let flags = segment.flags.without(Flags::ECE);
-        segment.flags = if echoes { flags.with(Flags::ECE) } else { flags };
-        self.fill_options(segment, true);
-        // "Special ACK sent by DCTCP to reflect ECN" (`tcp_event_ack_sent`).
-        self.ack.quick = quick;
-        self.ack.demand();
+    /// Restores the requests that the acknowledgement which went out first does not satisfy.
+    pub(in crate::subflow) fn on_first_ack_sent(&mut self, sent: FirstAck) {
+        match sent {
+            // "Special ACK sent by DCTCP to reflect ECN" (`tcp_event_ack_sent`).
+            FirstAck::OfMarks { quick, .. } => {
+                self.ack.quick = quick;
+                self.ack.demand();
+            }
+            FirstAck::OfReports { due } => (self.ack.now_due, self.ack.scheduled) = (due, true),
+        }
     }
+}
+
+/// An acknowledgement that must go out before anything else.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::subflow) enum FirstAck {
+    /// For the data `up_to` a position, before marks began or ended. `quick` acknowledgements were to be sent at once.
+    OfMarks { up_to: u64, echoes: bool, quick: u32 },
+    /// With earlier SACK blocks. Another one was `due`.
+    OfReports { due: bool },
 }
 
 #[cfg(test)]

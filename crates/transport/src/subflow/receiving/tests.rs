@@ -1,13 +1,16 @@
-//! What is offered, how it grows, and which runs are told of.
+//! The offered window, its growth, and the SACK blocks.
 
-use anabranch_wire::{MpJoin, MptcpOption, Segment};
+use anabranch_units::SeqNumber;
+use anabranch_wire::{MpJoin, MptcpOption, SackBlocks};
+use bytes::Bytes;
 
-use super::super::Subflow;
 use super::super::fixture::{at, context, subflow};
+use super::super::sequence::Sequence;
+use super::super::{EmitContext, Subflow};
 use super::*;
 
 fn receiver() -> Receiver {
-    let mut receiver = Receiver::new(&Config::default(), 1012);
+    let mut receiver = Receiver::new(&Config::default(), 1012, false);
     receiver.after_syn();
     receiver
 }
@@ -20,13 +23,13 @@ fn alone(bytes: u32) -> Load {
     Load { bytes, segment: bytes }
 }
 
-/// Where what is told of begins.
+/// The first positions of the SACK blocks.
 fn runs(receiver: &Receiver) -> Vec<u64> {
-    receiver.reports.blocks().as_slice().iter().map(|block| block.0).collect()
+    receiver.assembly.reports.blocks().as_slice().iter().map(|block| block.0).collect()
 }
 
 fn take(receiver: &mut Receiver, start: u64, length: usize) -> Arrival {
-    receiver.accept(start, bytes(length), 2 * length as u64, false, &mut |_, _, _| {})
+    receiver.assembly.accept(start, bytes(length), 2 * length as u64, &mut |_, _, _| {})
 }
 
 #[test]
@@ -72,7 +75,7 @@ fn a_full_segment_opens_the_window_by_two() {
     assert!(receiver.grow(alone(1000), false, 0, 1000));
     assert_eq!(receiver.slow_start, 65_536);
     assert!(!receiver.grow(alone(1000), false, 0, 1000) && receiver.slow_start == 65_536);
-    // What waits out of order takes its share: half of its memory.
+    // Data behind a gap takes half of its memory from the window.
     receiver.slow_start = 63_000;
     assert!(receiver.grow(alone(1000), false, 2000, 1000));
     assert_eq!(receiver.slow_start, 64_536);
@@ -89,7 +92,7 @@ fn a_small_segment_opens_the_window_by_two_as_they_come() {
     // tcp_grow_window: `tcp_win_from_space(sk, truesize) <= skb->len`: two as they are announced; otherwise
     // __tcp_grow_window: `2 * rcv_mss`, once its memory, halved with the largest window, is no more than itself.
     let config = Config { receive_buffer_max: 131_072, ..Config::default() };
-    let mut receiver = Receiver::new(&config, 1012);
+    let mut receiver = Receiver::new(&config, 1012, false);
     // 988 * 256 / 2304 = 109: 981 bytes of window for a full segment; 545 for 500 bytes, in 1280 of memory.
     receiver.buffer.on_segment_size(988);
     receiver.slow_start = 20_000;
@@ -120,11 +123,11 @@ fn a_window_of_which_less_than_half_is_free_ends_quick_acknowledgements() {
     // (full_space >> 1)) icsk_ack.quick = 0`. 65,536 bytes are the subflow's own.
     let acknowledged = |free: u64, allowed: u64| {
         let (mut subflow, _) = subflow();
-        subflow.ack.quicken(16);
+        subflow.receive.ack.quicken(16);
         let space = Space { free, allowed, ..Space::default() };
         let context = EmitContext { space, ..context(at(1000)) };
         subflow.acknowledging(&context, Bytes::new(), &mut Segment::default());
-        subflow.ack.quick_mode()
+        subflow.receive.ack.quick_mode()
     };
     assert!(acknowledged(20_000, 40_000));
     assert!(!acknowledged(19_999, 40_000));
@@ -137,15 +140,17 @@ fn the_third_packet_of_a_join_tells_the_subflows_own_window() {
     // mptcp_write_options: `mptcp_set_rwin` with a DSS's `ack64` or `ack32` only.
     let window = |third: Option<MptcpOption>| {
         let (mut subflow, _) = subflow();
-        subflow.multipath = true;
-        subflow.handshake.third = third;
+        subflow.context.start();
+        if let Some(third) = third {
+            subflow.context.third_mut().set(third);
+        }
         let space = Space { free: 65_536, allowed: 65_536, ..Space::default() };
         let promised = EmitContext { space, promised_edge: 100_000, ..context(at(1000)) };
         let mut segment = Segment::default();
         subflow.acknowledging(&promised, Bytes::new(), &mut segment);
         u64::from(segment.window) << subflow.agreed.receive_scale
     };
-    // 64 segments of 1012 bytes; what is promised is told in whole units, rounded down.
+    // 64 segments of 1012 bytes. The promised window is advertised in whole units, rounded down.
     let join = MptcpOption::Join(MpJoin::Ack { hmac: [0; 20] });
     assert_eq!(window(Some(join)), 64 * 1012);
     assert_eq!(window(None), 99_968);
@@ -185,18 +190,18 @@ fn the_latest_runs_are_told_first_and_those_that_joined_no_more() {
     let block = |blocks: SackBlocks| -> Vec<(u32, u32)> {
         blocks.as_slice().iter().map(|b| (b.left.0, b.right.0)).collect()
     };
-    let wire = |position: u64| SeqNumber(position as u32);
-    assert_eq!(block(receiver.sack_blocks(wire, 2)), [(6901, 7501), (3001, 5501)]);
+    let sequence = Sequence::new(SeqNumber(0));
+    assert_eq!(block(receiver.assembly.take_sack(&sequence, 2)), [(6901, 7501), (3001, 5501)]);
     assert_eq!(take(&mut receiver, 1101, 10), Arrival::OutOfOrder);
-    assert_eq!(receiver.duplicate, Some((1101, 1111)));
-    assert_eq!(block(receiver.sack_blocks(wire, 3))[..2], [(1101, 1111), (1001, 1501)]);
-    assert_eq!(receiver.duplicate, None, "told once");
+    assert_eq!(receiver.assembly.duplicate, Some((1101, 1111)));
+    assert_eq!(block(receiver.assembly.take_sack(&sequence, 3))[..2], [(1101, 1111), (1001, 1501)]);
+    assert_eq!(receiver.assembly.duplicate, None, "told once");
     // Others are left: no acknowledgement because of that (tcp_data_queue).
     assert_eq!(take(&mut receiver, 1, 1000), Arrival::InOrder);
     assert_eq!((receiver.next(), runs(&receiver)), (1501, vec![6901, 3001]));
-    assert_eq!((receiver.span(), receiver.out_of_order_bytes()), (6000, 3100));
+    assert_eq!((receiver.assembly.span(), receiver.assembly.out_of_order_bytes()), (6000, 3100));
     receiver.discard();
-    assert!(!receiver.out_of_order() && receiver.reports.is_empty());
+    assert!(!receiver.assembly.out_of_order() && receiver.assembly.reports.is_empty());
 }
 
 #[test]
@@ -234,18 +239,21 @@ fn an_echo_that_a_small_segment_brings_first_tells_nothing() {
 fn nothing_lies_behind_a_fin() {
     let mut receiver = receiver();
     take(&mut receiver, 301, 100);
-    receiver.note_fin(351);
-    assert_eq!((receiver.span(), receiver.fin_at), (350, Some(351)));
-    receiver.note_fin(401);
-    assert_eq!(receiver.fin_at, Some(351), "the first in the stream counts");
-    assert_eq!(receiver.before_fin(341, &bytes(100)).len(), 10);
-    assert_eq!(receiver.before_fin(251, &bytes(100)).len(), 100);
-    assert_eq!(receiver.before_fin(500, &bytes(100)).len(), 0);
+    receiver.assembly.note_fin(351);
+    assert_eq!((receiver.assembly.span(), receiver.assembly.fin_at), (350, Some(351)));
+    receiver.assembly.note_fin(401);
+    assert_eq!(receiver.assembly.fin_at, Some(351), "the first in the stream counts");
+    assert_eq!(receiver.assembly.before_fin(341, &bytes(100)).len(), 10);
+    assert_eq!(receiver.assembly.before_fin(251, &bytes(100)).len(), 100);
+    assert_eq!(receiver.assembly.before_fin(500, &bytes(100)).len(), 0);
     take(&mut receiver, 1, 100);
-    receiver.note_fin(50);
-    assert_eq!(receiver.fin_at, Some(351), "that was data");
-    receiver.note_fin(301);
-    assert_eq!((receiver.fin_at, runs(&receiver).len(), receiver.span()), (Some(301), 0, 0));
+    receiver.assembly.note_fin(50);
+    assert_eq!(receiver.assembly.fin_at, Some(351), "that was data");
+    receiver.assembly.note_fin(301);
+    assert_eq!(
+        (receiver.assembly.fin_at, runs(&receiver).len(), receiver.assembly.span()),
+        (Some(301), 0, 0)
+    );
 }
 
 #[test]
@@ -253,10 +261,13 @@ fn an_acknowledgement_is_due_when_more_than_a_segment_is_owed_and_the_window_hol
     // __tcp_ack_snd_check: `rcv_nxt - rcv_wup > rcv_mss` and `__tcp_select_window >= rcv_wnd`.
     let due = |unacked: u64, free: u64, multipath: bool| {
         let (mut subflow, _) = subflow();
-        subflow.multipath = multipath;
-        subflow.receive.next += unacked;
-        subflow.check_ack(at(1000), Space { free, allowed: free, ..Space::default() });
-        subflow.ack.is_due()
+        if multipath {
+            subflow.context.start();
+        }
+        subflow.receive.assembly.next += unacked;
+        let space = Space { free, allowed: free, ..Space::default() };
+        subflow.receive.check_ack(at(1000), space, multipath, &subflow.rtt);
+        subflow.receive.is_ack_due()
     };
     // A guess of 536 bytes a segment; 64,768 bytes were offered.
     assert!(!due(536, 64_768, false));
@@ -272,11 +283,11 @@ fn a_second_segment_waits_for_the_read_where_the_window_would_shrink() {
     // subflow_data_ready) or `__tcp_select_window(sk) >= rcv_wnd`. 64,768 bytes were offered, and may be again.
     let due = |unacked: u64, free: u64, unread: bool| {
         let (mut subflow, _) = subflow();
-        subflow.receive.next += unacked;
+        subflow.receive.assembly.next += unacked;
         subflow.receive.slow_start = 64_768;
         let space = Space { free, allowed: free, ..Space::default() };
-        subflow.check_ack_filed(at(1000), space, unread);
-        subflow.ack.is_due()
+        subflow.receive.check_ack_filed(at(1000), space, unread, &subflow.rtt);
+        subflow.receive.is_ack_due()
     };
     assert!(!due(536, 70_000, true));
     assert!(due(537, 70_000, true), "the window opens no further than it did");
@@ -295,15 +306,15 @@ fn blocks_take_room_from_data_as_far_as_options_go() {
             take(&mut subflow.receive, 1001 + 100 * n, 10);
         }
         change(&mut subflow);
-        subflow.sack_bytes()
+        subflow.receive.sack_bytes(subflow.mss - subflow.send.mss)
     };
     assert_eq!([taken(0, 0, &|_| {}), taken(1, 0, &|_| {}), taken(2, 0, &|_| {})], [0, 12, 20]);
     assert_eq!([taken(3, 0, &|_| {}), taken(9, 0, &|_| {})], [28, 28]);
     assert_eq!([taken(9, 8, &|_| {}), taken(9, 16, &|_| {}), taken(9, 17, &|_| {})], [20, 12, 0]);
-    assert_eq!(taken(9, 0, &|s| s.agreed.sack_permitted = false), 0);
-    assert_eq!(taken(9, 0, &|s| s.agreed.timestamps = false), 4 + 8 * 4);
-    assert_eq!(taken(0, 0, &|s| s.receive.report_duplicate(0, 1)), 12);
-    assert_eq!(taken(1, 0, &|s| s.receive.report_duplicate(0, 1)), 20);
+    assert_eq!(taken(9, 0, &|s| s.receive.negotiated.sack_permitted = false), 0);
+    assert_eq!(taken(9, 0, &|s| s.receive.negotiated.timestamps = false), 4 + 8 * 4);
+    assert_eq!(taken(0, 0, &|s| s.receive.assembly.report_duplicate(0, 1)), 12);
+    assert_eq!(taken(1, 0, &|s| s.receive.assembly.report_duplicate(0, 1)), 20);
 }
 
 #[test]
@@ -316,9 +327,9 @@ fn what_waits_is_delivered_as_far_as_it_is_new() {
         handed += piece.len();
         charged += memory;
     };
-    receiver.accept(101, bytes(100), 300, false, &mut up);
-    assert_eq!(receiver.accept(1, bytes(150), 600, false, &mut up), Arrival::FilledGap);
-    assert_eq!((receiver.next(), receiver.span()), (201, 0));
+    receiver.assembly.accept(101, bytes(100), 300, &mut up);
+    assert_eq!(receiver.assembly.accept(1, bytes(150), 600, &mut up), Arrival::FilledGap);
+    assert_eq!((receiver.next(), receiver.assembly.span()), (201, 0));
     // All of the first that came in order, half of the others.
     assert_eq!((handed, charged), (200, 600 + 150));
 }

@@ -2,8 +2,8 @@
 
 use anabranch_units::SeqNumber;
 
-use super::super::deliver::Terms;
-use super::super::fixture::{at, exact, subflow};
+use super::super::super::deliver::Terms;
+use super::super::super::fixture::{at, exact, subflow};
 use super::*;
 use crate::receive_buffer::Load;
 
@@ -92,11 +92,11 @@ fn a_duplicate_is_answered_fast_as_long_as_half_of_the_window_lasts() {
     // and the flow is taken for a bulk one. 64,768 bytes are offered.
     for (mss, quick) in [(1000, 16), (2024, 16), (2025, 15), (32_384, 1), (32_385, 2)] {
         let (mut subflow, _) = subflow();
-        subflow.ack = AckPolicy { quick: 0, interactive: true, delay: ms(90), ..begun() };
-        subflow.ack.received_mss = mss;
-        subflow.ack.quicken_for_duplicate(subflow.receive.window());
-        assert_eq!((subflow.ack.quick, subflow.ack.interactive), (quick, false));
-        assert_eq!(subflow.ack.delay, ms(40));
+        subflow.receive.ack = AckPolicy { quick: 0, interactive: true, delay: ms(90), ..begun() };
+        subflow.receive.ack.received_mss = mss;
+        subflow.receive.ack.quicken_for_duplicate(subflow.receive.window());
+        assert_eq!((subflow.receive.ack.quick, subflow.receive.ack.interactive), (quick, false));
+        assert_eq!(subflow.receive.ack.delay, ms(40));
     }
 }
 
@@ -151,11 +151,11 @@ fn the_timer_waits_for_the_delay_within_its_bounds() {
     let waits = |delay: u64, interactive: bool, srtt: u64| {
         let (mut subflow, _) = subflow();
         subflow.rtt.sample(&exact(), ms(100), 0, 1);
-        subflow.rtt = super::super::sending::rtt::RttEstimator::default();
+        subflow.rtt = super::super::super::sending::rtt::RttEstimator::default();
         subflow.rtt.sample(&exact(), ms(srtt), 0, 1);
-        subflow.ack = AckPolicy { delay: ms(delay), interactive, ..begun() };
-        subflow.schedule_delayed_ack(&exact(), at(1000));
-        subflow.ack.deadline().since(at(1000)).as_millis()
+        subflow.receive.ack = AckPolicy { delay: ms(delay), interactive, ..begun() };
+        subflow.receive.schedule_delayed_ack(&exact(), at(1000), subflow.rtt.srtt());
+        subflow.receive.ack.deadline().since(at(1000)).as_millis()
     };
     assert_eq!(waits(40, false, 10), 40);
     assert_eq!(waits(100, false, 400), 100);
@@ -169,37 +169,37 @@ fn the_timer_waits_for_the_delay_within_its_bounds() {
 #[test]
 fn one_timer_is_armed_where_an_acknowledgement_is_owed() {
     let (mut subflow, _) = subflow();
-    subflow.schedule_delayed_ack(&exact(), at(1000));
-    assert_eq!(subflow.ack.deadline(), Instant::FAR_FUTURE, "nothing is owed");
-    subflow.ack = begun();
-    subflow.ack.now_due = true;
-    subflow.schedule_delayed_ack(&exact(), at(1000));
-    assert_eq!(subflow.ack.deadline(), Instant::FAR_FUTURE, "it goes at once");
-    subflow.ack.now_due = false;
-    subflow.schedule_delayed_ack(&exact(), at(1000));
-    subflow.schedule_delayed_ack(&exact(), at(1010));
-    assert_eq!(subflow.ack.deadline(), at(1040), "the first stands");
-    subflow.fire_delayed_ack(at(1039));
-    assert!(!subflow.ack.is_due() && subflow.ack.is_held_back());
+    subflow.receive.schedule_delayed_ack(&exact(), at(1000), subflow.rtt.srtt());
+    assert_eq!(subflow.receive.ack.deadline(), Instant::FAR_FUTURE, "nothing is owed");
+    subflow.receive.ack = begun();
+    subflow.receive.ack.now_due = true;
+    subflow.receive.schedule_delayed_ack(&exact(), at(1000), subflow.rtt.srtt());
+    assert_eq!(subflow.receive.ack.deadline(), Instant::FAR_FUTURE, "it goes at once");
+    subflow.receive.ack.now_due = false;
+    subflow.receive.schedule_delayed_ack(&exact(), at(1000), subflow.rtt.srtt());
+    subflow.receive.schedule_delayed_ack(&exact(), at(1010), subflow.rtt.srtt());
+    assert_eq!(subflow.receive.ack.deadline(), at(1040), "the first stands");
+    subflow.receive.handle_timeout(at(1039), subflow.rtt.rto());
+    assert!(!subflow.receive.ack.is_due() && subflow.receive.ack.is_held_back());
     // tcp_delack_timer_handler: "Delayed ACK missed: inflate ATO", up to the RTO.
-    subflow.fire_delayed_ack(at(1040));
-    assert!(subflow.ack.is_due() && !subflow.ack.is_held_back());
-    assert_eq!(subflow.ack.delay, ms(80));
-    subflow.ack.delay = ms(200);
-    subflow.ack.deadline = at(1100);
-    subflow.fire_delayed_ack(at(1100));
-    assert_eq!(subflow.ack.delay, ms(300));
+    subflow.receive.handle_timeout(at(1040), subflow.rtt.rto());
+    assert!(subflow.receive.ack.is_due() && !subflow.receive.ack.is_held_back());
+    assert_eq!(subflow.receive.ack.delay, ms(80));
+    subflow.receive.ack.delay = ms(200);
+    subflow.receive.ack.deadline = at(1100);
+    subflow.receive.handle_timeout(at(1100), subflow.rtt.rto());
+    assert_eq!(subflow.receive.ack.delay, ms(300));
     // Interactive no more, and the least delay again.
-    subflow.ack.interactive = true;
-    subflow.ack.deadline = at(1200);
-    subflow.fire_delayed_ack(at(1200));
-    assert_eq!((subflow.ack.interactive, subflow.ack.delay), (false, ms(40)));
+    subflow.receive.ack.interactive = true;
+    subflow.receive.ack.deadline = at(1200);
+    subflow.receive.handle_timeout(at(1200), subflow.rtt.rto());
+    assert_eq!((subflow.receive.ack.interactive, subflow.receive.ack.delay), (false, ms(40)));
     // Leaving quick mode deflates it (tcp_dec_quickack_mode).
-    subflow.ack = AckPolicy { delay: ms(80), quick: 2, ..begun() };
-    subflow.ack.on_ack_sent();
-    assert_eq!(subflow.ack.delay, ms(80));
-    subflow.ack.on_ack_sent();
-    assert_eq!(subflow.ack.delay, ms(40));
+    subflow.receive.ack = AckPolicy { delay: ms(80), quick: 2, ..begun() };
+    subflow.receive.ack.on_ack_sent();
+    assert_eq!(subflow.receive.ack.delay, ms(80));
+    subflow.receive.ack.on_ack_sent();
+    assert_eq!(subflow.receive.ack.delay, ms(40));
 }
 
 #[test]
@@ -248,11 +248,13 @@ fn a_subflow_is_asked_behind_a_read_where_the_connections_window_has_doubled() {
             Segment { seq, flags, payload: vec![0; unacked as usize].into(), ..Segment::default() };
         let load = Load::of(&segment, None);
         subflow.handle_payload(at(1), &segment, load, terms, Space::default(), &mut |_, _, _| {});
-        subflow.multipath = multipath;
-        subflow.ack = AckPolicy { scheduled: true, pushed, received_mss: 1000, ..begun() };
+        if multipath {
+            subflow.context.start();
+        }
+        subflow.receive.ack = AckPolicy { scheduled: true, pushed, received_mss: 1000, ..begun() };
         let space = Space { free: 64_536, allowed: 64_536, ..Space::default() };
         subflow.after_read(space, opened, emptied);
-        subflow.ack.is_due()
+        subflow.receive.ack.is_due()
     };
     assert!(asked(true, false, 1, 300, true, false), "of its own it has nothing left");
     assert!(!asked(true, false, 1, 300, true, true), "but for what lies ahead of a gap");

@@ -12,9 +12,9 @@
 use anabranch_units::Instant;
 use anabranch_wire::{Ecn, Flags, Segment};
 
-use super::Subflow;
+use super::super::Subflow;
+use super::super::sending::recovery::AckFlags;
 use super::delayed_ack::AckPolicy;
-use super::sending::recovery::AckFlags;
 use crate::config::EcnMode;
 use anabranch_congestion::CongestionState;
 
@@ -25,18 +25,25 @@ const QUICK_ACKS: u32 = 2;
 /// The flags of a SYN that asks for ECN, which an answer must not have both.
 const ASKS: Flags = Flags::ECE.with(Flags::CWR);
 
-/// The state of ECN.
+/// The state of ECN's negotiation and of its sender.
 #[derive(Debug)]
-pub(crate) struct EcnState {
+pub(crate) struct EcnSender {
     /// Our SYN asks for it, unless it has to be sent again (RFC 3168 section 6.1.1.1;
     /// `tcp_ecn_fallback`).
     asks: bool,
     /// Both ends want it (`TCP_ECN_OK`).
     agreed: bool,
-    /// Every segment echoes a mark, until the peer reports that it has reduced its window (`TCP_ECN_DEMAND_CWR`).
-    echoes: bool,
     /// The next new data reports that the window was reduced (`TCP_ECN_QUEUE_CWR`).
     tells_reduction: bool,
+}
+
+/// The state of ECN's receiver.
+#[derive(Debug)]
+pub(super) struct EcnReceiver {
+    /// Both ends want it (`TCP_ECN_OK`).
+    agreed: bool,
+    /// Every segment echoes a mark, until the peer reports that it has reduced its window (`TCP_ECN_DEMAND_CWR`).
+    echoes: bool,
     /// Data that is ECN-capable has come (`TCP_ECN_SEEN`).
     seen: bool,
     /// The state of a controller that counts marks.
@@ -61,25 +68,13 @@ pub(crate) fn accepts_ecn(mode: EcnMode, syn: &Segment) -> bool {
     mode != EcnMode::Off && syn.flags.contains(ASKS) && !syn.ecn.is_capable()
 }
 
-impl EcnState {
-    pub(crate) fn new(mode: EcnMode, active: bool, counted: bool) -> Self {
-        Self {
-            asks: active && mode == EcnMode::Request,
-            agreed: false,
-            echoes: false,
-            tells_reduction: false,
-            seen: false,
-            counted: counted.then(Box::default),
-        }
-    }
-
-    /// Removes the acknowledgement that must go out first: its position, and whether it echoes a mark.
-    pub(super) fn take_owed(&mut self) -> Option<(u64, bool)> {
-        self.counted.as_mut()?.owed.take()
+impl EcnSender {
+    pub(crate) fn new(mode: EcnMode, active: bool) -> Self {
+        Self { asks: active && mode == EcnMode::Request, agreed: false, tells_reduction: false }
     }
 
     /// Returns the flags of the `attempt`-th SYN or SYN/ACK, counted from 0.
-    pub(super) fn handshake_flags(&self, answering: bool, attempt: u32) -> Flags {
+    pub(in crate::subflow) fn handshake_flags(&self, answering: bool, attempt: u32) -> Flags {
         match answering {
             true if self.agreed => Flags::ECE,
             false if self.asks && attempt == 0 => ASKS,
@@ -87,24 +82,66 @@ impl EcnState {
         }
     }
 
-    /// Handles the peer's SYN or SYN/ACK (`tcp_ecn_rcv_synack`).
-    pub(super) fn learn_peer(&mut self, mode: EcnMode, active: bool, segment: &Segment) {
+    /// Handles the peer's SYN or SYN/ACK (`tcp_ecn_rcv_synack`). Returns whether both ends want ECN.
+    pub(in crate::subflow) fn learn_peer(
+        &mut self,
+        mode: EcnMode,
+        active: bool,
+        segment: &Segment,
+    ) -> bool {
         self.agreed = if active {
             let answers = segment.flags.contains(Flags::ECE);
             self.asks && answers && !segment.flags.contains(Flags::CWR)
         } else {
             accepts_ecn(mode, segment)
         };
+        self.agreed
     }
 
     /// Queues the report of a reduction (`tcp_ecn_queue_cwr`).
-    pub(super) fn queue_cwr(&mut self) {
+    pub(in crate::subflow) fn queue_cwr(&mut self) {
         self.tells_reduction = self.agreed;
     }
 
     /// Withdraws the report, because the reduction was undone (`tcp_ecn_withdraw_cwr`).
-    pub(super) fn withdraw_cwr(&mut self) {
+    pub(in crate::subflow) fn withdraw_cwr(&mut self) {
         self.tells_reduction = false;
+    }
+
+    /// Makes new data ECN-capable and reports a reduction on it (`tcp_ecn_send`). Retransmissions do neither (RFC 3168
+    /// section 6.1.5).
+    #[inline(always)]
+    pub(in crate::subflow) fn mark_capable(&mut self, segment: &mut Segment) {
+        if self.agreed && !segment.payload.is_empty() {
+            segment.ecn = Ecn::Ect0;
+            if std::mem::take(&mut self.tells_reduction) {
+                segment.flags = segment.flags.with(Flags::CWR);
+            }
+        }
+    }
+
+    /// Returns whether an acknowledgement echoes a mark.
+    #[inline(always)]
+    pub(in crate::subflow) fn is_echoed_by(&self, segment: &Segment) -> bool {
+        self.agreed && segment.flags.contains(Flags::ECE)
+    }
+}
+
+impl EcnReceiver {
+    /// Creates the state before the handshake. If `counted`, the controller counts marks.
+    pub(super) fn new(counted: bool) -> Self {
+        let counted = counted.then(Box::default);
+        Self { agreed: false, echoes: false, seen: false, counted }
+    }
+
+    /// Stores whether both ends want ECN.
+    pub(super) fn set_agreed(&mut self, agreed: bool) {
+        self.agreed = agreed;
+    }
+
+    /// Removes the acknowledgement that must go out first: its position, and whether it echoes a mark.
+    pub(super) fn take_owed(&mut self) -> Option<(u64, bool)> {
+        self.counted.as_mut()?.owed.take()
     }
 
     /// Echoes a mark on a segment that is neither a SYN nor a RST.
@@ -124,26 +161,11 @@ impl EcnState {
         self.counted.as_ref().is_some_and(|counted| counted.owed.is_some())
     }
 
-    /// Makes new data ECN-capable and reports a reduction on it (`tcp_ecn_send`). Retransmissions do neither (RFC 3168
-    /// section 6.1.5).
+    /// Handles the peer's report that it has reduced its window. Linux accepts CWR on a segment without data too
+    /// (`tcp_ecn_accept_cwr`).
     #[inline(always)]
-    pub(super) fn mark_capable(&mut self, segment: &mut Segment) {
-        if self.agreed && !segment.payload.is_empty() {
-            segment.ecn = Ecn::Ect0;
-            if std::mem::take(&mut self.tells_reduction) {
-                segment.flags = segment.flags.with(Flags::CWR);
-            }
-        }
-    }
-
-    /// Handles the flags of an acknowledgement. Returns whether it echoes a mark. Linux accepts CWR on a segment
-    /// without data too (`tcp_ecn_accept_cwr`).
-    #[inline(always)]
-    pub(super) fn on_ack(&mut self, segment: &Segment, ack: &mut AckPolicy) -> bool {
-        if !self.agreed {
-            return false;
-        }
-        if segment.flags.contains(Flags::CWR) {
+    pub(super) fn on_cwr(&mut self, segment: &Segment, ack: &mut AckPolicy) {
+        if self.agreed && segment.flags.contains(Flags::CWR) {
             // Each counted mark has its own echo, which a reduction does not end.
             self.echoes &= self.counted.is_some();
             if segment.sequence_len() > 0 {
@@ -151,7 +173,6 @@ impl EcnState {
                 ack.demand();
             }
         }
-        segment.flags.contains(Flags::ECE)
     }
 
     /// Handles the ECN field of new data, after which the peer's position `received` is expected
@@ -198,15 +219,9 @@ impl EcnState {
 }
 
 impl Subflow {
-    /// Returns whether an acknowledgement must go out before anything else.
-    #[inline(always)]
-    pub(crate) fn owes_first(&self) -> bool {
-        self.ecn.owes() || self.receive.reports.owes()
-    }
-
     /// Reduces the window for an acknowledgement that echoes a mark and leaves nothing lost, once for all segments in
     /// flight (`tcp_enter_cwr`).
-    pub(super) fn answer_echo(&mut self, now: Instant, flags: &AckFlags) {
+    pub(in crate::subflow) fn answer_echo(&mut self, now: Instant, flags: &AckFlags) {
         if !flags.echo {
             return;
         }

@@ -1,6 +1,6 @@
 //! Which blocks are told, and which acknowledgements wait.
 
-use super::super::fixture::{at, subflow};
+use super::super::super::fixture::{at, subflow};
 use super::*;
 
 fn told(reports: &Reports) -> Vec<(u64, u64)> {
@@ -112,20 +112,25 @@ fn they_wait_a_twentieth_of_the_round_trip_up_to_a_millisecond() {
     // two RTTs that are known; without one of the receiver's at once.
     let waits = |received: u64, sent: u64| {
         let (mut subflow, _) = subflow();
-        subflow.agreed.sack_permitted = true;
-        subflow.rtt = super::super::sending::rtt::RttEstimator::default();
-        subflow.rtt.sample(&super::super::fixture::exact(), Duration::from_millis(sent), 0, 1);
+        subflow.receive.negotiated.sack_permitted = true;
+        subflow.rtt = super::super::super::sending::rtt::RttEstimator::default();
+        subflow.rtt.sample(
+            &super::super::super::fixture::exact(),
+            Duration::from_millis(sent),
+            0,
+            1,
+        );
         subflow.receive.set_rtt(Duration::from_millis(received));
         for _ in 0..4 {
-            subflow.ack.on_ack_sent();
-            subflow.acknowledge_gap(at(1000));
+            subflow.receive.ack.on_ack_sent();
+            subflow.receive.acknowledge_gap(at(1000), &subflow.rtt);
         }
-        assert!(!subflow.ack.is_due());
-        let until = subflow.receive.reports.deadline().expect("one waits");
-        subflow.fire_reports(until - Duration::from_nanos(1));
-        assert!(!subflow.ack.is_due());
-        subflow.fire_reports(until);
-        assert!(subflow.ack.is_due());
+        assert!(!subflow.receive.ack.is_due());
+        let until = subflow.receive.assembly.reports.deadline().expect("one waits");
+        subflow.receive.handle_timeout(until - Duration::from_nanos(1), subflow.rtt.rto());
+        assert!(!subflow.receive.ack.is_due());
+        subflow.receive.handle_timeout(until, subflow.rtt.rto());
+        assert!(subflow.receive.ack.is_due());
         until.since(at(1000)).as_micros()
     };
     assert_eq!(waits(10, 100), 600);
@@ -139,12 +144,12 @@ fn they_wait_a_twentieth_of_the_round_trip_up_to_a_millisecond() {
 fn without_sack_or_in_older_stacks_nothing_waits() {
     for (sack, compresses) in [(false, true), (true, false)] {
         let (mut subflow, _) = subflow();
-        subflow.agreed.sack_permitted = sack;
-        subflow.stack.tcp.compresses_sacks = compresses;
+        subflow.receive.negotiated.sack_permitted = sack;
+        subflow.receive.rules.compresses = compresses;
         for _ in 0..10 {
-            subflow.ack.on_ack_sent();
-            subflow.acknowledge_gap(at(1000));
-            assert!(subflow.ack.is_due());
+            subflow.receive.ack.on_ack_sent();
+            subflow.receive.acknowledge_gap(at(1000), &subflow.rtt);
+            assert!(subflow.receive.ack.is_due());
         }
     }
 }

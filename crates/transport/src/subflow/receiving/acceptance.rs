@@ -1,40 +1,102 @@
-//! Which segments are accepted (`tcp_validate_incoming`; RFC 9293 section 3.10.7.4): those that lie in
-//! our window, are no older than what came before (RFC 7323 section 5) and acknowledge nothing that
-//! was never sent, nor what was acknowledged a window ago (RFC 5961 section 5). Blind resets and SYNs
-//! draw an acknowledgement, never more than two a second.
+//! The acceptance of segments (`tcp_validate_incoming`; RFC 9293 section 3.10.7.4). An acceptable segment lies in our
+//! window and is not older than the last one (RFC 7323 section 5). Its acknowledgement is neither of unsent data nor
+//! older than a window (RFC 5961 section 5). Blind resets and SYNs are answered by an acknowledgement, at most two a
+//! second.
 
 use anabranch_units::{Duration, Instant};
 use anabranch_wire::{Flags, Segment};
 
-use super::receive::Arrival;
-use super::{State, Subflow};
+use super::super::{State, Subflow};
+use super::{Arrival, Receiver};
 
-/// The least time between pure acknowledgements that answer what is not acceptable
-/// (`tcp_invalid_ratelimit`): two sides must not provoke each other for ever.
+/// The least time between acknowledgements that answer unacceptable segments (`tcp_invalid_ratelimit`), so that two
+/// sides do not provoke each other for ever.
 const ANSWER_INTERVAL: Duration = Duration::from_millis(500);
-/// Bytes that are taken beyond the window that this subflow has told: subflows of MPTCP share one window,
-/// and another one may have told the peer of more. The connection drops what lies beyond its own.
+/// Bytes that are accepted beyond the window that this subflow has advertised. Subflows of MPTCP share one window, and
+/// another one may have advertised more. The connection drops data beyond its own window.
 const SHARED_WINDOW_SLACK: i64 = 65_536;
 
+impl Receiver {
+    /// Returns whether a segment that begins `start` bytes from the next position lies in the window.
+    #[inline(always)]
+    fn has_in_window(&self, segment: &Segment, start: i64, multipath: bool) -> bool {
+        let end = start + i64::from(segment.sequence_len());
+        let told = self.advertised_at as i64 - self.assembly.next as i64;
+        let slack = if multipath { SHARED_WINDOW_SLACK } else { 0 };
+        let edge = told + self.window as i64 + slack;
+        end >= told && start <= edge && (start < edge || segment.payload.is_empty())
+    }
+
+    /// Drops a segment that begins `start` bytes from the next position (`tcp_send_dupack`): reports data that it
+    /// repeats. Returns whether it is answered with an acknowledgement.
+    #[cold]
+    fn refuse(&mut self, now: Instant, segment: &Segment, start: i64, rto: Duration) -> bool {
+        if segment.sequence_len() == 0 || segment.flags.contains(Flags::SYN) {
+            return self.may_challenge(now);
+        }
+        if let Some(position) = self.assembly.next.checked_add_signed(start)
+            && start < 0
+        {
+            let length = segment.payload.len() as u32;
+            let end = position + u64::from(segment.sequence_len());
+            self.assembly.report_duplicate(position, end);
+            self.ack.quicken_for_duplicate(self.window);
+            self.ack.on_data(now, length, false, Arrival::Duplicate, false, rto);
+        }
+        true
+    }
+
+    /// Returns whether a challenge may go out now, and counts it (`tcp_send_challenge_ack`).
+    #[cold]
+    fn may_challenge(&mut self, now: Instant) -> bool {
+        let may = self.answered_at.is_none_or(|at| now.since(at) >= ANSWER_INTERVAL);
+        if may {
+            self.answered_at = Some(now);
+        }
+        may
+    }
+
+    /// Judges a RST at a position: it counts at the next position, after the data out of order, and at the peer's FIN.
+    /// Otherwise it is challenged if it lies in the window (RFC 5961 section 3.2).
+    fn judge_reset(&self, position: u64) -> ResetVerdict {
+        let edge = self.advertised_at + self.window;
+        if position == self.assembly.next
+            || position == self.assembly.next + self.assembly.span()
+            || (self.assembly.closed && position + 1 == self.assembly.next)
+        {
+            ResetVerdict::Accept
+        } else if (self.advertised_at..=edge).contains(&position) {
+            ResetVerdict::Challenge
+        } else {
+            ResetVerdict::Ignore
+        }
+    }
+}
+
+/// The reaction to a RST.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ResetVerdict {
+    Accept,
+    Challenge,
+    Ignore,
+}
+
 impl Subflow {
-    /// Whether a segment without RST may be processed; if not, what answer it gets is arranged.
+    /// Returns whether a segment without RST may be processed. Otherwise arranges the answer.
     #[inline(always)]
     pub(crate) fn accepts(&mut self, now: Instant, segment: &Segment) -> bool {
         let expected = self.sequence.remote(self.receive.next());
         let start = i64::from(segment.seq.offset(expected));
-        let end = start + i64::from(segment.sequence_len());
-        let told = self.receive.advertised_at() as i64 - self.receive.next() as i64;
-        let slack = if self.multipath { SHARED_WINDOW_SLACK } else { 0 };
-        let edge = told + self.receive.window() as i64 + slack;
-        let in_window =
-            end >= told && start <= edge && (start < edge || segment.payload.is_empty());
+        let in_window = self.receive.has_in_window(segment, start, self.context.is_multipath());
         let stamps = segment.timestamps.filter(|_| self.agreed.timestamps);
         if !in_window || stamps.is_some_and(|stamps| self.sequence.is_older(stamps)) {
-            self.refuse(now, segment, start);
+            if self.receive.refuse(now, segment, start, self.rtt.rto()) {
+                self.ack_now();
+            }
             return false;
         }
         if segment.flags.contains(Flags::SYN) {
-            // Among them a SYN/ACK that comes again: our third packet was lost.
+            // It may be a repeated SYN/ACK, because our third packet was lost.
             self.challenge(now);
             return false;
         }
@@ -58,61 +120,27 @@ impl Subflow {
         opening && behind >= 0
     }
 
-    /// A segment is dropped, `start` bytes from the next one expected: what it repeats is reported,
-    /// and what we expect (`tcp_send_dupack`).
-    #[cold]
-    fn refuse(&mut self, now: Instant, segment: &Segment, start: i64) {
-        if segment.sequence_len() == 0 || segment.flags.contains(Flags::SYN) {
-            return self.challenge(now);
-        }
-        if let Some(position) = self.receive.next().checked_add_signed(start)
-            && start < 0
-        {
-            let length = segment.payload.len() as u32;
-            let end = position + u64::from(segment.sequence_len());
-            self.receive.report_duplicate(position, end);
-            self.ack.quicken_for_duplicate(self.receive.window());
-            self.ack.on_data(now, length, false, Arrival::Duplicate, false, self.rtt.rto());
-        }
-        self.ack_now();
-    }
-
-    /// Says what we expect, unless it was said lately (`tcp_send_challenge_ack`).
+    /// Acknowledges what has come, unless this was done lately (`tcp_send_challenge_ack`).
     #[cold]
     pub(crate) fn challenge(&mut self, now: Instant) {
-        if self.answered_at.is_none_or(|at| now.since(at) >= ANSWER_INTERVAL) {
-            self.answered_at = Some(now);
+        if self.receive.may_challenge(now) {
             self.ack_now();
         }
     }
 
-    /// Whether a RST ends the subflow: in SYN-SENT one that acknowledges the SYN, later one with the
-    /// next sequence number, or with the one behind what came out of order, or with that of the
-    /// peer's FIN. Others that lie in the window are challenged (RFC 5961 section 3.2).
+    /// Returns whether a RST ends the subflow. In SYN-SENT it must acknowledge the SYN. Otherwise its position decides.
     pub(crate) fn reset_counts(&mut self, now: Instant, segment: &Segment) -> bool {
         if self.state == State::SynSent {
-            return segment.flags.contains(Flags::ACK) && self.acknowledges_syn(segment);
+            return segment.flags.contains(Flags::ACK) && self.sequence.is_acked_syn(segment);
         }
         let Some(position) = self.sequence.peer_position(segment.seq, self.receive.next()) else {
             return false;
         };
-        let next = self.receive.next();
-        if position == next
-            || position == next + self.receive.span()
-            || (self.peer_closed && position + 1 == next)
-        {
-            return true;
-        }
-        let edge = self.receive.advertised_at() + self.receive.window();
-        if (self.receive.advertised_at()..=edge).contains(&position) {
+        let verdict = self.receive.judge_reset(position);
+        if verdict == ResetVerdict::Challenge {
             self.challenge(now);
         }
-        false
-    }
-
-    /// The segment acknowledges our SYN.
-    pub(crate) fn acknowledges_syn(&self, segment: &Segment) -> bool {
-        segment.ack == self.sequence.local(1)
+        verdict == ResetVerdict::Accept
     }
 }
 
@@ -121,11 +149,11 @@ mod tests {
     use anabranch_wire::Timestamps;
     use bytes::Bytes;
 
-    use super::super::fixture::{at, send, subflow};
+    use super::super::super::fixture::{at, send, subflow};
     use super::*;
     use crate::receive_buffer::Load;
 
-    /// The window that was told: 64 segments of 1012 bytes from position 1.
+    /// The advertised window: 64 segments of 1012 bytes from position 1.
     const WINDOW: u32 = 64 * 1012;
 
     /// A segment of `bytes` at a position of the peer's that acknowledges the SYN.
@@ -152,9 +180,9 @@ mod tests {
         assert!(!accepted(&segment(0, 0)));
         assert!(accepted(&segment(WINDOW, 10)) && accepted(&segment(1 + WINDOW, 0)));
         assert!(!accepted(&segment(1 + WINDOW, 1)) && !accepted(&segment(2 + WINDOW, 0)));
-        // What was told on another subflow counts for MPTCP.
+        // With MPTCP another subflow may have advertised more.
         let (mut multipath, _) = subflow();
-        multipath.multipath = true;
+        multipath.context.start();
         assert!(multipath.accepts(at(1000), &segment(WINDOW + 65_536, 1)));
         assert!(!multipath.accepts(at(1000), &segment(1 + WINDOW + 65_536, 1)));
     }
@@ -167,13 +195,13 @@ mod tests {
             |ack: u32| Segment { ack: anabranch_units::SeqNumber(ack), ..segment(1, 10) };
         assert!(subflow.accepts(at(1000), &acknowledging(1001)));
         assert!(!subflow.accepts(at(1000), &acknowledging(1002)));
-        assert!(subflow.ack.is_due(), "RFC 9293 section 3.10.7.4: send an acknowledgement");
-        subflow.ack.on_ack_sent();
-        assert!(!subflow.accepts(at(1499), &acknowledging(1002)) && !subflow.ack.is_due());
+        assert!(subflow.receive.is_ack_due(), "RFC 9293 section 3.10.7.4: send an acknowledgement");
+        subflow.receive.ack.on_ack_sent();
+        assert!(!subflow.accepts(at(1499), &acknowledging(1002)) && !subflow.receive.is_ack_due());
         let mute = Segment { flags: Flags::default(), ..segment(1, 10) };
         assert!(!subflow.accepts(at(1000), &mute));
         let syn = Segment { flags: Flags::ACK.with(Flags::SYN), ..segment(1, 0) };
-        assert!(!subflow.accepts(at(1500), &syn) && subflow.ack.is_due());
+        assert!(!subflow.accepts(at(1500), &syn) && subflow.receive.is_ack_due());
     }
 
     #[test]
@@ -198,17 +226,17 @@ mod tests {
     fn answers_to_the_unacceptable_are_half_a_second_apart() {
         let (mut subflow, _) = subflow();
         let mut told = |ms: u64| {
-            subflow.ack.on_ack_sent();
+            subflow.receive.ack.on_ack_sent();
             subflow.accepts(at(ms), &segment(0, 0));
-            subflow.ack.is_due()
+            subflow.receive.is_ack_due()
         };
         assert!(told(1000) && !told(1499) && told(1500) && !told(1999) && told(2000));
-        // Data draws one each time: it is no part of a loop.
-        let (mut subflow, _) = super::super::fixture::subflow();
+        // Data is answered each time, because it is no part of a loop.
+        let (mut subflow, _) = super::super::super::fixture::subflow();
         for ms in [1000, 1001, 1002] {
-            subflow.ack.on_ack_sent();
+            subflow.receive.ack.on_ack_sent();
             subflow.accepts(at(ms), &segment(1 + WINDOW, 10));
-            assert!(subflow.ack.is_due());
+            assert!(subflow.receive.is_ack_due());
         }
     }
 
@@ -223,14 +251,14 @@ mod tests {
                 at(0),
                 &early,
                 Load::of(&early, None),
-                super::super::deliver::Terms { near: 0, checksum: false, whole: false },
-                super::super::Space::default(),
+                super::super::super::deliver::Terms { near: 0, checksum: false, whole: false },
+                super::super::super::Space::default(),
                 &mut |_, _, _| {},
             );
-            subflow.peer_closed = closed;
-            subflow.ack.on_ack_sent();
+            subflow.receive.assembly.closed = closed;
+            subflow.receive.ack.on_ack_sent();
             let counts = subflow.reset_counts(at(1000), &segment(position, 0));
-            (counts, subflow.ack.is_due())
+            (counts, subflow.receive.is_ack_due())
         };
         assert_eq!(resets(1, false), (true, false));
         assert_eq!(resets(201, false), (true, false));

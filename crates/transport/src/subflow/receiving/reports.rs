@@ -1,33 +1,35 @@
-//! What the peer is told of data that lies behind gaps: SACK blocks (RFC 2018), and acknowledgements of duplicates
-//! that wait to go together (`tcp_sack_new_ofo_skb`, `__tcp_ack_snd_check`, `tcp_compressed_ack_kick`).
+//! The reports of data behind gaps: SACK blocks (RFC 2018), and compressed acknowledgements of duplicates
+//! (`tcp_sack_new_ofo_skb`, `__tcp_ack_snd_check`, `tcp_compressed_ack_kick`).
 //!
-//! Memory is taken while something lies behind a gap.
+//! They take memory only while data lies behind a gap.
 
 use anabranch_units::{Duration, Instant};
-use anabranch_wire::MAX_OPTIONS_LEN;
+use anabranch_wire::{MAX_OPTIONS_LEN, SackBlocks};
 
-use super::Subflow;
+use super::super::sending::rtt::RttEstimator;
+use super::super::sequence::Sequence;
+use super::Receiver;
 
 /// Bytes of a SACK option, padded, without and for each block (RFC 2018 section 3).
-pub(super) const SACK_BASE: usize = 4;
-pub(super) const SACK_BLOCK: usize = 8;
-/// Blocks that are remembered (`TCP_NUM_SACKS`); of a run that is forgotten only what comes next is told.
+pub(in crate::subflow) const SACK_BASE: usize = 4;
+pub(in crate::subflow) const SACK_BLOCK: usize = 8;
+/// The number of stored blocks (`TCP_NUM_SACKS`). Of a run whose block was dropped, only later segments are reported.
 pub(super) const BLOCKS: usize = 4;
-/// Blocks that an acknowledgement is counted on to have room for (`TCP_SACK_BLOCKS_EXPECTED`).
+/// The number of blocks for which every acknowledgement should have room (`TCP_SACK_BLOCKS_EXPECTED`).
 const EXPECTED: usize = 2;
-/// Duplicates that are acknowledged at once: as many as tell of a loss (`TCP_FASTRETRANS_THRESH`).
+/// Duplicates that are acknowledged at once: as many as indicate a loss (`TCP_FASTRETRANS_THRESH`).
 const AT_ONCE: u8 = 3;
-/// Acknowledgements that wait together at most (`tcp_comp_sack_nr`).
+/// The largest number of compressed acknowledgements (`tcp_comp_sack_nr`).
 const TOGETHER: u8 = 44;
-/// The longest that they wait (`tcp_comp_sack_delay_ns`).
+/// Their longest delay (`tcp_comp_sack_delay_ns`).
 const WAIT_MAX: Duration = Duration::from_millis(1);
-/// The share of a round trip that they wait.
+/// Their delay is a round trip divided by this.
 const WAIT_SHARE: u64 = 20;
-/// How much later the timer may fire so that it fires with others (`tcp_comp_sack_slack_ns`); where there are no
-/// others it does.
+/// The slack of their timer, so that it may fire together with other timers (`tcp_comp_sack_slack_ns`). Without other
+/// timers it fires that much later.
 const SLACK: Duration = Duration::from_micros(100);
 
-/// Blocks, the latest first.
+/// SACK blocks, the latest first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Blocks {
     of: [(u64, u64); BLOCKS],
@@ -50,7 +52,7 @@ impl Blocks {
         self.as_slice()[from..].iter().position(touches).map(|index| from + index)
     }
 
-    /// Puts `block` first, as one with those that it touches. What does not fit is forgotten.
+    /// Puts `block` first and merges it with the blocks that it touches. Drops the last block if there are too many.
     fn put_first(&mut self, mut block: (u64, u64), touched: Option<usize>) {
         if let Some(index) = touched {
             let known = self.of[index];
@@ -60,7 +62,7 @@ impl Blocks {
         let moved = self.count.min(BLOCKS - 1);
         self.of.copy_within(..moved, 1);
         (self.of[0], self.count) = (block, moved + 1);
-        // `tcp_sack_maybe_coalesce`, where it has grown.
+        // `tcp_sack_maybe_coalesce`, if the block has grown.
         while let Some(index) = self.touching(1, self.of[0]).filter(|_| touched.is_some()) {
             let known = self.of[index];
             self.of[0] = (self.of[0].0.min(known.0), self.of[0].1.max(known.1));
@@ -69,30 +71,30 @@ impl Blocks {
     }
 }
 
-/// What there is to tell while something lies behind a gap.
+/// The reports while data lies behind a gap.
 #[derive(Debug, Default)]
 struct Gap {
     blocks: Blocks,
-    /// Acknowledgements that wait (`compressed_ack`).
+    /// Compressed acknowledgements (`compressed_ack`).
     waiting: u8,
     /// Duplicates that were acknowledged at once (`dup_ack_counter`) with `next` expected
     /// (`compressed_ack_rcv_nxt`).
     at_once: u8,
     next: u64,
-    /// When those that wait go.
+    /// When the compressed acknowledgements go out.
     deadline: Option<Instant>,
-    /// The blocks of an acknowledgement that was to go before the latest segment was filed.
+    /// The blocks of an acknowledgement that should have gone out before the latest segment was stored.
     owed: Option<Blocks>,
-    /// The latest segment brought it about, and asks for none itself.
+    /// The latest segment caused that acknowledgement, and needs none itself.
     answered: bool,
 }
 
-/// See the module.
+/// The reports of data behind gaps; `None` while there is no gap.
 #[derive(Debug, Default)]
 pub(super) struct Reports(Option<Box<Gap>>);
 
 impl Reports {
-    /// Nothing is to be told.
+    /// Returns whether there is no gap.
     #[inline(always)]
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_none()
@@ -102,18 +104,18 @@ impl Reports {
         self.0 = None;
     }
 
-    /// The blocks as they stand.
+    /// Returns the current blocks.
     pub(super) fn blocks(&self) -> Blocks {
         self.0.as_ref().map_or(Blocks::default(), |gap| gap.blocks)
     }
 
-    /// The blocks to tell now: those of an acknowledgement that is owed go first.
+    /// Returns the blocks to send now: those of an owed acknowledgement first.
     pub(super) fn take_blocks(&mut self) -> Blocks {
         self.0.as_mut().map_or(Blocks::default(), |gap| gap.owed.take().unwrap_or(gap.blocks))
     }
 
-    /// A segment `[start, end)` has come out of order. Where it makes a third block, or belongs to one that may not
-    /// have had room any more, what waits goes first (`tcp_sack_compress_send_ack`).
+    /// Adds a segment `[start, end)` that came out of order. If it makes a third block, or extends one for which there
+    /// may have been no room, the compressed acknowledgements go out first (`tcp_sack_compress_send_ack`).
     pub(super) fn note(&mut self, start: u64, end: u64) {
         let gap = self.0.get_or_insert_default();
         let touched = gap.blocks.touching(0, (start, end));
@@ -125,14 +127,14 @@ impl Reports {
         gap.blocks.put_first((start, end), touched);
     }
 
-    /// What waited has gone for the sake of the segment that has just come: with that acknowledgement it is no
-    /// longer due that there be one (`inet_csk_ack_scheduled` in `tcp_ack_snd_check`).
+    /// Returns whether the latest segment made compressed acknowledgements go out. It then needs no acknowledgement
+    /// itself (`inet_csk_ack_scheduled` in `tcp_ack_snd_check`).
     #[inline(always)]
     pub(super) fn take_answered(&mut self) -> bool {
         self.0.as_mut().is_some_and(|gap| std::mem::take(&mut gap.answered))
     }
 
-    /// Everything before `next` has come (`tcp_sack_remove`).
+    /// Removes the blocks before `next`, as everything up to there has come (`tcp_sack_remove`).
     pub(super) fn advance(&mut self, next: u64) {
         let Some(gap) = &mut self.0 else { return };
         while let Some(index) = gap.blocks.as_slice().iter().position(|block| block.0 <= next) {
@@ -140,7 +142,7 @@ impl Reports {
         }
     }
 
-    /// Nothing lies from `end` on.
+    /// Removes the blocks from `end` on.
     pub(super) fn truncate(&mut self, end: u64) {
         let Some(gap) = &mut self.0 else { return };
         while let Some(index) = gap.blocks.as_slice().iter().position(|block| block.0 >= end) {
@@ -151,15 +153,15 @@ impl Reports {
         }
     }
 
-    /// What is told no longer holds: data was let go (`tcp_sack_reset`).
+    /// Removes all blocks, because data was dropped (`tcp_sack_reset`).
     pub(super) fn forget(&mut self) {
         if let Some(gap) = &mut self.0 {
             gap.blocks.count = 0;
         }
     }
 
-    /// Another duplicate is to be acknowledged while `next` is expected: true when it may wait, until `deadline` if
-    /// none waits yet.
+    /// Returns whether the acknowledgement of another duplicate may wait while `next` is expected. The first one waits
+    /// until `deadline`.
     fn may_wait(&mut self, next: u64, deadline: Instant) -> bool {
         let gap = self.0.get_or_insert_default();
         if gap.waiting >= TOGETHER {
@@ -177,7 +179,7 @@ impl Reports {
         true
     }
 
-    /// An acknowledgement has gone out, and with it those that waited, unless one that is owed was it
+    /// Handles the sending of an acknowledgement. Unless it was an owed one, it replaces the compressed ones
     /// (`tcp_event_ack_sent`).
     #[inline(always)]
     pub(super) fn on_ack_sent(&mut self) {
@@ -186,62 +188,66 @@ impl Reports {
         }
     }
 
-    /// There is a gap: [`Self::owes`] may be true.
+    /// Returns whether there is a gap, so that [`Self::owes`] may be true.
     #[inline(always)]
     pub(super) fn may_owe(&self) -> bool {
         self.0.is_some()
     }
 
-    /// An acknowledgement with earlier blocks is to go out before anything else.
+    /// Returns whether an acknowledgement with earlier blocks must go out before anything else.
     #[inline(always)]
     pub(super) fn owes(&self) -> bool {
         self.0.as_ref().is_some_and(|gap| gap.owed.is_some())
     }
 
-    /// When those that wait go.
+    /// Returns when the compressed acknowledgements go out.
     #[inline(always)]
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.0.as_ref()?.deadline
     }
 }
 
-impl Subflow {
-    /// An acknowledgement is to be sent while data lies behind a gap: at once, or together with others.
-    pub(super) fn acknowledge_gap(&mut self, now: Instant) {
-        let waits = self.stack.tcp.compresses_sacks && self.agreed.sack_permitted && {
-            let rtt = self.receive.rtt().unwrap_or_default();
-            let rtt = self.rtt.srtt().map_or(rtt, |srtt| srtt.min(rtt));
-            let wait = WAIT_MAX.min(rtt / WAIT_SHARE) + SLACK;
-            self.receive.reports.may_wait(self.receive.next(), now + wait)
+impl Receiver {
+    /// Requests an acknowledgement while data lies behind a gap: at once, or together with others.
+    pub(super) fn acknowledge_gap(&mut self, now: Instant, rtt: &RttEstimator) {
+        let waits = self.rules.compresses && self.negotiated.sack_permitted && {
+            let own = self.rtt().unwrap_or_default();
+            let shortest = rtt.srtt().map_or(own, |srtt| srtt.min(own));
+            let wait = WAIT_MAX.min(shortest / WAIT_SHARE) + SLACK;
+            self.assembly.reports.may_wait(self.assembly.next, now + wait)
         };
         if !waits {
             self.ack.demand();
         }
     }
 
-    /// Bytes of SACK option that a data segment sent now will carry (`tcp_established_options`).
+    /// Returns the bytes of the SACK option on the next data segment, beside `others` bytes of MPTCP's options
+    /// (`tcp_established_options`).
     #[inline(always)]
-    pub(super) fn sack_bytes(&self) -> u32 {
-        let duplicate = self.receive.duplicate.is_some();
-        if !self.agreed.sack_permitted || (self.receive.reports.is_empty() && !duplicate) {
+    pub(in crate::subflow) fn sack_bytes(&self, others: u32) -> u32 {
+        let duplicate = self.assembly.duplicate.is_some();
+        if !self.negotiated.sack_permitted || (self.assembly.reports.is_empty() && !duplicate) {
             return 0;
         }
-        let timestamps = if self.agreed.timestamps { 12 } else { 0 };
-        let taken = timestamps + (self.mss - self.send.mss) as usize + SACK_BASE;
+        let timestamps = if self.negotiated.timestamps { 12 } else { 0 };
+        let taken = timestamps + others as usize + SACK_BASE;
         let room = MAX_OPTIONS_LEN.saturating_sub(taken) / SACK_BLOCK;
-        let told = self.receive.reports.blocks().as_slice().len();
+        let told = self.assembly.reports.blocks().as_slice().len();
         match room.min(told + usize::from(duplicate)) {
             0 => 0,
             blocks => (SACK_BASE + SACK_BLOCK * blocks) as u32,
         }
     }
 
-    /// Those that wait together go if it is time.
+    /// Returns up to `room` SACK blocks to put on a segment.
+    pub(in crate::subflow) fn take_sack(&mut self, sequence: &Sequence, room: usize) -> SackBlocks {
+        self.assembly.take_sack(sequence, room)
+    }
+
+    /// Returns whether an acknowledgement has SACK blocks.
     #[inline(always)]
-    pub(crate) fn fire_reports(&mut self, now: Instant) {
-        if self.receive.reports.deadline().is_some_and(|at| now >= at) {
-            self.ack.demand();
-        }
+    pub(in crate::subflow) fn has_sack(&self) -> bool {
+        self.negotiated.sack_permitted && self.assembly.has_blocks()
     }
 }
 

@@ -1,0 +1,49 @@
+//! Segments that only acknowledge.
+
+use anabranch_wire::{Flags, Segment};
+use bytes::Bytes;
+
+use super::receiving::FirstAck;
+use super::{EmitContext, Subflow};
+
+impl Subflow {
+    /// Writes the acknowledgement or window probe that is due, or `signals` need, with no option but its own. Returns
+    /// whether one was written.
+    #[inline(always)]
+    pub(super) fn next_bare_ack(
+        &mut self,
+        context: &EmitContext,
+        signals: bool,
+        segment: &mut Segment,
+    ) -> bool {
+        let Some(probe) = self.receive.take_ack(signals) else { return false };
+        self.acknowledging(context, Bytes::new(), segment);
+        if probe {
+            segment.seq = self.sequence.local(self.send.una().saturating_sub(1));
+        }
+        true
+    }
+
+    /// Writes the pure acknowledgement or window probe that is due. Returns whether one was written.
+    pub(crate) fn next_pure_ack(&mut self, context: &EmitContext, segment: &mut Segment) -> bool {
+        if let Some(first) = self.receive.take_first_ack() {
+            self.acknowledging(context, Bytes::new(), segment);
+            if let FirstAck::OfMarks { up_to, echoes, .. } = first {
+                segment.ack = self.sequence.remote(up_to);
+                let flags = segment.flags.without(Flags::ECE);
+                segment.flags = if echoes { flags.with(Flags::ECE) } else { flags };
+            }
+            self.fill_options(segment, true);
+            self.receive.on_first_ack_sent(first);
+            return true;
+        }
+        if !self.next_bare_ack(context, self.signal_due(), segment) {
+            return false;
+        }
+        if let Some(at) = context.data_fin {
+            self.context.add_data_fin(segment, at, context, self.stack.mptcp.short_data_numbers);
+        }
+        self.fill_options(segment, true);
+        true
+    }
+}

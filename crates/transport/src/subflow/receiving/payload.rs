@@ -1,0 +1,170 @@
+//! The handling of a segment's payload and FIN, and of the acknowledgement that they need.
+
+use anabranch_units::Instant;
+use anabranch_wire::{Dss, Flags, Segment};
+use bytes::Bytes;
+
+use super::super::deliver::Terms;
+use super::super::sending::rtt::RttEstimator;
+use super::super::{Space, Subflow};
+use super::{Arrival, Receiver};
+use crate::receive_buffer::Load;
+
+/// An acceptable segment with payload or FIN.
+pub(in crate::subflow) struct Arriving<'a> {
+    now: Instant,
+    segment: &'a Segment,
+    /// Position of its first byte.
+    start: u64,
+    /// The number of segments that it was, and their size.
+    load: Load,
+    /// The receive space without it.
+    space: Space,
+    /// The time at which the echoed timestamp was sent.
+    echoed: Option<u32>,
+    /// The subflow is MPTCP's.
+    multipath: bool,
+    rtt: &'a RttEstimator,
+}
+
+/// The effects of a segment on the rest of the subflow.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::subflow) struct Taken {
+    /// It was marked for congestion and had new data.
+    marked: bool,
+    /// It completed everything up to the peer's FIN.
+    closed: bool,
+}
+
+impl Receiver {
+    /// Handles an acceptable segment without payload and FIN.
+    #[inline(always)]
+    fn handle_empty(&mut self, now: Instant, echoed: Option<u32>) {
+        if let Some(echoed) = echoed {
+            self.measure_rtt(now, echoed, false);
+        }
+    }
+
+    /// Handles payload and FIN of an acceptable segment. Calls `up` with the position, the bytes and the memory of data
+    /// in order.
+    #[inline(always)]
+    fn handle_payload(
+        &mut self,
+        arriving: &Arriving<'_>,
+        up: &mut impl FnMut(u64, Bytes, u64),
+    ) -> Taken {
+        let Arriving { segment, start, .. } = *arriving;
+        self.note_fin_of(start, segment);
+        let payload = self.assembly.before_fin(start, &segment.payload);
+        let mut marked = false;
+        if !payload.is_empty() {
+            marked = self.take_data(arriving, payload, up);
+        } else if !segment.payload.is_empty() {
+            self.ack.demand();
+        }
+        let closed = self.assembly.take_fin();
+        if closed {
+            self.ack.demand();
+        }
+        Taken { marked, closed }
+    }
+
+    /// Handles the payload before a FIN. Returns whether new data was marked.
+    #[inline(always)]
+    fn take_data(
+        &mut self,
+        arriving: &Arriving<'_>,
+        payload: Bytes,
+        up: &mut impl FnMut(u64, Bytes, u64),
+    ) -> bool {
+        let Arriving { now, segment, start, load, space, echoed, multipath, rtt } = *arriving;
+        if let Some(echoed) = echoed {
+            self.measure_rtt(now, echoed, load.bytes >= self.ack.received_mss());
+        }
+        let news = start + payload.len() as u64 > self.assembly.next;
+        let waiting = self.assembly.out_of_order_memory();
+        let memory = self.buffer.memory_of_part(load, payload.len());
+        let arrival = self.assembly.accept(start, payload, memory, up);
+        if arrival != Arrival::Duplicate && load.segment > self.ack.received_mss() {
+            self.buffer.on_segment_size(u64::from(load.segment));
+        }
+        let in_order = arrival != Arrival::OutOfOrder;
+        let received = self.ack.received_mss().max(load.segment);
+        let grew = self.open(arrival, load, space.opens, waiting, received);
+        let push = segment.flags.contains(Flags::PSH) && self.rules.pushes;
+        if arrival == Arrival::Duplicate {
+            self.ack.quicken_for_duplicate(self.window);
+        }
+        self.ack.measure(segment, load.segment, arrival, self.negotiated.timestamps);
+        self.ack.on_data(now, load.segment, push, arrival, grew, rtt.rto());
+        if grew && (in_order || self.rules.compresses) && !space.opens {
+            self.ack.on_own_window_grown();
+        }
+        let marked = news && self.ecn.on_data(segment.ecn, self.assembly.next, &mut self.ack);
+        if !self.rules.by_read {
+            self.check_ack(now, space, multipath, rtt);
+        }
+        marked
+    }
+
+    /// Handles the FIN of a segment whose payload begins at `start`.
+    #[inline(always)]
+    fn note_fin_of(&mut self, start: u64, segment: &Segment) {
+        if !segment.flags.contains(Flags::FIN) {
+            return;
+        }
+        if self.assembly.closed {
+            // The peer repeats it because our acknowledgement was lost.
+            self.ack.demand();
+        } else {
+            self.assembly.note_fin(start + segment.payload.len() as u64);
+        }
+    }
+}
+
+impl Subflow {
+    /// Handles an acceptable segment without payload and FIN.
+    #[inline(always)]
+    pub(crate) fn handle_empty(&mut self, now: Instant, segment: &Segment) {
+        self.receive.handle_empty(now, segment.timestamps.map(|t| self.sequence.echoed(t)));
+        if let Some(start) = self.sequence.peer_position(segment.seq, self.receive.next()) {
+            self.sequence.note_timestamp(start, self.receive.advertised_at(), segment);
+        }
+    }
+
+    /// Handles payload and FIN of an acceptable segment. Calls `up` with the DSN of data in order. `load` is the number
+    /// of segments that it was, and their size.
+    #[inline(always)]
+    pub(crate) fn handle_payload(
+        &mut self,
+        now: Instant,
+        segment: &Segment,
+        load: Load,
+        terms: Terms,
+        space: Space,
+        up: &mut impl FnMut(u64, Bytes, u64),
+    ) {
+        let Some(start) = self.sequence.peer_position(segment.seq, self.receive.next()) else {
+            return;
+        };
+        let multipath = self.context.is_multipath();
+        let delivery = self.context.delivery_mut();
+        if let Some(Dss { mapping: Some(mapping), data_fin, .. }) = &segment.dss
+            && !segment.payload.is_empty()
+            && multipath
+            && !delivery.note_mapping(mapping, *data_fin, start, segment, terms, &self.receive)
+        {
+            return;
+        }
+        self.sequence.note_timestamp(start, self.receive.advertised_at(), segment);
+        let echoed = segment.timestamps.map(|timestamps| self.sequence.echoed(timestamps));
+        let rtt = &self.rtt;
+        let arriving = Arriving { now, segment, start, load, space, echoed, multipath, rtt };
+        let deliver = &mut |at, piece, memory| delivery.deliver(at, piece, memory, multipath, up);
+        let taken = self.receive.handle_payload(&arriving, deliver);
+        self.totals.ce_received += u64::from(taken.marked);
+        if taken.closed {
+            self.closed_first = self.send.fin_sent();
+        }
+    }
+}
