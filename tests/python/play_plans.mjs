@@ -1,13 +1,19 @@
-// Prints the plan and the scenario.toml of each set-up: `node play_plans.mjs PLAN_JS TABLES SETUPS`.
+// Prints the plan and the scenario.toml of each set-up: `node play_plans.mjs PLAY TABLES SETUPS`.
 import { readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 
-const [, , source, tablesFile, setupsFile] = process.argv;
-const { complete, filmOf, planText, tomlText } = await import(pathToFileURL(source));
+const [, , folder, tablesFile, setupsFile] = process.argv;
+const { complete, filmOf, planText, tomlText } = await import(pathToFileURL(`${folder}/plan.js`));
+const { read, write } = await import(pathToFileURL(`${folder}/link.js`));
 const tables = JSON.parse(readFileSync(tablesFile, "utf8"));
 const films = new Proxy({}, { get: (_, name) => JSON.stringify({ recorded: name }) });
 const made = JSON.parse(readFileSync(setupsFile, "utf8")).map(([given, run]) => {
   const setup = complete(tables, given);
-  return { setup, film: filmOf(setup), plan: planText(tables, setup, films, { run }), toml: tomlText(tables, setup) };
+  const link = write(tables, setup, { run, build: "1", digest: "ab" });
+  const again = read(tables, `#${link}`);
+  return {
+    setup, film: filmOf(setup), plan: planText(tables, setup, films, { run }), toml: tomlText(tables, setup), link,
+    returned: JSON.stringify([again.setup, again.run, again.unknown]) === JSON.stringify([setup, run, []]),
+  };
 });
 process.stdout.write(JSON.stringify(made));

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from anabranch.errors import InputError
 from anabranch.media.films import Film
-from anabranch.play import build, keys, setup
+from anabranch.play import build, keys, links, setup
 from anabranch.scenario import load, plan
 
 pytestmark = [
@@ -75,7 +76,7 @@ def in_node(tmp_path, tables, setups):
     program = [
         "node",
         _HERE / "play_plans.mjs",
-        _PAGE / "plan.js",
+        _PAGE,
         tmp_path / "tables.json",
         tmp_path / "setups.json",
     ]
@@ -99,6 +100,32 @@ def test_two_hundred_set_ups_give_the_plan_of_python(tmp_path, tables):
         assert made["plan"] == ours(raw, run)
         # A copied scenario.toml is the same scenario.
         assert tomllib.loads(made["toml"]) == raw
+
+
+def test_links_return_the_same_run_in_the_page_and_in_python(tmp_path, tables):
+    draw = random.Random(39)
+    setups = [(drawn(draw), draw.randrange(5)) for _ in range(40)]
+    for (given, run), made in zip(setups, in_node(tmp_path, tables, setups), strict=True):
+        assert made["returned"]
+        found = links.read(f"#{made['link']}")
+        assert (found.run, found.build, found.digest) == (run, "1", "ab")
+        assert ours(found.tables(), found.run) == ours(setup.tables(given), run)
+        assert links.write(made["setup"], run=run, build="1", digest="ab") == made["link"]
+
+
+def test_a_link_reports_all_its_faults_at_once():
+    text = "#v=1&paths.0.rat=5&paths.0.loss=200&transport.scheduler=linx&paths.0.cuts=9-3&run=-1&code=ab"
+    with pytest.raises(InputError) as caught:
+        links.read(text)
+    assert [fault.key for fault in caught.value.faults] == [
+        "paths.0.rat", "paths.0.loss", "transport.scheduler", "paths.0.cuts", "code", "run",
+    ]  # fmt: skip
+    assert "`linux`" in caught.value.faults[2].hint
+
+
+def test_a_link_of_another_version_is_refused():
+    with pytest.raises(InputError, match="not a link of this version"):
+        links.read("#v=2&paths.0.name=wifi")
 
 
 def test_every_key_is_drawn(tables):

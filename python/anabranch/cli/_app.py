@@ -22,6 +22,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "calibrate": "Repeat in the simulator what was measured on a Linux kernel, and compare figure by "
         "figure.",
     },
+    "_play": {"play": "Open the page of the simulator, served on this host only."},
     "_many": {
         "compare": "Say whether another path helps: each path alone, every pair, and all together.",
         "sweep": "Run a scenario with every combination of some keys' values, many times each.",

@@ -71,8 +71,11 @@ class Given:
 
     def load(self) -> Loaded:
         """Return the validated scenario."""
+        from anabranch.play import links
         from anabranch.scenario.load import load
 
+        if links.is_link(self.scenario):
+            return load(links.read(self.scenario).tables(), self.overrides())
         return load(self.scenario, self.overrides())
 
 
@@ -83,6 +86,8 @@ class Files:
     report: Path | None = None
     pcapng: Path | None = None
     p1203: Path | None = None
+    #: Whether to print a link of the page too.
+    link: bool = False
 
     def named(self) -> list[_outputs.Named]:
         """Return those that are wanted, each with its option."""
@@ -97,8 +102,18 @@ class Files:
 
 def run(given: Given, *, run: int, as_json: bool, files: Files) -> None:
     """Run a scenario and write its results."""
+    from anabranch.cli import _play
+
     loaded = opened(given, files)
-    tell(simulate(loaded, film=prepare_film(loaded), run=run, pcapng=files.pcapng), files, as_json=as_json)
+    asked = _play.asked(given)
+    run = run or asked.run
+    result = simulate(loaded, film=prepare_film(loaded), run=run, pcapng=files.pcapng)
+    try:
+        tell(result, files, as_json=as_json)
+    finally:
+        if files.link:
+            _play.tell_link(loaded, result)
+    _play.compare(asked, result)
 
 
 def opened(given: Given, files: Files, faults: Sequence[Fault] = ()) -> Loaded:

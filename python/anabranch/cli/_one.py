@@ -41,8 +41,14 @@ def run(
     p1203: Annotated[
         Path | None, typer.Option(help="Write the input of ITU-T P.1203 to this file (adaptive playback).")
     ] = None,
+    link: Annotated[
+        bool, typer.Option("--link", help="Print a link that repeats the run in the page.")
+    ] = False,
 ) -> None:
     """Simulate a scenario, and print the metrics of viewer and network.
+
+    A link of the page (`anabranch play`) is a scenario too. The exit code is 1 if the run has another digest
+    than the link.
 
     For example:
 
@@ -60,7 +66,7 @@ def run(
         seed=seed,
         set=tuple(set_ or ()),
     )
-    files = _commands.Files(report=report, pcapng=pcapng, p1203=p1203)
+    files = _commands.Files(report=report, pcapng=pcapng, p1203=p1203, link=link)
     _commands.run(given, run=run, as_json=as_json, files=files)
 
 

@@ -15,7 +15,9 @@ R = TypeVar("R")
 
 Scenario = Annotated[
     str,
-    typer.Argument(help="A scenario file, the name of one (`anabranch list scenarios`), or - for stdin."),
+    typer.Argument(
+        help="A scenario file, a name (`anabranch list scenarios`), a link of the page, or - for stdin."
+    ),
 ]
 Scheduler = Annotated[str | None, typer.Option(help="Path scheduler, instead of the scenario's.")]
 Congestion = Annotated[str | None, typer.Option(help="Congestion control, instead of the scenario's.")]

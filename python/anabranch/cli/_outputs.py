@@ -73,11 +73,13 @@ def inputs(loaded: Loaded, scenario: str) -> Iterator[Named]:
         The scenario as the user named it.
     """
     from anabranch.media import films, ladders
+    from anabranch.play import links
     from anabranch.scenario import _follow, shipped
 
-    path = shipped.resolve(scenario)
-    if path != shipped.STDIN:
-        yield path, "the scenario"
+    if not links.is_link(scenario):
+        path = shipped.resolve(scenario)
+        if path != shipped.STDIN:
+            yield path, "the scenario"
     application = loaded.scenario.application
     for name, known, locate, what in (
         (application.film, films.NAMED, films.locate, "the film"),

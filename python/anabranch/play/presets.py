@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from anabranch.media.films import Film
+    from anabranch.scenario.load import Loaded
 
 _SHIPPED = Path(__file__).resolve().parents[1]
 _QUANTITY = re.compile(r"\s*([\d._]+)\s*(\S+)\s*")
@@ -98,11 +99,27 @@ def of_file(path: Path, films: Mapping[str, Film], *, group: str = "") -> Preset
     from anabranch.scenario import load
 
     loaded = load.load(path)
-    scenario, raw = loaded.scenario, load.tables(path)
-    setup = from_tables(raw)
-    setup["name"] = re.sub(r"[^A-Za-z0-9 _.-]", "", scenario.name) or "scenario"
+    setup = of_loaded(loaded, films)
+    return Preset(name=path.stem, group=group, description=loaded.scenario.description, setup=setup)
+
+
+def of_loaded(loaded: Loaded, films: Mapping[str, Film] | None = None) -> dict[str, Any]:
+    """Return the set-up of a scenario; a film that is not among the given ones is opened.
+
+    Raises
+    ------
+    NotOfferedError
+        When the page does not offer one of its keys.
+    """
+    from anabranch import _run
+    from anabranch.scenario import load
+
+    scenario = loaded.scenario
+    setup = from_tables(loaded.source.raw)
+    setup["name"] = re.sub(r"[^A-Za-z0-9 _.-]", "", scenario.name)[:40].strip() or "scenario"
     application = scenario.application
-    film = films.get((application.ladder if application.kind == "adaptive" else application.film) or "")
+    name = application.ladder if application.kind == "adaptive" else application.film
+    film = (films or {}).get(name or "") or (_run.film_of(loaded) if films is None else None)
     theirs = _compared(loaded, film)
     setup["limit"] = number(
         min(-(-theirs.pop("time_limit_ns") // _SECOND), keys.BY_ID["session", "limit"].most)
@@ -112,10 +129,10 @@ def of_file(path: Path, films: Mapping[str, Film], *, group: str = "") -> Preset
     differ = [name for name in theirs if theirs[name] != ours.get(name)]
     if differ:
         raise NotOfferedError(differ)
-    return Preset(name=path.stem, group=group, description=scenario.description, setup=setup)
+    return setup
 
 
-def _compared(loaded: Any, film: Film | None) -> dict[str, Any]:  # noqa: ANN401 - `Loaded`
+def _compared(loaded: Loaded, film: Film | None) -> dict[str, Any]:
     """Return a plan without its name."""
     from anabranch.scenario import plan
 

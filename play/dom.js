@@ -1,0 +1,63 @@
+// Small helpers for elements, numbers and words.
+
+export const $ = (id) => document.getElementById(id);
+
+// Returns a new element with attributes, and children that are elements or texts.
+export function el(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else if (value === true) made.setAttribute(name, "");
+    else if (value !== false && value !== null && value !== undefined) made.setAttribute(name, value);
+  }
+  made.append(...children.filter((child) => child !== null && child !== undefined));
+  return made;
+}
+
+// Returns a number with about three digits.
+export function digits(value) {
+  if (value === null || value === undefined || !Number.isFinite(value)) return "–";
+  const size = Math.abs(value);
+  const places = size >= 100 || size === 0 ? 0 : size >= 10 ? 1 : 2;
+  return Number(value.toFixed(places)).toLocaleString("en", { maximumFractionDigits: places });
+}
+
+export const seconds = (value) => (value === null || value === undefined ? "–" : `${digits(value)} s`);
+
+export const times = (count) => (count === 1 ? "once" : count === 2 ? "twice" : `${count} times`);
+
+export const colour = (place) => `var(--p${place % 8})`;
+
+// Returns the value of a colour of the style sheet, for a canvas.
+export function paint(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+let timer = null;
+
+// Shows a short message for two seconds.
+export function toast(text) {
+  $("toast").textContent = text;
+  $("toast").hidden = false;
+  clearTimeout(timer);
+  timer = setTimeout(() => { $("toast").hidden = true; }, 2500);
+}
+
+// Calls a function once after the last of several calls.
+export function later(wait, run) {
+  let waiting = null;
+  return (...given) => {
+    clearTimeout(waiting);
+    waiting = setTimeout(() => run(...given), wait);
+  };
+}
+
+// Puts a text on the clipboard; without permission it is shown for copying by hand.
+export async function copyText(text, what) {
+  try {
+    await navigator.clipboard.writeText(text);
+    toast(`Copied: ${what}`);
+  } catch {
+    window.prompt(`Copy the ${what}:`, text);
+  }
+}

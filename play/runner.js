@@ -1,0 +1,104 @@
+// Workers that run plans. A newer request replaces one that waits; a run that takes long is ended for it.
+
+const PATIENCE_MS = 700;
+let next = 0;
+
+const failure = (message) => Object.assign(new Error(message), { faults: [{ key: "", message, hint: "" }], line: null });
+
+// A worker, and the requests that it has not answered.
+class Seat {
+  constructor(kind, module) {
+    Object.assign(this, { kind, module, waiting: new Map(), began: 0 });
+    this.start();
+  }
+
+  start() {
+    this.worker = new Worker("worker.js", { type: "module" });
+    this.worker.onmessage = ({ data }) => {
+      const entry = this.waiting.get(data.id);
+      if (!entry) return;
+      if (data.share !== undefined) { entry.onProgress?.(data.share); return; }
+      this.waiting.delete(data.id);
+      if (data.fault) entry.reject(Object.assign(failure(data.fault.faults[0].message), data.fault));
+      else entry.resolve(data.done);
+    };
+    this.worker.onerror = (event) => {
+      for (const { reject } of this.waiting.values()) reject(failure(event.message || "the worker did not start"));
+      this.waiting.clear();
+    };
+  }
+
+  send(request, onProgress) {
+    const id = next++;
+    this.began = performance.now();
+    return new Promise((resolve, reject) => {
+      this.waiting.set(id, { resolve, reject, onProgress });
+      this.worker.postMessage({ id, kind: this.kind, module: this.module, ...request });
+    });
+  }
+
+  // Ends a run that is no longer wanted; its promise is rejected.
+  restart() {
+    this.worker.terminate();
+    for (const { reject } of this.waiting.values()) reject(Object.assign(failure("replaced by a newer run"), { replaced: true }));
+    this.waiting.clear();
+    this.start();
+  }
+}
+
+export class Runner {
+  // `kind` is "wasm" or "native".
+  constructor(kind) {
+    Object.assign(this, { kind, module: null, seats: new Map(), wanted: null, turning: false });
+  }
+
+  // Compiles the engine once for all workers, and returns its build.
+  async load() {
+    if (this.kind === "wasm") {
+      const answer = await fetch("anabranch.wasm");
+      if (!answer.ok) throw failure("the simulator (anabranch.wasm) is missing beside this page; `make wasm` builds it");
+      this.module = await WebAssembly.compile(await answer.arrayBuffer());
+    }
+    return this.seat("main").send({ what: "load" });
+  }
+
+  seat(name) {
+    if (!this.seats.has(name)) this.seats.set(name, new Seat(this.kind, this.module));
+    return this.seats.get(name);
+  }
+
+  // Runs the page's plan. Of several requests that wait, only the last one runs.
+  run(request, onProgress) {
+    return new Promise((resolve, reject) => {
+      this.wanted?.reject(Object.assign(failure("replaced by a newer run"), { replaced: true }));
+      this.wanted = { request, onProgress, resolve, reject };
+      const seat = this.seat("main");
+      if (this.turning && performance.now() - seat.began > PATIENCE_MS) seat.restart();
+      this.turn();
+    });
+  }
+
+  async turn() {
+    if (this.turning) return;
+    this.turning = true;
+    while (this.wanted) {
+      const { request, onProgress, resolve, reject } = this.wanted;
+      this.wanted = null;
+      await this.seat("main").send({ what: "run", ...request }, onProgress).then(resolve, reject);
+    }
+    this.turning = false;
+  }
+
+  // Runs many plans over a few workers; calls `each(place, result)` as they end.
+  async many(requests, each, stopped = () => false) {
+    const count = Math.max(1, Math.min(4, (navigator.hardwareConcurrency || 2) - 1));
+    let place = 0;
+    const work = async (seat) => {
+      while (place < requests.length && !stopped()) {
+        const own = place++;
+        each(own, await seat.send({ what: "run", ...requests[own] }));
+      }
+    };
+    await Promise.all(Array.from({ length: count }, (_, n) => work(this.seat(`many-${n}`))));
+  }
+}

@@ -1,0 +1,240 @@
+// From the tables of a run to what the page draws.
+
+const EMPTY = {};
+
+export const column = (tables, table, name) => (tables[table] ?? EMPTY)[name] ?? [];
+
+// Returns the curves, strips and marks of a run.
+export function seriesOf(tables, names) {
+  const samples = sampled(tables, names);
+  const buffer = {
+    x: Array.from(column(tables, "player", "t_s")),
+    y: Array.from(column(tables, "player", "buffer_s")),
+  };
+  const strip = stripOf(tables);
+  const last = [samples.end, strip.length ? strip[strip.length - 1].to : 0, buffer.x[buffer.x.length - 1] ?? 0];
+  return {
+    end: Math.max(1, ...last),
+    paths: samples.paths,
+    buffer: buffer.x.length ? buffer : null,
+    strip,
+    lost: lostPictures(tables),
+    rungs: rungsOf(tables),
+  };
+}
+
+function sampled(tables, names) {
+  const t = column(tables, "samples", "t_s");
+  const path = column(tables, "samples", "path");
+  const subflow = column(tables, "samples", "subflow");
+  const acked = column(tables, "samples", "bytes_acked");
+  const values = Object.fromEntries(["cwnd_segments", "srtt_ms", "in_flight_segments"]
+    .map((name) => [name, column(tables, "samples", name)]));
+  const paths = names.map(() => ({ x: [], total: [], cwnd: [], srtt: [], flight: [], throughput: [], queue: null }));
+  const place = new Map(names.map((name, n) => [name, n]));
+  const ended = new Map();
+  let row = 0;
+  while (row < t.length) {
+    const now = t[row];
+    const latest = names.map(() => -1);
+    for (; row < t.length && t[row] === now; row++) {
+      const n = place.get(path[row]);
+      if (n === undefined) continue;
+      ended.set(`${n} ${subflow[row]}`, acked[row] ?? 0);
+      if (latest[n] < 0 || subflow[row] >= subflow[latest[n]]) latest[n] = row;
+    }
+    const totals = names.map(() => 0);
+    for (const [key, bytes] of ended) totals[Number(key.split(" ")[0])] += bytes;
+    paths.forEach((one, n) => {
+      const at = latest[n];
+      one.x.push(now);
+      one.total.push(totals[n]);
+      one.cwnd.push(at < 0 ? null : values.cwnd_segments[at]);
+      one.srtt.push(at < 0 ? null : values.srtt_ms[at]);
+      one.flight.push(at < 0 ? null : values.in_flight_segments[at]);
+    });
+  }
+  for (const one of paths) one.throughput = rates(one.x, one.total, 1);
+  queues(tables, names, paths);
+  return { paths, end: t.length ? t[t.length - 1] : 0 };
+}
+
+// Returns the rate over the last `span` seconds in Mbit/s.
+function rates(x, total, span) {
+  let from = 0;
+  return x.map((now, n) => {
+    while (x[from] < now - span - 1e-9) from++;
+    const since = from > 0 ? x[from] : Math.max(0, now - span);
+    const bytes = total[n] - (from > 0 || x[from] === since ? total[from] : 0);
+    return now > since ? Math.max(0, (bytes * 8) / (now - since) / 1e6) : 0;
+  });
+}
+
+// Adds the queueing delay of each path: the delay of its packets above the shortest delay.
+function queues(tables, names, paths) {
+  const packets = packetsOf(tables, names);
+  paths.forEach((one, n) => {
+    const own = packets.filter((packet) => packet.path === n && packet.arrived !== null);
+    if (!own.length) return;
+    let least = Infinity;
+    for (const packet of own) least = Math.min(least, packet.arrived - packet.left);
+    const queue = one.x.map(() => null);
+    for (const packet of own) {
+      const at = Math.min(queue.length - 1, Math.max(0, Math.ceil(packet.left * 10) - 1));
+      if (queue[at] !== undefined) queue[at] = Math.max(queue[at] ?? 0, (packet.arrived - packet.left - least) * 1000);
+    }
+    one.queue = queue;
+    one.least = least;
+  });
+}
+
+const KEPT = new WeakMap();
+
+// Returns every segment with data: when it left, when it came, and whether its data had been sent before.
+export function packetsOf(tables, names) {
+  if (KEPT.has(tables)) return KEPT.get(tables);
+  const get = (table, name) => column(tables, table, name);
+  const left = get("departures", "t_s");
+  const client = get("departures", "client");
+  const connection = get("departures", "connection");
+  const subflow = get("departures", "subflow");
+  const path = get("departures", "path");
+  const position = get("departures", "position");
+  const data = get("departures", "data_position");
+  const bytes = get("departures", "bytes");
+  const place = new Map(names.map((name, n) => [name, n]));
+  const packets = [];
+  const open = new Map();
+  const sent = new Map();
+  for (let row = 0; row < left.length; row++) {
+    if (client[row] !== 0) continue;
+    const key = `${connection[row]} ${subflow[row]} ${position[row]}`;
+    const whose = `${connection[row]} ${data[row]}`;
+    const before = sent.get(whose);
+    const packet = {
+      left: left[row], arrived: null, path: place.get(path[row]) ?? 0, connection: connection[row],
+      subflow: subflow[row], data: data[row], bytes: bytes[row],
+      kind: before === undefined ? "new" : before === subflow[row] ? "retransmitted" : "reinjected",
+    };
+    if (before === undefined) sent.set(whose, subflow[row]);
+    packets.push(packet);
+    if (open.has(key)) open.get(key).push(packet);
+    else open.set(key, [packet]);
+  }
+  arrive(tables, open);
+  KEPT.set(tables, packets);
+  return packets;
+}
+
+function arrive(tables, open) {
+  const get = (name) => column(tables, "arrivals", name);
+  const [came, client, connection, subflow, position] =
+    ["t_s", "client", "connection", "subflow", "position"].map(get);
+  for (let row = 0; row < came.length; row++) {
+    if (client[row] !== 0) continue;
+    const sent = open.get(`${connection[row]} ${subflow[row]} ${position[row]}`);
+    if (!sent) continue;
+    // Of several transmissions the last one that can have come in time, and has not come yet.
+    for (let n = sent.length - 1; n >= 0; n--) {
+      if (sent[n].arrived === null && sent[n].left < came[row]) { sent[n].arrived = came[row]; break; }
+    }
+  }
+}
+
+// Returns what the screen shows: `wait` before the start, `play`, `freeze`.
+function stripOf(tables) {
+  const t = column(tables, "playback", "t_s");
+  const what = column(tables, "playback", "event");
+  const client = column(tables, "playback", "client");
+  const strip = [];
+  let since = 0;
+  let state = "wait";
+  const close = (to, next) => {
+    if (to > since) strip.push({ from: since, to, kind: state });
+    since = to;
+    state = next;
+  };
+  for (let row = 0; row < t.length; row++) {
+    if (client.length && client[row] !== 0) continue;
+    if (what[row] === "start" || what[row] === "resume") close(t[row], "play");
+    else if (what[row] === "underflow") close(t[row], "freeze");
+    else if (what[row] === "end") close(t[row], "over");
+  }
+  if (state === "freeze" || state === "play") {
+    const seen = column(tables, "player", "t_s");
+    close(Math.max(since, seen[seen.length - 1] ?? since), "over");
+  }
+  return strip;
+}
+
+function lostPictures(tables) {
+  const fate = column(tables, "frames", "fate");
+  const due = column(tables, "frames", "due_s");
+  const client = column(tables, "frames", "client");
+  const lost = [];
+  for (let row = 0; row < fate.length; row++) {
+    if (client[row] === 0 && fate[row] === "discarded" && due[row] !== null) lost.push(due[row]);
+  }
+  return lost;
+}
+
+// Returns the renditions of a ladder as they are shown: from when, and which.
+function rungsOf(tables) {
+  const track = column(tables, "chunks", "track");
+  if (!track.length) return [];
+  const get = (name) => column(tables, "chunks", name);
+  const [index, rendition, length, done, given] = ["index", "rendition", "duration_s", "done_s", "abandoned"].map(get);
+  const t = column(tables, "playback", "t_s");
+  const what = column(tables, "playback", "event");
+  const pts = column(tables, "playback", "pts_s");
+  const names = new Map();
+  const of = column(tables, "renditions", "track");
+  for (let row = 0; row < of.length; row++) {
+    if (of[row] === "video") {
+      const place = column(tables, "renditions", "rendition")[row];
+      names.set(place, column(tables, "renditions", "name")[row]);
+    }
+  }
+  const rungs = [];
+  let at = 0;
+  for (let row = 0; row < track.length; row++) {
+    if (track[row] !== "video" || given[row] || done[row] === null) continue;
+    rungs.push({ from: shownAt(at, t, what, pts), place: rendition[row], name: names.get(rendition[row]) ?? "", index: index[row] });
+    at += length[row];
+  }
+  return rungs;
+}
+
+// Returns when a moment of the film is shown.
+function shownAt(moment, t, what, pts) {
+  let shown = 0;
+  for (let row = 0; row < t.length; row++) {
+    if (["start", "resume", "switch"].includes(what[row]) && pts[row] <= moment + 1e-6) shown = t[row] + moment - pts[row];
+  }
+  return shown;
+}
+
+// Returns one sentence about what the viewer saw, and whether it is good.
+export function verdict(metrics, kind) {
+  const { qoe, qos } = metrics;
+  if (kind === "bulk") {
+    const rate = qos.goodput_mbps;
+    return rate > 0 ? { good: true, text: `The file arrives at ${round(rate)} Mbit/s.` } : { good: false, text: "The file does not arrive." };
+  }
+  if (qoe.startup_delay_s === null || qoe.startup_delay_s === undefined) {
+    return { good: false, text: "The film never starts." };
+  }
+  const parts = [`The film starts after ${round(qoe.startup_delay_s)} s`];
+  const stalls = qoe.buffer_underflows ?? 0;
+  if (stalls) {
+    const often = stalls === 1 ? "once" : `${stalls} times`;
+    parts.push(`freezes ${often}, for ${round(qoe.rebuffer_s)} s in all`);
+  }
+  const lost = qoe.picture_discards ?? 0;
+  if (!qoe.reached_end) return { good: false, text: `${parts.join(", ")}, and does not reach its end.` };
+  if (!stalls && !lost) return { good: true, text: `${parts[0]} and plays to its end without a freeze.` };
+  if (lost) return { good: false, text: `${parts.join(", ")}, and ${lost} of its pictures ${lost === 1 ? "is" : "are"} lost.` };
+  return { good: false, text: `${parts.join(" and ")}.` };
+}
+
+const round = (value) => Number(value.toFixed(Math.abs(value) >= 10 ? 0 : 1));

@@ -1,0 +1,43 @@
+// Runs plans beside the page. The engine is the simulator as WebAssembly, or the local server's own.
+
+let engine = null;
+
+async function load(kind, module) {
+  if (kind === "native") {
+    const { NativeEngine } = await import("./native.js");
+    return NativeEngine.load();
+  }
+  const { Engine } = await import("./engine.js");
+  return Engine.load(module);
+}
+
+// Returns the scheduler of the page's editor, made from its text.
+async function scheduler(code) {
+  const { compiled } = await import("./compiled.js");
+  return compiled(code);
+}
+
+self.onmessage = async ({ data }) => {
+  const { id, what } = data;
+  try {
+    engine ??= await load(data.kind, data.module);
+    if (what === "load") {
+      self.postMessage({ id, done: { build: engine.build, native: engine.native === true } });
+      return;
+    }
+    const began = performance.now();
+    const options = { run: data.run, onProgress: (share) => self.postMessage({ id, share }) };
+    if (data.code) options.schedulers = { [data.name]: await scheduler(data.code) };
+    const result = await engine.run(data.plan, options);
+    const took = performance.now() - began;
+    const { digest, metrics, tables } = result;
+    self.postMessage({ id, done: { digest, metrics, tables, took } });
+  } catch (error) {
+    self.postMessage({ id, fault: described(error) });
+  }
+};
+
+function described(error) {
+  const faults = error.faults ?? [{ key: "", message: error.message ?? String(error), hint: "" }];
+  return { faults, line: error.line ?? null };
+}

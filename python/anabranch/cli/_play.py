@@ -1,0 +1,153 @@
+"""`anabranch play`, and links of the page in other commands."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+import webbrowser
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from anabranch import _files
+from anabranch.cli import _console
+from anabranch.cli._console import guarded
+from anabranch.errors import Fault, InputError, MissingError
+
+if TYPE_CHECKING:
+    from anabranch._run import Run
+    from anabranch.cli._commands import Given
+    from anabranch.play.links import Link
+    from anabranch.scenario.load import Loaded
+
+#: The page's sources: in a checkout a link to the folder `play`.
+_SOURCE = Path(__file__).resolve().parent.parent / "_play"
+#: The places where the engine may be: beside the page, or where `make wasm` writes it.
+_ENGINES = (
+    _SOURCE / "anabranch.wasm",
+    Path(__file__).resolve().parents[3] / "build" / "play" / "anabranch.wasm",
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("play")(guarded(play))
+
+
+def play(
+    scenario: Annotated[
+        str, typer.Argument(help="A scenario file, the name of one, or a link of the page.")
+    ] = "two-paths",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 is a free one.")] = 0,
+    open_: Annotated[bool, typer.Option("--open", help="Open it in the browser of this host.")] = False,
+    native: Annotated[
+        bool,
+        typer.Option("--native", help="Run plans in this program, even if a WebAssembly build is there."),
+    ] = False,
+) -> None:
+    """Open the page of the simulator, served on this host only.
+
+    The page runs the simulator as WebAssembly. If none was built (`make wasm`), this program runs the plans.
+    For example:
+
+      anabranch play
+      anabranch play handover --open
+    """
+    from anabranch.play import server
+
+    fragment = _fragment(scenario)
+    with tempfile.TemporaryDirectory(prefix="anabranch-play-") as folder:
+        written(Path(folder), native=native)
+        try:
+            with server.serving(Path(folder), port=port) as address:
+                _console.out(f"{address}#{fragment}")
+                _console.note("hint: Ctrl-C ends it")
+                if open_:
+                    webbrowser.open(f"{address}#{fragment}")
+                while True:
+                    time.sleep(3600)
+        except OSError as error:
+            hint = "choose another one: `--port 0` takes a free one"
+            raise InputError(
+                [Fault(message=f"cannot serve at port {port}: {error.strerror}", where="--port", hint=hint)]
+            ) from None
+
+
+def written(folder: Path, *, native: bool = False) -> None:
+    """Write the page into a folder, with the engine if there is one.
+
+    Raises
+    ------
+    MissingError
+        When the page's sources are not installed.
+    """
+    from anabranch.play import build
+
+    if not (_SOURCE / "index.html").is_file():
+        message = "the page is not part of this installation"
+        raise MissingError(message, hint="run it from a checkout, or install a wheel that `make wheel` built")
+    build.write(_SOURCE, folder)
+    engine = None if native else next((path for path in _ENGINES if path.is_file()), None)
+    if engine is not None:
+        _files.write_bytes(folder / "anabranch.wasm", engine.read_bytes(), "the engine")
+    kind = "native" if engine is None else "wasm"
+    _files.write(folder / "engine.json", json.dumps({"engine": kind}), "the name of the engine")
+
+
+def _fragment(scenario: str) -> str:
+    """Return the part of the page's address that stands for a scenario.
+
+    Raises
+    ------
+    InputError
+        When the page does not offer all of its keys.
+    """
+    from anabranch.play import links, presets
+    from anabranch.scenario.load import load
+
+    if links.is_link(scenario):
+        return scenario.partition("#")[2]
+    try:
+        return links.write(presets.of_loaded(load(scenario)))
+    except presets.NotOfferedError as error:
+        message = f"the page does not offer all of this scenario: {', '.join(error.reasons)}"
+        hint = f"`anabranch run {scenario} --report report.html` draws it"
+        raise InputError([Fault(message=message, where=scenario, hint=hint)]) from None
+
+
+def asked(given: Given) -> Link:
+    """Return the link that a command names as its scenario, without a digest if keys of it were changed."""
+    from anabranch.play import links
+
+    if not links.is_link(given.scenario):
+        return links.Link()
+    found = links.read(given.scenario)
+    if given.overrides():
+        return links.Link(setup=found.setup, run=found.run)
+    return found
+
+
+def tell_link(loaded: Loaded, result: Run) -> None:
+    """Print the link of a run."""
+    from anabranch.play import links
+
+    fragment = links.of_run(loaded, run=result.run, digest=result.summary["digest"])
+    _console.note(f"link: #{fragment}")
+    _console.note(f"hint: {_console.program()} play '#{fragment}'")
+
+
+def compare(link: Link, result: Run) -> None:
+    """Report a run that is not the one that its link promises; the exit code is 1."""
+    from anabranch.play import server
+
+    digest = result.summary["digest"]
+    if not link.digest or digest.startswith(link.digest):
+        return
+    made = f"build {link.build}" if link.build else "an unknown build"
+    _console.note(
+        f"error: the link promises the result {link.digest} of {made}, and this run has {digest[:16]}"
+    )
+    _console.note(f"hint: this is build {server.build()}; run the link with the build that made it")
+    raise typer.Exit(_console.EXPECTATION_FAILED)

@@ -1,0 +1,245 @@
+"""Links of the page: a run as an address, in the form that `play/link.js` writes.
+
+`#v=1&name=two-paths&paths.0.name=wifi&paths.0.loss=0.5&run=0&build=...&digest=...`: all after the `#` are
+keys of the set-up that differ from their defaults, and facts about the run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, quote
+
+from anabranch.errors import Fault, InputError, did_you_mean, shown
+from anabranch.play import keys, presets, setup
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from anabranch.scenario.load import Loaded
+
+#: The version of the form.
+_VERSION = "1"
+#: Facts about a run that are not keys of a set-up.
+_FACTS = ("v", "run", "code", "build", "digest")
+_PLUGINS = ("scheduler.", "congestion.")
+_CUT_KEYS = ("cuts", "cut")
+#: Characters that `encodeURIComponent` leaves as they are.
+_SAFE = "!'()*~-._"
+#: The most that a run's number may be.
+_MOST_RUN = 2**53 - 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Link:
+    """A link that has been read.
+
+    Attributes
+    ----------
+    setup
+        The set-up, without the keys that have their defaults.
+    run
+        The number of the run.
+    build, digest
+        The build that made the link, and the first digits of its result; empty if not given.
+    """
+
+    setup: dict[str, Any] = field(default_factory=dict)
+    run: int = 0
+    build: str = ""
+    digest: str = ""
+
+    def tables(self) -> dict[str, Any]:
+        """Return the tables of the scenario."""
+        return setup.tables(self.setup)
+
+
+def is_link(text: str) -> bool:
+    """Return whether a text is a link of the page and no file or name."""
+    return "#v=" in text or text.startswith(("http://", "https://"))
+
+
+def read(text: str) -> Link:
+    """Return the run that a link stands for.
+
+    Raises
+    ------
+    InputError
+        When a key or a value is not one of the page's, or the scheduler is a program.
+    """
+    given: dict[str, Any] = {"application": {}, "transport": {}, "paths": {}}
+    facts: dict[str, str] = {}
+    faults: list[Fault] = []
+    for name, value in parse_qsl(text.partition("#")[2], keep_blank_values=True):
+        if name in _FACTS:
+            facts[name] = value
+            continue
+        fault = _take(given, name, value)
+        if fault is not None:
+            faults.append(fault)
+    faults += _facts(facts, given["paths"])
+    if faults:
+        raise InputError(faults)
+    given["paths"] = [given["paths"][place] for place in sorted(given["paths"])]
+    run = int(facts.get("run", "0"))
+    return Link(setup=given, run=run, build=facts.get("build", ""), digest=facts.get("digest", ""))
+
+
+def _facts(facts: Mapping[str, str], paths: Mapping[int, Any]) -> Iterator[Fault]:
+    """Yield the faults of a link as a whole."""
+    if facts.get("v") != _VERSION:
+        message = f"not a link of this version of the page: v={facts.get('v', '')}"
+        yield Fault(message=message, where="link", hint="copy the link from the page of this build")
+    if facts.get("code"):
+        hint = "open it in the page: `anabranch play LINK`"
+        yield Fault(
+            message="the link's scheduler is written in JavaScript", where="link", key="code", hint=hint
+        )
+    run = facts.get("run", "0")
+    if not run.isascii() or not run.isdecimal() or int(run) > _MOST_RUN:
+        yield Fault(
+            message=f"the number of a run is a whole number from 0, not {shown(run)}", where="link", key="run"
+        )
+    if sorted(paths) != list(range(len(paths))) or not paths:
+        yield Fault(message="the paths are numbered from 0 on, without gaps", where="link", key="paths")
+
+
+def _take(given: dict[str, Any], name: str, value: str) -> Fault | None:
+    """Put a value into a set-up; return what is wrong with it."""
+    steps = name.split(".")
+    section, part, wanted = "session", given, name
+    if steps[0] == "paths" and len(steps) == 3 and steps[1] in map(str, range(keys.MOST_PATHS)):
+        section, wanted = "path", steps[2]
+        part = given["paths"].setdefault(int(steps[1]), {})
+    elif steps[0] in ("application", "transport"):
+        section, wanted = steps[0], name.partition(".")[2]
+        part = given[section]
+    if section == "transport" and wanted.startswith(_PLUGINS):
+        part[wanted] = _scalar(value)
+        return None
+    if section == "path" and wanted in _CUT_KEYS:
+        return _take_cut(part, name, wanted, value)
+    key = keys.BY_ID.get((section, wanted))
+    if key is None:
+        known = [one.id for one in keys.KEYS if one.section == section]
+        hint = did_you_mean(wanted, known)
+        return Fault(message=f"the page has no such key: {shown(name)}", where="link", key=name, hint=hint)
+    read = _value(key, value)
+    if read is None:
+        return Fault(
+            message=f"not a value of this key: {shown(value)}", where="link", key=name, hint=_hint(key, value)
+        )
+    part[wanted] = read
+    return None
+
+
+def _hint(key: keys.Key, value: str) -> str:
+    """Return the nearest word, or the range of a number."""
+    if key.choices:
+        return did_you_mean(value, [word for word, _ in key.choices if word])
+    return f"from {key.least} to {key.most} {key.unit}".rstrip() if key.kind == "number" else ""
+
+
+def _value(key: keys.Key, text: str) -> float | str | bool | None:
+    """Return a value of a key; None if it is not permitted."""
+    if key.kind == "flag":
+        return {"true": True, "false": False}.get(text)
+    if key.kind != "number":
+        return text if not key.choices or text in dict(key.choices) else None
+    try:
+        number = setup.number(float(text))
+    except (ValueError, OverflowError):
+        return None
+    return number if key.least <= number <= key.most else None
+
+
+def _take_cut(part: dict[str, Any], name: str, wanted: str, value: str) -> Fault | None:
+    """Put the cuts of a path, or their kind, into it."""
+    if wanted == "cut":
+        part["cut"] = value
+        return (
+            None
+            if value in keys.CUTS
+            else Fault(message=f"no such cut: {shown(value)}", where="link", key=name)
+        )
+    try:
+        found = [_cut(one) for one in value.split(",")]
+    except (ValueError, OverflowError):
+        message = f"cuts are pairs of seconds: {shown(value)}"
+        return Fault(message=message, where="link", key=name, hint="for example 20-40,60-")
+    part["cuts"] = found
+    return None
+
+
+def _cut(text: str) -> list[float | None]:
+    """Return when a cut begins and ends; None if it never ends."""
+    begin, end = text.split("-")
+    found = (setup.number(float(begin)), setup.number(float(end)) if end else None)
+    if found[0] < 0 or (found[1] is not None and found[1] <= found[0]):
+        raise ValueError(text)
+    return [*found]
+
+
+def _scalar(text: str) -> float | str | bool:
+    """Return a parameter of a plug-in: a number, true or false, or a word."""
+    if text in ("true", "false"):
+        return text == "true"
+    try:
+        return setup.number(float(text))
+    except (ValueError, OverflowError):
+        return text
+
+
+def write(given: Mapping[str, Any], *, run: int = 0, build: str = "", digest: str = "") -> str:
+    """Return the part of an address behind the `#`: what `play/link.js` writes for the same set-up."""
+    found = [("v", _VERSION), *_differing("session", given, "")]
+    found += _differing("application", given.get("application", {}), "application.")
+    found += _differing("transport", given.get("transport", {}), "transport.")
+    for place, path in enumerate(given["paths"]):
+        found.append((f"paths.{place}.name", path["name"]))
+        found += [one for one in _differing("path", path, f"paths.{place}.") if not one[0].endswith(".name")]
+        if path.get("cut", next(iter(keys.CUTS))) != next(iter(keys.CUTS)):
+            found.append((f"paths.{place}.cut", path["cut"]))
+        cuts = setup.cuts(path.get("cuts", ()))
+        if cuts:
+            text = ",".join(f"{begin}-{'' if end is None else end}" for begin, end in cuts)
+            found.append((f"paths.{place}.cuts", text))
+    facts = {"run": str(run) if run else "", "build": build, "digest": digest}
+    found += [(name, value) for name, value in facts.items() if value]
+    return "&".join(f"{name}={quote(value, safe=_SAFE).replace('%20', '+')}" for name, value in found)
+
+
+def _differing(section: keys.Section, part: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
+    """Yield the values of a section that are not the defaults."""
+    for key in keys.of(section):
+        value = part.get(key.id, key.default)
+        if value != key.default:
+            yield prefix + key.id, _text(value)
+    if section == "transport":
+        yield from ((prefix + name, _text(part[name])) for name in part if name.startswith(_PLUGINS))
+
+
+def _text(value: object) -> str:
+    """Return a value as JavaScript writes it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(setup.number(value)) if isinstance(value, int | float) else str(value)
+
+
+def of_run(loaded: Loaded, *, run: int, digest: str) -> str:
+    """Return the link of a run of a scenario.
+
+    Raises
+    ------
+    InputError
+        When the page does not offer all keys of the scenario.
+    """
+    from anabranch.play.server import build
+
+    try:
+        preset = presets.of_loaded(loaded)
+    except presets.NotOfferedError as error:
+        message = f"the page does not offer all of this scenario: {', '.join(error.reasons)}"
+        hint = "`scenario.toml` and the digest describe the run as well"
+        raise InputError([Fault(message=message, where="--link", hint=hint)]) from None
+    return write(preset, run=run, build=build(), digest=digest[:16])

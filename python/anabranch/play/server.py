@@ -1,0 +1,131 @@
+"""The local server of the page: static files on loopback, and the native simulator if there is no wasm."""
+
+from __future__ import annotations
+
+import json
+import mimetypes
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+
+from anabranch import metrics, plugins
+from anabranch.plugins import module
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+#: Loopback only: the server runs plans for whoever reaches it.
+_HOST = "127.0.0.1"
+#: The largest plan that is accepted, bytes: a film of hours is a tenth of it.
+_LARGEST = 64 * 2**20
+_POLICY = (
+    "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'"
+)
+#: A scheduler that is written in the page is compiled there, in the worker.
+_WORKER_POLICY = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval' 'unsafe-eval'; connect-src 'self'"
+mimetypes.add_type("application/wasm", ".wasm")
+mimetypes.add_type("text/javascript", ".js")
+
+
+@contextmanager
+def serving(folder: Path, *, port: int = 0) -> Iterator[str]:
+    """Serve a built page inside the block; yield its address.
+
+    Raises
+    ------
+    OSError
+        When the port is taken.
+    """
+    server = ThreadingHTTPServer((_HOST, port), _handler(folder))
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://{_HOST}:{server.server_port}/index.html"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def simulated(text: str) -> dict[str, Any]:
+    """Return the result of a plan as the page's engine has it, or its faults."""
+    rust = module()
+    try:
+        trace = rust.simulate(text, None, lambda _done, _limit: None, {})
+    except rust.PlanError as error:
+        return {"faults": [{"key": "", "message": str(error), "hint": ""}]}
+    tables = trace["tables"]
+    paths = [path["name"] for path in json.loads(text)["paths"]]
+    clients = metrics.by_client(tables, paths=paths)
+    found = {"qoe": metrics.qoe(tables, clients), "qos": metrics.qos(tables, clients, paths=paths)}
+    columns = {name: {key: list(column) for key, column in table.items()} for name, table in tables.items()}
+    return {"digest": trace["summary"]["digest"], "tables": columns, "metrics": found}
+
+
+def _handler(folder: Path) -> type[BaseHTTPRequestHandler]:
+    """Return the class that answers requests for a folder."""
+    root = folder.resolve()
+
+    class Handler(BaseHTTPRequestHandler):
+        """Answers one request."""
+
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, format: str, *given: Any) -> None:  # noqa: A002, ANN401 - the library's
+            """Print nothing."""
+
+        def do_GET(self) -> None:
+            """Send a file, or the name of the engine."""
+            path = self.path.partition("?")[0].partition("#")[0]
+            if not self._is_local():
+                self._answer(403, b"only this host may ask", "text/plain")
+            elif path == "/engine":
+                self._answer(200, json.dumps({"build": build()}).encode(), "application/json")
+            else:
+                self._file(path)
+
+        def do_POST(self) -> None:
+            """Run a plan."""
+            length = int(self.headers.get("Content-Length") or 0)
+            told = self.headers.get("Content-Type") == "application/json"
+            if not self._is_local() or not told or self.path != "/run" or not 0 < length <= _LARGEST:
+                self.close_connection = True
+                self._answer(400, b"not a plan", "text/plain")
+                return
+            answer = simulated(self.rfile.read(length).decode("utf-8", "replace"))
+            self._answer(200, json.dumps(answer, separators=(",", ":")).encode(), "application/json")
+
+        def _is_local(self) -> bool:
+            """Return whether the page was asked for by its own address, and not through another name."""
+            name, _, _ = self.headers.get("Host", "").partition(":")
+            origin = self.headers.get("Origin")
+            own = f"http://{self.headers.get('Host')}"
+            return name in (_HOST, "localhost") and origin in (None, own)
+
+        def _file(self, path: str) -> None:
+            wanted = (root / (path.lstrip("/") or "index.html")).resolve()
+            if not wanted.is_relative_to(root) or not wanted.is_file():
+                self._answer(404, b"no such file", "text/plain")
+                return
+            kind = mimetypes.guess_type(wanted.name)[0] or "application/octet-stream"
+            self._answer(200, wanted.read_bytes(), kind, worker=wanted.name == "worker.js")
+
+        def _answer(self, status: int, body: bytes, kind: str, *, worker: bool = False) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Cache-Control", "no-store")
+            self.send_header("X-Content-Type-Options", "nosniff")
+            self.send_header("Content-Security-Policy", _WORKER_POLICY if worker else _POLICY)
+            self.end_headers()
+            self.wfile.write(body)
+
+    return Handler
+
+
+def build() -> str:
+    """Return the name of this build, as links have it."""
+    return str(plugins.module().__version__)

@@ -1,0 +1,212 @@
+"""The page in a browser: set-up, timeline, packets, comparison and links, at three widths."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+pytest.importorskip("tornado", reason="the browser is driven over tornado's WebSocket")
+
+import anabranch
+import browser
+from anabranch.cli import _play
+from anabranch.live.viewers import hlsjs
+from anabranch.play import links, server
+
+pytestmark = [
+    pytest.mark.module,
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(hlsjs.lacks()), reason="chromium is not installed"),
+]
+
+_DONE = "!document.body.classList.contains('busy') && document.body.dataset.digest"
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    """Yield the address of the page, whose plans run in the server."""
+    folder = tmp_path_factory.mktemp("play")
+    _play.written(folder, native=True)
+    with server.serving(folder) as found:
+        yield found
+
+
+class Driven:
+    """The page, and what a person does with it."""
+
+    def __init__(self, page, address):
+        self.page, self.address = page, address
+
+    async def open(self, fragment="", *, width=1280):
+        await self.page.open("about:blank", width=width)
+        await self.page.open(f"{self.address}{fragment}", width=width)
+        return await self.until(_DONE)
+
+    async def until(self, expression):
+        """Return the value of an expression as soon as it is true."""
+        for _ in range(600):
+            value = await self.page.value(expression)
+            if value:
+                return value
+            await asyncio.sleep(0.05)
+        raise AssertionError(f"never true: {expression}; {await self.text('fault')}")
+
+    async def text(self, name):
+        return await self.page.value(f"document.getElementById('{name}').textContent")
+
+    async def fill(self, name, value):
+        """Change a control of the form and wait for the result."""
+        before = await self.page.value("document.body.dataset.digest")
+        await self.page.value(
+            f"(() => {{ const one = document.querySelector('[data-key=\"{name}\"]'); one.value = {json.dumps(value)};"
+            " one.dispatchEvent(new Event('change', {bubbles: true})); })()"
+        )
+        return await self.until(f"document.body.dataset.digest !== '{before}' && {_DONE}")
+
+    async def click(self, name):
+        await self.page.value(f"document.getElementById('{name}').click()")
+
+    async def box(self, selector):
+        keys = "[box.x, box.y, box.width, box.height]"
+        found = f"(() => {{ const box = document.querySelector('{selector}').getBoundingClientRect(); return {keys}; }})()"
+        return await self.page.value(found)
+
+    async def drag(self, selector, begin, end):
+        """Drag along an element, from one share of its width to another."""
+        x, y, width, height = await self.box(selector)
+        middle = y + height / 2
+        await self.page.mouse("mouseMoved", x + begin * width, middle)
+        await self.page.mouse("mousePressed", x + begin * width, middle, clicks=1)
+        await self.page.mouse("mouseMoved", x + (begin + end) / 2 * width, middle, clicks=1)
+        await self.page.mouse("mouseMoved", x + end * width, middle, clicks=1)
+        await self.page.mouse("mouseReleased", x + end * width, middle, clicks=1)
+
+    def clean(self):
+        """No error in the console, and no request to another host."""
+        own = self.address.rpartition("/")[0]
+        assert self.page.errors == []
+        assert [
+            url for url in self.page.requests if not url.startswith((own, "data:", "about:", "blob:"))
+        ] == []
+
+
+def driven(tmp_path, address, what):
+    """Return the result of a coroutine function of the page."""
+
+    async def run(page):
+        made = Driven(page, address)
+        result = await what(made)
+        made.clean()
+        return result
+
+    return browser.in_page(tmp_path, run)
+
+
+@pytest.mark.parametrize("width", [390, 820, 1280])
+def test_the_first_result_is_that_of_the_command_line(tmp_path, address, width):
+    async def look(page):
+        digest = await page.open(width=width)
+        views = {}
+        for view in ("result", "packets", "compare"):
+            await page.click(f"tab-{view}")
+            await asyncio.sleep(0.3)
+            views[view] = await page.page.value("document.documentElement.scrollWidth - innerWidth")
+        return digest, views, await page.text("verdict")
+
+    digest, views, verdict = driven(tmp_path, address, look)
+    assert digest == anabranch.run("two-paths").summary["digest"]
+    # No view is wider than the window.
+    assert all(wider <= 0 for wider in views.values()), views
+    assert verdict == "The film starts after 2 s and plays to its end without a freeze."
+
+
+def test_a_changed_set_up_gives_the_result_of_its_link(tmp_path, address):
+    async def change(page):
+        await page.open()
+        await page.fill("paths.0.rate", "3")
+        await page.fill("transport.scheduler", "round-robin")
+        digest = await page.fill("application.kind", "bulk")
+        return digest, await page.page.value("location.hash")
+
+    digest, fragment = driven(tmp_path, address, change)
+    found = links.read(fragment)
+    assert anabranch.run(found.tables()).summary["digest"] == digest
+    assert digest.startswith(found.digest)
+    assert found.setup["paths"][0]["rate"] == 3
+
+
+def test_a_cut_is_made_by_dragging_and_removed_by_a_key(tmp_path, address):
+    async def cut(page):
+        whole = await page.open()
+        await page.drag(".track.p0", 0.25, 0.5)
+        await page.until(f"document.body.dataset.digest !== '{whole}' && {_DONE}")
+        made = links.read(await page.page.value("location.hash")).setup["paths"][0]["cuts"]
+        await page.page.value("document.querySelector('.cut').focus()")
+        await page.page.key("Delete")
+        await page.until(f"document.body.dataset.digest === '{whole}' && {_DONE}")
+        return made
+
+    ((begin, end),) = driven(tmp_path, address, cut)
+    # A quarter and a half of a session of 62 s, in steps of half a second.
+    assert (begin, end) == (15.5, 31)
+
+
+def test_packets_move_stop_and_go_one_by_one(tmp_path, address):
+    async def watch(page):
+        await page.open()
+        await page.click("tab-packets")
+        await page.until("document.getElementById('packets-play')?.getAttribute('aria-label') === 'Pause'")
+        begun = float((await page.text("packets-clock")).split()[0])
+        await page.until(f"parseFloat(document.getElementById('packets-clock').textContent) > {begun}")
+        await page.click("packets-play")
+        stopped = await page.text("packets-clock")
+        await page.click("packets-step")
+        after = await page.text("packets-clock")
+        return stopped, after, await page.text("packets-words")
+
+    stopped, after, words = driven(tmp_path, address, watch)
+    assert 0 < float(after.split()[0]) - float(stopped.split()[0]) < 0.1
+    assert words.startswith("The receiver ")
+
+
+def test_two_settings_are_compared_on_the_same_luck(tmp_path, address):
+    async def compare(page):
+        await page.open()
+        await page.click("tab-compare")
+        await page.until("document.querySelectorAll('#compare-table tr').length > 2")
+        return await page.page.value(
+            "[...document.querySelectorAll('#compare-table tr')].map((row) => [...row.cells].map((cell) => cell.textContent))"
+        )
+
+    table = driven(tmp_path, address, compare)
+    assert table[0] == ["", "this", "wifi alone", "difference"]
+    both, one = anabranch.run("two-paths").qoe, anabranch.run("single-path").qoe
+    freezes = next(row for row in table if row[0] == "Freezes")
+    assert freezes[1:3] == [str(both["buffer_underflows"]), str(one["buffer_underflows"])]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("", ""),
+        (
+            "&digest=0123456789abcdef&build=0.0.1",
+            "The link promises the result 0123456789abcdef, made by build 0.0.1.",
+        ),
+        ("&paths.0.colour=red", "This page does not know paths.0.colour."),
+        ("&paths.0.loss=90", "This page does not know paths.0.loss=90."),
+    ],
+)
+def test_a_link_that_gives_something_else_is_reported(tmp_path, address, change, message):
+    fragment = f"#v=1&paths.0.name=wifi&application.kind=bulk&application.bytes=1{change}"
+
+    async def look(page):
+        await page.open(fragment)
+        hidden = await page.page.value("document.getElementById('notice').hidden")
+        return hidden, await page.text("notice")
+
+    hidden, notice = driven(tmp_path, address, look)
+    assert hidden == (message == "")
+    assert notice.startswith(message)
