@@ -39,8 +39,6 @@ POOL = (10_000, 14_000)
 ROOMS = {
     "recovery": (
         "subflow/sending/recovery",
-        "subflow/sending/new_reno",
-        "subflow/sending/duplicates",
         "subflow/sending/intent",
     ),
     "loss": (
@@ -50,7 +48,7 @@ ROOMS = {
         "subflow/sending/acknowledge",
     ),
     "rto": ("subflow/sending/timers", "subflow/sending/rtt"),
-    "window": ("connection/incoming/window", "subflow/sending/validation", "receive_buffer"),
+    "window": ("connection/incoming/window", "subflow/sending/cwnd/validation", "receive_buffer"),
     "reinjection": (
         "connection/outgoing/reinjection",
         "connection/outgoing/retransmission",

@@ -206,7 +206,7 @@ impl Connection {
             self.push(now);
             self.outgoing.end_answer();
         }
-        if self.subflows[index].expand_buffer_after_ack(now) {
+        if self.subflows[index].sending_mut().expand_buffer_after_ack(now) {
             self.subflows[index].touched = true;
             self.outgoing.note_growth(&mut self.session, &mut self.subflows);
         }
@@ -214,7 +214,7 @@ impl Connection {
             self.manage_paths(now);
         }
         let subflow = &mut self.subflows[index];
-        let srtt = subflow.rtt.srtt();
+        let srtt = subflow.sending().rtt().srtt();
         subflow.receive.schedule_delayed_ack(self.session.host(), now, srtt);
     }
 

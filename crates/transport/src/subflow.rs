@@ -7,6 +7,7 @@
 mod acknowledgements;
 mod burst;
 mod context;
+mod data_segment;
 pub(crate) mod deliver;
 mod ending;
 pub(crate) mod final_mapping;
@@ -25,21 +26,21 @@ mod standing;
 mod third;
 mod view;
 
-use anabranch_units::{Instant, Rate, SeqNumber, SubflowId};
+use anabranch_units::{Instant, SeqNumber, SubflowId};
 use anabranch_wire::{DataAck, Segment};
 use bytes::Bytes;
 
-use crate::config::{Config, FourTuple, MSS_MIN};
-use crate::profile::Stack;
-use anabranch_congestion::{
-    CongestionController, CongestionState, INITIAL_WINDOW, SiblingView, Window,
-};
+use crate::config::{Config, FourTuple, HostModel};
+use crate::profile::{ReceiveSizing, Stack};
+use anabranch_congestion::{CongestionController, SiblingView};
 
 pub(crate) use burst::Written;
 pub(crate) use ending::{Remains, Reset};
 pub(crate) use handshake::{Answered, SYN_ACK_RETRIES, SynAnswer};
 pub(crate) use negotiated::{REMEMBERED_BITS, recall, remember};
 pub(crate) use receiving::{accepts_ecn, initial_window};
+use sending::{Ack, Fired};
+
 pub(crate) use sending::rtt::{RTO_MIN, timestamp_clock};
 pub(crate) use standing::Standing;
 
@@ -132,6 +133,19 @@ impl std::ops::AddAssign for SubflowTotals {
     }
 }
 
+/// The mechanisms of the stack beyond those of the sending half.
+#[derive(Debug)]
+struct Mechanisms {
+    receive: ReceiveSizing,
+    short_data_numbers: bool,
+}
+
+impl Mechanisms {
+    fn new(stack: &Stack) -> Self {
+        Self { receive: stack.shared.receive, short_data_numbers: stack.mptcp.short_data_numbers }
+    }
+}
+
 /// One subflow.
 #[derive(Debug)]
 pub(crate) struct Subflow {
@@ -145,31 +159,12 @@ pub(crate) struct Subflow {
     pub(crate) opening: handshake::Opening,
     pub(crate) sequence: sequence::Sequence,
     agreed: negotiated::Agreed,
-    /// Payload of a full segment, as options stand now.
-    pub(crate) mss: u32,
-    /// Bytes of MPTCP's options beside data, 40 at most.
-    dss_bytes: u8,
-    /// The largest segment, options included, that the peer and the path take.
-    peer_mss: u16,
-    pub(crate) window: Window,
-    pub(crate) controller: Box<dyn CongestionController>,
-    pub(crate) ca_state: CongestionState,
-    pub(crate) rtt: sending::rtt::RttEstimator,
-    pub(crate) send: sending::queue::Sender,
-    pub(crate) board: sending::flight::Scoreboard,
-    pub(crate) recovery: sending::recovery::Recovery,
-    rack: sending::losses::Rack,
-    loss_interval: sending::loss_interval::LossInterval,
-    timer: sending::timers::Timer,
-    rate: sending::delivery_rate::Sampler,
-    pacer: sending::pacing::Pacer,
-    usage: sending::validation::Usage,
+    sending: sending::Sending,
     pub(crate) receive: receiving::Receiver,
     ecn: receiving::EcnSender,
-    /// The mechanisms it runs.
-    pub(super) stack: Stack,
-    pub(crate) totals: SubflowTotals,
-    pub(crate) last_ack_at: Instant,
+    stack: Mechanisms,
+    /// Data segments received that had met congestion.
+    ce_received: u64,
     /// A reset to send, then nothing more.
     pub(crate) reset: Option<Box<Reset>>,
     /// Our FIN had gone out when the peer's came: ours is the TIME-WAIT (RFC 9293 section 3.6).
@@ -199,27 +194,11 @@ impl Subflow {
             opening: handshake::Opening::new(config),
             sequence: sequence::Sequence::new(iss),
             agreed: negotiated::Agreed::offer(config),
-            mss: u32::from(mss) - 12,
-            dss_bytes: 0,
-            peer_mss: mss,
-            window: Window { cwnd: INITIAL_WINDOW, ssthresh: u32::MAX },
-            controller,
-            ca_state: CongestionState::Open,
-            rtt: sending::rtt::RttEstimator::new(config.rto_max),
-            send: sending::queue::Sender::new(config, mss),
-            board: sending::flight::Scoreboard::default(),
-            recovery: sending::recovery::Recovery::default(),
-            rack: sending::losses::Rack::default(),
-            loss_interval: sending::loss_interval::LossInterval::default(),
-            timer: sending::timers::Timer::new(config),
-            rate: sending::delivery_rate::Sampler::opened(),
-            usage: sending::validation::Usage::default(),
-            pacer: sending::pacing::Pacer::new(config.pacing, config.stack.tcp.timer_pacing),
+            sending: sending::Sending::new(config, mss, controller),
             receive: receiving::Receiver::new(config, mss, counts_marks),
             ecn: receiving::EcnSender::new(config.ecn, active),
-            stack: config.stack,
-            totals: SubflowTotals::default(),
-            last_ack_at: Instant::ZERO,
+            stack: Mechanisms::new(&config.stack),
+            ce_received: 0,
             reset: None,
             closed_first: false,
             touched: true,
@@ -229,42 +208,76 @@ impl Subflow {
     /// Data may be handed to it: TCP established, no FIN of ours gone out (`__tcp_can_send`) and, on a
     /// join, the fourth ACK seen.
     pub(crate) fn usable(&self) -> bool {
-        self.state == State::Established && !self.send.fin_sent() && self.context.permits_data()
+        self.state == State::Established
+            && !self.sending.queue().fin_sent()
+            && self.context.permits_data()
     }
 
-    /// Returns whether all data that was outstanding when Recovery or Loss began is acknowledged. Without SACK the
-    /// state then lasts until newer data is acknowledged (`tcp_try_undo_recovery`), so it must not block new data. The
-    /// out-of-tree kernel sends in this case (`mptcp_is_temp_unavailable`), and upstream's scheduler ignores the state.
-    #[inline(always)]
-    pub(crate) fn is_repaired(&self) -> bool {
-        self.ca_state >= CongestionState::Recovery && self.must_hold_recovery()
+    /// Returns the sending half.
+    #[inline]
+    pub(crate) fn sending(&self) -> &sending::Sending {
+        &self.sending
     }
 
-    /// What coupled controllers see.
+    /// Returns the sending half.
+    #[inline]
+    pub(crate) fn sending_mut(&mut self) -> &mut sending::Sending {
+        &mut self.sending
+    }
+
+    /// Returns the view that coupled controllers have of the subflow.
     pub(crate) fn sibling_view(&self) -> SiblingView {
-        SiblingView {
-            id: self.id,
-            window: self.window,
-            srtt: self.rtt.srtt(),
-            min_rtt: self.rtt.min_rtt(),
-            state: self.ca_state,
-            usable: self.usable(),
-            stale: self.context.staleness().is_stale(),
-            consecutive_timeouts: self.recovery.consecutive_timeouts,
-            bytes_since_loss: self.loss_interval.since(self.totals.bytes_acked),
-            bytes_between_losses: self.loss_interval.between(),
-            published_rate: self.controller.published_rate(),
+        let stale = self.context.staleness().is_stale();
+        self.sending.sibling_view(self.id, self.usable(), stale)
+    }
+
+    /// Returns the counters of both directions.
+    pub(crate) fn totals(&self) -> SubflowTotals {
+        SubflowTotals { ce_received: self.ce_received, ..self.sending.totals() }
+    }
+
+    /// Processes the acknowledgement of a segment. `siblings` is empty unless the controller is coupled.
+    #[inline(always)]
+    pub(crate) fn handle_ack(
+        &mut self,
+        host: &HostModel,
+        now: Instant,
+        segment: &Segment,
+        siblings: &mut [SiblingView],
+    ) {
+        let position = self.sequence.our_position(segment.ack, self.sending.queue().una());
+        if !self.sending.accepts_ack(now, position) {
+            return;
         }
+        self.receive.on_cwr(segment);
+        let echo = self.ecn.is_echoed_by(segment);
+        let window = self.peer_window(segment);
+        if window > self.sending.queue().largest_window() {
+            let options = self.agreed.bytes();
+            self.touched |= self.sending.raise_largest_window(window, options);
+        }
+        let peer_position = self.sequence.peer_position(segment.seq, self.receive.next());
+        let ack = Ack {
+            host,
+            now,
+            segment,
+            sequence: &self.sequence,
+            id: self.id,
+            position,
+            peer_position: peer_position.unwrap_or_default(),
+            window,
+            echo,
+        };
+        self.sending.acknowledge(&ack, siblings);
     }
 
-    /// The pacing rate, an estimate unless enforced.
-    pub(crate) fn pacing_rate(&self) -> Rate {
-        self.pacer.rate()
-    }
-
-    /// The last valid delivery-rate sample.
-    pub(crate) fn delivery_rate(&self) -> Rate {
-        self.rate.delivery_rate()
+    /// Fires the retransmission timer if it is due. Returns false if the peer has been silent for too long.
+    pub(crate) fn fire_timer(&mut self, host: &HostModel, now: Instant) -> bool {
+        let fired = self.sending.fire_timer(host, now);
+        if fired == Fired::WindowProbe {
+            self.receive.demand_probe();
+        }
+        fired != Fired::GivenUp
     }
 
     /// When the subflow wants to be woken; far future for never.
@@ -273,9 +286,9 @@ impl Subflow {
         if self.state == State::Closed {
             return never;
         }
-        let first = self.timer.at().min(self.receive.ack_deadline());
-        // Most often neither the pacer nor the handshake waits.
-        let rarely = self.pacer.wake().is_some()
+        let first = self.sending.timer_at().min(self.receive.ack_deadline());
+        // Usually neither the pacer nor the handshake waits.
+        let rarely = self.sending.cwnd().pacer().wake().is_some()
             | (self.handshake_deadline() != never)
             | self.receive.has_gap();
         if rarely { first.min(self.rare_wake()) } else { first }
@@ -289,30 +302,13 @@ impl Subflow {
 
     #[cold]
     fn rare_wake(&self) -> Instant {
-        let reports = earliest(self.pacer.wake(), self.receive.reports_deadline());
+        let reports = earliest(self.sending.cwnd().pacer().wake(), self.receive.reports_deadline());
         reports.unwrap_or(Instant::FAR_FUTURE).min(self.handshake_deadline())
     }
 
-    /// Recomputes the payload of a full segment from the options of every data segment and the peer's largest window
-    /// (`tcp_sync_mss`). Rates are computed without MPTCP's options. Linux also knows their length only when it sends
-    /// (`mss_cache`, `tcp_current_mss`).
+    /// Recomputes the payload of a full segment, of which MPTCP's options take `dss_bytes`.
     pub(crate) fn update_mss(&mut self, dss_bytes: u32) {
-        let options = self.agreed.bytes();
-        let whole = u32::from(self.peer_mss).saturating_sub(options).max(8);
-        let least = u32::from(MSS_MIN).saturating_sub(options);
-        self.mss = self.send.bound_to_half_window(whole.into(), least.into()) as u32;
-        self.dss_bytes = dss_bytes as u8;
-        self.send.set_mss(self.mss.saturating_sub(dss_bytes).max(8));
-    }
-
-    /// Handles a new largest window of the peer: segments may grow with it (`tcp_ack_update_window`).
-    #[cold]
-    fn raise_largest_window(&mut self, window: u64) {
-        self.send.note_largest_window(window);
-        if self.mss < u32::from(self.peer_mss).saturating_sub(self.agreed.bytes()) {
-            self.update_mss(self.dss_bytes.into());
-            self.touched = true;
-        }
+        self.sending.update_mss(self.agreed.bytes(), dss_bytes);
     }
 
     /// Makes a segment blank but for our ports and its payload. It is written in place, here and by all who
@@ -341,10 +337,8 @@ impl Subflow {
             | self.opening.is_due()
             | self.context.signals().is_due()
             | self.receive.has_gap()
-            | self.send.is_urged();
-        self.receive.is_ack_due()
-            || (rarely && self.owes_rarely())
-            || (self.send.has_work() && self.board.in_flight() < self.window.cwnd)
+            | self.sending.queue().is_urged();
+        self.receive.is_ack_due() || (rarely && self.owes_rarely()) || self.sending.may_transmit()
     }
 
     /// Something other than an acknowledgement that is due or data is to go out.
@@ -354,7 +348,7 @@ impl Subflow {
             || self.opening.is_due()
             || self.signal_due()
             || self.receive.owes_report()
-            || self.send.is_urged()
+            || self.sending.queue().is_urged()
     }
 
     /// An acknowledgement is to go out at once.
@@ -380,7 +374,7 @@ impl Subflow {
 
     /// What a segment acknowledges is no less than the last one did.
     pub(crate) fn is_latest(&self, segment: &Segment) -> bool {
-        segment.ack.offset(self.sequence.local(self.send.una())) >= 0
+        segment.ack.offset(self.sequence.local(self.sending.queue().una())) >= 0
     }
 
     /// The window field of a segment in bytes.
@@ -395,19 +389,18 @@ impl Subflow {
         if window == 0 {
             return;
         }
-        let (una, pending) = (self.send.una(), self.send.held_bytes());
-        self.send.extend_window(una, window.max(pending));
+        self.sending.queue_mut().admit(window);
     }
 
     /// The peer's window after the handshake, as a data position.
     pub(crate) fn send_window(&self) -> u64 {
-        self.send.initial_window()
+        self.sending.queue().initial_window()
     }
 
     /// When the retransmission timer would fire if the host's timers were exact.
     #[inline]
     pub(crate) fn timer_due(&self) -> Option<Instant> {
-        self.timer.due()
+        self.sending.timer_due()
     }
 }
 

@@ -153,7 +153,7 @@ impl Closing {
         }
         if session.is_plain() {
             if let Some(only) = subflows.first_mut() {
-                only.send.fin_queued = true;
+                only.sending_mut().queue_mut().queue_fin();
             }
             return;
         }
@@ -168,7 +168,7 @@ impl Closing {
     fn close_subflows(&self, subflows: &mut Subflows, incoming: &Incoming) {
         if incoming.fin_taken() && self.acknowledged {
             for subflow in subflows.iter_mut() {
-                subflow.send.fin_queued = true;
+                subflow.sending_mut().queue_mut().queue_fin();
             }
         }
     }
@@ -230,7 +230,7 @@ impl Closing {
         if subflows[index].receive.assembly().is_closed() {
             if session.is_multipath() {
                 // The subflow closes unless data is outstanding on it.
-                subflows[index].send.fin_queued = true;
+                subflows[index].sending_mut().queue_mut().queue_fin();
             } else {
                 incoming.after_delivery(session, subflows, index, false);
             }

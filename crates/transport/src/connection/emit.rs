@@ -48,7 +48,7 @@ impl Connection {
             // Options that are waiting do not fit beside data.
             subflow.next_pure_ack(&context, segment);
         } else if most > 1
-            && let begin = subflow.send.next_data()
+            && let begin = subflow.sending().queue().next_data()
             && let most = if begin.is_some_and(|begin| self.outgoing.stream().keeps(begin)) {
                 most
             } else {
@@ -63,10 +63,10 @@ impl Connection {
         } else if most <= 1 && subflow.next_data_segment(host, &context, segment) {
             subflow.fill_options(segment, false);
         } else {
-            subflow.expand_buffer_behind_data(now);
+            subflow.sending_mut().expand_buffer_behind_data(now);
             due = subflow.next_pure_ack(&context, segment);
         }
-        if std::mem::take(&mut self.subflows[index].send.grew) {
+        if self.subflows[index].sending_mut().buffer_mut().take_growth() {
             self.outgoing.note_growth(&mut self.session, &mut self.subflows);
         }
         if due {

@@ -130,7 +130,7 @@ impl Subflow {
             tuple: self.tuple,
             established: self.context.is_fully_established()
                 || (!self.context.is_multipath() && self.state == State::Established),
-            totals: self.totals,
+            totals: self.totals(),
         }
     }
 }

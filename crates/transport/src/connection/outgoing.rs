@@ -287,7 +287,7 @@ impl Outgoing {
         if session.is_plain()
             && let Some(only) = subflows.first_mut()
         {
-            only.check_app_limited();
+            only.sending_mut().check_app_limited();
         }
         self.stream.chunks.push_back((self.stream.end, bytes));
         self.stream.end += taken as u64;
@@ -303,8 +303,8 @@ impl Outgoing {
     /// initial subflow, without a copy. At least one segment's payload, at most 64 KiB.
     pub(super) fn preferred_write(&self, subflows: &Subflows) -> usize {
         let Some(subflow) = subflows.first() else { return 1 << 16 };
-        let waits = subflow.send.queued_bytes() + (self.stream.end - self.stream.next);
-        subflow.send.whole_burst(waits)
+        let waits = subflow.sending().queue().queued_bytes() + (self.stream.end - self.stream.next);
+        subflow.sending().queue().whole_burst(waits)
     }
 
     /// Sets the application's hint for the scheduler.
@@ -331,13 +331,13 @@ impl Outgoing {
     /// Bytes not acknowledged; the larger figure counts what subflows hold of it, too.
     pub(super) fn held(&self, subflows: &Subflows) -> [u64; 2] {
         let SendStream { una, next, end, .. } = self.stream;
-        let on_subflows = subflows.iter().map(|it| it.send.held_bytes()).sum::<u64>();
+        let on_subflows = subflows.iter().map(|it| it.sending().queue().held_bytes()).sum::<u64>();
         [end - una, (end - una).max(end.saturating_sub(next) + on_subflows)]
     }
 
     /// Prepares a new subflow for the sending side. If it `replaces` another one, that one is forgotten.
     pub(super) fn adopt(&mut self, subflow: &mut Subflow, replaces: bool) {
-        subflow.send.blocked_on_buffer = self.stream.blocked;
+        subflow.sending_mut().buffer_mut().set_blocked(self.stream.blocked);
         if self.scheduling.watch.is_some() {
             subflow.keep_first_transmissions();
         }
@@ -403,7 +403,8 @@ impl Outgoing {
         }
         // The subflow may hold a larger window than this segment has (`ack_update_msk`).
         let held = session.stack().mptcp.counts_from_subflow_window;
-        let window = if held { subflow.send.window() } else { subflow.peer_window(segment) };
+        let window =
+            if held { subflow.sending().queue().window() } else { subflow.peer_window(segment) };
         self.stream.window_end = self.stream.window_end.max(position + window);
         subflow.admit(window);
         if self.stream.acknowledge(position.min(self.stream.end)) {
@@ -426,7 +427,7 @@ impl Outgoing {
         if session.is_plain()
             && let Some(only) = subflows.first()
         {
-            let una = only.send.una().saturating_sub(1).min(self.stream.next);
+            let una = only.sending().queue().una().saturating_sub(1).min(self.stream.next);
             self.stream.acknowledge(una);
             self.stream.notify_writable(session, subflows);
         }

@@ -22,7 +22,7 @@ impl Connection {
             return false;
         }
         self.subflows.fit_segments(&self.session, index);
-        self.subflows[index].resend_larger(now);
+        self.subflows[index].sending_mut().resend_larger(now);
         self.push(now);
         true
     }

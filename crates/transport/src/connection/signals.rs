@@ -178,7 +178,7 @@ impl Signals {
     fn open_path(&self, subflow: &Subflow) -> OpenPath {
         let local = subflow.tuple.local;
         let here = self.own.endpoints.iter().find(|c| c.local.ip() == local.ip());
-        OpenPath { local, srtt: subflow.rtt.srtt(), rate: here.and_then(|c| c.rate) }
+        OpenPath { local, srtt: subflow.sending().rtt().srtt(), rate: here.and_then(|c| c.rate) }
     }
 
     fn open_paths(&self, subflows: &Subflows) -> Vec<OpenPath> {
@@ -333,7 +333,7 @@ impl Signals {
             subflows[index].context.signals_mut().post(MptcpOption::AddAddr(option));
         }
         // `mptcp_adjust_add_addr_timeout`: the longest retransmission timeout, doubled each time.
-        let timeouts = subflows.iter().filter(|s| s.usable()).map(|s| s.rtt.rto());
+        let timeouts = subflows.iter().filter(|s| s.usable()).map(|s| s.sending().rtt().rto());
         let wait = timeouts.max().unwrap_or(ECHO_TIMEOUT).min(ECHO_TIMEOUT) * (1 << repetition);
         let deadline = session.host().expiry(now, wait);
         self.own.pending = Some((what, repetition, deadline));

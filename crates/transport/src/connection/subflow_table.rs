@@ -166,7 +166,7 @@ impl Subflows {
     ) {
         let subflow = &mut self.list[index];
         subflow.context.open_join(local_id, candidate.backup, nonce);
-        subflow.send.use_mappings();
+        subflow.sending_mut().use_mappings();
         let option = MptcpOption::Join(MpJoin::Syn {
             backup: candidate.backup,
             address_id: local_id,
@@ -180,7 +180,7 @@ impl Subflows {
     pub(super) fn begin_multipath(&mut self) {
         if let Some(initial) = self.list.first_mut() {
             initial.context.start();
-            initial.send.use_mappings();
+            initial.sending_mut().use_mappings();
         }
     }
 
@@ -290,15 +290,17 @@ impl Subflows {
         segment: &Segment,
     ) {
         let subflow = &mut self.list[index];
-        subflow.send.deferred = false;
+        subflow.sending_mut().queue_mut().end_deferral();
         self.siblings.clear();
         // A controller is notified only if data is outstanding.
-        if !subflow.board.is_empty() && subflow.controller.wants_siblings() {
+        if !subflow.sending().flight().is_empty()
+            && subflow.sending().cwnd().controller().wants_siblings()
+        {
             self.siblings.extend(self.list.iter().map(Subflow::sibling_view));
         }
         let subflow = &mut self.list[index];
         subflow.handle_ack(host, now, segment, &mut self.siblings);
-        let last_ack = subflow.last_ack_at;
+        let last_ack = subflow.sending().last_ack_at();
         subflow.context.staleness_mut().on_ack(last_ack);
     }
 

@@ -36,15 +36,15 @@ impl Connection {
                 continue;
             }
             self.subflows[index].touched = true;
-            let timeouts = self.subflows[index].totals.timeouts;
+            let timeouts = self.subflows[index].totals().timeouts;
             let subflow = &mut self.subflows[index];
             if !subflow.fire_handshake(&host, now) || !subflow.fire_timer(&host, now) {
                 self.drop_subflow(now, index);
                 continue;
             }
-            let rto = self.subflows[index].rtt.rto();
+            let rto = self.subflows[index].sending().rtt().rto();
             self.subflows[index].receive.handle_timeout(now, rto);
-            let fired = self.subflows[index].totals.timeouts > timeouts;
+            let fired = self.subflows[index].totals().timeouts > timeouts;
             again |= fired && self.outgoing.on_subflow_timeout(self.subflows[index].id);
         }
         let unacknowledged = self.outgoing.retransmission_deadline().is_some_and(|at| now >= at);

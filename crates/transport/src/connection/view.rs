@@ -6,7 +6,7 @@ use super::{
     Assumed, Connection, Counters, ReceiverSample, SubflowSample, SubflowSummary, WindowInUse,
 };
 use crate::config::FourTuple;
-use crate::subflow::{State, Subflow};
+use crate::subflow::State;
 
 /// A connection to look at.
 #[derive(Clone, Copy, Debug)]
@@ -26,16 +26,16 @@ impl<'a> ConnectionView<'a> {
         self.0.subflows.iter().filter(|s| s.state == State::Established).map(|s| SubflowSample {
             id: s.id,
             ordinal: s.context.ordinal(),
-            cwnd_segments: s.window.cwnd,
-            ssthresh_segments: s.window.ssthresh,
-            in_flight_segments: s.board.in_flight(),
-            srtt: s.rtt.srtt(),
-            min_rtt: s.rtt.min_rtt(),
-            delivery_rate: s.delivery_rate(),
-            pacing_rate: s.pacing_rate(),
-            unsent_bytes: s.send.queued_bytes(),
-            state: s.ca_state,
-            totals: s.totals,
+            cwnd_segments: s.sending().cwnd().window().cwnd,
+            ssthresh_segments: s.sending().cwnd().window().ssthresh,
+            in_flight_segments: s.sending().flight().in_flight(),
+            srtt: s.sending().rtt().srtt(),
+            min_rtt: s.sending().rtt().min_rtt(),
+            delivery_rate: s.sending().delivery_rate(),
+            pacing_rate: s.sending().cwnd().pacing_rate(),
+            unsent_bytes: s.sending().queue().queued_bytes(),
+            state: s.sending().cwnd().state(),
+            totals: s.totals(),
         })
     }
 
@@ -51,7 +51,10 @@ impl<'a> ConnectionView<'a> {
 
     /// Each subflow's segments in flight, and its window.
     pub fn windows(self) -> impl Iterator<Item = (SubflowId, u32, u32)> + 'a {
-        self.0.subflows.iter().map(|s| (s.id, s.board.in_flight(), s.window.cwnd))
+        self.0
+            .subflows
+            .iter()
+            .map(|s| (s.id, s.sending().flight().in_flight(), s.sending().cwnd().window().cwnd))
     }
 
     /// The refused requests of the peer.
@@ -62,28 +65,28 @@ impl<'a> ConnectionView<'a> {
     /// For checkers: the used part of the window of the subflow that sent the last segment.
     #[inline]
     pub fn last_window(self) -> Option<WindowInUse> {
-        let Subflow { id, context, board, window, .. } =
-            self.0.subflows.get(self.0.subflows.turn())?;
-        let (in_flight, cwnd) = (board.in_flight(), window.cwnd);
-        Some(WindowInUse { id: *id, ordinal: context.ordinal(), in_flight, cwnd })
+        let subflow = self.0.subflows.get(self.0.subflows.turn())?;
+        let sending = subflow.sending();
+        let (in_flight, cwnd) = (sending.flight().in_flight(), sending.cwnd().window().cwnd);
+        Some(WindowInUse { id: subflow.id, ordinal: subflow.context.ordinal(), in_flight, cwnd })
     }
 
     /// For checkers: a subflow's assumptions about its outstanding segments.
     pub fn assumed_on(self, id: SubflowId) -> Option<Assumed> {
         let subflow = self.0.subflows.get(id.index())?;
-        let board = &subflow.board;
+        let board = subflow.sending().flight();
         Some(Assumed {
-            una: subflow.sequence.local(subflow.send.una()),
+            una: subflow.sequence.local(subflow.sending().queue().una()),
             outstanding: board.packets_out(),
             lost: board.lost_waiting(),
-            delivered: subflow.counted_duplicates(),
+            delivered: subflow.sending().flight().counted_duplicates(),
         })
     }
 
     /// Its scheduler or a controller of its subflows cannot go on.
     pub fn plugin_failed(self) -> bool {
         self.0.outgoing.scheduling().has_failed()
-            || self.0.subflows.iter().any(|s| s.controller.failed())
+            || self.0.subflows.iter().any(|s| s.sending().cwnd().controller().failed())
     }
 
     /// The addresses of its live subflows.

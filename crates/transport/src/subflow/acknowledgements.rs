@@ -1,12 +1,21 @@
 //! Segments that only acknowledge.
 
+use anabranch_units::Instant;
 use anabranch_wire::{Flags, Segment};
 use bytes::Bytes;
 
 use super::receiving::FirstAck;
-use super::{EmitContext, Subflow};
+use super::{EmitContext, Space, Subflow};
 
 impl Subflow {
+    /// Decides about the acknowledgement of data that was filed; see [`Receiver::check_ack_filed`].
+    ///
+    /// [`Receiver::check_ack_filed`]: super::receiving::Receiver::check_ack_filed
+    #[inline]
+    pub(crate) fn check_ack_filed(&mut self, now: Instant, space: Space, unread: bool) {
+        self.receive.check_ack_filed(now, space, unread, self.sending.rtt());
+    }
+
     /// Writes the acknowledgement or window probe that is due, or `signals` need, with no option but its own. Returns
     /// whether one was written.
     #[inline(always)]
@@ -19,7 +28,7 @@ impl Subflow {
         let Some(probe) = self.receive.take_ack(signals) else { return false };
         self.acknowledging(context, Bytes::new(), segment);
         if probe {
-            segment.seq = self.sequence.local(self.send.una().saturating_sub(1));
+            segment.seq = self.sequence.local(self.sending.queue().una().saturating_sub(1));
         }
         true
     }
@@ -41,7 +50,7 @@ impl Subflow {
             return false;
         }
         if let Some(at) = context.data_fin {
-            self.context.add_data_fin(segment, at, context, self.stack.mptcp.short_data_numbers);
+            self.context.add_data_fin(segment, at, context, self.stack.short_data_numbers);
         }
         self.fill_options(segment, true);
         true

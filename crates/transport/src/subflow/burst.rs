@@ -6,7 +6,7 @@ use std::num::NonZeroU16;
 use anabranch_wire::{Flags, Segment};
 
 use super::sending::flight::BurstMapping;
-use super::sending::queue::{BURST_BYTES, Sender};
+use super::sending::queue::BURST_BYTES;
 use super::{EmitContext, Subflow};
 use crate::config::HostModel;
 
@@ -14,29 +14,6 @@ use crate::config::HostModel;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Written {
     pub(crate) segment_size: Option<NonZeroU16>,
-}
-
-impl Sender {
-    /// Bytes that make a whole burst behind others that wait, whose segments are whole but for the last one.
-    pub(crate) fn whole_burst(&self, waits: u64) -> usize {
-        let mss = u64::from(self.mss());
-        (BURST_BYTES / mss * mss - waits % mss) as usize
-    }
-
-    /// Where in the data stream the next segment begins.
-    pub(crate) fn next_data(&self) -> Option<u64> {
-        self.queue.front().map(|chunk| chunk.data)
-    }
-
-    /// The mapping that the next segment has.
-    fn next_mapping(&self) -> Option<BurstMapping> {
-        self.queue.front().map(|chunk| chunk.mapping)
-    }
-
-    /// The next segment has this mapping; on plain TCP none has any.
-    pub(super) fn goes_on_under(&self, mapping: BurstMapping) -> bool {
-        !self.multipath_mappings || self.queue.front().is_some_and(|chunk| chunk.mapping == mapping)
-    }
 }
 
 impl Subflow {
@@ -54,15 +31,15 @@ impl Subflow {
         segment: &mut Segment,
     ) -> Option<(Written, u16)> {
         let alone = self.goes_alone(context);
-        let start = self.send.next();
-        let mapping = self.send.next_mapping();
+        let start = self.sending.queue().next();
+        let mapping = self.sending.queue().next_mapping();
         if !self.next_data_segment(host, context, segment) {
             return None;
         }
         self.fill_options(segment, false);
         // One that was sent again left the queue as it was; the first data's `MP_CAPABLE` and the infinite
         // mapping stand on one segment alone.
-        let new = self.send.next() > start;
+        let new = self.sending.queue().next() > start;
         let repeats = if self.context.is_multipath() {
             segment.mptcp.is_empty()
         } else {
@@ -93,32 +70,23 @@ impl Subflow {
         let now = context.now;
         let size = segment.payload.len();
         let (mut length, mut count) = (size, 1);
+        // All of them are as long as the first; a shorter one is the last.
         while count < most
-            // All of them are as long as the first; a shorter one is the last.
             && length == count as usize * size
             && length + size <= BURST_BYTES as usize
-            && self.send.queued_bytes() > 0
-            && self.send.buffer_has_room()
-            && self.send.goes_on_under(mapping)
+            && let Some(follower) =
+                self.sending.poll_follower(host, now, self.sack_bytes(), mapping)
         {
-            let in_flight = self.board.in_flight();
-            if !self.may_send_new(host, now, in_flight, true, false) {
-                break;
-            }
-            self.rest_after_idle(host, now);
-            let cut = self.send.cut(self.most_payload());
-            let sent = self.take_new(host, now, in_flight, true, cut);
             self.receive.on_burst_ack_sent();
-            let more = self.has_more(in_flight);
-            if self.send.queued_bytes() == 0 || (!more && self.ends_push(&sent)) {
+            if follower.push {
                 segment.flags = segment.flags.with(Flags::PSH);
             }
-            if sent.fin {
+            if follower.fin {
                 segment.flags = segment.flags.with(Flags::FIN);
             }
-            length += sent.payload.len();
+            self.receive.on_data_sent(now);
+            length += follower.length;
             count += 1;
-            self.file_new(host, now, sent, more, true, false);
         }
         let several = (count > 1).then_some(size as u16);
         let segment_size = several.and_then(NonZeroU16::new);
@@ -140,8 +108,8 @@ mod tests {
     /// A subflow that has five segments of a thousand bytes to send, and may.
     fn loaded() -> Subflow {
         let (mut subflow, _) = subflow();
-        subflow.send.set_window(100_000);
-        subflow.send.enqueue((0..5000).map(|at| (at / 7) as u8).collect(), 0);
+        subflow.sending.queue_mut().set_window(100_000);
+        subflow.sending.queue_mut().enqueue((0..5000).map(|at| (at / 7) as u8).collect(), 0);
         subflow
     }
 
@@ -169,15 +137,15 @@ mod tests {
         let (segment, written, more) = burst(&mut subflow, 40);
         assert_eq!(written.segment_size.map(NonZeroU16::get), Some(1000));
         assert!(more > 0 && segment.payload.len() == 1000);
-        assert_eq!(subflow.board.in_flight(), 1 + u32::from(more) / 1000);
+        assert_eq!(subflow.sending.flight().in_flight(), 1 + u32::from(more) / 1000);
     }
 
     #[test]
     fn a_burst_does_not_end_with_the_memory_it_begins_in() {
         let mut subflow = loaded();
-        subflow.send.drain_unsent();
+        subflow.sending.queue_mut().drain_unsent();
         for piece in 0..20u8 {
-            subflow.send.enqueue(vec![piece; 300].into(), 300 * u64::from(piece));
+            subflow.sending.queue_mut().enqueue(vec![piece; 300].into(), 300 * u64::from(piece));
         }
         let (_, written, more) = burst(&mut subflow, 2);
         assert_eq!((written.segment_size.map(NonZeroU16::get), more), (Some(1000), 1000));

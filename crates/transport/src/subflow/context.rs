@@ -272,10 +272,9 @@ impl Context {
         self.final_mapping = Some(FinalMapping::new(data, checksum));
     }
 
-    /// Returns the infinite mapping for a segment at `start`, and whether it is sent for the first time.
-    pub(super) fn take_final_mapping(&mut self, start: u64) -> Option<(FinalMapping, bool)> {
+    /// Returns the infinite mapping if the segment at `start` carries it.
+    pub(super) fn take_final_mapping(&mut self, start: u64) -> Option<FinalMapping> {
         let mapping = self.final_mapping.as_mut()?;
-        let first = mapping.rides(start)?;
-        Some((*mapping, first))
+        mapping.rides(start).then_some(*mapping)
     }
 }

@@ -4,8 +4,6 @@ use anabranch_units::SeqNumber;
 use anabranch_wire::{Flags, MptcpOption, Segment};
 use bytes::Bytes;
 
-use super::sending::flight::Scoreboard;
-use super::sending::intent::Intent;
 use super::{State, Subflow};
 
 /// A RST to send, with its reason.
@@ -55,7 +53,7 @@ impl Subflow {
             segment.seq = seq;
         } else {
             segment.flags = Flags::RST.with(Flags::ACK);
-            segment.seq = self.sequence.local(self.send.next());
+            segment.seq = self.sequence.local(self.sending.queue().next());
             segment.ack = self.sequence.remote(self.receive.next());
         }
         segment.mptcp.extend(fast_close.map(|key| MptcpOption::FastClose { key }));
@@ -78,7 +76,7 @@ impl Subflow {
     /// Returns the state of TIME-WAIT after the subflow has [`finished`](Self::finished), if TIME-WAIT is ours.
     pub(crate) fn remains(&self) -> Option<Remains> {
         self.closed_first.then(|| Remains {
-            next: self.sequence.local(self.send.next()),
+            next: self.sequence.local(self.sending.queue().next()),
             expected: self.sequence.remote(self.receive.next()),
             window: self.receive.window_field(),
             stamp: self.agreed.timestamps.then_some(self.sequence.recent()),
@@ -88,10 +86,7 @@ impl Subflow {
     /// Ends the subflow at once. It drops all data and sends nothing more except a RST.
     pub(crate) fn cut_off(&mut self) {
         self.state = State::Closed;
-        self.send.drain_unsent();
-        self.send.forget_unacknowledged();
-        self.board = Scoreboard::default();
-        self.send.intent = Intent::New;
+        self.sending.abandon();
         self.receive.discard();
         self.context.discard();
     }
@@ -103,8 +98,6 @@ impl Subflow {
 
     /// Returns whether both FINs have come and ours was acknowledged.
     pub(crate) fn finished(&self) -> bool {
-        self.receive.assembly().is_closed()
-            && self.send.fin_sent()
-            && self.send.una() == self.send.next()
+        self.receive.assembly().is_closed() && self.sending.queue().is_finished()
     }
 }

@@ -57,11 +57,9 @@ impl FinalMapping {
         Self { data, checksum, carrier: None }
     }
 
-    /// Returns `None` if the segment at `start` does not carry the mapping: the first segment does, also when it is
-    /// retransmitted. Otherwise returns whether it is the first transmission.
-    pub(super) fn rides(&mut self, start: u64) -> Option<bool> {
-        let first = self.carrier.is_none();
-        (*self.carrier.get_or_insert(start) == start).then_some(first)
+    /// Returns whether the segment at `start` carries the mapping: the first segment does, also when it is retransmitted.
+    pub(super) fn rides(&mut self, start: u64) -> bool {
+        *self.carrier.get_or_insert(start) == start
     }
 
     /// Returns the option, for a data stream whose first byte has this DSN.
@@ -90,10 +88,7 @@ impl Subflow {
         context: &EmitContext,
         segment: &mut Segment,
     ) {
-        let Some((mapping, first)) = self.context.take_final_mapping(start) else { return };
-        segment.dss = Some(mapping.dss(context.dsn_base, self.stack.mptcp.short_data_numbers));
-        if first {
-            self.update_mss(0);
-        }
+        let Some(mapping) = self.context.take_final_mapping(start) else { return };
+        segment.dss = Some(mapping.dss(context.dsn_base, self.stack.short_data_numbers));
     }
 }

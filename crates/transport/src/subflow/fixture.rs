@@ -100,24 +100,14 @@ pub(super) fn subflow() -> (Subflow, Recorder) {
     let mut subflow = Subflow::new(SubflowId(0), tuple, true, SeqNumber(0), controller, &config);
     subflow.state = State::Established;
     subflow.context.complete();
-    subflow.send.after_syn();
-    subflow.send.set_una(1);
     subflow.receive.after_syn();
-    subflow.rtt.sample(&exact(), Duration::from_millis(100), 0, 1);
-    subflow.rtt.observe_min(Instant::ZERO, Duration::from_millis(100));
+    subflow.sending.settle();
     (subflow, recorder)
 }
 
 /// Sends a segment of `length` bytes next.
 pub(super) fn send(subflow: &mut Subflow, now: Instant, length: u64) {
-    let in_flight = subflow.board.in_flight();
-    let stamp = subflow.rate.stamp(now, in_flight, in_flight == 0);
-    let start = subflow.send.next;
-    subflow.send.next += length;
-    subflow.send.last_sent = now;
-    subflow.send.count_new(length, false, 1);
-    subflow.totals.bytes_sent += length;
-    subflow.board.push(fresh(start, length as usize, now, stamp));
+    subflow.sending.send_zeros(now, length);
 }
 
 /// A segment of zeros that was sent once, and of which nothing is known yet.

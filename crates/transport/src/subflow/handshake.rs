@@ -12,7 +12,6 @@ use super::sending::timers::missing_retries;
 
 use super::{State, Subflow};
 use crate::config::{Config, HostModel, MSS_MIN};
-use anabranch_congestion::Opened;
 
 /// SYN retransmissions with doubling waits before giving up (`tcp_syn_retries`).
 const SYN_RETRIES: u32 = 6;
@@ -245,7 +244,7 @@ impl Subflow {
     /// Handles SYN/ACKs that were sent before the subflow existed.
     pub(crate) fn has_answered(&mut self, answered: Answered) {
         self.opening.on_answered(answered);
-        self.send.after_syn();
+        self.sending.queue_mut().after_syn();
     }
 
     /// Writes the SYN or SYN/ACK that is due. Returns whether one was.
@@ -272,7 +271,7 @@ impl Subflow {
         self.agreed.put_on(segment, Timestamps { value: self.sequence.timestamp(now), echo });
         segment.window = self.receive.window().min(65_535) as u16;
         segment.mptcp.extend(self.opening.option.as_deref().copied());
-        self.send.after_syn();
+        self.sending.queue_mut().after_syn();
         self.opening.on_sent(now, answering, config);
         true
     }
@@ -282,7 +281,7 @@ impl Subflow {
         if !self.opening.handle_timeout(now, self.state == State::SynReceived) {
             return false;
         }
-        if self.context.third_mut().handle_timeout(host, now, self.rtt.srtt()) {
+        if self.context.third_mut().handle_timeout(host, now, self.sending.rtt().srtt()) {
             self.receive.demand_ack();
         }
         true
@@ -294,7 +293,7 @@ impl Subflow {
         self.receive.after_syn();
         self.agreed = self.agreed.answered_by(segment);
         let own = config.mss_at(self.tuple.local.ip());
-        self.peer_mss = segment.mss.unwrap_or(536).min(own).max(MSS_MIN);
+        self.sending.set_peer_mss(segment.mss.unwrap_or(536).min(own).max(MSS_MIN));
         let ecn = self.ecn.learn_peer(config.ecn, self.active, segment);
         self.receive.negotiate(self.agreed, ecn);
         self.update_mss(0);
@@ -310,7 +309,7 @@ impl Subflow {
         self.learn_peer(segment, config);
         self.opening.request(option);
         // The window of a SYN is never scaled (RFC 7323 section 2.2).
-        self.send.extend_window(1, u64::from(segment.window));
+        self.sending.queue_mut().extend_window(1, u64::from(segment.window));
     }
 
     /// Handles the SYN/ACK for our SYN after its options: the subflow is established and has an RTT sample.
@@ -318,7 +317,7 @@ impl Subflow {
         self.open(host, now, segment, u64::from(segment.window));
         self.receive.demand_ack();
         if self.context.third().is_join() {
-            self.context.third_mut().arm(host, now, self.rtt.srtt());
+            self.context.third_mut().arm(host, now, self.sending.rtt().srtt());
         }
     }
 
@@ -335,25 +334,10 @@ impl Subflow {
     /// Completes the handshake with the window of this segment. Segments take at most half of it.
     fn open(&mut self, host: &HostModel, now: Instant, segment: &Segment, window: u64) {
         self.state = State::Established;
-        self.send.set_una(1);
-        self.send.set_window(window);
-        self.update_mss(0);
         self.opening.complete();
-        self.last_ack_at = now;
         let echo = segment.timestamps.filter(|t| self.agreed.timestamps && t.echo > 0);
         let echoed = echo.map(|timestamps| self.sequence.echoed(timestamps));
-        if let Some(rtt) = self.opening.rtt(now, self.active, echoed) {
-            self.rtt.observe_min(now, rtt);
-            self.rtt.sample(host, rtt, 1, 1);
-        } else {
-            self.rtt.distrust();
-        }
-        let (coarse_now, rtt) = (host.coarse(now), self.rtt.srtt());
-        self.controller.on_open(&Opened { coarse_now, rtt, mss: self.mss }, &mut self.window);
-        // `tcp_init_buffer_space`, of which the connection hears with the subflow.
-        self.send.grow_buffer(self.window.cwnd, self.controller.send_buffer_factor());
-        self.send.tell_buffer();
-        self.refresh_pacing();
-        self.usage.on_window_set(now);
+        let rtt = self.opening.rtt(now, self.active, echoed);
+        self.sending.open(host, now, window, rtt, &self.agreed);
     }
 }

@@ -10,7 +10,7 @@ impl Subflow {
     /// Returns whether a segment has the subflow's own window. The third packet of a join has no DSS, and the window of
     /// all subflows needs a `DATA_ACK` (`mptcp_set_rwin` in `mptcp_write_options`). Older stacks have one window for all.
     pub(crate) fn tells_own_window(&self) -> bool {
-        self.context.third().is_join() && self.stack.shared.receive == ReceiveSizing::Ratio
+        self.context.third().is_join() && self.stack.receive == ReceiveSizing::Ratio
     }
 
     /// Writes a segment with this payload that acknowledges everything that has come.
@@ -23,7 +23,7 @@ impl Subflow {
     ) {
         self.blank(segment, payload);
         segment.flags = Flags::ACK;
-        segment.seq = self.sequence.local(self.send.next());
+        segment.seq = self.sequence.local(self.sending.queue().next());
         segment.ack = self.sequence.remote(self.receive.next());
         if self.agreed.timestamps {
             segment.timestamps = Some(Timestamps {

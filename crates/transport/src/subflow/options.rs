@@ -36,7 +36,7 @@ impl Subflow {
     fn add_sack(&mut self, segment: &mut Segment) {
         // A retransmission may be full of data.
         let taken = segment.options_len() + segment.payload.len() + SACK_BASE;
-        let left = usize::from(self.peer_mss).saturating_sub(taken) / SACK_BLOCK;
+        let left = usize::from(self.sending.peer_mss()).saturating_sub(taken) / SACK_BLOCK;
         let room = sack_room(segment).min(left);
         segment.sack = self.receive.take_sack(&self.sequence, room);
     }
@@ -142,9 +142,9 @@ mod tests {
             ..Segment::default()
         };
         subflow.answer_syn(&syn, &config, None);
-        subflow.send.after_syn();
-        subflow.send.set_una(1);
-        subflow.send.use_mappings();
+        subflow.sending.queue_mut().after_syn();
+        subflow.sending.queue_mut().set_una(1);
+        subflow.sending.use_mappings();
         subflow.state = State::Established;
         subflow.context.start();
         subflow.context.complete();
@@ -199,9 +199,11 @@ mod tests {
         let mut segment = Segment::default();
         if situation.payload > 0 || situation.fin {
             if situation.payload > 0 {
-                subflow.send.enqueue(Bytes::from(vec![0; situation.payload]), 0);
+                subflow.sending.queue_mut().enqueue(Bytes::from(vec![0; situation.payload]), 0);
             }
-            subflow.send.fin_queued = situation.fin;
+            if situation.fin {
+                subflow.sending.queue_mut().queue_fin();
+            }
             assert!(subflow.next_data_segment(&host, &context, &mut segment));
             subflow.fill_options(&mut segment, false);
         } else {

@@ -6,10 +6,9 @@
 
 use std::net::SocketAddr;
 
-use anabranch_units::{Instant, SeqNumber};
+use anabranch_units::SeqNumber;
 
 use super::{State, Subflow};
-use anabranch_congestion::CongestionState;
 
 /// The smallest accepted MTU (`ip_rt_min_pmtu`; RFC 8200 section 5).
 const LEAST_V4: u32 = 552;
@@ -32,36 +31,21 @@ impl Subflow {
     /// smaller, so that the caller computes their size again. The quoted sequence number `seq` must be in flight, which
     /// an attacker off the path cannot know (RFC 5927 section 4.1, `tcp_v4_err`).
     pub(crate) fn accepts_path_mtu(&mut self, mtu: u32, seq: SeqNumber) -> bool {
-        let outstanding =
-            self.sequence.local(self.send.next()).offset(self.sequence.local(self.send.una()));
-        let quoted = seq.offset(self.sequence.local(self.send.una()));
+        let outstanding = self
+            .sequence
+            .local(self.sending.queue().next())
+            .offset(self.sequence.local(self.sending.queue().una()));
+        let quoted = seq.offset(self.sequence.local(self.sending.queue().una()));
         let size = segment_size(self.tuple.remote, mtu);
         if self.state != State::Established
             || !(0..=outstanding).contains(&quoted)
-            || size >= self.peer_mss
+            || size >= self.sending.peer_mss()
         {
             return false;
         }
-        self.peer_mss = size;
+        self.sending.set_peer_mss(size);
         self.touched = true;
         true
-    }
-
-    /// Cuts and retransmits the segments in flight that are larger than segments may now be, as the router dropped them
-    /// (`tcp_simple_retransmit`). The window and the controller do not count this as a loss.
-    pub(crate) fn resend_larger(&mut self, now: Instant) {
-        if !self.board.cut_larger(self.send.mss() as usize) {
-            return;
-        }
-        self.board.forget_duplicates(self.agreed.sack_permitted);
-        if self.ca_state != CongestionState::Loss {
-            self.recovery.high_seq = self.send.next();
-            self.window.ssthresh = self.current_ssthresh();
-            self.recovery.forget_undo();
-            self.recovery.frto = false;
-            self.set_state(now, CongestionState::Loss);
-        }
-        self.send.intent.set_repairs(true);
     }
 }
 

@@ -72,12 +72,12 @@ impl Subflow {
         Standing {
             ordinal: self.context.ordinal(),
             usable: self.usable(),
-            timeouts: self.totals.timeouts,
-            consecutive_timeouts: self.recovery.consecutive_timeouts,
-            delivered: self.rate.delivered,
-            bytes_acked: self.totals.bytes_acked,
-            lost: self.rate.lost,
-            state: self.ca_state,
+            timeouts: self.sending.totals().timeouts,
+            consecutive_timeouts: self.sending.consecutive_timeouts(),
+            delivered: self.sending.delivered(),
+            bytes_acked: self.sending.totals().bytes_acked,
+            lost: self.sending.lost(),
+            state: self.sending.cwnd().state(),
             stale: self.context.staleness().is_stale(),
             backup: self.context.signals().is_backup(),
         }
@@ -86,11 +86,11 @@ impl Subflow {
     /// Returns when the oldest unacknowledged segment was sent for the first time. A subflow that does not
     /// [keep this time](Self::keep_first_transmissions) returns the last time.
     pub(crate) fn oldest_sent(&self) -> Option<Instant> {
-        self.board.oldest_sent()
+        self.sending.flight().oldest_sent()
     }
 
     /// Keeps when each outstanding segment was sent first, also after it is retransmitted.
     pub(crate) fn keep_first_transmissions(&mut self) {
-        self.board.keep_first_transmissions();
+        self.sending.keep_first_transmissions();
     }
 }

@@ -14,25 +14,26 @@ impl Subflow {
     /// Updates the view that schedulers have of this subflow, in place.
     #[inline(always)]
     pub(crate) fn update_view(&self, view: &mut SubflowView) {
+        let sending = &self.sending;
         view.id = self.id;
-        view.srtt = self.rtt.srtt().unwrap_or_default();
-        view.rttvar = self.rtt.rttvar();
-        view.min_rtt = self.rtt.min_rtt().unwrap_or_default();
-        view.cwnd = self.window.cwnd;
-        view.ssthresh = self.window.ssthresh;
-        view.in_flight = self.board.in_flight();
-        view.queued_bytes = self.send.queued_bytes();
-        view.queued_memory = self.send.memory();
-        view.send_buffer = self.send.buffer_limit();
-        view.mss = self.send.mss();
-        view.pacing_rate = self.pacing_rate();
-        view.delivery_rate = self.delivery_rate();
-        view.state = self.ca_state;
-        view.repaired = self.is_repaired();
+        view.srtt = sending.rtt().srtt().unwrap_or_default();
+        view.rttvar = sending.rtt().rttvar();
+        view.min_rtt = sending.rtt().min_rtt().unwrap_or_default();
+        view.cwnd = sending.cwnd().window().cwnd;
+        view.ssthresh = sending.cwnd().window().ssthresh;
+        view.in_flight = sending.flight().in_flight();
+        view.queued_bytes = sending.queue().queued_bytes();
+        view.queued_memory = sending.queue().memory();
+        view.send_buffer = sending.buffer().limit();
+        view.mss = sending.queue().mss();
+        view.pacing_rate = sending.cwnd().pacing_rate();
+        view.delivery_rate = sending.delivery_rate();
+        view.state = sending.cwnd().state();
+        view.repaired = sending.is_repaired();
         view.backup = self.context.signals().is_backup();
         view.stale = self.context.staleness().is_stale();
-        view.potentially_failed = self.recovery.consecutive_timeouts > 0;
+        view.potentially_failed = sending.consecutive_timeouts() > 0;
         view.established = self.usable();
-        view.last_ack = self.last_ack_at;
+        view.last_ack = sending.last_ack_at();
     }
 }

@@ -32,7 +32,7 @@ pub(super) fn may_fall_back(
         && initial.opening.offers_capable()
         && initial.state == State::Established
         && joined.iter().all(|subflow| !subflow.context.is_fully_established())
-        && outgoing.is_straight(initial.send.write_end())
+        && outgoing.is_straight(initial.sending().queue().write_end())
         && incoming.is_straight(index, initial.context.delivery().handed(initial.receive.next()))
 }
 
@@ -64,7 +64,7 @@ pub(in crate::connection) fn judge_bare(
     }
     let subflow = &mut subflows[index];
     let passage = subflow.context.on_bare_ack();
-    let unproven = passage.is_unproven() && subflow.send.una() > 1;
+    let unproven = passage.is_unproven() && subflow.sending().queue().una() > 1;
     if !unproven && !segment.flags.contains(Flags::FIN) {
         return None;
     }
@@ -83,7 +83,8 @@ pub(in crate::connection) fn find_lost_options(
     let lost = subflows.iter().position(|subflow| {
         subflow.usable()
             && subflow.context.passage().is_in_doubt()
-            && (outgoing.lags_behind(subflow.send.una()) || subflow.send.held_bytes() == 0)
+            && (outgoing.lags_behind(subflow.sending().queue().una())
+                || subflow.sending().queue().held_bytes() == 0)
     });
     let index = lost.filter(|_| session.is_multipath())?;
     Some((index, end_of(session, subflows, outgoing, incoming, index)))
@@ -139,7 +140,7 @@ impl Closing {
         let (una, checksum) = (outgoing.stream().una(), session.config().checksum);
         if let Some(initial) = subflows.first_mut() {
             initial.context.fall_back();
-
+            initial.sending_mut().fall_back();
             initial.touched = true;
             if in_use {
                 initial.context.queue_final_mapping(una, checksum);

@@ -318,8 +318,7 @@ impl Incoming {
             let silent = session.is_multipath() && !news;
             let unread = silent || self.stream.unread() > 0;
             let space = self.space(session, subflows);
-            let subflow = &mut subflows[index];
-            subflow.receive.check_ack_filed(now, space, unread, &subflow.rtt);
+            subflows[index].check_ack_filed(now, space, unread);
         }
     }
 

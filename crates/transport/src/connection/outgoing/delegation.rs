@@ -95,7 +95,7 @@ impl Outgoing {
     pub(super) fn tell_buffers(&mut self, session: &mut Session, subflows: &mut Subflows) {
         if std::mem::take(&mut self.delegation.grew) {
             for subflow in subflows.iter_mut() {
-                subflow.send.tell_buffer();
+                subflow.sending_mut().buffer_mut().tell();
             }
             self.stream.notify_writable(session, subflows);
         }
@@ -150,11 +150,11 @@ impl Outgoing {
         let Some(subflow) = subflows.get_mut(id.index()).filter(|s| s.usable()) else {
             return;
         };
-        subflow.push_answered(session.host(), now);
+        subflow.sending_mut().push_answered(session.host(), now);
         if let Some(view) = self.scheduling.views.iter_mut().find(|view| view.id == id) {
             subflow.update_view(view);
         }
-        if std::mem::take(&mut subflow.send.grew) {
+        if subflow.sending_mut().buffer_mut().take_growth() {
             self.note_growth(session, subflows);
         }
     }

@@ -159,7 +159,7 @@ impl Outgoing {
             if !subflows[index].usable() || subflows[index].context.staleness().is_stale() {
                 continue;
             }
-            if subflows[index].send.held_bytes() > 0 {
+            if subflows[index].sending().queue().held_bytes() > 0 {
                 if !self.scheduling.scheduler.reinjects() {
                     self.check_stale(session, subflows, index);
                 }
@@ -208,7 +208,9 @@ impl Outgoing {
             return;
         }
         // `mptcp_subflow_get_send`: the subflow that will have sent its data first, if it has room.
-        let rate = |subflow: &Subflow| u128::from(subflow.pacing_rate().bytes_per_second());
+        let rate = |subflow: &Subflow| {
+            u128::from(subflow.sending().cwnd().pacing_rate().bytes_per_second())
+        };
         let shortest = (subflows.iter_mut())
             .filter(|subflow| {
                 subflow.usable()
@@ -216,11 +218,13 @@ impl Outgoing {
                     && !subflow.context.signals().is_backup()
             })
             .filter(|subflow| rate(subflow) > 0)
-            .min_by_key(|subflow| (u128::from(subflow.send.memory()) << 32) / rate(subflow));
+            .min_by_key(|subflow| {
+                (u128::from(subflow.sending().queue().memory()) << 32) / rate(subflow)
+            });
         if let Some(subflow) = shortest
-            && subflow.send.memory() < subflow.send.buffer_limit()
+            && subflow.sending().queue().memory() < subflow.sending().buffer().limit()
         {
-            subflow.send.deferred = false;
+            subflow.sending_mut().queue_mut().end_deferral();
         }
     }
 
@@ -232,8 +236,8 @@ impl Outgoing {
             self.stream.next >= self.stream.window_end && self.stream.next < self.stream.end;
         if closed && session.is_multipath() {
             let before = self.stream.una.wrapping_sub(1);
-            self.note_queued(before, subflows[index].send.write_end());
-            subflows[index].send.enqueue(Bytes::from_static(&[0]), before);
+            self.note_queued(before, subflows[index].sending().queue().write_end());
+            subflows[index].sending_mut().queue_mut().enqueue(Bytes::from_static(&[0]), before);
         }
     }
 
@@ -241,7 +245,7 @@ impl Outgoing {
     /// everything unacknowledged is sent again elsewhere.
     fn check_stale(&mut self, session: &mut Session, subflows: &mut Subflows, index: usize) {
         let subflow = &mut subflows[index];
-        let last_ack = subflow.last_ack_at;
+        let last_ack = subflow.sending().last_ack_at();
         if subflow.context.staleness_mut().count_period(last_ack) <= STALE_AFTER {
             return;
         }

@@ -49,7 +49,7 @@ impl Outgoing {
             self.stream.slice(self.stream.cursor, self.stream.end - self.stream.cursor)
         {
             let length = piece.len() as u64;
-            only.send.enqueue(piece, self.stream.cursor);
+            only.sending_mut().queue_mut().enqueue(piece, self.stream.cursor);
             self.stream.cursor += length;
         }
         self.stream.next = self.stream.cursor;
@@ -85,7 +85,7 @@ impl Outgoing {
 
     /// The peer's window has room for the least that this stack sends: a byte, or a whole segment.
     fn fits_window(&self, session: &Session, subflows: &Subflows) -> bool {
-        let segment = u64::from(subflows.first().map_or(1, |first| first.send.mss()));
+        let segment = u64::from(subflows.first().map_or(1, |first| first.sending().queue().mss()));
         let least = if session.stack().mptcp.whole_segments { segment } else { 1 };
         self.stream.cursor + least <= self.stream.window_end
     }
@@ -197,9 +197,9 @@ impl Outgoing {
         id: SubflowId,
     ) {
         if let Some(subflow) = subflows.get_mut(id.index()).filter(|s| s.usable()) {
-            subflow.push_handed_over(session.host(), now);
+            subflow.sending_mut().push_handed_over(session.host(), now);
             if let Some(view) = self.scheduling.views.iter_mut().find(|view| view.id == id) {
-                view.queued_memory = subflow.send.memory();
+                view.queued_memory = subflow.sending().queue().memory();
             }
         }
     }
@@ -214,7 +214,7 @@ impl Outgoing {
         };
         let segments = u64::from(view.window_space());
         let turn = segments * segment;
-        let whole = segments > 1 && subflows[id.index()].send.has_room(segments, turn);
+        let whole = segments > 1 && subflows[id.index()].sending().has_room(segments, turn);
         if whole { turn } else { segment }
     }
 
@@ -308,13 +308,13 @@ impl Outgoing {
         // A mapping stays within one fragment.
         let whole = session.stack().shared.whole_mappings;
         let end = if whole { end.min(self.stream.fragments.end(from)) } else { end };
-        subflow.send.begin_handover();
+        subflow.sending_mut().queue_mut().begin_handover();
         let (mut sent, mut piece_end) = (0, from);
         while sent < burst && from + sent < end {
             let at = from + sent;
             if at >= piece_end {
                 // A full send buffer ends the burst. It is checked between fragments.
-                if subflow.send.memory() >= subflow.send.buffer_limit() {
+                if subflow.sending().queue().memory() >= subflow.sending().buffer().limit() {
                     break;
                 }
                 piece_end = self.stream.fragments.end(at);
@@ -324,13 +324,16 @@ impl Outgoing {
                 break;
             };
             sent += piece.len() as u64;
-            subflow.send.share_window(self.stream.window_end.saturating_sub(at));
-            self.note_queued(at, subflow.send.write_end());
-            subflow.send.enqueue(piece, at);
+            subflow
+                .sending_mut()
+                .queue_mut()
+                .share_window(self.stream.window_end.saturating_sub(at));
+            self.note_queued(at, subflow.sending().queue().write_end());
+            subflow.sending_mut().queue_mut().enqueue(piece, at);
         }
         if let Some(view) = self.scheduling.views.iter_mut().find(|view| view.id == id) {
-            view.queued_bytes = subflow.send.queued_bytes();
-            view.queued_memory = subflow.send.memory();
+            view.queued_bytes = subflow.sending().queue().queued_bytes();
+            view.queued_memory = subflow.sending().queue().memory();
         }
         if sent > 0 {
             self.scheduling.scheduler.on_sent(id, from, sent);

@@ -12,7 +12,7 @@ impl SendStream {
     pub(in crate::connection) fn writable(&self, session: &Session, subflows: &Subflows) -> u64 {
         let told = session.is_multipath();
         let buffer_of = |s: &Subflow| {
-            if told { s.send.buffer_told() } else { s.send.buffer_limit() }
+            if told { s.sending().buffer().told() } else { s.sending().buffer().limit() }
         };
         let live = subflows.iter().filter(|s| s.state != State::Closed);
         let buffer: u64 = live.map(buffer_of).sum();
@@ -30,7 +30,9 @@ impl SendStream {
     /// Memory charged to the connection for data to send.
     fn send_memory(&self, session: &Session, subflows: &Subflows) -> u64 {
         match subflows.first() {
-            Some(only) if session.is_plain() => only.send.memory() + (self.end - self.cursor),
+            Some(only) if session.is_plain() => {
+                only.sending().queue().memory() + (self.end - self.cursor)
+            }
             _ => self.end - self.una + self.fragments.memory(),
         }
     }
@@ -59,7 +61,7 @@ impl SendStream {
     pub(in crate::connection) fn set_blocked(&mut self, subflows: &mut Subflows, blocked: bool) {
         (self.blocked, self.releases) = (blocked, false);
         for subflow in subflows.iter_mut() {
-            subflow.send.blocked_on_buffer = blocked;
+            subflow.sending_mut().buffer_mut().set_blocked(blocked);
         }
     }
 
@@ -99,7 +101,7 @@ impl SendStream {
         if self.is_writable(session, subflows) {
             self.set_blocked(subflows, false);
             if let Some(index) = acknowledged {
-                subflows[index].send.blocked_on_buffer = true;
+                subflows[index].sending_mut().buffer_mut().set_blocked(true);
                 self.releases = true;
             }
             session.report(Event::Writable);

@@ -47,7 +47,7 @@ impl Scheduling {
         for view in &mut self.views {
             if let Some(subflow) = subflows.get(view.id.index()) {
                 view.oldest_sent = subflow.oldest_sent();
-                view.timeout_at = subflow.next_timeout();
+                view.timeout_at = subflow.sending().next_timeout();
             }
         }
     }

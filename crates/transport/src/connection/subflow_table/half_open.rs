@@ -217,7 +217,7 @@ impl HalfOpenJoins {
         let Some(entry) = self.entries.remove(at) else { return };
         let option = entry.answer(session).option;
         subflow.context.accept_join(entry.ids, entry.backup);
-        subflow.send.use_mappings();
+        subflow.sending_mut().use_mappings();
         subflow.resume_join(&entry.syn, session.config(), option);
     }
 

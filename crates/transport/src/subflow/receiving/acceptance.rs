@@ -90,7 +90,7 @@ impl Subflow {
         let in_window = self.receive.has_in_window(segment, start, self.context.is_multipath());
         let stamps = segment.timestamps.filter(|_| self.agreed.timestamps);
         if !in_window || stamps.is_some_and(|stamps| self.sequence.is_older(stamps)) {
-            if self.receive.refuse(now, segment, start, self.rtt.rto()) {
+            if self.receive.refuse(now, segment, start, self.sending.rtt().rto()) {
                 self.ack_now();
             }
             return false;
@@ -100,11 +100,11 @@ impl Subflow {
             self.challenge(now);
             return false;
         }
-        let behind = self.sequence.local(self.send.next()).offset(segment.ack);
+        let behind = self.sequence.local(self.sending.queue().next()).offset(segment.ack);
         if !segment.flags.contains(Flags::ACK) {
             return false;
         }
-        let under_way = behind >= 0 && behind as u64 <= self.send.oldest_answer();
+        let under_way = behind >= 0 && behind as u64 <= self.sending.queue().oldest_answer();
         under_way || self.accepts_invalid_ack(now, behind)
     }
 

@@ -9,14 +9,10 @@
 //!
 //! Accurate ECN (RFC 9768) is not implemented.
 
-use anabranch_units::Instant;
 use anabranch_wire::{Ecn, Flags, Segment};
 
-use super::super::Subflow;
-use super::super::sending::recovery::AckFlags;
 use super::delayed_ack::AckPolicy;
 use crate::config::EcnMode;
-use anabranch_congestion::CongestionState;
 
 /// Acknowledgements that go out at once behind a mark: the sender may have little in flight
 /// (`tcp_enter_quickack_mode(sk, 2)`).
@@ -33,8 +29,6 @@ pub(crate) struct EcnSender {
     asks: bool,
     /// Both ends want it (`TCP_ECN_OK`).
     agreed: bool,
-    /// The next new data reports that the window was reduced (`TCP_ECN_QUEUE_CWR`).
-    tells_reduction: bool,
 }
 
 /// The state of ECN's receiver.
@@ -70,7 +64,7 @@ pub(crate) fn accepts_ecn(mode: EcnMode, syn: &Segment) -> bool {
 
 impl EcnSender {
     pub(crate) fn new(mode: EcnMode, active: bool) -> Self {
-        Self { asks: active && mode == EcnMode::Request, agreed: false, tells_reduction: false }
+        Self { asks: active && mode == EcnMode::Request, agreed: false }
     }
 
     /// Returns the flags of the `attempt`-th SYN or SYN/ACK, counted from 0.
@@ -98,26 +92,15 @@ impl EcnSender {
         self.agreed
     }
 
-    /// Queues the report of a reduction (`tcp_ecn_queue_cwr`).
-    pub(in crate::subflow) fn queue_cwr(&mut self) {
-        self.tells_reduction = self.agreed;
-    }
-
-    /// Withdraws the report, because the reduction was undone (`tcp_ecn_withdraw_cwr`).
-    pub(in crate::subflow) fn withdraw_cwr(&mut self) {
-        self.tells_reduction = false;
-    }
-
-    /// Makes new data ECN-capable and reports a reduction on it (`tcp_ecn_send`). Retransmissions do neither (RFC 3168
-    /// section 6.1.5).
-    #[inline(always)]
-    pub(in crate::subflow) fn mark_capable(&mut self, segment: &mut Segment) {
-        if self.agreed && !segment.payload.is_empty() {
+    /// Makes new data ECN-capable (`tcp_ecn_send`), but no retransmission (RFC 3168 section 6.1.5). Returns whether it
+    /// is, and so may report a reduction of the window.
+    #[inline]
+    pub(in crate::subflow) fn mark_capable(&self, segment: &mut Segment) -> bool {
+        let capable = self.agreed && !segment.payload.is_empty();
+        if capable {
             segment.ecn = Ecn::Ect0;
-            if std::mem::take(&mut self.tells_reduction) {
-                segment.flags = segment.flags.with(Flags::CWR);
-            }
         }
+        capable
     }
 
     /// Returns whether an acknowledgement echoes a mark.
@@ -215,20 +198,5 @@ impl EcnReceiver {
         counted.received = received;
         // A CWR in between does not matter.
         self.echoes = marked;
-    }
-}
-
-impl Subflow {
-    /// Reduces the window for an acknowledgement that echoes a mark and leaves nothing lost, once for all segments in
-    /// flight (`tcp_enter_cwr`).
-    pub(in crate::subflow) fn answer_echo(&mut self, now: Instant, flags: &AckFlags) {
-        if !flags.echo {
-            return;
-        }
-        self.forbid_undo();
-        if self.ca_state < CongestionState::Cwr {
-            self.enter_cwr(now);
-            self.totals.ecn_reductions += 1;
-        }
     }
 }

@@ -158,13 +158,14 @@ impl Subflow {
         }
         self.sequence.note_timestamp(start, self.receive.advertised_at(), segment);
         let echoed = segment.timestamps.map(|timestamps| self.sequence.echoed(timestamps));
-        let rtt = &self.rtt;
+        let rtt = self.sending.rtt();
         let arriving = Arriving { now, segment, start, load, space, echoed, multipath, rtt };
         let deliver = &mut |at, piece, memory| delivery.deliver(at, piece, memory, multipath, up);
         let taken = self.receive.handle_payload(&arriving, deliver);
-        self.totals.ce_received += u64::from(taken.marked);
+        self.ce_received += u64::from(taken.marked);
         if taken.closed {
-            self.closed_first = self.send.fin_sent();
+            self.sending.on_peer_closed();
+            self.closed_first = self.sending.queue().fin_sent();
         }
     }
 }

@@ -266,7 +266,7 @@ fn an_acknowledgement_is_due_when_more_than_a_segment_is_owed_and_the_window_hol
         }
         subflow.receive.assembly.next += unacked;
         let space = Space { free, allowed: free, ..Space::default() };
-        subflow.receive.check_ack(at(1000), space, multipath, &subflow.rtt);
+        subflow.receive.check_ack(at(1000), space, multipath, subflow.sending.rtt());
         subflow.receive.is_ack_due()
     };
     // A guess of 536 bytes a segment; 64,768 bytes were offered.
@@ -286,7 +286,7 @@ fn a_second_segment_waits_for_the_read_where_the_window_would_shrink() {
         subflow.receive.assembly.next += unacked;
         subflow.receive.slow_start = 64_768;
         let space = Space { free, allowed: free, ..Space::default() };
-        subflow.receive.check_ack_filed(at(1000), space, unread, &subflow.rtt);
+        subflow.receive.check_ack_filed(at(1000), space, unread, subflow.sending.rtt());
         subflow.receive.is_ack_due()
     };
     assert!(!due(536, 70_000, true));
@@ -301,12 +301,12 @@ fn blocks_take_room_from_data_as_far_as_options_go() {
     // 40 bytes of options: 12 of timestamps, 4 and 8 a block; with a DSS of 20 beside data none fits.
     let taken = |runs: u64, dss: u32, change: &dyn Fn(&mut Subflow)| {
         let (mut subflow, _) = subflow();
-        subflow.send.set_mss(subflow.mss - dss);
+        subflow.sending.queue_mut().set_mss(1000 - dss);
         for n in 0..runs {
             take(&mut subflow.receive, 1001 + 100 * n, 10);
         }
         change(&mut subflow);
-        subflow.receive.sack_bytes(subflow.mss - subflow.send.mss)
+        subflow.sack_bytes()
     };
     assert_eq!([taken(0, 0, &|_| {}), taken(1, 0, &|_| {}), taken(2, 0, &|_| {})], [0, 12, 20]);
     assert_eq!([taken(3, 0, &|_| {}), taken(9, 0, &|_| {})], [28, 28]);

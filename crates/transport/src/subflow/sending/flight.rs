@@ -7,6 +7,8 @@ use std::ops::Range;
 use anabranch_units::Instant;
 use bytes::Bytes;
 
+pub(super) use acknowledge::{Acknowledged, Delivered};
+
 /// The mapping a segment travels under: its DSS is the same for all segments of one burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BurstMapping {
@@ -99,7 +101,12 @@ impl Sent {
 
 /// The sent segments in sequence order, and in order of transmission.
 #[derive(Debug, Default)]
-pub(crate) struct Scoreboard {
+pub(crate) struct Flight {
+    /// The peer reports what it has selectively.
+    selective: bool,
+    rate: delivery_rate::Sampler,
+    /// Payload bytes cumulatively acknowledged.
+    bytes_acked: u64,
     /// Number of the front entry; numbers never repeat.
     base: u64,
     entries: VecDeque<Sent>,
@@ -109,13 +116,13 @@ pub(crate) struct Scoreboard {
     /// So many of the last entries, or all if there are fewer, have no place there yet: they follow in their own
     /// order. Most are acknowledged before anybody looks.
     unplaced: u32,
-    pub(crate) sacked_out: u32,
-    pub(crate) lost_out: u32,
-    pub(crate) retrans_out: u32,
+    sacked_out: u32,
+    lost_out: u32,
+    retrans_out: u32,
     /// Position behind the highest `SACKed` segment.
-    pub(crate) highest_sacked: u64,
+    highest_sacked: u64,
     /// Start of the highest `SACKed` segment (`tcp_highest_sack_seq`).
-    pub(crate) highest_sacked_start: u64,
+    highest_sacked_start: u64,
     /// No lost and unretransmitted entry stands before this number.
     retransmit_hint: u64,
     /// Ranges the peer has reported, to look only at what is new (`recv_sack_cache`).
@@ -126,7 +133,77 @@ pub(crate) struct Scoreboard {
     firsts: Option<Box<firsts::Firsts>>,
 }
 
-impl Scoreboard {
+impl Flight {
+    /// Creates an empty flight whose handshake was one segment delivered.
+    pub(in crate::subflow) fn new(selective: bool) -> Self {
+        Self { selective, rate: delivery_rate::Sampler::opened(), ..Self::default() }
+    }
+
+    /// Sets whether the peer sends SACK blocks.
+    pub(in crate::subflow) fn set_selective(&mut self, selective: bool) {
+        self.selective = selective;
+    }
+
+    /// Returns whether the peer sends SACK blocks.
+    pub(crate) fn is_selective(&self) -> bool {
+        self.selective
+    }
+
+    /// Drops all segments, because the subflow has ended.
+    pub(in crate::subflow) fn abandon(&mut self) {
+        let (selective, bytes_acked) = (self.selective, self.bytes_acked);
+        let rate = std::mem::take(&mut self.rate);
+        *self = Self { selective, rate, bytes_acked, ..Self::default() };
+    }
+
+    /// Returns the delivery rate and the counts of segments delivered and lost.
+    #[inline]
+    pub(super) fn rate(&self) -> &delivery_rate::Sampler {
+        &self.rate
+    }
+
+    /// Returns the delivery rate.
+    #[inline]
+    pub(super) fn rate_mut(&mut self) -> &mut delivery_rate::Sampler {
+        &mut self.rate
+    }
+
+    /// Returns the payload bytes cumulatively acknowledged.
+    #[inline]
+    pub(super) fn bytes_acked(&self) -> u64 {
+        self.bytes_acked
+    }
+
+    /// Returns the number of segments that are marked lost.
+    #[inline]
+    pub(super) fn lost_out(&self) -> u32 {
+        self.lost_out
+    }
+
+    /// Returns the number of segments that were retransmitted, and whose retransmission is in the network.
+    #[inline]
+    pub(super) fn retrans_out(&self) -> u32 {
+        self.retrans_out
+    }
+
+    /// Returns the number of segments that the peer reported above the acknowledgement.
+    #[inline]
+    pub(super) fn sacked_out(&self) -> u32 {
+        self.sacked_out
+    }
+
+    /// Returns whether a lost segment was not retransmitted yet.
+    #[inline]
+    pub(super) fn needs_repair(&self) -> bool {
+        self.lost_out > self.retrans_out
+    }
+
+    /// Returns whether no outstanding segment was reported, lost or retransmitted.
+    #[inline]
+    pub(super) fn is_in_order(&self) -> bool {
+        (self.sacked_out | self.lost_out | self.retrans_out) == 0
+    }
+
     /// Segments sent and not cumulatively acknowledged (`packets_out`).
     pub(crate) fn packets_out(&self) -> u32 {
         self.entries.len() as u32
@@ -152,22 +229,9 @@ impl Scoreboard {
         self.entries.push_back(sent);
     }
 
-    /// Gives every entry that was sent since the last call its place in the order of transmission.
-    fn place_new(&mut self) {
-        let Range { start, end } = self.numbers();
-        let first = end.saturating_sub(self.unplaced.into()).max(start);
-        self.order.extend((first..end).map(|number| (number, 1)));
-        self.unplaced = 0;
-    }
-
     /// The oldest outstanding segment.
     pub(crate) fn front(&self) -> Option<&Sent> {
         self.entries.front()
-    }
-
-    /// The oldest segment if it is wholly before `una`.
-    pub(crate) fn front_acked(&self, una: u64) -> Option<&Sent> {
-        self.entries.front().filter(|sent| sent.end() <= una)
     }
 
     /// Removes the oldest segment with its share of the counts.
@@ -327,6 +391,13 @@ impl Scoreboard {
         true
     }
 
+    /// Returns how many of the outstanding segments within `[left, right)` were retransmitted.
+    pub(super) fn retransmitted_within(&self, left: u64, right: u64) -> u32 {
+        let within = self.entries.iter();
+        let within = within.filter(|sent| left <= sent.start && sent.end() <= right);
+        within.filter(|sent| sent.ever_retransmitted()).count() as u32
+    }
+
     /// Entries that are lost and not sent again; looks at each.
     pub(crate) fn lost_waiting(&self) -> u32 {
         self.entries.iter().filter(|sent| sent.lost && !sent.retransmitted).count() as u32
@@ -349,57 +420,6 @@ impl Scoreboard {
         None
     }
 
-    /// Records a retransmission of an entry; returns what goes out.
-    pub(crate) fn retransmit(
-        &mut self,
-        number: u64,
-        now: Instant,
-        stamp: TxStamp,
-    ) -> Option<&Sent> {
-        self.place_new();
-        let index = number.checked_sub(self.base)? as usize;
-        let front = self.entries.front()?.start;
-        let sent = self.entries.get_mut(index)?;
-        if let Some(firsts) = self.firsts.as_mut().filter(|_| !sent.ever_retransmitted()) {
-            firsts.note(front, sent.start, sent.sent_at);
-        }
-        sent.sent_at = now;
-        sent.stamp = stamp;
-        self.transmissions += 1;
-        sent.serial = self.transmissions;
-        sent.transmission += 1;
-        if !sent.retransmitted {
-            sent.retransmitted = true;
-            self.retrans_out += 1;
-        }
-        let place = (number, sent.transmission);
-        self.bound_order();
-        self.order.push_back(place);
-        self.entries.get(index)
-    }
-
-    /// Tidies the order up when most of it has no meaning any more.
-    fn bound_order(&mut self) {
-        if self.order.len() > 2 * self.entries.len() + 16 {
-            self.tidy_order();
-        }
-    }
-
-    /// Drops the places of transmissions that are not the last of their segment, and of each all but
-    /// the first.
-    #[cold]
-    fn tidy_order(&mut self) {
-        let (base, entries) = (self.base, &self.entries);
-        let mut seen = vec![false; entries.len()];
-        self.order.retain(|(number, transmission)| {
-            let index = number.checked_sub(base).map(|index| index as usize);
-            let sent = index.and_then(|index| entries.get(index).zip(seen.get_mut(index)));
-            sent.is_some_and(|(sent, seen)| {
-                sent.transmission == *transmission && !std::mem::replace(seen, true)
-            })
-        });
-    }
-
     /// The peer has thrown away what it reported: its marks mean nothing any more
     /// (`tcp_timeout_mark_lost`).
     pub(crate) fn clear_sacked(&mut self) {
@@ -411,56 +431,20 @@ impl Scoreboard {
         self.sack_cache = [(0, 0); 4];
     }
 
-    /// The oldest transmission still awaiting judgement, in order of transmission.
-    pub(crate) fn oldest_transmission(&mut self) -> Option<u64> {
-        self.place_new();
-        while let Some(&(number, transmission)) = self.order.front() {
-            let pending = self.get(number).is_some_and(|sent| {
-                sent.transmission == transmission
-                    && !sent.sacked
-                    && (!sent.lost || sent.retransmitted)
-            });
-            if pending {
-                return Some(number);
-            }
-            self.order.pop_front();
-        }
-        None
-    }
-
-    /// Sets the oldest pending transmission aside while younger ones are judged.
-    pub(crate) fn defer_oldest(&mut self) -> (u64, u32) {
-        self.order.pop_front().expect("the caller has just seen the oldest transmission")
-    }
-
-    /// Puts back what was set aside, oldest first.
-    pub(crate) fn restore(&mut self, deferred: Vec<(u64, u32)>) {
-        for place in deferred.into_iter().rev() {
-            self.order.push_front(place);
-        }
-    }
-
     /// Every entry's number.
     pub(crate) fn numbers(&self) -> Range<u64> {
         self.base..self.base + self.entries.len() as u64
     }
-
-    /// Forgets loss marks (`tcp_undo_cwnd_reduction` with `unmark_loss`).
-    pub(crate) fn unmark_losses(&mut self) {
-        self.place_new();
-        for (index, sent) in self.entries.iter_mut().enumerate() {
-            if sent.lost {
-                sent.lost = false;
-                // It awaits judgement again at its old place in the order of transmission.
-                self.order.push_back((self.base + index as u64, sent.transmission));
-            }
-        }
-        self.lost_out = 0;
-        self.bound_order();
-    }
 }
 
+mod acknowledge;
 mod buffers;
+pub(super) mod delivery_rate;
+mod duplicates;
 mod firsts;
+#[cfg(test)]
+mod fixture;
+mod loss;
+mod order;
 #[cfg(test)]
 mod tests;

@@ -4,13 +4,11 @@
 
 use anabranch_units::{Duration, Instant};
 
-use super::flight::Sent;
-use super::recovery::AckFlags;
-use super::timers::Pending;
-use crate::config::HostModel;
-use crate::profile::LossDetection;
-use crate::subflow::Subflow;
-use anabranch_congestion::{CongestionState, LostSegment};
+use super::flight::{Delivered, Flight, Sent};
+use super::parts::{Parts, lose};
+use super::rtt::RttEstimator;
+use crate::profile::{LossDetection, TcpStack};
+use anabranch_congestion::CongestionState;
 
 /// `tp->reordering` starts here: as many `SACKed` segments mean loss without waiting.
 pub(in crate::subflow) const DUPLICATE_THRESHOLD: u32 = 3;
@@ -26,8 +24,8 @@ pub(crate) struct Verdict {
     pub(crate) lost: u32,
     /// A retransmission is among them (`FLAG_LOST_RETRANS`).
     pub(crate) lost_retransmission: bool,
-    /// The timeout of the reordering timer, which waits for the segments that may still be only late: zero if there
-    /// are none, `None` if no search by time took place.
+    /// The time after which the segments that may still be only late are lost: zero if there are none, `None` if no
+    /// search by time took place.
     pub(crate) wait: Option<Duration>,
 }
 
@@ -42,9 +40,9 @@ impl Verdict {
     }
 }
 
-/// RACK's state.
-#[derive(Debug, Default)]
-pub(crate) struct Rack {
+/// Loss detection: RACK's state and the rules.
+#[derive(Debug)]
+pub(crate) struct Losses {
     /// Place in the order of transmission of the most recently sent delivered segment. The kernel
     /// compares send times and, within a microsecond, sequence numbers; the order says the same, and
     /// also tells a retransmission from the new data sent behind it in one instant.
@@ -52,25 +50,44 @@ pub(crate) struct Rack {
     /// RTT of the segment delivered last.
     rtt: Duration,
     /// The state above advanced since losses were last sought.
-    pub(crate) advanced: bool,
+    advanced: bool,
     /// Reordering was seen on this subflow.
-    pub(in crate::subflow) reordering_seen: bool,
+    reordering_seen: bool,
     window_steps: u32,
     kept: u32,
     last_widened: u64,
+    detection: LossDetection,
 }
 
-impl Rack {
-    /// A segment was delivered (`tcp_rack_advance`).
-    pub(crate) fn on_delivered(&mut self, now: Instant, sent: &Sent, min_rtt: Option<Duration>) {
-        let rtt = now.since(sent.sent_at);
-        // An acknowledgement sooner than any RTT answers the original, not the retransmission.
-        if sent.ever_retransmitted() && min_rtt.is_some_and(|min| rtt < min) {
-            return;
+impl Losses {
+    /// Creates the state of a connection on which nothing was delivered yet.
+    pub(super) fn new(stack: &TcpStack) -> Self {
+        Self {
+            newest: 0,
+            rtt: Duration::ZERO,
+            advanced: false,
+            reordering_seen: false,
+            window_steps: 0,
+            kept: 0,
+            last_widened: 0,
+            detection: stack.loss_detection,
         }
+    }
+
+    /// Takes note of what an acknowledgement delivered (`tcp_rack_advance`).
+    #[inline]
+    pub(super) fn on_delivered(&mut self, delivered: &Delivered) {
+        self.reordering_seen |= delivered.reordered;
+        if let Some((rtt, newest)) = delivered.newest {
+            self.advanced = true;
+            self.rtt = rtt;
+            self.newest = self.newest.max(newest);
+        }
+    }
+
+    /// Lets the next search look at all outstanding segments.
+    pub(super) fn review(&mut self) {
         self.advanced = true;
-        self.rtt = rtt;
-        self.newest = self.newest.max(sent.serial);
     }
 
     /// What is left of a segment's time, `None` when it is over (`tcp_rack_skb_timeout`).
@@ -82,11 +99,6 @@ impl Rack {
     ) -> Option<Duration> {
         let left = (self.rtt + window).saturating_sub(now.since(sent.sent_at));
         (!left.is_zero()).then_some(left)
-    }
-
-    /// An original was delivered behind one sent after it.
-    pub(crate) fn on_reordering(&mut self) {
-        self.reordering_seen = true;
     }
 
     /// A duplicate was reported: retransmissions came too early. It counts once a round trip: when
@@ -117,158 +129,152 @@ impl Rack {
     fn sent_before(&self, sent: &Sent) -> bool {
         self.newest > sent.serial
     }
-}
 
-impl Subflow {
-    /// The draft's window (`tcp_rack_detect_loss` of 4.14): a quarter of the least RTT until something
-    /// is lost, and ever after reordering was seen; else next to nothing.
-    fn draft_reordering_window(&self) -> Duration {
-        let settles = self.rack.reordering_seen || self.board.lost_out == 0;
-        let quarter = self.rtt.min_rtt().filter(|_| settles).map_or(Duration::ZERO, |min| min / 4);
+    /// The draft's window (`tcp_rack_detect_loss` of 4.14): a quarter of the least RTT until something is lost, and ever
+    /// after reordering was seen; else next to nothing.
+    fn draft_reordering_window(&self, flight: &Flight, rtt: &RttEstimator) -> Duration {
+        let settles = self.reordering_seen || flight.lost_out() == 0;
+        let quarter = rtt.min_rtt().filter(|_| settles).map_or(Duration::ZERO, |min| min / 4);
         quarter.max(DRAFT_WINDOW_MIN)
     }
 
-    /// Marks what has as many reported segments above it as mean loss (`tcp_update_scoreboard`,
-    /// `tcp_mark_head_lost`). Reordering makes the kernel ask for more of them, up to 300; here it ends
-    /// the count, and time decides.
-    fn count_reports(&mut self, now: Instant) -> Verdict {
-        let mut verdict = Verdict::default();
-        let Some(below) = self.board.sacked_out.checked_sub(DUPLICATE_THRESHOLD) else {
-            return verdict;
-        };
-        let mut reported = 0;
-        for number in self.board.numbers() {
-            let Some(sent) = self.board.get(number) else { break };
-            if sent.sacked {
-                reported += 1;
-                if reported > below {
-                    break;
-                }
-            } else if !sent.lost {
-                self.mark_lost(now, number);
-                verdict.lost += 1;
-            }
-        }
-        verdict
-    }
-
-    /// `tcp_rack_reo_wnd`.
-    fn reordering_window(&self) -> Duration {
-        if !self.rack.reordering_seen
-            && (self.ca_state >= CongestionState::Recovery
-                || self.board.sacked_out >= DUPLICATE_THRESHOLD)
-        {
+    /// Returns the reordering window (`tcp_rack_reo_wnd`).
+    fn reordering_window(&self, parts: &Parts<'_>) -> Duration {
+        let recovers = parts.cwnd.state() >= CongestionState::Recovery;
+        let counted = parts.flight.sacked_out() >= DUPLICATE_THRESHOLD;
+        if !self.reordering_seen && (recovers || counted) {
             return Duration::ZERO;
         }
-        let min_rtt = self.rtt.min_rtt().unwrap_or_default();
-        let srtt = self.rtt.srtt().unwrap_or_default();
-        (min_rtt / 4 * u64::from(self.rack.window_steps.max(1))).min(srtt)
-    }
-
-    /// A segment leaves the flight as lost, and the controller hears of it (`tcp_mark_skb_lost`).
-    pub(in crate::subflow) fn mark_lost(&mut self, now: Instant, number: u64) {
-        if !self.board.mark_lost(number) {
-            return;
-        }
-        self.rate.lost += 1;
-        let sent = self.board.get(number).expect("it has just been marked");
-        let segment = LostSegment {
-            now,
-            start: sent.start,
-            end: sent.end(),
-            in_flight_at_send: sent.stamp.in_flight,
-            lost_since_send: (self.rate.lost as u32).wrapping_sub(sent.stamp.lost),
-            app_limited: sent.stamp.app_limited,
-            delivered: self.rate.delivered,
-            selective_acks: self.agreed.sack_permitted,
-        };
-        self.controller.on_lost(&segment, &self.window);
-    }
-
-    /// Returns the next lost segment within the peer's window.
-    pub(in crate::subflow) fn next_admitted_loss(&mut self) -> Option<u64> {
-        let number = self.board.next_lost()?;
-        let sent = self.board.get(number)?;
-        self.send.admits_again(sent.start).then_some(number)
+        let min_rtt = parts.rtt.min_rtt().unwrap_or_default();
+        let srtt = parts.rtt.srtt().unwrap_or_default();
+        (min_rtt / 4 * u64::from(self.window_steps.max(1))).min(srtt)
     }
 
     /// Marks the segments that are lost (`tcp_identify_packet_loss`, `tcp_rack_mark_lost`).
-    pub(crate) fn detect_losses(&mut self, now: Instant, una_advanced: bool) -> Verdict {
-        if !self.agreed.sack_permitted {
-            return self.detect_loss_of_oldest(now, una_advanced);
+    pub(super) fn detect(&mut self, parts: &mut Parts<'_>, una_advanced: bool) -> Verdict {
+        if !parts.flight.is_selective() {
+            return detect_oldest(parts, una_advanced);
         }
-        let detection = self.stack.tcp.loss_detection;
-        if detection == LossDetection::Count {
-            return self.count_reports(now);
+        if self.detection == LossDetection::Count {
+            return count_reports(parts);
         }
-        let verdict = self.detect_by_time(now, detection);
-        if detection == LossDetection::RackDraft && !self.rack.reordering_seen {
-            return verdict.and(self.count_reports(now));
+        let verdict = self.detect_by_time(parts);
+        if self.detection == LossDetection::RackDraft && !self.reordering_seen {
+            return verdict.and(count_reports(parts));
         }
         verdict
     }
 
-    fn detect_by_time(&mut self, now: Instant, detection: LossDetection) -> Verdict {
+    fn detect_by_time(&mut self, parts: &mut Parts<'_>) -> Verdict {
         let mut verdict = Verdict::default();
-        if !self.rack.advanced {
+        if !std::mem::take(&mut self.advanced) {
             return verdict;
         }
-        self.rack.advanced = false;
-        let window = match detection {
-            LossDetection::RackDraft => self.draft_reordering_window(),
-            _ => self.reordering_window(),
+        let window = match self.detection {
+            LossDetection::RackDraft => self.draft_reordering_window(parts.flight, parts.rtt),
+            _ => self.reordering_window(parts),
         };
+        let now = parts.now;
         let mut wait = Duration::ZERO;
         let mut skipped = Vec::new();
-        while let Some(number) = self.board.oldest_transmission() {
-            let Some(sent) = self.board.get(number).filter(|sent| self.rack.sent_before(sent))
-            else {
+        while let Some(number) = parts.flight.oldest_transmission() {
+            let Some(sent) = parts.flight.get(number).filter(|sent| self.sent_before(sent)) else {
                 break;
             };
-            match self.rack.time_left(now, sent, window) {
+            match self.time_left(now, sent, window) {
                 None => {
                     verdict.lost_retransmission |= sent.retransmitted;
-                    self.mark_lost(now, number);
+                    lose(parts, number);
                     verdict.lost += 1;
                 }
                 Some(left) => {
                     wait = wait.max(left);
-                    skipped.push(self.board.defer_oldest());
+                    skipped.push(parts.flight.defer_oldest());
                 }
             }
         }
-        self.board.restore(skipped);
-        let armed = !wait.is_zero();
-        verdict.wait = Some(if armed { wait + self.stack.tcp.timeout_min } else { Duration::ZERO });
+        parts.flight.restore(skipped);
+        verdict.wait = Some(wait);
         verdict
     }
 
-    /// `tcp_rack_reo_timeout`.
-    pub(crate) fn on_reordering_timeout(&mut self, host: &HostModel, now: Instant) {
-        let before = self.board.in_flight();
-        self.rack.advanced = true;
-        let verdict = self.detect_losses(now, false);
-        if before != self.board.in_flight() {
-            if self.ca_state != CongestionState::Recovery {
-                self.enter_recovery(now, false);
-                if !self.controller.owns_recovery() {
-                    self.reduce(1, Verdict::default(), &AckFlags::default());
-                }
+    /// Marks the segments that a retransmission timeout takes for lost (`tcp_timeout_mark_lost`): the head, and
+    /// everything older than RACK's RTT. Older stacks take all (`tcp_enter_loss` of 4.14), as does `reneged`.
+    pub(super) fn expire(&self, parts: &mut Parts<'_>, reneged: bool) {
+        let all = reneged || self.detection != LossDetection::Rack;
+        let numbers = parts.flight.numbers();
+        let head = numbers.start;
+        for number in numbers {
+            let sent = parts.flight.get(number);
+            let young =
+                sent.is_some_and(|sent| self.time_left(parts.now, sent, Duration::ZERO).is_some());
+            if number == head || all || !young {
+                lose(parts, number);
             }
-            self.send.intent.set_repairs(true);
         }
-        if self.timer.pending() == Some(Pending::Reordering) {
-            self.rearm_timeout(host, now);
-        }
-        self.timer.wait_for_late(host, now, verdict.wait, self.rtt.rto());
     }
 }
+
+/// Marks the segments with so many reported ones above them that they are lost (`tcp_update_scoreboard`,
+/// `tcp_mark_head_lost`). After reordering the kernel requires more of them, up to 300. Here reordering ends the count,
+/// and time decides.
+fn count_reports(parts: &mut Parts<'_>) -> Verdict {
+    let mut verdict = Verdict::default();
+    let Some(below) = parts.flight.sacked_out().checked_sub(DUPLICATE_THRESHOLD) else {
+        return verdict;
+    };
+    let mut reported = 0;
+    for number in parts.flight.numbers() {
+        let Some(sent) = parts.flight.get(number) else { break };
+        if sent.sacked {
+            reported += 1;
+            if reported > below {
+                break;
+            }
+        } else if !sent.lost {
+            lose(parts, number);
+            verdict.lost += 1;
+        }
+    }
+    verdict
+}
+
+/// Marks the oldest segment after three duplicates, or after a partial acknowledgement in recovery, where the peer has no
+/// SACK (RFC 6582; `tcp_newreno_mark_lost`).
+fn detect_oldest(parts: &mut Parts<'_>, una_advanced: bool) -> Verdict {
+    let lost = match parts.cwnd.state() {
+        CongestionState::Recovery => una_advanced,
+        CongestionState::Loss => false,
+        _ => parts.flight.sacked_out() >= DUPLICATE_THRESHOLD,
+    };
+    if !lost || parts.flight.front().is_none_or(|sent| sent.lost) {
+        return Verdict::default();
+    }
+    parts.flight.bound_duplicates();
+    let oldest = parts.flight.numbers().start;
+    lose(parts, oldest);
+    Verdict { lost: 1, ..Verdict::default() }
+}
+
+#[cfg(test)]
+mod fixture;
 
 #[cfg(test)]
 mod tests {
     use super::super::flight::TxStamp;
     use super::*;
+    use crate::subflow::Subflow;
     use crate::subflow::fixture::{at, send, subflow};
+
+    fn window(subflow: &mut Subflow) -> Duration {
+        let (_, losses, parts) = subflow.sending.split(at(50));
+        losses.reordering_window(&parts)
+    }
+
+    fn draft_window(subflow: &Subflow) -> Duration {
+        let sending = &subflow.sending;
+        sending.losses.draft_reordering_window(&sending.flight, sending.rtt())
+    }
 
     #[test]
     fn a_lost_segment_is_told_with_the_flight_it_was_sent_into_and_all_lost_since() {
@@ -276,14 +282,14 @@ mod tests {
         for n in 0..5 {
             send(&mut subflow, at(n), 100);
         }
-        subflow.mark_lost(at(50), 0);
-        subflow.mark_lost(at(50), 0);
-        subflow.mark_lost(at(50), 2);
+        subflow.sending.lose(at(50), 0);
+        subflow.sending.lose(at(50), 0);
+        subflow.sending.lose(at(50), 2);
         // What is sent from here on has lost nothing yet.
-        let stamp = subflow.rate.stamp(at(60), subflow.board.in_flight(), false);
-        subflow.board.retransmit(0, at(60), stamp);
+        let stamp = subflow.sending.stamp(at(60));
+        subflow.sending.flight.retransmit(0, at(60), stamp);
         send(&mut subflow, at(61), 100);
-        subflow.mark_lost(at(90), 0);
+        subflow.sending.lose(at(90), 0);
         let told: Vec<_> = recorder
             .0
             .lock()
@@ -296,9 +302,9 @@ mod tests {
 
         // The sample of one sent before the first loss, and of one sent before the last.
         for (number, lost) in [(4, 3), (5, 1)] {
-            let sent = subflow.board.get(number).cloned().expect("outstanding");
-            subflow.rate.on_delivered(at(100), &sent);
-            assert_eq!(subflow.rate.finish(at(100), None, 100).lost, lost);
+            let sent = subflow.sending.flight.get(number).cloned().expect("outstanding");
+            subflow.sending.flight.rate_mut().on_delivered(at(100), &sent);
+            assert_eq!(subflow.sending.flight.rate_mut().finish(at(100), None, 100).lost, lost);
         }
     }
 
@@ -311,33 +317,33 @@ mod tests {
         for n in 0..5 {
             send(&mut subflow, at(n), 100);
         }
-        assert_eq!(subflow.reordering_window(), quarter);
-        subflow.board.mark_sacked(1);
-        subflow.board.mark_sacked(2);
-        assert_eq!(subflow.reordering_window(), quarter, "two are no three");
+        assert_eq!(window(&mut subflow), quarter);
+        subflow.sending.flight.mark_sacked(1);
+        subflow.sending.flight.mark_sacked(2);
+        assert_eq!(window(&mut subflow), quarter, "two are no three");
         for state in [CongestionState::Recovery, CongestionState::Loss] {
-            subflow.ca_state = state;
-            assert_eq!(subflow.reordering_window(), Duration::ZERO);
+            subflow.sending.cwnd.force_state(state);
+            assert_eq!(window(&mut subflow), Duration::ZERO);
         }
-        subflow.ca_state = CongestionState::Cwr;
-        assert_eq!(subflow.reordering_window(), quarter);
-        subflow.board.mark_sacked(3);
-        assert_eq!(subflow.reordering_window(), Duration::ZERO);
-        subflow.rack.on_reordering();
-        assert_eq!(subflow.reordering_window(), quarter);
+        subflow.sending.cwnd.force_state(CongestionState::Cwr);
+        assert_eq!(window(&mut subflow), quarter);
+        subflow.sending.flight.mark_sacked(3);
+        assert_eq!(window(&mut subflow), Duration::ZERO);
+        subflow.sending.losses.reordering_seen = true;
+        assert_eq!(window(&mut subflow), quarter);
         for steps in [2, 3, 4, 4, 4] {
-            subflow.rack.on_dsack(7, 7);
-            assert_eq!(subflow.reordering_window(), quarter * steps, "never more than the SRTT");
+            subflow.sending.losses.on_dsack(7, 7);
+            assert_eq!(window(&mut subflow), quarter * steps, "never more than the SRTT");
         }
     }
 
     #[test]
     fn a_widened_window_is_kept_for_sixteen_recoveries() {
         // `TCP_RACK_RECOVERY_THRESH`; tcp_rack_update_reo_wnd.
-        let mut rack = Rack::default();
+        let mut rack = Losses::new(&crate::profile::Stack::default().tcp);
         rack.on_dsack(0, 0);
         assert_eq!(rack.window_steps, 0, "without reordering a duplicate says nothing");
-        rack.on_reordering();
+        rack.reordering_seen = true;
         rack.on_dsack(10, 5);
         // Delivered what was sent before the window was widened: the same round trip.
         rack.on_dsack(12, 9);
@@ -368,29 +374,35 @@ mod tests {
         let (mut subflow, _) = subflow();
         send(&mut subflow, at(0), 100);
         send(&mut subflow, at(0), 100);
-        subflow.board.retransmit(0, at(200), TxStamp::default());
-        let again = subflow.board.get(0).cloned().expect("outstanding");
+        subflow.sending.flight.retransmit(0, at(200), TxStamp::default());
+        let again = subflow.sending.flight.get(0).cloned().expect("outstanding");
         let least = Some(Duration::from_millis(100));
-        subflow.rack.on_delivered(at(299), &again, least);
-        assert!(!subflow.rack.advanced);
-        subflow.rack.on_delivered(at(300), &again, least);
-        assert!(subflow.rack.advanced && subflow.rack.newest == 3);
-        assert_eq!(subflow.rack.rtt, Duration::from_millis(100));
+        subflow.sending.losses.on_delivered(&Delivered::of(at(299), &again, least));
+        assert!(!subflow.sending.losses.advanced);
+        subflow.sending.losses.on_delivered(&Delivered::of(at(300), &again, least));
+        assert!(subflow.sending.losses.advanced && subflow.sending.losses.newest == 3);
+        assert_eq!(subflow.sending.losses.rtt, Duration::from_millis(100));
         // One sent before does not take the state back.
-        let once = subflow.board.get(1).cloned().expect("outstanding");
-        subflow.rack.on_delivered(at(10), &once, least);
-        assert_eq!((subflow.rack.newest, subflow.rack.rtt), (3, Duration::from_millis(10)));
-        assert!(subflow.rack.sent_before(&once) && !subflow.rack.sent_before(&again));
+        let once = subflow.sending.flight.get(1).cloned().expect("outstanding");
+        subflow.sending.losses.on_delivered(&Delivered::of(at(10), &once, least));
+        assert_eq!(
+            (subflow.sending.losses.newest, subflow.sending.losses.rtt),
+            (3, Duration::from_millis(10))
+        );
+        assert!(
+            subflow.sending.losses.sent_before(&once)
+                && !subflow.sending.losses.sent_before(&again)
+        );
     }
 
     #[test]
     fn what_is_left_of_a_segments_time_counts_from_its_sending() {
         let (mut subflow, _) = subflow();
         send(&mut subflow, at(10), 100);
-        let sent = subflow.board.get(0).cloned().expect("outstanding");
-        subflow.rack.rtt = Duration::from_millis(100);
+        let sent = subflow.sending.flight.get(0).cloned().expect("outstanding");
+        subflow.sending.losses.rtt = Duration::from_millis(100);
         let window = Duration::from_millis(25);
-        let left = |ms: u64| subflow.rack.time_left(at(ms), &sent, window);
+        let left = |ms: u64| subflow.sending.losses.time_left(at(ms), &sent, window);
         assert_eq!(left(50), Some(Duration::from_millis(85)));
         assert_eq!(left(134), Some(Duration::from_millis(1)));
         assert_eq!((left(135), left(200)), (None, None));
@@ -405,12 +417,12 @@ mod tests {
         for n in 0..3 {
             send(&mut subflow, at(n), 100);
         }
-        subflow.ca_state = CongestionState::Recovery;
-        assert_eq!(subflow.draft_reordering_window(), quarter);
-        subflow.board.mark_lost(0);
-        assert_eq!(subflow.draft_reordering_window(), Duration::from_millis(1));
-        subflow.rack.on_reordering();
-        assert_eq!(subflow.draft_reordering_window(), quarter);
+        subflow.sending.cwnd.force_state(CongestionState::Recovery);
+        assert_eq!(draft_window(&subflow), quarter);
+        subflow.sending.flight.mark_lost(0);
+        assert_eq!(draft_window(&subflow), Duration::from_millis(1));
+        subflow.sending.losses.reordering_seen = true;
+        assert_eq!(draft_window(&subflow), quarter);
     }
 
     #[test]
@@ -419,16 +431,18 @@ mod tests {
         // that were not reported and have three reported ones above.
         let lost = |reported: &[u64], sees: bool| {
             let (mut subflow, _) = subflow();
-            subflow.stack.tcp.loss_detection = LossDetection::Count;
+            subflow.sending.losses.detection = LossDetection::Count;
             for _ in 0..8 {
                 send(&mut subflow, at(0), 100);
             }
-            subflow.rack.reordering_seen = sees;
+            subflow.sending.losses.reordering_seen = sees;
             for number in reported {
-                subflow.board.mark_sacked(*number);
+                subflow.sending.flight.mark_sacked(*number);
             }
-            subflow.detect_losses(at(1), false);
-            (0..8).filter(|n| subflow.board.get(*n).is_some_and(|s| s.lost)).collect::<Vec<_>>()
+            subflow.sending.detect(at(1), false);
+            (0..8)
+                .filter(|n| subflow.sending.flight.get(*n).is_some_and(|s| s.lost))
+                .collect::<Vec<_>>()
         };
         assert_eq!(lost(&[1, 2], false), []);
         assert_eq!(lost(&[1, 2, 3], false), [0]);

@@ -3,60 +3,27 @@
 
 use anabranch_units::Instant;
 
-use super::queue::{Chunk, Sender};
+use super::Sending;
 use crate::config::HostModel;
-use crate::subflow::Subflow;
 use anabranch_congestion::CongestionState;
 
-impl Sender {
-    /// `segments` of the queue will leave next, up to `most` in a socket buffer: into how many more than there are
-    /// those of the queue will have been cut then (`tso_fragment`).
-    pub(in crate::subflow) fn foresee(&mut self, mut segments: u64, most: u64) {
-        let mss = u64::from(self.mss);
-        let mut more = 0;
-        let mut chunks = self.queue.iter().peekable();
-        while let Some(first) = chunks.next().filter(|_| segments > 0) {
-            let mut bytes = first.payload.len() as u64;
-            let shares = |chunk: &&Chunk| chunk.mapping.position == first.mapping.position;
-            while let Some(chunk) = chunks.next_if(|chunk| shares(chunk)) {
-                bytes += chunk.payload.len() as u64;
-            }
-            let whole = bytes.div_ceil(mss);
-            let leaving = whole.min(segments);
-            more += leaving.div_ceil(most) - u64::from(leaving == whole);
-            segments -= leaving;
-        }
-        self.buffers_to_come = more as u32;
-    }
-
-    /// Segments that the queue makes, the last perhaps small.
-    fn queued_segments(&self) -> u64 {
-        self.queued.div_ceil(u64::from(self.mss))
-    }
-
-    /// Full segments that the peer's window has room for.
-    pub(in crate::subflow) fn window_room(&self) -> u64 {
-        self.window_end.saturating_sub(self.next) / u64::from(self.mss)
-    }
-}
-
-impl Subflow {
+impl Sending {
     /// What was handed over is pushed, as data goes to another subflow next (`mptcp_push_release` in
     /// `__mptcp_push_pending`): its memory is from now on that of the socket buffers that it leaves in. Returns how
     /// many segments the windows let out.
     pub(crate) fn push_handed_over(&mut self, host: &HostModel, now: Instant) -> u64 {
         self.rest_after_idle(host, now);
-        if self.pacer.holds_back(now) || self.send.deferred {
+        if self.cwnd.pacer().holds_back(now) || self.queue.is_deferred() {
             return 0;
         }
-        let room = self.window.cwnd.saturating_sub(self.board.in_flight());
-        let mut segments = u64::from(room).min(self.send.window_room());
+        let room = self.cwnd.room(self.flight.in_flight());
+        let mut segments = u64::from(room).min(self.queue.window_room());
         let most = u64::from(self.burst_segments());
         // The last of them may wait for the acknowledgement that lets out a full burst (`tcp_tso_should_defer`).
         if self.rest_waits(host, now, segments, most) {
             segments -= segments % most;
         }
-        self.send.foresee(segments, most);
+        self.queue.foresee(segments, most);
         segments
     }
 
@@ -65,22 +32,22 @@ impl Subflow {
         if segments < most {
             return self.defers(host, now).is_some();
         }
-        let goes_on = segments * u64::from(self.send.mss) < self.send.queued;
-        goes_on && self.ca_state < CongestionState::Recovery && self.is_head_due(now)
+        let goes_on = segments * u64::from(self.queue.mss()) < self.queue.queued_bytes();
+        goes_on && self.cwnd.state() < CongestionState::Recovery && self.is_head_due(now)
     }
 
     /// An acknowledgement has come, and another subflow has its turn: what was handed over has left, and the buffer
     /// has grown if anything leaves room in the window (`tcp_data_snd_check`).
     pub(crate) fn push_answered(&mut self, host: &HostModel, now: Instant) {
         // What was lost goes first.
-        if self.board.lost_out > self.board.retrans_out {
+        if self.flight.needs_repair() {
             return;
         }
-        let leaving = self.push_handed_over(host, now).min(self.send.queued_segments());
-        let room = u64::from(self.window.cwnd.saturating_sub(self.board.in_flight()));
+        let leaving = self.push_handed_over(host, now).min(self.queue.queued_segments());
+        let room = u64::from(self.cwnd.room(self.flight.in_flight()));
         // It is looked at behind each socket buffer (`tcp_event_new_data_sent`).
         if leaving < room || leaving > u64::from(self.burst_segments()) {
-            self.send.grew |= self.expand_buffer(now);
+            self.grow_buffer(now);
         }
     }
 }
@@ -89,7 +56,7 @@ impl Subflow {
 mod tests {
     use bytes::Bytes;
 
-    use super::*;
+    use crate::subflow::Subflow;
     use crate::subflow::fixture::{at, context, exact, send, subflow};
     use anabranch_congestion::Window;
     use anabranch_wire::Segment;
@@ -97,18 +64,18 @@ mod tests {
     /// `segments` handed over in two mappings, with room for `room` of them beside a hundred in flight.
     fn handed_over(segments: usize, room: u32, head_due: bool) -> Subflow {
         let (mut subflow, _) = subflow();
-        subflow.send.set_window(10_000_000);
-        subflow.send.use_mappings();
+        subflow.sending.queue.set_window(10_000_000);
+        subflow.sending.queue.use_mappings();
         let now = if head_due { at(0) } else { at(50) };
         for _ in 0..100 {
             send(&mut subflow, now, 1000);
         }
-        subflow.window = Window { cwnd: 100 + room, ssthresh: 1000 };
-        subflow.send.write_end = subflow.send.next;
+        *subflow.sending.cwnd.window_mut() = Window { cwnd: 100 + room, ssthresh: 1000 };
+        subflow.sending.queue.queue_behind_sent();
         let first = segments / 2;
-        subflow.send.enqueue(Bytes::from(vec![0; 1000 * first]), 0);
-        subflow.send.begin_handover();
-        subflow.send.enqueue(Bytes::from(vec![0; 1000 * (segments - first)]), 1 << 20);
+        subflow.sending.queue.enqueue(Bytes::from(vec![0; 1000 * first]), 0);
+        subflow.sending.queue.begin_handover();
+        subflow.sending.queue.enqueue(Bytes::from(vec![0; 1000 * (segments - first)]), 1 << 20);
         subflow
     }
 
@@ -118,15 +85,15 @@ mod tests {
         let charged = |segments: usize, room: u32, head_due: bool| {
             let mut subflow = handed_over(segments, room, head_due);
             let moment = at(100);
-            let before = subflow.send.memory();
-            subflow.push_handed_over(&exact(), moment);
-            let foreseen = subflow.send.memory();
+            let before = subflow.sending.queue.memory();
+            subflow.sending.push_handed_over(&exact(), moment);
+            let foreseen = subflow.sending.queue.memory();
             let mut segment = Segment::default();
             let mut sent = 0;
             while subflow.next_data_segment(&exact(), &context(moment), &mut segment) {
                 sent += 1;
             }
-            assert_eq!(subflow.send.memory(), foreseen, "{segments} {room} {head_due}");
+            assert_eq!(subflow.sending.queue.memory(), foreseen, "{segments} {room} {head_due}");
             (sent, (foreseen - before) / exact().send_memory_per_buffer)
         };
         // Four and four: two buffers each where there was one.
@@ -143,10 +110,10 @@ mod tests {
     #[test]
     fn what_is_held_back_stays_as_it_is() {
         let mut subflow = handed_over(8, 20, true);
-        let before = subflow.send.memory();
-        subflow.send.deferred = true;
-        subflow.push_handed_over(&exact(), at(100));
-        assert_eq!(subflow.send.memory(), before);
+        let before = subflow.sending.queue.memory();
+        subflow.sending.queue.defer();
+        subflow.sending.push_handed_over(&exact(), at(100));
+        assert_eq!(subflow.sending.queue.memory(), before);
     }
 
     #[test]
@@ -154,15 +121,16 @@ mod tests {
         // tcp_check_space: behind the acknowledgement, and in tcp_event_new_data_sent behind each socket buffer.
         let grows = |segments: usize, room: u32, lost: bool| {
             let mut subflow = handed_over(segments, room, false);
-            subflow.send.blocked_on_buffer = true;
-            subflow.send.grew = false;
+            subflow.sending.buffer.set_blocked(true);
+            subflow.sending.buffer.take_growth();
             if lost {
-                assert!(subflow.board.mark_lost(0));
+                assert!(subflow.sending.flight.mark_lost(0));
             }
-            let before = subflow.send.buffer_limit();
-            subflow.push_answered(&exact(), at(100));
-            assert_eq!(subflow.send.grew, subflow.send.buffer_limit() > before);
-            subflow.send.grew
+            let before = subflow.sending.buffer.limit();
+            subflow.sending.push_answered(&exact(), at(100));
+            let grew = subflow.sending.buffer.take_growth();
+            assert_eq!(grew, subflow.sending.buffer.limit() > before);
+            grew
         };
         assert!(grows(8, 20, false), "twelve are left");
         assert!(grows(8, 8, false), "four buffers, and three leave room behind them");
@@ -176,15 +144,15 @@ mod tests {
         // tcp_slow_start_after_idle_check in tcp_skb_entail comes before the push: of eighty, forty after an RTO.
         let pushed = |idle: u64| {
             let (mut subflow, _) = subflow();
-            subflow.send.use_mappings();
-            subflow.send.set_window(10_000_000);
+            subflow.sending.queue.use_mappings();
+            subflow.sending.queue.set_window(10_000_000);
             send(&mut subflow, at(0), 1000);
-            subflow.board.drop_front();
-            subflow.send.unacked_bytes = 0;
-            subflow.window = Window { cwnd: 80, ssthresh: 60 };
-            subflow.send.write_end = subflow.send.next;
-            subflow.send.enqueue(Bytes::from(vec![0; 60_000]), 0);
-            subflow.push_handed_over(&exact(), at(idle))
+            subflow.sending.flight.drop_front();
+            subflow.sending.queue.forget_sent();
+            *subflow.sending.cwnd.window_mut() = Window { cwnd: 80, ssthresh: 60 };
+            subflow.sending.queue.queue_behind_sent();
+            subflow.sending.queue.enqueue(Bytes::from(vec![0; 60_000]), 0);
+            subflow.sending.push_handed_over(&exact(), at(idle))
         };
         assert_eq!((pushed(300), pushed(301)), (80, 40));
     }

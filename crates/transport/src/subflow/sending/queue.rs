@@ -1,6 +1,7 @@
 //! What a subflow holds to send: data queued under its mappings, the send buffer's memory
 //! (`sk_wmem_queued`, `tcp_sndbuf_expand`) and the peer's window.
 
+mod head;
 mod window;
 
 use std::collections::VecDeque;
@@ -9,9 +10,8 @@ use anabranch_units::Instant;
 use bytes::{Bytes, BytesMut};
 
 use super::flight::BurstMapping;
-use super::intent::Intent;
+use super::intent::{Intent, Urgent};
 use crate::config::Config;
-use anabranch_congestion::INITIAL_WINDOW;
 
 /// Payload of the largest burst under one mapping: 64 KiB less room for headers (`MPTCP_MAX_GSO_SIZE`).
 pub(in crate::subflow) const BURST_BYTES: u64 = 65_536 - 321;
@@ -27,69 +27,56 @@ pub(crate) struct Chunk {
 
 /// Everything the sending half keeps besides the scoreboard.
 #[derive(Debug)]
-pub(crate) struct Sender {
-    pub(in crate::subflow) una: u64,
-    pub(in crate::subflow) next: u64,
+pub(crate) struct Queue {
+    una: u64,
+    next: u64,
     /// Position behind the last queued byte.
-    pub(in crate::subflow) write_end: u64,
+    write_end: u64,
     /// Right edge of the peer's window, as a position.
-    pub(in crate::subflow) window_end: u64,
+    window_end: u64,
     /// The peer's window as it is believed, bytes (`snd_wnd`).
     window: u64,
     /// Position of the segment that told it (`snd_wl1`).
     window_told_at: u64,
     /// The largest window the peer has told, bytes (`max_window`).
-    pub(in crate::subflow) window_max: u64,
-    pub(in crate::subflow) queue: VecDeque<Chunk>,
-    pub(in crate::subflow) queued: u64,
-    pub(in crate::subflow) unacked_bytes: u64,
-    pub(in crate::subflow) mss: u32,
-    pub(in crate::subflow) buffer_max: u64,
-    pub(in crate::subflow) buffer: u64,
-    /// How much of it the connection has not been told of (`cached_sndbuf`).
-    pub(in crate::subflow) buffer_untold: u32,
-    /// The connection is told later (`MPTCP_DELEGATE_SNDBUF`).
-    pub(in crate::subflow) tells_later: bool,
-    pub(in crate::subflow) memory_per_segment: u64,
+    window_max: u64,
+    chunks: VecDeque<Chunk>,
+    queued: u64,
+    unacked_bytes: u64,
+    mss: u32,
     memory_per_buffer: u64,
     /// Socket buffers that the queue's data fills, and those in flight.
     buffers_queued: u64,
     buffers_in_flight: u64,
     /// How many more there will be once what has been pushed has left.
-    pub(in crate::subflow) buffers_to_come: u32,
+    buffers_to_come: u32,
     /// Room for more segments in the buffer sent last.
     buffer_room: u32,
     /// The segment that was cut last ends its mapping, and so its buffer (`mptcp_skb_can_collapse_to`).
     mapping_ended: bool,
     /// Socket buffers begun while nothing was in flight.
     begun_at_rest: u32,
-    pub(in crate::subflow) multipath_mappings: bool,
+    multipath_mappings: bool,
     /// What is handed over at once is a mapping of its own.
     whole_mappings: bool,
     /// More of what is handed over at once follows.
     goes_on: bool,
     /// The kind of data that goes out next.
-    pub(in crate::subflow) intent: Intent,
-    pub(crate) last_sent: Instant,
-    pub(crate) fin_queued: bool,
-    pub(in crate::subflow) fin_sent: bool,
-    /// The application waits for buffer space (`SOCK_NOSPACE`).
-    pub(crate) blocked_on_buffer: bool,
+    intent: Intent,
+    last_sent: Instant,
+    fin_queued: bool,
+    fin_sent: bool,
     /// The next socket buffer waits for an acknowledgement or for more data.
-    pub(crate) deferred: bool,
-    /// The buffer has grown, and nobody was told.
-    pub(crate) grew: bool,
-    /// Whether the buffer grows is open until what an acknowledgement lets out has gone.
-    pub(crate) space_unchecked: bool,
+    deferred: bool,
     /// Behind the last small segment sent (`snd_sml`).
-    pub(in crate::subflow) small_end: u64,
-    pub(in crate::subflow) nodelay: bool,
+    small_end: u64,
+    nodelay: bool,
 }
 
-impl Sender {
+impl Queue {
     /// The queue of who announces `mss`.
     pub(crate) fn new(config: &Config, mss: u16) -> Self {
-        let mut sender = Self {
+        Self {
             una: 0,
             next: 0,
             write_end: 1,
@@ -97,15 +84,10 @@ impl Sender {
             window: 0,
             window_told_at: 0,
             window_max: 0,
-            queue: VecDeque::new(),
+            chunks: VecDeque::new(),
             queued: 0,
             unacked_bytes: 0,
             mss: u32::from(mss) - 12,
-            buffer_max: config.send_buffer_max,
-            buffer: 0,
-            buffer_untold: 0,
-            tells_later: false,
-            memory_per_segment: config.host.send_memory_per_segment,
             memory_per_buffer: config.host.send_memory_per_buffer,
             buffers_queued: 0,
             buffers_in_flight: 0,
@@ -120,16 +102,10 @@ impl Sender {
             last_sent: Instant::ZERO,
             fin_queued: false,
             fin_sent: false,
-            blocked_on_buffer: false,
             deferred: false,
-            space_unchecked: false,
-            grew: false,
             small_end: 0,
             nodelay: config.nodelay,
-        };
-        sender.grow_buffer(INITIAL_WINDOW, 2);
-        sender.tells_later = config.leaves_to_turns();
-        sender
+        }
     }
 
     /// First position not acknowledged (`snd_una`).
@@ -163,9 +139,46 @@ impl Sender {
         self.queued + self.unacked_bytes + buffers * self.memory_per_buffer
     }
 
-    /// The send buffer has room for `bytes` more, were each of that many `segments` to have a socket buffer of its own.
-    pub(crate) fn has_room(&self, segments: u64, bytes: u64) -> bool {
-        self.memory() + bytes + segments * self.memory_per_buffer <= self.buffer_limit()
+    /// Returns the memory with `bytes` more, if each of so many `segments` had a socket buffer of its own.
+    pub(super) fn memory_with(&self, segments: u64, bytes: u64) -> u64 {
+        self.memory() + bytes + segments * self.memory_per_buffer
+    }
+
+    /// Returns when data was last sent.
+    #[inline]
+    pub(super) fn last_sent(&self) -> Instant {
+        self.last_sent
+    }
+
+    /// Advances the next position over `length` bytes that leave now, and a FIN. Returns where they begin.
+    #[inline]
+    pub(super) fn depart(&mut self, now: Instant, length: u64, fin: bool) -> u64 {
+        let start = self.next;
+        self.next = start + length + u64::from(fin);
+        self.fin_sent |= fin;
+        self.last_sent = now;
+        if length < u64::from(self.mss) {
+            self.small_end = self.next;
+        }
+        start
+    }
+
+    /// Takes note of a retransmission: whatever leaves next opens a socket buffer.
+    pub(super) fn on_retransmit(&mut self, now: Instant) {
+        self.last_sent = now;
+        self.buffer_room = 0;
+    }
+
+    /// Returns whether a FIN was sent.
+    #[inline]
+    pub(crate) fn fin_sent(&self) -> bool {
+        self.fin_sent
+    }
+
+    /// Returns whether a segment goes out without regard to the congestion window.
+    #[inline]
+    pub(crate) fn is_urged(&self) -> bool {
+        self.intent.is_urgent()
     }
 
     /// A new segment of `bytes` leaves: true when it opens a socket buffer of its own. Up to `most`
@@ -222,10 +235,11 @@ impl Sender {
         self.una = una;
     }
 
-    /// `bytes` were acknowledged, and with them the last of `buffers` socket buffers.
-    pub(crate) fn on_bytes_acked(&mut self, bytes: u64, buffers: u64) {
+    /// Releases `bytes` that were acknowledged, which changes the number of socket buffers in flight.
+    #[inline]
+    pub(super) fn on_acked(&mut self, bytes: u64, buffers: i64) {
         self.unacked_bytes -= bytes.min(self.unacked_bytes);
-        self.buffers_in_flight -= buffers;
+        self.on_buffers_changed(buffers);
     }
 
     /// What is in flight has so many more socket buffers, or fewer: some were cut, or became one.
@@ -267,7 +281,7 @@ impl Sender {
 
     /// Bytes by which data at `data` may extend the last mapping: adjacent, and nothing of it sent.
     fn room_in_last(&self, data: u64) -> u64 {
-        let Some(last) = self.queue.back() else { return 0 };
+        let Some(last) = self.chunks.back() else { return 0 };
         if self.whole_mappings && !self.goes_on {
             return 0;
         }
@@ -284,9 +298,9 @@ impl Sender {
         let mut mapping = BurstMapping { data, position: self.write_end, length: length as u16 };
         self.buffers_queued += u64::from(!extend);
         self.begun_at_rest += u32::from(!extend && self.unacked_bytes == 0);
-        if extend && let Some(last) = self.queue.back() {
+        if extend && let Some(last) = self.chunks.back() {
             mapping = BurstMapping { length: last.mapping.length + length as u16, ..last.mapping };
-            for chunk in self.queue.iter_mut().rev() {
+            for chunk in self.chunks.iter_mut().rev() {
                 if chunk.mapping.position != mapping.position {
                     break;
                 }
@@ -297,7 +311,7 @@ impl Sender {
         self.deferred = false;
         self.write_end += length;
         self.queued += length;
-        self.queue.push_back(Chunk { payload, data, mapping });
+        self.chunks.push_back(Chunk { payload, data, mapping });
     }
 
     /// What is left is less than a segment and must wait: a small segment is unacknowledged already,
@@ -314,7 +328,7 @@ impl Sender {
         self.small_end > self.una
             && !self.nodelay
             && !self.fin_queued
-            && self.queue.front().zip(self.queue.back()).is_some_and(|(first, last)| {
+            && self.chunks.front().zip(self.chunks.back()).is_some_and(|(first, last)| {
                 !self.multipath_mappings || first.mapping == last.mapping
             })
     }
@@ -322,7 +336,7 @@ impl Sender {
     /// Cuts the next segment of at most `limit` bytes off the queue.
     #[inline(always)]
     pub(in crate::subflow) fn cut(&mut self, limit: usize) -> Option<(Bytes, BurstMapping)> {
-        let front = self.queue.front_mut()?;
+        let front = self.chunks.front_mut()?;
         let mapping = front.mapping;
         self.mapping_ended = false;
         if front.payload.len() > limit {
@@ -331,12 +345,12 @@ impl Sender {
             self.queued -= limit as u64;
             return Some((payload, mapping));
         }
-        let chunk = self.queue.pop_front()?;
+        let chunk = self.chunks.pop_front()?;
         self.leave_buffer(&mapping);
         let mut payload = chunk.payload;
         // Fill the segment from the next chunk where the mapping (or plain TCP) allows it.
         while payload.len() < limit {
-            let joined = self.queue.front().is_some_and(|next| {
+            let joined = self.chunks.front().is_some_and(|next| {
                 !self.multipath_mappings
                     || (next.mapping.data == mapping.data
                         && next.mapping.position == mapping.position)
@@ -344,7 +358,7 @@ impl Sender {
             if !joined {
                 break;
             }
-            let next = self.queue.front_mut().expect("just seen");
+            let next = self.chunks.front_mut().expect("just seen");
             let take = (limit - payload.len()).min(next.payload.len());
             let mut whole = BytesMut::with_capacity(payload.len() + take);
             whole.extend_from_slice(&payload);
@@ -353,7 +367,7 @@ impl Sender {
             payload = whole.freeze();
             if next.payload.is_empty() {
                 let left = next.mapping;
-                self.queue.pop_front();
+                self.chunks.pop_front();
                 self.leave_buffer(&left);
             }
         }
@@ -363,7 +377,7 @@ impl Sender {
 
     /// A chunk under `mapping` was used up: perhaps the last of its buffer.
     fn leave_buffer(&mut self, mapping: &BurstMapping) {
-        if self.queue.front().is_none_or(|next| next.mapping.position != mapping.position) {
+        if self.chunks.front().is_none_or(|next| next.mapping.position != mapping.position) {
             self.buffers_queued -= 1;
             self.mapping_ended = self.multipath_mappings && !self.whole_mappings;
         }
@@ -374,12 +388,79 @@ impl Sender {
         self.write_end -= self.queued;
         self.queued = 0;
         self.buffers_queued = 0;
-        self.queue.clear();
+        self.chunks.clear();
     }
 
-    /// Releases what was sent and not acknowledged: the subflow is gone.
-    pub(crate) fn forget_unacknowledged(&mut self) {
+    /// Drops all data, sent or not, because the subflow has ended.
+    pub(in crate::subflow) fn abandon(&mut self) {
+        self.drain_unsent();
         (self.unacked_bytes, self.buffers_in_flight, self.buffers_to_come) = (0, 0, 0);
+        self.intent = Intent::New;
+    }
+
+    /// Queues a FIN behind all data.
+    pub(crate) fn queue_fin(&mut self) {
+        self.fin_queued = true;
+    }
+
+    /// Returns whether a FIN is queued or sent.
+    #[inline]
+    pub(super) fn is_closing(&self) -> bool {
+        self.fin_queued
+    }
+
+    /// Returns whether nothing except the FIN is unacknowledged.
+    pub(super) fn awaits_only_fin(&self) -> bool {
+        self.fin_sent && self.una + 1 == self.next
+    }
+
+    /// Sends an urgent segment first.
+    pub(super) fn urge(&mut self, first: Urgent) {
+        self.intent.urge(first);
+    }
+
+    /// Sets whether lost segments go before new data.
+    pub(super) fn repair(&mut self, repairs: bool) {
+        self.intent.set_repairs(repairs);
+    }
+
+    /// Returns whether nothing goes before new data.
+    #[inline]
+    pub(super) fn sends_only_new(&self) -> bool {
+        self.intent == Intent::New
+    }
+
+    /// Returns whether lost segments go before new data.
+    #[inline]
+    pub(super) fn repairs(&self) -> bool {
+        self.intent.repairs()
+    }
+
+    /// Takes the urgent segment if it is `wanted`. Returns whether it was.
+    #[inline]
+    pub(super) fn take_urgent(&mut self, wanted: Urgent) -> bool {
+        self.intent.take(wanted)
+    }
+
+    /// Returns whether everything that was sent, a FIN included, is acknowledged.
+    pub(in crate::subflow) fn is_finished(&self) -> bool {
+        self.fin_sent && self.una == self.next
+    }
+
+    /// Lets a socket buffer that was held back go out.
+    pub(crate) fn end_deferral(&mut self) {
+        self.deferred = false;
+    }
+
+    /// Holds the next socket buffer back.
+    pub(crate) fn defer(&mut self) {
+        self.deferred = true;
+    }
+
+    /// Returns whether the next socket buffer is held back.
+    #[inline]
+    pub(crate) fn is_deferred(&self) -> bool {
+        self.deferred
     }
 
     /// A FIN may be sent: everything queued is out.
@@ -393,7 +474,7 @@ impl Sender {
         if !self.multipath_mappings {
             return self.queued.min(self.size_goal());
         }
-        self.queue.front().map_or(0, |chunk| {
+        self.chunks.front().map_or(0, |chunk| {
             let sent = self.next - chunk.mapping.position.min(self.next);
             u64::from(chunk.mapping.length).saturating_sub(sent)
         })
@@ -405,5 +486,7 @@ impl Sender {
     }
 }
 
+#[cfg(test)]
+mod fixture;
 #[cfg(test)]
 mod tests;

@@ -3,13 +3,10 @@
 
 use anabranch_units::{Duration, Instant};
 
-use super::intent::Urgent;
-use super::rtt::timestamp_clock;
+use super::flight::Flight;
 use super::rtt::{RTO_INITIAL, RTO_MIN, RttEstimator};
 use crate::config::{Config, HostModel, RTO_MAX_DEFAULT};
-use crate::profile::LossDetection;
-use crate::subflow::Subflow;
-use anabranch_congestion::{CongestionEvent, CongestionKind, CongestionState, WindowChange};
+use anabranch_congestion::CongestionState;
 
 /// RFC 8985's `WCDelAckT` as Linux applies it to a single outstanding segment.
 const SINGLE_SEGMENT_EXTRA: Duration = Duration::from_millis(200);
@@ -62,9 +59,19 @@ pub(crate) enum Pending {
     PeersFin,
 }
 
-/// The timer.
+/// The work that a fired timer leaves to the subflow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::subflow) enum Fired {
+    Nothing,
+    /// A window probe has to go out.
+    WindowProbe,
+    /// The peer has been silent for too long.
+    GivenUp,
+}
+
+/// The RTT estimates and the timer.
 #[derive(Debug)]
-pub(crate) struct Timer {
+pub(crate) struct Timers {
     pending: Option<Pending>,
     /// When it fires; far future while it is not armed.
     at: Instant,
@@ -77,13 +84,62 @@ pub(crate) struct Timer {
     /// New data has set it to a loss probe, and since then nothing was heard or sent again: more that leaves in the
     /// same instant would set the same.
     renewed: bool,
+    rtt: RttEstimator,
+    /// Tail loss probes are sent.
+    probes_tail: bool,
+    /// The least time of a tail loss probe and of the reordering timer beyond the round trips.
+    timeout_min: Duration,
 }
 
-impl Timer {
-    /// One that waits for nothing.
-    pub(in crate::subflow) fn new(config: &Config) -> Self {
-        let (at, due) = (Instant::FAR_FUTURE, Instant::ZERO);
-        Self { pending: None, at, due, probes: 0, retries: retries(config), renewed: false }
+impl Timers {
+    /// Creates the timer of a connection without an RTT sample. It waits for nothing.
+    pub(super) fn new(config: &Config) -> Self {
+        Self {
+            pending: None,
+            at: Instant::FAR_FUTURE,
+            due: Instant::ZERO,
+            probes: 0,
+            retries: retries(config),
+            renewed: false,
+            rtt: RttEstimator::new(config.rto_max),
+            probes_tail: config.stack.tcp.tail_probes,
+            timeout_min: config.stack.tcp.timeout_min,
+        }
+    }
+
+    /// Returns the RTT estimates.
+    #[inline]
+    pub(crate) fn rtt(&self) -> &RttEstimator {
+        &self.rtt
+    }
+
+    /// Takes an RTT sample; `least` is the sample for the minimum. The sender stands at the positions `una` and `next`.
+    #[inline]
+    pub(super) fn sample(
+        &mut self,
+        host: &HostModel,
+        now: Instant,
+        rtt: Duration,
+        least: Option<Duration>,
+        (una, next): (u64, u64),
+    ) {
+        if let Some(least) = least {
+            self.rtt.observe_min(now, least);
+        }
+        self.rtt.sample(host, rtt, una, next);
+    }
+
+    /// Takes the RTT of the handshake, if it measured one.
+    pub(super) fn open(&mut self, host: &HostModel, now: Instant, rtt: Option<Duration>) {
+        match rtt {
+            Some(rtt) => self.sample(host, now, rtt, Some(rtt), (1, 1)),
+            None => self.rtt.distrust(),
+        }
+    }
+
+    /// Forgets the back-off, because the path answers again.
+    pub(super) fn reset_backoff(&mut self) {
+        self.rtt.reset_backoff();
     }
 
     /// When it fires; far future for never.
@@ -94,10 +150,6 @@ impl Timer {
     /// When it would fire if the host's timers were exact.
     pub(crate) fn due(&self) -> Option<Instant> {
         self.pending.map(|_| self.due)
-    }
-
-    pub(crate) fn pending(&self) -> Option<Pending> {
-        self.pending
     }
 
     pub(crate) fn arm(&mut self, host: &HostModel, now: Instant, pending: Pending, span: Duration) {
@@ -116,16 +168,11 @@ impl Timer {
         self.renewed = false;
     }
 
-    /// Waits for segments that may be late, if a search for losses found any, at most for a timeout of `rto`.
-    pub(in crate::subflow) fn wait_for_late(
-        &mut self,
-        host: &HostModel,
-        now: Instant,
-        wait: Option<Duration>,
-        rto: Duration,
-    ) {
+    /// Waits for segments that may be late, if a search for losses found any, at most for a timeout.
+    pub(super) fn wait_for_late(&mut self, host: &HostModel, now: Instant, wait: Option<Duration>) {
         if let Some(wait) = wait.filter(|wait| !wait.is_zero()) {
-            self.arm(host, now, Pending::Reordering, wait.min(rto));
+            let span = (wait + self.timeout_min).min(self.rtt.rto());
+            self.arm(host, now, Pending::Reordering, span);
         }
     }
 
@@ -133,299 +180,202 @@ impl Timer {
     /// segment would have acknowledged it too. If no more is acknowledged by then, the segment counts as lost
     /// (`tcp_check_sack_reneging`; RFC 2018 section 8).
     #[cold]
-    pub(in crate::subflow) fn suspect_reneging(
-        &mut self,
-        host: &HostModel,
-        now: Instant,
-        srtt: Option<Duration>,
-    ) {
-        let delay = srtt.map_or(RENEGING_MIN, |srtt| (srtt / 2).max(RENEGING_MIN));
+    pub(super) fn suspect_reneging(&mut self, host: &HostModel, now: Instant) {
+        let delay = self.rtt.srtt().map_or(RENEGING_MIN, |srtt| (srtt / 2).max(RENEGING_MIN));
         self.arm(host, now, Pending::Timeout, delay);
     }
 
     /// Reviews the window probe after an acknowledgement: its wait starts again, or ends if the window is no longer
     /// `shut_out` (`tcp_ack_probe`).
-    #[inline(always)]
-    pub(in crate::subflow) fn review_window_probe(
+    #[inline]
+    pub(super) fn review_window_probe(
         &mut self,
         host: &HostModel,
         now: Instant,
         shut_out: impl FnOnce() -> bool,
-        rtt: &mut RttEstimator,
     ) {
         self.probes = 0;
         if self.pending != Some(Pending::WindowProbe) {
             return;
         }
         if shut_out() {
-            self.arm(host, now, Pending::WindowProbe, rtt.rto());
+            self.arm(host, now, Pending::WindowProbe, self.rtt.rto());
         } else {
             self.clear();
-            rtt.reset_backoff();
+            self.rtt.reset_backoff();
         }
     }
-}
 
-impl Subflow {
-    /// What remains until the head of the queue times out (`tcp_rto_delta_us`).
-    #[inline(always)]
-    fn timeout_left(&self, now: Instant) -> Duration {
-        let head = self.board.front().map_or(now, |sent| sent.sent_at);
+    /// Returns the rest of the timeout of the head of the queue (`tcp_rto_delta_us`).
+    #[inline]
+    fn timeout_left(&self, now: Instant, flight: &Flight) -> Duration {
+        let head = flight.front().map_or(now, |sent| sent.sent_at);
         (head + self.rtt.rto()).since(now)
     }
 
     /// Returns when the retransmission timeout fires if nothing is acknowledged until then. A loss probe or the
     /// reordering timer comes first: then the rest of the head's timeout follows (`tcp_rearm_rto`).
-    pub(crate) fn next_timeout(&self) -> Option<Instant> {
-        let head = self.board.front()?;
-        match self.timer.pending()? {
-            Pending::Timeout => Some(self.timer.at()),
+    pub(super) fn next_timeout(&self, flight: &Flight) -> Option<Instant> {
+        let head = flight.front()?;
+        match self.pending? {
+            Pending::Timeout => Some(self.at),
             Pending::LossProbe | Pending::Reordering => {
-                Some(self.timer.at().max(head.sent_at + self.rtt.rto()))
+                Some(self.at.max(head.sent_at + self.rtt.rto()))
             }
             Pending::WindowProbe | Pending::PeersFin => None,
         }
     }
 
-    /// `tcp_rearm_rto`.
-    pub(crate) fn rearm_timeout(&mut self, host: &HostModel, now: Instant) {
-        if self.board.is_empty() {
-            self.timer.clear();
-            if self.send.fin_sent() && self.is_orphan() && !self.receive.assembly().is_closed() {
-                self.timer.arm(host, now, Pending::PeersFin, FIN_TIMEOUT);
+    /// Arms the retransmission timeout if segments are outstanding (`tcp_rearm_rto`). Otherwise the timer waits for the
+    /// peer's FIN if `awaits_fin`.
+    pub(super) fn rearm(
+        &mut self,
+        host: &HostModel,
+        now: Instant,
+        flight: &Flight,
+        awaits_fin: bool,
+    ) {
+        if flight.is_empty() {
+            self.clear();
+            if awaits_fin {
+                self.arm(host, now, Pending::PeersFin, FIN_TIMEOUT);
             }
             return;
         }
-        let probing =
-            matches!(self.timer.pending(), Some(Pending::LossProbe | Pending::Reordering));
+        let probing = matches!(self.pending, Some(Pending::LossProbe | Pending::Reordering));
         let span = if probing {
-            self.timeout_left(now).max(Duration::from_micros(1))
+            self.timeout_left(now, flight).max(Duration::from_micros(1))
         } else {
             self.rtt.rto()
         };
-        self.timer.arm(host, now, Pending::Timeout, span);
+        self.arm(host, now, Pending::Timeout, span);
     }
 
-    /// `tcp_schedule_loss_probe`: true when a probe is scheduled.
-    #[inline(always)]
-    pub(crate) fn schedule_probe(
+    /// Arms a tail loss probe if the `state` allows one (`tcp_schedule_loss_probe`). Returns whether it is armed.
+    #[inline]
+    pub(super) fn schedule_probe(
         &mut self,
         host: &HostModel,
         now: Instant,
+        flight: &Flight,
+        state: CongestionState,
         advancing: bool,
     ) -> bool {
-        let calm = matches!(self.ca_state, CongestionState::Open | CongestionState::Cwr);
-        let sends = self.stack.tcp.tail_probes && self.agreed.sack_permitted;
-        if self.board.is_empty() || !sends || !calm {
+        let calm = matches!(state, CongestionState::Open | CongestionState::Cwr);
+        let sends = self.probes_tail && flight.is_selective();
+        if flight.is_empty() || !sends || !calm {
             return false;
         }
         let timeout = match self.rtt.srtt() {
-            Some(srtt) if self.board.packets_out() == 1 => srtt * 2 + SINGLE_SEGMENT_EXTRA,
-            Some(srtt) => srtt * 2 + self.stack.tcp.timeout_min,
+            Some(srtt) if flight.packets_out() == 1 => srtt * 2 + SINGLE_SEGMENT_EXTRA,
+            Some(srtt) => srtt * 2 + self.timeout_min,
             None => RTO_INITIAL,
         };
-        let left = if advancing { self.rtt.rto() } else { self.timeout_left(now) };
+        let left = if advancing { self.rtt.rto() } else { self.timeout_left(now, flight) };
         let span = host.ticks(timeout).min(self.rtt.rto_max());
         let span = if left.is_zero() { span } else { span.min(left) };
-        self.timer.arm(host, now, Pending::LossProbe, span);
+        self.arm(host, now, Pending::LossProbe, span);
         true
     }
 
-    /// New data has left, perhaps `together` with what left before it: a probe replaces whatever the timer waits
-    /// for, unless this was one.
-    #[inline(always)]
-    pub(crate) fn set_timer_behind_data(
+    /// Sets the timer after new data has left, perhaps `together` with what left before it: a probe replaces whatever
+    /// the timer waits for, unless the data was a `probe` itself.
+    #[inline]
+    pub(super) fn set_behind_data(
         &mut self,
         host: &HostModel,
         now: Instant,
+        flight: &Flight,
+        state: CongestionState,
         together: bool,
         probe: bool,
     ) {
-        if together && self.timer.renewed && !probe {
+        if together && self.renewed && !probe {
             return;
         }
-        let was_probe = self.timer.pending() == Some(Pending::LossProbe);
-        let others = self.board.packets_out() > 1;
-        if !probe && self.schedule_probe(host, now, false) {
-            self.timer.renewed = others;
+        let was_probe = self.pending == Some(Pending::LossProbe);
+        let others = flight.packets_out() > 1;
+        if !probe && self.schedule_probe(host, now, flight, state, false) {
+            self.renewed = others;
         } else if was_probe || !others {
-            self.rearm_timeout(host, now);
+            // Data is outstanding, so the timer does not wait for a FIN.
+            self.rearm(host, now, flight, false);
         }
     }
 
-    /// After an acknowledgement moved things: probe or timeout (`tcp_set_xmit_timer`).
-    #[inline(always)]
-    pub(crate) fn set_timer(&mut self, host: &HostModel, now: Instant) {
-        if !self.schedule_probe(host, now, true) {
-            self.rearm_timeout(host, now);
+    /// Sets the timer after an acknowledgement that asks for it (`tcp_set_xmit_timer`).
+    #[inline]
+    pub(super) fn set(
+        &mut self,
+        host: &HostModel,
+        now: Instant,
+        flight: &Flight,
+        state: CongestionState,
+        una_advanced: bool,
+        awaits_fin: bool,
+    ) {
+        if (self.pending != Some(Pending::Reordering) || una_advanced)
+            && !self.schedule_probe(host, now, flight, state, true)
+        {
+            self.rearm(host, now, flight, awaits_fin);
         }
     }
 
-    /// Fires the timer if it is due; false when the peer has been silent for too long.
-    pub(crate) fn fire_timer(&mut self, host: &HostModel, now: Instant) -> bool {
-        self.pacer.on_wake(now);
-        let Some(pending) = self.timer.pending.filter(|_| now >= self.timer.at) else {
-            return true;
-        };
-        if self.is_hopeless(pending, now) {
-            return false;
-        }
-        match pending {
-            Pending::Timeout => self.on_timeout(host, now),
-            Pending::LossProbe => self.on_probe_timeout(host, now),
-            Pending::Reordering => self.on_reordering_timeout(host, now),
-            Pending::WindowProbe => self.on_window_probe(host, now),
-            Pending::PeersFin => {}
-        }
-        true
-    }
-
-    /// `tcp_write_timeout`, `retransmits_timed_out`: nothing was acknowledged since the first of
-    /// many retransmissions; or no probe was answered.
-    fn is_hopeless(&self, pending: Pending, now: Instant) -> bool {
-        match pending {
-            Pending::Timeout if self.recovery.consecutive_timeouts > 0 => {
-                // A peer that took its window back and answers is not given up: retransmissions are probes (RFC 9293
-                // section 3.8.6, SHLD-17; `tcp_rtx_probe0_timed_out`). An orphan ends like any other (`SOCK_DEAD` in
-                // `tcp_retransmit_timer`).
-                let closed = self.send.window() == 0 && !self.is_orphan();
-                if closed && now.since(self.last_ack_at) <= self.rtt.rto_max() * 2 {
-                    return false;
-                }
-                let clock = timestamp_clock(now);
-                let since =
-                    self.recovery.retrans_stamp.map(|stamp| clock.wrapping_sub(stamp.get()));
-                let longest = time_of_retries(self.patience(), self.rtt.rto_max());
-                since.is_some_and(|ms| u64::from(ms) >= longest.as_millis())
-            }
-            Pending::WindowProbe => self.timer.probes >= u32::from(self.patience()),
-            Pending::PeersFin => true,
-            _ => false,
+    /// Sets the timeout of a retransmission of the oldest segment (`tcp_retransmit_skb`).
+    pub(super) fn set_behind_head(&mut self, host: &HostModel, now: Instant) {
+        if self.pending != Some(Pending::Reordering) {
+            self.arm(host, now, Pending::Timeout, self.rtt.rto());
         }
     }
 
-    /// The number of retransmissions in a row, or of window probes, that ends the subflow: none for an orphan whose
+    /// Arms the window probe if the timer waits for nothing: the peer's window is closed and nothing is outstanding (RFC
+    /// 9293 section 3.8.6.1).
+    pub(super) fn arm_window_probe(&mut self, host: &HostModel, now: Instant, flight: &Flight) {
+        if self.pending.is_none() && flight.is_empty() {
+            self.arm(host, now, Pending::WindowProbe, self.rtt.rto());
+        }
+    }
+
+    /// Takes what the timer waited for if it is due.
+    pub(super) fn poll(&self, now: Instant) -> Option<Pending> {
+        self.pending.filter(|_| now >= self.at)
+    }
+
+    /// Backs off and arms the timeout again after it fired (RFC 6298 section 5).
+    pub(super) fn on_timeout(&mut self, host: &HostModel, now: Instant) {
+        self.rtt.back_off();
+        self.arm(host, now, Pending::Timeout, self.rtt.rto());
+    }
+
+    /// Backs off and arms the window probe again after it fired.
+    pub(super) fn on_window_probe(&mut self, host: &HostModel, now: Instant, flight: &Flight) {
+        self.rtt.back_off();
+        self.probes += 1;
+        self.arm_window_probe(host, now, flight);
+    }
+
+    /// Returns whether so many window probes found no answer that the peer is given up.
+    pub(super) fn has_probed_enough(&self, orphan: bool) -> bool {
+        self.probes >= u32::from(self.patience(orphan))
+    }
+
+    /// Returns the time of silence after which the peer is given up (`retransmits_timed_out`).
+    pub(super) fn longest_silence(&self, orphan: bool) -> Duration {
+        time_of_retries(self.patience(orphan), self.rtt.rto_max())
+    }
+
+    /// The number of retransmissions in a row, or of window probes, that ends the connection: none for an orphan whose
     /// timeouts are as long as they get.
-    fn patience(&self) -> u16 {
-        match self.is_orphan() {
-            false => self.timer.retries,
+    fn patience(&self, orphan: bool) -> u16 {
+        match orphan {
+            false => self.retries,
             true if self.rtt.rto() < self.rtt.rto_max() => ORPHAN_RETRIES,
             true => 0,
         }
     }
-
-    /// The subflow ends and nobody waits for what it may still bring (`SOCK_DEAD`): one of MPTCP, which
-    /// has other subflows or has agreed on its end; or plain TCP with all but its FIN acknowledged, and
-    /// the peer's FIN taken.
-    fn is_orphan(&self) -> bool {
-        let fin_only = self.receive.assembly().is_closed()
-            && self.send.fin_sent()
-            && self.send.una() + 1 == self.send.next();
-        self.send.fin_queued && (self.context.is_multipath() || fin_only)
-    }
-
-    /// `tcp_probe_timer`, `tcp_write_wakeup`: what room there is gets filled (RFC 9293 section
-    /// 3.8.6.2.1, the override timeout), else an old byte draws an acknowledgement.
-    fn on_window_probe(&mut self, host: &HostModel, now: Instant) {
-        self.timer.clear();
-        if self.send.window_end > self.send.next {
-            self.send.intent.urge(Urgent::SmallWindow);
-            return;
-        }
-        self.rtt.back_off();
-        self.timer.probes += 1;
-        self.receive.demand_probe();
-        self.arm_window_probe(host, now);
-    }
-
-    /// The peer's window is closed and nothing is outstanding: ask now and then (RFC 9293 3.8.6.1).
-    pub(crate) fn arm_window_probe(&mut self, host: &HostModel, now: Instant) {
-        if self.timer.pending().is_none() && self.board.is_empty() {
-            self.timer.arm(host, now, Pending::WindowProbe, self.rtt.rto());
-        }
-    }
-
-    /// RTO: `tcp_retransmit_timer`, `tcp_enter_loss` (RFC 5681 section 3.1, RFC 6298 section 5).
-    fn on_timeout(&mut self, host: &HostModel, now: Instant) {
-        self.timer.clear();
-        if self.board.is_empty() {
-            return;
-        }
-        self.enter_loss(now);
-        self.totals.timeouts += 1;
-        self.recovery.on_timeout(now);
-        self.rtt.back_off();
-        self.send.intent.urge(Urgent::Head);
-        self.timer.arm(host, now, Pending::Timeout, self.rtt.rto());
-    }
-
-    /// `tcp_timeout_mark_lost`, `tcp_enter_loss`.
-    fn enter_loss(&mut self, now: Instant) {
-        let reneged = self.board.front().is_some_and(|head| head.sacked);
-        if reneged {
-            self.board.clear_sacked();
-            self.recovery.reneged = true;
-        }
-        self.board.forget_duplicates(self.agreed.sack_permitted);
-        // The head is lost, and everything older than RACK's RTT; what was sent lately is not, but
-        // where older stacks have it so (`tcp_enter_loss` of 4.14).
-        let all = self.stack.tcp.loss_detection != LossDetection::Rack;
-        for number in self.board.numbers() {
-            let head = number == self.board.numbers().start;
-            let young = self
-                .board
-                .get(number)
-                .is_some_and(|sent| self.rack.time_left(now, sent, Duration::ZERO).is_some());
-            if head || reneged || all || !young {
-                self.mark_lost(now, number);
-            }
-        }
-        let fresh = self.ca_state <= CongestionState::Disorder
-            || self.send.una() >= self.recovery.high_seq
-            || (self.ca_state == CongestionState::Loss && self.recovery.consecutive_timeouts == 0);
-        let new_recovery = self.ca_state < CongestionState::Recovery;
-        if fresh {
-            self.recovery.remember(self.window, self.current_ssthresh());
-            let event = CongestionEvent {
-                now,
-                kind: CongestionKind::Timeout,
-                in_flight: self.board.in_flight(),
-            };
-            self.controller.on_rto(&event, &mut self.window);
-            self.recovery.init_undo(self.send.una(), self.board.retrans_out);
-        }
-        self.window.cwnd = self.board.in_flight() + 1;
-        self.usage.on_window_set(now);
-        self.controller.on_window_changed(WindowChange::Timeout, &mut self.window);
-        self.set_state(now, CongestionState::Loss);
-        self.recovery.high_seq = self.send.next();
-        self.recovery.probe_high = None;
-        self.ecn.queue_cwr();
-        self.recovery.frto = new_recovery || self.recovery.consecutive_timeouts > 0;
-    }
-
-    /// Tail loss probe (`tcp_send_loss_probe`, RFC 8985 section 7.3).
-    fn on_probe_timeout(&mut self, host: &HostModel, now: Instant) {
-        if self.recovery.probe_high.is_none() && !self.board.is_empty() {
-            self.send.intent.urge(Urgent::Probe);
-            self.recovery.probe_high = Some(self.send.next());
-            self.recovery.probe_retransmitted = false;
-        }
-        self.rearm_timeout(host, now);
-    }
-
-    /// Changes the congestion state and tells the controller.
-    pub(crate) fn set_state(&mut self, now: Instant, state: CongestionState) {
-        self.ca_state = state;
-        self.timer.review();
-        self.recovery.on_state(state);
-        // Timeouts in a row are one loss (`mptcp_olia_set_state`).
-        if state >= CongestionState::Cwr && self.recovery.consecutive_timeouts == 0 {
-            self.loss_interval.on_loss(self.totals.bytes_acked);
-        }
-        self.controller.on_state(now, state, &mut self.window);
-    }
 }
 
+#[cfg(test)]
+mod fixture;
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,7 @@ use anabranch_units::{Instant, Seed};
 use crate::connection::Connection;
 use crate::path_manager::Candidate;
 use crate::profile::{LINUX_6_18, MPTCP_0_94, Stack};
-use crate::subflow::{State, Subflow};
+use crate::subflow::State;
 use crate::{Config, Endpoint, Event, FourTuple, HostModel};
 use anabranch_scheduler::{Decision, PathScheduler, SendRequest, SubflowView};
 
@@ -91,7 +91,7 @@ fn answer(connection: &mut Connection, now: Instant, index: usize) {
 
 /// Bytes that wait on the second subflow.
 fn queued(connection: &Connection) -> u64 {
-    connection.subflows[1].send.queued_bytes()
+    connection.subflows[1].sending().queue().queued_bytes()
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn grown(one_processor: bool, wakes: bool, writes: bool) -> (u64, u64) {
     waiting(LINUX_6_18, one_processor, |connection| {
         while poll(connection, at(200)).is_some() {}
         let before = connection.writable();
-        assert!(connection.subflows[0].send.grow_buffer(100, 2));
+        assert!(connection.subflows[0].sending_mut().buffer_mut().grow(100, 2));
         if wakes {
             connection.session.report(Event::Writable);
         }
@@ -157,7 +157,7 @@ fn grown(one_processor: bool, wakes: bool, writes: bool) -> (u64, u64) {
         while connection.poll_event().is_some() {}
         if writes {
             connection.write(at(200), vec![7; 1].into()).expect("room");
-            seen.1 = connection.subflows[0].send.buffer_told();
+            seen.1 = connection.subflows[0].sending().buffer().told();
         } else {
             let _ = poll(connection, at(200));
             seen.1 = growth(connection);
@@ -183,11 +183,11 @@ fn the_acknowledged_subflow_has_its_room_before_another_one_has_data() {
         let mut grew = false;
         waiting(stack, false, |connection| {
             connection.outgoing.stream_mut().set_blocked(&mut connection.subflows, waits);
-            connection.subflows[0].window.cwnd = 500;
-            let before = connection.subflows[0].send.buffer_limit();
+            connection.subflows[0].sending_mut().window_mut().cwnd = 500;
+            let before = connection.subflows[0].sending().buffer().limit();
             answer(connection, at(200), index);
             assert_eq!(queued(connection), 500, "data goes to the second");
-            grew = connection.subflows[0].send.buffer_limit() > before;
+            grew = connection.subflows[0].sending().buffer().limit() > before;
         });
         grew
     };
@@ -208,9 +208,10 @@ fn the_acknowledgement_that_wakes_the_application_has_made_its_buffer_larger_bef
             0,
         );
         assert!(connection.session.wakes_application() && !connection.outgoing.stream.blocked);
-        let knows: Vec<_> = connection.subflows.iter().map(Subflow::wants_space).collect();
+        let knows: Vec<_> =
+            connection.subflows.iter().map(|it| it.sending().wants_space()).collect();
         assert_eq!(knows, [true, false]);
         while poll(connection, at(200)).is_some() {}
-        assert!(connection.subflows.iter().all(|subflow| !subflow.wants_space()));
+        assert!(connection.subflows.iter().all(|subflow| !subflow.sending().wants_space()));
     });
 }

@@ -84,15 +84,15 @@ fn what_waits_for_its_burst_goes_where_the_connections_window_is_closed() {
         let mut goes = false;
         busy(LINUX_6_18, |connection| {
             connection.outgoing.stream.window_end = connection.outgoing.stream.cursor;
-            connection.subflows[0].send.deferred = true;
+            connection.subflows[0].sending_mut().queue_mut().defer();
             change(connection);
             connection.outgoing.push_what_waits(&mut connection.session, &mut connection.subflows);
-            goes = !connection.subflows[0].send.deferred;
+            goes = !connection.subflows[0].sending().queue().is_deferred();
         });
         goes
     };
     let with_room = |connection: &mut Connection| {
-        connection.subflows[0].send.grow_buffer(1000, 2);
+        connection.subflows[0].sending_mut().buffer_mut().grow(1000, 2);
     };
     assert!(goes(&with_room));
     assert!(!goes(&|_| {}), "its buffer is full (`sk_stream_memory_free`)");

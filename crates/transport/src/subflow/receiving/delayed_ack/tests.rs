@@ -150,11 +150,10 @@ fn the_timer_waits_for_the_delay_within_its_bounds() {
     // RTT; `TCP_DELACK_MAX` at last.
     let waits = |delay: u64, interactive: bool, srtt: u64| {
         let (mut subflow, _) = subflow();
-        subflow.rtt.sample(&exact(), ms(100), 0, 1);
-        subflow.rtt = super::super::super::sending::rtt::RttEstimator::default();
-        subflow.rtt.sample(&exact(), ms(srtt), 0, 1);
+        subflow.sending.measure(&exact(), ms(srtt));
         subflow.receive.ack = AckPolicy { delay: ms(delay), interactive, ..begun() };
-        subflow.receive.schedule_delayed_ack(&exact(), at(1000), subflow.rtt.srtt());
+        let srtt = subflow.sending.rtt().srtt();
+        subflow.receive.schedule_delayed_ack(&exact(), at(1000), srtt);
         subflow.receive.ack.deadline().since(at(1000)).as_millis()
     };
     assert_eq!(waits(40, false, 10), 40);
@@ -169,30 +168,30 @@ fn the_timer_waits_for_the_delay_within_its_bounds() {
 #[test]
 fn one_timer_is_armed_where_an_acknowledgement_is_owed() {
     let (mut subflow, _) = subflow();
-    subflow.receive.schedule_delayed_ack(&exact(), at(1000), subflow.rtt.srtt());
+    subflow.receive.schedule_delayed_ack(&exact(), at(1000), subflow.sending.rtt().srtt());
     assert_eq!(subflow.receive.ack.deadline(), Instant::FAR_FUTURE, "nothing is owed");
     subflow.receive.ack = begun();
     subflow.receive.ack.now_due = true;
-    subflow.receive.schedule_delayed_ack(&exact(), at(1000), subflow.rtt.srtt());
+    subflow.receive.schedule_delayed_ack(&exact(), at(1000), subflow.sending.rtt().srtt());
     assert_eq!(subflow.receive.ack.deadline(), Instant::FAR_FUTURE, "it goes at once");
     subflow.receive.ack.now_due = false;
-    subflow.receive.schedule_delayed_ack(&exact(), at(1000), subflow.rtt.srtt());
-    subflow.receive.schedule_delayed_ack(&exact(), at(1010), subflow.rtt.srtt());
+    subflow.receive.schedule_delayed_ack(&exact(), at(1000), subflow.sending.rtt().srtt());
+    subflow.receive.schedule_delayed_ack(&exact(), at(1010), subflow.sending.rtt().srtt());
     assert_eq!(subflow.receive.ack.deadline(), at(1040), "the first stands");
-    subflow.receive.handle_timeout(at(1039), subflow.rtt.rto());
+    subflow.receive.handle_timeout(at(1039), subflow.sending.rtt().rto());
     assert!(!subflow.receive.ack.is_due() && subflow.receive.ack.is_held_back());
     // tcp_delack_timer_handler: "Delayed ACK missed: inflate ATO", up to the RTO.
-    subflow.receive.handle_timeout(at(1040), subflow.rtt.rto());
+    subflow.receive.handle_timeout(at(1040), subflow.sending.rtt().rto());
     assert!(subflow.receive.ack.is_due() && !subflow.receive.ack.is_held_back());
     assert_eq!(subflow.receive.ack.delay, ms(80));
     subflow.receive.ack.delay = ms(200);
     subflow.receive.ack.deadline = at(1100);
-    subflow.receive.handle_timeout(at(1100), subflow.rtt.rto());
+    subflow.receive.handle_timeout(at(1100), subflow.sending.rtt().rto());
     assert_eq!(subflow.receive.ack.delay, ms(300));
     // Interactive no more, and the least delay again.
     subflow.receive.ack.interactive = true;
     subflow.receive.ack.deadline = at(1200);
-    subflow.receive.handle_timeout(at(1200), subflow.rtt.rto());
+    subflow.receive.handle_timeout(at(1200), subflow.sending.rtt().rto());
     assert_eq!((subflow.receive.ack.interactive, subflow.receive.ack.delay), (false, ms(40)));
     // Leaving quick mode deflates it (tcp_dec_quickack_mode).
     subflow.receive.ack = AckPolicy { delay: ms(80), quick: 2, ..begun() };

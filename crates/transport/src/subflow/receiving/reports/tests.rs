@@ -113,23 +113,20 @@ fn they_wait_a_twentieth_of_the_round_trip_up_to_a_millisecond() {
     let waits = |received: u64, sent: u64| {
         let (mut subflow, _) = subflow();
         subflow.receive.negotiated.sack_permitted = true;
-        subflow.rtt = super::super::super::sending::rtt::RttEstimator::default();
-        subflow.rtt.sample(
-            &super::super::super::fixture::exact(),
-            Duration::from_millis(sent),
-            0,
-            1,
-        );
+        let host = super::super::super::fixture::exact();
+        subflow.sending.measure(&host, Duration::from_millis(sent));
         subflow.receive.set_rtt(Duration::from_millis(received));
         for _ in 0..4 {
             subflow.receive.ack.on_ack_sent();
-            subflow.receive.acknowledge_gap(at(1000), &subflow.rtt);
+            subflow.receive.acknowledge_gap(at(1000), subflow.sending.rtt());
         }
         assert!(!subflow.receive.ack.is_due());
         let until = subflow.receive.assembly.reports.deadline().expect("one waits");
-        subflow.receive.handle_timeout(until - Duration::from_nanos(1), subflow.rtt.rto());
+        subflow
+            .receive
+            .handle_timeout(until - Duration::from_nanos(1), subflow.sending.rtt().rto());
         assert!(!subflow.receive.ack.is_due());
-        subflow.receive.handle_timeout(until, subflow.rtt.rto());
+        subflow.receive.handle_timeout(until, subflow.sending.rtt().rto());
         assert!(subflow.receive.ack.is_due());
         until.since(at(1000)).as_micros()
     };
@@ -148,7 +145,7 @@ fn without_sack_or_in_older_stacks_nothing_waits() {
         subflow.receive.rules.compresses = compresses;
         for _ in 0..10 {
             subflow.receive.ack.on_ack_sent();
-            subflow.receive.acknowledge_gap(at(1000), &subflow.rtt);
+            subflow.receive.acknowledge_gap(at(1000), subflow.sending.rtt());
             assert!(subflow.receive.ack.is_due());
         }
     }

@@ -6,7 +6,10 @@ use anabranch_wire::{SackBlock, Timestamps};
 use super::super::flight::TxStamp;
 use super::super::rtt::timestamp_clock;
 use super::*;
+use crate::subflow::Subflow;
 use crate::subflow::fixture::{Heard, Recorder, at, exact, send, subflow};
+use anabranch_units::Duration;
+use anabranch_wire::Segment;
 
 /// Segments of a thousand bytes sent at these moments.
 fn sent(moments: &[u64]) -> (Subflow, Recorder) {
@@ -53,14 +56,14 @@ fn the_controller_hears_what_was_delivered_and_what_is_left() {
         rtt: Some(ms(100)),
     };
     assert_eq!(heard(&told), [first]);
-    assert_eq!((subflow.totals.bytes_acked, subflow.send.una()), (2000, 2001));
+    assert_eq!((subflow.sending.totals().bytes_acked, subflow.sending.queue.una()), (2000, 2001));
     // Half a segment: its bytes, but no segment yet (`tcp_tso_acked`); no growth for that.
     hear(&mut subflow, 110, &word(2501, &[]));
     let half =
         Heard { acked: 0, bytes: 500, may_grow: false, lost: 0, prior: 2, left: 2, rtt: None };
     assert_eq!(heard(&told)[1..], [half]);
     assert_eq!(
-        subflow.board.front().map(|head| (head.start, head.payload.len())),
+        subflow.sending.flight.front().map(|head| (head.start, head.payload.len())),
         Some((2501, 500))
     );
     hear(&mut subflow, 120, &word(4001, &[]));
@@ -74,8 +77,8 @@ fn the_controller_hears_what_was_delivered_and_what_is_left() {
         rtt: Some(ms(120)),
     };
     assert_eq!(heard(&told)[2..], [rest]);
-    assert_eq!(subflow.totals.bytes_acked, 4000);
-    assert_eq!(subflow.timer.at(), Instant::FAR_FUTURE, "nothing is outstanding");
+    assert_eq!(subflow.sending.totals().bytes_acked, 4000);
+    assert_eq!(subflow.sending.timers.at(), Instant::FAR_FUTURE, "nothing is outstanding");
 }
 
 #[test]
@@ -83,26 +86,29 @@ fn the_estimator_takes_the_first_and_the_minimum_the_last_segment_acknowledged()
     // tcp_ack_update_rtt: seq_rtt of the first, ca_rtt of the last.
     let (mut subflow, told) = sent(&[0, 40]);
     hear(&mut subflow, 100, &word(2001, &[]));
-    assert_eq!(subflow.rtt.srtt(), Some(ms(100)));
-    assert_eq!(subflow.rtt.min_rtt(), Some(ms(60)));
+    assert_eq!(subflow.sending.rtt().srtt(), Some(ms(100)));
+    assert_eq!(subflow.sending.rtt().min_rtt(), Some(ms(60)));
     assert_eq!(heard(&told)[0].rtt, Some(ms(60)));
     // What was reported is sampled when it was reported: 50 ms; srtt = 100 - 50/8.
     let (mut subflow, told) = sent(&[0, 40, 50]);
     hear(&mut subflow, 100, &word(1, &[(1001, 3001)]));
-    assert_eq!(subflow.rtt.srtt(), Some(Duration::from_micros(100_000 - 5_000)));
-    assert_eq!((subflow.rtt.min_rtt(), heard(&told)[0].rtt), (Some(ms(50)), Some(ms(50))));
+    assert_eq!(subflow.sending.rtt().srtt(), Some(Duration::from_micros(100_000 - 5_000)));
+    assert_eq!(
+        (subflow.sending.rtt().min_rtt(), heard(&told)[0].rtt),
+        (Some(ms(50)), Some(ms(50)))
+    );
     assert!(!heard(&told)[0].may_grow && heard(&told)[0].acked == 2);
     // And not once more with the acknowledgement; the hole is the first, and of an old report there is
     // no last.
     hear(&mut subflow, 180, &word(3001, &[]));
-    assert_eq!(subflow.rtt.srtt(), Some(Duration::from_micros(95_000 + 85_000 / 8)));
-    assert_eq!(subflow.rtt.min_rtt(), Some(ms(50)));
+    assert_eq!(subflow.sending.rtt().srtt(), Some(Duration::from_micros(95_000 + 85_000 / 8)));
+    assert_eq!(subflow.sending.rtt().min_rtt(), Some(ms(50)));
 }
 
 /// One segment that went at 0 and again at 300 ms, acknowledged at 400 ms with this echo.
 fn ambiguous(echo: Option<u32>) -> Subflow {
     let (mut subflow, _) = sent(&[0]);
-    subflow.board.retransmit(0, at(300), super::super::flight::TxStamp::default());
+    subflow.sending.flight.retransmit(0, at(300), super::super::flight::TxStamp::default());
     let mut segment = word(1001, &[]);
     segment.timestamps = echo.map(|echo| Timestamps { value: 1, echo });
     hear(&mut subflow, 400, &segment);
@@ -111,7 +117,7 @@ fn ambiguous(echo: Option<u32>) -> Subflow {
 
 #[test]
 fn what_was_sent_twice_is_measured_by_its_echo_or_not_at_all() {
-    let micros = |subflow: Subflow| subflow.rtt.srtt().expect("the first").as_micros();
+    let micros = |subflow: Subflow| subflow.sending.rtt().srtt().expect("the first").as_micros();
     assert_eq!(micros(ambiguous(None)), 100_000);
     assert_eq!(micros(ambiguous(Some(0))), 100_000, "no echo");
     assert_eq!(micros(ambiguous(Some(timestamp_clock(at(240))))), 100_000 + 60_000 / 8);
@@ -128,7 +134,7 @@ fn reports_that_cannot_be_are_passed_over() {
     let marked = |blocks: &[(u32, u32)]| {
         let (mut subflow, _) = sent(&[0, 0, 0, 0]);
         hear(&mut subflow, 100, &word(1001, blocks));
-        (subflow.board.sacked_out, subflow.recovery.probe_high)
+        (subflow.sending.flight.sacked_out(), subflow.sending.recovery.probe_high())
     };
     assert_eq!(marked(&[(2001, 3001)]).0, 1);
     assert_eq!(marked(&[(2001, 4001)]).0, 2);
@@ -146,14 +152,14 @@ fn a_first_block_that_is_known_reports_a_duplicate() {
     // RFC 2883 section 4: below the acknowledgement, or inside the second block.
     let duplicates = |ack: u32, blocks: &[(u32, u32)]| {
         let (mut subflow, _) = sent(&[0, 0, 0, 0]);
-        subflow.recovery.init_undo(1, 0);
+        subflow.sending.recovery.begin_undo(1);
         for number in 1..=2 {
-            subflow.recovery.on_retransmit(1);
-            subflow.board.retransmit(number, at(50), TxStamp::default());
+            subflow.sending.recovery.on_retransmit(1);
+            subflow.sending.flight.retransmit(number, at(50), TxStamp::default());
         }
-        subflow.totals.retransmissions = 2;
+        subflow.sending.sent.retransmissions = 2;
         hear(&mut subflow, 100, &word(ack, blocks));
-        (subflow.recovery.undo_retrans, subflow.board.sacked_out)
+        (subflow.sending.recovery.undo_retrans(), subflow.sending.flight.sacked_out())
     };
     // The first of them was not sent again, the next two were: tcp_sacktag_one counts by TCPCB_RETRANS.
     assert_eq!(duplicates(1001, &[(1, 1001)]), (2, 0));
@@ -173,15 +179,15 @@ fn a_duplicate_was_delivered_unless_more_are_reported_than_were_sent_again() {
     // what is larger than any window the peer has told.
     let counts = |again: u64, left: u32| {
         let (mut subflow, told) = sent(&[0, 0, 0, 0]);
-        subflow.recovery.init_undo(1, 0);
+        subflow.sending.recovery.begin_undo(1);
         for number in (1..=2).rev().take(again as usize) {
-            subflow.recovery.on_retransmit(1);
-            subflow.board.retransmit(number, at(50), TxStamp::default());
+            subflow.sending.recovery.on_retransmit(1);
+            subflow.sending.flight.retransmit(number, at(50), TxStamp::default());
         }
-        subflow.totals.retransmissions = again;
+        subflow.sending.sent.retransmissions = again;
         hear(&mut subflow, 100, &word(3001, &[(left, 3001)]));
         let heard = told.0.lock().expect("one thread").heard.last().expect("heard").acked;
-        (heard, subflow.recovery.undo_retrans)
+        (heard, subflow.sending.recovery.undo_retrans())
     };
     // Three are acknowledged, and what came twice is delivered beside them.
     assert_eq!(counts(2, 2001).0, 3 + 1);
@@ -190,12 +196,15 @@ fn a_duplicate_was_delivered_unless_more_are_reported_than_were_sent_again() {
     assert_eq!(counts(1, 1001), (3, 1), "one was sent again, and two are reported");
     // What was acknowledged before is counted as it is told (`tcp_check_dsack`).
     let (mut subflow, _) = sent(&[0, 0, 0, 0]);
-    subflow.recovery.init_undo(1, 0);
-    (0..2).for_each(|_| subflow.recovery.on_retransmit(1));
-    subflow.totals.retransmissions = 2;
+    subflow.sending.recovery.begin_undo(1);
+    (0..2).for_each(|_| subflow.sending.recovery.on_retransmit(1));
+    subflow.sending.sent.retransmissions = 2;
     hear(&mut subflow, 100, &word(3001, &[]));
     hear(&mut subflow, 110, &word(3001, &[(1001, 3001)]));
-    assert_eq!((subflow.recovery.undo_retrans, subflow.recovery.duplicates), (0, 2));
+    assert_eq!(
+        (subflow.sending.recovery.undo_retrans(), subflow.sending.recovery.duplicates()),
+        (0, 2)
+    );
 }
 
 #[test]
@@ -204,12 +213,16 @@ fn an_original_behind_what_was_reported_is_reordering() {
         let (mut subflow, _) = sent(&[0, 0, 0, 0, 0, 0]);
         if again {
             for number in 0..3 {
-                subflow.board.retransmit(number, at(10), super::super::flight::TxStamp::default());
+                subflow.sending.flight.retransmit(
+                    number,
+                    at(10),
+                    super::super::flight::TxStamp::default(),
+                );
             }
         }
         hear(&mut subflow, 150, &word(1, &blocks));
         hear(&mut subflow, 151, &word(then.0, then.1));
-        subflow.rack.reordering_seen
+        subflow.sending.losses.saw_reordering()
     };
     let far = [(4001, 5001), (3001, 4001)];
     assert!(seen([(4001, 5001), (4001, 5001)], false, (1001, &[])), "the hole is filled");
@@ -223,22 +236,22 @@ fn what_is_old_or_never_sent_changes_nothing() {
     let (mut subflow, told) = sent(&[0, 0]);
     hear(&mut subflow, 100, &word(1001, &[]));
     hear(&mut subflow, 110, &word(2002, &[]));
-    assert_eq!(subflow.last_ack_at, at(100), "never sent");
+    assert_eq!(subflow.sending.last_ack_at, at(100), "never sent");
     let wide = Segment { window: 65_535, ..word(1, &[(1001, 2001)]) };
     hear(&mut subflow, 120, &wide);
-    assert_eq!((subflow.last_ack_at, subflow.board.sacked_out), (at(120), 0));
-    assert_eq!((subflow.send.una(), subflow.send.window_end), (1001, 61_001));
+    assert_eq!((subflow.sending.last_ack_at, subflow.sending.flight.sacked_out()), (at(120), 0));
+    assert_eq!((subflow.sending.queue.una(), subflow.sending.queue.window_end()), (1001, 61_001));
     assert_eq!(heard(&told).len(), 1);
 }
 
 #[test]
 fn what_advances_ends_a_row_of_timeouts() {
     let (mut subflow, _) = sent(&[0, 0]);
-    subflow.recovery.consecutive_timeouts = 3;
+    subflow.sending.recovery.set_consecutive_timeouts(3);
     hear(&mut subflow, 100, &word(1, &[]));
-    assert_eq!(subflow.recovery.consecutive_timeouts, 3);
+    assert_eq!(subflow.sending.recovery.consecutive_timeouts(), 3);
     hear(&mut subflow, 100, &word(1001, &[]));
-    assert_eq!(subflow.recovery.consecutive_timeouts, 0);
+    assert_eq!(subflow.sending.recovery.consecutive_timeouts(), 0);
 }
 
 #[test]
@@ -246,12 +259,12 @@ fn a_duplicate_brings_nothing_at_all() {
     // RFC 5681 section 2: no data, no FIN, the same window, data outstanding (`FLAG_NOT_DUP`).
     let counted = |change: &dyn Fn(&mut Segment)| {
         let (mut subflow, _) = sent(&[0, 0, 0]);
-        subflow.agreed.sack_permitted = false;
-        subflow.send.set_window(60_000);
+        subflow.sending.flight.set_selective(false);
+        subflow.sending.queue.set_window(60_000);
         let mut segment = word(1, &[]);
         change(&mut segment);
         hear(&mut subflow, 100, &segment);
-        subflow.board.sacked_out
+        subflow.sending.flight.sacked_out()
     };
     assert_eq!(counted(&|_| {}), 1);
     assert_eq!(counted(&|s| s.payload = bytes::Bytes::from_static(b"x")), 0);
@@ -261,15 +274,18 @@ fn a_duplicate_brings_nothing_at_all() {
     let (mut rested, told) = sent(&[]);
     rested.agreed.sack_permitted = false;
     hear(&mut rested, 100, &word(1, &[]));
-    assert!(heard(&told).is_empty() && rested.last_ack_at == at(100), "nothing is outstanding");
+    assert!(
+        heard(&told).is_empty() && rested.sending.last_ack_at == at(100),
+        "nothing is outstanding"
+    );
 }
 
 #[test]
 fn the_timer_starts_anew_with_what_advances_and_the_reordering_timer_runs_on_otherwise() {
     use super::super::timers::Pending;
     let timer = |subflow: &Subflow| {
-        let pending = subflow.timer.pending();
-        let left = pending.map(|_| subflow.timer.at().since(at(100)).as_micros());
+        let pending = subflow.sending.timers.pending();
+        let left = pending.map(|_| subflow.sending.timers.at().since(at(100)).as_micros());
         (pending, left)
     };
     // 2 srtt + 2 ms; one segment is left 200 ms more, but no longer than the timeout of 300 ms.
@@ -280,14 +296,14 @@ fn the_timer_starts_anew_with_what_advances_and_the_reordering_timer_runs_on_oth
     assert_eq!(timer(&subflow), (Some(Pending::LossProbe), Some(300_000)));
     // A report alone leaves the timer, where there is nothing to wait for.
     let (mut subflow, _) = sent(&[0, 0, 0]);
-    subflow.timer.arm(&exact(), at(0), Pending::Timeout, ms(300));
+    subflow.sending.timers.arm(&exact(), at(0), Pending::Timeout, ms(300));
     hear(&mut subflow, 100, &word(1, &[(1001, 2001)]));
     // RACK waits a quarter of the least RTT and 2 ms: the first was sent as early as the second.
     assert_eq!(timer(&subflow), (Some(Pending::Reordering), Some(27_000)));
     hear(&mut subflow, 110, &word(2001, &[]));
-    assert_eq!(subflow.timer.pending(), Some(Pending::LossProbe));
+    assert_eq!(subflow.sending.timers.pending(), Some(Pending::LossProbe));
     hear(&mut subflow, 120, &word(3001, &[]));
-    assert_eq!(subflow.timer.pending(), None);
+    assert_eq!(subflow.sending.timers.pending(), None);
 }
 
 #[test]
@@ -296,28 +312,32 @@ fn an_acknowledgement_that_lands_on_a_report_shortens_the_timer_and_judges_nothi
     let (mut subflow, _) = sent(&[0, 0, 0, 0]);
     hear(&mut subflow, 100, &word(1, &[(1001, 2001)]));
     hear(&mut subflow, 100, &word(1001, &[]));
-    assert_eq!(subflow.timer.pending(), Some(Pending::Timeout));
-    assert_eq!(subflow.timer.at(), at(150), "half an srtt of 100 ms");
+    assert_eq!(subflow.sending.timers.pending(), Some(Pending::Timeout));
+    assert_eq!(subflow.sending.timers.at(), at(150), "half an srtt of 100 ms");
     assert!(subflow.fire_timer(&exact(), at(150)));
-    assert_eq!((subflow.board.sacked_out, subflow.board.lost_out), (0, 3));
-    assert!(subflow.recovery.reneged);
+    assert_eq!((subflow.sending.flight.sacked_out(), subflow.sending.flight.lost_out()), (0, 3));
+    assert!(subflow.sending.recovery.repairs_reneging());
     // Its samples tell nothing until the repair is over.
-    for number in subflow.board.numbers() {
-        subflow.board.retransmit(number, at(150), super::super::flight::TxStamp::default());
-        subflow.recovery.on_retransmit(timestamp_clock(at(150)));
+    for number in subflow.sending.flight.numbers() {
+        subflow.sending.flight.retransmit(
+            number,
+            at(150),
+            super::super::flight::TxStamp::default(),
+        );
+        subflow.sending.recovery.on_retransmit(timestamp_clock(at(150)));
     }
-    let rate = subflow.rate.delivery_rate();
+    let rate = subflow.sending.flight.rate().delivery_rate();
     hear(&mut subflow, 250, &word(2001, &[]));
-    assert_eq!(subflow.rate.delivery_rate(), rate);
+    assert_eq!(subflow.sending.flight.rate().delivery_rate(), rate);
     hear(&mut subflow, 260, &word(4001, &[]));
-    assert!(!subflow.recovery.reneged && subflow.board.is_empty());
+    assert!(!subflow.sending.recovery.repairs_reneging() && subflow.sending.flight.is_empty());
 }
 
 #[test]
 fn what_an_earlier_transmission_brought_does_not_tell_of_later_ones() {
     // tcp_clean_rtx_queue: no tcp_rack_advance where tcp_skb_spurious_retrans, the echo being older than the
     // last transmission (at 300 ms).
-    let advanced = |echo: Option<u32>| ambiguous(echo).rack.advanced;
+    let advanced = |echo: Option<u32>| ambiguous(echo).sending.losses.has_advanced();
     assert!(!advanced(Some(timestamp_clock(at(299)))));
     assert!(advanced(Some(timestamp_clock(at(300)))));
     assert!(advanced(None) && advanced(Some(0)), "no echo tells nothing");
@@ -330,15 +350,15 @@ fn what_was_sent_before_the_head_went_again_starts_its_time_anew() {
     moments.push(150);
     let (mut subflow, _) = sent(&moments);
     hear(&mut subflow, 100, &word(1, &[(1001, 4001)]));
-    assert!(subflow.board.front().is_some_and(|head| head.lost));
-    let stamp = subflow.rate.stamp(at(110), subflow.board.in_flight(), false);
-    subflow.board.retransmit(0, at(110), stamp);
-    subflow.rearm_timeout(&exact(), at(110));
-    let before = subflow.timer.at();
+    assert!(subflow.sending.flight.front().is_some_and(|head| head.lost));
+    let stamp = subflow.sending.stamp(at(110));
+    subflow.sending.flight.retransmit(0, at(110), stamp);
+    subflow.sending.rearm_timeout(&exact(), at(110));
+    let before = subflow.sending.timers.at();
     hear(&mut subflow, 200, &word(1, &[(1001, 5001)]));
-    let after = subflow.timer.at();
+    let after = subflow.sending.timers.at();
     assert!(after >= before + ms(90), "{after:?} is from 200 ms on, not from 110");
     // Of what left behind the head's repetition nothing is learnt of that.
     hear(&mut subflow, 250, &word(1, &[(8001, 9001), (1001, 5001)]));
-    assert_eq!(subflow.timer.at(), after);
+    assert_eq!(subflow.sending.timers.at(), after);
 }

@@ -6,9 +6,9 @@
 
 use anabranch_units::Instant;
 
-use super::{Scoreboard, Sent};
+use super::{Flight, Sent};
 
-impl Scoreboard {
+impl Flight {
     fn index(&self, number: u64) -> Option<usize> {
         let index = number.checked_sub(self.base)? as usize;
         (index < self.entries.len()).then_some(index)
@@ -93,13 +93,13 @@ mod tests {
     use super::*;
 
     /// What entries open a buffer.
-    fn opening(board: &Scoreboard) -> Vec<u64> {
+    fn opening(board: &Flight) -> Vec<u64> {
         let entries = board.entries.iter().zip(board.base..);
         entries.filter(|(sent, _)| sent.opens_buffer).map(|(_, number)| number).collect()
     }
 
     /// Reports `[from, to)` by numbers.
-    fn report(board: &mut Scoreboard, from: u64, to: u64, merged: bool) -> i64 {
+    fn report(board: &mut Flight, from: u64, to: u64, merged: bool) -> i64 {
         let mut buffers = 0;
         for number in from..to {
             if let Some(was) = board.mark_sacked(number) {

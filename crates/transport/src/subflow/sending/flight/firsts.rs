@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anabranch_units::Instant;
 
-use super::Scoreboard;
+use super::Flight;
 
 /// The time of the first transmission by the position of the segment.
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ impl Firsts {
     }
 }
 
-impl Scoreboard {
+impl Flight {
     /// See [`crate::subflow::Subflow::keep_first_transmissions`].
     pub(crate) fn keep_first_transmissions(&mut self) {
         self.firsts.get_or_insert_default();

@@ -3,8 +3,8 @@
 use super::*;
 use crate::subflow::fixture::fresh;
 
-fn board(segments: u64) -> Scoreboard {
-    let mut board = Scoreboard::default();
+fn board(segments: u64) -> Flight {
+    let mut board = Flight::default();
     for i in 0..segments {
         board.push(fresh(1 + i * 100, 100, Instant::from_nanos(i), TxStamp::default()));
     }
@@ -12,7 +12,7 @@ fn board(segments: u64) -> Scoreboard {
 }
 
 /// Outstanding segments of which the named ones open a socket buffer.
-pub(in crate::subflow) fn board_of(segments: u64, opening: &[u64]) -> Scoreboard {
+pub(in crate::subflow) fn board_of(segments: u64, opening: &[u64]) -> Flight {
     let mut board = board(segments);
     for (number, sent) in (0..).zip(&mut board.entries) {
         sent.opens_buffer = opening.contains(&number);
@@ -21,7 +21,7 @@ pub(in crate::subflow) fn board_of(segments: u64, opening: &[u64]) -> Scoreboard
 }
 
 /// What a report of `[left, right)` tells that is new.
-fn newly_reported(board: &mut Scoreboard, left: u64, right: u64) -> Vec<u64> {
+fn newly_reported(board: &mut Flight, left: u64, right: u64) -> Vec<u64> {
     let mut number = board.first_reported(left);
     let mut found = Vec::new();
     while let Some(next) = board.next_reported(number, right) {
@@ -74,7 +74,7 @@ fn in_flight_follows_every_mark() {
     board.retransmit(0, Instant::from_nanos(99), TxStamp::default());
     assert_eq!(board.in_flight(), 8);
     assert_eq!(board.next_lost(), None);
-    while board.front_acked(501).is_some() {
+    while board.front().is_some_and(|sent| sent.end() <= 501) {
         board.drop_front();
     }
     assert_eq!((board.packets_out(), board.in_flight()), (5, 5));
@@ -118,7 +118,7 @@ fn a_report_is_looked_at_once() {
 fn what_is_lost_no_more_awaits_judgement_again() {
     // Segments 2 and 3 of those from 1 on: the first was acknowledged.
     let mut board = board(4);
-    while board.front_acked(101).is_some() {
+    while board.front().is_some_and(|sent| sent.end() <= 101) {
         board.drop_front();
     }
     for number in [2, 3] {
@@ -235,7 +235,7 @@ fn what_is_too_large_is_cut_and_lost_and_keeps_its_place_in_the_order() {
 #[test]
 fn what_nobody_looked_at_has_its_place_behind_what_was_sent_before() {
     let mut board = board(6);
-    while board.front_acked(201).is_some() {
+    while board.front().is_some_and(|sent| sent.end() <= 201) {
         board.drop_front();
     }
     // Segment 3 goes again before two more are sent.

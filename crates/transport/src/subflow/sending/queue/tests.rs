@@ -1,11 +1,12 @@
 //! What is queued, cut and charged.
 
 use super::super::intent::Urgent;
+use super::super::send_buffer::SendBuffer;
 use super::*;
 
 /// Segments of 1000 bytes; a buffer costs 832 beside its bytes.
-fn sender(mappings: bool) -> Sender {
-    let mut sender = Sender::new(&Config::default(), 1012);
+fn sender(mappings: bool) -> Queue {
+    let mut sender = Queue::new(&Config::default(), 1012);
     sender.after_syn();
     sender.set_una(1);
     if mappings {
@@ -19,7 +20,7 @@ fn bytes(length: usize) -> Bytes {
 }
 
 /// Cuts up to `limit` bytes: how many, and their mapping as data, position and length.
-fn cut(sender: &mut Sender, limit: usize) -> Option<(usize, (u64, u64, u16))> {
+fn cut(sender: &mut Queue, limit: usize) -> Option<(usize, (u64, u64, u16))> {
     let (payload, mapping) = sender.cut(limit)?;
     sender.next += payload.len() as u64;
     Some((payload.len(), (mapping.data, mapping.position, mapping.length)))
@@ -83,7 +84,7 @@ fn buffers_in_flight_take_as_many_full_segments_as_leave_together() {
     assert!(!sender.buffer_has_room(), "a retransmission came between");
     assert!(sender.count_new(1000, true, 3));
     assert!(sender.count_new(1000, false, 3), "at another time");
-    sender.on_bytes_acked(3000, 1);
+    sender.on_acked(3000, -1);
     assert_eq!(sender.memory(), 5999 + 4 * 832);
 }
 
@@ -143,7 +144,7 @@ fn a_socket_buffer_ends_with_its_mapping() {
 #[test]
 fn a_small_segment_waits_while_another_is_unacknowledged() {
     // tcp_nagle_test, tcp_minshall_check: `snd_sml` after snd_una and less than a segment left.
-    let waits = |change: &dyn Fn(&mut Sender)| {
+    let waits = |change: &dyn Fn(&mut Queue)| {
         let mut sender = sender(true);
         sender.enqueue(bytes(999), 0);
         sender.small_end = 2;
@@ -155,8 +156,8 @@ fn a_small_segment_waits_while_another_is_unacknowledged() {
     assert!(!waits(&|s| s.small_end = 1), "acknowledged");
     assert!(!waits(&|s| s.nodelay = true));
     assert!(!waits(&|s| s.fin_queued = true));
-    let split = |s: &mut Sender| {
-        s.queue.clear();
+    let split = |s: &mut Queue| {
+        s.chunks.clear();
         s.queued = 0;
         s.enqueue(bytes(100), 0);
         s.enqueue(bytes(100), 5000);
@@ -192,7 +193,7 @@ fn a_fin_goes_when_everything_is_out() {
 
 #[test]
 fn urgent_is_what_no_window_holds_back() {
-    let urged = |change: &dyn Fn(&mut Sender)| {
+    let urged = |change: &dyn Fn(&mut Queue)| {
         let mut sender = sender(false);
         change(&mut sender);
         sender.is_urged()
@@ -272,13 +273,13 @@ fn a_duplicate_takes_nothing_of_the_window_that_is_believed() {
 #[test]
 fn the_buffer_holds_some_windows_and_does_not_shrink() {
     // tcp_sndbuf_expand: factor * max(cwnd, 10) * per_mss, at most `tcp_wmem[2]`.
-    let mut sender = sender(false);
-    assert_eq!(sender.buffer_limit(), 2 * 10 * 2304);
-    assert!(!sender.grow_buffer(10, 2) && !sender.grow_buffer(3, 2));
-    assert!(sender.grow_buffer(11, 2) && sender.buffer_limit() == 2 * 11 * 2304);
-    assert!(sender.grow_buffer(3, 3) && sender.buffer_limit() == 3 * 10 * 2304);
-    assert!(!sender.grow_buffer(14, 2) && sender.buffer_limit() == 3 * 10 * 2304);
-    assert!(sender.grow_buffer(100_000, 2) && sender.buffer_limit() == 4 << 20);
+    let mut buffer = SendBuffer::new(&Config::default());
+    assert_eq!(buffer.limit(), 2 * 10 * 2304);
+    assert!(!buffer.grow(10, 2) && !buffer.grow(3, 2));
+    assert!(buffer.grow(11, 2) && buffer.limit() == 2 * 11 * 2304);
+    assert!(buffer.grow(3, 3) && buffer.limit() == 3 * 10 * 2304);
+    assert!(!buffer.grow(14, 2) && buffer.limit() == 3 * 10 * 2304);
+    assert!(buffer.grow(100_000, 2) && buffer.limit() == 4 << 20);
 }
 
 #[test]
@@ -307,13 +308,13 @@ fn an_acknowledgement_may_be_a_window_old_of_what_was_acknowledged() {
 fn only_work_with_room_in_the_window_makes_a_subflow_speak() {
     // tcp_write_xmit: something to send, and `tcp_cwnd_test`: in flight < cwnd.
     let (mut subflow, _) = crate::subflow::fixture::subflow();
-    subflow.window.cwnd = 1;
+    subflow.sending.cwnd.window_mut().cwnd = 1;
     assert!(!subflow.may_transmit(), "no work");
-    subflow.send.enqueue(bytes(2000), 0);
+    subflow.sending.queue.enqueue(bytes(2000), 0);
     assert!(subflow.may_transmit());
     crate::subflow::fixture::send(&mut subflow, crate::subflow::fixture::at(0), 1000);
     assert!(!subflow.may_transmit(), "no room");
-    subflow.window.cwnd = 2;
+    subflow.sending.cwnd.window_mut().cwnd = 2;
     assert!(subflow.may_transmit());
 }
 
@@ -321,15 +322,15 @@ fn only_work_with_room_in_the_window_makes_a_subflow_speak() {
 fn the_connections_window_admits_what_it_names_and_what_is_held() {
     // mptcp_check_allowed_size: the subflow's own edge holds nothing back; a closed window admits nothing.
     let (mut subflow, _) = crate::subflow::fixture::subflow();
-    subflow.send.use_mappings();
-    subflow.send.set_window(0);
+    subflow.sending.queue.use_mappings();
+    subflow.sending.queue.set_window(0);
     subflow.admit(0);
-    assert_eq!(subflow.send.window_end, 1);
+    assert_eq!(subflow.sending.queue.window_end, 1);
     subflow.admit(500);
-    assert_eq!(subflow.send.window_end, 501);
-    subflow.send.enqueue(bytes(2000), 0);
+    assert_eq!(subflow.sending.queue.window_end, 501);
+    subflow.sending.queue.enqueue(bytes(2000), 0);
     subflow.admit(600);
-    assert_eq!(subflow.send.window_end, 2001);
+    assert_eq!(subflow.sending.queue.window_end, 2001);
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! The peer's window on a subflow: its right edge, its size and its largest size (`snd_wnd`, `max_window`).
 
-use super::Sender;
+use super::Queue;
 
 /// The largest window that one segment or burst may fill, bytes (`TCP_MSS_DEFAULT`). Of a larger one it takes half.
 const TINY_WINDOW: u64 = 536;
 
-impl Sender {
+impl Queue {
     /// Advances the right edge of the peer's window. Returns whether it moved.
     pub(crate) fn extend_window(&mut self, ack: u64, window: u64) -> bool {
         let edge = ack + window;
@@ -42,6 +42,29 @@ impl Sender {
             self.window_end = ack + window;
         }
         counts
+    }
+
+    /// Advances the right edge to `window` bytes beyond what is acknowledged, but not below the data in the queue.
+    pub(crate) fn admit(&mut self, window: u64) {
+        self.extend_window(self.una, window.max(self.held_bytes()));
+    }
+
+    /// Returns the largest window of the peer so far, bytes.
+    #[inline]
+    pub(in crate::subflow) fn largest_window(&self) -> u64 {
+        self.window_max
+    }
+
+    /// Returns the bytes beyond the next position that the peer's window has room for.
+    #[inline]
+    pub(in crate::subflow) fn window_bytes(&self) -> u64 {
+        self.window_end.saturating_sub(self.next)
+    }
+
+    /// Returns whether the peer's window has room for any data.
+    #[inline]
+    pub(in crate::subflow) fn has_window(&self) -> bool {
+        self.window_end > self.next
     }
 
     /// Returns whether data at a position may be retransmitted. Data beyond a shrunken window waits, except the oldest

@@ -4,6 +4,7 @@ use anabranch_units::Duration;
 
 use super::super::flight::TxStamp;
 use super::*;
+use crate::subflow::Subflow;
 use crate::subflow::fixture::{at, send, subflow};
 
 /// Acknowledgements that repair nothing: one that advances, and one that does not.
@@ -21,15 +22,38 @@ const STILL: AckFlags = AckFlags {
     duplicate: false,
 };
 
+/// One acknowledgement's share of a reduction.
+fn reduce(subflow: &mut Subflow, delivered: u32, verdict: Verdict, flags: &AckFlags) {
+    let (recovery, _, parts) = subflow.sending.split(at(0));
+    recovery.reduce(parts.cwnd, parts.flight.in_flight(), delivered, verdict, flags);
+}
+
+fn in_loss(subflow: &mut Subflow, now: Instant, flags: &AckFlags, echo: Option<u32>) -> Repair {
+    let (recovery, losses, mut parts) = subflow.sending.split(now);
+    recovery.answer_in_loss(&mut parts, losses, flags, echo)
+}
+
+fn in_recovery(subflow: &mut Subflow, now: Instant, flags: &AckFlags, echo: Option<u32>) {
+    let (recovery, losses, mut parts) = subflow.sending.split(now);
+    recovery.answer_in_recovery(&mut parts, losses, flags, echo);
+}
+
+/// An acknowledgement up to the position `una` answers a probe.
+fn probe_answer(subflow: &mut Subflow, una: u64, flags: &AckFlags) {
+    let (recovery, _, mut parts) = subflow.sending.split(at(9));
+    parts.una = una;
+    recovery.answer_probe(&mut parts, flags);
+}
+
 /// Twenty segments of a window of twenty out, with ssthresh ten, in recovery.
 fn twenty() -> Subflow {
     let (mut subflow, _) = subflow();
     for _ in 0..20 {
         send(&mut subflow, at(0), 1000);
     }
-    subflow.window = Window { cwnd: 20, ssthresh: 10 };
-    subflow.recovery.prior_cwnd = 20;
-    subflow.ca_state = CongestionState::Recovery;
+    *subflow.sending.cwnd.window_mut() = Window { cwnd: 20, ssthresh: 10 };
+    subflow.sending.recovery.prior_cwnd = 20;
+    subflow.sending.cwnd.force_state(CongestionState::Recovery);
     subflow
 }
 
@@ -38,22 +62,31 @@ fn reduction_is_proportional_while_more_than_ssthresh_is_in_flight() {
     // tcp_cwnd_reduction: sndcnt = ceil(prr_delivered ssthresh / prior_cwnd) - prr_out.
     let mut subflow = twenty();
     for number in 0..4 {
-        subflow.board.mark_sacked(number);
+        subflow.sending.flight.mark_sacked(number);
     }
-    subflow.recovery.prr_out = 1;
+    subflow.sending.recovery.prr_out = 1;
     // 16 in flight; of 4 delivered 2 may go, 1 has.
-    subflow.reduce(4, Verdict::default(), &STILL);
-    assert_eq!((subflow.recovery.prr_delivered, subflow.window.cwnd), (4, 17));
+    reduce(&mut subflow, 4, Verdict::default(), &STILL);
+    assert_eq!(
+        (subflow.sending.recovery.prr_delivered, subflow.sending.cwnd.window().cwnd),
+        (4, 17)
+    );
     // ceil(5/2) = 3: rounded up.
-    subflow.reduce(1, Verdict::default(), &STILL);
-    assert_eq!(subflow.window.cwnd, 18);
+    reduce(&mut subflow, 1, Verdict::default(), &STILL);
+    assert_eq!(subflow.sending.cwnd.window().cwnd, 18);
     // Nothing delivered changes nothing, nor does a reduction that never began.
-    subflow.window.cwnd = 3;
-    subflow.reduce(0, Verdict { lost: 5, ..Verdict::default() }, &ADVANCED);
-    assert_eq!((subflow.window.cwnd, subflow.recovery.prr_delivered), (3, 5));
-    subflow.recovery.prior_cwnd = 0;
-    subflow.reduce(2, Verdict::default(), &ADVANCED);
-    assert_eq!((subflow.window.cwnd, subflow.recovery.prr_delivered), (3, 5));
+    subflow.sending.cwnd.window_mut().cwnd = 3;
+    reduce(&mut subflow, 0, Verdict { lost: 5, ..Verdict::default() }, &ADVANCED);
+    assert_eq!(
+        (subflow.sending.cwnd.window().cwnd, subflow.sending.recovery.prr_delivered),
+        (3, 5)
+    );
+    subflow.sending.recovery.prior_cwnd = 0;
+    reduce(&mut subflow, 2, Verdict::default(), &ADVANCED);
+    assert_eq!(
+        (subflow.sending.cwnd.window().cwnd, subflow.sending.recovery.prr_delivered),
+        (3, 5)
+    );
 }
 
 #[test]
@@ -63,16 +96,17 @@ fn below_ssthresh_the_window_is_filled_by_what_is_delivered() {
     let filled = |in_flight: u64, delivered: u32, out: u32, lost: u32, advanced: bool| {
         let mut subflow = twenty();
         for number in 0..20 - in_flight {
-            subflow.board.mark_sacked(number);
+            subflow.sending.flight.mark_sacked(number);
         }
-        subflow.recovery.prr_delivered = 6;
-        subflow.recovery.prr_out = out;
-        subflow.reduce(
+        subflow.sending.recovery.prr_delivered = 6;
+        subflow.sending.recovery.prr_out = out;
+        reduce(
+            &mut subflow,
             delivered,
             Verdict { lost, ..Verdict::default() },
             if advanced { &ADVANCED } else { &STILL },
         );
-        subflow.window.cwnd
+        subflow.sending.cwnd.window().cwnd
     };
     assert_eq!(filled(4, 1, 4, 1, true), 4 + 3, "7 - 4");
     assert_eq!(filled(4, 2, 7, 1, true), 4 + 2, "as many as were delivered");
@@ -91,16 +125,16 @@ fn of_4_14_the_flight_grows_only_where_a_retransmission_was_acknowledged() {
     // FLAG_LOST_RETRANS: min(delta, max(prr_delivered - prr_out, newly) + 1); else min(delta, newly).
     let filled = |repaired: bool, lost_again: bool, delivered: u32, out: u32| {
         let mut subflow = twenty();
-        subflow.stack = crate::profile::MPTCP_0_94;
+        subflow.sending.recovery.reduction = crate::profile::MPTCP_0_94.tcp.reduction;
         for number in 0..16 {
-            subflow.board.mark_sacked(number);
+            subflow.sending.flight.mark_sacked(number);
         }
-        subflow.recovery.prr_delivered = 6;
-        subflow.recovery.prr_out = out;
+        subflow.sending.recovery.prr_delivered = 6;
+        subflow.sending.recovery.prr_out = out;
         let flags = AckFlags { retransmission_acked: repaired, ..ADVANCED };
         let verdict = Verdict { lost_retransmission: lost_again, ..Verdict::default() };
-        subflow.reduce(delivered, verdict, &flags);
-        subflow.window.cwnd
+        reduce(&mut subflow, delivered, verdict, &flags);
+        subflow.sending.cwnd.window().cwnd
     };
     assert_eq!(filled(false, false, 1, 3), 4 + 1, "one delivered, whatever is owed");
     assert_eq!(filled(true, false, 1, 3), 4 + 5, "7 - 3, and one more");
@@ -112,10 +146,10 @@ fn of_4_14_the_flight_grows_only_where_a_retransmission_was_acknowledged() {
 fn without_prr_the_window_falls_at_once() {
     // RFC 6675 section 5, step 4.2: cwnd = ssthresh.
     let mut subflow = twenty();
-    subflow.stack.tcp.reduction = Reduction::AtOnce;
-    subflow.board.mark_sacked(1);
-    subflow.reduce(1, Verdict::default(), &STILL);
-    assert_eq!(subflow.window.cwnd, 10);
+    subflow.sending.recovery.reduction = Reduction::AtOnce;
+    subflow.sending.flight.mark_sacked(1);
+    reduce(&mut subflow, 1, Verdict::default(), &STILL);
+    assert_eq!(subflow.sending.cwnd.window().cwnd, 10);
 }
 
 #[test]
@@ -129,19 +163,19 @@ fn what_is_remembered_of_ssthresh_depends_on_the_state() {
         (CongestionState::Loss, 15),
     ] {
         let mut subflow = twenty();
-        subflow.ca_state = state;
-        assert_eq!(subflow.current_ssthresh(), expected, "{state:?}");
-        assert_eq!(subflow.reducing(), expected == 10);
+        subflow.sending.cwnd.force_state(state);
+        assert_eq!(subflow.sending.cwnd.current_ssthresh(), expected, "{state:?}");
+        assert_eq!(subflow.sending.cwnd.is_reducing(), expected == 10);
     }
     let mut subflow = twenty();
-    subflow.ca_state = CongestionState::Open;
-    subflow.window.ssthresh = 16;
-    assert_eq!(subflow.current_ssthresh(), 16);
+    subflow.sending.cwnd.force_state(CongestionState::Open);
+    subflow.sending.cwnd.window_mut().ssthresh = 16;
+    assert_eq!(subflow.sending.cwnd.current_ssthresh(), 16);
 }
 
 #[test]
 fn undo_counts_retransmissions_and_their_duplicates() {
-    let mut recovery = Recovery::default();
+    let mut recovery = Recovery::new(&crate::profile::Stack::default().tcp);
     assert!(!recovery.all_duplicates(), "no reduction");
     recovery.init_undo(1000, 0);
     recovery.on_dsack(2000, 1);
@@ -165,14 +199,14 @@ fn undo_counts_retransmissions_and_their_duplicates() {
 fn an_echo_from_before_the_first_retransmission_answers_an_original() {
     // RFC 3522: the echo is older than the retransmission's timestamp; across the clock's wrap too.
     let answered = |stamp: u32, echo: u32| {
-        let mut recovery = Recovery::default();
+        let mut recovery = Recovery::new(&crate::profile::Stack::default().tcp);
         recovery.init_undo(1, 0);
         recovery.on_retransmit(stamp);
         recovery.may_undo(Some(echo))
     };
     assert!(answered(100, 99) && !answered(100, 100) && !answered(100, 101));
     assert!(answered(5, u32::MAX) && !answered(u32::MAX, 5));
-    let mut recovery = Recovery::default();
+    let mut recovery = Recovery::new(&crate::profile::Stack::default().tcp);
     recovery.init_undo(1, 0);
     assert!(!recovery.may_undo(Some(1)), "nothing was retransmitted");
     recovery.on_retransmit(100);
@@ -187,15 +221,15 @@ fn timed_out() -> Subflow {
     for _ in 0..5 {
         send(&mut subflow, at(0), 1000);
     }
-    subflow.timer.arm(
+    subflow.sending.timers.arm(
         &crate::subflow::fixture::exact(),
         at(0),
         super::super::timers::Pending::Timeout,
         Duration::from_millis(300),
     );
     assert!(subflow.fire_timer(&crate::subflow::fixture::exact(), at(300)));
-    subflow.board.retransmit(0, at(300), TxStamp::default());
-    subflow.recovery.on_retransmit(301);
+    subflow.sending.flight.retransmit(0, at(300), TxStamp::default());
+    subflow.sending.recovery.on_retransmit(301);
     subflow
 }
 
@@ -203,35 +237,44 @@ fn timed_out() -> Subflow {
 fn a_timeout_is_undone_by_an_echo_of_the_original() {
     // tcp_process_loss: FLAG_SND_UNA_ADVANCED and tcp_may_undo (RFC 4015).
     let mut subflow = timed_out();
-    assert_eq!((subflow.ca_state, subflow.window.cwnd), (CongestionState::Loss, 1));
-    assert_eq!((subflow.window.ssthresh, subflow.recovery.frto), (5, true));
-    subflow.recovery.frto = false;
+    assert_eq!(
+        (subflow.sending.cwnd.state(), subflow.sending.cwnd.window().cwnd),
+        (CongestionState::Loss, 1)
+    );
+    assert_eq!((subflow.sending.cwnd.window().ssthresh, subflow.sending.recovery.frto), (5, true));
+    subflow.sending.recovery.frto = false;
     let flags = AckFlags { una_advanced: true, ..AckFlags::default() };
-    subflow.send.set_una(1001);
-    subflow.board.drop_front();
-    assert_eq!(subflow.answer_in_loss(at(310), &flags, Some(1)), Repair::None);
-    assert_eq!((subflow.ca_state, subflow.window.cwnd), (CongestionState::Open, 10));
-    assert_eq!((subflow.board.lost_out, subflow.totals.undos), (0, 1));
-    assert_eq!(subflow.recovery.consecutive_timeouts, 0);
+    subflow.sending.queue.set_una(1001);
+    subflow.sending.flight.drop_front();
+    assert_eq!(in_loss(&mut subflow, at(310), &flags, Some(1)), Repair::None);
+    assert_eq!(
+        (subflow.sending.cwnd.state(), subflow.sending.cwnd.window().cwnd),
+        (CongestionState::Open, 10)
+    );
+    assert_eq!((subflow.sending.flight.lost_out(), subflow.sending.totals().undos), (0, 1));
+    assert_eq!(subflow.sending.recovery.consecutive_timeouts, 0);
 }
 
 #[test]
 fn a_timeout_is_undone_by_a_report_of_the_duplicate() {
     let mut subflow = timed_out();
-    subflow.recovery.frto = false;
-    subflow.recovery.on_dsack(1001, 1);
+    subflow.sending.recovery.frto = false;
+    subflow.sending.recovery.on_dsack(1001, 1);
     let flags = AckFlags { una_advanced: true, dsack: true, ..AckFlags::default() };
-    subflow.send.set_una(1001);
-    subflow.board.drop_front();
-    assert_eq!(subflow.answer_in_loss(at(310), &flags, None), Repair::None);
-    assert_eq!((subflow.ca_state, subflow.window.cwnd), (CongestionState::Open, 10));
+    subflow.sending.queue.set_una(1001);
+    subflow.sending.flight.drop_front();
+    assert_eq!(in_loss(&mut subflow, at(310), &flags, None), Repair::None);
+    assert_eq!(
+        (subflow.sending.cwnd.state(), subflow.sending.cwnd.window().cwnd),
+        (CongestionState::Open, 10)
+    );
     // Neither does it without the acknowledgement of something.
     let mut subflow = timed_out();
-    subflow.recovery.frto = false;
-    subflow.recovery.on_dsack(1001, 1);
+    subflow.sending.recovery.frto = false;
+    subflow.sending.recovery.on_dsack(1001, 1);
     let flags = AckFlags { dsack: true, ..AckFlags::default() };
-    assert_eq!(subflow.answer_in_loss(at(310), &flags, Some(1)), Repair::Lost);
-    assert_eq!(subflow.ca_state, CongestionState::Loss);
+    assert_eq!(in_loss(&mut subflow, at(310), &flags, Some(1)), Repair::Lost);
+    assert_eq!(subflow.sending.cwnd.state(), CongestionState::Loss);
 }
 
 #[test]
@@ -239,16 +282,16 @@ fn new_data_tells_whether_a_timeout_was_needed() {
     // RFC 5682 section 2.1: (2b) the first acknowledgement advances: new data first; (3b) the next one
     // advances by what was never retransmitted: spurious. (3a) it reports more: it was right.
     let mut subflow = timed_out();
-    subflow.send.enqueue(bytes::Bytes::from(vec![0; 3000]), 5000);
-    subflow.send.set_una(1001);
-    subflow.board.drop_front();
+    subflow.sending.queue.enqueue(bytes::Bytes::from(vec![0; 3000]), 5000);
+    subflow.sending.queue.set_una(1001);
+    subflow.sending.flight.drop_front();
     let flags = AckFlags { una_advanced: true, retransmission_acked: true, ..AckFlags::default() };
-    assert_eq!(subflow.answer_in_loss(at(400), &flags, None), Repair::New);
-    assert_eq!(subflow.recovery.high_seq, 5001);
+    assert_eq!(in_loss(&mut subflow, at(400), &flags, None), Repair::New);
+    assert_eq!(subflow.sending.recovery.high_seq, 5001);
     send(&mut subflow, at(400), 1000);
     let reported = |mut subflow: Subflow, flags: AckFlags| {
-        let repair = subflow.answer_in_loss(at(500), &flags, None);
-        (repair, subflow.recovery.frto, subflow.ca_state)
+        let repair = in_loss(&mut subflow, at(500), &flags, None);
+        (repair, subflow.sending.recovery.frto, subflow.sending.cwnd.state())
     };
     let advanced = AckFlags { una_advanced: true, original_acked: true, ..AckFlags::default() };
     let (repair, _, state) = reported(subflow, advanced);
@@ -267,11 +310,11 @@ fn new_data_tells_whether_a_timeout_was_needed() {
     assert!(reported(again(), duplicate).1, "with SACK a bare duplicate says nothing");
     // Without more to send there is no telling.
     let mut subflow = timed_out();
-    subflow.send.set_una(1001);
-    subflow.board.drop_front();
+    subflow.sending.queue.set_una(1001);
+    subflow.sending.flight.drop_front();
     let flags = AckFlags { una_advanced: true, ..AckFlags::default() };
-    assert_eq!(subflow.answer_in_loss(at(400), &flags, None), Repair::Lost);
-    assert!(!subflow.recovery.frto);
+    assert_eq!(in_loss(&mut subflow, at(400), &flags, None), Repair::Lost);
+    assert!(!subflow.sending.recovery.frto);
 }
 
 #[test]
@@ -279,32 +322,35 @@ fn a_probe_is_judged_by_what_comes_back() {
     // tcp_process_tlp_ack.
     let probed = |retransmitted: bool| {
         let mut subflow = twenty();
-        subflow.ca_state = CongestionState::Open;
-        subflow.recovery.probe_high = Some(20_001);
-        subflow.recovery.probe_retransmitted = retransmitted;
+        subflow.sending.cwnd.force_state(CongestionState::Open);
+        subflow.sending.recovery.probe_high = Some(20_001);
+        subflow.sending.recovery.probe_retransmitted = retransmitted;
         subflow
     };
     let advanced = AckFlags { una_advanced: true, ..AckFlags::default() };
     let mut subflow = probed(true);
-    subflow.answer_probe(at(9), 20_000, &advanced);
-    assert!(subflow.recovery.probe_high.is_some(), "not yet");
-    subflow.answer_probe(at(9), 20_001, &advanced);
-    assert!(subflow.recovery.probe_high.is_some(), "the original or the probe");
-    subflow.answer_probe(at(9), 20_002, &advanced);
+    probe_answer(&mut subflow, 20_000, &advanced);
+    assert!(subflow.sending.recovery.probe_high.is_some(), "not yet");
+    probe_answer(&mut subflow, 20_001, &advanced);
+    assert!(subflow.sending.recovery.probe_high.is_some(), "the original or the probe");
+    probe_answer(&mut subflow, 20_002, &advanced);
     assert_eq!(
-        (subflow.recovery.probe_high, subflow.window.cwnd),
+        (subflow.sending.recovery.probe_high, subflow.sending.cwnd.window().cwnd),
         (None, 10),
         "it repaired a loss"
     );
-    assert_eq!(subflow.ca_state, CongestionState::Open);
+    assert_eq!(subflow.sending.cwnd.state(), CongestionState::Open);
     for (retransmitted, flags) in [
         (false, advanced),
         (true, AckFlags { probe_duplicated: true, una_advanced: true, ..AckFlags::default() }),
         (true, AckFlags::default()),
     ] {
         let mut subflow = probed(retransmitted);
-        subflow.answer_probe(at(9), 20_001, &flags);
-        assert_eq!((subflow.recovery.probe_high, subflow.window.cwnd), (None, 20));
+        probe_answer(&mut subflow, 20_001, &flags);
+        assert_eq!(
+            (subflow.sending.recovery.probe_high, subflow.sending.cwnd.window().cwnd),
+            (None, 20)
+        );
     }
     for flags in [
         AckFlags { dsack: true, una_advanced: true, ..AckFlags::default() },
@@ -312,8 +358,8 @@ fn a_probe_is_judged_by_what_comes_back() {
         AckFlags { not_duplicate: true, ..AckFlags::default() },
     ] {
         let mut subflow = probed(true);
-        subflow.answer_probe(at(9), 20_001, &flags);
-        assert!(subflow.recovery.probe_high.is_some());
+        probe_answer(&mut subflow, 20_001, &flags);
+        assert!(subflow.sending.recovery.probe_high.is_some());
     }
 }
 
@@ -322,17 +368,17 @@ fn a_partial_acknowledgement_undoes_nothing_while_a_retransmission_is_out() {
     // tcp_try_undo_partial: `if (tp->retrans_out) return true;` stands before the undo.
     for out in [true, false] {
         let mut subflow = twenty();
-        subflow.recovery.high_seq = 20_001;
-        subflow.recovery.init_undo(1, 0);
-        subflow.recovery.on_retransmit(100);
+        subflow.sending.recovery.high_seq = 20_001;
+        subflow.sending.recovery.init_undo(1, 0);
+        subflow.sending.recovery.on_retransmit(100);
         if out {
-            subflow.board.retransmit(1, at(100), TxStamp::default());
+            subflow.sending.flight.retransmit(1, at(100), TxStamp::default());
         }
-        subflow.send.set_una(1001);
-        subflow.board.drop_front();
+        subflow.sending.queue.set_una(1001);
+        subflow.sending.flight.drop_front();
         let flags = AckFlags { una_advanced: true, ..AckFlags::default() };
-        subflow.answer_in_recovery(at(110), &flags, Some(99));
-        assert_eq!(subflow.totals.undos > 0, !out);
-        assert_eq!(subflow.recovery.retrans_stamp.is_some(), out);
+        in_recovery(&mut subflow, at(110), &flags, Some(99));
+        assert_eq!(subflow.sending.totals().undos > 0, !out);
+        assert_eq!(subflow.sending.recovery.retrans_stamp.is_some(), out);
     }
 }

@@ -1,6 +1,9 @@
 use super::*;
+use crate::subflow::Subflow;
 use crate::subflow::fixture::{at, context, exact, send, subflow};
 use anabranch_congestion::Window;
+use anabranch_units::Duration;
+use anabranch_wire::{Flags, Segment};
 
 /// Sends what may go at `now`; returns how many segments.
 fn send_all(subflow: &mut Subflow, now: Instant) -> u32 {
@@ -15,7 +18,7 @@ fn send_all(subflow: &mut Subflow, now: Instant) -> u32 {
 /// `in_flight` segments of 1000 bytes sent at 0, an RTT of 100 ms and a wide peer.
 fn flying(in_flight: usize) -> Subflow {
     let (mut subflow, _) = subflow();
-    subflow.send.set_window(10_000_000);
+    subflow.sending.queue.set_window(10_000_000);
     for _ in 0..in_flight {
         send(&mut subflow, at(0), 1000);
     }
@@ -23,7 +26,7 @@ fn flying(in_flight: usize) -> Subflow {
 }
 
 fn write(subflow: &mut Subflow, segments: usize) {
-    subflow.send.enqueue(Bytes::from(vec![0; 1000 * segments]), 0);
+    subflow.sending.queue.enqueue(Bytes::from(vec![0; 1000 * segments]), 0);
 }
 
 #[test]
@@ -32,13 +35,14 @@ fn a_send_buffer_grows_where_a_burst_leaves_room_in_the_window() {
     // (`tcp_min_tso_segs`): not while `tcp_packets_in_flight >= snd_cwnd`.
     let grows = |room: u32, waits: usize| {
         let mut subflow = flying(20);
-        subflow.send.blocked_on_buffer = true;
-        subflow.window = Window { cwnd: 20 + room, ssthresh: 1000 };
+        subflow.sending.buffer.set_blocked(true);
+        *subflow.sending.cwnd.window_mut() = Window { cwnd: 20 + room, ssthresh: 1000 };
         write(&mut subflow, waits);
         let sent = send_all(&mut subflow, at(50));
         assert_eq!(sent, room.min(waits as u32));
-        assert_eq!(subflow.send.buffer_limit() > 2 * 10 * 2304, subflow.send.grew);
-        subflow.send.grew
+        let grew = subflow.sending.buffer.take_growth();
+        assert_eq!(subflow.sending.buffer.limit() > 2 * 10 * 2304, grew);
+        grew
     };
     assert!(!grows(1, 1) && !grows(2, 2) && !grows(2, 9), "one burst fills it");
     assert!(grows(3, 3) && grows(4, 9), "the first burst leaves room");
@@ -50,21 +54,21 @@ fn a_send_buffer_grows_behind_an_acknowledgement_whose_room_nothing_fills() {
     // tcp_data_snd_check: `tcp_check_space` follows the push, also one that tcp_tso_should_defer holds back.
     let grows = |room: u32| {
         let mut subflow = flying(0);
-        subflow.send.blocked_on_buffer = true;
-        subflow.window = Window { cwnd: 160, ssthresh: 1000 };
+        subflow.sending.buffer.set_blocked(true);
+        *subflow.sending.cwnd.window_mut() = Window { cwnd: 160, ssthresh: 1000 };
         for n in 0..160 - room {
             send(&mut subflow, at(if n == 0 { 0 } else { 99 }), 1000);
         }
-        subflow.refresh_pacing();
+        subflow.sending.refresh_pacing();
         write(&mut subflow, 20);
-        assert!(!subflow.expand_buffer_after_ack(at(99)), "data may go first");
+        assert!(!subflow.sending.expand_buffer_after_ack(at(99)), "data may go first");
         assert_eq!(send_all(&mut subflow, at(99)), 0);
-        subflow.expand_buffer_behind_data(at(100));
-        let grew = std::mem::take(&mut subflow.send.grew);
-        assert_eq!(grew, subflow.send.buffer_limit() == 2 * 160 * 2304);
-        subflow.window.cwnd += 1;
-        subflow.expand_buffer_behind_data(at(100));
-        assert!(!subflow.send.grew, "once for each acknowledgement");
+        subflow.sending.expand_buffer_behind_data(at(100));
+        let grew = subflow.sending.buffer.take_growth();
+        assert_eq!(grew, subflow.sending.buffer.limit() == 2 * 160 * 2304);
+        subflow.sending.cwnd.window_mut().cwnd += 1;
+        subflow.sending.expand_buffer_behind_data(at(100));
+        assert!(!subflow.sending.buffer.take_growth(), "once for each acknowledgement");
         grew
     };
     assert!(grows(2), "two segments of room wait for a third");
@@ -74,28 +78,28 @@ fn a_send_buffer_grows_behind_an_acknowledgement_whose_room_nothing_fills() {
 #[test]
 fn a_buffer_stays_as_it_is_for_who_does_not_wait_for_it() {
     let mut subflow = flying(2);
-    subflow.window = Window { cwnd: 100, ssthresh: 1000 };
-    assert!(!subflow.expand_buffer(at(100)));
-    subflow.send.blocked_on_buffer = true;
-    assert!(subflow.expand_buffer(at(100)));
-    assert_eq!(subflow.send.buffer_limit(), 2 * 100 * 2304);
-    assert!(!subflow.expand_buffer(at(100)), "as large already");
-    subflow.window.cwnd = 2;
-    assert!(!subflow.expand_buffer(at(100)), "full");
+    *subflow.sending.cwnd.window_mut() = Window { cwnd: 100, ssthresh: 1000 };
+    assert!(!subflow.sending.expand_buffer(at(100)));
+    subflow.sending.buffer.set_blocked(true);
+    assert!(subflow.sending.expand_buffer(at(100)));
+    assert_eq!(subflow.sending.buffer.limit(), 2 * 100 * 2304);
+    assert!(!subflow.sending.expand_buffer(at(100)), "as large already");
+    subflow.sending.cwnd.window_mut().cwnd = 2;
+    assert!(!subflow.sending.expand_buffer(at(100)), "full");
 }
 
 #[test]
 fn an_acknowledgement_lets_out_what_is_lost_or_waits_and_is_not_held_back() {
     // tcp_data_snd_check: what goes out is looked at by itself.
-    assert!(!flying(2).lets_out(at(1)), "nothing waits");
+    assert!(!flying(2).sending.lets_out(at(1)), "nothing waits");
     let mut subflow = flying(2);
     write(&mut subflow, 1);
-    assert!(subflow.lets_out(at(1)));
-    subflow.send.set_window(2000);
-    assert!(!subflow.lets_out(at(1)), "the peer has no room");
+    assert!(subflow.sending.lets_out(at(1)));
+    subflow.sending.queue.set_window(2000);
+    assert!(!subflow.sending.lets_out(at(1)), "the peer has no room");
     let mut subflow = flying(2);
-    subflow.board.lost_out = 1;
-    assert!(subflow.lets_out(at(1)));
+    subflow.sending.flight.set_lost_out(1);
+    assert!(subflow.sending.lets_out(at(1)));
 }
 
 #[test]
@@ -105,16 +109,16 @@ fn a_window_is_asked_for_its_rest_once_a_socket_buffer_with_mptcp() {
     // 1000 bytes (MPTCP_MAX_GSO_SIZE). tcp_sendmsg sends the first before it fills the second.
     let rested = |multipath: bool, segments: usize| {
         let mut subflow = flying(1);
-        subflow.board.drop_front();
-        subflow.totals.bytes_sent = 1000;
-        subflow.send.unacked_bytes = 0;
-        subflow.window = Window { cwnd: 80, ssthresh: 60 };
+        subflow.sending.flight.drop_front();
+        subflow.sending.sent.bytes = 1000;
+        subflow.sending.queue.forget_sent();
+        *subflow.sending.cwnd.window_mut() = Window { cwnd: 80, ssthresh: 60 };
         if multipath {
-            subflow.send.use_mappings();
+            subflow.sending.queue.use_mappings();
         }
         write(&mut subflow, segments);
         send_all(&mut subflow, at(400));
-        subflow.window.cwnd
+        subflow.sending.cwnd.window().cwnd
     };
     assert_eq!([1, 65, 66, 130, 131].map(|n| rested(true, n)), [40, 40, 20, 20, 10]);
     assert_eq!([1, 131].map(|n| rested(false, n)), [40, 40]);
@@ -128,16 +132,16 @@ fn a_burst_waits_for_the_acknowledgement_of_the_next_millisecond() {
     let waits = |sent_at_us: u64, room: u32, now_us: u64| {
         let us = |us: u64| Instant::ZERO + Duration::from_micros(us);
         let mut subflow = flying(0);
-        subflow.window = Window { cwnd: 160, ssthresh: 1000 };
+        *subflow.sending.cwnd.window_mut() = Window { cwnd: 160, ssthresh: 1000 };
         for n in 0..160 - room {
             let moment = if n == 0 { 0 } else { sent_at_us };
             send(&mut subflow, us(moment), 1000);
         }
-        subflow.refresh_pacing();
-        assert_eq!(subflow.burst_segments(), 3);
+        subflow.sending.refresh_pacing();
+        assert_eq!(subflow.sending.burst_segments(), 3);
         write(&mut subflow, 20);
         let sent = send_all(&mut subflow, us(now_us));
-        assert_eq!(sent == 0, subflow.send.deferred);
+        assert_eq!(sent == 0, subflow.sending.queue.is_deferred());
         sent == 0
     };
     assert!(waits(99_000, 2, 99_500));
@@ -152,12 +156,12 @@ fn a_burst_is_counted_by_what_segments_carry_beside_their_options() {
     // tcp_tso_autosize(sk, mss_now, ...): `bytes / mss_now`, where the rate is computed with `mss_cache`. 152 of
     // 1000 bytes in 100 ms at twice the rate are 3.04 MB/s, 2968 bytes a millisecond.
     let mut subflow = flying(0);
-    subflow.window = Window { cwnd: 152, ssthresh: 1000 };
-    subflow.refresh_pacing();
-    assert_eq!(subflow.burst_segments(), 2);
-    subflow.send.set_mss(989);
-    subflow.refresh_pacing();
-    assert_eq!(subflow.burst_segments(), 3);
+    *subflow.sending.cwnd.window_mut() = Window { cwnd: 152, ssthresh: 1000 };
+    subflow.sending.refresh_pacing();
+    assert_eq!(subflow.sending.burst_segments(), 2);
+    subflow.sending.queue.set_mss(989);
+    subflow.sending.refresh_pacing();
+    assert_eq!(subflow.sending.burst_segments(), 3);
 }
 
 #[test]
@@ -167,13 +171,13 @@ fn a_burst_waits_for_room_in_the_window_as_it_is_now() {
     let waits = |segments: u64| {
         let us = |us: u64| Instant::ZERO + Duration::from_micros(us);
         let mut subflow = flying(0);
-        subflow.window = Window { cwnd: 160, ssthresh: 1000 };
+        *subflow.sending.cwnd.window_mut() = Window { cwnd: 160, ssthresh: 1000 };
         for n in 0..100 {
             send(&mut subflow, us(if n == 0 { 0 } else { 99_000 }), 1000);
         }
-        subflow.refresh_pacing();
+        subflow.sending.refresh_pacing();
         write(&mut subflow, 20);
-        subflow.send.update_send_window(7, 1, 1000 * segments);
+        subflow.sending.queue.update_send_window(7, 1, 1000 * segments);
         let sent = send_all(&mut subflow, us(99_500));
         assert!(sent == 0 || sent == 3, "{sent}");
         sent == 0
@@ -190,17 +194,17 @@ fn a_window_is_full_where_a_burst_waits_for_it_and_not_for_the_peers() {
     let full = |cwnd: u32, peer: u64| {
         let us = |us: u64| Instant::ZERO + Duration::from_micros(us);
         let mut subflow = flying(0);
-        subflow.window = Window { cwnd, ssthresh: 1000 };
+        *subflow.sending.cwnd.window_mut() = Window { cwnd, ssthresh: 1000 };
         for n in 0..158 {
             send(&mut subflow, us(if n == 0 { 0 } else { 99_000 }), 1000);
         }
-        subflow.usage = super::super::validation::Usage::default();
-        subflow.refresh_pacing();
+        subflow.sending.cwnd.measure_use(Instant::ZERO);
+        subflow.sending.refresh_pacing();
         write(&mut subflow, 20);
-        subflow.send.update_send_window(7, 1, 1000 * peer);
+        subflow.sending.queue.update_send_window(7, 1, 1000 * peer);
         assert_eq!(send_all(&mut subflow, us(99_500)), 0);
-        assert!(subflow.send.deferred);
-        subflow.usage.was_full()
+        assert!(subflow.sending.queue.is_deferred());
+        subflow.sending.cwnd.was_full()
     };
     assert!(full(160, 400), "want of congestion window");
     assert!(!full(170, 160), "want of the peer's window");
@@ -210,11 +214,11 @@ fn a_window_is_full_where_a_burst_waits_for_it_and_not_for_the_peers() {
 fn a_socket_buffer_takes_memory_until_its_last_segment_is_acknowledged() {
     // tcp_clean_rtx_queue: tcp_trim_head gives back payload, sk_wmem_free_skb what describes it.
     let mut subflow = flying(0);
-    subflow.window = Window { cwnd: 20, ssthresh: 1000 };
+    *subflow.sending.cwnd.window_mut() = Window { cwnd: 20, ssthresh: 1000 };
     write(&mut subflow, 4);
     assert_eq!(send_all(&mut subflow, at(50)), 4);
     let memory = |acked: u64| 4000 - acked + 832 * (4000 - acked).div_ceil(2000);
-    assert_eq!(subflow.send.memory(), memory(0), "two buffers of two segments");
+    assert_eq!(subflow.sending.queue.memory(), memory(0), "two buffers of two segments");
     for acked in [1000, 2000, 3000, 4000] {
         let ack = Segment {
             flags: Flags::ACK,
@@ -223,7 +227,7 @@ fn a_socket_buffer_takes_memory_until_its_last_segment_is_acknowledged() {
             ..Segment::default()
         };
         subflow.handle_ack(&exact(), at(150), &ack, &mut []);
-        assert_eq!(subflow.send.memory(), memory(acked), "{acked}");
+        assert_eq!(subflow.sending.queue.memory(), memory(acked), "{acked}");
     }
 }
 
@@ -231,14 +235,17 @@ fn a_socket_buffer_takes_memory_until_its_last_segment_is_acknowledged() {
 fn what_flows_again_after_idleness_is_estimated_at_the_rate_before() {
     // tcp_cwnd_restart leaves sk_pacing_rate as it is; tcp_update_pacing_rate comes with the next acknowledgement.
     let mut subflow = flying(1);
-    subflow.board.drop_front();
-    subflow.totals.bytes_sent = 1000;
-    subflow.window = Window { cwnd: 80, ssthresh: 60 };
-    subflow.refresh_pacing();
-    let before = subflow.pacing_rate();
+    subflow.sending.flight.drop_front();
+    subflow.sending.sent.bytes = 1000;
+    *subflow.sending.cwnd.window_mut() = Window { cwnd: 80, ssthresh: 60 };
+    subflow.sending.refresh_pacing();
+    let before = subflow.sending.cwnd.pacing_rate();
     write(&mut subflow, 1);
     assert_eq!(send_all(&mut subflow, at(400)), 1);
-    assert_eq!((subflow.window.cwnd, subflow.pacing_rate()), (40, before));
-    subflow.refresh_pacing();
-    assert!(subflow.pacing_rate() < before);
+    assert_eq!(
+        (subflow.sending.cwnd.window().cwnd, subflow.sending.cwnd.pacing_rate()),
+        (40, before)
+    );
+    subflow.sending.refresh_pacing();
+    assert!(subflow.sending.cwnd.pacing_rate() < before);
 }

@@ -2,36 +2,75 @@
 
 use anabranch_units::{Duration, Instant, Rate};
 
-use super::flight::{Sent, TxStamp};
+use super::{Sent, TxStamp};
 use anabranch_congestion::RateSample;
 
 /// The subflow's delivery state and the sample being gathered from one acknowledgement.
 #[derive(Debug, Default)]
-pub(crate) struct Sampler {
+pub(in crate::subflow::sending) struct Sampler {
     /// Segments delivered so far (`tp->delivered`).
-    pub(crate) delivered: u64,
+    delivered: u64,
     /// Segments marked lost so far (`tp->lost`).
-    pub(crate) lost: u64,
+    lost: u64,
     delivered_at: Instant,
     first_sent: Instant,
     /// Delivered count at which the application-limited phase ends; zero when not limited.
     app_limited_until: u64,
     best: Option<(Instant, u64, TxStamp)>,
     last_delivered: u32,
-    /// Segments delivered by acknowledgements that told of a mark (`tp->delivered_ce`); it wraps, as in stamps.
-    pub(crate) delivered_ce: u32,
+    /// Segments delivered by acknowledgements that echo a mark (`tp->delivered_ce`). In stamps it wraps.
+    delivered_ce: u64,
     last_interval: Duration,
     last_rate: Rate,
 }
 
 impl Sampler {
     /// That of a subflow whose handshake was one segment delivered (`tcp_rcv_state_process`, `tcp_clean_rtx_queue`).
-    pub(crate) fn opened() -> Self {
+    pub(in crate::subflow::sending) fn opened() -> Self {
         Self { delivered: 1, ..Self::default() }
     }
 
+    /// Returns the number of segments delivered so far.
+    #[inline]
+    pub(in crate::subflow::sending) fn delivered(&self) -> u64 {
+        self.delivered
+    }
+
+    /// Returns the number of segments marked lost so far.
+    #[inline]
+    pub(in crate::subflow::sending) fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Returns the number of segments delivered by acknowledgements that echo a mark.
+    #[inline]
+    pub(in crate::subflow::sending) fn delivered_ce(&self) -> u64 {
+        self.delivered_ce
+    }
+
+    /// Counts segments as delivered, or no longer so, that the acknowledgement does not name.
+    pub(in crate::subflow::sending) fn adjust(&mut self, segments: i64) {
+        self.delivered = self.delivered.wrapping_add_signed(segments);
+    }
+
+    /// Counts `segments` as delivered by an acknowledgement that echoes a mark.
+    pub(in crate::subflow::sending) fn on_marked(&mut self, segments: u64) {
+        self.delivered_ce += segments;
+    }
+
+    /// Counts a lost segment. Returns how many were lost since the `stamp`, this one included.
+    pub(in crate::subflow::sending) fn on_lost(&mut self, stamp: &TxStamp) -> u32 {
+        self.lost += 1;
+        (self.lost as u32).wrapping_sub(stamp.lost)
+    }
+
     /// The stamp of a segment sent now (`tcp_rate_skb_sent`).
-    pub(crate) fn stamp(&mut self, now: Instant, in_flight: u32, idle: bool) -> TxStamp {
+    pub(in crate::subflow::sending) fn stamp(
+        &mut self,
+        now: Instant,
+        in_flight: u32,
+        idle: bool,
+    ) -> TxStamp {
         if idle {
             self.first_sent = now;
             self.delivered_at = now;
@@ -40,7 +79,7 @@ impl Sampler {
             first_sent: self.first_sent,
             delivered_at: self.delivered_at,
             delivered: self.delivered,
-            delivered_ce: self.delivered_ce,
+            delivered_ce: self.delivered_ce as u32,
             lost: self.lost as u32,
             in_flight,
             app_limited: self.app_limited_until > 0,
@@ -48,7 +87,7 @@ impl Sampler {
     }
 
     /// A segment was delivered, cumulatively or selectively (`tcp_rate_skb_delivered`).
-    pub(crate) fn on_delivered(&mut self, now: Instant, sent: &Sent) {
+    pub(in crate::subflow::sending) fn on_delivered(&mut self, now: Instant, sent: &Sent) {
         self.delivered += 1;
         self.delivered_at = now;
         let newer = self.best.is_none_or(|(at, end, _)| (sent.sent_at, sent.end()) > (at, end));
@@ -59,18 +98,18 @@ impl Sampler {
 
     /// What had been delivered when the newest segment that this acknowledgement delivers was sent;
     /// zero where it delivers none.
-    pub(crate) fn prior_delivered(&self) -> u64 {
+    pub(in crate::subflow::sending) fn prior_delivered(&self) -> u64 {
         self.best.map_or(0, |(_, _, stamp)| stamp.delivered)
     }
 
     /// The peer has taken back what it reported: what it reports now may be counted twice.
-    pub(crate) fn discard(&mut self) {
+    pub(in crate::subflow::sending) fn discard(&mut self) {
         self.best = None;
     }
 
     /// Completes the sample of one acknowledgement (`tcp_rate_gen`).
     #[inline(always)]
-    pub(crate) fn finish(
+    pub(in crate::subflow::sending) fn finish(
         &mut self,
         now: Instant,
         min_rtt: Option<Duration>,
@@ -92,7 +131,7 @@ impl Sampler {
             app_limited: stamp.app_limited,
             in_flight_at_send: stamp.in_flight,
             lost: (self.lost as u32).wrapping_sub(stamp.lost),
-            delivered_ce: self.delivered_ce.wrapping_sub(stamp.delivered_ce),
+            delivered_ce: (self.delivered_ce as u32).wrapping_sub(stamp.delivered_ce),
         };
         if min_rtt.is_some_and(|min| sample.interval < min) {
             sample.interval = Duration::ZERO;
@@ -115,17 +154,17 @@ impl Sampler {
     }
 
     /// The application has nothing more to send (`tcp_rate_check_app_limited`).
-    pub(crate) fn mark_app_limited(&mut self, in_flight: u32) {
+    pub(in crate::subflow::sending) fn mark_app_limited(&mut self, in_flight: u32) {
         self.app_limited_until = (self.delivered + u64::from(in_flight)).max(1);
     }
 
     /// The application is holding the subflow back.
-    pub(crate) fn app_limited(&self) -> bool {
+    pub(in crate::subflow::sending) fn app_limited(&self) -> bool {
         self.app_limited_until > 0
     }
 
     /// The last sample worth showing (`tcpi_delivery_rate`).
-    pub(crate) fn delivery_rate(&self) -> Rate {
+    pub(in crate::subflow::sending) fn delivery_rate(&self) -> Rate {
         self.last_rate
     }
 }

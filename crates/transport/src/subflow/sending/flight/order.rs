@@ -1,0 +1,111 @@
+//! The order of transmission of the outstanding segments (`tsorted_sent_queue`).
+
+use anabranch_units::Instant;
+
+use std::ops::Range;
+
+use super::{Flight, Sent, TxStamp};
+
+impl Flight {
+    /// Gives every entry that was sent since the last call its place in the order of transmission.
+    pub(super) fn place_new(&mut self) {
+        let Range { start, end } = self.numbers();
+        let first = end.saturating_sub(self.unplaced.into()).max(start);
+        self.order.extend((first..end).map(|number| (number, 1)));
+        self.unplaced = 0;
+    }
+
+    /// Records a retransmission of an entry; returns what goes out.
+    pub(crate) fn retransmit(
+        &mut self,
+        number: u64,
+        now: Instant,
+        stamp: TxStamp,
+    ) -> Option<&Sent> {
+        self.place_new();
+        let index = number.checked_sub(self.base)? as usize;
+        let front = self.entries.front()?.start;
+        let sent = self.entries.get_mut(index)?;
+        if let Some(firsts) = self.firsts.as_mut().filter(|_| !sent.ever_retransmitted()) {
+            firsts.note(front, sent.start, sent.sent_at);
+        }
+        sent.sent_at = now;
+        sent.stamp = stamp;
+        self.transmissions += 1;
+        sent.serial = self.transmissions;
+        sent.transmission += 1;
+        if !sent.retransmitted {
+            sent.retransmitted = true;
+            self.retrans_out += 1;
+        }
+        let place = (number, sent.transmission);
+        self.bound_order();
+        self.order.push_back(place);
+        self.entries.get(index)
+    }
+
+    /// Tidies the order up when most of it has no meaning any more.
+    pub(super) fn bound_order(&mut self) {
+        if self.order.len() > 2 * self.entries.len() + 16 {
+            self.tidy_order();
+        }
+    }
+
+    /// Drops the places of transmissions that are not the last of their segment, and of each all but
+    /// the first.
+    #[cold]
+    pub(super) fn tidy_order(&mut self) {
+        let (base, entries) = (self.base, &self.entries);
+        let mut seen = vec![false; entries.len()];
+        self.order.retain(|(number, transmission)| {
+            let index = number.checked_sub(base).map(|index| index as usize);
+            let sent = index.and_then(|index| entries.get(index).zip(seen.get_mut(index)));
+            sent.is_some_and(|(sent, seen)| {
+                sent.transmission == *transmission && !std::mem::replace(seen, true)
+            })
+        });
+    }
+
+    /// The oldest transmission still awaiting judgement, in order of transmission.
+    pub(crate) fn oldest_transmission(&mut self) -> Option<u64> {
+        self.place_new();
+        while let Some(&(number, transmission)) = self.order.front() {
+            let pending = self.get(number).is_some_and(|sent| {
+                sent.transmission == transmission
+                    && !sent.sacked
+                    && (!sent.lost || sent.retransmitted)
+            });
+            if pending {
+                return Some(number);
+            }
+            self.order.pop_front();
+        }
+        None
+    }
+
+    /// Sets the oldest pending transmission aside while younger ones are judged.
+    pub(crate) fn defer_oldest(&mut self) -> (u64, u32) {
+        self.order.pop_front().expect("the caller has just seen the oldest transmission")
+    }
+
+    /// Puts back what was set aside, oldest first.
+    pub(crate) fn restore(&mut self, deferred: Vec<(u64, u32)>) {
+        for place in deferred.into_iter().rev() {
+            self.order.push_front(place);
+        }
+    }
+
+    /// Forgets loss marks (`tcp_undo_cwnd_reduction` with `unmark_loss`).
+    pub(crate) fn unmark_losses(&mut self) {
+        self.place_new();
+        for (index, sent) in self.entries.iter_mut().enumerate() {
+            if sent.lost {
+                sent.lost = false;
+                // It awaits judgement again at its old place in the order of transmission.
+                self.order.push_back((self.base + index as u64, sent.transmission));
+            }
+        }
+        self.lost_out = 0;
+        self.bound_order();
+    }
+}

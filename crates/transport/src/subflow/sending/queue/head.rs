@@ -1,0 +1,58 @@
+//! The data at the head of the queue, and how much of it leaves as one burst.
+
+use super::{BURST_BYTES, Chunk, Queue};
+use crate::subflow::sending::flight::BurstMapping;
+
+impl Queue {
+    /// Bytes that make a whole burst behind others that wait, whose segments are whole but for the last one.
+    pub(crate) fn whole_burst(&self, waits: u64) -> usize {
+        let mss = u64::from(self.mss());
+        (BURST_BYTES / mss * mss - waits % mss) as usize
+    }
+
+    /// Where in the data stream the next segment begins.
+    pub(crate) fn next_data(&self) -> Option<u64> {
+        self.chunks.front().map(|chunk| chunk.data)
+    }
+
+    /// The mapping that the next segment has.
+    pub(in crate::subflow) fn next_mapping(&self) -> Option<BurstMapping> {
+        self.chunks.front().map(|chunk| chunk.mapping)
+    }
+
+    /// The next segment has this mapping; on plain TCP none has any.
+    pub(in crate::subflow) fn goes_on_under(&self, mapping: BurstMapping) -> bool {
+        !self.multipath_mappings
+            || self.chunks.front().is_some_and(|chunk| chunk.mapping == mapping)
+    }
+
+    /// `segments` of the queue will leave next, up to `most` in a socket buffer: into how many more than there are
+    /// those of the queue will have been cut then (`tso_fragment`).
+    pub(in crate::subflow) fn foresee(&mut self, mut segments: u64, most: u64) {
+        let mss = u64::from(self.mss);
+        let mut more = 0;
+        let mut chunks = self.chunks.iter().peekable();
+        while let Some(first) = chunks.next().filter(|_| segments > 0) {
+            let mut bytes = first.payload.len() as u64;
+            let shares = |chunk: &&Chunk| chunk.mapping.position == first.mapping.position;
+            while let Some(chunk) = chunks.next_if(|chunk| shares(chunk)) {
+                bytes += chunk.payload.len() as u64;
+            }
+            let whole = bytes.div_ceil(mss);
+            let leaving = whole.min(segments);
+            more += leaving.div_ceil(most) - u64::from(leaving == whole);
+            segments -= leaving;
+        }
+        self.buffers_to_come = more as u32;
+    }
+
+    /// Segments that the queue makes, the last perhaps small.
+    pub(in crate::subflow) fn queued_segments(&self) -> u64 {
+        self.queued.div_ceil(u64::from(self.mss))
+    }
+
+    /// Full segments that the peer's window has room for.
+    pub(in crate::subflow) fn window_room(&self) -> u64 {
+        self.window_bytes() / u64::from(self.mss)
+    }
+}

@@ -1,0 +1,63 @@
+//! The use of the congestion window by what the queue holds.
+
+use anabranch_units::Instant;
+
+use super::Sending;
+use super::cwnd::Use;
+use crate::config::HostModel;
+
+impl Sending {
+    /// Restarts the window after idleness before the first segment leaves, once or for each waiting socket buffer.
+    #[inline(always)]
+    pub(super) fn rest_after_idle(&mut self, host: &HostModel, now: Instant) {
+        if self.flight.is_empty() {
+            for _ in 0..self.queue.take_restarts() {
+                self.restart_after_idle(host, now);
+            }
+        }
+    }
+
+    pub(super) fn restart_after_idle(&mut self, host: &HostModel, now: Instant) {
+        if self.flight.is_empty() && self.sent.bytes > 0 {
+            self.cwnd.restart_after_idle(host, now, self.queue.last_sent(), self.rtt().rto());
+        }
+    }
+
+    /// Validates the window after a transmission, with the window full if `limited`.
+    #[inline(always)]
+    pub(super) fn validate_window(&mut self, host: &HostModel, now: Instant, limited: bool) {
+        let used = Use {
+            una: self.queue.una(),
+            next: self.queue.next(),
+            packets_out: self.flight.packets_out(),
+            rto: self.rtt().rto(),
+            wants_space: self.wants_space(),
+        };
+        self.cwnd.validate(host, now, limited, used);
+    }
+
+    /// Validates the window if it is full and more data waits, even if nothing could be sent (`tcp_write_xmit`).
+    pub(super) fn note_full_window(&mut self, host: &HostModel, now: Instant) {
+        if self.cwnd.notes_full(self.flight.in_flight()) && self.queue.queued_bytes() > 0 {
+            self.validate_window(host, now, true);
+        }
+    }
+
+    /// Returns whether the application waits for room in the send buffer (`SOCK_NOSPACE`). A subflow reads the flag of
+    /// the connection's socket.
+    pub(crate) fn wants_space(&self) -> bool {
+        self.buffer.is_blocked() || (self.multipath && self.rules.always_wants_space)
+    }
+
+    /// Marks the subflow as limited by the application, which has no more data for it (`tcp_rate_check_app_limited`).
+    pub(crate) fn check_app_limited(&mut self) {
+        let in_flight = self.flight.in_flight();
+        let repaired = !self.flight.needs_repair();
+        if self.queue.queued_bytes() < u64::from(self.mss)
+            && !self.cwnd.is_full(in_flight)
+            && repaired
+        {
+            self.flight.rate_mut().mark_app_limited(in_flight);
+        }
+    }
+}
