@@ -18,6 +18,7 @@
 #   make soak      clients that come and go, as root: MINUTES=10, RATE=20 (Mbit/s)
 #   make bench-figures  keep what three runs cost now: make test-all fails when one costs 1 % more
 #   make lint      format, lints and types
+#   make wasm      the simulator for the page, build/play/anabranch.wasm (docs/web.md)
 #   make docs      the documentation as a site in build/docs; a broken link fails it
 #   make play      the page of the simulator as static files in build/play
 #   make release   set VERSION=0.3.0, build and try wheel and source archive, print the remaining steps
@@ -44,7 +45,7 @@ export PIP_QUIET := 1
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 unexport CONDA_PREFIX PYTHONHOME PYTHONPATH
 
-.PHONY: docs play demo test test-all mutants fidelity build drill drill-quick drill-all built tests-built fuzz bench bench-live bench-throughput bench-figures golden lock lock-judge lint check clean tools rebuild bench-flood bench-viewers soak release
+.PHONY: docs play wasm demo test test-all mutants fidelity build drill drill-quick drill-all built tests-built fuzz bench bench-live bench-throughput bench-figures golden lock lock-judge lint check clean tools rebuild bench-flood bench-viewers soak release
 .DELETE_ON_ERROR:
 
 demo: build
@@ -171,6 +172,24 @@ lint: $(STAMPS)/packages
 
 check: lint build
 	@$(BIN)/python -m pytest tests/house
+
+# The simulator for the page. WASM_CARGO names another cargo where rustup cannot add the target.
+WASM_CARGO := cargo
+WASM_TARGET := wasm32-unknown-unknown
+WASM := build/play/anabranch.wasm
+
+wasm: | tools
+	@test "$(WASM_CARGO)" != cargo || test -d "$$(rustc --print sysroot)/lib/rustlib/$(WASM_TARGET)" || { \
+	echo "error: Rust's target $(WASM_TARGET) is missing" >&2; echo >&2; \
+	echo "  hint: rustup target add $(WASM_TARGET), or name a cargo that has it: make wasm WASM_CARGO=..." >&2; exit 1; }
+	@ANABRANCH_SOURCES=$$(find crates -name '*.rs' -o -name Cargo.toml | LC_ALL=C sort | xargs cat Cargo.toml Cargo.lock | \
+	sha256sum | cut -c 1-12) $(WASM_CARGO) build --quiet --package anabranch-web --target $(WASM_TARGET) --profile wasm
+	@mkdir -p $(dir $(WASM))
+	@if command -v wasm-opt >/dev/null; then wasm-opt -O3 --enable-bulk-memory --enable-nontrapping-float-to-int \
+	--enable-sign-ext --enable-mutable-globals --enable-multivalue --enable-reference-types \
+	target/$(WASM_TARGET)/wasm/anabranch_web.wasm -o $(WASM); \
+	else cp target/$(WASM_TARGET)/wasm/anabranch_web.wasm $(WASM); fi
+	@echo "$(WASM): $$(wc -c < $(WASM)) bytes, $$(gzip -9 -c $(WASM) | wc -c) with gzip"
 
 # The page of commands is written first, from the command line itself.
 docs: build

@@ -20,6 +20,7 @@ ALLOWED = {
     "link": {"units", "plugin"},
     "media": {"units", "plugin"},
     "trace": {"units"},
+    "metrics": {"trace"},
     "drill": {"units", "plugin", "wire", "congestion", "scheduler", "transport"},
     "host": {"units", "wire", "scheduler", "transport", "media", "trace"},
     "plan": {
@@ -32,7 +33,13 @@ ALLOWED = {
         *("link", "trace", "host", "plan", "network"),
     },
     "live": {"units", "plugin", "wire", "transport", "link", "trace", "host", "plan", "network"},
-    "python": {"sim", "live", "plan", "trace", "transport", "congestion", "scheduler", "plugin", "units"},
+    "web": {
+        *("sim", "plan", "metrics", "trace", "transport", "congestion", "scheduler", "plugin", "units"),
+    },
+    "python": {
+        *("sim", "live", "plan", "metrics", "trace", "transport"),
+        *("congestion", "scheduler", "plugin", "units"),
+    },
 }
 
 #: Edges of tests alone, each with its argument.

@@ -144,9 +144,13 @@ def _unsafe(source: str) -> list[str]:
     return re.findall(r"\bunsafe(?:_code)?\b", bare(source))
 
 
-def test_unsafe_code_is_where_packets_are_written_and_nowhere_else():
+def test_unsafe_code_is_where_packets_are_written_and_at_the_border_of_the_page():
     found = {name: words for name in matching(".rs") if (words := _unsafe(text(name)))}
-    assert found == {"crates/live/src/entrance/ring.rs": ["unsafe_code", "unsafe"]}
+    assert found == {
+        "crates/live/src/entrance/ring.rs": ["unsafe_code", "unsafe"],
+        # The declaration of imports, and that of an exported name.
+        "crates/web/src/abi.rs": ["unsafe_code", "unsafe", "unsafe_code", "unsafe"],
+    }
 
 
 @pytest.mark.parametrize(

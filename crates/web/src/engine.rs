@@ -1,0 +1,178 @@
+//! A run of a plan, and its tables as buffers of numbers.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use anabranch_metrics as metrics;
+use anabranch_plan::{Plan, PlanError};
+use anabranch_sim::{Observer, RunError, run_with};
+use anabranch_trace::{Column, Trace};
+use anabranch_units::Seed;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::page::Page;
+use crate::scheduler::Classes;
+
+/// The values of a column, as JavaScript's typed arrays hold them.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Buffer {
+    /// Flags, 0 or 1.
+    Flags(Vec<u8>),
+    /// Numbers; NaN for a missing one.
+    Numbers(Vec<f64>),
+    /// Indices of the column's words.
+    Words(Vec<u32>),
+}
+
+impl From<Column> for Buffer {
+    fn from(column: Column) -> Self {
+        match column {
+            Column::Bool(values) => Self::Flags(values.into_iter().map(u8::from).collect()),
+            Column::Float(values) => Self::Numbers(values),
+            // Counters stay below 2^53, so doubles hold them exactly.
+            Column::Int(values) => Self::Numbers(values.into_iter().map(|v| v as f64).collect()),
+            Column::Text(words) => Self::Words(words.numbers().to_vec()),
+        }
+    }
+}
+
+/// The answer to a run: a JSON header, and the buffers to which it refers by index.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// Either `faults`, or `summary`, `tables` and `metrics`.
+    pub header: String,
+    /// The columns' values.
+    pub buffers: Vec<Buffer>,
+}
+
+/// The options of a run.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Options {
+    /// The run's number, instead of the plan's.
+    run: Option<u64>,
+    /// The names of the page's schedulers.
+    schedulers: BTreeSet<String>,
+}
+
+/// A fault of a plan or a run.
+#[derive(Debug, Serialize)]
+struct Fault {
+    key: String,
+    message: String,
+    hint: String,
+}
+
+impl Fault {
+    /// Returns a fault of no key.
+    fn whole(message: String) -> Self {
+        Self { key: String::new(), message, hint: String::new() }
+    }
+}
+
+/// Runs a plan, given as JSON with options as JSON. Faults are part of the answer.
+pub fn run(plan: &str, options: &str, page: Arc<dyn Page>) -> Answer {
+    outcome(plan, options, page).unwrap_or_else(|faults| Answer {
+        header: json!({ "faults": faults }).to_string(),
+        buffers: Vec::new(),
+    })
+}
+
+fn outcome(plan: &str, options: &str, page: Arc<dyn Page>) -> Result<Answer, Vec<Fault>> {
+    let options: Options =
+        serde_json::from_str(options).map_err(|error| vec![Fault::whole(error.to_string())])?;
+    let mut plan = Plan::from_json(plan).map_err(|error| faults_of(&error))?;
+    plan.run = options.run.unwrap_or(plan.run);
+    let seed = Seed { seed: plan.seed, run: plan.run };
+    let registry = Classes::new(Arc::clone(&page), options.schedulers, seed).registry();
+    let mut watched = Watched(page);
+    match run_with(&plan, registry, None, &mut watched) {
+        Ok(trace) => {
+            let paths: Vec<_> = plan.paths.iter().map(|path| &*path.name).collect();
+            Ok(answer(trace, &paths))
+        }
+        Err(RunError::Plan(error)) => Err(faults_of(&error)),
+        // The page knows what its own code threw.
+        Err(RunError::Plugin) => Err(Vec::new()),
+        Err(error) => Err(vec![Fault::whole(error.to_string())]),
+    }
+}
+
+/// Returns all faults of a plan, with the keys that lead to them.
+fn faults_of(error: &PlanError) -> Vec<Fault> {
+    let fault = |fault: anabranch_plan::PlanFault| Fault {
+        key: fault.path.to_string(),
+        message: fault.message,
+        hint: match &*fault.known {
+            [] => String::new(),
+            known => format!("known names: {}", known.join(", ")),
+        },
+    };
+    error.faults().into_iter().map(fault).collect()
+}
+
+/// Passes the progress of a run on to the page.
+struct Watched(Arc<dyn Page>);
+
+impl Observer for Watched {
+    fn progress(&mut self, done_s: f64, total_s: f64) -> bool {
+        self.0.progress(if total_s > 0.0 { (done_s / total_s).min(1.0) } else { 1.0 })
+    }
+}
+
+/// Returns the metrics of a run: `qoe`, `qos`, `duration_s`, and `strips`, the states of each client's player.
+fn metrics_of(trace: &Trace, paths: &[&str]) -> Value {
+    let tables = metrics::Tables::from(trace);
+    let clients = metrics::by_client(&tables, paths);
+    let object =
+        |found: Option<metrics::Object>| found.map_or(metrics::Value::Null, metrics::Value::Object);
+    let strip = |own: &metrics::Own<'_>| -> Vec<Value> {
+        let spans = metrics::strip(own);
+        let span = |it: &metrics::Span| json!({ "from_s": it.from_s, "to_s": it.to_s, "state": it.state.name() });
+        spans.iter().map(span).collect()
+    };
+    json!({
+        "qoe": object(metrics::qoe(&clients)),
+        "qos": object(Some(metrics::qos(&tables, &clients))),
+        "duration_s": metrics::duration_s(&tables),
+        "strips": tables.of_each().iter().map(strip).collect::<Vec<_>>(),
+    })
+}
+
+fn answer(trace: Trace, paths: &[&str]) -> Answer {
+    let metrics = metrics_of(&trace, paths);
+    let Trace { summary, tables } = trace;
+    let mut buffers = Vec::new();
+    let mut described = Vec::new();
+    for table in tables {
+        let (rows, mut columns) = (table.len(), Vec::new());
+        for (name, column) in table.columns {
+            let words = match &column {
+                Column::Text(words) => Some(words.known().to_vec()),
+                _ => None,
+            };
+            columns.push(json!({ "name": name, "buffer": buffers.len(), "words": words }));
+            buffers.push(Buffer::from(column));
+        }
+        described.push(json!({ "name": table.name, "rows": rows, "columns": columns }));
+    }
+    let standstills: Vec<Value> = summary
+        .standstills
+        .iter()
+        .map(|it| json!({ "message": it.message, "at_s": it.at_s, "could_send": it.could_send }))
+        .collect();
+    let header = json!({
+        "summary": {
+            "world": "simulated",
+            "digest": summary.digest,
+            "duration_s": summary.duration_s,
+            "steps": summary.steps,
+            "notes": summary.notes,
+            "standstills": standstills,
+        },
+        "tables": described,
+        "metrics": metrics,
+    });
+    Answer { header: header.to_string(), buffers }
+}

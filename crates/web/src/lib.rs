@@ -1,0 +1,17 @@
+//! The simulated world for wasm32: a plan goes in, and tables come out.
+//!
+//! The crate has no logic of its own. `play/engine.js` calls it and decodes its answers. `abi.rs` has the exports and
+//! imports; all other files also build natively, and their tests use a page written in Rust.
+
+#[cfg(target_arch = "wasm32")]
+mod abi;
+mod engine;
+mod page;
+mod plugins;
+mod scheduler;
+mod views;
+
+pub use engine::{Answer, Buffer, run};
+pub use page::{Instance, Notice, Page};
+pub use plugins::plugins;
+pub use views::layout;
