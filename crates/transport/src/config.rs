@@ -66,6 +66,13 @@ impl Default for HostModel {
     }
 }
 
+/// A moment on a host.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment<'a> {
+    pub(crate) host: &'a HostModel,
+    pub(crate) now: Instant,
+}
+
 impl HostModel {
     /// Rounds `now` down to a tick.
     pub fn coarse(&self, now: Instant) -> Instant {

@@ -252,7 +252,7 @@ impl Subflow {
         self.receive.on_cwr(segment);
         let echo = self.ecn.is_echoed_by(segment);
         let window = self.peer_window(segment);
-        if window > self.sending.queue().largest_window() {
+        if window > self.sending.queue().window().largest() {
             let options = self.agreed.bytes();
             self.touched |= self.sending.raise_largest_window(window, options);
         }
@@ -289,21 +289,9 @@ impl Subflow {
         let first = self.sending.timer_at().min(self.receive.ack_deadline());
         // Usually neither the pacer nor the handshake waits.
         let rarely = self.sending.cwnd().pacer().wake().is_some()
-            | (self.handshake_deadline() != never)
+            | (handshake_deadline(self) != never)
             | self.receive.has_gap();
-        if rarely { first.min(self.rare_wake()) } else { first }
-    }
-
-    /// Returns when a packet of the handshake is repeated; far future for never.
-    #[inline(always)]
-    fn handshake_deadline(&self) -> Instant {
-        self.opening.deadline().min(self.context.third().deadline())
-    }
-
-    #[cold]
-    fn rare_wake(&self) -> Instant {
-        let reports = earliest(self.sending.cwnd().pacer().wake(), self.receive.reports_deadline());
-        reports.unwrap_or(Instant::FAR_FUTURE).min(self.handshake_deadline())
+        if rarely { first.min(rare_wake(self)) } else { first }
     }
 
     /// Recomputes the payload of a full segment, of which MPTCP's options take `dss_bytes`.
@@ -318,6 +306,29 @@ impl Subflow {
     fn blank(&self, segment: &mut Segment, payload: Bytes) {
         segment.blank([self.tuple.local.port(), self.tuple.remote.port()], payload);
     }
+}
+
+/// Returns when a packet of the handshake is repeated; far future for never.
+#[inline(always)]
+fn handshake_deadline(subflow: &Subflow) -> Instant {
+    subflow.opening.deadline().min(subflow.context.third().deadline())
+}
+
+#[cold]
+fn rare_wake(subflow: &Subflow) -> Instant {
+    let reports =
+        earliest(subflow.sending.cwnd().pacer().wake(), subflow.receive.reports_deadline());
+    reports.unwrap_or(Instant::FAR_FUTURE).min(handshake_deadline(subflow))
+}
+
+/// Something other than an acknowledgement that is due or data is to go out.
+#[cold]
+fn owes_rarely(subflow: &Subflow) -> bool {
+    subflow.reset.is_some()
+        || subflow.opening.is_due()
+        || subflow.signal_due()
+        || subflow.receive.owes_report()
+        || subflow.sending.queue().intent().is_urgent()
 }
 
 /// The earlier of two moments, either of which may never come.
@@ -337,18 +348,8 @@ impl Subflow {
             | self.opening.is_due()
             | self.context.signals().is_due()
             | self.receive.has_gap()
-            | self.sending.queue().is_urged();
-        self.receive.is_ack_due() || (rarely && self.owes_rarely()) || self.sending.may_transmit()
-    }
-
-    /// Something other than an acknowledgement that is due or data is to go out.
-    #[cold]
-    fn owes_rarely(&self) -> bool {
-        self.reset.is_some()
-            || self.opening.is_due()
-            || self.signal_due()
-            || self.receive.owes_report()
-            || self.sending.queue().is_urged()
+            | self.sending.queue().intent().is_urgent();
+        self.receive.is_ack_due() || (rarely && owes_rarely(self)) || self.sending.may_transmit()
     }
 
     /// An acknowledgement is to go out at once.
@@ -390,17 +391,6 @@ impl Subflow {
             return;
         }
         self.sending.queue_mut().admit(window);
-    }
-
-    /// The peer's window after the handshake, as a data position.
-    pub(crate) fn send_window(&self) -> u64 {
-        self.sending.queue().initial_window()
-    }
-
-    /// When the retransmission timer would fire if the host's timers were exact.
-    #[inline]
-    pub(crate) fn timer_due(&self) -> Option<Instant> {
-        self.sending.timer_due()
     }
 }
 

@@ -293,7 +293,7 @@ impl Connection {
         }
         if index == 0 {
             self.incoming.begin(now, &self.subflows);
-            let window = self.subflows[0].send_window();
+            let window = self.subflows[0].sending().queue().window().initial();
             self.outgoing.stream_mut().admit(window);
             self.session.on_connected(now);
         }

@@ -121,17 +121,15 @@ pub struct SubflowSummary {
     pub totals: SubflowTotals,
 }
 
-impl Subflow {
-    /// The subflow as a whole.
-    pub(super) fn summary(&self) -> SubflowSummary {
-        SubflowSummary {
-            id: self.id,
-            ordinal: self.context.ordinal(),
-            tuple: self.tuple,
-            established: self.context.is_fully_established()
-                || (!self.context.is_multipath() && self.state == State::Established),
-            totals: self.totals(),
-        }
+/// Returns the summary of a subflow.
+pub(super) fn summary(subflow: &Subflow) -> SubflowSummary {
+    SubflowSummary {
+        id: subflow.id,
+        ordinal: subflow.context.ordinal(),
+        tuple: subflow.tuple,
+        established: subflow.context.is_fully_established()
+            || (!subflow.context.is_multipath() && subflow.state == State::Established),
+        totals: subflow.totals(),
     }
 }
 

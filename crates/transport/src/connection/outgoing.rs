@@ -339,7 +339,7 @@ impl Outgoing {
     pub(super) fn adopt(&mut self, subflow: &mut Subflow, replaces: bool) {
         subflow.sending_mut().buffer_mut().set_blocked(self.stream.blocked);
         if self.scheduling.watch.is_some() {
-            subflow.keep_first_transmissions();
+            subflow.sending_mut().keep_first_transmissions();
         }
         if replaces {
             self.forget_decided(Some(subflow.id));
@@ -403,8 +403,11 @@ impl Outgoing {
         }
         // The subflow may hold a larger window than this segment has (`ack_update_msk`).
         let held = session.stack().mptcp.counts_from_subflow_window;
-        let window =
-            if held { subflow.sending().queue().window() } else { subflow.peer_window(segment) };
+        let window = if held {
+            subflow.sending().queue().window().size()
+        } else {
+            subflow.peer_window(segment)
+        };
         self.stream.window_end = self.stream.window_end.max(position + window);
         subflow.admit(window);
         if self.stream.acknowledge(position.min(self.stream.end)) {

@@ -13,6 +13,7 @@ use anabranch_units::{DataSeq, Instant, RandomStream, SeqNumber, SubflowId};
 use anabranch_wire::{Mapping, MappingDsn, MpJoin, MptcpOption, Segment, crypto};
 
 use super::connect::{REASON_MPTCP, REASON_PROHIBITED, join};
+use super::events::summary;
 use super::session::Session;
 use super::{Event, Moved, Owner, SubflowSummary};
 use crate::config::{Config, FourTuple, HostModel};
@@ -122,7 +123,7 @@ impl Subflows {
     fn replace(&mut self, index: usize, subflow: Subflow) {
         let gone = std::mem::replace(&mut self.list[index], subflow);
         self.moved.push(gone.tuple.into());
-        self.retired.push_back(gone.summary());
+        self.retired.push_back(summary(&gone));
         if self.retired.len() > MOST_REMEMBERED
             && let Some(oldest) = self.retired.pop_front()
             && let Some(next) = self.retired.front_mut()
@@ -134,7 +135,7 @@ impl Subflows {
 
     /// Summaries of all subflows: by slot, then those that were replaced.
     pub(super) fn summaries(&self) -> impl Iterator<Item = SubflowSummary> {
-        self.list.iter().map(Subflow::summary).chain(self.retired.iter().copied())
+        self.list.iter().map(summary).chain(self.retired.iter().copied())
     }
 
     /// The slot of the subflow between two addresses. A live one is preferred.

@@ -31,7 +31,7 @@ impl<'a> ConnectionView<'a> {
             in_flight_segments: s.sending().flight().in_flight(),
             srtt: s.sending().rtt().srtt(),
             min_rtt: s.sending().rtt().min_rtt(),
-            delivery_rate: s.sending().delivery_rate(),
+            delivery_rate: s.sending().flight().rate().delivery_rate(),
             pacing_rate: s.sending().cwnd().pacing_rate(),
             unsent_bytes: s.sending().queue().queued_bytes(),
             state: s.sending().cwnd().state(),

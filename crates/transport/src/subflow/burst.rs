@@ -5,10 +5,11 @@ use std::num::NonZeroU16;
 
 use anabranch_wire::{Flags, Segment};
 
+use super::sending::Follower;
 use super::sending::flight::BurstMapping;
 use super::sending::queue::BURST_BYTES;
 use super::{EmitContext, Subflow};
-use crate::config::HostModel;
+use crate::config::{HostModel, Moment};
 
 /// What was written: one segment, or several as one, each with `segment_size` bytes of payload, the last one at most.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,7 +31,7 @@ impl Subflow {
         most: u32,
         segment: &mut Segment,
     ) -> Option<(Written, u16)> {
-        let alone = self.goes_alone(context);
+        let alone = goes_alone(self, context);
         let start = self.sending.queue().next();
         let mapping = self.sending.queue().next_mapping();
         if !self.next_data_segment(host, context, segment) {
@@ -52,10 +53,10 @@ impl Subflow {
         })
     }
 
-    /// The next segment has something on it that the one behind it may not have: a checksum of its own, a report
-    /// of duplicates, which is told once, or SACK blocks, as many as fit beside its own payload.
-    fn goes_alone(&self, context: &EmitContext) -> bool {
-        context.checksum || self.receive.assembly().has_blocks()
+    /// Takes the next segment of a burst under this mapping.
+    fn poll_follower(&mut self, moment: Moment<'_>, mapping: BurstMapping) -> Option<Follower> {
+        let sack_bytes = self.sack_bytes();
+        self.sending.transmit(moment, sack_bytes).poll_follower(mapping)
     }
 
     /// Lets those that may follow at once go with the segment that was written.
@@ -74,8 +75,7 @@ impl Subflow {
         while count < most
             && length == count as usize * size
             && length + size <= BURST_BYTES as usize
-            && let Some(follower) =
-                self.sending.poll_follower(host, now, self.sack_bytes(), mapping)
+            && let Some(follower) = self.poll_follower(Moment { host, now }, mapping)
         {
             self.receive.on_burst_ack_sent();
             if follower.push {
@@ -92,6 +92,12 @@ impl Subflow {
         let segment_size = several.and_then(NonZeroU16::new);
         (Written { segment_size }, (length - size) as u16)
     }
+}
+
+/// The next segment has something on it that the one behind it may not have: a checksum of its own, a report
+/// of duplicates, which is told once, or SACK blocks, as many as fit beside its own payload.
+fn goes_alone(subflow: &Subflow, context: &EmitContext) -> bool {
+    context.checksum || subflow.receive.assembly().has_blocks()
 }
 
 #[cfg(test)]

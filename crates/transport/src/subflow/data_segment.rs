@@ -4,7 +4,7 @@ use anabranch_wire::{Flags, Segment};
 
 use super::sending::Departure;
 use super::{EmitContext, State, Subflow};
-use crate::config::HostModel;
+use crate::config::{HostModel, Moment};
 
 impl Subflow {
     /// Writes the next data segment to send, retransmissions first. Returns false if there is none.
@@ -18,7 +18,9 @@ impl Subflow {
         if self.state != State::Established {
             return false;
         }
-        let departure = self.sending.poll_departure(host, context.now, self.sack_bytes());
+        let moment = Moment { host, now: context.now };
+        let sack_bytes = self.sack_bytes();
+        let departure = self.sending.transmit(moment, sack_bytes).poll_departure();
         departure.is_some_and(|departure| self.write(departure, context, segment))
     }
 

@@ -309,7 +309,7 @@ impl Subflow {
         self.learn_peer(segment, config);
         self.opening.request(option);
         // The window of a SYN is never scaled (RFC 7323 section 2.2).
-        self.sending.queue_mut().extend_window(1, u64::from(segment.window));
+        self.sending.queue_mut().window_mut().extend(1, u64::from(segment.window));
     }
 
     /// Handles the SYN/ACK for our SYN after its options: the subflow is established and has an RTT sample.

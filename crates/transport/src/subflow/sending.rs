@@ -14,13 +14,11 @@ pub(super) mod queue;
 pub(super) mod recovery;
 pub(crate) mod rtt;
 mod send_buffer;
-mod sizing;
 pub(super) mod timers;
-mod timing;
 mod transmit;
 mod usage;
 
-use anabranch_units::{Duration, Instant, Rate, SubflowId};
+use anabranch_units::{Duration, Instant, SubflowId};
 
 use crate::config::{Config, HostModel, MSS_MIN};
 use crate::profile::{Deferral, TcpStack};
@@ -30,7 +28,7 @@ use anabranch_congestion::{CongestionController, CongestionState, Opened, Siblin
 
 pub(super) use ack::Ack;
 pub(super) use timers::Fired;
-pub(super) use transmit::Departure;
+pub(super) use transmit::{Departure, Follower};
 
 /// The mechanisms of the stack that decide how data leaves.
 #[derive(Debug)]
@@ -246,24 +244,9 @@ impl Sending {
         self.recovery.consecutive_timeouts()
     }
 
-    /// Returns the number of segments delivered so far (`tp->delivered`).
-    pub(super) fn delivered(&self) -> u64 {
-        self.flight.rate().delivered()
-    }
-
-    /// Returns the number of segments marked lost so far (`tp->lost`).
-    pub(super) fn lost(&self) -> u64 {
-        self.flight.rate().lost()
-    }
-
     /// Keeps when each outstanding segment was sent first, also after it is retransmitted.
-    pub(super) fn keep_first_transmissions(&mut self) {
+    pub(crate) fn keep_first_transmissions(&mut self) {
         self.flight.keep_first_transmissions();
-    }
-
-    /// Returns the last valid sample of the delivery rate.
-    pub(crate) fn delivery_rate(&self) -> Rate {
-        self.flight.rate().delivery_rate()
     }
 
     /// Returns when the timer fires; far future for never.
@@ -273,7 +256,7 @@ impl Sending {
     }
 
     /// Returns when the timer would fire if the host's timers were exact.
-    pub(super) fn timer_due(&self) -> Option<Instant> {
+    pub(crate) fn timer_due(&self) -> Option<Instant> {
         self.timers.due()
     }
 
@@ -300,7 +283,7 @@ impl Sending {
     pub(super) fn update_mss(&mut self, options: u32, dss_bytes: u32) {
         let whole = u32::from(self.peer_mss).saturating_sub(options).max(8);
         let least = u32::from(MSS_MIN).saturating_sub(options);
-        self.mss = self.queue.bound_to_half_window(whole.into(), least.into()) as u32;
+        self.mss = self.queue.window().bound_to_half(whole.into(), least.into()) as u32;
         self.dss_bytes = dss_bytes as u8;
         self.queue.set_mss(self.mss.saturating_sub(dss_bytes).max(8));
     }
@@ -309,7 +292,7 @@ impl Sending {
     /// their size may have changed.
     #[cold]
     pub(super) fn raise_largest_window(&mut self, window: u64, options: u32) -> bool {
-        self.queue.note_largest_window(window);
+        self.queue.window_mut().note_largest(window);
         let grows = self.mss < u32::from(self.peer_mss).saturating_sub(options);
         if grows {
             self.update_mss(options, self.dss_bytes.into());

@@ -1,7 +1,5 @@
 //! A subflow's counters and states that schedulers are notified of.
 
-use anabranch_units::Instant;
-
 use super::Subflow;
 use anabranch_congestion::CongestionState;
 use anabranch_scheduler::SubflowEvent;
@@ -74,23 +72,12 @@ impl Subflow {
             usable: self.usable(),
             timeouts: self.sending.totals().timeouts,
             consecutive_timeouts: self.sending.consecutive_timeouts(),
-            delivered: self.sending.delivered(),
+            delivered: self.sending.flight().rate().delivered(),
             bytes_acked: self.sending.totals().bytes_acked,
-            lost: self.sending.lost(),
+            lost: self.sending.flight().rate().lost(),
             state: self.sending.cwnd().state(),
             stale: self.context.staleness().is_stale(),
             backup: self.context.signals().is_backup(),
         }
-    }
-
-    /// Returns when the oldest unacknowledged segment was sent for the first time. A subflow that does not
-    /// [keep this time](Self::keep_first_transmissions) returns the last time.
-    pub(crate) fn oldest_sent(&self) -> Option<Instant> {
-        self.sending.flight().oldest_sent()
-    }
-
-    /// Keeps when each outstanding segment was sent first, also after it is retransmitted.
-    pub(crate) fn keep_first_transmissions(&mut self) {
-        self.sending.keep_first_transmissions();
     }
 }

@@ -27,7 +27,7 @@ impl Subflow {
         view.send_buffer = sending.buffer().limit();
         view.mss = sending.queue().mss();
         view.pacing_rate = sending.cwnd().pacing_rate();
-        view.delivery_rate = sending.delivery_rate();
+        view.delivery_rate = sending.flight().rate().delivery_rate();
         view.state = sending.cwnd().state();
         view.repaired = sending.is_repaired();
         view.backup = self.context.signals().is_backup();

@@ -48,7 +48,7 @@ impl Retransmission {
         for subflow in subflows.iter() {
             if subflow.context.staleness().periods() == 0
                 && subflow.usable()
-                && let Some(at) = subflow.timer_due()
+                && let Some(at) = subflow.sending().timer_due()
             {
                 last = last.max(at);
             }

@@ -327,7 +327,8 @@ impl Outgoing {
             subflow
                 .sending_mut()
                 .queue_mut()
-                .share_window(self.stream.window_end.saturating_sub(at));
+                .window_mut()
+                .share(self.stream.window_end.saturating_sub(at));
             self.note_queued(at, subflow.sending().queue().write_end());
             subflow.sending_mut().queue_mut().enqueue(piece, at);
         }

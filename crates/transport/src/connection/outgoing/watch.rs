@@ -46,7 +46,7 @@ impl Scheduling {
     pub(super) fn refresh_times(&mut self, subflows: &Subflows) {
         for view in &mut self.views {
             if let Some(subflow) = subflows.get(view.id.index()) {
-                view.oldest_sent = subflow.oldest_sent();
+                view.oldest_sent = subflow.sending().flight().oldest_sent();
                 view.timeout_at = subflow.sending().next_timeout();
             }
         }

@@ -1,5 +1,8 @@
 //! The walk of an acknowledgement through the owners of the sending half (`tcp_ack`).
 
+mod sizing;
+mod timing;
+
 use anabranch_congestion::{CongestionState, SiblingView};
 use anabranch_units::Instant;
 use anabranch_wire::Flags;
@@ -12,12 +15,12 @@ use super::parts::Parts;
 use super::recovery::{AckFlags, Answer, Duplicate, Recovery, Repair};
 
 /// The sending half before an acknowledgement.
-pub(super) struct Prior {
-    pub(super) una: u64,
-    pub(super) in_flight: u32,
-    pub(super) delivered: u64,
+struct Prior {
+    una: u64,
+    in_flight: u32,
+    delivered: u64,
     /// The state is Open, nothing outstanding was reported, lost or retransmitted, and no probe waits for its answer.
-    pub(super) calm: bool,
+    calm: bool,
 }
 
 impl Sending {
@@ -39,7 +42,7 @@ impl Sending {
             una: self.queue.una(),
             in_flight: self.flight.in_flight(),
             delivered: self.flight.rate().delivered(),
-            calm: self.is_calm(),
+            calm: is_calm(self),
         };
         let moved = self.queue.update_send_window(ack.peer_position, position, ack.window);
         let queue = &self.queue;
@@ -48,7 +51,7 @@ impl Sending {
         let carries = !segment.payload.is_empty()
             || segment.flags.contains(Flags::FIN)
             || !segment.mptcp.is_empty();
-        let mut flags = AckFlags {
+        let flags = AckFlags {
             una_advanced: position > prior.una,
             not_duplicate: carries || moved,
             echo: ack.echo,
@@ -64,30 +67,7 @@ impl Sending {
             recovery.answer_probe(&mut parts, &flags);
             return;
         }
-        let delivered = self.remove_delivered(ack, &prior, &mut flags);
-        self.queue.on_acked(delivered.bytes, delivered.buffers);
-        self.losses.on_delivered(&delivered);
-        let rtt = self.sample_rtt(host, now, &delivered);
-        let answer = self.answer(now, &prior, &delivered);
-        self.size_window(ack, &prior, &delivered, rtt, answer, siblings);
-        self.set_timer(host, now, &delivered, rtt, answer);
-        match answer.repair {
-            Repair::None => {}
-            Repair::Lost => self.queue.repair(true),
-            Repair::New => self.queue.repair(false),
-        }
-        let plain = prior.calm && flags.una_advanced && !ack.echo && segment.sack.is_empty();
-        if !plain {
-            self.note_full_window(host, now);
-        }
-    }
-
-    #[inline]
-    fn is_calm(&self) -> bool {
-        self.cwnd.state() == CongestionState::Open
-            && self.flight.is_in_order()
-            && !self.recovery.awaits_probe()
-            && !self.recovery.repairs_reneging()
+        Walk { sending: self, ack, prior }.run(flags, siblings);
     }
 
     /// Borrows recovery, loss detection, and the parts that they change.
@@ -104,30 +84,64 @@ impl Sending {
         };
         (&mut self.recovery, &mut self.losses, parts)
     }
+}
+
+/// Returns whether nothing outstanding was reported, lost or retransmitted, and no probe waits for its answer.
+#[inline]
+fn is_calm(sending: &Sending) -> bool {
+    sending.cwnd.state() == CongestionState::Open
+        && sending.flight.is_in_order()
+        && !sending.recovery.awaits_probe()
+        && !sending.recovery.repairs_reneging()
+}
+
+/// The walk of an acknowledgement of outstanding data.
+pub(super) struct Walk<'a> {
+    sending: &'a mut Sending,
+    ack: &'a Ack<'a>,
+    prior: Prior,
+}
+
+impl Walk<'_> {
+    fn run(mut self, flags: AckFlags, siblings: &mut [SiblingView]) {
+        let Ack { host, now, segment, .. } = *self.ack;
+        let delivered = self.remove_delivered(flags);
+        self.sending.queue.on_acked(delivered.bytes, delivered.buffers);
+        self.sending.losses.on_delivered(&delivered);
+        let rtt = self.sample_rtt(&delivered);
+        let answer = self.answer(&delivered);
+        self.size_window(&delivered, rtt, answer, siblings);
+        self.set_timer(&delivered, rtt, answer);
+        match answer.repair {
+            Repair::None => {}
+            Repair::Lost => self.sending.queue.intent_mut().set_repairs(true),
+            Repair::New => self.sending.queue.intent_mut().set_repairs(false),
+        }
+        let calm = self.prior.calm && flags.una_advanced && !flags.echo;
+        if !calm || !segment.sack.is_empty() {
+            self.sending.note_full_window(host, now);
+        }
+    }
 
     /// Removes the acknowledged segments from the flight, after the duplicate that a first SACK block may report.
     #[inline]
-    fn remove_delivered(
-        &mut self,
-        ack: &Ack<'_>,
-        prior: &Prior,
-        flags: &mut AckFlags,
-    ) -> Delivered {
+    fn remove_delivered(&mut self, mut flags: AckFlags) -> Delivered {
+        let Self { sending, ack, prior } = self;
         let mut reports = SackRanges::default();
         // Blocks that were not agreed on say nothing (`tcp_parse_options`).
-        let reported = !ack.segment.sack.is_empty() && self.flight.is_selective();
+        let reported = !ack.segment.sack.is_empty() && sending.flight.is_selective();
         if reported {
-            reports = ack.reports(self.queue.una(), self.queue.next());
+            reports = ack.reports(sending.queue.una(), sending.queue.next());
             if let Some((left, right)) = reports.duplicate {
                 let duplicate = Duplicate {
                     left,
                     right,
                     prior_una: prior.una,
-                    mss: self.mss,
-                    window_max: self.queue.largest_window(),
-                    retransmissions: self.sent.retransmissions,
+                    mss: sending.mss,
+                    window_max: sending.queue.window().largest(),
+                    retransmissions: sending.sent.retransmissions,
                 };
-                self.recovery.on_duplicate(&mut self.flight, &duplicate, flags);
+                sending.recovery.on_duplicate(&mut sending.flight, &duplicate, &mut flags);
             }
         }
         let acknowledged = Acknowledged {
@@ -136,26 +150,27 @@ impl Sending {
             una: ack.position,
             ranges: reported.then(|| &reports.ranges[..reports.count]),
             echo: ack.segment.timestamps.map(|timestamps| ack.sequence.echoed(timestamps)),
-            high_seq: self.recovery.high_seq(),
-            min_rtt: self.rtt().min_rtt(),
-            mss: self.mss,
-            merges: !self.multipath || self.rules.merges_reported,
+            high_seq: sending.recovery.high_seq(),
+            min_rtt: sending.rtt().min_rtt(),
+            mss: sending.mss,
+            merges: !sending.multipath || sending.rules.merges_reported,
         };
-        self.flight.acknowledge(&acknowledged, *flags)
+        sending.flight.acknowledge(&acknowledged, flags)
     }
 
     /// Answers duplicates, a probe, marks and losses (`tcp_process_tlp_ack`, `tcp_fastretrans_alert`).
     #[inline]
-    fn answer(&mut self, now: Instant, prior: &Prior, delivered: &Delivered) -> Answer {
+    fn answer(&mut self, delivered: &Delivered) -> Answer {
+        let Self { sending, ack, prior } = self;
         let flags = &delivered.flags;
         if prior.calm && flags.una_advanced && !flags.data_sacked && !flags.dsack && !flags.echo {
             return Answer::default();
         }
         if flags.echo {
-            let newly = self.flight.rate().delivered() - prior.delivered;
-            self.flight.rate_mut().on_marked(newly);
+            let newly = sending.flight.rate().delivered() - prior.delivered;
+            sending.flight.rate_mut().on_marked(newly);
         }
-        let (recovery, losses, mut parts) = self.split(now);
+        let (recovery, losses, mut parts) = sending.split(ack.now);
         recovery.answer(&mut parts, losses, flags, delivered.samples.echo)
     }
 }

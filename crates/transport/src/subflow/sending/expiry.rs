@@ -14,7 +14,7 @@ impl Sending {
         let Some(pending) = self.timers.poll(now) else {
             return Fired::Nothing;
         };
-        if self.is_hopeless(pending, now) {
+        if is_hopeless(self, pending, now) {
             return Fired::GivenUp;
         }
         match pending {
@@ -25,28 +25,6 @@ impl Sending {
             Pending::WindowProbe | Pending::PeersFin => {}
         }
         Fired::Nothing
-    }
-
-    /// Returns whether the peer is given up: nothing was acknowledged since the first of many retransmissions, or no
-    /// probe was answered (`tcp_write_timeout`).
-    fn is_hopeless(&self, pending: Pending, now: Instant) -> bool {
-        match pending {
-            Pending::Timeout if self.recovery.consecutive_timeouts() > 0 => {
-                // A peer that took its window back and answers is not given up: retransmissions are probes (RFC 9293
-                // section 3.8.6, SHLD-17; `tcp_rtx_probe0_timed_out`). An orphan ends like any other (`SOCK_DEAD` in
-                // `tcp_retransmit_timer`).
-                let closed = self.queue.window() == 0 && !self.is_orphan();
-                if closed && now.since(self.last_ack_at) <= self.rtt().rto_max() * 2 {
-                    return false;
-                }
-                let longest = self.timers.longest_silence(self.is_orphan());
-                let since = self.recovery.since_first_retransmission(now);
-                since.is_some_and(|since| since.as_millis() >= longest.as_millis())
-            }
-            Pending::WindowProbe => self.timers.has_probed_enough(self.is_orphan()),
-            Pending::PeersFin => true,
-            _ => false,
-        }
     }
 
     /// Returns whether the connection ends and its application no longer waits for it (`SOCK_DEAD`): one of MPTCP, which
@@ -72,8 +50,8 @@ impl Sending {
     /// returns that an old byte has to draw an acknowledgement (`tcp_probe_timer`, `tcp_write_wakeup`).
     fn on_window_probe(&mut self, host: &HostModel, now: Instant) -> bool {
         self.timers.clear();
-        if self.queue.has_window() {
-            self.queue.urge(Urgent::SmallWindow);
+        if self.queue.window_bytes() > 0 {
+            self.queue.intent_mut().urge(Urgent::SmallWindow);
             return false;
         }
         self.timers.on_window_probe(host, now, &self.flight);
@@ -88,14 +66,14 @@ impl Sending {
         }
         let (recovery, losses, mut parts) = self.split(now);
         recovery.on_timeout(&mut parts, losses);
-        self.queue.urge(Urgent::Head);
+        self.queue.intent_mut().urge(Urgent::Head);
         self.timers.on_timeout(host, now);
     }
 
     /// Tail loss probe (`tcp_send_loss_probe`, RFC 8985 section 7.3).
     fn on_probe_timeout(&mut self, host: &HostModel, now: Instant) {
         if !self.flight.is_empty() && self.recovery.begin_probe(self.queue.next()) {
-            self.queue.urge(Urgent::Probe);
+            self.queue.intent_mut().urge(Urgent::Probe);
         }
         self.rearm_timeout(host, now);
     }
@@ -105,7 +83,7 @@ impl Sending {
         let (recovery, losses, mut parts) = self.split(now);
         let (verdict, lost) = recovery.on_reordering_timeout(&mut parts, losses);
         if lost {
-            self.queue.repair(true);
+            self.queue.intent_mut().set_repairs(true);
         }
         self.rearm_timeout(host, now);
         self.timers.wait_for_late(host, now, verdict.wait);
@@ -120,6 +98,28 @@ impl Sending {
         self.timers.review();
         let (recovery, _, mut parts) = self.split(now);
         recovery.on_larger_cut(&mut parts);
-        self.queue.repair(true);
+        self.queue.intent_mut().set_repairs(true);
+    }
+}
+
+/// Returns whether the peer is given up: nothing was acknowledged since the first of many retransmissions, or no
+/// probe was answered (`tcp_write_timeout`).
+fn is_hopeless(sending: &Sending, pending: Pending, now: Instant) -> bool {
+    match pending {
+        Pending::Timeout if sending.recovery.consecutive_timeouts() > 0 => {
+            // A peer that took its window back and answers is not given up: retransmissions are probes (RFC 9293
+            // section 3.8.6, SHLD-17; `tcp_rtx_probe0_timed_out`). An orphan ends like any other (`SOCK_DEAD` in
+            // `tcp_retransmit_timer`).
+            let closed = sending.queue.window().size() == 0 && !sending.is_orphan();
+            if closed && now.since(sending.last_ack_at) <= sending.rtt().rto_max() * 2 {
+                return false;
+            }
+            let longest = sending.timers.longest_silence(sending.is_orphan());
+            let since = sending.recovery.since_first_retransmission(now);
+            since.is_some_and(|since| since.as_millis() >= longest.as_millis())
+        }
+        Pending::WindowProbe => sending.timers.has_probed_enough(sending.is_orphan()),
+        Pending::PeersFin => true,
+        _ => false,
     }
 }

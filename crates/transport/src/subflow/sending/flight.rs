@@ -158,7 +158,7 @@ impl Flight {
 
     /// Returns the delivery rate and the counts of segments delivered and lost.
     #[inline]
-    pub(super) fn rate(&self) -> &delivery_rate::Sampler {
+    pub(crate) fn rate(&self) -> &delivery_rate::Sampler {
         &self.rate
     }
 

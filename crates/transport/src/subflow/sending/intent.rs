@@ -16,7 +16,7 @@ pub(in crate::subflow) enum Urgent {
 ///
 /// [`Subflow::next_data_segment`]: crate::subflow::Subflow::next_data_segment
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Intent {
+pub(in crate::subflow) enum Intent {
     /// New data, as the windows allow.
     #[default]
     New,
@@ -31,6 +31,12 @@ impl Intent {
     #[inline(always)]
     pub(in crate::subflow) fn is_urgent(self) -> bool {
         matches!(self, Self::Urgent { .. })
+    }
+
+    /// Returns whether nothing goes before new data.
+    #[inline]
+    pub(in crate::subflow) fn is_new(self) -> bool {
+        self == Self::New
     }
 
     /// Returns whether lost segments go before new data.

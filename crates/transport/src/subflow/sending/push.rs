@@ -3,7 +3,7 @@
 
 use anabranch_units::Instant;
 
-use super::Sending;
+use super::{Sending, deferral};
 use crate::config::HostModel;
 use anabranch_congestion::CongestionState;
 
@@ -17,8 +17,9 @@ impl Sending {
             return 0;
         }
         let room = self.cwnd.room(self.flight.in_flight());
-        let mut segments = u64::from(room).min(self.queue.window_room());
-        let most = u64::from(self.burst_segments());
+        let mut segments =
+            u64::from(room).min(self.queue.window_bytes() / u64::from(self.queue.mss()));
+        let most = u64::from(deferral::burst_segments(self));
         // The last of them may wait for the acknowledgement that lets out a full burst (`tcp_tso_should_defer`).
         if self.rest_waits(host, now, segments, most) {
             segments -= segments % most;
@@ -30,10 +31,10 @@ impl Sending {
     /// What is left over of the `segments` beside whole bursts of `most` waits.
     fn rest_waits(&self, host: &HostModel, now: Instant, segments: u64, most: u64) -> bool {
         if segments < most {
-            return self.defers(host, now).is_some();
+            return deferral::defers(self, host, now).is_some();
         }
         let goes_on = segments * u64::from(self.queue.mss()) < self.queue.queued_bytes();
-        goes_on && self.cwnd.state() < CongestionState::Recovery && self.is_head_due(now)
+        goes_on && self.cwnd.state() < CongestionState::Recovery && deferral::is_head_due(self, now)
     }
 
     /// An acknowledgement has come, and another subflow has its turn: what was handed over has left, and the buffer
@@ -43,10 +44,12 @@ impl Sending {
         if self.flight.needs_repair() {
             return;
         }
-        let leaving = self.push_handed_over(host, now).min(self.queue.queued_segments());
+        let leaving = self
+            .push_handed_over(host, now)
+            .min(self.queue.queued_bytes().div_ceil(u64::from(self.queue.mss())));
         let room = u64::from(self.cwnd.room(self.flight.in_flight()));
         // It is looked at behind each socket buffer (`tcp_event_new_data_sent`).
-        if leaving < room || leaving > u64::from(self.burst_segments()) {
+        if leaving < room || leaving > u64::from(deferral::burst_segments(self)) {
             self.grow_buffer(now);
         }
     }

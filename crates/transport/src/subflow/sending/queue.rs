@@ -10,8 +10,9 @@ use anabranch_units::Instant;
 use bytes::{Bytes, BytesMut};
 
 use super::flight::BurstMapping;
-use super::intent::{Intent, Urgent};
+use super::intent::Intent;
 use crate::config::Config;
+pub(crate) use window::PeerWindow;
 
 /// Payload of the largest burst under one mapping: 64 KiB less room for headers (`MPTCP_MAX_GSO_SIZE`).
 pub(in crate::subflow) const BURST_BYTES: u64 = 65_536 - 321;
@@ -32,14 +33,7 @@ pub(crate) struct Queue {
     next: u64,
     /// Position behind the last queued byte.
     write_end: u64,
-    /// Right edge of the peer's window, as a position.
-    window_end: u64,
-    /// The peer's window as it is believed, bytes (`snd_wnd`).
-    window: u64,
-    /// Position of the segment that told it (`snd_wl1`).
-    window_told_at: u64,
-    /// The largest window the peer has told, bytes (`max_window`).
-    window_max: u64,
+    window: PeerWindow,
     chunks: VecDeque<Chunk>,
     queued: u64,
     unacked_bytes: u64,
@@ -80,10 +74,7 @@ impl Queue {
             una: 0,
             next: 0,
             write_end: 1,
-            window_end: 0,
-            window: 0,
-            window_told_at: 0,
-            window_max: 0,
+            window: PeerWindow::default(),
             chunks: VecDeque::new(),
             queued: 0,
             unacked_bytes: 0,
@@ -173,12 +164,6 @@ impl Queue {
     #[inline]
     pub(crate) fn fin_sent(&self) -> bool {
         self.fin_sent
-    }
-
-    /// Returns whether a segment goes out without regard to the congestion window.
-    #[inline]
-    pub(crate) fn is_urged(&self) -> bool {
-        self.intent.is_urgent()
     }
 
     /// A new segment of `bytes` leaves: true when it opens a socket buffer of its own. Up to `most`
@@ -274,7 +259,7 @@ impl Queue {
         let most = if self.whole_mappings {
             BURST_BYTES
         } else {
-            self.bound_to_half_window(BURST_BYTES, 1)
+            self.window.bound_to_half(BURST_BYTES, 1)
         };
         (most / mss).max(1) * mss
     }
@@ -414,32 +399,28 @@ impl Queue {
         self.fin_sent && self.una + 1 == self.next
     }
 
-    /// Sends an urgent segment first.
-    pub(super) fn urge(&mut self, first: Urgent) {
-        self.intent.urge(first);
-    }
-
-    /// Sets whether lost segments go before new data.
-    pub(super) fn repair(&mut self, repairs: bool) {
-        self.intent.set_repairs(repairs);
-    }
-
-    /// Returns whether nothing goes before new data.
+    /// Returns the kind of data that goes out next.
     #[inline]
-    pub(super) fn sends_only_new(&self) -> bool {
-        self.intent == Intent::New
+    pub(in crate::subflow) fn intent(&self) -> Intent {
+        self.intent
     }
 
-    /// Returns whether lost segments go before new data.
+    /// Returns the kind of data that goes out next.
     #[inline]
-    pub(super) fn repairs(&self) -> bool {
-        self.intent.repairs()
+    pub(super) fn intent_mut(&mut self) -> &mut Intent {
+        &mut self.intent
     }
 
-    /// Takes the urgent segment if it is `wanted`. Returns whether it was.
+    /// Returns the peer's window.
     #[inline]
-    pub(super) fn take_urgent(&mut self, wanted: Urgent) -> bool {
-        self.intent.take(wanted)
+    pub(crate) fn window(&self) -> &PeerWindow {
+        &self.window
+    }
+
+    /// Returns the peer's window.
+    #[inline]
+    pub(crate) fn window_mut(&mut self) -> &mut PeerWindow {
+        &mut self.window
     }
 
     /// Returns whether everything that was sent, a FIN included, is acknowledged.

@@ -1,14 +1,13 @@
 //! The decision to transmit (`tcp_write_xmit`): retransmissions first, then new data within both windows.
 
-use anabranch_units::Instant;
 use bytes::Bytes;
 
-use super::Sending;
 use super::deferral::Deferred;
 use super::flight::{BurstMapping, Sent};
 use super::intent::Urgent;
 use super::rtt::timestamp_clock;
-use crate::config::HostModel;
+use super::{Sending, deferral};
+use crate::config::Moment;
 use crate::profile::Deferral;
 use anabranch_congestion::TransmitStart;
 
@@ -33,58 +32,69 @@ pub(in crate::subflow) struct Follower {
     pub(in crate::subflow) push: bool,
 }
 
+/// The transmission of data at one moment.
+pub(in crate::subflow) struct Transmission<'a> {
+    sending: &'a mut Sending,
+    moment: Moment<'a>,
+    /// Bytes that SACK blocks take of a segment.
+    sack_bytes: u32,
+}
+
 impl Sending {
-    /// Takes the next data segment to send, retransmissions first. SACK blocks take `sack_bytes` of a segment.
-    #[inline(always)]
-    pub(in crate::subflow) fn poll_departure(
-        &mut self,
-        host: &HostModel,
-        now: Instant,
+    /// Begins to transmit. SACK blocks take `sack_bytes` of a segment.
+    #[inline]
+    pub(in crate::subflow) fn transmit<'a>(
+        &'a mut self,
+        moment: Moment<'a>,
         sack_bytes: u32,
-    ) -> Option<Departure> {
-        if !self.queue.sends_only_new() {
-            if self.queue.take_urgent(Urgent::Head)
-                && let Some(number) = self.flight.next_lost()
+    ) -> Transmission<'a> {
+        Transmission { sending: self, moment, sack_bytes }
+    }
+}
+
+impl Transmission<'_> {
+    /// Takes the next data segment to send, retransmissions first.
+    #[inline(always)]
+    pub(in crate::subflow) fn poll_departure(&mut self) -> Option<Departure> {
+        let Moment { host, now } = self.moment;
+        if !self.sending.queue.intent().is_new() {
+            if self.sending.queue.intent_mut().take(Urgent::Head)
+                && let Some(number) = self.sending.flight.next_lost()
             {
-                return self.retransmit(host, number, now);
+                return self.retransmit(number);
             }
-            if self.queue.take_urgent(Urgent::Probe) {
-                return self.send_probe(host, now, sack_bytes);
+            if self.sending.queue.intent_mut().take(Urgent::Probe) {
+                return self.send_probe();
             }
-            if self.queue.repairs()
-                && !self.cwnd.is_full(self.flight.in_flight())
-                && !self.cwnd.poll_pacing(now)
+            if self.sending.queue.intent().repairs()
+                && !self.sending.cwnd.is_full(self.sending.flight.in_flight())
+                && !self.sending.cwnd.poll_pacing(now)
             {
                 if let Some(number) = self.next_admitted_loss() {
-                    let departure = self.retransmit(host, number, now);
-                    self.note_full_window(host, now);
+                    let departure = self.retransmit(number);
+                    self.sending.note_full_window(host, now);
                     return departure;
                 }
-                self.queue.repair(false);
+                self.sending.queue.intent_mut().set_repairs(false);
             }
         }
-        self.poll_new(host, now, sack_bytes, false)
+        self.poll_new(false)
     }
 
     /// Takes new data within the windows. A `probe` may exceed the congestion window by one segment.
     #[inline(always)]
-    pub(in crate::subflow) fn poll_new(
-        &mut self,
-        host: &HostModel,
-        now: Instant,
-        sack_bytes: u32,
-        probe: bool,
-    ) -> Option<Departure> {
-        let in_flight = self.flight.in_flight();
-        let together = self.queue.last_sent() == now && !self.flight.is_empty();
-        if !self.may_send_new(host, now, in_flight, together, probe) {
+    pub(in crate::subflow) fn poll_new(&mut self, probe: bool) -> Option<Departure> {
+        let Moment { host, now } = self.moment;
+        let in_flight = self.sending.flight.in_flight();
+        let together = self.sending.queue.last_sent() == now && !self.sending.flight.is_empty();
+        if !self.may_send_new(in_flight, together, probe) {
             return None;
         }
-        self.rest_after_idle(host, now);
-        let cut = self.queue.cut(self.most_payload(sack_bytes));
+        self.sending.rest_after_idle(host, now);
+        let cut = self.sending.queue.cut(self.most_payload());
         let payload = cut.as_ref().map_or_else(Bytes::new, |(payload, _)| payload.clone());
-        let sent = self.take_new(host, now, in_flight, together, cut);
-        self.end_mappings();
+        let sent = self.take_new(in_flight, together, cut);
+        self.sending.end_mappings();
         let more = self.has_more(in_flight);
         let departure = Departure {
             start: sent.start,
@@ -94,42 +104,37 @@ impl Sending {
             new: true,
             payload,
         };
-        self.file_new(host, now, sent, more, together, probe);
+        self.file_new(sent, more, together, probe);
         Some(departure)
     }
 
     /// Takes new data that may follow at once in the same burst: as long as its first segment, under its `mapping` and
     /// in its socket buffer. Returns nothing to copy: the payload lies behind that of the first segment.
-    pub(in crate::subflow) fn poll_follower(
-        &mut self,
-        host: &HostModel,
-        now: Instant,
-        sack_bytes: u32,
-        mapping: BurstMapping,
-    ) -> Option<Follower> {
-        let follows = self.queue.queued_bytes() > 0
-            && self.queue.buffer_has_room()
-            && self.queue.goes_on_under(mapping);
-        let in_flight = self.flight.in_flight();
-        if !follows || !self.may_send_new(host, now, in_flight, true, false) {
+    pub(in crate::subflow) fn poll_follower(&mut self, mapping: BurstMapping) -> Option<Follower> {
+        let Moment { host, now } = self.moment;
+        let follows = self.sending.queue.queued_bytes() > 0
+            && self.sending.queue.buffer_has_room()
+            && self.sending.queue.goes_on_under(mapping);
+        let in_flight = self.sending.flight.in_flight();
+        if !follows || !self.may_send_new(in_flight, true, false) {
             return None;
         }
-        self.rest_after_idle(host, now);
-        let cut = self.queue.cut(self.most_payload(sack_bytes));
-        let sent = self.take_new(host, now, in_flight, true, cut);
+        self.sending.rest_after_idle(host, now);
+        let cut = self.sending.queue.cut(self.most_payload());
+        let sent = self.take_new(in_flight, true, cut);
         let more = self.has_more(in_flight);
         let follower = Follower {
             length: sent.payload.len(),
             fin: sent.fin,
-            push: self.queue.queued_bytes() == 0 || (!more && self.ends_push(&sent)),
+            push: self.sending.queue.queued_bytes() == 0 || (!more && self.ends_push(&sent)),
         };
-        self.file_new(host, now, sent, more, true, false);
+        self.file_new(sent, more, true, false);
         Some(follower)
     }
 
     /// The segment has the last data of the queue.
     fn pushes(&self, length: usize) -> bool {
-        self.queue.queued_bytes() == 0 && length > 0
+        self.sending.queue.queued_bytes() == 0 && length > 0
     }
 
     /// Counts the next segment, which was `cut` off the queue: what the scoreboard will know of it.
@@ -137,33 +142,32 @@ impl Sending {
     #[inline(always)]
     pub(in crate::subflow) fn take_new(
         &mut self,
-        host: &HostModel,
-        now: Instant,
         in_flight: u32,
         together: bool,
         cut: Option<(Bytes, BurstMapping)>,
     ) -> Sent {
+        let Moment { now, .. } = self.moment;
         let (payload, mapping) = match cut {
-            Some((payload, mapping)) => (payload, Some(mapping).filter(|_| self.multipath)),
+            Some((payload, mapping)) => (payload, Some(mapping).filter(|_| self.sending.multipath)),
             None => (Bytes::new(), None),
         };
-        let fin = self.queue.fin_due();
-        let idle = self.flight.is_empty();
+        let fin = self.sending.queue.fin_due();
+        let idle = self.sending.flight.is_empty();
         if idle && in_flight == 0 {
-            self.announce_start(host, now);
+            self.announce_start();
         }
         let length = payload.len() as u64;
         // How much a buffer takes matters where one is opened.
-        let opens = !together || !self.queue.buffer_has_room();
-        let most = if opens { self.burst_segments() } else { 0 };
-        let opens_buffer = self.queue.count_new(length, together, most);
-        let start = self.queue.depart(now, length, fin);
+        let opens = !together || !self.sending.queue.buffer_has_room();
+        let most = if opens { deferral::burst_segments(self.sending) } else { 0 };
+        let opens_buffer = self.sending.queue.count_new(length, together, most);
+        let start = self.sending.queue.depart(now, length, fin);
         Sent {
             start,
             mapping: mapping.into(),
             sent_at: now,
             serial: 0,
-            stamp: self.flight.rate_mut().stamp(now, in_flight, idle),
+            stamp: self.sending.flight.rate_mut().stamp(now, in_flight, idle),
             transmission: 1,
             fin,
             opens_buffer,
@@ -175,28 +179,30 @@ impl Sending {
         }
     }
 
-    /// What the next segment may carry, bytes.
+    /// Returns the largest payload of the next segment, bytes.
     #[inline(always)]
-    fn most_payload(&self, sack_bytes: u32) -> usize {
-        u64::from(self.queue.mss() - sack_bytes).min(self.queue.window_bytes()) as usize
+    fn most_payload(&self) -> usize {
+        u64::from(self.sending.queue.mss() - self.sack_bytes).min(self.sending.queue.window_bytes())
+            as usize
     }
 
     /// The last segment of a socket buffer has PSH where the buffer has several (`__tcp_transmit_skb`), or where it is
     /// small: nothing was added to it because a push had ended it (`tcp_mark_push` in `mptcp_sendmsg_frag`).
     #[inline(always)]
     pub(in crate::subflow) fn ends_push(&self, sent: &Sent) -> bool {
-        let small = self.multipath && (sent.payload.len() as u64) < u64::from(self.queue.mss());
-        self.rules.pushes_buffers && (!sent.opens_buffer || small)
+        let small = self.sending.multipath
+            && (sent.payload.len() as u64) < u64::from(self.sending.queue.mss());
+        self.sending.rules.pushes_buffers && (!sent.opens_buffer || small)
     }
 
     /// Another segment of the same socket buffer follows one that was sent beside `in_flight` others.
     #[inline(always)]
     pub(in crate::subflow) fn has_more(&self, in_flight: u32) -> bool {
-        self.queue.buffer_has_room()
-            && self.queue.queued_bytes() > 0
-            && !self.cwnd.is_full(in_flight + 1)
-            && !self.queue.shut_out()
-            && !self.queue.must_wait_for_more()
+        self.sending.queue.buffer_has_room()
+            && self.sending.queue.queued_bytes() > 0
+            && !self.sending.cwnd.is_full(in_flight + 1)
+            && !self.sending.queue.shut_out()
+            && !self.sending.queue.must_wait_for_more()
     }
 
     /// Counts a segment that was taken off the queue as sent, perhaps `together` with the one before; `more` of the
@@ -204,148 +210,159 @@ impl Sending {
     #[inline(always)]
     pub(in crate::subflow) fn file_new(
         &mut self,
-        host: &HostModel,
-        now: Instant,
         sent: Sent,
         more: bool,
         together: bool,
         probe: bool,
     ) {
-        self.count_sent(sent.payload.len() as u64, true, now, !sent.opens_buffer);
-        self.flight.push(sent);
-        let state = self.cwnd.state();
-        self.timers.set_behind_data(host, now, &self.flight, state, together, probe);
-        self.after_new(host, now, more);
+        let Moment { host, now } = self.moment;
+        self.count_sent(sent.payload.len() as u64, true, !sent.opens_buffer);
+        self.sending.flight.push(sent);
+        let state = self.sending.cwnd.state();
+        self.sending.timers.set_behind_data(
+            host,
+            now,
+            &self.sending.flight,
+            state,
+            together,
+            probe,
+        );
+        self.after_new(more);
     }
 
     /// New data has left; `more` of the same socket buffer follows.
     #[inline(always)]
-    fn after_new(&mut self, host: &HostModel, now: Instant, more: bool) {
-        let full = self.cwnd.is_full(self.flight.in_flight())
-            || (!more && self.next_waits_for_cwnd(host, now));
-        self.validate_window(host, now, full);
+    fn after_new(&mut self, more: bool) {
+        let Moment { host, now } = self.moment;
+        let full = self.sending.cwnd.is_full(self.sending.flight.in_flight())
+            || (!more && deferral::next_waits_for_cwnd(self.sending, host, now));
+        self.sending.validate_window(host, now, full);
         if !more {
-            self.queue.end_buffer();
-            self.grow_buffer(now);
+            self.sending.queue.end_buffer();
+            self.sending.grow_buffer(now);
         }
     }
 
     /// Returns the next lost segment within the peer's window.
     fn next_admitted_loss(&mut self) -> Option<u64> {
-        let number = self.flight.next_lost()?;
-        let sent = self.flight.get(number)?;
-        self.queue.admits_again(sent.start).then_some(number)
+        let number = self.sending.flight.next_lost()?;
+        let sent = self.sending.flight.get(number)?;
+        self.sending.queue.admits_again(sent.start).then_some(number)
     }
 
-    /// There is something, and no window, rate or rule holds it back; `together` says that a segment has
-    /// just gone out.
+    /// Returns whether new data may go out now: data waits, and no window, rate or rule holds it back. `together` is
+    /// whether a segment has just been sent.
     #[inline(always)]
     pub(in crate::subflow) fn may_send_new(
         &mut self,
-        host: &HostModel,
-        now: Instant,
         in_flight: u32,
         together: bool,
         probe: bool,
     ) -> bool {
-        if self.queue.queued_bytes() == 0 && !self.queue.fin_due() {
+        let Moment { host, now } = self.moment;
+        if self.sending.queue.queued_bytes() == 0 && !self.sending.queue.fin_due() {
             return false;
         }
-        if self.cwnd.is_full(in_flight) && !probe {
+        if self.sending.cwnd.is_full(in_flight) && !probe {
             return false;
         }
-        if !self.window_admits(host, now) {
+        if !self.window_admits() {
             return false;
         }
         if probe {
             return true;
         }
-        let opens = !(together && self.queue.buffer_has_room());
-        let held = opens && self.cwnd.poll_pacing(now) || self.queue.must_wait_for_more();
+        let opens = !(together && self.sending.queue.buffer_has_room());
+        let held =
+            opens && self.sending.cwnd.poll_pacing(now) || self.sending.queue.must_wait_for_more();
         if held || !opens {
             return !held;
         }
-        if !self.queue.is_deferred()
-            && let Some(deferred) = self.defers(host, now)
+        if !self.sending.queue.is_deferred()
+            && let Some(deferred) = deferral::defers(self.sending, host, now)
         {
-            self.queue.defer();
+            self.sending.queue.defer();
             let full = deferred == Deferred::ForCongestionWindow;
-            if full && self.rules.deferral == Deferral::NextMillisecond {
-                self.validate_window(host, now, true);
+            if full && self.sending.rules.deferral == Deferral::NextMillisecond {
+                self.sending.validate_window(host, now, true);
             }
         }
-        !self.queue.is_deferred()
+        !self.sending.queue.is_deferred()
     }
 
     /// The peer's window has room for a segment, or for some of one and that was waited for in vain.
     #[inline(always)]
-    fn window_admits(&mut self, host: &HostModel, now: Instant) -> bool {
-        let fill = self.queue.take_urgent(Urgent::SmallWindow);
-        let some = fill && self.queue.has_window();
-        let admits = some || !self.queue.shut_out();
-        if !admits && self.flight.is_empty() {
-            self.timers.arm_window_probe(host, now, &self.flight);
+    fn window_admits(&mut self) -> bool {
+        let Moment { host, now } = self.moment;
+        let fill = self.sending.queue.intent_mut().take(Urgent::SmallWindow);
+        let some = fill && self.sending.queue.window_bytes() > 0;
+        let admits = some || !self.sending.queue.shut_out();
+        if !admits && self.sending.flight.is_empty() {
+            self.sending.timers.arm_window_probe(host, now, &self.sending.flight);
         }
         admits
     }
 
     /// TCP's header with the options that go with data, bytes.
     fn header_bytes(&self) -> u64 {
-        u64::from(20 + u32::from(self.peer_mss).saturating_sub(self.queue.mss()))
+        u64::from(20 + u32::from(self.sending.peer_mss).saturating_sub(self.sending.queue.mss()))
     }
 
-    /// Nothing was in flight: the controller hears that data flows again. A rate of its own may change with it
-    /// (`bbr_cwnd_event_tx_start`); the estimate is made anew by acknowledgements alone (`tcp_update_pacing_rate` in
-    /// `tcp_cong_control`), however small the window has become meanwhile.
-    fn announce_start(&mut self, host: &HostModel, now: Instant) {
+    /// Notifies the controller of the first segment after nothing was in flight. A pacing rate of the controller may change
+    /// with it (`bbr_cwnd_event_tx_start`). The estimated rate changes only with acknowledgements, however small the
+    /// window has become meanwhile (`tcp_update_pacing_rate` in `tcp_cong_control`).
+    fn announce_start(&mut self) {
+        let Moment { host, now } = self.moment;
         let start = TransmitStart {
             now,
             coarse_now: host.coarse(now),
-            last_sent: host.coarse(self.queue.last_sent()),
-            app_limited: self.flight.rate().app_limited(),
-            min_rtt: self.rtt().min_rtt(),
+            last_sent: host.coarse(self.sending.queue.last_sent()),
+            app_limited: self.sending.flight.rate().app_limited(),
+            min_rtt: self.sending.rtt().min_rtt(),
         };
-        if self.cwnd.on_start(&start) {
-            self.refresh_pacing();
+        if self.sending.cwnd.on_start(&start) {
+            self.sending.refresh_pacing();
         }
     }
 
     /// A tail loss probe: new data if there is any, else the last segment again. The timeout counts
     /// from it on (`tcp_send_loss_probe`).
-    fn send_probe(&mut self, host: &HostModel, now: Instant, sack_bytes: u32) -> Option<Departure> {
-        if let Some(departure) = self.poll_new(host, now, sack_bytes, true) {
-            self.recovery.on_new_probe(self.queue.next());
-            self.rearm_timeout(host, now);
+    fn send_probe(&mut self) -> Option<Departure> {
+        let Moment { host, now } = self.moment;
+        if let Some(departure) = self.poll_new(true) {
+            self.sending.recovery.on_new_probe(self.sending.queue.next());
+            self.sending.rearm_timeout(host, now);
             return Some(departure);
         }
-        let number = self.flight.last()?;
-        self.recovery.on_repeated_probe();
-        let departure = self.retransmit(host, number, now);
-        self.rearm_timeout(host, now);
+        let number = self.sending.flight.last()?;
+        self.sending.recovery.on_repeated_probe();
+        let departure = self.retransmit(number);
+        self.sending.rearm_timeout(host, now);
         departure
     }
 
-    fn retransmit(&mut self, host: &HostModel, number: u64, now: Instant) -> Option<Departure> {
-        let in_flight = self.flight.in_flight();
-        let idle = in_flight == 0 && self.flight.is_empty();
-        let stamp = self.flight.rate_mut().stamp(now, in_flight, idle);
-        let sent = self.flight.retransmit(number, now, stamp)?.clone();
-        let more = !self.cwnd.is_full(self.flight.in_flight());
-        self.queue.on_buffers_changed(self.flight.cut_out(number, now, more));
+    fn retransmit(&mut self, number: u64) -> Option<Departure> {
+        let Moment { host, now } = self.moment;
+        let in_flight = self.sending.flight.in_flight();
+        let idle = in_flight == 0 && self.sending.flight.is_empty();
+        let stamp = self.sending.flight.rate_mut().stamp(now, in_flight, idle);
+        let sent = self.sending.flight.retransmit(number, now, stamp)?.clone();
+        let more = !self.sending.cwnd.is_full(self.sending.flight.in_flight());
+        self.sending.queue.on_buffers_changed(self.sending.flight.cut_out(number, now, more));
         let length = sent.payload.len() as u64;
-        if self.cwnd.is_reducing() {
-            self.recovery.count_sent();
+        if self.sending.cwnd.is_reducing() {
+            self.sending.recovery.count_sent();
         }
-        self.recovery.on_retransmit(timestamp_clock(now));
-        self.timers.review();
-        self.sent.retransmissions += 1;
-        self.sent.bytes_retransmitted += length;
-        self.queue.on_retransmit(now);
-        self.count_sent(length, false, now, false);
-        if self.flight.numbers().start == number {
-            self.timers.set_behind_head(host, now);
+        self.sending.recovery.on_retransmit(timestamp_clock(now));
+        self.sending.timers.review();
+        self.sending.sent.retransmissions += 1;
+        self.sending.sent.bytes_retransmitted += length;
+        self.sending.queue.on_retransmit(now);
+        self.count_sent(length, false, false);
+        if self.sending.flight.numbers().start == number {
+            self.sending.timers.set_behind_head(host, now);
         }
-        self.end_mappings();
+        self.sending.end_mappings();
         Some(Departure {
             start: sent.start,
             mapping: sent.mapping(),
@@ -357,12 +374,13 @@ impl Sending {
     }
 
     #[inline(always)]
-    fn count_sent(&mut self, bytes: u64, first: bool, now: Instant, continues: bool) {
-        self.sent.bytes += bytes;
-        self.sent.data_segments += u64::from(bytes > 0);
-        self.cwnd.on_sent(now, bytes, self.header_bytes(), continues);
-        if self.cwnd.is_reducing() && first {
-            self.recovery.count_sent();
+    fn count_sent(&mut self, bytes: u64, first: bool, continues: bool) {
+        let Moment { now, .. } = self.moment;
+        self.sending.sent.bytes += bytes;
+        self.sending.sent.data_segments += u64::from(bytes > 0);
+        self.sending.cwnd.on_sent(now, bytes, self.header_bytes(), continues);
+        if self.sending.cwnd.is_reducing() && first {
+            self.sending.recovery.count_sent();
         }
     }
 }

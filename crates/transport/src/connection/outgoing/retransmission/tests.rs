@@ -58,7 +58,7 @@ fn the_timer_starts_with_what_the_scheduling_finds_that_an_acknowledgement_bring
         busy(stack, |connection| {
             // The interval of the earlier scheduling, and the time that the subflow's timer has left.
             connection.outgoing.retransmission.interval = Some(Duration::from_millis(777));
-            let due = connection.subflows[0].timer_due().expect("data is out");
+            let due = connection.subflows[0].sending().timer_due().expect("data is out");
             let now = due - Duration::from_millis(33);
             if !room {
                 connection.outgoing.stream.window_end = connection.outgoing.stream.next;

@@ -7,7 +7,7 @@ use anabranch_congestion::RateSample;
 
 /// The subflow's delivery state and the sample being gathered from one acknowledgement.
 #[derive(Debug, Default)]
-pub(in crate::subflow::sending) struct Sampler {
+pub(crate) struct Sampler {
     /// Segments delivered so far (`tp->delivered`).
     delivered: u64,
     /// Segments marked lost so far (`tp->lost`).
@@ -32,13 +32,13 @@ impl Sampler {
 
     /// Returns the number of segments delivered so far.
     #[inline]
-    pub(in crate::subflow::sending) fn delivered(&self) -> u64 {
+    pub(crate) fn delivered(&self) -> u64 {
         self.delivered
     }
 
     /// Returns the number of segments marked lost so far.
     #[inline]
-    pub(in crate::subflow::sending) fn lost(&self) -> u64 {
+    pub(crate) fn lost(&self) -> u64 {
         self.lost
     }
 
@@ -164,7 +164,7 @@ impl Sampler {
     }
 
     /// The last sample worth showing (`tcpi_delivery_rate`).
-    pub(in crate::subflow::sending) fn delivery_rate(&self) -> Rate {
+    pub(crate) fn delivery_rate(&self) -> Rate {
         self.last_rate
     }
 }

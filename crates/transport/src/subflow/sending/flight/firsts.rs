@@ -27,12 +27,12 @@ impl Firsts {
 }
 
 impl Flight {
-    /// See [`crate::subflow::Subflow::keep_first_transmissions`].
+    /// See [`crate::subflow::sending::Sending::keep_first_transmissions`].
     pub(crate) fn keep_first_transmissions(&mut self) {
         self.firsts.get_or_insert_default();
     }
 
-    /// See [`crate::subflow::Subflow::oldest_sent`].
+    /// Returns when the oldest unacknowledged segment was sent for the first time, or last if these times are not kept.
     pub(crate) fn oldest_sent(&self) -> Option<Instant> {
         let front = self.front()?;
         let filed = self.firsts.as_ref().filter(|_| front.ever_retransmitted());

@@ -18,11 +18,11 @@ impl Queue {
     }
 
     pub(crate) fn set_window_end(&mut self, end: u64) {
-        self.window_end = end;
+        self.window.set_end(end);
     }
 
     pub(crate) fn window_end(&self) -> u64 {
-        self.window_end
+        self.window.end()
     }
 
     /// What was sent is acknowledged, and data is queued behind it.

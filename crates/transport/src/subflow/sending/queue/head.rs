@@ -45,14 +45,4 @@ impl Queue {
         }
         self.buffers_to_come = more as u32;
     }
-
-    /// Segments that the queue makes, the last perhaps small.
-    pub(in crate::subflow) fn queued_segments(&self) -> u64 {
-        self.queued.div_ceil(u64::from(self.mss))
-    }
-
-    /// Full segments that the peer's window has room for.
-    pub(in crate::subflow) fn window_room(&self) -> u64 {
-        self.window_bytes() / u64::from(self.mss)
-    }
 }

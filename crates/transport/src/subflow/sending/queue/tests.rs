@@ -93,8 +93,8 @@ fn a_segment_takes_half_of_the_largest_window_or_all_of_a_tiny_one() {
     // tcp_bound_to_half_wnd: half of a window above 536 bytes, or else all of it; at least 68 bytes with TCP's header.
     let bound = |window: u64| {
         let mut sender = sender(false);
-        sender.note_largest_window(window);
-        sender.bound_to_half_window(1448, 36)
+        sender.window_mut().note_largest(window);
+        sender.window().bound_to_half(1448, 36)
     };
     assert_eq!([0, 65_535, 2896, 2895].map(bound), [1448, 1448, 1448, 1447]);
     assert_eq!([1152, 537, 536, 100].map(bound), [576, 268, 536, 100]);
@@ -118,7 +118,7 @@ fn a_mapping_has_no_more_than_half_of_the_largest_window() {
     // tcp_bound_to_half_wnd, tcp_xmit_size_goal: whole segments, one at least.
     let first = |window: u64| {
         let mut sender = sender(true);
-        sender.note_largest_window(window);
+        sender.window_mut().note_largest(window);
         sender.enqueue(bytes(40_000), 0);
         cut(&mut sender, 1000).expect("data").1.2
     };
@@ -196,7 +196,7 @@ fn urgent_is_what_no_window_holds_back() {
     let urged = |change: &dyn Fn(&mut Queue)| {
         let mut sender = sender(false);
         change(&mut sender);
-        sender.is_urged()
+        sender.intent().is_urgent()
     };
     assert!(!urged(&|_| {}) && !urged(&|s| s.intent.set_repairs(true)));
     for first in [Urgent::Head, Urgent::Probe, Urgent::SmallWindow] {
@@ -210,8 +210,8 @@ fn the_edge_goes_back_on_plain_tcp_only_and_with_a_segment_that_counts() {
     // SND.WL2 <= SEG.ACK.
     let mut sender = sender(false);
     sender.set_window(5000);
-    assert_eq!((sender.initial_window(), sender.window_max), (5000, 5000));
-    assert!(!sender.extend_window(1, 5000) && sender.extend_window(1, 5001));
+    assert_eq!((sender.window().initial(), sender.window().largest()), (5000, 5000));
+    assert!(!sender.window_mut().extend(1, 5000) && sender.window_mut().extend(1, 5001));
     sender.set_una(1);
     for (position, ack, window, edge) in [
         // The segment acknowledges more, is newer, opens the window, or closes it.
@@ -222,17 +222,17 @@ fn the_edge_goes_back_on_plain_tcp_only_and_with_a_segment_that_counts() {
         (9, 1, 10, 11),
     ] {
         assert!(sender.update_send_window(position, ack, window), "{position} {ack} {window}");
-        assert_eq!(sender.window_end, edge);
+        assert_eq!(sender.window_end(), edge);
     }
     // A duplicate with a smaller window, and an older segment with any window.
     for (position, window) in [(9, 9), (8, 5000), (8, 0)] {
         assert!(!sender.update_send_window(position, 1, window));
-        assert_eq!((sender.window_end, sender.window()), (11, 10));
+        assert_eq!((sender.window_end(), sender.window().size()), (11, 10));
     }
     sender.use_mappings();
-    assert!(!sender.update_send_window(10, 1, 9) && sender.window_end == 11);
-    assert!(!sender.update_send_window(11, 1, 0) && sender.window_end == 11);
-    assert!(sender.update_send_window(11, 3, 10) && sender.window_end == 13);
+    assert!(!sender.update_send_window(10, 1, 9) && sender.window_end() == 11);
+    assert!(!sender.update_send_window(11, 1, 0) && sender.window_end() == 11);
+    assert!(sender.update_send_window(11, 3, 10) && sender.window_end() == 13);
     let sender = &mut sender;
     // Shut out is who has something to send and no room for a segment of it.
     assert!(!sender.shut_out());
@@ -240,10 +240,10 @@ fn the_edge_goes_back_on_plain_tcp_only_and_with_a_segment_that_counts() {
     assert!(!sender.shut_out(), "1 + 12 = 13");
     sender.enqueue(bytes(1), 12);
     assert!(sender.shut_out());
-    sender.window_end = 1001;
+    sender.set_window_end(1001);
     sender.enqueue(bytes(5000), 13);
     assert!(!sender.shut_out(), "a segment of a thousand fits");
-    sender.window_end = 1000;
+    sender.set_window_end(1000);
     assert!(sender.shut_out());
 }
 
@@ -256,7 +256,7 @@ fn a_duplicate_takes_nothing_of_the_window_that_is_believed() {
         sender.set_una(100);
         sender.update_send_window(7, 101, 5000);
         sender.update_send_window(position, ack, window);
-        sender.window()
+        sender.window().size()
     };
     assert_eq!([believed(7, 100, 4999), believed(7, 100, 5001)], [5000, 5001]);
     assert_eq!([believed(7, 101, 4999), believed(8, 100, 4999)], [4999, 4999]);
@@ -264,10 +264,10 @@ fn a_duplicate_takes_nothing_of_the_window_that_is_believed() {
     // mptcp_check_allowed_size: `snd_wnd` is raised to what the connection's window leaves.
     let mut sender = sender(false);
     sender.set_window(5000);
-    sender.share_window(4000);
-    assert_eq!(sender.window(), 5000);
-    sender.share_window(6000);
-    assert_eq!(sender.window(), 6000);
+    sender.window_mut().share(4000);
+    assert_eq!(sender.window().size(), 5000);
+    sender.window_mut().share(6000);
+    assert_eq!(sender.window().size(), 6000);
 }
 
 #[test]
@@ -325,12 +325,12 @@ fn the_connections_window_admits_what_it_names_and_what_is_held() {
     subflow.sending.queue.use_mappings();
     subflow.sending.queue.set_window(0);
     subflow.admit(0);
-    assert_eq!(subflow.sending.queue.window_end, 1);
+    assert_eq!(subflow.sending.queue.window_end(), 1);
     subflow.admit(500);
-    assert_eq!(subflow.sending.queue.window_end, 501);
+    assert_eq!(subflow.sending.queue.window_end(), 501);
     subflow.sending.queue.enqueue(bytes(2000), 0);
     subflow.admit(600);
-    assert_eq!(subflow.sending.queue.window_end, 2001);
+    assert_eq!(subflow.sending.queue.window_end(), 2001);
 }
 
 #[test]

@@ -5,17 +5,80 @@ use super::Queue;
 /// The largest window that one segment or burst may fill, bytes (`TCP_MSS_DEFAULT`). Of a larger one it takes half.
 const TINY_WINDOW: u64 = 536;
 
-impl Queue {
+/// The peer's window.
+#[derive(Debug, Default)]
+pub(crate) struct PeerWindow {
+    /// Position of the right edge.
+    end: u64,
+    /// The current size, bytes (`snd_wnd`).
+    size: u64,
+    /// Position of the segment that announced it (`snd_wl1`).
+    told_at: u64,
+    /// The largest size so far, bytes (`max_window`).
+    most: u64,
+}
+
+impl PeerWindow {
     /// Advances the right edge of the peer's window. Returns whether it moved.
-    pub(crate) fn extend_window(&mut self, ack: u64, window: u64) -> bool {
+    pub(crate) fn extend(&mut self, ack: u64, window: u64) -> bool {
         let edge = ack + window;
-        let moved = edge > self.window_end;
+        let moved = edge > self.end;
         if moved {
-            self.window_end = edge;
+            self.end = edge;
         }
         moved
     }
 
+    /// Returns the largest window of the peer so far, bytes.
+    #[inline]
+    pub(in crate::subflow) fn largest(&self) -> u64 {
+        self.most
+    }
+
+    /// Returns the peer's current window, bytes.
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Raises this subflow's window to `window` bytes, which the connection's window has after the start of the
+    /// queued data (`mptcp_check_allowed_size`).
+    pub(crate) fn share(&mut self, window: u64) {
+        self.size = self.size.max(window);
+    }
+
+    /// Stores a new largest window of the peer.
+    pub(in crate::subflow) fn note_largest(&mut self, window: u64) {
+        self.most = window;
+    }
+
+    /// Limits a segment or burst of `size` bytes to half of the peer's largest window, or to all of a tiny one
+    /// (`tcp_bound_to_half_wnd`), but not to less than `least`. Without this limit a sender could wait for ever for a
+    /// window with more room (RFC 9293 section 3.8.6.2.1, condition 3).
+    pub(in crate::subflow) fn bound_to_half(&self, size: u64, least: u64) -> u64 {
+        match self.most {
+            0 => size,
+            tiny if tiny <= TINY_WINDOW => size.min(tiny.max(least)),
+            window => size.min((window / 2).max(least)),
+        }
+    }
+
+    /// Returns the window that the peer offered in the handshake, bytes.
+    pub(crate) fn initial(&self) -> u64 {
+        self.end.saturating_sub(1)
+    }
+
+    #[cfg(test)]
+    pub(super) fn end(&self) -> u64 {
+        self.end
+    }
+
+    #[cfg(test)]
+    pub(super) fn set_end(&mut self, end: u64) {
+        self.end = end;
+    }
+}
+
+impl Queue {
     /// Updates the window from a segment at `position` of the peer's stream that acknowledges up to `ack`. The segment
     /// is used if it acknowledges new data, is newer, or opens or closes the window (`tcp_may_update_window`; RFC 9293
     /// section 3.10.7.4). A duplicate never shrinks the window. On plain TCP the right edge may move back. MPTCP
@@ -28,99 +91,55 @@ impl Queue {
         ack: u64,
         window: u64,
     ) -> bool {
-        let newer = ack > self.una || position > self.window_told_at;
-        let changes = window > self.window || window == 0;
-        let counts = newer || (position == self.window_told_at && changes);
+        let newer = ack > self.una || position > self.window.told_at;
+        let changes = window > self.window.size || window == 0;
+        let counts = newer || (position == self.window.told_at && changes);
         if counts {
-            self.window = window;
-            self.window_told_at = position;
+            self.window.size = window;
+            self.window.told_at = position;
         }
         if self.multipath_mappings {
-            return self.extend_window(ack, window);
+            return self.window.extend(ack, window);
         }
         if counts {
-            self.window_end = ack + window;
+            self.window.end = ack + window;
         }
         counts
     }
 
     /// Advances the right edge to `window` bytes beyond what is acknowledged, but not below the data in the queue.
     pub(crate) fn admit(&mut self, window: u64) {
-        self.extend_window(self.una, window.max(self.held_bytes()));
-    }
-
-    /// Returns the largest window of the peer so far, bytes.
-    #[inline]
-    pub(in crate::subflow) fn largest_window(&self) -> u64 {
-        self.window_max
+        self.window.extend(self.una, window.max(self.held_bytes()));
     }
 
     /// Returns the bytes beyond the next position that the peer's window has room for.
     #[inline]
     pub(in crate::subflow) fn window_bytes(&self) -> u64 {
-        self.window_end.saturating_sub(self.next)
-    }
-
-    /// Returns whether the peer's window has room for any data.
-    #[inline]
-    pub(in crate::subflow) fn has_window(&self) -> bool {
-        self.window_end > self.next
+        self.window.end.saturating_sub(self.next)
     }
 
     /// Returns whether data at a position may be retransmitted. Data beyond a shrunken window waits, except the oldest
     /// byte, which probes the window (`__tcp_retransmit_skb`; RFC 9293 section 3.8.6, SHLD-16).
     pub(in crate::subflow) fn admits_again(&self, position: u64) -> bool {
-        position < self.window_end || position <= self.una
-    }
-
-    /// Returns the peer's current window, bytes.
-    pub(crate) fn window(&self) -> u64 {
-        self.window
-    }
-
-    /// Raises this subflow's window to `window` bytes, which the connection's window has after the start of the
-    /// queued data (`mptcp_check_allowed_size`).
-    pub(crate) fn share_window(&mut self, window: u64) {
-        self.window = self.window.max(window);
-    }
-
-    /// Stores a new largest window of the peer.
-    pub(in crate::subflow) fn note_largest_window(&mut self, window: u64) {
-        self.window_max = window;
-    }
-
-    /// Limits a segment or burst of `size` bytes to half of the peer's largest window, or to all of a tiny one
-    /// (`tcp_bound_to_half_wnd`), but not to less than `least`. Without this limit a sender could wait for ever for a
-    /// window with more room (RFC 9293 section 3.8.6.2.1, condition 3).
-    pub(in crate::subflow) fn bound_to_half_window(&self, size: u64, least: u64) -> u64 {
-        match self.window_max {
-            0 => size,
-            tiny if tiny <= TINY_WINDOW => size.min(tiny.max(least)),
-            window => size.min((window / 2).max(least)),
-        }
-    }
-
-    /// Returns the window that the peer offered in the handshake, bytes.
-    pub(crate) fn initial_window(&self) -> u64 {
-        self.window_end.saturating_sub(1)
+        position < self.window.end || position <= self.una
     }
 
     /// Returns whether the peer's window has no room for the next segment.
     pub(crate) fn shut_out(&self) -> bool {
-        self.queued > 0 && self.next + self.queued.min(u64::from(self.mss)) > self.window_end
+        self.queued > 0 && self.next + self.queued.min(u64::from(self.mss)) > self.window.end
     }
 
     /// Sets the window at the end of the handshake, which may be smaller than that of the SYN (`TCP_SYN_RECV`).
     pub(crate) fn set_window(&mut self, window: u64) {
-        self.window_end = self.una + window;
-        self.window = window;
-        self.window_max = window;
+        self.window.end = self.una + window;
+        self.window.size = window;
+        self.window.most = window;
     }
 
     /// Returns how far below the next position an acknowledgement may lie and still be accepted. The limit is one
     /// window before the oldest outstanding byte (RFC 5961 section 5.2; `tcp_ack`).
     #[inline(always)]
     pub(in crate::subflow) fn oldest_answer(&self) -> u64 {
-        self.next - self.una + self.window_max.min(self.una)
+        self.next - self.una + self.window.most.min(self.una)
     }
 }

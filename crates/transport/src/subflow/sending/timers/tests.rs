@@ -100,7 +100,7 @@ fn a_timeout_loses_the_head_and_what_is_older_than_a_round_trip() {
         (CongestionState::Loss, 4001)
     );
     assert!(
-        subflow.sending.queue.take_urgent(Urgent::Head)
+        subflow.sending.queue.intent_mut().take(Urgent::Head)
             && subflow.sending.recovery.decides_by_frto()
     );
     assert_eq!(
@@ -159,20 +159,21 @@ fn one_probe_at_a_time_is_due() {
     subflow.sending.timers.arm(&exact(), at(0), Pending::LossProbe, ms(100));
     subflow.fire_timer(&exact(), at(100));
     assert!(
-        !subflow.sending.queue.is_urged() && subflow.sending.recovery.probe_high().is_none(),
+        !subflow.sending.queue.intent().is_urgent()
+            && subflow.sending.recovery.probe_high().is_none(),
         "nothing is outstanding"
     );
     send(&mut subflow, at(100), 1000);
     subflow.sending.timers.arm(&exact(), at(100), Pending::LossProbe, ms(100));
     subflow.fire_timer(&exact(), at(200));
     assert!(
-        subflow.sending.queue.take_urgent(Urgent::Probe)
+        subflow.sending.queue.intent_mut().take(Urgent::Probe)
             && subflow.sending.recovery.probe_high() == Some(1001)
     );
     assert_eq!(armed(&subflow, 200), Some((Pending::Timeout, 200_000)));
     subflow.sending.timers.arm(&exact(), at(200), Pending::LossProbe, ms(100));
     subflow.fire_timer(&exact(), at(300));
-    assert!(!subflow.sending.queue.is_urged(), "the last one is not answered yet");
+    assert!(!subflow.sending.queue.intent().is_urgent(), "the last one is not answered yet");
 }
 
 #[test]
@@ -198,7 +199,7 @@ fn a_closed_window_is_asked_about_ever_more_rarely() {
     subflow.sending.queue.set_window_end(2);
     subflow.fire_timer(&exact(), at(1000));
     assert!(
-        subflow.sending.queue.take_urgent(Urgent::SmallWindow)
+        subflow.sending.queue.intent_mut().take(Urgent::SmallWindow)
             && subflow.sending.timers.pending().is_none()
     );
     subflow.sending.queue.set_window_end(1);

@@ -2,7 +2,7 @@ use super::*;
 use crate::subflow::Subflow;
 use crate::subflow::fixture::{at, context, exact, send, subflow};
 use anabranch_congestion::Window;
-use anabranch_units::Duration;
+use anabranch_units::{Duration, Instant};
 use anabranch_wire::{Flags, Segment};
 
 /// Sends what may go at `now`; returns how many segments.
@@ -138,7 +138,7 @@ fn a_burst_waits_for_the_acknowledgement_of_the_next_millisecond() {
             send(&mut subflow, us(moment), 1000);
         }
         subflow.sending.refresh_pacing();
-        assert_eq!(subflow.sending.burst_segments(), 3);
+        assert_eq!(super::super::deferral::burst_segments(&subflow.sending), 3);
         write(&mut subflow, 20);
         let sent = send_all(&mut subflow, us(now_us));
         assert_eq!(sent == 0, subflow.sending.queue.is_deferred());
@@ -158,10 +158,10 @@ fn a_burst_is_counted_by_what_segments_carry_beside_their_options() {
     let mut subflow = flying(0);
     *subflow.sending.cwnd.window_mut() = Window { cwnd: 152, ssthresh: 1000 };
     subflow.sending.refresh_pacing();
-    assert_eq!(subflow.sending.burst_segments(), 2);
+    assert_eq!(super::super::deferral::burst_segments(&subflow.sending), 2);
     subflow.sending.queue.set_mss(989);
     subflow.sending.refresh_pacing();
-    assert_eq!(subflow.sending.burst_segments(), 3);
+    assert_eq!(super::super::deferral::burst_segments(&subflow.sending), 3);
 }
 
 #[test]
