@@ -8,13 +8,13 @@ import { difference, interval } from "./statistics.js";
 
 const RUNS = 30;
 const STARTS = ["Starts after", ({ qoe }) => qoe.startup_delay_s ?? null, "s", -1];
-const FREEZES = ["Freezes", ({ qoe }) => qoe.buffer_underflows, "", -1];
-const FROZEN = ["Frozen", ({ qoe }) => qoe.rebuffer_s, "s", -1];
+const EMPTY = ["Buffer empty", ({ qoe }) => qoe.buffer_underflows, "times", -1];
+const STILL = ["Stands still", ({ qoe }) => qoe.still_s, "s", -1];
 const GOODPUT = ["Goodput", ({ qos }) => qos.goodput_mbps, "Mbit/s", 1];
 const UNFINISHED = ["Does not reach the end", ({ qoe }) => (qoe.reached_end === false ? 1 : 0), "of runs", -1];
 const METRICS = {
-  progressive: [STARTS, FREEZES, FROZEN, ["Lost pictures", ({ qoe }) => qoe.picture_discards, "", -1], GOODPUT, UNFINISHED],
-  adaptive: [STARTS, FREEZES, FROZEN, ["Mean bit rate", ({ qoe }) => qoe.bitrate_mean_mbps, "Mbit/s", 1], GOODPUT, UNFINISHED],
+  progressive: [STARTS, STILL, EMPTY, ["Lost pictures", ({ qoe }) => qoe.picture_discards, "", -1], GOODPUT, UNFINISHED],
+  adaptive: [STARTS, STILL, EMPTY, ["Mean bit rate", ({ qoe }) => qoe.bitrate_mean_mbps, "Mbit/s", 1], GOODPUT, UNFINISHED],
   bulk: [GOODPUT, ["Longest gap", ({ qos }) => qos.max_read_gap_s, "s", -1], ["Queue drops", ({ qos }) => qos.queue_drops, "packets", -1]],
 };
 

@@ -111,10 +111,12 @@ class Page {
 
   fail(error) {
     const faults = error.faults ?? [{ key: "", message: error.message, hint: "" }];
+    // The editor shows the error of its own program.
+    const own = this.code && !this.asked && document.body.dataset.view === "editor";
     const line = error.line ? `line ${error.line}: ` : "";
     $("fault").replaceChildren(...faults.map((fault) => el("span", {},
       el("b", {}, `${line}${fault.message}`), fault.key ? ` (${fault.key})` : "", fault.hint ? el("br") : "", fault.hint)));
-    $("fault").hidden = false;
+    $("fault").hidden = own;
     this.views.editor?.fault?.(error);
   }
 
@@ -131,6 +133,9 @@ class Page {
       words.push(`This page does not know ${this.unknown.join(", ")}. The run below is without it.`);
     }
     const { claimed, last } = this;
+    for (const { message } of last?.result.summary?.standstills ?? []) {
+      words.push(`${message[0].toUpperCase()}${message.slice(1)}.`);
+    }
     if (claimed && last && last.setup === this.setup) {
       const same = last.result.digest.startsWith(claimed.digest);
       const other = claimed.build && this.build && claimed.build !== this.build;

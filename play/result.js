@@ -53,7 +53,7 @@ export class Result {
   }
 
   table(paths, names) {
-    const head = ["path", "share of bytes", "throughput", "retransmitted", "round trip", "window"];
+    const head = ["path", "share of bytes", "throughput", "retransmitted", "round trip"];
     this.shares.replaceChildren(el("caption", {}, "Each path over the whole session"),
       el("tr", {}, ...head.map((word) => el("th", {}, word))),
       ...paths.map((path) => el("tr", {},
@@ -61,8 +61,7 @@ export class Result {
         el("td", {}, path.bytes_share === null ? "–" : `${digits(100 * path.bytes_share)} %`),
         el("td", {}, `${digits(path.throughput_mbps)} Mbit/s`),
         el("td", {}, `${digits(path.retransmissions)} segments`),
-        el("td", {}, path.srtt_ms_mean === null ? "–" : `${digits(path.srtt_ms_mean)} ms`),
-        el("td", {}, path.cwnd_segments_mean === null ? "–" : `${digits(path.cwnd_segments_mean)} segments`))));
+        el("td", {}, path.srtt_ms_mean === null ? "–" : `${digits(path.srtt_ms_mean)} ms`))));
   }
 
   key(event) {
@@ -87,8 +86,8 @@ export function tilesOf({ qoe, qos }, kind) {
   const again = ["Reinjected", digits((qos.reinjected_bytes ?? 0) / 1e6), "MB", false];
   if (kind === "bulk") return [goodput, wait, ["Queue drops", digits(qos.queue_drops), "packets", false], again];
   const start = ["Starts after", seconds(qoe.startup_delay_s), "", qoe.startup_delay_s === null];
-  const stalls = ["Freezes", digits(qoe.buffer_underflows), "", qoe.buffer_underflows > 0];
-  const still = ["Frozen", seconds(qoe.rebuffer_s), "", qoe.rebuffer_s > 0];
+  const stalls = ["Buffer empty", digits(qoe.buffer_underflows), qoe.buffer_underflows === 1 ? "time" : "times", qoe.buffer_underflows > 0];
+  const still = ["Stands still", seconds(qoe.still_s), "", qoe.still_s >= 0.1];
   if (kind === "adaptive") {
     return [start, stalls, still, ["Mean bit rate", digits(qoe.bitrate_mean_mbps), "Mbit/s", false],
       ["Switches", digits(qoe.resolution_changes), "", false], goodput];

@@ -2,6 +2,9 @@
 
 const EMPTY = {};
 
+// A missing number is null in JSON, and not a number in an array of floats.
+const known = (value) => (value >= 0 ? value : null);
+
 export const column = (tables, table, name) => (tables[table] ?? EMPTY)[name] ?? [];
 
 // Returns the curves, strips and marks of a run.
@@ -40,7 +43,7 @@ function sampled(tables, names) {
     for (; row < t.length && t[row] === now; row++) {
       const n = place.get(path[row]);
       if (n === undefined) continue;
-      ended.set(`${n} ${subflow[row]}`, acked[row] ?? 0);
+      ended.set(`${n} ${subflow[row]}`, acked[row] || 0);
       if (latest[n] < 0 || subflow[row] >= subflow[latest[n]]) latest[n] = row;
     }
     const totals = names.map(() => 0);
@@ -49,9 +52,9 @@ function sampled(tables, names) {
       const at = latest[n];
       one.x.push(now);
       one.total.push(totals[n]);
-      one.cwnd.push(at < 0 ? null : values.cwnd_segments[at]);
-      one.srtt.push(at < 0 ? null : values.srtt_ms[at]);
-      one.flight.push(at < 0 ? null : values.in_flight_segments[at]);
+      one.cwnd.push(at < 0 ? null : known(values.cwnd_segments[at]));
+      one.srtt.push(at < 0 ? null : known(values.srtt_ms[at]));
+      one.flight.push(at < 0 ? null : known(values.in_flight_segments[at]));
     });
   }
   for (const one of paths) one.throughput = rates(one.x, one.total, 1);
@@ -142,29 +145,63 @@ function arrive(tables, open) {
 }
 
 // Returns what the screen shows: `wait` before the start, `play`, `freeze`.
+//
+// The pictures of a film say when the screen stood still. An adaptive player has no table of pictures, but says
+// when its buffer was empty.
 function stripOf(tables) {
+  const events = playbackOf(tables);
+  const start = events.find(({ what }) => what === "start");
+  if (!start) return [];
+  const end = events.find(({ what }) => what === "end")?.at ?? lastOf(column(tables, "player", "t_s"), start.at);
+  const shown = shownPictures(tables);
+  const still = shown.length ? gaps(shown, end) : stalls(events, end);
+  const strip = [{ from: 0, to: start.at, kind: "wait" }];
+  let since = start.at;
+  for (const [from, to] of still) {
+    if (from > since) strip.push({ from: since, to: from, kind: "play" });
+    strip.push({ from: Math.max(from, since), to, kind: "freeze" });
+    since = to;
+  }
+  if (end > since) strip.push({ from: since, to: end, kind: "play" });
+  return strip;
+}
+
+function playbackOf(tables) {
   const t = column(tables, "playback", "t_s");
   const what = column(tables, "playback", "event");
   const client = column(tables, "playback", "client");
-  const strip = [];
-  let since = 0;
-  let state = "wait";
-  const close = (to, next) => {
-    if (to > since) strip.push({ from: since, to, kind: state });
-    since = to;
-    state = next;
-  };
-  for (let row = 0; row < t.length; row++) {
-    if (client.length && client[row] !== 0) continue;
-    if (what[row] === "start" || what[row] === "resume") close(t[row], "play");
-    else if (what[row] === "underflow") close(t[row], "freeze");
-    else if (what[row] === "end") close(t[row], "over");
+  return Array.from(t, (at, row) => ({ at, what: what[row], client: client[row] })).filter((one) => one.client === 0);
+}
+
+const lastOf = (values, least) => Math.max(least, values[values.length - 1] ?? least);
+
+function shownPictures(tables) {
+  const client = column(tables, "frames", "client");
+  const shown = column(tables, "frames", "shown_s");
+  const fate = column(tables, "frames", "fate");
+  return Array.from(shown).filter((at, row) => client[row] === 0 && fate[row] === "displayed" && at >= 0).sort((a, b) => a - b);
+}
+
+// Returns the times without a new picture, of at least three usual distances.
+function gaps(shown, end) {
+  const apart = shown.slice(1).map((at, n) => at - shown[n]).sort((a, b) => a - b);
+  const usual = apart[apart.length >> 1] ?? 0.04;
+  const found = [];
+  for (let n = 0; n < shown.length; n++) {
+    const next = shown[n + 1] ?? end;
+    if (next - shown[n] > 3 * usual) found.push([shown[n] + usual, next]);
   }
-  if (state === "freeze" || state === "play") {
-    const seen = column(tables, "player", "t_s");
-    close(Math.max(since, seen[seen.length - 1] ?? since), "over");
+  return found;
+}
+
+function stalls(events, end) {
+  const found = [];
+  for (const { at, what } of events) {
+    const last = found[found.length - 1];
+    if (what === "underflow") found.push([at, end]);
+    else if (what === "resume" && last) last[1] = at;
   }
-  return strip;
+  return found;
 }
 
 function lostPictures(tables) {
@@ -173,7 +210,7 @@ function lostPictures(tables) {
   const client = column(tables, "frames", "client");
   const lost = [];
   for (let row = 0; row < fate.length; row++) {
-    if (client[row] === 0 && fate[row] === "discarded" && due[row] !== null) lost.push(due[row]);
+    if (client[row] === 0 && fate[row] === "discarded" && due[row] >= 0) lost.push(due[row]);
   }
   return lost;
 }
@@ -198,7 +235,7 @@ function rungsOf(tables) {
   const rungs = [];
   let at = 0;
   for (let row = 0; row < track.length; row++) {
-    if (track[row] !== "video" || given[row] || done[row] === null) continue;
+    if (track[row] !== "video" || given[row] || !(done[row] >= 0)) continue;
     rungs.push({ from: shownAt(at, t, what, pts), place: rendition[row], name: names.get(rendition[row]) ?? "", index: index[row] });
     at += length[row];
   }
@@ -224,17 +261,13 @@ export function verdict(metrics, kind) {
   if (qoe.startup_delay_s === null || qoe.startup_delay_s === undefined) {
     return { good: false, text: "The film never starts." };
   }
-  const parts = [`The film starts after ${round(qoe.startup_delay_s)} s`];
-  const stalls = qoe.buffer_underflows ?? 0;
-  if (stalls) {
-    const often = stalls === 1 ? "once" : `${stalls} times`;
-    parts.push(`freezes ${often}, for ${round(qoe.rebuffer_s)} s in all`);
-  }
-  const lost = qoe.picture_discards ?? 0;
-  if (!qoe.reached_end) return { good: false, text: `${parts.join(", ")}, and does not reach its end.` };
-  if (!stalls && !lost) return { good: true, text: `${parts[0]} and plays to its end without a freeze.` };
-  if (lost) return { good: false, text: `${parts.join(", ")}, and ${lost} of its pictures ${lost === 1 ? "is" : "are"} lost.` };
-  return { good: false, text: `${parts.join(" and ")}.` };
+  const starts = `The film starts after ${round(qoe.startup_delay_s)} s`;
+  const still = qoe.still_s ?? qoe.rebuffer_s ?? 0, lost = qoe.picture_discards ?? 0;
+  const bad = still >= 0.1 ? ` and stands still for ${round(still)} s in all` : "";
+  if (!qoe.reached_end) return { good: false, text: `${starts}${bad}. It does not reach its end.` };
+  if (!bad && !lost) return { good: true, text: `${starts} and plays to its end without a freeze.` };
+  const pictures = lost ? ` ${lost} of its pictures ${lost === 1 ? "is" : "are"} lost.` : "";
+  return { good: false, text: `${starts}${bad}.${pictures}` };
 }
 
 const round = (value) => Number(value.toFixed(Math.abs(value) >= 10 ? 0 : 1));

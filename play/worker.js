@@ -30,8 +30,8 @@ self.onmessage = async ({ data }) => {
     if (data.code) options.schedulers = { [data.name]: await scheduler(data.code) };
     const result = await engine.run(data.plan, options);
     const took = performance.now() - began;
-    const { digest, metrics, tables } = result;
-    self.postMessage({ id, done: { digest, metrics, tables, took } });
+    const { digest, metrics, tables, summary } = result;
+    self.postMessage({ id, done: { digest, metrics, tables, summary, took } });
   } catch (error) {
     self.postMessage({ id, fault: described(error) });
   }
@@ -39,5 +39,6 @@ self.onmessage = async ({ data }) => {
 
 function described(error) {
   const faults = error.faults ?? [{ key: "", message: error.message ?? String(error), hint: "" }];
-  return { faults, line: error.line ?? null };
+  const found = /blob:[^\s)]*?:(\d+):\d+/.exec(error.cause?.stack ?? "");
+  return { faults, line: error.line ?? (found ? Number(found[1]) : null) };
 }

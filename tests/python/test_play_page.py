@@ -183,8 +183,8 @@ def test_two_settings_are_compared_on_the_same_luck(tmp_path, address):
     table = driven(tmp_path, address, compare)
     assert table[0] == ["", "this", "wifi alone", "difference"]
     both, one = anabranch.run("two-paths").qoe, anabranch.run("single-path").qoe
-    freezes = next(row for row in table if row[0] == "Freezes")
-    assert freezes[1:3] == [str(both["buffer_underflows"]), str(one["buffer_underflows"])]
+    empty = next(row for row in table if row[0] == "Buffer empty")
+    assert empty[1:3] == [f"{run['buffer_underflows']} times" for run in (both, one)]
 
 
 @pytest.mark.parametrize(

@@ -124,10 +124,10 @@ def _application() -> list[Key]:
     """Return the keys of the application."""
     section: Section = "application"
     return [
-        Key(id="kind", section=section, label="What is streamed", toml=("kind",), default="progressive",
-            choices=(("progressive", "Film: one file, played by VLC"),
-                     ("adaptive", "Ladder: chunks at several rates (HLS)"),
-                     ("bulk", "Bulk: one file, as fast as possible"))),
+        Key(id="kind", section=section, label="Stream", toml=("kind",), default="progressive",
+            choices=(("progressive", "Film, played by VLC"),
+                     ("adaptive", "Ladder (HLS)"),
+                     ("bulk", "File, in bulk"))),
         Key(id="film", section=section, label="Film", toml=("film",), default="demo", when=_FILM,
             choices=(("demo", "60 s at 5.2 Mbit/s"), ("leo24-film", "3 min at 5.2 Mbit/s"),
                      ("papers-film", "10 min at 5.2 Mbit/s"))),

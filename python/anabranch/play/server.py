@@ -25,7 +25,9 @@ _POLICY = (
     "connect-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'"
 )
 #: A scheduler that is written in the page is compiled there, in the worker.
-_WORKER_POLICY = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval' 'unsafe-eval'; connect-src 'self'"
+_WORKER_POLICY = (
+    "default-src 'none'; script-src 'self' 'wasm-unsafe-eval' blob:; worker-src blob:; connect-src 'self'"
+)
 mimetypes.add_type("application/wasm", ".wasm")
 mimetypes.add_type("text/javascript", ".js")
 
@@ -62,7 +64,8 @@ def simulated(text: str) -> dict[str, Any]:
     clients = metrics.by_client(tables, paths=paths)
     found = {"qoe": metrics.qoe(tables, clients), "qos": metrics.qos(tables, clients, paths=paths)}
     columns = {name: {key: list(column) for key, column in table.items()} for name, table in tables.items()}
-    return {"digest": trace["summary"]["digest"], "tables": columns, "metrics": found}
+    summary = trace["summary"]
+    return {"digest": summary["digest"], "summary": summary, "tables": columns, "metrics": found}
 
 
 def _handler(folder: Path) -> type[BaseHTTPRequestHandler]:
