@@ -3,7 +3,6 @@
 import { digits, el, seconds } from "./dom.js";
 import { applies, complete } from "./plan.js";
 import { Plot } from "./plot.js";
-import { seriesOf } from "./series.js";
 import { difference, interval } from "./statistics.js";
 
 const RUNS = 30;
@@ -122,7 +121,7 @@ export class View {
         return el("tr", {}, el("td", {}, name), el("td", {}, told(mine, unit)), el("td", {}, told(his, unit)),
           el("td", { class: kind }, apart === null ? "–" : signed(apart, unit)));
       }));
-    const both = [ours, other].map((one) => seriesOf(one.result.tables, one.setup.paths.map((path) => path.name)));
+    const both = [ours, other].map((one) => one.result.series);
     const end = Math.max(...both.map((series) => series.end));
     this.strips.replaceChildren(...both.flatMap((series, n) => strip(series, end, names[n])));
     this.plots[0].show(both.map((series, n) => series.buffer && { name: names[n], ...look(n), ...series.buffer }).filter(Boolean), end);

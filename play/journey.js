@@ -1,15 +1,14 @@
 // The packets of a run as journeys: where each one is at a time, and what the receiver holds.
 
-import { packetsOf } from "./series.js";
+import { NEW, RETRANSMITTED } from "./series.js";
 
 const LOST_AT = 0.62;
 
 export class Journeys {
-  constructor(tables, setup) {
-    const names = setup.paths.map((path) => path.name);
+  constructor(columns, setup) {
     this.paths = setup.paths;
-    this.packets = packetsOf(tables, names);
-    this.least = names.map((_, n) => shortest(this.packets, n));
+    this.packets = packetsOf(columns);
+    this.least = setup.paths.map((_, n) => shortest(this.packets, n));
     this.longest = 0.05;
     this.queues();
     for (const packet of this.packets) this.longest = Math.max(this.longest, packet.gone - packet.left);
@@ -79,6 +78,15 @@ export class Journeys {
     while (place >= 0 && this.events[place] >= now - 1e-9) place--;
     return this.events[place] ?? 0;
   }
+}
+
+// Returns the packets, each as an object.
+function packetsOf({ left, arrived, path, connection, subflow, data, bytes, kind }) {
+  const words = { [NEW]: "new", [RETRANSMITTED]: "retransmitted" };
+  return Array.from(left, (at, n) => ({
+    left: at, arrived: arrived[n] < 0 ? null : arrived[n], path: path[n], connection: connection[n], subflow: subflow[n],
+    data: data[n], bytes: bytes[n], kind: words[kind[n]] ?? "reinjected",
+  }));
 }
 
 function shortest(packets, n) {

@@ -31,6 +31,7 @@ class Page {
     addEventListener("hashchange", () => { if (location.hash.slice(1) !== this.address) this.open(location.hash); });
     const loading = this.runner.load();
     this.read(location.hash);
+    this.plan(this.setup).catch(() => {}); // the film comes while the engine is compiled
     const { build, native } = await loading;
     Object.assign(this, { build, native });
     await this.simulate();
@@ -78,7 +79,9 @@ class Page {
     if (film && !this.films[film]) this.films[film] = await (await fetch(this.tables.films[film])).text();
     const scheduler = code ? "js:page" : null;
     const plan = planText(this.tables, setup, this.films, { run, record, scheduler });
-    return { plan, run, code: code ? link.unpacked(code) : "", name: "js:page" };
+    // Without a record there is nothing to draw: only the metrics are wanted.
+    const names = record ? setup.paths.map((path) => path.name) : null;
+    return { plan, run, names, code: code ? link.unpacked(code) : "", name: "js:page" };
   }
 
   async simulate() {
@@ -138,7 +141,7 @@ class Page {
     }
     if (claimed && last && last.setup === this.setup) {
       const same = last.result.digest.startsWith(claimed.digest);
-      const other = claimed.build && this.build && claimed.build !== this.build;
+      const other = claimed.build && this.build && !sameBuild(claimed.build, this.build);
       if (!same) {
         words.push(`The link promises the result ${claimed.digest}, made by build ${claimed.build || "unknown"}. `
           + `This page is build ${this.build || "unknown"} and gives another result. Open the link in that build to see what was meant.`);
@@ -225,6 +228,12 @@ class Page {
   command() {
     return `anabranch run '#${this.address ?? ""}'`;
   }
+}
+
+// A build is a version and a hash of the sources; the local server knows no hash.
+function sameBuild(one, other) {
+  const [[version, hash], [otherVersion, otherHash]] = [one.split("+"), other.split("+")];
+  return version === otherVersion && (!hash || !otherHash || hash === otherHash);
 }
 
 const blocked = () => Object.assign(new Error("the link has a scheduler in JavaScript, which has not run yet"), {

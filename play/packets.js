@@ -57,15 +57,15 @@ export class View {
 
   show(setup, result) {
     this.setup = setup;
-    this.tables = result.tables;
+    this.columns = result.packets;
     this.journeys = null;
     if (!this.node.hidden) this.opened();
   }
 
   opened() {
-    if (!this.tables) return;
+    if (!this.columns) return;
     if (!this.journeys) {
-      this.journeys = new Journeys(this.tables, this.setup);
+      this.journeys = new Journeys(this.columns, this.setup);
       this.now = Math.min(this.wanted ?? (this.now || 1), this.end());
       this.wanted = null;
       this.scene.style.height = `${this.height()}px`;

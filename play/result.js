@@ -2,7 +2,7 @@
 
 import { digits, el, seconds } from "./dom.js";
 import { Plot } from "./plot.js";
-import { seriesOf, verdict } from "./series.js";
+import { verdict } from "./series.js";
 import { Timeline } from "./timeline.js";
 
 const PANELS = [
@@ -31,8 +31,7 @@ export class Result {
   }
 
   show(setup, result) {
-    const names = setup.paths.map((path) => path.name), { kind } = setup.application;
-    const series = seriesOf(result.tables, names);
+    const names = setup.paths.map((path) => path.name), { kind } = setup.application, { series } = result;
     this.end = series.end;
     const found = verdict(result.metrics, kind);
     this.sentence.textContent = found.text;

@@ -1,4 +1,4 @@
-// From the tables of a run to what the page draws.
+// From the tables of a run to what the page draws. It runs in the worker, beside the engine.
 
 const EMPTY = {};
 
@@ -7,9 +7,15 @@ const known = (value) => (value >= 0 ? value : null);
 
 export const column = (tables, table, name) => (tables[table] ?? EMPTY)[name] ?? [];
 
-// Returns the curves, strips and marks of a run.
-export function seriesOf(tables, names) {
+// Returns the curves, strips and marks of a run, and its packets as columns.
+export function drawn(tables, names) {
+  const packets = packetsOf(tables, names);
+  return { series: seriesOf(tables, names, packets), packets };
+}
+
+function seriesOf(tables, names, packets) {
   const samples = sampled(tables, names);
+  queues(packets, samples.paths);
   const buffer = {
     x: Array.from(column(tables, "player", "t_s")),
     y: Array.from(column(tables, "player", "buffer_s")),
@@ -58,7 +64,6 @@ function sampled(tables, names) {
     });
   }
   for (const one of paths) one.throughput = rates(one.x, one.total, 1);
-  queues(tables, names, paths);
   return { paths, end: t.length ? t[t.length - 1] : 0 };
 }
 
@@ -74,72 +79,66 @@ function rates(x, total, span) {
 }
 
 // Adds the queueing delay of each path: the delay of its packets above the shortest delay.
-function queues(tables, names, paths) {
-  const packets = packetsOf(tables, names);
-  paths.forEach((one, n) => {
-    const own = packets.filter((packet) => packet.path === n && packet.arrived !== null);
-    if (!own.length) return;
-    let least = Infinity;
-    for (const packet of own) least = Math.min(least, packet.arrived - packet.left);
-    const queue = one.x.map(() => null);
-    for (const packet of own) {
-      const at = Math.min(queue.length - 1, Math.max(0, Math.ceil(packet.left * 10) - 1));
-      if (queue[at] !== undefined) queue[at] = Math.max(queue[at] ?? 0, (packet.arrived - packet.left - least) * 1000);
-    }
-    one.queue = queue;
-    one.least = least;
-  });
-}
-
-const KEPT = new WeakMap();
-
-// Returns every segment with data: when it left, when it came, and whether its data had been sent before.
-export function packetsOf(tables, names) {
-  if (KEPT.has(tables)) return KEPT.get(tables);
-  const get = (table, name) => column(tables, table, name);
-  const left = get("departures", "t_s");
-  const client = get("departures", "client");
-  const connection = get("departures", "connection");
-  const subflow = get("departures", "subflow");
-  const path = get("departures", "path");
-  const position = get("departures", "position");
-  const data = get("departures", "data_position");
-  const bytes = get("departures", "bytes");
-  const place = new Map(names.map((name, n) => [name, n]));
-  const packets = [];
-  const open = new Map();
-  const sent = new Map();
-  for (let row = 0; row < left.length; row++) {
-    if (client[row] !== 0) continue;
-    const key = `${connection[row]} ${subflow[row]} ${position[row]}`;
-    const whose = `${connection[row]} ${data[row]}`;
-    const before = sent.get(whose);
-    const packet = {
-      left: left[row], arrived: null, path: place.get(path[row]) ?? 0, connection: connection[row],
-      subflow: subflow[row], data: data[row], bytes: bytes[row],
-      kind: before === undefined ? "new" : before === subflow[row] ? "retransmitted" : "reinjected",
-    };
-    if (before === undefined) sent.set(whose, subflow[row]);
-    packets.push(packet);
-    if (open.has(key)) open.get(key).push(packet);
-    else open.set(key, [packet]);
+function queues({ left, arrived, path }, paths) {
+  const least = paths.map(() => Infinity);
+  for (let n = 0; n < left.length; n++) {
+    if (arrived[n] >= 0) least[path[n]] = Math.min(least[path[n]], arrived[n] - left[n]);
   }
-  arrive(tables, open);
-  KEPT.set(tables, packets);
-  return packets;
+  paths.forEach((one, place) => { one.queue = Number.isFinite(least[place]) ? one.x.map(() => null) : null; });
+  for (let n = 0; n < left.length; n++) {
+    const { queue } = paths[path[n]];
+    if (!queue || !(arrived[n] >= 0)) continue;
+    const at = Math.min(queue.length - 1, Math.max(0, Math.ceil(left[n] * 10) - 1));
+    queue[at] = Math.max(queue[at] ?? 0, (arrived[n] - left[n] - least[path[n]]) * 1000);
+  }
 }
 
-function arrive(tables, open) {
+// Kinds of packets in the column `kind`.
+export const NEW = 0, RETRANSMITTED = 1, REINJECTED = 2;
+
+// Returns every segment with data of the first client, as columns: when it left, when it came (-1 for never), its
+// path, connection, subflow, first byte and length, and whether its data had been sent before.
+function packetsOf(tables, names) {
+  const get = (name) => column(tables, "departures", name);
+  const [t, client, path, position, data] = ["t_s", "client", "path", "position", "data_position"].map(get);
+  const [connections, subflows, bytes] = ["connection", "subflow", "bytes"].map(get);
+  const rows = [];
+  for (let row = 0; row < t.length; row++) if (client[row] === 0) rows.push(row);
+  const count = rows.length, place = new Map(names.map((name, n) => [name, n]));
+  const left = new Float64Array(count), arrived = new Float64Array(count).fill(-1), first = new Float64Array(count);
+  const [paths, connection, subflow, kind] = Array.from({ length: 4 }, () => new Uint16Array(count));
+  const length = new Uint32Array(count), sent = new Map(), open = new Map();
+  rows.forEach((row, n) => {
+    left[n] = t[row]; first[n] = data[row]; length[n] = bytes[row];
+    paths[n] = place.get(path[row]) ?? 0;
+    connection[n] = connections[row]; subflow[n] = subflows[row];
+    const whose = keyOf(connections[row], 0, data[row]), before = sent.get(whose);
+    kind[n] = before === undefined ? NEW : before === subflows[row] ? RETRANSMITTED : REINJECTED;
+    if (before === undefined) sent.set(whose, subflows[row]);
+    const key = keyOf(connections[row], subflows[row], position[row]), others = open.get(key);
+    if (others === undefined) open.set(key, n);
+    else if (typeof others === "number") open.set(key, [others, n]);
+    else others.push(n);
+  });
+  arrive(tables, open, left, arrived);
+  return { left, arrived, path: paths, connection, subflow, data: first, bytes: length, kind };
+}
+
+// Positions are below 2^40, so the key is a whole number that a double holds.
+const keyOf = (connection, subflow, position) => (connection * 64 + subflow) * 2 ** 40 + position;
+
+// Of several transmissions, an arrival is that of the last one that can have come in time, and has not come yet.
+function arrive(tables, open, left, arrived) {
   const get = (name) => column(tables, "arrivals", name);
   const [came, client, connection, subflow, position] =
     ["t_s", "client", "connection", "subflow", "position"].map(get);
   for (let row = 0; row < came.length; row++) {
     if (client[row] !== 0) continue;
-    const sent = open.get(`${connection[row]} ${subflow[row]} ${position[row]}`);
-    if (!sent) continue;
-    // Of several transmissions the last one that can have come in time, and has not come yet.
+    const found = open.get(keyOf(connection[row], subflow[row], position[row]));
+    if (found === undefined) continue;
+    const sent = typeof found === "number" ? [found] : found;
     for (let n = sent.length - 1; n >= 0; n--) {
-      if (sent[n].arrived === null && sent[n].left < came[row]) { sent[n].arrived = came[row]; break; }
+      if (arrived[sent[n]] < 0 && left[sent[n]] < came[row]) { arrived[sent[n]] = came[row]; break; }
     }
   }
 }

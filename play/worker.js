@@ -1,5 +1,7 @@
 // Runs plans beside the page. The engine is the simulator as WebAssembly, or the local server's own.
 
+import { drawn } from "./series.js";
+
 let engine = null;
 
 async function load(kind, module) {
@@ -31,11 +33,20 @@ self.onmessage = async ({ data }) => {
     const result = await engine.run(data.plan, options);
     const took = performance.now() - began;
     const { digest, metrics, tables, summary } = result;
-    self.postMessage({ id, done: { digest, metrics, tables, summary, took } });
+    // The page gets what it draws, and not the tables: to copy them would take longer than to draw.
+    const seen = data.names ? drawn(tables, data.names) : {};
+    self.postMessage({ id, done: { digest, metrics, summary, took, ...seen } }, buffersOf(seen.packets));
   } catch (error) {
+    // An engine that failed cannot run again: the next run loads another one.
+    if (engine?.broken) engine = null;
     self.postMessage({ id, fault: described(error) });
   }
 };
+
+// Returns the memory of the columns of packets, which moves to the page without a copy.
+function buffersOf(packets = {}) {
+  return Object.values(packets).map((column) => column.buffer);
+}
 
 function described(error) {
   const faults = error.faults ?? [{ key: "", message: error.message ?? String(error), hint: "" }];

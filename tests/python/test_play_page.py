@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import statistics
 
 import pytest
 
@@ -24,11 +25,13 @@ pytestmark = [
 _DONE = "!document.body.classList.contains('busy') && document.body.dataset.digest"
 
 
-@pytest.fixture(scope="module")
-def address(tmp_path_factory):
-    """Yield the address of the page, whose plans run in the server."""
+@pytest.fixture(scope="module", params=["native", "wasm"])
+def address(request, tmp_path_factory):
+    """Yield the address of the page with each of its engines."""
+    if request.param == "wasm" and _play.engine() is None:
+        pytest.skip("there is no WebAssembly build: make wasm")
     folder = tmp_path_factory.mktemp("play")
-    _play.written(folder, native=True)
+    _play.written(folder, native=request.param == "native")
     with server.serving(folder) as found:
         yield found
 
@@ -210,3 +213,104 @@ def test_a_link_that_gives_something_else_is_reported(tmp_path, address, change,
     hidden, notice = driven(tmp_path, address, look)
     assert hidden == (message == "")
     assert notice.startswith(message)
+
+
+@pytest.fixture(scope="module")
+def wasm(tmp_path_factory):
+    """Yield the address of the page with the WebAssembly engine."""
+    if _play.engine() is None:
+        pytest.skip("there is no WebAssembly build: make wasm")
+    folder = tmp_path_factory.mktemp("wasm")
+    _play.written(folder)
+    with server.serving(folder) as found:
+        yield found
+
+
+_FIRST = "export function schedule(request, subflows) {\n  return candidates(subflows).find((one) => one.can_send) ?? null;\n}"
+
+
+async def program(page, text):
+    """Run a scheduler in the editor, and return the words below it."""
+    await page.click("tab-editor")
+    await page.until("!!document.getElementById('editor-code')")
+    await page.page.value(f"document.getElementById('editor-code').value = {json.dumps(text)}")
+    await page.page.value("document.getElementById('editor-said').textContent = ''")
+    await page.click("editor-run")
+    said = "document.getElementById('editor-said').textContent"
+    return await page.until(f"{said} !== '' && {said} !== 'Running…' && {said}")
+
+
+def test_a_scheduler_in_the_editor_runs_and_its_link_waits_for_the_reader(tmp_path, wasm):
+    async def write(page):
+        plain = await page.open(
+            "#v=1&paths.0.name=wifi&paths.1.name=lte&application.kind=bulk&application.bytes=1"
+        )
+        said = await program(page, _FIRST)
+        own = await page.page.value("document.body.dataset.digest")
+        fragment = await page.page.value("location.hash")
+        # Opened again: the program does not run before it was read.
+        await page.page.open("about:blank", width=1280)
+        await page.page.open(f"{wasm}{fragment}", width=1280)
+        fault = await page.until("document.getElementById('fault').textContent")
+        ran = await page.page.value("document.body.dataset.digest || ''")
+        await page.click("tab-editor")
+        await page.until("!!document.getElementById('editor-code')")
+        await page.click("editor-run")
+        again = await page.until(_DONE)
+        return plain, said, own, fault, ran, again
+
+    plain, said, own, fault, ran, again = driven(tmp_path, wasm, write)
+    assert said.startswith("The file arrives at")
+    assert fault.startswith("This link has a scheduler in JavaScript")
+    assert ran == ""
+    assert own == again
+    assert own != plain
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "export function schedule(request, subflows) {\n  let one = = 2;\n}",
+            "Line 2: SyntaxError: Unexpected token '='",
+        ),
+        (
+            "export function schedule(request, subflows) {\n\n  return subflows[9].id;\n}",
+            "Line 3: TypeError:",
+        ),
+        ("export const rule = 3;", "TypeError: there is no function `schedule`"),
+    ],
+    ids=["syntax", "run", "no-function"],
+)
+def test_errors_of_a_scheduler_have_their_line(tmp_path, wasm, text, message):
+    async def write(page):
+        await page.open("#v=1&paths.0.name=wifi&paths.1.name=lte&application.kind=bulk&application.bytes=1")
+        return await program(page, text)
+
+    assert driven(tmp_path, wasm, write).startswith(message)
+
+
+def test_thirty_seeds_give_means_with_intervals(tmp_path, wasm):
+    async def compare(page):
+        await page.open(
+            "#v=1&paths.0.name=wifi&paths.0.loss=1&paths.1.name=lte&application.kind=bulk&application.bytes=1"
+        )
+        await page.click("tab-compare")
+        await page.until("document.querySelectorAll('#compare-table tr').length > 2")
+        await page.click("compare-many")
+        await page.until("document.querySelectorAll('#compare-means tr').length > 2")
+        return await page.page.value(
+            "[...document.querySelectorAll('#compare-means tr')].map((row) => [...row.cells].map((cell) => cell.textContent))"
+        )
+
+    table = driven(tmp_path, wasm, compare)
+    raw = links.read(
+        "#v=1&paths.0.name=wifi&paths.0.loss=1&application.kind=bulk&application.bytes=1"
+    ).tables()
+    alone = [anabranch.run(raw, run=run).qos["goodput_mbps"] for run in range(30)]
+    # The mean of the other setting, WiFi alone, from Python's runs.
+    goodput = next(row for row in table if row[0] == "Goodput")
+    assert float(goodput[2].split(" ± ")[0]) == pytest.approx(sum(alone) / 30, abs=0.01)
+    # t(0.975, 29) = 2.045 times the standard error.
+    error = statistics.stdev(alone) / 30**0.5
+    assert float(goodput[2].split(" ± ")[1].split()[0]) == pytest.approx(2.045 * error, abs=0.01)

@@ -89,11 +89,16 @@ def written(folder: Path, *, native: bool = False) -> None:
         message = "the page is not part of this installation"
         raise MissingError(message, hint="run it from a checkout, or install a wheel that `make wheel` built")
     build.write(_SOURCE, folder)
-    engine = None if native else next((path for path in _ENGINES if path.is_file()), None)
-    if engine is not None:
-        _files.write_bytes(folder / "anabranch.wasm", engine.read_bytes(), "the engine")
-    kind = "native" if engine is None else "wasm"
+    found = None if native else engine()
+    if found is not None:
+        _files.write_bytes(folder / "anabranch.wasm", found.read_bytes(), "the engine")
+    kind = "native" if found is None else "wasm"
     _files.write(folder / "engine.json", json.dumps({"engine": kind}), "the name of the engine")
+
+
+def engine() -> Path | None:
+    """Return the file of the WebAssembly engine, if one was built."""
+    return next((path for path in _ENGINES if path.is_file()), None)
 
 
 def _fragment(scenario: str) -> str:

@@ -40,6 +40,7 @@ def write(source: Path, target: Path) -> None:
         "lengths": {name: film.duration_ns / 1e9 for name, film in films.items()},
         "presets": [asdict(preset) for preset in presets.offered(films)],
     }
+    _files.write(target / "engine.json", json.dumps({"engine": "wasm"}), "the name of the engine")
     text = json.dumps(made, separators=(",", ":"), ensure_ascii=False)
     _files.write(target / "tables.json", text, "the tables of the page")
 
