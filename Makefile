@@ -195,6 +195,7 @@ wasm: | tools
 docs: build
 	@$(BIN)/python docs/generate.py
 	@$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -c docs . build/docs
+	@if test -e build/play/index.html -a -e $(WASM); then rm -rf build/docs/play; cp -r build/play build/docs/play; fi
 	@echo "build/docs/docs/index.html"
 
 # The page, its tables and its films. `make wasm` builds the engine into the same folder.

@@ -1,7 +1,8 @@
 // The set-up as a form. Python's table of keys has the words, ranges and units.
 
 import { el } from "./dom.js";
-import { applies, inRange } from "./plan.js";
+import { scalar } from "./link.js";
+import { applies, inRange, parameters } from "./plan.js";
 
 // Shows a set-up in a form. `onChange(setup)` is called after every change.
 export class Form {
@@ -58,7 +59,8 @@ export class Form {
     const shown = this.tables.keys[section]
       .filter((key) => !without.includes(key.id) && applies(this.tables, section, key, part));
     const rare = shown.filter((key) => key.more);
-    const found = shown.filter((key) => !key.more).map((key) => this.control(key, part, prefix));
+    const found = shown.filter((key) => !key.more).flatMap((key) =>
+      [this.control(key, part, prefix), ...this.parameters(key, part)]);
     if (rare.length) {
       const more = el("details", { class: "more", open: this.open.has(prefix) },
         el("summary", {}, "More"), ...rare.map((key) => this.control(key, part, prefix)));
@@ -82,6 +84,23 @@ export class Form {
       field.append(el("p", { class: "help" }, described ? wordsOf(key, part) : help));
     }
     return field;
+  }
+
+  // The parameters of a plug-in; empty is the default.
+  parameters(key, part) {
+    if (key.section !== "transport") return [];
+    return parameters(this.tables, part).filter((one) => one.kind === key.id).map((one) => {
+      const input = el("input", {
+        id: `key-${one.id}`, "data-key": one.id, value: part[one.id] ?? "", placeholder: one.default.replaceAll('"', ""),
+        onchange: (event) => {
+          if (event.target.value.trim() === "") delete part[one.id];
+          else part[one.id] = scalar(event.target.value.trim());
+          this.changed();
+        },
+      });
+      return el("div", { class: "field text parameter", title: one.allowed },
+        el("label", { for: input.id }, one.key.replaceAll("_", " ")), input);
+    });
   }
 
   input(key, part, prefix, label = null) {

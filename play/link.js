@@ -57,6 +57,9 @@ export function read(tables, text) {
   given.paths = given.paths.map((path) => path ?? {});
   found.setup = complete(tables, given);
   found.unknown.push(...changed(tables, given, found.setup));
+  for (const name of Object.keys(given.transport)) {
+    if (/\./.test(name) && !(name in found.setup.transport)) found.unknown.push(`transport.${name}`);
+  }
   return found;
 }
 
@@ -88,7 +91,7 @@ function cuts(text) {
 }
 
 // Returns a parameter of a plug-in: a number, true or false, or a word.
-function scalar(text) {
+export function scalar(text) {
   if (text === "true" || text === "false") return text === "true";
   return text.trim() !== "" && Number.isFinite(Number(text)) ? Number(text) : text;
 }

@@ -153,7 +153,7 @@ export class View {
     }
     pen.font = "11px system-ui, sans-serif";
     const middle = (x.client + 12 + wide) / 2;
-    pen.fillText(`${(state.next / 1e6).toFixed(2)} MB`, middle, 30);
+    pen.fillText(`${(state.next / 1e6).toFixed(wide < 520 ? 1 : 2)} MB`, middle, 30);
     pen.fillStyle = paint("--soft");
     pen.fillText("in order", middle, 43);
     if (state.held > 0) {
@@ -190,7 +190,7 @@ export class View {
     pen.textBaseline = "top";
     const limit = path.queue_bytes || path.model ? "" : ` of ${path.queue}`;
     pen.fillText(`${waiting}${limit} in the queue`, from, y + 17);
-    if (cut) { pen.fillStyle = paint("--freeze"); pen.fillText("cut", to + 10, y + 17); }
+    if (cut) { pen.fillStyle = paint("--freeze"); pen.textBaseline = "bottom"; pen.fillText("cut", to + 10, y - 8); }
   }
 
   dot(pen, x, { packet, share, rank, falling }, awaited) {

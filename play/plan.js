@@ -11,7 +11,7 @@ export function complete(tables, given = {}) {
   setup.application = filled(tables, "application", given.application || {});
   setup.transport = filled(tables, "transport", given.transport || {});
   for (const [name, value] of Object.entries(given.transport || {})) {
-    if (/^(scheduler|congestion)\./.test(name)) setup.transport[name] = value;
+    if (parameters(tables, setup.transport).some((one) => one.id === name)) setup.transport[name] = value;
   }
   const paths = (given.paths && given.paths.length ? given.paths : [{}]).slice(0, tables.mostPaths);
   setup.paths = paths.map((path, place) => {
@@ -27,6 +27,12 @@ export function complete(tables, given = {}) {
     seen.add(path.name);
   }
   return setup;
+}
+
+// Returns the parameters of the chosen plug-ins of the transport.
+export function parameters(tables, transport) {
+  return ["scheduler", "congestion"].flatMap((kind) => (tables.parameters[kind][transport[kind]] ?? [])
+    .map((one) => ({ kind, id: `${kind}.${one.key}`, ...one })));
 }
 
 // Returns the cuts of a path in order of time; those that meet are one.

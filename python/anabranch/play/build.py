@@ -11,17 +11,23 @@ import shutil
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from anabranch import _files
+from anabranch import _files, plugins
 from anabranch.play import keys, presets, templates
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 #: The kinds of files of the page.
 _SUFFIXES = {".html", ".css", ".js", ".svg"}
 
 
-def write(source: Path, target: Path) -> None:
-    """Write the page, its tables and the films that it offers into a folder."""
+def write(source: Path, target: Path, progress: Callable[[float, float], None] | None = None) -> None:
+    """Write the page, its tables and the films that it offers into a folder.
+
+    `progress` is called with the seconds of a film that are made, and its length.
+    """
     from anabranch.scenario import plan
 
     target.mkdir(parents=True, exist_ok=True)
@@ -30,7 +36,7 @@ def write(source: Path, target: Path) -> None:
             copy = target / path.relative_to(source)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, copy)
-    films = templates.films()
+    films = templates.films(progress)
     (target / "films").mkdir(exist_ok=True)
     for name, film in films.items():
         assert film.plan is not None
@@ -56,7 +62,14 @@ def tables() -> dict[str, Any]:
         "cuts": dict(keys.CUTS),
         "pathNames": list(keys.PATH_NAMES),
         "mostPaths": keys.MOST_PATHS,
+        "parameters": {kind: _parameters(kind) for kind in ("scheduler", "congestion")},
     }
+
+
+def _parameters(kind: Literal["scheduler", "congestion"]) -> dict[str, list[dict[str, str]]]:
+    """Return the parameters of the plug-ins of a kind by name, for those that have some."""
+    named = {name: plugins.parameters(kind, name) for name, _ in keys.BY_ID["transport", kind].choices}
+    return {name: [asdict(one) for one in found] for name, found in named.items() if found}
 
 
 if __name__ == "__main__":

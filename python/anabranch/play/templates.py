@@ -14,7 +14,7 @@ from anabranch.play import keys
 from anabranch.play.setup import tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from anabranch.media.films import Film
 
@@ -47,14 +47,14 @@ def made() -> dict[str, Any]:
     }
 
 
-def films() -> dict[str, Film]:
+def films(progress: Callable[[float, float], None] | None = None) -> dict[str, Film]:
     """Return the films and ladders that the page offers, by name; a missing one is made."""
     from anabranch.media.films import open_film
     from anabranch.media.ladders import open_ladder
 
     found: dict[str, Film] = {}
     for name, _ in keys.BY_ID["application", "film"].choices:
-        film = open_film(name, ())
+        film = open_film(name, (), progress=progress)
         assert film is not None
         found[name] = film
     for name, _ in keys.BY_ID["application", "ladder"].choices:
