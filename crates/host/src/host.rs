@@ -101,7 +101,7 @@ impl Host {
 
     /// Input: a segment with the addresses of this host and of its peer. Returns the connection
     /// that received it.
-    #[inline(always)]
+    #[inline]
     pub fn handle_segment(
         &mut self,
         now: Instant,
@@ -173,12 +173,13 @@ impl Host {
     }
 
     /// Like [`Self::poll_transmit`], but overwrites the caller's segment.
-    #[inline(always)]
+    #[inline]
     pub fn poll_transmit_into(&mut self, now: Instant, segment: &mut Segment) -> Option<Outgoing> {
         self.poll_burst_into(now, 1, segment)
     }
 
     /// Like [`Self::poll_burst`], but overwrites the caller's segment.
+    // A run of 20 MB calls it 56,609 times.
     #[inline(always)]
     pub fn poll_burst_into(
         &mut self,
@@ -199,6 +200,7 @@ impl Host {
 
     /// Returns the time of the next call of [`Self::handle_timeout`]. Query it after
     /// [`Self::poll_transmit`] has returned `None`.
+    // A run of 20 MB calls it 28,294 times.
     #[inline(always)]
     pub fn poll_timeout(&mut self) -> Option<Instant> {
         let wake = self.endpoint.poll_timeout();
@@ -212,7 +214,7 @@ impl Host {
     /// Returns whether a client's application needs a connection. [`Self::connect`] opens it with
     /// addresses that only the caller knows. Query this after [`Self::poll_transmit`] has returned
     /// `None`.
-    #[inline(always)]
+    #[inline]
     pub fn needs_connection(&self) -> bool {
         !self.wanted.is_empty()
     }
@@ -291,13 +293,13 @@ impl Host {
 
     /// Returns the read error, if an application has read bytes that differ from those sent. That
     /// application is no longer called.
-    #[inline(always)]
+    #[inline]
     pub fn fault(&self) -> Option<WrongBytes> {
         self.fault
     }
 
     /// Returns its endpoint.
-    #[inline(always)]
+    #[inline]
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
@@ -331,7 +333,7 @@ impl Host {
     }
 
     /// Records an input for a connection. For a client any of its connections is meant.
-    #[inline(always)]
+    #[inline]
     fn touch(&mut self, handle: Option<ConnectionHandle>) {
         if self.serve.is_none() {
             self.touch_place(0);
@@ -344,7 +346,7 @@ impl Host {
         }
     }
 
-    #[inline(always)]
+    #[inline]
     fn touch_place(&mut self, at: usize) {
         if std::mem::replace(&mut self.places[at].touched, true) {
             return;
@@ -376,7 +378,7 @@ impl Host {
 
     /// Calls the applications that had an input, until one has had something to do. Returns false
     /// if none had.
-    #[inline(always)]
+    #[inline]
     fn drive(&mut self, now: Instant) -> bool {
         while let Some(at) = self.touched {
             self.touched = None;
@@ -396,7 +398,7 @@ impl Host {
     }
 
     /// Calls an application. Returns false if it has nothing to do.
-    #[inline(always)]
+    #[inline]
     fn drive_at(&mut self, now: Instant, at: usize) -> bool {
         let place = &mut self.places[at];
         place.touched = false;

@@ -92,7 +92,7 @@ impl Session {
 
     /// Checks that bytes read are those of the pattern from `position`. Counts wrong ones or
     /// returns an error.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn check(
         &mut self,
         now: Instant,
@@ -144,7 +144,7 @@ impl Session {
     }
 
     /// Counts bytes that were read.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn note_read(&mut self, now: Instant, bytes: u64) {
         // Data after the end is read so that other clients see the same load, but it is not
         // counted.

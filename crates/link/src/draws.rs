@@ -50,7 +50,7 @@ impl Drawing {
     }
 
     /// Returns the draw for the loss of a packet. `up` is false if the link is down.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn luck(&mut self, up: bool) -> u64 {
         match self {
             Self::Streams { loss, .. } => loss.next_u64(),
@@ -60,7 +60,7 @@ impl Drawing {
     }
 
     /// Returns the jitter, up to `most`, that is drawn for every packet at the entry; zero for the emulator's draws.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn jitter_of_any(&mut self, most: Duration) -> Duration {
         match self {
             Self::Streams { jitter, .. } if !most.is_zero() => {
@@ -72,7 +72,7 @@ impl Drawing {
 
     /// Returns the jitter, up to `most`, that is drawn only for packets with room in the queue; zero for random
     /// streams.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn jitter_of_admitted(&mut self, most: Duration) -> Duration {
         match self {
             Self::Emulator { jitter, .. } if !most.is_zero() => {

@@ -84,7 +84,7 @@ impl<P> Entrance<P> {
     }
 
     /// Handles a packet that enters while `serving` is in service.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn admit(
         &mut self,
         now: Instant,
@@ -128,7 +128,7 @@ impl<P> Entrance<P> {
 
     /// Returns the next packet to serve, and whether it is marked. Packets that the queue drops before it are reported
     /// to the wire.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn next(
         &mut self,
         now: Instant,
@@ -176,7 +176,7 @@ impl<P> Entrance<P> {
     }
 
     /// Returns the draws of a packet that enters. The loss is drawn only if there is a loss model.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn draw(&mut self) -> Drawn {
         let luck = if self.loss.is_some() { self.luck.next_u64() } else { 0 };
         let jitter = if self.jitter_at_entry { self.draw_jitter() } else { Duration::ZERO };
@@ -184,7 +184,7 @@ impl<P> Entrance<P> {
     }
 
     /// Returns the jitter of a packet that leaves the queue. It was drawn at the entry, or is drawn now.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn jitter(&mut self, held: &Held<P>) -> Duration {
         if self.jitter_at_entry { held.jitter } else { self.draw_jitter() }
     }
@@ -207,7 +207,7 @@ impl<P> Entrance<P> {
     }
 
     /// Returns whether a packet that leaves the queue is lost.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn strikes_at_exit(&mut self, luck: u64) -> bool {
         self.loss_at == LossAt::Exit && self.strikes(luck)
     }

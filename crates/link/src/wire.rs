@@ -78,7 +78,7 @@ impl<P> Wire<P> {
     }
 
     /// Takes a packet from the queue. A lost packet keeps its place in the order.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn push(&mut self, mut packet: Flying<P>, stats: &mut LinkStats)
     where
         P: Clone,
@@ -133,7 +133,7 @@ impl<P> Wire<P> {
         self.arrived(now, stats)
     }
 
-    #[inline(always)]
+    #[inline]
     fn arrived(&mut self, now: Instant, stats: &mut LinkStats) -> Option<Fate<P>> {
         if !self.late.is_empty() && self.first_late() <= self.first_flying().min(now) {
             let (_, packet) = self.late.pop_first()?;

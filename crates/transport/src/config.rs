@@ -99,7 +99,7 @@ impl HostModel {
     }
 
     /// The requested time (`expires`) of a timer set at `now` for `span`, and the time at which it fires.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn timer(&self, now: Instant, span: Duration) -> (Instant, Instant) {
         let tick = self.timer_tick.as_nanos();
         if tick == 0 {
@@ -197,7 +197,7 @@ impl Config {
 
     /// Whether work for other subflows is delegated after an acknowledgement, on one processor that also
     /// runs the application (`mptcp_subflow_delegate`).
-    #[inline(always)]
+    #[inline]
     pub(crate) fn leaves_to_turns(&self) -> bool {
         self.host.one_processor && self.stack.mptcp.delegates_sending
     }

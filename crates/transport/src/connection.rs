@@ -300,7 +300,7 @@ impl Connection {
     }
 
     /// Reads up to `limit` bytes that lie in one piece; `None` when there is nothing.
-    #[inline(always)]
+    #[inline]
     pub fn read(&mut self, now: Instant, limit: usize) -> Option<Bytes> {
         self.incoming.read(now, &mut self.session, &mut self.subflows, limit)
     }
@@ -388,7 +388,7 @@ impl Connection {
     /// Like [`Self::poll_transmit`], for up to `most` segments as one, written over `segment`. The rest of its
     /// payload may be in [`Self::rest_of_burst`].
     // Joined to its caller: every turn ends with a look that finds nothing.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn next_segment(
         &mut self,
         now: Instant,

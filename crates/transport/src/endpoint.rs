@@ -229,7 +229,7 @@ impl Endpoint {
     }
 
     /// Returns a connection, or `None` if it was freed.
-    #[inline(always)]
+    #[inline]
     pub fn get(&self, handle: ConnectionHandle) -> Option<&Connection> {
         self.table.get(handle).map(|entry| &*entry.connection)
     }
@@ -239,14 +239,14 @@ impl Endpoint {
     /// # Panics
     ///
     /// The connection was freed.
-    #[inline(always)]
+    #[inline]
     pub fn connection(&self, handle: ConnectionHandle) -> &Connection {
         self.get(handle).expect("a connection that was not freed")
     }
 
     /// Returns a connection for changes, or `None` if it was freed. The caller must poll the endpoint
     /// afterwards.
-    #[inline(always)]
+    #[inline]
     pub fn get_mut(&mut self, handle: ConnectionHandle) -> Option<&mut Connection> {
         let entry = self.table.get_mut(handle)?;
         if !std::mem::replace(&mut entry.ready, true) {
@@ -265,7 +265,7 @@ impl Endpoint {
     /// # Panics
     ///
     /// The connection was freed.
-    #[inline(always)]
+    #[inline]
     pub fn connection_mut(&mut self, handle: ConnectionHandle) -> &mut Connection {
         self.get_mut(handle).expect("a connection that was not freed")
     }

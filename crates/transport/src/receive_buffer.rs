@@ -67,7 +67,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    #[inline(always)]
+    #[inline]
     pub(crate) fn of(segment: &Segment, segment_size: Option<NonZeroU16>) -> Self {
         let bytes = segment.payload.len() as u32;
         Self { bytes, segment: segment_size.map_or(bytes, |size| bytes.min(size.get().into())) }
@@ -162,7 +162,7 @@ impl ReceiveBuffer {
 
     /// The memory of an arrival. Each segment has its own packet buffer (`skb_head_is_locked`), even
     /// if GRO merged the segments.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn memory_of(&self, load: Load) -> u64 {
         if load.segment == load.bytes {
             return self.memory_of_segment(load.bytes.into());
@@ -173,27 +173,27 @@ impl ReceiveBuffer {
     }
 
     /// Like [`Self::memory_of`], for the first `length` bytes.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn memory_of_part(&self, load: Load, length: usize) -> u64 {
         share(self.memory_of(load), length as u64, load.bytes.into())
     }
 
     /// The memory of a segment (`truesize`). Its buffer holds a reserve, the packet and
     /// `skb_shared_info`, and its size is a power of two.
-    #[inline(always)]
+    #[inline]
     fn memory_of_segment(&self, payload: u64) -> u64 {
         let buffer = (payload + AROUND_PAYLOAD).next_power_of_two() + DESCRIPTOR;
         buffer.min(self.memory_per_segment)
     }
 
     /// The window for this much memory, in bytes.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn window_of_memory(&self, memory: u64) -> u64 {
         memory * self.ratio / 256
     }
 
     /// The window for the memory that is left, in bytes (`tcp_space`, `__mptcp_space`).
-    #[inline(always)]
+    #[inline]
     pub(crate) fn window_beside(&self, memory: u64) -> u64 {
         self.window_of_memory(self.memory.saturating_sub(memory))
     }
@@ -202,7 +202,7 @@ impl ReceiveBuffer {
     /// announced size. A segment that is small compared with its `memory` opens two segments of the
     /// `received` size. It does so only if enough of the largest buffer is left (`tcp_grow_window`,
     /// `__tcp_grow_window`).
-    #[inline(always)]
+    #[inline]
     pub(crate) fn opening(&self, load: Load, memory: u64, open: u64, received: u32) -> u64 {
         let segments = if self.window_of_memory(memory) <= u64::from(load.bytes) {
             2 * self.segment

@@ -49,7 +49,7 @@ pub(crate) struct Packed(pub(crate) [u64; 5]);
 
 impl PartialEq for Packed {
     // Comparing word by word is faster than calling `memcmp`.
-    #[inline(always)]
+    #[inline]
     fn eq(&self, other: &Self) -> bool {
         let (one, two) = (&self.0, &other.0);
         let low = (one[0] ^ two[0]) | (one[1] ^ two[1]) | (one[2] ^ two[2]);

@@ -237,7 +237,7 @@ impl Subflow {
     }
 
     /// Processes the acknowledgement of a segment. `siblings` is empty unless the controller is coupled.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn handle_ack(
         &mut self,
         host: &HostModel,
@@ -302,14 +302,14 @@ impl Subflow {
     /// Makes a segment blank but for our ports and its payload. It is written in place, here and by all who
     /// add to it: moving segments from hand to hand costs more than filling them in.
     // Joined to its callers, who fill in most of it at once.
-    #[inline(always)]
+    #[inline]
     fn blank(&self, segment: &mut Segment, payload: Bytes) {
         segment.blank([self.tuple.local.port(), self.tuple.remote.port()], payload);
     }
 }
 
 /// Returns when a packet of the handshake is repeated; far future for never.
-#[inline(always)]
+#[inline]
 fn handshake_deadline(subflow: &Subflow) -> Instant {
     subflow.opening.deadline().min(subflow.context.third().deadline())
 }
@@ -341,7 +341,7 @@ pub fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
 /// What the connection asks of a subflow beyond data.
 impl Subflow {
     /// Something may be ready to go out: a cheap look before the real one.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn may_transmit(&self) -> bool {
         // Most often nothing of this is the case, which one look at all of it tells soonest.
         let rarely = self.reset.is_some()

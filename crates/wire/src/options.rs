@@ -102,7 +102,7 @@ const fn padded(len: usize) -> usize {
 }
 
 /// Returns the length of all options except SACK.
-#[inline(always)]
+#[inline]
 fn len_without_sack(segment: &Segment) -> usize {
     let mut len = if segment.timestamps.is_some() { 12 } else { 0 };
     if let Some(dss) = &segment.dss {
@@ -137,7 +137,7 @@ fn rare_lens(segment: &Segment) -> usize {
 }
 
 /// Returns the length of all options on the wire.
-#[inline(always)]
+#[inline]
 pub(crate) fn encoded_len(segment: &Segment) -> usize {
     let blocks = segment.sack.as_slice().len();
     let sack = if blocks == 0 { 0 } else { SACK_BASE_LEN + SACK_BLOCK_LEN * blocks };

@@ -199,7 +199,7 @@ impl Segment {
     /// Resets the segment in place to the default with these source and destination ports and this
     /// payload.
     // Inlined because callers set most fields right after this call.
-    #[inline(always)]
+    #[inline]
     pub fn blank(&mut self, ports: [u16; 2], bytes: Bytes) {
         // Every field is named, so that none can be forgotten when one is added.
         let Self {

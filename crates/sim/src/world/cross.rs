@@ -19,7 +19,7 @@ pub(super) struct Pair {
 
 impl Pair {
     /// The client's station.
-    #[inline(always)]
+    #[inline]
     pub(super) fn client(&self) -> usize {
         self.client
     }
@@ -41,7 +41,7 @@ impl Pair {
 
 impl World<'_> {
     /// The hosts of a TCP flow.
-    #[inline(always)]
+    #[inline]
     pub(super) fn pair(&self, flow: u32) -> &Pair {
         match self.flows.ends(flow) {
             Some(pair) => pair,

@@ -60,7 +60,7 @@ impl Station {
 
 impl World<'_> {
     /// The station of a client or a flow, at its client's or its server's end.
-    #[inline(always)]
+    #[inline]
     pub(super) fn station(&self, number: u32, serves: bool) -> usize {
         let (number, clients) = (number as usize, self.plan.clients as usize);
         match number.checked_sub(clients) {
@@ -81,6 +81,7 @@ impl World<'_> {
     /// have sent: what a segment is answered with goes out before the application runs
     /// (`tcp_ack_snd_check`), and what it lets out before the application writes more.
     // Joined to its callers: nearly always it is a segment's arrival that calls for it.
+    // A run of 20 MB calls it 28,294 times.
     #[inline(always)]
     pub(super) fn drive(&mut self, station: usize) -> Result<(), RunError> {
         loop {
@@ -100,6 +101,7 @@ impl World<'_> {
     }
 
     /// What there is to note of a host that was driven.
+    // A run of 20 MB calls it 14,410 times.
     #[inline(always)]
     fn account(&mut self, station: usize) -> Result<(), RunError> {
         let Station { host, number, route, over, .. } = &mut self.stations[station];

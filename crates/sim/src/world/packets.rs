@@ -18,6 +18,7 @@ use crate::packet::{Followed, Load, Packet};
 const TCP_HEADER: u64 = 20;
 
 impl World<'_> {
+    // A run of 20 MB calls it 28,216 times.
     #[inline(always)]
     pub(super) fn wake_medium(&mut self, medium: usize) -> Result<(), RunError> {
         while let Some(passage) = self.network.poll_medium(self.now, medium) {
@@ -82,6 +83,7 @@ impl World<'_> {
     }
 
     /// Acts on the result of sending or forwarding a packet.
+    // A run of 20 MB calls it 28,262 times.
     #[inline(always)]
     pub(super) fn proceed(&mut self, onward: Onward<Box<Packet>>) -> Result<(), RunError> {
         match onward {
@@ -140,7 +142,7 @@ impl World<'_> {
     }
 
     /// Captures and records a segment that arrives at a client.
-    #[inline(always)]
+    #[inline]
     fn record_receipt(&mut self, packet: &Packet, segment: &Segment) {
         if !packet.journey.is_down() || self.crosses(packet) {
             return;
@@ -156,7 +158,7 @@ impl World<'_> {
     }
 
     /// The addresses of the server and the client of a packet from one port to another.
-    #[inline(always)]
+    #[inline]
     pub(super) fn ends(
         &self,
         host: u32,
@@ -181,7 +183,7 @@ impl World<'_> {
     }
 
     /// Sends a packet of a client's connection on the path of its addresses.
-    #[inline(always)]
+    #[inline]
     pub(super) fn send_on_path(
         &mut self,
         mut packet: Box<Packet>,
@@ -206,6 +208,7 @@ impl World<'_> {
     }
 
     /// Puts a packet with its segment on the first link of its route.
+    // A run of 20 MB calls it 28,314 times.
     #[inline(always)]
     pub(super) fn launch(&mut self, mut packet: Box<Packet>) -> Result<(), RunError> {
         let segment = packet.segment();
@@ -236,13 +239,14 @@ impl World<'_> {
     }
 
     /// The flights that a packet is counted in.
-    #[inline(always)]
+    #[inline]
     fn flights_of(&mut self, packet: &Packet, connection: u32) -> &mut Flights {
         let sender = self.station(packet.host, packet.journey.is_down());
         &mut self.stations[sender].flights[connection as usize]
     }
 
     /// A packet leaves the links: one of a sender's data is not under way any more.
+    // A run of 20 MB calls it 14,445 times.
     #[inline(always)]
     pub(super) fn settle(&mut self, packet: &Packet, arrived: bool) {
         let Some(Followed { connection, subflow, number }) = packet.followed else { return };
@@ -251,7 +255,7 @@ impl World<'_> {
 
     /// Records the time of a packet's delivery or loss: its client or background flow does not stand still. A client's
     /// packets are recorded when they are sent, too ([`Self::send_on_path`]).
-    #[inline(always)]
+    #[inline]
     pub(super) fn live(&mut self, packet: &Packet) {
         if let Load::Segment(_) = packet.load {
             let client = self.station(packet.host, false);

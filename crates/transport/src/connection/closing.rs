@@ -72,7 +72,7 @@ impl Closing {
     }
 
     /// Our `DATA_FIN` waits for its acknowledgement.
-    #[inline(always)]
+    #[inline]
     pub(super) fn signals(&self) -> bool {
         self.signalled && !self.acknowledged
     }
@@ -83,7 +83,7 @@ impl Closing {
     }
 
     /// A timer waits for an end.
-    #[inline(always)]
+    #[inline]
     pub(super) fn waits(&self) -> bool {
         self.deadline.is_some() | self.deserted_until.is_some() | self.report_until.is_some()
     }
@@ -114,7 +114,7 @@ impl Closing {
     }
 
     /// The peer acknowledges data up to `position`; ours ends at `end`.
-    #[inline(always)]
+    #[inline]
     pub(super) fn on_data_ack(&mut self, position: u64, end: u64) {
         if self.signalled && position > end {
             self.acknowledged = true;

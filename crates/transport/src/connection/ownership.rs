@@ -32,7 +32,7 @@ pub(crate) enum Owner {
 
 impl Connection {
     /// The subflows and half-open joins, for the endpoint's table.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn subflows(&self) -> &Subflows {
         &self.subflows
     }
@@ -43,7 +43,7 @@ impl Connection {
     }
 
     /// [`Self::poll_event`] has an event.
-    #[inline(always)]
+    #[inline]
     pub fn has_news(&self) -> bool {
         self.session.has_news()
     }

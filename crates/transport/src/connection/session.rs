@@ -66,38 +66,38 @@ impl Session {
         }
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn config(&self) -> &Arc<Config> {
         &self.config
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn stack(&self) -> &Stack {
         &self.config.stack
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn host(&self) -> &HostModel {
         &self.config.host
     }
 
     /// This side opened the connection.
-    #[inline(always)]
+    #[inline]
     pub(super) fn is_client(&self) -> bool {
         self.client
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn is_multipath(&self) -> bool {
         self.mode == Mode::Multipath
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn is_plain(&self) -> bool {
         self.mode == Mode::Plain
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn is_confirmed(&self) -> bool {
         self.confirmed
     }
@@ -139,19 +139,19 @@ impl Session {
     }
 
     /// The DSN of the first byte that this side sends (RFC 8684 section 3.1).
-    #[inline(always)]
+    #[inline]
     pub(super) fn local_base(&self) -> u64 {
         self.local_key.idsn.0.wrapping_add(1)
     }
 
     /// The DSN of the first byte that the peer sends: one behind its IDSN (RFC 8684 section 3.1).
-    #[inline(always)]
+    #[inline]
     pub(super) fn peer_base(&self) -> u64 {
         self.remote_key.map_or(0, |key| key.idsn.0.wrapping_add(1))
     }
 
     /// The `DATA_ACK` of `acknowledged` bytes; `None` on plain TCP.
-    #[inline(always)]
+    #[inline]
     pub(super) fn data_ack(&self, acknowledged: u64) -> Option<DataAck> {
         let dsn = self.peer_base().wrapping_add(acknowledged);
         self.is_multipath().then_some(if self.long_data_ack {
@@ -178,7 +178,7 @@ impl Session {
     }
 
     /// The terms by which a subflow reads mappings; `near` is a DSN near those to come.
-    #[inline(always)]
+    #[inline]
     pub(super) fn terms(&self, near: u64) -> Terms {
         Terms {
             near,
@@ -224,7 +224,7 @@ impl Session {
         self.events.pop_front()
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn has_news(&self) -> bool {
         !self.events.is_empty()
     }

@@ -124,7 +124,7 @@ impl Signals {
     }
 
     /// A timer runs.
-    #[inline(always)]
+    #[inline]
     pub(super) fn waits(&self) -> bool {
         self.own.pending.is_some() | !self.own.upcoming.is_empty()
     }
@@ -142,7 +142,7 @@ impl Signals {
     }
 
     /// Addresses are to be announced or joined, and the connection is ready for it.
-    #[inline(always)]
+    #[inline]
     pub(super) fn has_work(&self, session: &Session) -> bool {
         !self.own.settled() && session.is_confirmed() && session.is_multipath()
     }

@@ -50,14 +50,14 @@ pub(crate) struct Subflows {
 impl Deref for Subflows {
     type Target = [Subflow];
 
-    #[inline(always)]
+    #[inline]
     fn deref(&self) -> &[Subflow] {
         &self.list
     }
 }
 
 impl DerefMut for Subflows {
-    #[inline(always)]
+    #[inline]
     fn deref_mut(&mut self) -> &mut [Subflow] {
         &mut self.list
     }
@@ -347,19 +347,19 @@ impl Subflows {
     }
 
     /// The slot that is polled first for a segment.
-    #[inline(always)]
+    #[inline]
     pub(super) fn turn(&self) -> usize {
         self.turn
     }
 
     /// Polls this slot first from now on.
-    #[inline(always)]
+    #[inline]
     pub(super) fn set_turn(&mut self, index: usize) {
         self.turn = index;
     }
 
     /// Pairs of addresses have been gained or lost since [`Self::take_moved`].
-    #[inline(always)]
+    #[inline]
     pub(crate) fn has_moved(&self) -> bool {
         !self.moved.is_empty()
     }
@@ -454,7 +454,7 @@ impl Subflows {
     }
 
     /// No answer to a join waits to be sent, and none was sent since the last look.
-    #[inline(always)]
+    #[inline]
     pub(super) fn rests_half_open(&self) -> bool {
         self.half_open.as_ref().is_none_or(|joins| joins.rests())
     }

@@ -13,7 +13,7 @@ impl Connection {
     }
 
     /// Like [`Self::poll_timeout`]; far future for never.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn wake(&self) -> Instant {
         let mut first = self.outgoing.wake();
         // While data flows none of these waits.

@@ -14,7 +14,7 @@ pub struct ConnectionView<'a>(&'a Connection);
 
 impl Connection {
     /// The connection's state for traces, metrics and checkers.
-    #[inline(always)]
+    #[inline]
     pub fn view(&self) -> ConnectionView<'_> {
         ConnectionView(self)
     }

@@ -101,7 +101,7 @@ impl Endpoint {
     }
 
     /// Queues a connection for output and events after it received input.
-    #[inline(always)]
+    #[inline]
     pub(super) fn after_input(&mut self, now: Instant, slot: u32) -> Option<ConnectionHandle> {
         let entry = self.table.slot(slot)?;
         let handle = ConnectionHandle { slot, generation: entry.generation };

@@ -43,7 +43,7 @@ impl Places {
         Self { table: Lookup::new(keyed), recent: [None; 2] }
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn find(&mut self, tuple: &FourTuple) -> Option<Place> {
         let key = Packed::from(tuple);
         for (known, place) in self.recent.iter().flatten() {

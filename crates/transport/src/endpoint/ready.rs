@@ -13,12 +13,12 @@ pub(super) struct Ready {
 }
 
 impl Ready {
-    #[inline(always)]
+    #[inline]
     pub(super) fn front(&self) -> Option<u32> {
         self.front
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn push(&mut self, slot: u32) {
         if self.front.is_none() {
             self.front = Some(slot);
@@ -32,7 +32,7 @@ impl Ready {
         self.rest.push_back(slot);
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn pop(&mut self) {
         self.front = None;
         if !self.rest.is_empty() {

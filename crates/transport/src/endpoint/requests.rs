@@ -225,7 +225,7 @@ impl Requests {
     }
 
     /// The time when the first record is due; `FAR_FUTURE` if there are none.
-    #[inline(always)]
+    #[inline]
     pub(super) fn wake(&self) -> Instant {
         self.v4.wake().min(self.v6.wake())
     }

@@ -37,13 +37,13 @@ pub(super) struct Entry {
 impl Entry {
     /// Whether it has events and is not in the event queue. [`Event::Drained`](crate::Event::Drained)
     /// counts if no timer is set (`rests`).
-    #[inline(always)]
+    #[inline]
     pub(super) fn has_untold(&self, rests: bool) -> bool {
         !self.news && (self.connection.has_news() || (rests && self.connection.is_drained()))
     }
 
     /// Whether its addresses have changed.
-    #[inline(always)]
+    #[inline]
     pub(super) fn has_changed(&self) -> bool {
         self.connection.subflows().has_moved()
     }
@@ -97,13 +97,13 @@ impl Table {
     }
 
     /// Sets the time at which the connection in this slot wants to be woken.
-    #[inline(always)]
+    #[inline]
     pub(super) fn set_wake(&mut self, slot: u32, at: Instant) {
         self.entries.set_wake(slot as usize, at);
     }
 
     /// The time at which the first connection wants to be woken; `FAR_FUTURE` for never.
-    #[inline(always)]
+    #[inline]
     pub(super) fn wake(&self) -> Instant {
         self.entries.wake()
     }
@@ -113,18 +113,18 @@ impl Table {
         self.entries.first().filter(|(at, _)| *at <= now).map(|(_, slot)| slot)
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn slot(&mut self, slot: u32) -> Option<&mut Entry> {
         self.entries.get_mut(slot as usize)
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn get(&self, handle: ConnectionHandle) -> Option<&Entry> {
         let entry = self.entries.get(handle.index())?;
         (entry.generation == handle.generation).then_some(entry)
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn get_mut(&mut self, handle: ConnectionHandle) -> Option<&mut Entry> {
         let entry = self.entries.get_mut(handle.index())?;
         (entry.generation == handle.generation).then_some(entry)

@@ -67,7 +67,7 @@ impl TimeWait {
     }
 
     /// The time when the first record expires; `FAR_FUTURE` if there are none.
-    #[inline(always)]
+    #[inline]
     pub(super) fn wake(&self) -> Instant {
         self.records.wake()
     }

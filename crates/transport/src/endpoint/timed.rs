@@ -51,12 +51,12 @@ impl<T> Timed<T> {
         Some(thing)
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn get(&self, number: usize) -> Option<&T> {
         self.slab.get(number)
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn get_mut(&mut self, number: usize) -> Option<&mut T> {
         self.slab.get_mut(number)
     }
@@ -67,7 +67,7 @@ impl<T> Timed<T> {
     }
 
     /// Sets the wake-up time of an item; `FAR_FUTURE` for never.
-    #[inline(always)]
+    #[inline]
     pub(super) fn set_wake(&mut self, number: usize, at: Instant) {
         self.wakes.set(number, Some(at));
     }
@@ -82,7 +82,7 @@ impl<T> Timed<T> {
     }
 
     /// The earliest wake-up time; `FAR_FUTURE` if no item has one.
-    #[inline(always)]
+    #[inline]
     pub(super) fn wake(&self) -> Instant {
         if self.wakes.is_empty() { Instant::FAR_FUTURE } else { self.wakes.first().0 }
     }

@@ -21,7 +21,7 @@ impl Runs {
     }
 
     /// The lowest run.
-    #[inline(always)]
+    #[inline]
     pub(super) fn first(&self) -> Option<(u64, u64)> {
         if let Some(first) = self.few.front() {
             return Some(*first);
@@ -35,7 +35,7 @@ impl Runs {
     }
 
     /// Removes the bytes before `start` from the lowest run, which ends at `end`.
-    #[inline(always)]
+    #[inline]
     pub(super) fn shorten_first(&mut self, start: u64, end: u64) {
         match self.few.front_mut() {
             Some(_) if start == end => {

@@ -18,7 +18,7 @@ impl Subflow {
 
     /// Writes the acknowledgement or window probe that is due, or `signals` need, with no option but its own. Returns
     /// whether one was written.
-    #[inline(always)]
+    #[inline]
     pub(super) fn next_bare_ack(
         &mut self,
         context: &EmitContext,

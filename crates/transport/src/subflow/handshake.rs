@@ -105,7 +105,7 @@ impl Opening {
     }
 
     /// Returns whether the SYN or SYN/ACK must go out.
-    #[inline(always)]
+    #[inline]
     pub(super) fn is_due(&self) -> bool {
         self.due
     }
@@ -168,7 +168,7 @@ impl Opening {
     }
 
     /// Returns when the SYN or SYN/ACK is retransmitted; far future for never.
-    #[inline(always)]
+    #[inline]
     pub(super) fn deadline(&self) -> Instant {
         self.deadline
     }

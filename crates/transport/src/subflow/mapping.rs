@@ -87,7 +87,7 @@ impl Mappings {
     }
 
     /// Removes mappings that end before `done`.
-    #[inline(always)]
+    #[inline]
     fn advance(&mut self, done: u64) {
         while self.first.is_some_and(|first| first.end <= done) {
             self.first = if self.rest.is_empty() { None } else { self.next_of_rest() };
@@ -100,7 +100,7 @@ impl Mappings {
     }
 
     /// Returns the mapping that covers `position`, and removes those before it.
-    #[inline(always)]
+    #[inline]
     pub(super) fn at(&mut self, position: u64) -> Option<Declared> {
         self.advance(position);
         self.first.filter(|first| first.position <= position)
@@ -108,7 +108,7 @@ impl Mappings {
 
     /// Returns whether `new` repeats the first mapping, as the segments of a burst do. Not all of its bytes may have been
     /// handed up.
-    #[inline(always)]
+    #[inline]
     pub(super) fn repeats(&self, new: &Declared) -> bool {
         self.first.is_some_and(|first| {
             first.joins(new) && first.position <= new.position && new.end <= first.end
@@ -116,7 +116,7 @@ impl Mappings {
     }
 
     /// Stores a mapping that ends after `done` if there is no other one. Returns whether it was stored.
-    #[inline(always)]
+    #[inline]
     pub(super) fn insert_only(&mut self, new: Declared, done: u64) -> bool {
         self.advance(done);
         let only = self.first.is_none();

@@ -17,14 +17,14 @@ use super::receiving::{SACK_BASE, SACK_BLOCK};
 
 impl Subflow {
     /// Adds options to a segment with timestamps, DSS and payload. A `pure` acknowledgement has no payload or FIN.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn fill_options(&mut self, segment: &mut Segment, pure: bool) {
         self.context.add_options(segment, pure);
         self.add_reports(segment);
     }
 
     /// Adds SACK blocks if data lies behind a gap or a duplicate came.
-    #[inline(always)]
+    #[inline]
     pub(super) fn add_reports(&mut self, segment: &mut Segment) {
         if self.receive.has_sack() {
             self.add_sack(segment);

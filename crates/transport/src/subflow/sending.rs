@@ -307,7 +307,7 @@ impl Sending {
     }
 
     /// Returns whether data may be ready to go out, without looking at every rule.
-    #[inline(always)]
+    #[inline]
     pub(super) fn may_transmit(&self) -> bool {
         self.queue.has_work() && !self.cwnd.is_full(self.flight.in_flight())
     }
@@ -315,7 +315,7 @@ impl Sending {
     /// Returns whether all data that was outstanding when Recovery or Loss began is acknowledged. Without SACK the
     /// state then lasts until newer data is acknowledged (`tcp_try_undo_recovery`), so it must not block new data. The
     /// out-of-tree kernel sends in this case (`mptcp_is_temp_unavailable`), and upstream's scheduler ignores the state.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn is_repaired(&self) -> bool {
         self.cwnd.state() >= CongestionState::Recovery
             && self.recovery.must_hold(self.flight.is_selective(), self.queue.una())

@@ -39,19 +39,19 @@ impl Sequence {
     }
 
     /// Returns the sequence number of one of our positions.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn local(&self, position: u64) -> SeqNumber {
         self.local_iss.add(position as u32)
     }
 
     /// Returns the sequence number of one of the peer's positions.
-    #[inline(always)]
+    #[inline]
     pub(super) fn remote(&self, position: u64) -> SeqNumber {
         self.remote_iss.add(position as u32)
     }
 
     /// Returns our position of an acknowledgement number near the position `una`.
-    #[inline(always)]
+    #[inline]
     pub(super) fn our_position(&self, ack: SeqNumber, una: u64) -> u64 {
         let offset = ack.offset(self.local(una));
         // No stream is half as long as the type, so the sign has room.
@@ -59,7 +59,7 @@ impl Sequence {
     }
 
     /// Returns the peer's position of a sequence number near the position `next`, or `None` if it lies before the SYN.
-    #[inline(always)]
+    #[inline]
     pub(super) fn peer_position(&self, seq: SeqNumber, next: u64) -> Option<u64> {
         let offset = seq.offset(self.remote(next));
         u64::try_from(next as i64 + i64::from(offset)).ok()
@@ -71,32 +71,32 @@ impl Sequence {
     }
 
     /// Returns our timestamp.
-    #[inline(always)]
+    #[inline]
     pub(super) fn timestamp(&self, now: Instant) -> u32 {
         timestamp_clock(now).wrapping_add(self.offset)
     }
 
     /// Returns the timestamp to echo.
-    #[inline(always)]
+    #[inline]
     pub(super) fn recent(&self) -> u32 {
         self.recent
     }
 
     /// Returns our clock at the sending of the echoed timestamp; 0 if nothing is echoed.
-    #[inline(always)]
+    #[inline]
     pub(super) fn echoed(&self, timestamps: Timestamps) -> u32 {
         if timestamps.echo == 0 { 0 } else { timestamps.echo.wrapping_sub(self.offset) }
     }
 
     /// Returns whether a timestamp is older than the one to echo (`tcp_paws_discard`).
-    #[inline(always)]
+    #[inline]
     pub(super) fn is_older(&self, timestamps: Timestamps) -> bool {
         self.recent.wrapping_sub(timestamps.value) as i32 > TIMESTAMP_SLACK && self.recent != 0
     }
 
     /// Stores the timestamp to echo: that of the last segment in its place (RFC 7323 section 4.3). The segment begins
     /// at `start`, and the last acknowledgement went up to `acknowledged`.
-    #[inline(always)]
+    #[inline]
     pub(super) fn note_timestamp(&mut self, start: u64, acknowledged: u64, segment: &Segment) {
         if start <= acknowledged
             && let Some(Timestamps { value, .. }) = segment.timestamps

@@ -65,7 +65,7 @@ impl Signals {
     }
 
     /// Returns whether the peer asked for a priority that is not in force yet.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn has_wish(&self) -> bool {
         self.wish.is_some()
     }
@@ -100,7 +100,7 @@ impl Signals {
     }
 
     /// Returns whether an acknowledgement must go out for the options, now or later.
-    #[inline(always)]
+    #[inline]
     pub(super) fn is_due(&self) -> bool {
         self.due
     }

@@ -22,7 +22,7 @@ impl Default for Staleness {
 
 impl Staleness {
     /// Returns whether schedulers should not use the subflow.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn is_stale(&self) -> bool {
         self.stale
     }
@@ -51,7 +51,7 @@ impl Staleness {
     }
 
     /// Handles an acknowledgement at `last_ack`: the path works again (`mptcp_subflow_active`).
-    #[inline(always)]
+    #[inline]
     pub(crate) fn on_ack(&mut self, last_ack: Instant) {
         if self.stale && self.last_ack != last_ack {
             (self.stale, self.periods) = (false, 0);

@@ -36,7 +36,7 @@ impl ThirdPacket {
     }
 
     /// Returns whether the peer has not confirmed the option.
-    #[inline(always)]
+    #[inline]
     pub(super) fn is_pending(&self) -> bool {
         self.option.is_some()
     }
@@ -82,7 +82,7 @@ impl ThirdPacket {
     }
 
     /// Returns when the packet is repeated; far future for never.
-    #[inline(always)]
+    #[inline]
     pub(super) fn deadline(&self) -> Instant {
         self.deadline
     }

@@ -13,7 +13,7 @@ use crate::subflow::Space;
 
 impl Incoming {
     /// Takes the payload of a segment into its subflow. Bytes in order go on to the data stream.
-    #[inline(always)]
+    #[inline]
     pub(in crate::connection) fn receive(
         &mut self,
         now: Instant,
@@ -48,7 +48,7 @@ impl Incoming {
 
     /// The end of the data that is kept if it is out of order. Before the first promise the window of the subflow's
     /// handshake is used.
-    #[inline(always)]
+    #[inline]
     pub(super) fn accepted_edge(&self, session: &Session) -> u64 {
         let edge = self.budget.promised();
         if session.is_multipath() && edge > 0 { edge.min(self.stream.end()) } else { u64::MAX }

@@ -36,7 +36,7 @@ struct Queues {
 pub(in crate::connection) struct Parked(Option<Box<Queues>>);
 
 impl Parked {
-    #[inline(always)]
+    #[inline]
     pub(in crate::connection) fn is_empty(&self) -> bool {
         self.bytes() == 0
     }
@@ -97,7 +97,7 @@ impl Parked {
 
 impl Incoming {
     /// The memory that may be used when a subflow delivers data.
-    #[inline(always)]
+    #[inline]
     pub(super) fn room_for(&self, session: &Session, subflows: &Subflows, index: usize) -> u64 {
         if !session.stack().mptcp.parks_data || !session.is_multipath() {
             return u64::MAX;

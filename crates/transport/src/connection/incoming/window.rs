@@ -114,7 +114,7 @@ impl ReceiveBudget {
 
 /// Returns whether some of the bytes from a DSN on are new, if `next` is expected. Known bytes are dropped without
 /// notice to the connection (`subflow_check_data_avail`, `mptcp_subflow_discard_data`).
-#[inline(always)]
+#[inline]
 pub(super) fn is_news(next: u64, dsn: u64, bytes: usize) -> bool {
     dsn.wrapping_add(bytes as u64).wrapping_sub(next) as i64 > 0
 }
@@ -139,7 +139,7 @@ pub struct ReceiverSample {
 impl Incoming {
     /// The memory that the buffer is charged with. MPTCP's buffer is charged with what subflows hand up. Data that waits
     /// in a subflow is charged to the subflow's (`__mptcp_rmem`, `mptcp_space`), except on plain TCP, which has `only` one.
-    #[inline(always)]
+    #[inline]
     fn memory_used(&self, only: Option<&Subflow>) -> u64 {
         self.stream.memory() + only.map_or(0, |only| only.receive.assembly().out_of_order_memory())
     }
@@ -184,7 +184,7 @@ impl Incoming {
     }
 
     /// Receive space, free and in all.
-    #[inline(always)]
+    #[inline]
     pub(in crate::connection) fn space(&self, session: &Session, subflows: &Subflows) -> Space {
         let only = subflows.first().filter(|_| session.is_plain());
         let budget = &self.budget;
@@ -270,7 +270,7 @@ impl Incoming {
     }
 
     /// A payload was stored: updates the buffer for its segment size, and makes room for out-of-order data.
-    #[inline(always)]
+    #[inline]
     pub(super) fn note_payload(
         &mut self,
         session: &Session,
@@ -300,7 +300,7 @@ impl Incoming {
 
     /// A segment's data was stored, and brought `news` to the connection or not: the buffer follows, and
     /// acknowledgements may be due (`mptcp_data_ready`, `tcp_ack_snd_check`).
-    #[inline(always)]
+    #[inline]
     pub(super) fn follow_and_acknowledge(
         &mut self,
         now: Instant,

@@ -26,13 +26,13 @@ pub(super) struct Delegation {
 
 impl Delegation {
     /// A decision has not been carried out.
-    #[inline(always)]
+    #[inline]
     pub(super) fn is_due(&self) -> bool {
         self.decided.is_some()
     }
 
     /// An acknowledgement is being answered.
-    #[inline(always)]
+    #[inline]
     pub(super) fn answers(&self) -> bool {
         self.answered.is_some()
     }
@@ -40,7 +40,7 @@ impl Delegation {
 
 impl Outgoing {
     /// An acknowledgement on this subflow is answered until [`Self::end_answer`].
-    #[inline(always)]
+    #[inline]
     pub(in crate::connection) fn begin_answer(&mut self, session: &Session, id: SubflowId) {
         if session.stack().mptcp.delegates_sending {
             self.delegation.answered = Some(id);
@@ -49,19 +49,19 @@ impl Outgoing {
     }
 
     /// The acknowledgement is answered.
-    #[inline(always)]
+    #[inline]
     pub(in crate::connection) fn end_answer(&mut self) {
         self.delegation.answered = None;
     }
 
     /// A delegated decision is to be carried out, because the application has run.
-    #[inline(always)]
+    #[inline]
     pub(in crate::connection) fn has_delegated(&self, session: &Session) -> bool {
         self.delegation.is_due() && !session.wakes_application()
     }
 
     /// Reports grown send buffers, if the application has run.
-    #[inline(always)]
+    #[inline]
     pub(in crate::connection) fn tell_delegated(
         &mut self,
         session: &mut Session,
@@ -103,7 +103,7 @@ impl Outgoing {
 
     /// Leaves new data for `on` until the application has run. Returns false if there is no reason to. Data for
     /// several subflows is sent at once.
-    #[inline(always)]
+    #[inline]
     pub(super) fn delegates(&mut self, session: &Session, on: SubflowSet, burst: u64) -> bool {
         if !session.config().leaves_to_turns()
             || self.request.ask != Ask::NewData
@@ -118,14 +118,14 @@ impl Outgoing {
 
     /// The scheduler chose other subflows than the one whose acknowledgement is answered; `first` is the first of
     /// `on`.
-    #[inline(always)]
+    #[inline]
     pub(super) fn answers_elsewhere(&self, first: Option<SubflowId>, on: SubflowSet) -> bool {
         let answered = self.delegation.answered;
         answered.is_some_and(|id| first != Some(id) && !on.contains(id))
     }
 
     /// Pushes the acknowledged subflow before data goes to another one.
-    #[inline(always)]
+    #[inline]
     pub(super) fn push_answered(
         &mut self,
         now: Instant,

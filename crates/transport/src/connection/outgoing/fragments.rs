@@ -74,7 +74,7 @@ impl Fragments {
     }
 
     /// The end of the fragment that contains `position`; unlimited if no fragment does.
-    #[inline(always)]
+    #[inline]
     pub(super) fn end(&mut self, position: u64) -> u64 {
         let (start, end) = self.last;
         if start <= position && position < end { end } else { self.find(position) }

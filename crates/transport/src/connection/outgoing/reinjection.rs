@@ -122,7 +122,7 @@ impl CarriedData {
     }
 
     /// Something is to be reinjected.
-    #[inline(always)]
+    #[inline]
     pub(super) fn has_queued(&self) -> bool {
         !self.queue.is_empty()
     }
@@ -160,7 +160,7 @@ impl CarriedRange {
 pub(super) struct SentAhead(VecDeque<(u64, u64)>);
 
 impl SentAhead {
-    #[inline(always)]
+    #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

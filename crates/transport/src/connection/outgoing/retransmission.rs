@@ -58,7 +58,7 @@ impl Retransmission {
 
     /// Starts the timer when data is unacknowledged, sent or not, and it is not running: it also
     /// probes a closed window (`__mptcp_clean_una`).
-    #[inline(always)]
+    #[inline]
     pub(super) fn arm(
         &mut self,
         now: Instant,
@@ -92,13 +92,13 @@ impl Retransmission {
     }
 
     /// Counts bytes that were sent again on another subflow.
-    #[inline(always)]
+    #[inline]
     pub(super) fn count(&mut self, bytes: u64) {
         self.bytes += bytes;
     }
 
     /// All data is acknowledged: stops the timer.
-    #[inline(always)]
+    #[inline]
     pub(super) fn rest(&mut self) {
         self.deadline = None;
     }
@@ -106,7 +106,7 @@ impl Retransmission {
 
 impl Outgoing {
     /// Arms the retransmission timer while data is unacknowledged.
-    #[inline(always)]
+    #[inline]
     pub(in crate::connection) fn arm_retransmission(
         &mut self,
         now: Instant,
@@ -137,7 +137,7 @@ impl Outgoing {
     }
 
     /// Finds the interval of the timer if the last retransmission left that to the time after it.
-    #[inline(always)]
+    #[inline]
     pub(in crate::connection) fn finish_turn(&mut self, now: Instant, subflows: &Subflows) {
         if std::mem::take(&mut self.retransmission.schedules_behind) {
             self.retransmission.set_interval(now, subflows);

@@ -12,7 +12,7 @@ const SHORTEST_WAIT: Duration = Duration::from_micros(50);
 impl Outgoing {
     /// Hands data to subflows as long as the scheduler wants it; `ends` if the application writes no more. Returns
     /// whether there was data, or an end, to hand over.
-    #[inline(always)]
+    #[inline]
     pub(in crate::connection) fn push(
         &mut self,
         now: Instant,
@@ -57,7 +57,7 @@ impl Outgoing {
 
     /// Prepares the next request: data to reinject, then new data, then other data if the scheduler `reads` it.
     /// Returns false if there is no such data.
-    #[inline(always)]
+    #[inline]
     pub(super) fn put_question(
         &mut self,
         session: &Session,
@@ -171,7 +171,7 @@ impl Outgoing {
     }
 
     /// Pushes `last`, if the scheduler now chose other subflows (`__mptcp_push_pending`).
-    #[inline(always)]
+    #[inline]
     fn push_before(
         &mut self,
         now: Instant,
@@ -206,7 +206,7 @@ impl Outgoing {
 
     /// The bytes that a scheduler that keeps its choice would send `on` that subflow in decisions of `segment` bytes.
     /// A single `segment` if the send buffer may end that earlier.
-    #[inline(always)]
+    #[inline]
     fn whole_turn(&self, subflows: &Subflows, on: Option<SubflowId>, segment: u64) -> u64 {
         let Some(id) = on.filter(|_| self.request.ask == Ask::NewData) else { return segment };
         let Some(view) = self.scheduling.views.iter().find(|view| view.id == id) else {
@@ -219,6 +219,7 @@ impl Outgoing {
     }
 
     /// Carries out a decision. Returns false if no data could be handed over.
+    // A run of 20 MB calls it 13,347 times.
     #[inline(always)]
     pub(super) fn send_on(
         &mut self,
@@ -267,7 +268,7 @@ impl Outgoing {
 
     /// `[from, from + sent)` was scheduled: new data, data sent ahead, or a repetition. `handed` counts the bytes of
     /// all subflows that took it. Bytes beyond the new ones are repeated.
-    #[inline(always)]
+    #[inline]
     fn advance(&mut self, from: u64, sent: u64, handed: u64) {
         let out = &mut self.stream;
         let to = from + sent;
@@ -292,6 +293,7 @@ impl Outgoing {
     }
 
     /// Queues up to `burst` bytes from `from` on a subflow; returns how many.
+    // A run of 20 MB calls it 13,347 times.
     #[inline(always)]
     pub(super) fn hand_over(
         &mut self,

@@ -51,7 +51,7 @@ impl SendStream {
         ready
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn is_writable(&self, session: &Session, subflows: &Subflows) -> bool {
         let room = self.writable(session, subflows);
         room > 0 && room >= self.send_memory(session, subflows) / 2
@@ -66,7 +66,7 @@ impl SendStream {
     }
 
     /// Notifies the application when a third of the buffer is free again.
-    #[inline(always)]
+    #[inline]
     pub(in crate::connection) fn notify_writable(
         &mut self,
         session: &mut Session,
@@ -79,7 +79,7 @@ impl SendStream {
 
     /// Like [`Self::notify_writable`], for an acknowledgement. Its subflow has checked its own buffer before
     /// (`tcp_new_space`), so it learns of the room afterwards.
-    #[inline(always)]
+    #[inline]
     pub(in crate::connection) fn notify_behind_ack(
         &mut self,
         session: &mut Session,
@@ -109,7 +109,7 @@ impl SendStream {
     }
 
     /// The data that an acknowledgement released has been sent.
-    #[inline(always)]
+    #[inline]
     pub(in crate::connection) fn release_subflows(&mut self, subflows: &mut Subflows) {
         if self.releases {
             self.set_blocked(subflows, false);

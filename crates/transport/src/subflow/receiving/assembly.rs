@@ -15,7 +15,7 @@ impl Assembly {
     }
 
     /// Returns whether bytes lie behind a gap.
-    #[inline(always)]
+    #[inline]
     pub(in crate::subflow) fn out_of_order(&self) -> bool {
         !self.runs.is_empty()
     }
@@ -36,7 +36,7 @@ impl Assembly {
     }
 
     /// Returns whether everything up to the peer's FIN has come.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn is_closed(&self) -> bool {
         self.closed
     }
@@ -53,7 +53,7 @@ impl Assembly {
     }
 
     /// Returns whether data lies behind a gap, or a duplicate is to be reported.
-    #[inline(always)]
+    #[inline]
     pub(in crate::subflow) fn has_blocks(&self) -> bool {
         self.out_of_order() || self.duplicate.is_some()
     }
@@ -72,7 +72,7 @@ impl Assembly {
     }
 
     /// Hands the bytes at `next` up with their position.
-    #[inline(always)]
+    #[inline]
     fn deliver(&mut self, payload: Bytes, memory: u64, up: &mut impl FnMut(u64, Bytes, u64)) {
         let at = self.next;
         self.next += payload.len() as u64;
@@ -145,7 +145,7 @@ impl Assembly {
     }
 
     /// Takes the peer's FIN in its turn. Returns whether it was taken.
-    #[inline(always)]
+    #[inline]
     pub(super) fn take_fin(&mut self) -> bool {
         let taken = self.fin_at == Some(self.next) && !self.closed;
         if taken {
@@ -156,7 +156,7 @@ impl Assembly {
     }
 
     /// Returns the part of a payload at `start` that lies before the peer's FIN.
-    #[inline(always)]
+    #[inline]
     pub(super) fn before_fin(&self, start: u64, payload: &Bytes) -> Bytes {
         match self.fin_at {
             Some(fin) if start + payload.len() as u64 > fin => {

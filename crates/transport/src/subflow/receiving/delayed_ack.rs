@@ -164,7 +164,7 @@ impl AckPolicy {
 
     /// Ends quick acknowledgements if a window was computed of which less than half is free (`short`;
     /// `__tcp_select_window`: `icsk_ack.quick = 0`).
-    #[inline(always)]
+    #[inline]
     pub(crate) fn heed_room(&mut self, short: bool) {
         if short {
             self.quick = 0;
@@ -216,7 +216,7 @@ impl AckPolicy {
 
     /// Updates the size of full segments from one of `length` bytes (`tcp_measure_rcv_mss`: `skb_shinfo(skb)->gso_size
     /// ? : skb->len`); [`Self::on_data`] follows. Each segment has the option of timestamps if they are in use.
-    #[inline(always)]
+    #[inline]
     pub(super) fn measure(
         &mut self,
         segment: &Segment,
@@ -272,7 +272,7 @@ impl Receiver {
 
     /// Decides like [`Self::check_ack`] after the data was filed. `unread` is whether the application has something to
     /// read, which `space` takes into account.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn check_ack_filed(
         &mut self,
         now: Instant,
@@ -290,7 +290,7 @@ impl Receiver {
         self.acknowledge_or_wait(now, holds, rtt);
     }
 
-    #[inline(always)]
+    #[inline]
     fn acknowledge_or_wait(&mut self, now: Instant, second: bool, rtt: &RttEstimator) {
         if self.assembly.reports.take_answered() {
             return;
@@ -399,7 +399,7 @@ impl Receiver {
 
     /// Takes a request for an acknowledgement or a window probe. Returns `None` without a request if none is `wanted`,
     /// otherwise whether it is a probe.
-    #[inline(always)]
+    #[inline]
     pub(in crate::subflow) fn take_ack(&mut self, wanted: bool) -> Option<bool> {
         let probe = std::mem::take(&mut self.ack.probe);
         (self.ack.now_due || probe || wanted).then_some(probe)

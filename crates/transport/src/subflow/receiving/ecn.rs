@@ -104,7 +104,7 @@ impl EcnSender {
     }
 
     /// Returns whether an acknowledgement echoes a mark.
-    #[inline(always)]
+    #[inline]
     pub(in crate::subflow) fn is_echoed_by(&self, segment: &Segment) -> bool {
         self.agreed && segment.flags.contains(Flags::ECE)
     }
@@ -128,7 +128,7 @@ impl EcnReceiver {
     }
 
     /// Echoes a mark on a segment that is neither a SYN nor a RST.
-    #[inline(always)]
+    #[inline]
     pub(super) fn echo_mark(&self, segment: &mut Segment) {
         if self.echoes {
             segment.flags = segment.flags.with(Flags::ECE);
@@ -139,14 +139,14 @@ impl EcnReceiver {
     }
 
     /// Returns whether an acknowledgement for the data before a change of marks must go out first.
-    #[inline(always)]
+    #[inline]
     pub(super) fn owes(&self) -> bool {
         self.counted.as_ref().is_some_and(|counted| counted.owed.is_some())
     }
 
     /// Handles the peer's report that it has reduced its window. Linux accepts CWR on a segment without data too
     /// (`tcp_ecn_accept_cwr`).
-    #[inline(always)]
+    #[inline]
     pub(super) fn on_cwr(&mut self, segment: &Segment, ack: &mut AckPolicy) {
         if self.agreed && segment.flags.contains(Flags::CWR) {
             // Each counted mark has its own echo, which a reduction does not end.
@@ -160,7 +160,7 @@ impl EcnReceiver {
 
     /// Handles the ECN field of new data, after which the peer's position `received` is expected
     /// (`tcp_data_ecn_check`). Returns whether the data was marked.
-    #[inline(always)]
+    #[inline]
     pub(super) fn on_data(&mut self, ecn: Ecn, received: u64, ack: &mut AckPolicy) -> bool {
         self.agreed && self.take_mark(ecn, received, ack)
     }

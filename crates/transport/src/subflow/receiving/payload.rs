@@ -38,7 +38,7 @@ pub(in crate::subflow) struct Taken {
 
 impl Receiver {
     /// Handles an acceptable segment without payload and FIN.
-    #[inline(always)]
+    #[inline]
     fn handle_empty(&mut self, now: Instant, echoed: Option<u32>) {
         if let Some(echoed) = echoed {
             self.measure_rtt(now, echoed, false);
@@ -47,7 +47,7 @@ impl Receiver {
 
     /// Handles payload and FIN of an acceptable segment. Calls `up` with the position, the bytes and the memory of data
     /// in order.
-    #[inline(always)]
+    #[inline]
     fn handle_payload(
         &mut self,
         arriving: &Arriving<'_>,
@@ -70,7 +70,7 @@ impl Receiver {
     }
 
     /// Handles the payload before a FIN. Returns whether new data was marked.
-    #[inline(always)]
+    #[inline]
     fn take_data(
         &mut self,
         arriving: &Arriving<'_>,
@@ -108,7 +108,7 @@ impl Receiver {
     }
 
     /// Handles the FIN of a segment whose payload begins at `start`.
-    #[inline(always)]
+    #[inline]
     fn note_fin_of(&mut self, start: u64, segment: &Segment) {
         if !segment.flags.contains(Flags::FIN) {
             return;
@@ -124,7 +124,7 @@ impl Receiver {
 
 impl Subflow {
     /// Handles an acceptable segment without payload and FIN.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn handle_empty(&mut self, now: Instant, segment: &Segment) {
         self.receive.handle_empty(now, segment.timestamps.map(|t| self.sequence.echoed(t)));
         if let Some(start) = self.sequence.peer_position(segment.seq, self.receive.next()) {
@@ -134,7 +134,7 @@ impl Subflow {
 
     /// Handles payload and FIN of an acceptable segment. Calls `up` with the DSN of data in order. `load` is the number
     /// of segments that it was, and their size.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn handle_payload(
         &mut self,
         now: Instant,

@@ -95,7 +95,7 @@ pub(super) struct Reports(Option<Box<Gap>>);
 
 impl Reports {
     /// Returns whether there is no gap.
-    #[inline(always)]
+    #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_none()
     }
@@ -129,7 +129,7 @@ impl Reports {
 
     /// Returns whether the latest segment made compressed acknowledgements go out. It then needs no acknowledgement
     /// itself (`inet_csk_ack_scheduled` in `tcp_ack_snd_check`).
-    #[inline(always)]
+    #[inline]
     pub(super) fn take_answered(&mut self) -> bool {
         self.0.as_mut().is_some_and(|gap| std::mem::take(&mut gap.answered))
     }
@@ -181,7 +181,7 @@ impl Reports {
 
     /// Handles the sending of an acknowledgement. Unless it was an owed one, it replaces the compressed ones
     /// (`tcp_event_ack_sent`).
-    #[inline(always)]
+    #[inline]
     pub(super) fn on_ack_sent(&mut self) {
         if let Some(gap) = self.0.as_mut().filter(|gap| gap.owed.is_none()) {
             (gap.waiting, gap.deadline) = (0, None);
@@ -189,19 +189,19 @@ impl Reports {
     }
 
     /// Returns whether there is a gap, so that [`Self::owes`] may be true.
-    #[inline(always)]
+    #[inline]
     pub(super) fn may_owe(&self) -> bool {
         self.0.is_some()
     }
 
     /// Returns whether an acknowledgement with earlier blocks must go out before anything else.
-    #[inline(always)]
+    #[inline]
     pub(super) fn owes(&self) -> bool {
         self.0.as_ref().is_some_and(|gap| gap.owed.is_some())
     }
 
     /// Returns when the compressed acknowledgements go out.
-    #[inline(always)]
+    #[inline]
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.0.as_ref()?.deadline
     }
@@ -223,7 +223,7 @@ impl Receiver {
 
     /// Returns the bytes of the SACK option on the next data segment, beside `others` bytes of MPTCP's options
     /// (`tcp_established_options`).
-    #[inline(always)]
+    #[inline]
     pub(in crate::subflow) fn sack_bytes(&self, others: u32) -> u32 {
         let duplicate = self.assembly.duplicate.is_some();
         if !self.negotiated.sack_permitted || (self.assembly.reports.is_empty() && !duplicate) {
@@ -245,7 +245,7 @@ impl Receiver {
     }
 
     /// Returns whether an acknowledgement has SACK blocks.
-    #[inline(always)]
+    #[inline]
     pub(in crate::subflow) fn has_sack(&self) -> bool {
         self.negotiated.sack_permitted && self.assembly.has_blocks()
     }

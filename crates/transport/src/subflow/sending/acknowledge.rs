@@ -38,12 +38,7 @@ impl Sending {
     /// Processes an acceptable acknowledgement. `siblings` is empty unless the controller is coupled.
     pub(in crate::subflow) fn acknowledge(&mut self, ack: &Ack<'_>, siblings: &mut [SiblingView]) {
         let Ack { host, now, segment, position, .. } = *ack;
-        let prior = Prior {
-            una: self.queue.una(),
-            in_flight: self.flight.in_flight(),
-            delivered: self.flight.rate().delivered(),
-            calm: is_calm(self),
-        };
+        let una = self.queue.una();
         let moved = self.queue.update_send_window(ack.peer_position, position, ack.window);
         let queue = &self.queue;
         self.timers.review_window_probe(host, now, || queue.shut_out());
@@ -52,7 +47,7 @@ impl Sending {
             || segment.flags.contains(Flags::FIN)
             || !segment.mptcp.is_empty();
         let flags = AckFlags {
-            una_advanced: position > prior.una,
+            una_advanced: position > una,
             not_duplicate: carries || moved,
             echo: ack.echo,
             ..AckFlags::default()
@@ -63,10 +58,18 @@ impl Sending {
         }
         if self.flight.is_empty() {
             // The receiver's end of a transfer, unless a probe waits for its answer.
-            let (recovery, _, mut parts) = self.split(now);
-            recovery.answer_probe(&mut parts, &flags);
+            if self.recovery.awaits_probe() {
+                let (recovery, _, mut parts) = self.split(now);
+                recovery.answer_probe(&mut parts, &flags);
+            }
             return;
         }
+        let prior = Prior {
+            una,
+            in_flight: self.flight.in_flight(),
+            delivered: self.flight.rate().delivered(),
+            calm: is_calm(self),
+        };
         Walk { sending: self, ack, prior }.run(flags, siblings);
     }
 

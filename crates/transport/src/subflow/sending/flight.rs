@@ -31,7 +31,7 @@ pub(crate) struct SentMapping {
 }
 
 impl From<Option<BurstMapping>> for SentMapping {
-    #[inline(always)]
+    #[inline]
     fn from(mapping: Option<BurstMapping>) -> Self {
         mapping.map_or_else(Self::default, |BurstMapping { data, position, length }| Self {
             data,
@@ -220,7 +220,7 @@ impl Flight {
     }
 
     /// Adds a segment just sent for the first time.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn push(&mut self, mut sent: Sent) {
         debug_assert_eq!(sent.transmission, 1, "a new segment was sent once");
         self.transmissions += 1;
@@ -235,7 +235,7 @@ impl Flight {
     }
 
     /// Removes the oldest segment with its share of the counts.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn drop_front(&mut self) {
         let Some(sent) = self.entries.pop_front() else {
             return;

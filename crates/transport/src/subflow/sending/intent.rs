@@ -28,7 +28,7 @@ pub(in crate::subflow) enum Intent {
 
 impl Intent {
     /// Returns whether a segment is to go out without regard to the congestion window.
-    #[inline(always)]
+    #[inline]
     pub(in crate::subflow) fn is_urgent(self) -> bool {
         matches!(self, Self::Urgent { .. })
     }
@@ -40,7 +40,7 @@ impl Intent {
     }
 
     /// Returns whether lost segments go before new data.
-    #[inline(always)]
+    #[inline]
     pub(in crate::subflow) fn repairs(self) -> bool {
         matches!(self, Self::Repair | Self::Urgent { repairs: true, .. })
     }
@@ -60,7 +60,7 @@ impl Intent {
     }
 
     /// Removes the urgent segment if it is `wanted`. Returns whether it was.
-    #[inline(always)]
+    #[inline]
     pub(in crate::subflow) fn take(&mut self, wanted: Urgent) -> bool {
         let Self::Urgent { first, repairs } = *self else { return false };
         let taken = first == wanted;

@@ -57,7 +57,7 @@ impl RttEstimator {
     }
 
     /// Takes one sample; `una` and `nxt` are the sender's positions.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn sample(&mut self, host: &HostModel, rtt: Duration, una: u64, nxt: u64) {
         let sample = rtt.as_micros().max(1);
         let floor = RTO_MIN.as_micros();

@@ -54,7 +54,7 @@ impl Sending {
 
 impl Transmission<'_> {
     /// Takes the next data segment to send, retransmissions first.
-    #[inline(always)]
+    #[inline]
     pub(in crate::subflow) fn poll_departure(&mut self) -> Option<Departure> {
         let Moment { host, now } = self.moment;
         if !self.sending.queue.intent().is_new() {
@@ -82,6 +82,7 @@ impl Transmission<'_> {
     }
 
     /// Takes new data within the windows. A `probe` may exceed the congestion window by one segment.
+    // A run of 20 MB calls it 28,268 times.
     #[inline(always)]
     pub(in crate::subflow) fn poll_new(&mut self, probe: bool) -> Option<Departure> {
         let Moment { host, now } = self.moment;
@@ -139,6 +140,7 @@ impl Transmission<'_> {
 
     /// Counts the next segment, which was `cut` off the queue: what the scoreboard will know of it.
     // Its payload is cloned before, by who needs it: what is lent stays in memory, and is moved from there.
+    // A run of 20 MB calls it 14,364 times.
     #[inline(always)]
     pub(in crate::subflow) fn take_new(
         &mut self,
@@ -180,7 +182,7 @@ impl Transmission<'_> {
     }
 
     /// Returns the largest payload of the next segment, bytes.
-    #[inline(always)]
+    #[inline]
     fn most_payload(&self) -> usize {
         u64::from(self.sending.queue.mss() - self.sack_bytes).min(self.sending.queue.window_bytes())
             as usize
@@ -188,7 +190,7 @@ impl Transmission<'_> {
 
     /// The last segment of a socket buffer has PSH where the buffer has several (`__tcp_transmit_skb`), or where it is
     /// small: nothing was added to it because a push had ended it (`tcp_mark_push` in `mptcp_sendmsg_frag`).
-    #[inline(always)]
+    #[inline]
     pub(in crate::subflow) fn ends_push(&self, sent: &Sent) -> bool {
         let small = self.sending.multipath
             && (sent.payload.len() as u64) < u64::from(self.sending.queue.mss());
@@ -196,7 +198,7 @@ impl Transmission<'_> {
     }
 
     /// Another segment of the same socket buffer follows one that was sent beside `in_flight` others.
-    #[inline(always)]
+    #[inline]
     pub(in crate::subflow) fn has_more(&self, in_flight: u32) -> bool {
         self.sending.queue.buffer_has_room()
             && self.sending.queue.queued_bytes() > 0
@@ -207,6 +209,7 @@ impl Transmission<'_> {
 
     /// Counts a segment that was taken off the queue as sent, perhaps `together` with the one before; `more` of the
     /// same socket buffer follows.
+    // A run of 20 MB calls it 14,364 times.
     #[inline(always)]
     pub(in crate::subflow) fn file_new(
         &mut self,
@@ -231,7 +234,7 @@ impl Transmission<'_> {
     }
 
     /// New data has left; `more` of the same socket buffer follows.
-    #[inline(always)]
+    #[inline]
     fn after_new(&mut self, more: bool) {
         let Moment { host, now } = self.moment;
         let full = self.sending.cwnd.is_full(self.sending.flight.in_flight())
@@ -252,6 +255,7 @@ impl Transmission<'_> {
 
     /// Returns whether new data may go out now: data waits, and no window, rate or rule holds it back. `together` is
     /// whether a segment has just been sent.
+    // A run of 20 MB calls it 28,268 times.
     #[inline(always)]
     pub(in crate::subflow) fn may_send_new(
         &mut self,
@@ -291,7 +295,7 @@ impl Transmission<'_> {
     }
 
     /// The peer's window has room for a segment, or for some of one and that was waited for in vain.
-    #[inline(always)]
+    #[inline]
     fn window_admits(&mut self) -> bool {
         let Moment { host, now } = self.moment;
         let fill = self.sending.queue.intent_mut().take(Urgent::SmallWindow);
@@ -373,7 +377,7 @@ impl Transmission<'_> {
         })
     }
 
-    #[inline(always)]
+    #[inline]
     fn count_sent(&mut self, bytes: u64, first: bool, continues: bool) {
         let Moment { now, .. } = self.moment;
         self.sending.sent.bytes += bytes;

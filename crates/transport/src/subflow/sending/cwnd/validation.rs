@@ -34,14 +34,14 @@ impl Usage {
     }
 
     /// Returns whether the window limits the sender (`tcp_is_cwnd_limited`).
-    #[inline(always)]
+    #[inline]
     pub(super) fn is_limited(&self, window: &Window) -> bool {
         self.was_full() || (window.in_slow_start() && window.cwnd < 2 * self.max_packets_out)
     }
 
     /// Takes `packets_out` outstanding segments into account, with the window full if `limited`. The sender stands at
     /// the positions `una` and `next`. With `remembers` a full window counts until the period ends.
-    #[inline(always)]
+    #[inline]
     fn record(
         &mut self,
         (una, next): (u64, u64),
@@ -60,7 +60,7 @@ impl Usage {
     }
 
     /// Begins to measure the use again.
-    #[inline(always)]
+    #[inline]
     fn restart(&mut self, now: Instant) {
         self.used = 0;
         self.since = now;

@@ -14,10 +14,10 @@ fn micros(at: Instant) -> u64 {
 /// RTT information of one acknowledgement.
 #[derive(Debug, Default)]
 pub(in crate::subflow::sending) struct RttSamples {
-    pub(in crate::subflow::sending) first_acked: Option<Instant>,
-    pub(in crate::subflow::sending) last_acked: Option<Instant>,
-    pub(in crate::subflow::sending) first_sacked: Option<Instant>,
-    pub(in crate::subflow::sending) last_sacked: Option<Instant>,
+    /// When the first and the last segment were sent that are cumulatively acknowledged, of those sent once.
+    pub(in crate::subflow::sending) acked: Option<(Instant, Instant)>,
+    /// The same of the segments that are reported.
+    pub(in crate::subflow::sending) reported: Option<(Instant, Instant)>,
     /// It ends within a segment.
     pub(in crate::subflow::sending) partial: bool,
     /// The timestamp it echoes.
@@ -81,15 +81,17 @@ impl Delivered {
     ) -> Option<(Duration, Option<Duration>)> {
         let samples = &self.samples;
         // The difference of two clocks of whole microseconds (`tcp_stamp_us_delta`), not a difference that is rounded.
-        let since = |at: Option<Instant>| {
-            at.map(|at| Duration::from_micros(micros(now) - micros(at.min(now))))
+        let end = micros(now);
+        let since = |at: Instant| Duration::from_micros(end - micros(at.min(now)));
+        let both = |(first, last): (Instant, Instant)| {
+            let oldest = since(first);
+            (oldest, if last == first { oldest } else { since(last) })
         };
-        let clean = samples.first_acked.filter(|_| !self.flags.retransmission_acked);
-        let mut rtt = since(clean);
-        let mut ca_rtt = rtt.and(since(samples.last_acked));
-        if samples.first_sacked.is_some() {
-            ca_rtt = since(samples.last_sacked);
-            rtt = rtt.or(since(samples.first_sacked));
+        let clean = samples.acked.filter(|_| !self.flags.retransmission_acked).map(both);
+        let (mut rtt, mut ca_rtt) = (clean.map(|(rtt, _)| rtt), clean.map(|(_, rtt)| rtt));
+        if let Some((oldest, newest)) = samples.reported.map(both) {
+            ca_rtt = Some(newest);
+            rtt = rtt.or(Some(oldest));
         }
         if rtt.is_none() && self.flags.una_advanced {
             // Ambiguous: the timestamp decides (RFC 7323 section 4.1).
@@ -109,9 +111,14 @@ impl Delivered {
     /// Returns whether a reported segment was sent before the head was (again). The head's timeout then starts again: it
     /// would otherwise end while a long queue drains (`tcp_clean_rtx_queue`: `sack_rtt_us` and the head's time stamp).
     pub(in crate::subflow::sending) fn answers_before(&self, head: Option<&Sent>) -> bool {
-        let reported = self.samples.first_sacked.zip(head);
-        reported.is_some_and(|(sacked, head)| micros(sacked) < micros(head.sent_at))
+        let reported = self.samples.reported.zip(head);
+        reported.is_some_and(|((first, _), head)| micros(first) < micros(head.sent_at))
     }
+}
+
+/// Extends the first and the last time by a later one.
+fn extend(times: &mut Option<(Instant, Instant)>, at: Instant) {
+    *times = Some((times.map_or(at, |(first, _)| first), at));
 }
 
 /// Takes note of a delivered segment for loss detection (`tcp_rack_advance`).
@@ -184,8 +191,7 @@ impl Flight {
         if !sent.ever_retransmitted() {
             delivered.reordered |= sent.start < highest && self.sacked_out > 1;
             delivered.flags.original_acked |= sent.end() <= ack.high_seq;
-            delivered.samples.first_sacked.get_or_insert(sent.sent_at);
-            delivered.samples.last_sacked = Some(sent.sent_at);
+            extend(&mut delivered.samples.reported, sent.sent_at);
         }
         self.rate.on_delivered(ack.now, &sent);
         advance(delivered, ack, &sent);
@@ -205,8 +211,7 @@ impl Flight {
             if !first {
                 delivered.flags.retransmission_acked = true;
             } else if !sent.sacked {
-                delivered.samples.first_acked.get_or_insert(sent.sent_at);
-                delivered.samples.last_acked = Some(sent.sent_at);
+                extend(&mut delivered.samples.acked, sent.sent_at);
                 delivered.flags.original_acked |= sent.end() <= ack.high_seq;
             }
             if !sent.sacked {
@@ -237,6 +242,6 @@ impl Flight {
     fn is_lone_runt(&self, ack: &Acknowledged<'_>, delivered: &Delivered) -> bool {
         let alone = self.rate.prior_delivered() + 1 == self.rate.delivered();
         let runt = ack.una - ack.prior_una < u64::from(ack.mss) && !delivered.samples.partial;
-        alone && runt && delivered.samples.first_acked.is_some() && !delivered.flags.dsack
+        alone && runt && delivered.samples.acked.is_some() && !delivered.flags.dsack
     }
 }

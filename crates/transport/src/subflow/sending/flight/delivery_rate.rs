@@ -108,7 +108,7 @@ impl Sampler {
     }
 
     /// Completes the sample of one acknowledgement (`tcp_rate_gen`).
-    #[inline(always)]
+    #[inline]
     pub(in crate::subflow::sending) fn finish(
         &mut self,
         now: Instant,

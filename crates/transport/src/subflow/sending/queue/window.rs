@@ -84,7 +84,7 @@ impl Queue {
     /// section 3.10.7.4). A duplicate never shrinks the window. On plain TCP the right edge may move back. MPTCP
     /// subflows share one edge, which never moves back. Returns whether the window or its edge was updated. Must be
     /// called before `una` is updated.
-    #[inline(always)]
+    #[inline]
     pub(in crate::subflow) fn update_send_window(
         &mut self,
         position: u64,
@@ -138,7 +138,7 @@ impl Queue {
 
     /// Returns how far below the next position an acknowledgement may lie and still be accepted. The limit is one
     /// window before the oldest outstanding byte (RFC 5961 section 5.2; `tcp_ack`).
-    #[inline(always)]
+    #[inline]
     pub(in crate::subflow) fn oldest_answer(&self) -> u64 {
         self.next - self.una + self.window.most.min(self.una)
     }
