@@ -20,6 +20,11 @@ import anabranch.scenario.limits
 import anabranch.scenario.link_models
 import anabranch.scenario.models  # noqa: F401
 
+try:
+    _REAL = importlib.import_module("anabranch._anabranch")
+except ImportError:
+    _REAL = None
+
 # A runner would make all commands and their options again for every call.
 typer.testing._get_command = functools.cache(typer.testing._get_command)
 
@@ -32,6 +37,7 @@ SCHEDULERS = {
 }
 CONGESTION = {"reno": "NewReno as in Linux.", "cubic": "CUBIC as in Linux."}
 PATH_MANAGERS = {"full-mesh": "A subflow for every path.", "none": "The initial subflow only."}
+METRICS = ("client_metrics", "mean_metrics", "whole_metrics", "screen", "standing_times", "stall_times")
 PROFILES = {"linux-6.18": "In the kernel itself.", "mptcp-0.94": "Out of tree."}
 PARTS = {"sack": "Selective.", "rack": "By time."}
 ABR = {
@@ -251,6 +257,9 @@ def _fake_module():
     module.RaisedError = RaisedError
     module.AnswerError = AnswerError
     module.plugin_parameters = lambda _kind, _name: []
+    # Metrics are not made up.
+    for name in METRICS:
+        setattr(module, name, getattr(_REAL, name, None))
     return module
 
 

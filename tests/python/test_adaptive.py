@@ -12,8 +12,6 @@ from anabranch import metrics
 from anabranch.cli._app import app
 from anabranch.errors import ScenarioError
 from anabranch.metrics import p1203
-from anabranch.metrics._rows import of_each
-from anabranch.metrics._viewer import viewer
 from anabranch.scenario import load as loading
 from anabranch.scenario import players
 
@@ -364,7 +362,7 @@ def two_viewers():
 
 def test_each_viewer_is_their_own():
     tables = two_viewers()
-    first, second = (viewer(own) for _, own in of_each(tables))
+    first, second = (client["qoe"] for client in metrics.by_client(tables))
     assert first == metrics.qoe(one_client())
     assert second == {
         "buffer_underflows": 0, "recovery_time_s": 0.0, "startup_delay_s": 3.0, "rebuffer_s": 0, "rebuffer_longest_s": 0.0,

@@ -485,14 +485,21 @@ def test_a_trace_without_samples_or_links_has_no_means_and_no_drops():
 
 def test_paths_are_in_the_scenario_s_order_and_sums_of_their_subflows():
     """By hand: b has 300 + 100 B of 500 and (300·20 + 100·40)/400 = 25 ms; c had no subflow."""
-    from anabranch.metrics._paths import by_path
+    # 1 B over 8 us is 1 Mbit/s, and the session lasts 0.8 ms: 100 B are 1 Mbit/s.
+    tables = {
+        "connections": {"client": [0], "duration_s": [0.0008], "bytes_read": [500], "reinjected_bytes": [0],
+                        "max_read_gap_s": [0.0], "finished": [True]},
+        "subflows": {"client": [0, 0, 0], "subflow": [0, 1, 2], "path": ["b", "a", "b"], "bytes": [300, 100, 100],
+                     "retransmissions": [1, 0, 4]},
+        "samples": {"client": [0, 0, 0], "subflow": [0, 1, 2], "t_s": [0.2, 0.2, 0.2],
+                    "cwnd_segments": [None, None, None], "srtt_ms": [20.0, None, 40.0],
+                    "in_flight_segments": [1, 1, 1], "retransmissions": [0, 0, 0], "state": ["Open"] * 3},
+    }  # fmt: skip
 
-    def flow(path, count, again, rtt):
-        rate = {"throughput_mbps": count / 100, "srtt_ms_mean": rtt, "cwnd_segments_mean": None}
-        return {"path": path, "bytes": count, "retransmissions": again, **rate}
+    def by_path(names):
+        return metrics.by_client(tables, paths=names)[0]["qos"]["paths"]
 
-    subflows = [flow("b", 300, 1, 20.0), flow("a", 100, 0, None), flow("b", 100, 4, 40.0)]
-    found = by_path(subflows, ["a", "b", "c"])
+    found = by_path(["a", "b", "c"])
     none = {"srtt_ms_mean": None, "cwnd_segments_mean": None}
     assert found == [
         {"path": "a", "subflows": 1, "bytes": 100, "bytes_share": 0.2, "throughput_mbps": 1.0,
@@ -502,4 +509,4 @@ def test_paths_are_in_the_scenario_s_order_and_sums_of_their_subflows():
         {"path": "c", "subflows": 0, "bytes": 0, "bytes_share": 0.0, "throughput_mbps": 0.0,
          "retransmissions": 0, **none},
     ]  # fmt: skip
-    assert [one["path"] for one in by_path(subflows, ())] == ["b", "a"]
+    assert [one["path"] for one in by_path(())] == ["b", "a"]

@@ -198,7 +198,7 @@ def test_freezes_are_stretches_that_a_viewer_notices():
     shown = [2.0, 3.1, 4.3, 5.9, 7.0]
     tables = pictures(["displayed"] * 5, shown, events=[(2.0, "start"), (8.0, "end")])
     # 0.1 s is not a freeze. 0.2 and 0.6 s are two freezes with a picture of 1 s between them.
-    found = screen(of_one(tables, 0)).freezes()
+    found = screen(of_one(tables, 0)).freezes
     assert [(round(begin, 6), round(end, 6)) for begin, end in found] == [(4.1, 4.3), (5.3, 5.9)]
 
 

@@ -60,18 +60,21 @@ pub(crate) fn adaptive(own: &Own<'_>) -> Option<Object> {
 /// Returns the renditions of the video: number and height in pixels.
 fn ladder(own: &Own<'_>) -> Vec<(f64, f64)> {
     let table = own.table("renditions");
-    let numbers = table.numbers("rendition").into_iter().zip(table.numbers("height"));
-    let rows = table.words("track").into_iter().zip(numbers);
+    let tracks = table.words("track");
+    let heights = table.padded("height", tracks.len());
+    let rows = tracks.into_iter().zip(table.numbers("rendition").into_iter().zip(heights));
     rows.filter(|(track, _)| *track == "video").map(|(_, row)| row).collect()
 }
 
 fn chunks(own: &Own<'_>, ladder: &[(f64, f64)]) -> Vec<Chunk> {
     let table = own.table("chunks");
-    let [rungs, lasts, sizes, done] =
-        ["rendition", "duration_s", "bytes", "done_s"].map(|name| table.numbers(name));
+    let tracks = table.words("track");
+    let column = |name| table.padded(name, tracks.len());
+    let (rungs, lasts) = (column("rendition"), column("duration_s"));
+    let (sizes, done) = (column("bytes"), column("done_s"));
     let mut found = Vec::new();
-    for (row, track) in table.words("track").into_iter().enumerate() {
-        if track != "video" || done[row].is_nan() {
+    for (row, track) in tracks.iter().enumerate() {
+        if *track != "video" || done[row].is_nan() {
             continue;
         }
         let known = ladder.iter().rev().find(|(known, _)| known.total_cmp(&rungs[row]).is_eq());

@@ -95,12 +95,12 @@ fn samples<'a>(own: &'a Own<'_>) -> BTreeMap<i64, Vec<Sample<'a>>> {
 fn subflows<'a>(own: &'a Own<'_>, duration_s: f64) -> Vec<Subflow<'a>> {
     let samples = samples(own);
     let table = own.table("subflows");
-    let (numbers, bytes) = (table.numbers("subflow"), table.numbers("bytes"));
-    let again = table.numbers("retransmissions");
+    let paths = table.words("path");
+    let column = |name| table.padded(name, paths.len());
+    let (numbers, bytes, again) = (column("subflow"), column("bytes"), column("retransmissions"));
     let change_s = own.table("events").numbers("t_s").into_iter().reduce(f64::min);
     let windows_are_whole = own.table("samples").is_whole("cwnd_segments");
-    table
-        .words("path")
+    paths
         .into_iter()
         .enumerate()
         .map(|(row, path)| {

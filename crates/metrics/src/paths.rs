@@ -24,13 +24,17 @@ fn path(name: &str, own: &[&Subflow<'_>], whole: f64) -> Object {
     let total = |of: fn(&Subflow<'_>) -> f64| sum(own.iter().map(|one| of(one)));
     let count = total(|one| one.bytes);
     let share = if whole == 0.0 { Value::Null } else { Value::Number(plain(count / whole)) };
-    let throughput = total(|one| one.throughput_mbps);
+    // As in the viewer's metrics, a sum of nothing is the count 0.
+    let throughput = match total(|one| one.throughput_mbps) {
+        _ if own.is_empty() => Value::Whole(0),
+        sum => Value::Number(plain(sum)),
+    };
     object([
         ("path", Value::Text(name.to_owned())),
         ("subflows", Value::Whole(own.len() as i64)),
         ("bytes", Value::whole(count)),
         ("bytes_share", share),
-        ("throughput_mbps", Value::Number(plain(throughput))),
+        ("throughput_mbps", throughput),
         ("retransmissions", Value::whole(total(|one| one.retransmissions))),
         ("srtt_ms_mean", weighted(own, |one| one.srtt_ms_mean)),
         ("cwnd_segments_mean", weighted(own, |one| one.cwnd_segments_mean)),

@@ -127,8 +127,8 @@ fn pictures(frames: &Table<'_>, until_s: f64) -> (f64, Vec<(f64, f64)>) {
     let times = frames.numbers("pts_s");
     let mut lasts: Vec<f64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
     // The duration of the last picture is unknown. The mean of the others is used.
-    let mean = (times[times.len() - 1] - times[0]) / lasts.len() as f64;
-    lasts.push(if lasts.is_empty() { 0.0 } else { mean });
+    let whole = times.last().zip(times.first()).map_or(0.0, |(last, first)| last - first);
+    lasts.push(if lasts.is_empty() { 0.0 } else { whole / lasts.len() as f64 });
     let mut shown = Vec::new();
     let seen = frames.numbers("shown_s").into_iter().zip(frames.numbers("due_s"));
     for ((at_s, due_s), lasts_s) in seen.zip(&lasts) {

@@ -53,6 +53,8 @@ pub(crate) fn viewer(own: &Own<'_>) -> Option<Object> {
     let count =
         |fate: &str| Value::Whole(fates.iter().filter(|known| **known == fate).count() as i64);
     let number = |value: Option<f64>| Value::from(value.map(plain));
+    // A sum of no times is the count 0, so that its text is 0 and not 0.0.
+    let none_or = |any: bool, sum: f64| if any { number(Some(sum)) } else { Value::Whole(0) };
     let mut found = Object::new();
     if streamed.is_none() {
         found.extend(object([("picture_discards", count("discarded"))]));
@@ -61,12 +63,12 @@ pub(crate) fn viewer(own: &Own<'_>) -> Option<Object> {
         ("buffer_underflows", Value::Whole(stalls.len() as i64)),
         ("recovery_time_s", Value::Number(recovery)),
         ("startup_delay_s", number(first(&events, "start"))),
-        ("rebuffer_s", number(Some(rebuffer))),
+        ("rebuffer_s", none_or(!stalls.is_empty(), rebuffer)),
         ("rebuffer_longest_s", number(Some(longest))),
         ("still_s", number(shown.still_s())),
         ("still_longest_s", number(shown.longest_s())),
         ("unplayed_s", number(Some(shown.unplayed_s()))),
-        ("play_time_s", number(Some(shown.shown_s))),
+        ("play_time_s", none_or(shown.begin_s.is_some(), shown.shown_s)),
     ]));
     // The fate of each picture is unknown for an adaptive player.
     found.extend(streamed.unwrap_or_else(|| {

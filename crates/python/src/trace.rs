@@ -32,6 +32,13 @@ pub(crate) struct Column {
     values: Arc<Values>,
 }
 
+impl Column {
+    /// Returns the values.
+    pub(crate) fn values(&self) -> Arc<Values> {
+        Arc::clone(&self.values)
+    }
+}
+
 #[pymethods]
 impl Column {
     /// Creates a column of a kind (`bool`, `float`, `int`, `text`). `pickle` calls it.
@@ -184,6 +191,11 @@ pub(crate) struct Table {
 }
 
 impl Table {
+    /// Returns the columns by name.
+    pub(crate) fn columns(&self) -> &[(Arc<str>, Arc<Values>)] {
+        &self.columns
+    }
+
     fn find(&self, name: &str) -> Option<Column> {
         let (_, values) = self.columns.iter().find(|(other, _)| &**other == name)?;
         Some(Column { values: values.clone() })

@@ -1,7 +1,8 @@
 """Metrics: pure functions of a trace's tables, under the papers' names.
 
 `qoe` has the viewer's metrics, `qos` the network's; both are the objects that
-`anabranch run --json` prints. With several clients each number is the mean over the clients (a flag
+`anabranch run --json` prints. The Rust crate `metrics` computes them. Only what a receiver held back
+(`receiver`) is computed here. With several clients each number is the mean over the clients (a flag
 is true when it is true for all) and `by_client` gives each client's own.
 """
 
@@ -10,11 +11,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from anabranch.metrics._cross import crossing
-from anabranch.metrics._network import network
-from anabranch.metrics._paths import by_path
-from anabranch.metrics._rows import Tables, of_each
-from anabranch.metrics._viewer import viewer
+from anabranch.metrics._receiver import receiver
+from anabranch.metrics._rows import Tables, of_each, rows
+from anabranch.plugins.tables import module
+
+#: The tables that the metrics of clients are computed from, and those of the links and of cross traffic.
+_OF_CLIENTS = (
+    *("connections", "subflows", "samples", "player", "frames", "playback"),
+    *("requests", "chunks", "renditions", "events"),
+)
+_OF_ALL = ("links", "cross_traffic")
 
 #: The result of `by_client`.
 Clients = Sequence[Mapping[str, Any]]
@@ -111,10 +117,7 @@ def qoe(tables: Tables, each: Clients | None = None) -> dict[str, Any] | None:
     dict or None
         The metrics of `METRICS` that concern the viewer, means over clients; None when nothing was played.
     """
-    if each is None:
-        found = [viewer(own) for _, own in of_each(tables)]
-    else:
-        found = [client["qoe"] for client in each]
+    found = [client["qoe"] for client in (_clients(tables, ()) if each is None else each)]
     seen = [one for one in found if one is not None]
     return _mean(seen) if seen else None
 
@@ -150,30 +153,39 @@ def qos(tables: Tables, each: Clients | None = None, *, paths: Sequence[str] = (
         with those of `SUBFLOW_METRICS` in the order of establishment, and `paths`, one with those of
         `PATH_METRICS` in the scenario's order; with cross traffic also what that did.
     """
-    if each is None:
-        found = [client["qos"] for client in by_client(tables, paths=paths)]
-    else:
-        found = [client["qos"] for client in each]
-    result = _mean(found)
-    links = tables.get("links", {})
-    result["queue_drops"] = sum(links.get("dropped_queue", ()))
-    first = ("goodput_mbps", "rtt_diff_ms", "reinjected_bytes", "max_read_gap_s", "queue_drops")
-    order = (*first, "subflows", "paths")
-    inside = {"receiver": result["receiver"]} if "receiver" in result else {}
-    return {key: result[key] for key in order} | inside | crossing(tables)
+    found = [client["qos"] for client in (by_client(tables, paths=paths) if each is None else each)]
+    result: dict[str, Any] = module().whole_metrics(_some(tables, _OF_ALL), _mean(found))
+    return result
 
 
 def by_client(tables: Tables, *, paths: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """Return each client's own `qoe` and `qos` (without `queue_drops`, which belong to the links).
-
-    Every table is read once, so that the cost of a client does not depend on the number of clients.
-    """
-    result = []
-    for client, own in of_each(tables):
-        found = network(own)
-        found["paths"] = by_path(found["subflows"], paths)
-        result.append({"client": client, "qoe": viewer(own), "qos": found})
+    """Return each client's own `qoe` and `qos` (without `queue_drops`, which belong to the links)."""
+    result = _clients(tables, paths)
+    if "arrivals" in tables and len(tables["arrivals"].get("t_s", ())):
+        for found, (_, own) in zip(result, of_each(tables), strict=True):
+            _add_receiver(found["qos"], own)
     return result
+
+
+def _clients(tables: Tables, paths: Sequence[str]) -> list[dict[str, Any]]:
+    """Return each client's metrics, without those of its receiver."""
+    result: list[dict[str, Any]] = module().client_metrics(_some(tables, _OF_CLIENTS), list(paths))
+    return result
+
+
+def _some(tables: Tables, names: Sequence[str]) -> Tables:
+    """Return the tables of these names."""
+    return {name: tables[name] for name in names if name in tables}
+
+
+def _add_receiver(qos: dict[str, Any], own: Tables) -> None:
+    """Add what a client's receiver held back to the client's metrics."""
+    inside = receiver(own)
+    if inside is None:
+        return
+    for row, subflow in zip(rows(own["subflows"]), qos["subflows"], strict=True):
+        subflow |= inside[1].get(row["subflow"], {"awaited_share": 0.0})
+    qos["receiver"] = inside[0]
 
 
 def duration_s(tables: Tables) -> float | None:
@@ -212,22 +224,5 @@ def _mean(each: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the mean of equal-shaped objects, number by number; one object comes back as it is."""
     if len(each) == 1:
         return each[0]
-    return {key: _mean_value([item.get(key) for item in each]) for key in each[0]} if each else {}
-
-
-def _mean_value(values: Sequence[Any]) -> Any:  # noqa: ANN401 - of what JSON can hold
-    """Return the mean of one value over clients; what only some have is the mean over those."""
-    known = [value for value in values if value is not None]
-    if not known:
-        return None
-    first = known[0]
-    if isinstance(first, bool):
-        return all(known)
-    if isinstance(first, int | float):
-        return sum(known) / len(known)
-    if isinstance(first, dict):
-        return _mean(known)
-    if isinstance(first, list):
-        paths = list(dict.fromkeys(item["path"] for value in known for item in value))
-        return [_mean([item for value in known for item in value if item["path"] == path]) for path in paths]
-    return first
+    result: dict[str, Any] = module().mean_metrics(list(each))
+    return result
