@@ -42,7 +42,7 @@ def serving(folder: Path, *, port: int = 0) -> Iterator[str]:
         When the port is taken.
     """
     server = ThreadingHTTPServer((_HOST, port), _handler(folder))
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
     try:
         yield f"http://{_HOST}:{server.server_port}/index.html"

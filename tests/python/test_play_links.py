@@ -1,0 +1,105 @@
+"""Links on the command line, and the local server of the page."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+import anabranch
+from anabranch.cli._app import app
+from anabranch.play import links, presets, server
+from anabranch.scenario import load
+
+pytestmark = pytest.mark.module
+_BULK = "#v=1&paths.0.name=wifi&paths.0.loss=1&paths.1.name=lte&application.kind=bulk&application.bytes=1"
+
+
+def call(*arguments):
+    """Return the result of a command."""
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_a_link_runs_with_its_number_and_its_digest_is_compared():
+    digest = anabranch.run(links.read(_BULK).tables(), run=2).summary["digest"]
+    right = call("run", f"{_BULK}&run=2&digest={digest[:16]}", "--json")
+    assert right.exit_code == 0
+    assert (json.loads(right.stdout)["digest"], json.loads(right.stdout)["run"]) == (digest, 2)
+    wrong = call("run", f"{_BULK}&run=2&digest=0123456789abcdef&build=9.9.9")
+    assert wrong.exit_code == 1
+    assert "the link promises the result 0123456789abcdef of build 9.9.9" in wrong.stderr
+    # A changed scenario is not the link's run.
+    assert call("run", f"{_BULK}&digest=0123456789abcdef", "--seed", "7").exit_code == 0
+
+
+def test_the_link_of_a_run_repeats_it():
+    changes = ("--set", "application.bytes=1MB", "--set", "paths.wifi.loss=2%", "--run", "1")
+    first = call("run", "bulk-two-paths", *changes, "--json", "--link")
+    (fragment,) = re.findall(r"^link: (#\S+)$", first.stderr, re.MULTILINE)
+    again = call("run", fragment, "--json")
+    assert again.exit_code == 0
+    assert json.loads(again.stdout)["digest"] == json.loads(first.stdout)["digest"]
+
+
+@pytest.mark.parametrize("command", [("run", "--link"), ("play",)])
+def test_a_scenario_with_other_keys_is_refused(command):
+    name, *options = command
+    result = call(name, "cross-traffic", *options)
+    assert result.exit_code == 2
+    assert "the page does not offer all of this scenario: links, cross_traffic" in result.stderr
+
+
+@pytest.mark.parametrize("name", ["two-paths", "handover", "handover-removed", "wifi-lte", "wifi-starlink"])
+def test_shipped_scenarios_are_set_ups_of_the_page(name):
+    loaded = load.load(name)
+    made = load.load(links.read(f"#{links.write(presets.of_loaded(loaded, films={}))}").tables())
+    ours, theirs = (one.scenario.model_dump() for one in (made, loaded))
+    assert ours["events"] == theirs["events"]
+    assert [path["name"] for path in ours["paths"]] == [path["name"] for path in theirs["paths"]]
+
+
+@pytest.fixture
+def served(tmp_path):
+    """Yield the host and port of a page, beside which is a file that it must not serve."""
+    (tmp_path / "page").mkdir()
+    (tmp_path / "page" / "index.html").write_text("page", encoding="utf-8")
+    (tmp_path / "secret").write_text("secret", encoding="utf-8")
+    with server.serving(tmp_path / "page") as address:
+        yield address.split("/")[2]
+
+
+def ask(host, method, path, *, headers=None, body=None):
+    """Return the status and the body of an answer."""
+    connection = http.client.HTTPConnection(host, timeout=30)
+    connection.request(method, path, body=body, headers=headers or {})
+    answer = connection.getresponse()
+    found = answer.status, answer.read(), answer.headers
+    connection.close()
+    return found
+
+
+def test_the_server_serves_the_page_and_nothing_beside_it(served):
+    status, body, headers = ask(served, "GET", "/index.html?x=1")
+    assert (status, body) == (200, b"page")
+    assert "default-src 'none'" in headers["Content-Security-Policy"]
+    for path in ("/../secret", "/%2e%2e/secret", "//secret", "/missing"):
+        assert ask(served, "GET", path)[0] == 404
+
+
+def test_another_page_cannot_use_the_server(served):
+    other = {"Origin": "http://example.org", "Content-Type": "application/json"}
+    assert ask(served, "POST", "/run", headers=other, body="{}")[0] == 400
+    # The name of another host that was made to mean this one.
+    assert ask(served, "GET", "/index.html", headers={"Host": "example.org"})[0] == 403
+    # A form of another page cannot send JSON.
+    assert ask(served, "POST", "/run", headers={"Content-Type": "text/plain"}, body="{}")[0] == 400
+
+
+@pytest.mark.parametrize("plan", ["{}", "[]", "no JSON", '{"paths": 3}'])
+def test_a_broken_plan_is_a_fault(served, plan):
+    status, body, _ = ask(served, "POST", "/run", headers={"Content-Type": "application/json"}, body=plan)
+    assert status == 200
+    assert json.loads(body)["faults"][0]["message"]
