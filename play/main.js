@@ -96,6 +96,7 @@ class Page {
       $("fault").hidden = true;
       this.result.show(setup, result);
       this.foot(result);
+      $("peek").textContent = $("verdict").textContent;
       this.address = link.write(this.tables, setup, this.extras(result));
       history.replaceState(null, "", `#${this.address}`);
       for (const view of Object.values(this.views)) view.show?.(setup, result);
@@ -196,6 +197,7 @@ class Page {
         next.click();
       });
     }
+    $("peek").addEventListener("click", () => show("result"));
     show("result");
   }
 
