@@ -30,7 +30,7 @@ use anabranch_units::{Instant, SeqNumber, SubflowId};
 use anabranch_wire::{DataAck, Segment};
 use bytes::Bytes;
 
-use crate::config::{Config, FourTuple, HostModel};
+use crate::config::{Config, FourTuple, HostModel, Moment};
 use crate::profile::{ReceiveSizing, Stack};
 use anabranch_congestion::{CongestionController, SiblingView};
 
@@ -272,8 +272,8 @@ impl Subflow {
     }
 
     /// Fires the retransmission timer if it is due. Returns false if the peer has been silent for too long.
-    pub(crate) fn fire_timer(&mut self, host: &HostModel, now: Instant) -> bool {
-        let fired = self.sending.fire_timer(host, now);
+    pub(crate) fn fire_timer(&mut self, moment: Moment<'_>) -> bool {
+        let fired = self.sending.fire_timer(moment);
         if fired == Fired::WindowProbe {
             self.receive.demand_probe();
         }

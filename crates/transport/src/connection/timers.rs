@@ -1,5 +1,6 @@
 //! The wake-up time of a connection, and its timers.
 
+use crate::config::Moment;
 use anabranch_units::Instant;
 
 use super::{Connection, closing};
@@ -38,7 +39,9 @@ impl Connection {
             self.subflows[index].touched = true;
             let timeouts = self.subflows[index].totals().timeouts;
             let subflow = &mut self.subflows[index];
-            if !subflow.fire_handshake(&host, now) || !subflow.fire_timer(&host, now) {
+            if !subflow.fire_handshake(&host, now)
+                || !subflow.fire_timer(Moment { host: &host, now })
+            {
                 self.drop_subflow(now, index);
                 continue;
             }

@@ -20,7 +20,7 @@ mod usage;
 
 use anabranch_units::{Duration, Instant, SubflowId};
 
-use crate::config::{Config, HostModel, MSS_MIN};
+use crate::config::{Config, HostModel, MSS_MIN, Moment};
 use crate::profile::{Deferral, TcpStack};
 use crate::subflow::SubflowTotals;
 use crate::subflow::negotiated::Agreed;
@@ -128,7 +128,7 @@ impl Sending {
         self.queue.set_window(window);
         self.update_mss(agreed.bytes(), 0);
         self.last_ack_at = now;
-        self.timers.open(host, now, rtt);
+        self.timers.open(Moment { host, now }, rtt);
         let (coarse_now, rtt) = (host.coarse(now), self.rtt().srtt());
         self.cwnd.open(now, &Opened { coarse_now, rtt, mss: self.mss });
         // `tcp_init_buffer_space`, of which the connection hears with the subflow.

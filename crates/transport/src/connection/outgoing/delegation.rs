@@ -4,6 +4,7 @@
 //! `handle_softirqs`). Data that the application then writes follows the existing decision, because the scheduler is
 //! not called while a subflow is `scheduled` (`mptcp_sched_get_send`). It fills a segment that would have been short.
 
+use crate::config::Moment;
 use anabranch_units::{Instant, SubflowId};
 
 use super::{Outgoing, Session, Subflows};
@@ -150,7 +151,7 @@ impl Outgoing {
         let Some(subflow) = subflows.get_mut(id.index()).filter(|s| s.usable()) else {
             return;
         };
-        subflow.sending_mut().push_answered(session.host(), now);
+        subflow.sending_mut().push_answered(Moment { host: session.host(), now });
         if let Some(view) = self.scheduling.views.iter_mut().find(|view| view.id == id) {
             subflow.update_view(view);
         }

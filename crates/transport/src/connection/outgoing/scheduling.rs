@@ -1,5 +1,6 @@
 //! Scheduling: the calls of the scheduler, and the data that its decisions give to subflows (`__mptcp_push_pending`).
 
+use crate::config::Moment;
 use anabranch_units::{Duration, Instant, SubflowId};
 
 use super::{Outgoing, Session, Subflows};
@@ -197,7 +198,7 @@ impl Outgoing {
         id: SubflowId,
     ) {
         if let Some(subflow) = subflows.get_mut(id.index()).filter(|s| s.usable()) {
-            subflow.sending_mut().push_handed_over(session.host(), now);
+            subflow.sending_mut().push_handed_over(Moment { host: session.host(), now });
             if let Some(view) = self.scheduling.views.iter_mut().find(|view| view.id == id) {
                 view.queued_memory = subflow.sending().queue().memory();
             }

@@ -3,6 +3,7 @@
 mod sizing;
 mod timing;
 
+use crate::config::Moment;
 use anabranch_congestion::{CongestionState, SiblingView};
 use anabranch_units::Instant;
 use anabranch_wire::Flags;
@@ -41,7 +42,7 @@ impl Sending {
         let una = self.queue.una();
         let moved = self.queue.update_send_window(ack.peer_position, position, ack.window);
         let queue = &self.queue;
-        self.timers.review_window_probe(host, now, || queue.shut_out());
+        self.timers.review_window_probe(Moment { host, now }, || queue.shut_out());
         // A signal is no duplicate either (RFC 8684 section 3); the DSS, on every segment, is not a signal.
         let carries = !segment.payload.is_empty()
             || segment.flags.contains(Flags::FIN)
@@ -122,7 +123,7 @@ impl Walk<'_> {
         }
         let calm = self.prior.calm && flags.una_advanced && !flags.echo;
         if !calm || !segment.sack.is_empty() {
-            self.sending.note_full_window(host, now);
+            self.sending.note_full_window(Moment { host, now });
         }
     }
 

@@ -6,7 +6,7 @@ use anabranch_units::{Duration, Instant};
 
 use super::Sending;
 use super::queue::BURST_BYTES;
-use crate::config::HostModel;
+use crate::config::Moment;
 use crate::profile::Deferral;
 
 /// Round trips, in microseconds, that halve what one socket buffer takes beyond a millisecond's worth: two to this
@@ -47,8 +47,9 @@ pub(in crate::subflow) fn burst_segments(sending: &Sending) -> u32 {
 /// `tcp_tso_should_defer`: what the next socket buffer waits for, if it waits for more room in the windows.
 // A run of 20 MB calls it 13,438 times.
 #[inline(always)]
-pub(super) fn defers(sending: &Sending, host: &HostModel, now: Instant) -> Option<Deferred> {
-    if sending.cwnd.state() >= CongestionState::Recovery || !has_just_sent(sending, host, now) {
+pub(super) fn defers(sending: &Sending, moment: Moment<'_>) -> Option<Deferred> {
+    let Moment { now, .. } = moment;
+    if sending.cwnd.state() >= CongestionState::Recovery || !has_just_sent(sending, moment) {
         return None;
     }
     // Counted without MPTCP's options (`mss_cache`).
@@ -84,7 +85,8 @@ pub(in crate::subflow) fn is_head_due(sending: &Sending, now: Instant) -> bool {
 
 /// So little time has passed since the last segment left that more may come. A whole millisecond is past
 /// already, which Linux counts in: only clocks that tick in milliseconds can tell.
-pub(super) fn has_just_sent(sending: &Sending, host: &HostModel, now: Instant) -> bool {
+pub(super) fn has_just_sent(sending: &Sending, moment: Moment<'_>) -> bool {
+    let Moment { host, now } = moment;
     let last = sending.queue.last_sent();
     match sending.rules.deferral {
         Deferral::HalfRoundTrip => host.coarse(now) <= host.coarse(last),
@@ -97,8 +99,9 @@ pub(super) fn has_just_sent(sending: &Sending, host: &HostModel, now: Instant) -
 
 /// Returns whether the next socket buffer waits for more congestion window. Pacing and the peer's window take precedence
 /// (`tcp_write_xmit`).
-pub(super) fn next_waits_for_cwnd(sending: &Sending, host: &HostModel, now: Instant) -> bool {
+pub(super) fn next_waits_for_cwnd(sending: &Sending, moment: Moment<'_>) -> bool {
+    let Moment { now, .. } = moment;
     !sending.cwnd.pacer().holds_back(now)
         && !sending.queue.shut_out()
-        && defers(sending, host, now) == Some(Deferred::ForCongestionWindow)
+        && defers(sending, moment) == Some(Deferred::ForCongestionWindow)
 }

@@ -5,11 +5,12 @@ use anabranch_units::Instant;
 use super::Sending;
 use super::intent::Urgent;
 use super::timers::{Fired, Pending};
-use crate::config::HostModel;
+use crate::config::Moment;
 
 impl Sending {
     /// Fires the timer if it is due.
-    pub(in crate::subflow) fn fire_timer(&mut self, host: &HostModel, now: Instant) -> Fired {
+    pub(in crate::subflow) fn fire_timer(&mut self, moment: Moment<'_>) -> Fired {
+        let Moment { now, .. } = moment;
         self.cwnd.on_pacing_wake(now);
         let Some(pending) = self.timers.poll(now) else {
             return Fired::Nothing;
@@ -18,10 +19,10 @@ impl Sending {
             return Fired::GivenUp;
         }
         match pending {
-            Pending::Timeout => self.on_timeout(host, now),
-            Pending::LossProbe => self.on_probe_timeout(host, now),
-            Pending::Reordering => self.on_reordering_timeout(host, now),
-            Pending::WindowProbe if self.on_window_probe(host, now) => return Fired::WindowProbe,
+            Pending::Timeout => self.on_timeout(moment),
+            Pending::LossProbe => self.on_probe_timeout(moment),
+            Pending::Reordering => self.on_reordering_timeout(moment),
+            Pending::WindowProbe if self.on_window_probe(moment) => return Fired::WindowProbe,
             Pending::WindowProbe | Pending::PeersFin => {}
         }
         Fired::Nothing
@@ -41,25 +42,26 @@ impl Sending {
         self.queue.fin_sent() && !self.peer_closed && self.is_orphan()
     }
 
-    pub(super) fn rearm_timeout(&mut self, host: &HostModel, now: Instant) {
+    pub(super) fn rearm_timeout(&mut self, moment: Moment<'_>) {
         let awaits_fin = self.awaits_fin();
-        self.timers.rearm(host, now, &self.flight, awaits_fin);
+        self.timers.rearm(moment, &self.flight, awaits_fin);
     }
 
     /// Fills the room there is in the peer's window (RFC 9293 section 3.8.6.2.1, the override timeout). Without room it
     /// returns that an old byte has to draw an acknowledgement (`tcp_probe_timer`, `tcp_write_wakeup`).
-    fn on_window_probe(&mut self, host: &HostModel, now: Instant) -> bool {
+    fn on_window_probe(&mut self, moment: Moment<'_>) -> bool {
         self.timers.clear();
         if self.queue.window_bytes() > 0 {
             self.queue.intent_mut().urge(Urgent::SmallWindow);
             return false;
         }
-        self.timers.on_window_probe(host, now, &self.flight);
+        self.timers.on_window_probe(moment, &self.flight);
         true
     }
 
     /// RTO: `tcp_retransmit_timer`, `tcp_enter_loss` (RFC 5681 section 3.1, RFC 6298 section 5).
-    fn on_timeout(&mut self, host: &HostModel, now: Instant) {
+    fn on_timeout(&mut self, moment: Moment<'_>) {
+        let Moment { now, .. } = moment;
         self.timers.clear();
         if self.flight.is_empty() {
             return;
@@ -67,26 +69,27 @@ impl Sending {
         let (recovery, losses, mut parts) = self.split(now);
         recovery.on_timeout(&mut parts, losses);
         self.queue.intent_mut().urge(Urgent::Head);
-        self.timers.on_timeout(host, now);
+        self.timers.on_timeout(moment);
     }
 
     /// Tail loss probe (`tcp_send_loss_probe`, RFC 8985 section 7.3).
-    fn on_probe_timeout(&mut self, host: &HostModel, now: Instant) {
+    fn on_probe_timeout(&mut self, moment: Moment<'_>) {
         if !self.flight.is_empty() && self.recovery.begin_probe(self.queue.next()) {
             self.queue.intent_mut().urge(Urgent::Probe);
         }
-        self.rearm_timeout(host, now);
+        self.rearm_timeout(moment);
     }
 
     /// RACK's reordering timer (`tcp_rack_reo_timeout`).
-    fn on_reordering_timeout(&mut self, host: &HostModel, now: Instant) {
+    fn on_reordering_timeout(&mut self, moment: Moment<'_>) {
+        let Moment { now, .. } = moment;
         let (recovery, losses, mut parts) = self.split(now);
         let (verdict, lost) = recovery.on_reordering_timeout(&mut parts, losses);
         if lost {
             self.queue.intent_mut().set_repairs(true);
         }
-        self.rearm_timeout(host, now);
-        self.timers.wait_for_late(host, now, verdict.wait);
+        self.rearm_timeout(moment);
+        self.timers.wait_for_late(moment, verdict.wait);
     }
 
     /// Cuts and retransmits segments in flight that are larger than a segment may be now, and were dropped for it

@@ -6,7 +6,7 @@ use super::Sending;
 use super::flight::TxStamp;
 use super::losses::Verdict;
 use super::parts::lose;
-use crate::config::HostModel;
+use crate::config::{HostModel, Moment};
 use crate::subflow::fixture::{exact, fresh};
 use anabranch_congestion::{CongestionState, Window};
 
@@ -16,7 +16,7 @@ impl Sending {
         self.queue.after_syn();
         self.queue.set_una(1);
         let rtt = Duration::from_millis(100);
-        self.timers.sample(&exact(), Instant::ZERO, rtt, Some(rtt), (0, 1));
+        self.timers.sample(Moment { host: &exact(), now: Instant::ZERO }, rtt, Some(rtt), (0, 1));
     }
 
     /// Sends a segment of `length` bytes next.
@@ -34,7 +34,7 @@ impl Sending {
     /// The estimates of the RTT become those of this one sample.
     pub(crate) fn measure(&mut self, host: &HostModel, rtt: Duration) {
         self.timers.forget_rtt();
-        self.timers.sample(host, Instant::ZERO, rtt, None, (0, 1));
+        self.timers.sample(Moment { host, now: Instant::ZERO }, rtt, None, (0, 1));
     }
 
     pub(crate) fn lose(&mut self, now: Instant, number: u64) {
@@ -47,22 +47,28 @@ impl Sending {
     }
 
     pub(crate) fn arm_window_probe(&mut self, now: Instant) {
-        self.timers.arm_window_probe(&exact(), now, &self.flight);
+        self.timers.arm_window_probe(Moment { host: &exact(), now }, &self.flight);
     }
 
     pub(crate) fn schedule_probe(&mut self, now: Instant, advancing: bool) -> bool {
         let state = self.cwnd.state();
-        self.timers.schedule_probe(&exact(), now, &self.flight, state, advancing)
+        self.timers.schedule_probe(Moment { host: &exact(), now }, &self.flight, state, advancing)
     }
 
     pub(crate) fn set_timer_after_ack(&mut self, now: Instant) {
         let (state, awaits_fin) = (self.cwnd.state(), self.awaits_fin());
-        self.timers.set(&exact(), now, &self.flight, state, true, awaits_fin);
+        self.timers.set(Moment { host: &exact(), now }, &self.flight, state, true, awaits_fin);
     }
 
     pub(crate) fn set_timer_behind_data(&mut self, now: Instant, together: bool, probe: bool) {
         let state = self.cwnd.state();
-        self.timers.set_behind_data(&exact(), now, &self.flight, state, together, probe);
+        self.timers.set_behind_data(
+            Moment { host: &exact(), now },
+            &self.flight,
+            state,
+            together,
+            probe,
+        );
     }
 
     /// Stamps a segment that is sent now.

@@ -1,18 +1,17 @@
 //! Data that was handed over and pushed, and leaves as soon as somebody asks for segments: the scheduler sees its memory
 //! as it is once it has left.
 
-use anabranch_units::Instant;
-
 use super::{Sending, deferral};
-use crate::config::HostModel;
+use crate::config::Moment;
 use anabranch_congestion::CongestionState;
 
 impl Sending {
     /// What was handed over is pushed, as data goes to another subflow next (`mptcp_push_release` in
     /// `__mptcp_push_pending`): its memory is from now on that of the socket buffers that it leaves in. Returns how
     /// many segments the windows let out.
-    pub(crate) fn push_handed_over(&mut self, host: &HostModel, now: Instant) -> u64 {
-        self.rest_after_idle(host, now);
+    pub(crate) fn push_handed_over(&mut self, moment: Moment<'_>) -> u64 {
+        let Moment { now, .. } = moment;
+        self.rest_after_idle(moment);
         if self.cwnd.pacer().holds_back(now) || self.queue.is_deferred() {
             return 0;
         }
@@ -21,7 +20,7 @@ impl Sending {
             u64::from(room).min(self.queue.window_bytes() / u64::from(self.queue.mss()));
         let most = u64::from(deferral::burst_segments(self));
         // The last of them may wait for the acknowledgement that lets out a full burst (`tcp_tso_should_defer`).
-        if self.rest_waits(host, now, segments, most) {
+        if self.rest_waits(moment, segments, most) {
             segments -= segments % most;
         }
         self.queue.foresee(segments, most);
@@ -29,9 +28,10 @@ impl Sending {
     }
 
     /// What is left over of the `segments` beside whole bursts of `most` waits.
-    fn rest_waits(&self, host: &HostModel, now: Instant, segments: u64, most: u64) -> bool {
+    fn rest_waits(&self, moment: Moment<'_>, segments: u64, most: u64) -> bool {
+        let Moment { now, .. } = moment;
         if segments < most {
-            return deferral::defers(self, host, now).is_some();
+            return deferral::defers(self, moment).is_some();
         }
         let goes_on = segments * u64::from(self.queue.mss()) < self.queue.queued_bytes();
         goes_on && self.cwnd.state() < CongestionState::Recovery && deferral::is_head_due(self, now)
@@ -39,13 +39,14 @@ impl Sending {
 
     /// An acknowledgement has come, and another subflow has its turn: what was handed over has left, and the buffer
     /// has grown if anything leaves room in the window (`tcp_data_snd_check`).
-    pub(crate) fn push_answered(&mut self, host: &HostModel, now: Instant) {
+    pub(crate) fn push_answered(&mut self, moment: Moment<'_>) {
+        let Moment { now, .. } = moment;
         // What was lost goes first.
         if self.flight.needs_repair() {
             return;
         }
         let leaving = self
-            .push_handed_over(host, now)
+            .push_handed_over(moment)
             .min(self.queue.queued_bytes().div_ceil(u64::from(self.queue.mss())));
         let room = u64::from(self.cwnd.room(self.flight.in_flight()));
         // It is looked at behind each socket buffer (`tcp_event_new_data_sent`).
@@ -57,6 +58,7 @@ impl Sending {
 
 #[cfg(test)]
 mod tests {
+    use crate::config::Moment;
     use bytes::Bytes;
 
     use crate::subflow::Subflow;
@@ -89,7 +91,7 @@ mod tests {
             let mut subflow = handed_over(segments, room, head_due);
             let moment = at(100);
             let before = subflow.sending.queue.memory();
-            subflow.sending.push_handed_over(&exact(), moment);
+            subflow.sending.push_handed_over(Moment { host: &exact(), now: moment });
             let foreseen = subflow.sending.queue.memory();
             let mut segment = Segment::default();
             let mut sent = 0;
@@ -115,7 +117,7 @@ mod tests {
         let mut subflow = handed_over(8, 20, true);
         let before = subflow.sending.queue.memory();
         subflow.sending.queue.defer();
-        subflow.sending.push_handed_over(&exact(), at(100));
+        subflow.sending.push_handed_over(Moment { host: &exact(), now: at(100) });
         assert_eq!(subflow.sending.queue.memory(), before);
     }
 
@@ -130,7 +132,7 @@ mod tests {
                 assert!(subflow.sending.flight.mark_lost(0));
             }
             let before = subflow.sending.buffer.limit();
-            subflow.sending.push_answered(&exact(), at(100));
+            subflow.sending.push_answered(Moment { host: &exact(), now: at(100) });
             let grew = subflow.sending.buffer.take_growth();
             assert_eq!(grew, subflow.sending.buffer.limit() > before);
             grew
@@ -155,7 +157,7 @@ mod tests {
             *subflow.sending.cwnd.window_mut() = Window { cwnd: 80, ssthresh: 60 };
             subflow.sending.queue.queue_behind_sent();
             subflow.sending.queue.enqueue(Bytes::from(vec![0; 60_000]), 0);
-            subflow.sending.push_handed_over(&exact(), at(idle))
+            subflow.sending.push_handed_over(Moment { host: &exact(), now: at(idle) })
         };
         assert_eq!((pushed(300), pushed(301)), (80, 40));
     }

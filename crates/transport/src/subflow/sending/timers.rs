@@ -5,7 +5,7 @@ use anabranch_units::{Duration, Instant};
 
 use super::flight::Flight;
 use super::rtt::{RTO_INITIAL, RTO_MIN, RttEstimator};
-use crate::config::{Config, HostModel, RTO_MAX_DEFAULT};
+use crate::config::{Config, Moment, RTO_MAX_DEFAULT};
 use anabranch_congestion::CongestionState;
 
 /// RFC 8985's `WCDelAckT` as Linux applies it to a single outstanding segment.
@@ -117,12 +117,12 @@ impl Timers {
     #[inline]
     pub(super) fn sample(
         &mut self,
-        host: &HostModel,
-        now: Instant,
+        moment: Moment<'_>,
         rtt: Duration,
         least: Option<Duration>,
         (una, next): (u64, u64),
     ) {
+        let Moment { host, now } = moment;
         if let Some(least) = least {
             self.rtt.observe_min(now, least);
         }
@@ -130,9 +130,9 @@ impl Timers {
     }
 
     /// Takes the RTT of the handshake, if it measured one.
-    pub(super) fn open(&mut self, host: &HostModel, now: Instant, rtt: Option<Duration>) {
+    pub(super) fn open(&mut self, moment: Moment<'_>, rtt: Option<Duration>) {
         match rtt {
-            Some(rtt) => self.sample(host, now, rtt, Some(rtt), (1, 1)),
+            Some(rtt) => self.sample(moment, rtt, Some(rtt), (1, 1)),
             None => self.rtt.distrust(),
         }
     }
@@ -152,7 +152,8 @@ impl Timers {
         self.pending.map(|_| self.due)
     }
 
-    pub(crate) fn arm(&mut self, host: &HostModel, now: Instant, pending: Pending, span: Duration) {
+    pub(crate) fn arm(&mut self, moment: Moment<'_>, pending: Pending, span: Duration) {
+        let Moment { host, now } = moment;
         (self.due, self.at) = host.timer(now, span);
         self.pending = Some(pending);
         self.renewed = false;
@@ -169,10 +170,10 @@ impl Timers {
     }
 
     /// Waits for segments that may be late, if a search for losses found any, at most for a timeout.
-    pub(super) fn wait_for_late(&mut self, host: &HostModel, now: Instant, wait: Option<Duration>) {
+    pub(super) fn wait_for_late(&mut self, moment: Moment<'_>, wait: Option<Duration>) {
         if let Some(wait) = wait.filter(|wait| !wait.is_zero()) {
             let span = (wait + self.timeout_min).min(self.rtt.rto());
-            self.arm(host, now, Pending::Reordering, span);
+            self.arm(moment, Pending::Reordering, span);
         }
     }
 
@@ -180,9 +181,9 @@ impl Timers {
     /// segment would have acknowledged it too. If no more is acknowledged by then, the segment counts as lost
     /// (`tcp_check_sack_reneging`; RFC 2018 section 8).
     #[cold]
-    pub(super) fn suspect_reneging(&mut self, host: &HostModel, now: Instant) {
+    pub(super) fn suspect_reneging(&mut self, moment: Moment<'_>) {
         let delay = self.rtt.srtt().map_or(RENEGING_MIN, |srtt| (srtt / 2).max(RENEGING_MIN));
-        self.arm(host, now, Pending::Timeout, delay);
+        self.arm(moment, Pending::Timeout, delay);
     }
 
     /// Reviews the window probe after an acknowledgement: its wait starts again, or ends if the window is no longer
@@ -190,8 +191,7 @@ impl Timers {
     #[inline]
     pub(super) fn review_window_probe(
         &mut self,
-        host: &HostModel,
-        now: Instant,
+        moment: Moment<'_>,
         shut_out: impl FnOnce() -> bool,
     ) {
         self.probes = 0;
@@ -199,7 +199,7 @@ impl Timers {
             return;
         }
         if shut_out() {
-            self.arm(host, now, Pending::WindowProbe, self.rtt.rto());
+            self.arm(moment, Pending::WindowProbe, self.rtt.rto());
         } else {
             self.clear();
             self.rtt.reset_backoff();
@@ -228,17 +228,12 @@ impl Timers {
 
     /// Arms the retransmission timeout if segments are outstanding (`tcp_rearm_rto`). Otherwise the timer waits for the
     /// peer's FIN if `awaits_fin`.
-    pub(super) fn rearm(
-        &mut self,
-        host: &HostModel,
-        now: Instant,
-        flight: &Flight,
-        awaits_fin: bool,
-    ) {
+    pub(super) fn rearm(&mut self, moment: Moment<'_>, flight: &Flight, awaits_fin: bool) {
+        let Moment { now, .. } = moment;
         if flight.is_empty() {
             self.clear();
             if awaits_fin {
-                self.arm(host, now, Pending::PeersFin, FIN_TIMEOUT);
+                self.arm(moment, Pending::PeersFin, FIN_TIMEOUT);
             }
             return;
         }
@@ -248,19 +243,19 @@ impl Timers {
         } else {
             self.rtt.rto()
         };
-        self.arm(host, now, Pending::Timeout, span);
+        self.arm(moment, Pending::Timeout, span);
     }
 
     /// Arms a tail loss probe if the `state` allows one (`tcp_schedule_loss_probe`). Returns whether it is armed.
     #[inline]
     pub(super) fn schedule_probe(
         &mut self,
-        host: &HostModel,
-        now: Instant,
+        moment: Moment<'_>,
         flight: &Flight,
         state: CongestionState,
         advancing: bool,
     ) -> bool {
+        let Moment { host, now } = moment;
         let calm = matches!(state, CongestionState::Open | CongestionState::Cwr);
         let sends = self.probes_tail && flight.is_selective();
         if flight.is_empty() || !sends || !calm {
@@ -274,7 +269,7 @@ impl Timers {
         let left = if advancing { self.rtt.rto() } else { self.timeout_left(now, flight) };
         let span = host.ticks(timeout).min(self.rtt.rto_max());
         let span = if left.is_zero() { span } else { span.min(left) };
-        self.arm(host, now, Pending::LossProbe, span);
+        self.arm(moment, Pending::LossProbe, span);
         true
     }
 
@@ -283,8 +278,7 @@ impl Timers {
     #[inline]
     pub(super) fn set_behind_data(
         &mut self,
-        host: &HostModel,
-        now: Instant,
+        moment: Moment<'_>,
         flight: &Flight,
         state: CongestionState,
         together: bool,
@@ -295,11 +289,11 @@ impl Timers {
         }
         let was_probe = self.pending == Some(Pending::LossProbe);
         let others = flight.packets_out() > 1;
-        if !probe && self.schedule_probe(host, now, flight, state, false) {
+        if !probe && self.schedule_probe(moment, flight, state, false) {
             self.renewed = others;
         } else if was_probe || !others {
             // Data is outstanding, so the timer does not wait for a FIN.
-            self.rearm(host, now, flight, false);
+            self.rearm(moment, flight, false);
         }
     }
 
@@ -307,32 +301,31 @@ impl Timers {
     #[inline]
     pub(super) fn set(
         &mut self,
-        host: &HostModel,
-        now: Instant,
+        moment: Moment<'_>,
         flight: &Flight,
         state: CongestionState,
         una_advanced: bool,
         awaits_fin: bool,
     ) {
         if (self.pending != Some(Pending::Reordering) || una_advanced)
-            && !self.schedule_probe(host, now, flight, state, true)
+            && !self.schedule_probe(moment, flight, state, true)
         {
-            self.rearm(host, now, flight, awaits_fin);
+            self.rearm(moment, flight, awaits_fin);
         }
     }
 
     /// Sets the timeout of a retransmission of the oldest segment (`tcp_retransmit_skb`).
-    pub(super) fn set_behind_head(&mut self, host: &HostModel, now: Instant) {
+    pub(super) fn set_behind_head(&mut self, moment: Moment<'_>) {
         if self.pending != Some(Pending::Reordering) {
-            self.arm(host, now, Pending::Timeout, self.rtt.rto());
+            self.arm(moment, Pending::Timeout, self.rtt.rto());
         }
     }
 
     /// Arms the window probe if the timer waits for nothing: the peer's window is closed and nothing is outstanding (RFC
     /// 9293 section 3.8.6.1).
-    pub(super) fn arm_window_probe(&mut self, host: &HostModel, now: Instant, flight: &Flight) {
+    pub(super) fn arm_window_probe(&mut self, moment: Moment<'_>, flight: &Flight) {
         if self.pending.is_none() && flight.is_empty() {
-            self.arm(host, now, Pending::WindowProbe, self.rtt.rto());
+            self.arm(moment, Pending::WindowProbe, self.rtt.rto());
         }
     }
 
@@ -342,16 +335,16 @@ impl Timers {
     }
 
     /// Backs off and arms the timeout again after it fired (RFC 6298 section 5).
-    pub(super) fn on_timeout(&mut self, host: &HostModel, now: Instant) {
+    pub(super) fn on_timeout(&mut self, moment: Moment<'_>) {
         self.rtt.back_off();
-        self.arm(host, now, Pending::Timeout, self.rtt.rto());
+        self.arm(moment, Pending::Timeout, self.rtt.rto());
     }
 
     /// Backs off and arms the window probe again after it fired.
-    pub(super) fn on_window_probe(&mut self, host: &HostModel, now: Instant, flight: &Flight) {
+    pub(super) fn on_window_probe(&mut self, moment: Moment<'_>, flight: &Flight) {
         self.rtt.back_off();
         self.probes += 1;
-        self.arm_window_probe(host, now, flight);
+        self.arm_window_probe(moment, flight);
     }
 
     /// Returns whether so many window probes found no answer that the peer is given up.

@@ -56,7 +56,7 @@ impl Transmission<'_> {
     /// Takes the next data segment to send, retransmissions first.
     #[inline]
     pub(in crate::subflow) fn poll_departure(&mut self) -> Option<Departure> {
-        let Moment { host, now } = self.moment;
+        let Moment { now, .. } = self.moment;
         if !self.sending.queue.intent().is_new() {
             if self.sending.queue.intent_mut().take(Urgent::Head)
                 && let Some(number) = self.sending.flight.next_lost()
@@ -72,7 +72,7 @@ impl Transmission<'_> {
             {
                 if let Some(number) = self.next_admitted_loss() {
                     let departure = self.retransmit(number);
-                    self.sending.note_full_window(host, now);
+                    self.sending.note_full_window(self.moment);
                     return departure;
                 }
                 self.sending.queue.intent_mut().set_repairs(false);
@@ -85,13 +85,13 @@ impl Transmission<'_> {
     // A run of 20 MB calls it 28,268 times.
     #[inline(always)]
     pub(in crate::subflow) fn poll_new(&mut self, probe: bool) -> Option<Departure> {
-        let Moment { host, now } = self.moment;
+        let Moment { now, .. } = self.moment;
         let in_flight = self.sending.flight.in_flight();
         let together = self.sending.queue.last_sent() == now && !self.sending.flight.is_empty();
         if !self.may_send_new(in_flight, together, probe) {
             return None;
         }
-        self.sending.rest_after_idle(host, now);
+        self.sending.rest_after_idle(self.moment);
         let cut = self.sending.queue.cut(self.most_payload());
         let payload = cut.as_ref().map_or_else(Bytes::new, |(payload, _)| payload.clone());
         let sent = self.take_new(in_flight, together, cut);
@@ -112,7 +112,6 @@ impl Transmission<'_> {
     /// Takes new data that may follow at once in the same burst: as long as its first segment, under its `mapping` and
     /// in its socket buffer. Returns nothing to copy: the payload lies behind that of the first segment.
     pub(in crate::subflow) fn poll_follower(&mut self, mapping: BurstMapping) -> Option<Follower> {
-        let Moment { host, now } = self.moment;
         let follows = self.sending.queue.queued_bytes() > 0
             && self.sending.queue.buffer_has_room()
             && self.sending.queue.goes_on_under(mapping);
@@ -120,7 +119,7 @@ impl Transmission<'_> {
         if !follows || !self.may_send_new(in_flight, true, false) {
             return None;
         }
-        self.sending.rest_after_idle(host, now);
+        self.sending.rest_after_idle(self.moment);
         let cut = self.sending.queue.cut(self.most_payload());
         let sent = self.take_new(in_flight, true, cut);
         let more = self.has_more(in_flight);
@@ -218,13 +217,11 @@ impl Transmission<'_> {
         together: bool,
         probe: bool,
     ) {
-        let Moment { host, now } = self.moment;
         self.count_sent(sent.payload.len() as u64, true, !sent.opens_buffer);
         self.sending.flight.push(sent);
         let state = self.sending.cwnd.state();
         self.sending.timers.set_behind_data(
-            host,
-            now,
+            self.moment,
             &self.sending.flight,
             state,
             together,
@@ -236,10 +233,10 @@ impl Transmission<'_> {
     /// New data has left; `more` of the same socket buffer follows.
     #[inline]
     fn after_new(&mut self, more: bool) {
-        let Moment { host, now } = self.moment;
+        let Moment { now, .. } = self.moment;
         let full = self.sending.cwnd.is_full(self.sending.flight.in_flight())
-            || (!more && deferral::next_waits_for_cwnd(self.sending, host, now));
-        self.sending.validate_window(host, now, full);
+            || (!more && deferral::next_waits_for_cwnd(self.sending, self.moment));
+        self.sending.validate_window(self.moment, full);
         if !more {
             self.sending.queue.end_buffer();
             self.sending.grow_buffer(now);
@@ -263,7 +260,7 @@ impl Transmission<'_> {
         together: bool,
         probe: bool,
     ) -> bool {
-        let Moment { host, now } = self.moment;
+        let Moment { now, .. } = self.moment;
         if self.sending.queue.queued_bytes() == 0 && !self.sending.queue.fin_due() {
             return false;
         }
@@ -283,12 +280,12 @@ impl Transmission<'_> {
             return !held;
         }
         if !self.sending.queue.is_deferred()
-            && let Some(deferred) = deferral::defers(self.sending, host, now)
+            && let Some(deferred) = deferral::defers(self.sending, self.moment)
         {
             self.sending.queue.defer();
             let full = deferred == Deferred::ForCongestionWindow;
             if full && self.sending.rules.deferral == Deferral::NextMillisecond {
-                self.sending.validate_window(host, now, true);
+                self.sending.validate_window(self.moment, true);
             }
         }
         !self.sending.queue.is_deferred()
@@ -297,12 +294,11 @@ impl Transmission<'_> {
     /// The peer's window has room for a segment, or for some of one and that was waited for in vain.
     #[inline]
     fn window_admits(&mut self) -> bool {
-        let Moment { host, now } = self.moment;
         let fill = self.sending.queue.intent_mut().take(Urgent::SmallWindow);
         let some = fill && self.sending.queue.window_bytes() > 0;
         let admits = some || !self.sending.queue.shut_out();
         if !admits && self.sending.flight.is_empty() {
-            self.sending.timers.arm_window_probe(host, now, &self.sending.flight);
+            self.sending.timers.arm_window_probe(self.moment, &self.sending.flight);
         }
         admits
     }
@@ -332,21 +328,20 @@ impl Transmission<'_> {
     /// A tail loss probe: new data if there is any, else the last segment again. The timeout counts
     /// from it on (`tcp_send_loss_probe`).
     fn send_probe(&mut self) -> Option<Departure> {
-        let Moment { host, now } = self.moment;
         if let Some(departure) = self.poll_new(true) {
             self.sending.recovery.on_new_probe(self.sending.queue.next());
-            self.sending.rearm_timeout(host, now);
+            self.sending.rearm_timeout(self.moment);
             return Some(departure);
         }
         let number = self.sending.flight.last()?;
         self.sending.recovery.on_repeated_probe();
         let departure = self.retransmit(number);
-        self.sending.rearm_timeout(host, now);
+        self.sending.rearm_timeout(self.moment);
         departure
     }
 
     fn retransmit(&mut self, number: u64) -> Option<Departure> {
-        let Moment { host, now } = self.moment;
+        let Moment { now, .. } = self.moment;
         let in_flight = self.sending.flight.in_flight();
         let idle = in_flight == 0 && self.sending.flight.is_empty();
         let stamp = self.sending.flight.rate_mut().stamp(now, in_flight, idle);
@@ -364,7 +359,7 @@ impl Transmission<'_> {
         self.sending.queue.on_retransmit(now);
         self.count_sent(length, false, false);
         if self.sending.flight.numbers().start == number {
-            self.sending.timers.set_behind_head(host, now);
+            self.sending.timers.set_behind_head(self.moment);
         }
         self.sending.end_mappings();
         Some(Departure {

@@ -1,32 +1,30 @@
 //! The use of the congestion window by what the queue holds.
 
-use anabranch_units::Instant;
-
 use super::Sending;
 use super::cwnd::Use;
-use crate::config::HostModel;
+use crate::config::Moment;
 
 impl Sending {
     /// Restarts the window after idleness before the first segment leaves, once or for each waiting socket buffer.
     #[inline]
-    pub(super) fn rest_after_idle(&mut self, host: &HostModel, now: Instant) {
+    pub(super) fn rest_after_idle(&mut self, moment: Moment<'_>) {
         if self.flight.is_empty() {
             for _ in 0..self.queue.take_restarts() {
-                self.restart_after_idle(host, now);
+                self.restart_after_idle(moment);
             }
         }
     }
 
-    pub(super) fn restart_after_idle(&mut self, host: &HostModel, now: Instant) {
+    pub(super) fn restart_after_idle(&mut self, moment: Moment<'_>) {
         if self.flight.is_empty() && self.sent.bytes > 0 {
-            self.cwnd.restart_after_idle(host, now, self.queue.last_sent(), self.rtt().rto());
+            self.cwnd.restart_after_idle(moment, self.queue.last_sent(), self.rtt().rto());
         }
     }
 
     /// Validates the window after a transmission, with the window full if `limited`.
     // A run of 20 MB calls it 14,452 times.
     #[inline(always)]
-    pub(super) fn validate_window(&mut self, host: &HostModel, now: Instant, limited: bool) {
+    pub(super) fn validate_window(&mut self, moment: Moment<'_>, limited: bool) {
         let used = Use {
             una: self.queue.una(),
             next: self.queue.next(),
@@ -34,13 +32,13 @@ impl Sending {
             rto: self.rtt().rto(),
             wants_space: self.wants_space(),
         };
-        self.cwnd.validate(host, now, limited, used);
+        self.cwnd.validate(moment, limited, used);
     }
 
     /// Validates the window if it is full and more data waits, even if nothing could be sent (`tcp_write_xmit`).
-    pub(super) fn note_full_window(&mut self, host: &HostModel, now: Instant) {
+    pub(super) fn note_full_window(&mut self, moment: Moment<'_>) {
         if self.cwnd.notes_full(self.flight.in_flight()) && self.queue.queued_bytes() > 0 {
-            self.validate_window(host, now, true);
+            self.validate_window(moment, true);
         }
     }
 

@@ -1,5 +1,6 @@
 //! What each acknowledgement leaves behind.
 
+use crate::config::Moment;
 use anabranch_units::SeqNumber;
 use anabranch_wire::{SackBlock, Timestamps};
 
@@ -296,7 +297,7 @@ fn the_timer_starts_anew_with_what_advances_and_the_reordering_timer_runs_on_oth
     assert_eq!(timer(&subflow), (Some(Pending::LossProbe), Some(300_000)));
     // A report alone leaves the timer, where there is nothing to wait for.
     let (mut subflow, _) = sent(&[0, 0, 0]);
-    subflow.sending.timers.arm(&exact(), at(0), Pending::Timeout, ms(300));
+    subflow.sending.timers.arm(Moment { host: &exact(), now: at(0) }, Pending::Timeout, ms(300));
     hear(&mut subflow, 100, &word(1, &[(1001, 2001)]));
     // RACK waits a quarter of the least RTT and 2 ms: the first was sent as early as the second.
     assert_eq!(timer(&subflow), (Some(Pending::Reordering), Some(27_000)));
@@ -314,7 +315,7 @@ fn an_acknowledgement_that_lands_on_a_report_shortens_the_timer_and_judges_nothi
     hear(&mut subflow, 100, &word(1001, &[]));
     assert_eq!(subflow.sending.timers.pending(), Some(Pending::Timeout));
     assert_eq!(subflow.sending.timers.at(), at(150), "half an srtt of 100 ms");
-    assert!(subflow.fire_timer(&exact(), at(150)));
+    assert!(subflow.fire_timer(Moment { host: &exact(), now: at(150) }));
     assert_eq!((subflow.sending.flight.sacked_out(), subflow.sending.flight.lost_out()), (0, 3));
     assert!(subflow.sending.recovery.repairs_reneging());
     // Its samples tell nothing until the repair is over.
@@ -353,7 +354,7 @@ fn what_was_sent_before_the_head_went_again_starts_its_time_anew() {
     assert!(subflow.sending.flight.front().is_some_and(|head| head.lost));
     let stamp = subflow.sending.stamp(at(110));
     subflow.sending.flight.retransmit(0, at(110), stamp);
-    subflow.sending.rearm_timeout(&exact(), at(110));
+    subflow.sending.rearm_timeout(Moment { host: &exact(), now: at(110) });
     let before = subflow.sending.timers.at();
     hear(&mut subflow, 200, &word(1, &[(1001, 5001)]));
     let after = subflow.sending.timers.at();

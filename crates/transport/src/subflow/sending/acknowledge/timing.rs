@@ -1,5 +1,6 @@
 //! The steps of an acknowledgement's walk that measure the RTT and set the timer.
 
+use crate::config::Moment;
 use anabranch_units::Duration;
 
 use super::Walk;
@@ -27,7 +28,7 @@ impl Walk<'_> {
             return None;
         }
         let positions = (sending.queue.una(), sending.queue.next());
-        sending.timers.sample(host, now, rtt, ca_rtt, positions);
+        sending.timers.sample(Moment { host, now }, rtt, ca_rtt, positions);
         ca_rtt
     }
 
@@ -42,14 +43,14 @@ impl Walk<'_> {
         let Self { sending, ack, .. } = self;
         let Ack { host, now, .. } = **ack;
         if answer.reneges {
-            sending.timers.suspect_reneging(host, now);
+            sending.timers.suspect_reneging(Moment { host, now });
         } else if delivered.flags.set_timer
             || (rtt.is_some() && delivered.answers_before(sending.flight.front()))
         {
             let (state, awaits_fin) = (sending.cwnd.state(), sending.awaits_fin());
             let advanced = delivered.flags.una_advanced;
-            sending.timers.set(host, now, &sending.flight, state, advanced, awaits_fin);
+            sending.timers.set(Moment { host, now }, &sending.flight, state, advanced, awaits_fin);
         }
-        sending.timers.wait_for_late(host, now, answer.verdict.wait);
+        sending.timers.wait_for_late(Moment { host, now }, answer.verdict.wait);
     }
 }

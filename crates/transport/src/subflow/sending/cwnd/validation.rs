@@ -4,7 +4,7 @@
 use anabranch_units::{Duration, Instant};
 
 use super::Cwnd;
-use crate::config::HostModel;
+use crate::config::Moment;
 use anabranch_congestion::{CongestionState, INITIAL_WINDOW, Window, WindowChange};
 
 /// The use of the congestion window.
@@ -86,11 +86,11 @@ impl Cwnd {
     /// the tick clock.
     pub(in crate::subflow::sending) fn restart_after_idle(
         &mut self,
-        host: &HostModel,
-        now: Instant,
+        moment: Moment<'_>,
         last_sent: Instant,
         rto: Duration,
     ) {
+        let Moment { host, now } = moment;
         if self.controller.owns_recovery() {
             return;
         }
@@ -114,11 +114,11 @@ impl Cwnd {
     #[inline]
     pub(in crate::subflow::sending) fn validate(
         &mut self,
-        host: &HostModel,
-        now: Instant,
+        moment: Moment<'_>,
         limited: bool,
         used: Use,
     ) {
+        let Moment { host, now } = moment;
         let Use { una, next, packets_out, rto, wants_space } = used;
         self.usage.record((una, next), packets_out, limited, self.remembers_full);
         if self.usage.is_limited(&self.window) {
@@ -166,6 +166,7 @@ impl Cwnd {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::HostModel;
     use crate::subflow::Subflow;
     use crate::subflow::fixture::{Recorder, at, exact, send, subflow};
 
@@ -189,7 +190,7 @@ mod tests {
         // timeout is 300 ms, the restart window ten.
         for (idle, cwnd) in [(300, 80), (301, 40), (600, 40), (601, 20), (901, 10), (9000, 10)] {
             let (mut subflow, told) = rested();
-            subflow.sending.restart_after_idle(&exact(), at(1000 + idle));
+            subflow.sending.restart_after_idle(Moment { host: &exact(), now: at(1000 + idle) });
             assert_eq!(subflow.sending.cwnd.window().cwnd, cwnd, "{idle} ms");
             // ssthresh remembers three quarters of what there was.
             assert_eq!(subflow.sending.cwnd.window().ssthresh, 60);
@@ -201,7 +202,7 @@ mod tests {
         }
         let (mut subflow, _) = rested();
         *subflow.sending.cwnd.window_mut() = anabranch_congestion::Window { cwnd: 15, ssthresh: 5 };
-        subflow.sending.restart_after_idle(&exact(), at(1301));
+        subflow.sending.restart_after_idle(Moment { host: &exact(), now: at(1301) });
         assert_eq!(
             (subflow.sending.cwnd.window().cwnd, subflow.sending.cwnd.window().ssthresh),
             (10, 10),
@@ -209,7 +210,7 @@ mod tests {
         );
         let (mut subflow, _) = rested();
         subflow.sending.cwnd.window_mut().cwnd = 4;
-        subflow.sending.restart_after_idle(&exact(), at(5000));
+        subflow.sending.restart_after_idle(Moment { host: &exact(), now: at(5000) });
         assert_eq!(subflow.sending.cwnd.window().cwnd, 4, "never more than it was");
     }
 
@@ -217,10 +218,10 @@ mod tests {
     fn nothing_restarts_while_something_is_outstanding_or_before_anything_was_sent() {
         let (mut subflow, told) = rested();
         send(&mut subflow, at(1000), 1000);
-        subflow.sending.restart_after_idle(&exact(), at(9000));
+        subflow.sending.restart_after_idle(Moment { host: &exact(), now: at(9000) });
         let (mut fresh, told_fresh) = crate::subflow::fixture::subflow();
         fresh.sending.cwnd.window_mut().cwnd = 80;
-        fresh.sending.restart_after_idle(&exact(), at(9000));
+        fresh.sending.restart_after_idle(Moment { host: &exact(), now: at(9000) });
         assert_eq!(
             (subflow.sending.cwnd.window().cwnd, fresh.sending.cwnd.window().cwnd),
             (80, 80)
@@ -236,12 +237,12 @@ mod tests {
         for _ in 0..20 {
             send(&mut subflow, at(1100), 1000);
         }
-        subflow.sending.validate_window(&exact(), at(1299), false);
+        subflow.sending.validate_window(Moment { host: &exact(), now: at(1299) }, false);
         assert_eq!((subflow.sending.cwnd.window().cwnd, subflow.sending.cwnd.usage.used), (80, 20));
         for _ in 0..5 {
             subflow.sending.flight.drop_front();
         }
-        subflow.sending.validate_window(&exact(), at(1300), false);
+        subflow.sending.validate_window(Moment { host: &exact(), now: at(1300) }, false);
         assert_eq!(subflow.sending.cwnd.window().cwnd, 50, "the most used in the meantime was 20");
         assert_eq!(
             (subflow.sending.cwnd.window().ssthresh, subflow.sending.cwnd.usage.used),
@@ -254,10 +255,10 @@ mod tests {
             subflow.sending.flight.drop_front();
         }
         send(&mut subflow, at(1300), 1000);
-        subflow.sending.validate_window(&exact(), at(1600), false);
+        subflow.sending.validate_window(Moment { host: &exact(), now: at(1600) }, false);
         assert_eq!(subflow.sending.cwnd.window().cwnd, 30);
         subflow.sending.cwnd.window_mut().cwnd = 10;
-        subflow.sending.validate_window(&exact(), at(1900), false);
+        subflow.sending.validate_window(Moment { host: &exact(), now: at(1900) }, false);
         assert_eq!(
             (subflow.sending.cwnd.window().cwnd, subflow.sending.cwnd.usage.since),
             (10, at(1900))
@@ -279,7 +280,7 @@ mod tests {
                 _ => subflow.sending.cwnd.force_state(CongestionState::Disorder),
             }
             send(&mut subflow, at(1100), 1000);
-            subflow.sending.validate_window(&exact(), at(1400), false);
+            subflow.sending.validate_window(Moment { host: &exact(), now: at(1400) }, false);
             assert!(changes(&told).is_empty() && subflow.sending.cwnd.window().cwnd == 80);
             assert_eq!(subflow.sending.cwnd.usage.since, at(1400), "the clock runs anew");
         }
@@ -301,7 +302,7 @@ mod tests {
                 "tcp_new_space"
             );
             subflow.sending.cwnd.usage.on_window_set(at(1000));
-            subflow.sending.validate_window(&exact(), at(1400), false);
+            subflow.sending.validate_window(Moment { host: &exact(), now: at(1400) }, false);
             assert_eq!(
                 subflow.sending.cwnd.window().cwnd,
                 if waits { 80 } else { 45 },
@@ -320,7 +321,7 @@ mod tests {
             send(&mut subflow, at(1000), 1000);
             subflow.sending.cwnd.notes_full = notes;
             subflow.sending.queue.set_queued(queued);
-            subflow.sending.note_full_window(&exact(), at(1000));
+            subflow.sending.note_full_window(Moment { host: &exact(), now: at(1000) });
             assert_eq!(
                 subflow.sending.cwnd.usage.is_limited(&subflow.sending.cwnd.window()),
                 limited,
@@ -339,7 +340,7 @@ mod tests {
         {
             let (mut subflow, _) = rested();
             subflow.sending.queue.set_last_sent(at(from));
-            subflow.sending.restart_after_idle(&host, at(to));
+            subflow.sending.restart_after_idle(Moment { host: &host, now: at(to) });
             assert_eq!(subflow.sending.cwnd.window().cwnd, cwnd, "{from} to {to}");
         }
         // The time without use, too: 300 ms by the clock, though 297 have passed.
@@ -347,7 +348,7 @@ mod tests {
             let (mut subflow, _) = rested();
             subflow.sending.cwnd.usage.on_window_set(at(1003));
             send(&mut subflow, at(1100), 1000);
-            subflow.sending.validate_window(&host, at(to), false);
+            subflow.sending.validate_window(Moment { host: &host, now: at(to) }, false);
             assert_eq!(subflow.sending.cwnd.window().cwnd, cwnd, "to {to}");
         }
     }
@@ -361,7 +362,7 @@ mod tests {
         }
         *subflow.sending.cwnd.window_mut() =
             anabranch_congestion::Window { cwnd: 19, ssthresh: 20 };
-        subflow.sending.validate_window(&exact(), at(1000), false);
+        subflow.sending.validate_window(Moment { host: &exact(), now: at(1000) }, false);
         assert!(subflow.sending.cwnd.usage.is_limited(&subflow.sending.cwnd.window()), "19 < 20");
         subflow.sending.cwnd.window_mut().cwnd = 20;
         assert!(
@@ -375,24 +376,24 @@ mod tests {
         );
         subflow.sending.cwnd.window_mut().ssthresh = 20;
         // tcp_cwnd_validate: full once in a round trip is enough; more out replaces less.
-        subflow.sending.validate_window(&exact(), at(1000), true);
+        subflow.sending.validate_window(Moment { host: &exact(), now: at(1000) }, true);
         assert!(subflow.sending.cwnd.usage.is_limited(&subflow.sending.cwnd.window()));
         send(&mut subflow, at(1001), 1000);
-        subflow.sending.validate_window(&exact(), at(1001), false);
+        subflow.sending.validate_window(Moment { host: &exact(), now: at(1001) }, false);
         assert!(
             subflow.sending.cwnd.usage.is_limited(&subflow.sending.cwnd.window())
                 && subflow.sending.cwnd.usage.max_packets_out == 10,
             "the same round trip"
         );
         subflow.sending.queue.set_una(subflow.sending.cwnd.usage.end);
-        subflow.sending.validate_window(&exact(), at(1100), false);
+        subflow.sending.validate_window(Moment { host: &exact(), now: at(1100) }, false);
         assert!(
             !subflow.sending.cwnd.usage.is_limited(&subflow.sending.cwnd.window())
                 && subflow.sending.cwnd.usage.max_packets_out == 11
         );
         subflow.sending.cwnd.usage.max_packets_out = 5;
         subflow.sending.cwnd.usage.end = u64::MAX;
-        subflow.sending.validate_window(&exact(), at(1100), false);
+        subflow.sending.validate_window(Moment { host: &exact(), now: at(1100) }, false);
         assert_eq!(subflow.sending.cwnd.usage.max_packets_out, 11, "more are out");
     }
 
@@ -404,10 +405,10 @@ mod tests {
         send(&mut subflow, at(1000), 1000);
         subflow.sending.cwnd.usage.max_packets_out = 2;
         subflow.sending.cwnd.usage.end = u64::MAX;
-        subflow.sending.validate_window(&exact(), at(1000), false);
+        subflow.sending.validate_window(Moment { host: &exact(), now: at(1000) }, false);
         assert_eq!(subflow.sending.cwnd.usage.end, u64::MAX);
         send(&mut subflow, at(1000), 1000);
-        subflow.sending.validate_window(&exact(), at(1000), false);
+        subflow.sending.validate_window(Moment { host: &exact(), now: at(1000) }, false);
         assert_eq!(
             (subflow.sending.cwnd.usage.end, subflow.sending.cwnd.usage.max_packets_out),
             (subflow.sending.queue.next(), 3)
@@ -468,7 +469,7 @@ mod tests {
             for _ in 0..3 {
                 send(&mut subflow, at(1000), 1000);
             }
-            subflow.sending.validate_window(&exact(), at(1000), false);
+            subflow.sending.validate_window(Moment { host: &exact(), now: at(1000) }, false);
             assert_eq!(
                 subflow.sending.cwnd.usage.is_limited(&subflow.sending.cwnd.window()),
                 limited
@@ -476,7 +477,7 @@ mod tests {
         }
         // And one that is full counts only where a round trip begins or more is out.
         subflow.sending.cwnd.usage.max_packets_out = 50;
-        subflow.sending.validate_window(&exact(), at(1000), true);
+        subflow.sending.validate_window(Moment { host: &exact(), now: at(1000) }, true);
         assert!(!subflow.sending.cwnd.usage.is_limited(&subflow.sending.cwnd.window()));
     }
 }

@@ -4,6 +4,7 @@ use anabranch_units::Duration;
 
 use super::super::flight::TxStamp;
 use super::*;
+use crate::config::Moment;
 use crate::subflow::Subflow;
 use crate::subflow::fixture::{at, send, subflow};
 
@@ -222,12 +223,11 @@ fn timed_out() -> Subflow {
         send(&mut subflow, at(0), 1000);
     }
     subflow.sending.timers.arm(
-        &crate::subflow::fixture::exact(),
-        at(0),
+        Moment { host: &crate::subflow::fixture::exact(), now: at(0) },
         super::super::timers::Pending::Timeout,
         Duration::from_millis(300),
     );
-    assert!(subflow.fire_timer(&crate::subflow::fixture::exact(), at(300)));
+    assert!(subflow.fire_timer(Moment { host: &crate::subflow::fixture::exact(), now: at(300) }));
     subflow.sending.flight.retransmit(0, at(300), TxStamp::default());
     subflow.sending.recovery.on_retransmit(301);
     subflow

@@ -4,6 +4,7 @@ use super::super::flight::Delivered;
 use super::super::intent::Urgent;
 use super::super::rtt::timestamp_clock;
 use super::*;
+use crate::config::Moment;
 use crate::subflow::Subflow;
 use crate::subflow::fixture::{at, exact, send, subflow};
 
@@ -53,17 +54,17 @@ fn a_probe_comes_after_two_round_trips_and_no_later_than_the_timeout() {
 fn the_timeout_counts_from_the_heads_sending_where_another_timer_came_between() {
     // tcp_rearm_rto, tcp_rto_delta_us.
     let (mut subflow, _) = subflow();
-    subflow.sending.rearm_timeout(&exact(), at(0));
+    subflow.sending.rearm_timeout(Moment { host: &exact(), now: at(0) });
     assert_eq!(armed(&subflow, 0), None);
     send(&mut subflow, at(0), 1000);
-    subflow.sending.rearm_timeout(&exact(), at(50));
+    subflow.sending.rearm_timeout(Moment { host: &exact(), now: at(50) });
     assert_eq!(armed(&subflow, 50), Some((Pending::Timeout, 300_000)));
     for between in [Pending::LossProbe, Pending::Reordering] {
-        subflow.sending.timers.arm(&exact(), at(50), between, ms(10));
-        subflow.sending.rearm_timeout(&exact(), at(50));
+        subflow.sending.timers.arm(Moment { host: &exact(), now: at(50) }, between, ms(10));
+        subflow.sending.rearm_timeout(Moment { host: &exact(), now: at(50) });
         assert_eq!(armed(&subflow, 50), Some((Pending::Timeout, 250_000)));
-        subflow.sending.timers.arm(&exact(), at(50), between, ms(10));
-        subflow.sending.rearm_timeout(&exact(), at(900));
+        subflow.sending.timers.arm(Moment { host: &exact(), now: at(50) }, between, ms(10));
+        subflow.sending.rearm_timeout(Moment { host: &exact(), now: at(900) });
         assert_eq!(armed(&subflow, 900), Some((Pending::Timeout, 1)), "at once");
     }
     // In the Open state a probe takes its place.
@@ -86,10 +87,10 @@ fn a_timeout_loses_the_head_and_what_is_older_than_a_round_trip() {
     subflow.sending.cwnd.window_mut().cwnd = 20;
     let first = subflow.sending.flight.get(0).cloned().expect("outstanding");
     subflow.sending.losses.on_delivered(&Delivered::of(at(100), &first, None));
-    subflow.sending.timers.arm(&exact(), at(0), Pending::Timeout, ms(300));
-    assert!(subflow.fire_timer(&exact(), at(299)));
+    subflow.sending.timers.arm(Moment { host: &exact(), now: at(0) }, Pending::Timeout, ms(300));
+    assert!(subflow.fire_timer(Moment { host: &exact(), now: at(299) }));
     assert_eq!(subflow.sending.totals().timeouts, 0, "not yet");
-    assert!(subflow.fire_timer(&exact(), at(300)));
+    assert!(subflow.fire_timer(Moment { host: &exact(), now: at(300) }));
     assert_eq!((subflow.sending.flight.lost_out(), subflow.sending.flight.in_flight()), (2, 2));
     assert_eq!(
         (subflow.sending.cwnd.window().cwnd, subflow.sending.cwnd.window().ssthresh),
@@ -110,7 +111,7 @@ fn a_timeout_loses_the_head_and_what_is_older_than_a_round_trip() {
     assert_eq!(armed(&subflow, 300), Some((Pending::Timeout, 600_000)));
     // Again: a second reduction in the same recovery would be one too many.
     subflow.sending.cwnd.window_mut().cwnd = 9;
-    assert!(subflow.fire_timer(&exact(), at(900)));
+    assert!(subflow.fire_timer(Moment { host: &exact(), now: at(900) }));
     assert_eq!(
         (subflow.sending.cwnd.window().ssthresh, subflow.sending.cwnd.window().cwnd),
         (10, 1)
@@ -122,8 +123,8 @@ fn a_timeout_loses_the_head_and_what_is_older_than_a_round_trip() {
 #[test]
 fn a_timeout_with_nothing_outstanding_is_none() {
     let (mut subflow, _) = subflow();
-    subflow.sending.timers.arm(&exact(), at(0), Pending::Timeout, ms(300));
-    assert!(subflow.fire_timer(&exact(), at(300)));
+    subflow.sending.timers.arm(Moment { host: &exact(), now: at(0) }, Pending::Timeout, ms(300));
+    assert!(subflow.fire_timer(Moment { host: &exact(), now: at(300) }));
     assert_eq!(
         (subflow.sending.totals().timeouts, subflow.sending.cwnd.state()),
         (0, CongestionState::Open)
@@ -143,8 +144,12 @@ fn a_timeout_in_recovery_cuts_once_more_only_behind_it() {
             anabranch_congestion::Window { cwnd: 16, ssthresh: 16 };
         subflow.sending.recovery.set_high_seq(1001);
         subflow.sending.queue.set_una(una);
-        subflow.sending.timers.arm(&exact(), at(0), Pending::Timeout, ms(300));
-        subflow.fire_timer(&exact(), at(300));
+        subflow.sending.timers.arm(
+            Moment { host: &exact(), now: at(0) },
+            Pending::Timeout,
+            ms(300),
+        );
+        subflow.fire_timer(Moment { host: &exact(), now: at(300) });
         assert_eq!(subflow.sending.cwnd.window().ssthresh, if cut { 8 } else { 16 });
         assert!(
             !subflow.sending.recovery.decides_by_frto(),
@@ -156,23 +161,31 @@ fn a_timeout_in_recovery_cuts_once_more_only_behind_it() {
 #[test]
 fn one_probe_at_a_time_is_due() {
     let (mut subflow, _) = subflow();
-    subflow.sending.timers.arm(&exact(), at(0), Pending::LossProbe, ms(100));
-    subflow.fire_timer(&exact(), at(100));
+    subflow.sending.timers.arm(Moment { host: &exact(), now: at(0) }, Pending::LossProbe, ms(100));
+    subflow.fire_timer(Moment { host: &exact(), now: at(100) });
     assert!(
         !subflow.sending.queue.intent().is_urgent()
             && subflow.sending.recovery.probe_high().is_none(),
         "nothing is outstanding"
     );
     send(&mut subflow, at(100), 1000);
-    subflow.sending.timers.arm(&exact(), at(100), Pending::LossProbe, ms(100));
-    subflow.fire_timer(&exact(), at(200));
+    subflow.sending.timers.arm(
+        Moment { host: &exact(), now: at(100) },
+        Pending::LossProbe,
+        ms(100),
+    );
+    subflow.fire_timer(Moment { host: &exact(), now: at(200) });
     assert!(
         subflow.sending.queue.intent_mut().take(Urgent::Probe)
             && subflow.sending.recovery.probe_high() == Some(1001)
     );
     assert_eq!(armed(&subflow, 200), Some((Pending::Timeout, 200_000)));
-    subflow.sending.timers.arm(&exact(), at(200), Pending::LossProbe, ms(100));
-    subflow.fire_timer(&exact(), at(300));
+    subflow.sending.timers.arm(
+        Moment { host: &exact(), now: at(200) },
+        Pending::LossProbe,
+        ms(100),
+    );
+    subflow.fire_timer(Moment { host: &exact(), now: at(300) });
     assert!(!subflow.sending.queue.intent().is_urgent(), "the last one is not answered yet");
 }
 
@@ -186,18 +199,21 @@ fn a_closed_window_is_asked_about_ever_more_rarely() {
     assert_eq!(armed(&subflow, 0), Some((Pending::WindowProbe, 300_000)));
     subflow.sending.arm_window_probe(at(100));
     assert_eq!(armed(&subflow, 0), Some((Pending::WindowProbe, 300_000)), "it runs already");
-    subflow.fire_timer(&exact(), at(300));
+    subflow.fire_timer(Moment { host: &exact(), now: at(300) });
     assert!(subflow.receive.is_ack_due() && subflow.sending.timers.probes == 1);
     assert_eq!(armed(&subflow, 300), Some((Pending::WindowProbe, 600_000)));
     let shut_out = subflow.sending.queue.shut_out();
-    subflow.sending.timers.review_window_probe(&exact(), at(400), || shut_out);
+    subflow
+        .sending
+        .timers
+        .review_window_probe(Moment { host: &exact(), now: at(400) }, || shut_out);
     assert_eq!(
         (subflow.sending.timers.probes, armed(&subflow, 400)),
         (0, Some((Pending::WindowProbe, 600_000)))
     );
     // Less than a segment is used when the time has come.
     subflow.sending.queue.set_window_end(2);
-    subflow.fire_timer(&exact(), at(1000));
+    subflow.fire_timer(Moment { host: &exact(), now: at(1000) });
     assert!(
         subflow.sending.queue.intent_mut().take(Urgent::SmallWindow)
             && subflow.sending.timers.pending().is_none()
@@ -206,7 +222,10 @@ fn a_closed_window_is_asked_about_ever_more_rarely() {
     subflow.sending.arm_window_probe(at(1000));
     subflow.sending.queue.set_window_end(1001);
     let shut_out = subflow.sending.queue.shut_out();
-    subflow.sending.timers.review_window_probe(&exact(), at(1100), || shut_out);
+    subflow
+        .sending
+        .timers
+        .review_window_probe(Moment { host: &exact(), now: at(1100) }, || shut_out);
     assert_eq!((armed(&subflow, 1100), subflow.sending.rtt().rto()), (None, ms(300)));
     // With something outstanding its own timer does.
     send(&mut subflow, at(1100), 1000);
@@ -217,21 +236,36 @@ fn a_closed_window_is_asked_about_ever_more_rarely() {
 #[test]
 fn patience_ends_after_fifteen_probes_or_924_seconds() {
     let (mut subflow, _) = subflow();
-    subflow.sending.timers.arm(&exact(), at(0), Pending::WindowProbe, ms(300));
+    subflow.sending.timers.arm(
+        Moment { host: &exact(), now: at(0) },
+        Pending::WindowProbe,
+        ms(300),
+    );
     subflow.sending.timers.probes = 15;
-    assert!(!subflow.fire_timer(&exact(), at(300)));
+    assert!(!subflow.fire_timer(Moment { host: &exact(), now: at(300) }));
     subflow.sending.timers.probes = 14;
-    assert!(subflow.fire_timer(&exact(), at(300)));
+    assert!(subflow.fire_timer(Moment { host: &exact(), now: at(300) }));
     for (elapsed, goes_on) in [(924_599, true), (924_600, false)] {
         let (mut subflow, _) = crate::subflow::fixture::subflow();
         send(&mut subflow, at(0), 1000);
         subflow.sending.recovery.set_consecutive_timeouts(5);
         subflow.sending.recovery.set_first_retransmission(timestamp_clock(at(1000)));
-        subflow.sending.timers.arm(&exact(), at(0), Pending::Timeout, ms(300));
-        assert_eq!(subflow.fire_timer(&exact(), at(1000 + elapsed)), goes_on);
+        subflow.sending.timers.arm(
+            Moment { host: &exact(), now: at(0) },
+            Pending::Timeout,
+            ms(300),
+        );
+        assert_eq!(subflow.fire_timer(Moment { host: &exact(), now: at(1000 + elapsed) }), goes_on);
         subflow.sending.recovery.set_consecutive_timeouts(0);
-        subflow.sending.timers.arm(&exact(), at(0), Pending::Timeout, ms(300));
-        assert!(subflow.fire_timer(&exact(), at(2_000_000)), "the first of a row");
+        subflow.sending.timers.arm(
+            Moment { host: &exact(), now: at(0) },
+            Pending::Timeout,
+            ms(300),
+        );
+        assert!(
+            subflow.fire_timer(Moment { host: &exact(), now: at(2_000_000) }),
+            "the first of a row"
+        );
     }
 }
 
