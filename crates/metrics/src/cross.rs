@@ -16,7 +16,7 @@ struct Flow<'a> {
     datagrams_lost: f64,
 }
 
-/// Returns the metrics of cross traffic; none if there is none.
+/// Returns the metrics of cross traffic; empty if a run has no cross traffic.
 ///
 /// Rates are the bytes read over the time from the first start to the last end, so that flows that come one after
 /// another do not count as if they had run together.

@@ -1,4 +1,4 @@
-//! What viewers and paths got: pure functions of a trace's tables, under the papers' names.
+//! Metrics of viewers and paths: pure functions of a trace's tables, under the papers' names.
 //!
 //! Python and the page call the same code. docs/reference/trace.md describes the metrics.
 

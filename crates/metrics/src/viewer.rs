@@ -138,7 +138,7 @@ pub struct Span {
     pub state: State,
 }
 
-/// Returns the states of a client's player from the begin to its end or that of the session; none without a player.
+/// Returns the states of a client's player until it or the session ends; empty without a player.
 pub fn strip(own: &Own<'_>) -> Vec<Span> {
     let table = own.table("frames");
     let has_player =

@@ -7,7 +7,7 @@
 
 use anabranch_sim::{Plan, Silent, run};
 
-/// What is asked for.
+/// The requested workload.
 struct Work<'a> {
     sessions: u64,
     bytes: u64,

@@ -1,4 +1,4 @@
-//! What must hold in every run, whatever happens: the checkers.
+//! The checkers of rules that must hold in every run.
 
 use anabranch_host::WrongBytes;
 use thiserror::Error;

@@ -48,7 +48,7 @@ impl Flight {
         }
     }
 
-    /// A data segment departs: the number it is to arrive under, `None` for what has arrived before.
+    /// A data segment departs. Returns the number it will arrive under, or `None` if the data has already arrived.
     #[inline]
     fn depart(&mut self, segment: &Segment) -> Option<u32> {
         let start = segment.seq.0;
@@ -71,8 +71,8 @@ impl Flight {
         Some(self.base.wrapping_add(index as u32))
     }
 
-    /// A link has made a copy of a packet, which comes out of it now; false when nobody waits for that any
-    /// more. It may arrive, and be acknowledged, before what it was made of.
+    /// A link emits a copy of a packet now. Returns false if the original is no longer awaited.
+    /// The copy may arrive, and be acknowledged, before the original.
     #[cold]
     fn copy(&mut self, number: u32) -> bool {
         let Some(sent) = self.sent.get_mut(number.wrapping_sub(self.base) as usize) else {
@@ -104,8 +104,8 @@ impl Flight {
 pub(crate) struct Flights(Vec<Flight>);
 
 impl Flights {
-    /// A segment of the connection departs: its subflow and number, where it is to be followed. None goes
-    /// out beyond the window, new or once more, but for a probe and the head after a timeout.
+    /// A segment of the connection departs: its subflow and number, if it is followed. Except for a probe and
+    /// the head after a timeout, no segment, new or retransmitted, is sent beyond the window.
     #[inline]
     pub(crate) fn depart(
         &mut self,
@@ -236,7 +236,7 @@ mod tests {
         assert_eq!(flight.under_way, 0);
         flight.settle(number, true);
         assert!(flight.sent.is_empty() && !flight.copy(number), "both have arrived");
-        // The copy of what was dropped is under way once more.
+        // The copy of the dropped segment is in flight again.
         let number = depart(&mut flight, 6000);
         flight.settle(number, false);
         assert!(flight.copy(number));

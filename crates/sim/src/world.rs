@@ -29,13 +29,13 @@ use crate::packet::Packet;
 /// the run counts as stalled. Servers' timers are shorter.
 const STALL: Duration = Duration::from_secs(300);
 
-/// Who follows a run.
+/// The observer of a run's progress.
 pub trait Observer {
     /// `done` of at most `total` virtual seconds have passed; `false` stops the run.
     fn progress(&mut self, done_s: f64, total_s: f64) -> bool;
 }
 
-/// Nobody follows.
+/// An observer that does nothing.
 pub struct Silent;
 
 impl Observer for Silent {
@@ -115,7 +115,7 @@ pub(crate) struct World<'a> {
     spare: Vec<Box<Packet>>,
 }
 
-/// Runs a plan to its end.
+/// Runs a plan until it ends.
 ///
 /// # Errors
 /// A plan that cannot run, a capture file that cannot be written, an observer's stop, or a
@@ -131,7 +131,7 @@ pub fn run(
 /// Runs a plan that may name plug-ins which no table has.
 ///
 /// # Errors
-/// As [`run`]; [`RunError::Plugin`] when one of those plug-ins failed.
+/// Like [`run`]; [`RunError::Plugin`] if one of those plug-ins failed.
 pub fn run_with(
     plan: &Plan,
     registry: Registry,

@@ -1,5 +1,5 @@
-//! Adaptive playback over the simulated transport: its connections, their idle gaps, and what is
-//! written down of them.
+//! Adaptive playback over the simulated transport: its connections, their idle gaps, and the tables
+//! written about them.
 
 use anabranch_sim::{Column, Plan, Silent, Table, Trace, run};
 
@@ -158,7 +158,7 @@ fn hlsjs_has_pictures_and_sound_come_at_the_same_moment_over_two_connections() {
     let read = table(&trace, "connections").numbers("bytes_read");
     let sent: f64 = subflows.numbers("bytes").iter().sum();
     assert_eq!(read, [sent], "what came over both was read");
-    // By turns there is one connection, and nothing comes beside anything.
+    // One request at a time uses one connection, so no two responses overlap.
     let turns = hlsjs.replace(r#""hlsjs"}"#, r#""hlsjs","requests":"one-at-a-time"}"#);
     let trace = played(&[2_000_000], &turns, "");
     assert!(side_by_side(&trace).is_empty());

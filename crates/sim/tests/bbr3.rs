@@ -1,4 +1,4 @@
-//! BBR version 3 over one path of 40 ms: what its draft promises and what it costs.
+//! BBR version 3 over one path of 40 ms: the draft's promises and their costs.
 
 mod common;
 
@@ -61,7 +61,7 @@ fn simulate(world: &World) -> Trace {
     common::simulate(&text)
 }
 
-/// What each client read, as a share of what the link carries.
+/// The bytes that each client read, as a share of the link's capacity.
 fn shares(world: &World, trace: &Trace) -> Vec<f64> {
     let most = world.mbps * 1e6 / 8.0 * PAYLOAD * world.seconds as f64;
     numbers(trace, "connections", "bytes_read").iter().map(|bytes| bytes / most).collect()
@@ -106,7 +106,7 @@ fn a_clean_path_is_full_but_for_margin_and_visits_and_its_queue_short() {
 
 /// Less than 2 % lost never bounds a probe for good; but between probes each round that loses 1 % and
 /// is paced 1 % below the bandwidth may go on at what it delivered (draft, "Design Considerations for
-/// Choosing Constant Parameters"). From full to that over 63 rounds is the least a cycle averages.
+/// Choosing Constant Parameters"). The lowest average of a cycle falls from full to that over 63 rounds.
 #[test]
 fn one_loss_in_a_hundred_costs_what_the_rounds_between_probes_lose() {
     let ratio: f64 = 0.99 * 0.99;
@@ -217,7 +217,7 @@ fn a_silent_second_costs_little_more_than_itself() {
 #[test]
 fn a_timeout_that_proves_spurious_is_undone() {
     // For a second everything comes 580 ms later: longer than a probe of the tail and the timeout that is
-    // armed anew with it, and nothing is lost.
+    // armed again with it, and nothing is lost.
     const LATE: &str = r#"{"at_ns":20000000000,"link":"down","change":{"delay_ns":600000000}},
         {"at_ns":21000000000,"link":"down","change":{"delay_ns":20000000}}"#;
     let world = World { events: LATE, ..ALONE };

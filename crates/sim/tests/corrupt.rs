@@ -1,4 +1,4 @@
-//! Worlds whose links change payloads and no TCP checksum tells: who notices, and what is read.
+//! Worlds whose links change payloads although the TCP checksum stays valid: detection, and the bytes read.
 
 mod common;
 
@@ -128,7 +128,7 @@ fn checksums_on_the_only_path_end_mptcp_and_tcp_notices_nothing() {
     let (changed, wrong) = changed_and_wrong(&trace);
     assert!(is(&trace, "finished") && is(&trace, "fallback"));
     assert!((total(&trace, "connections", "bytes_read") - LENGTH as f64).abs() < 0.5);
-    // The infinite mapping acts back to what was last delivered intact (RFC 8684 section 3.7): what failed is read too.
+    // The infinite mapping starts after the last data delivered intact (RFC 8684 section 3.7): the failed bytes are read too.
     assert!(changed > 12.0 && (wrong - changed).abs() < 0.5, "{wrong} of {changed}");
 }
 

@@ -10,7 +10,7 @@ use common::{numbers, simulate};
 
 const COUPLED: [&str; 3] = ["lia", "olia", "balia"];
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=12;
-/// What bounds on ratios of means over the seeds leave to chance. The share of one Reno flow among others
+/// The tolerance for chance in ratios of means over the seeds. The share of one Reno flow among others
 /// has a standard deviation of 7 % from seed to seed, the mean of twelve 2 %, a ratio of two such means 3 %.
 const CHANCE: f64 = 0.1;
 /// A known deviation: what LIA takes beyond one TCP over two equal paths through one bottleneck, 1.09 with 36 seeds, which
@@ -70,12 +70,12 @@ fn plan(
     )
 }
 
-/// What a transfer got, means over the seeds.
+/// The results of a transfer, as means over the seeds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Got {
     /// Mbit/s to the application.
     goodput: f64,
-    /// Its goodput, over that of a mean TCP flow beside it in the same run.
+    /// Its goodput, divided by that of a mean competing TCP flow in the same run.
     share: f64,
     /// Part of its bytes that went over path `a`.
     over_a: f64,
@@ -176,8 +176,8 @@ fn over_two_bottlenecks_they_get_no_less_and_leave_the_worse_one() {
     }
 }
 
-/// Goals 1 and 2 over two equal bottlenecks, where there is something to gain: more than one TCP
-/// gets, and yet no more than the TCP beside it; uncoupled it is nearly twice that.
+/// Goals 1 and 2 over two equal bottlenecks, where MPTCP can gain: more than one TCP
+/// gets, and still no more than the competing TCP. Uncoupled, it gets nearly twice that.
 #[test]
 #[ignore = "long: 60 transfers of 100 s beside other flows"]
 fn over_equal_bottlenecks_they_gain_and_do_no_harm() {
@@ -214,7 +214,7 @@ fn over_one_path_they_are_reno_to_the_byte() {
     for name in ["lia", "balia"] {
         assert_eq!(lossy(name, 1, 1, "").summary.digest, reno.summary.digest, "{name}");
     }
-    // What OLIA has counted towards the next segment survives a loss; Reno begins anew.
+    // OLIA keeps its count towards the next segment after a loss; Reno restarts it.
     let bytes = |trace: &_| numbers(trace, "subflows", "bytes")[0];
     let gain = bytes(&lossy("olia", 1, 1, "")) / bytes(&reno);
     assert!((0.97..1.03).contains(&gain) && (gain - 1.0).abs() > 1e-6, "{gain}");
@@ -242,8 +242,8 @@ fn after_death(congestion: &str, paths: usize) -> f64 {
 
 /// With the dead path out of the sums the survivor is Reno's. In the sums it has a segment of window
 /// and its last RTT: of the survivor's w segments LIA makes growth by (w / (w + 1))^2, so that the rate
-/// goes with w / (w + 1), 3 % less with the 30 of these losses. To OLIA it may be the best path beside,
-/// whose share of the growth the survivor gives away and nobody takes: alpha is -1/2, growth 0.94 - 0.5 of
+/// goes with w / (w + 1), 3 % less with the 30 of these losses. OLIA may take it for the best path,
+/// whose share of the growth the survivor gives away unused: alpha is -1/2, growth 0.94 - 0.5 of
 /// a segment a round trip, and the rate, which goes with its root, 0.66 where LIA has 0.97. Which of the
 /// two went longer between losses is chance, one half if both are alike; were it but a tenth of the time, it
 /// would cost 0.03 more than LIA.

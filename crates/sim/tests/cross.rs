@@ -178,7 +178,7 @@ fn a_flow_ends_when_its_bytes_are_read_or_its_time_is_over() {
     assert!(end[4].is_nan() && flows.numbers("goodput_mbps")[4].is_nan());
     assert_eq!(flows.numbers("bytes_read")[4..], [0.0]);
 
-    // What is over is silent, and the client has the link to itself again.
+    // A finished flow is silent, and the client has the link to itself again.
     let samples = table(&trace, "cross_samples");
     let (t, flow) = (samples.numbers("t_s"), samples.numbers("flow"));
     let last = |which: usize| {
@@ -250,7 +250,7 @@ fn a_flow_whose_links_fail_for_good_is_told_as_broken() {
 
 #[test]
 fn a_client_that_waits_in_vain_ends_the_run_beside_flows_that_go_on() {
-    // Its server gives up after a quarter of an hour, and nobody tells the client.
+    // Its server gives up after a quarter of an hour, and the client is not notified.
     let cut = r#""events":[{"at_ns":5000000000,"link":"near.down","change":"down"}]"#;
     let outcome = |rest: &str| {
         let text = plan(1, 1, &format!("{rest},{cut}"))

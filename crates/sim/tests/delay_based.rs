@@ -1,5 +1,5 @@
-//! Compound TCP, CCP, CCPD and the papers' CUBIC over simulated paths. What a reconstruction does is
-//! measured here and told in docs/reference/plugins.md; a test that fails moves a sentence there.
+//! Compound TCP, CCP, CCPD and the papers' CUBIC over simulated paths. The behaviour of a reconstruction is
+//! measured here and described in docs/reference/plugins.md. If a test fails, change the description there.
 
 mod common;
 
@@ -53,7 +53,7 @@ fn simulate(paths: &[Path], congestion: &str, rest: &str) -> Trace {
     common::simulate(&text)
 }
 
-/// What a bulk flow got out of a path.
+/// The results of a bulk flow over a path.
 #[derive(Debug)]
 struct Outcome {
     mbps: f64,
@@ -188,9 +188,9 @@ fn whether_ccp_underestimates_a_narrow_lossy_path_hangs_on_kp() {
     assert!(wide < 0.95, "on a wide path too: {wide}");
 }
 
-/// What Kp decides, over the range that it must be looked at in. The law gains Kp / 3 once a round trip
-/// on a backlog that is a round trip old: below 3 it calms down, above it does not. With 1 nothing waits,
-/// and cwnd = (B - cwnd) / 2 is a third of what the path and its longest wait hold.
+/// The effect of Kp over its required range. The law gains Kp / 3 once a round trip
+/// on a backlog that is a round trip old: below 3 it converges, above it does not. With 1 the queue is empty,
+/// and cwnd = (B - cwnd) / 2 is a third of the capacity of the path with its longest wait.
 #[test]
 fn the_gain_decides_between_unused_and_overflowing_paths() {
     let path = Path { mbps: 5.0, rtt_ms: 100.0, queue: 25, loss: 0.0 };
@@ -206,7 +206,7 @@ fn the_gain_decides_between_unused_and_overflowing_paths() {
     assert!(three.cwnd > path.pipe() && four.cwnd > path.pipe(), "{three:?} {four:?}");
 }
 
-/// What the window does while losses are repaired is no small matter: if the law goes on, recovery ends
+/// The window during recovery matters: if the law continues, recovery ends
 /// in timeouts.
 #[test]
 fn a_law_that_goes_on_in_recovery_ends_in_timeouts() {

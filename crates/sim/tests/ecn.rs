@@ -13,7 +13,7 @@ const MARKS: &str = r#","discipline":{"name":"codel","values":{"ecn":1}}"#;
 /// `CoDel` that drops.
 const DROPS: &str = r#","discipline":{"name":"codel","values":{"ecn":0}}"#;
 
-/// What each side does with ECN.
+/// The ECN configuration of each side.
 fn ecn(client: &str, server: &str) -> String {
     format!(r#","ecn":{{"client":"{client}","server":"{server}"}}"#)
 }
@@ -103,7 +103,7 @@ fn it_takes_both_sides_and_by_default_neither_asks() {
 
 #[test]
 fn bbr_answers_no_marks_unless_it_is_asked_to() {
-    // Linux's version 1, and version 3 but for routes that are declared low-latency.
+    // Linux's version 1, and version 3 except on routes that are declared low-latency.
     for congestion in ["bbr", "bbr3"] {
         let with = simulate(&plan(1, congestion, &ecn("request", "accept"), MARKS));
         let tail = simulate(&plan(1, congestion, "", ""));
@@ -132,9 +132,9 @@ fn bbr_flows_that_count_marks_share_a_short_queue() {
         assert!(deaf.1 > 40.0, "each holds more than its share in flight: {deaf:?}");
         assert!(counting.1 < deaf.1 / 2.0, "{counting:?}, {deaf:?}");
         assert!(counting.0 > 0.95 * deaf.0, "{counting:?}, {deaf:?}");
-        // Each mark is told of by itself.
+        // Each mark is reported separately.
         assert!((0.95..1.05).contains(&counting.2), "{counting:?}");
-        // 40 ms are more than marks count on unless that is asked for.
+        // Above 40 ms, marks are ignored unless the configuration requests them.
         let far = told("bbr3(ecn = true)", clients);
         assert!(far.1 > 40.0, "{far:?}, {deaf:?}");
     }

@@ -40,7 +40,7 @@ fn plan(families: &[&str], rest: &str) -> String {
     )
 }
 
-/// What a table of samples says was acknowledged of a subflow or flow from 20 s to 40 s, Mbit/s.
+/// The rate acknowledged on a subflow or flow from 20 s to 40 s, from a table of samples, Mbit/s.
 fn steady(trace: &Trace, table: &str, key: &str, which: usize) -> f64 {
     let (times, keys) = (numbers(trace, table, "t_s"), numbers(trace, table, key));
     let bytes = numbers(trace, table, "bytes_acked");

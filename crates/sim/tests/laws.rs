@@ -104,7 +104,7 @@ fn reno_under_any_random_loss_lies_between_pftk_and_mathis() {
 /// Without random loss the window climbs by one segment a round trip until the queue overflows and is
 /// halved then. From W = P + q (P packets of pipe, q of queue) it falls to W / 2; while below P the
 /// round trip is constant and the link idle in part, above it the queue grows and the link is full.
-/// Counting packets and time of both parts gives the utilisation. What this leaves out is the round
+/// Counting packets and time of both parts gives the utilisation. This omits the round
 /// trip that recovery takes: one of W / 2 a sawtooth.
 #[test]
 #[ignore = "long: five flows of 1000 s"]
@@ -129,8 +129,8 @@ fn reno_over_any_drop_tail_queue_uses_what_the_sawtooth_fills() {
             "queue {queue}: {used}, not {law}"
         );
 
-        // Past slow start: the window's peak is what pipe and queue hold and what one more round trip
-        // adds before the loss is seen; nobody waits longer than for a full queue, and one service
+        // After slow start, the window's peak is the capacity of pipe and queue plus the growth of one more
+        // round trip before the loss is detected. No segment waits longer than a full queue and one service
         // more for the second segment of a delayed acknowledgement.
         let late = |column| {
             let all = numbers(&trace, "samples", column);

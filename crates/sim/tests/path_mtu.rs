@@ -5,7 +5,7 @@ mod common;
 use anabranch_sim::{Plan, Trace};
 use common::{numbers, simulate, total};
 
-/// What is read: the client checks every byte.
+/// The length of the download: the client checks every byte.
 const BYTES: u64 = 4_000_000;
 
 /// A session over `paths` paths of 10 Mb/s and 20 ms each way. `down` and `up` are what else the last path's
@@ -45,7 +45,7 @@ fn a_sender_that_is_told_sends_smaller_segments_and_loses_no_time() {
     let plain = simulate(&plan(1, "", "", ""));
     let small = simulate(&plan(1, r#","mtu":1400"#, "", ""));
     let dropped = numbers(&small, "links", "dropped_mtu");
-    // What of the first window was larger, before the news came.
+    // The larger segments of the first window, sent before the ICMP message arrived.
     assert_eq!(dropped, [10.0, 0.0]);
     let resent = total(&small, "subflows", "retransmissions");
     assert!((20.0 - resent).abs() < 1.0, "each in two pieces: {resent}");
@@ -59,7 +59,7 @@ fn a_sender_that_is_told_sends_smaller_segments_and_loses_no_time() {
 
 #[test]
 fn without_news_nothing_large_ever_arrives() {
-    // RFC 2923 section 2.1: a black hole. What probes for it (RFC 4821) is not there.
+    // RFC 2923 section 2.1: a black hole. Probing for it (RFC 4821) is not implemented.
     let text = plan(1, r#","mtu":1400,"icmp":false"#, "", "");
     let hole = simulate(&text);
     assert!(total(&hole, "links", "dropped_mtu") > 10.0);

@@ -13,7 +13,7 @@ const LINKS: &str = r#"
   {"name":"near.up","rate_bps":12000000,"queue":{"packets":100},"delay_ns":25000000},
   {"name":"far.down","rate_bps":12000000,"queue":{"packets":100},"delay_ns":25000000},
   {"name":"far.up","rate_bps":12000000,"queue":{"packets":100},"delay_ns":25000000}"#;
-/// What a client asks for that is hardly there, and one that takes all it can get.
+/// The request of a client with hardly any traffic, and of one that takes all it can get.
 const QUIET: &str = r#""kind":"paced","rate_bps":8000"#;
 const BULK: &str = r#""kind":"bulk""#;
 
@@ -96,7 +96,7 @@ fn datagrams_beyond_the_rate_of_a_link_are_lost() {
     let trace = world(1, 60, QUIET, &[&group]);
     let (sent, lost) = (count(&trace, "datagrams_sent"), count(&trace, "datagrams_lost"));
     assert_eq!(sent, 120_000);
-    // A link tells of a drop in its next turn, which the last one may have had no time for.
+    // A link reports a drop in its next turn, which the run's end may have cut off for the last one.
     let untold = link(&trace, "dropped_queue")[2] as i64 - lost;
     assert!((0..=1).contains(&untold), "{untold}");
     // Half of them; what waits at the end, at most 100 packets and 25 of propagation, is neither.
@@ -211,7 +211,7 @@ fn random_traffic_on_other_links_moves_nothing_of_a_client() {
         let table = |trace: &Trace| format!("{:?}", trace.table(name).expect("a table").columns);
         assert_eq!(table(&alone), table(&beside), "{name}");
     }
-    // Each draws of its own: with the others or without them it is the same.
+    // Each group has its own random stream: it draws the same with and without the others.
     let one = world(4, 30, BULK, &groups[1..2]);
     assert_eq!(count(&one, "datagrams_sent"), flows(&beside, "datagrams_sent")[1] as i64);
     let again = world(4, 30, BULK, &groups);

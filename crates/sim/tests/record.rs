@@ -1,4 +1,4 @@
-//! What is recorded on request: a run stays the same, and every segment is accounted for.
+//! Tables recorded on request: the run stays the same, and every segment is accounted for.
 
 mod common;
 
@@ -75,7 +75,7 @@ fn every_segment_leaves_and_comes_and_together_they_are_the_data() {
         assert_eq!(sent.len() as u64, total(&trace, "subflows", "data_segments") as u64);
         assert!(came.iter().all(|segment| sent.contains(segment)), "what came was sent");
         assert!(came.len() < sent.len(), "some was lost");
-        // What is sent for the first time on a subflow begins where the last one ended.
+        // New data on a subflow begins where the last segment ended.
         let subflows: BTreeSet<u64> = sent.iter().map(|segment| segment[0]).collect();
         assert_eq!(subflows.len() > 1, multipath);
         for subflow in subflows {
@@ -142,7 +142,7 @@ fn what_receivers_hold_is_what_has_come() {
         let came: f64 =
             arrived.iter().filter(|(t, _)| *t < times[at]).map(|(_, bytes)| bytes).sum();
         let held = in_order[at] + ahead[at] + below[at];
-        // What came twice is held once.
+        // Duplicate data is held once.
         assert!(
             held <= came + 1460.0 && came - held < 60_000.0,
             "{held} of {came} at {}",

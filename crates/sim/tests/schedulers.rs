@@ -1,4 +1,4 @@
-//! What schedulers do with two paths, where the papers' reasoning or their formulas say what must come.
+//! Schedulers on two paths, compared with the papers' reasoning or formulas.
 
 mod common;
 
@@ -30,7 +30,7 @@ const fn shallow(rtt_ms: u64, mbps: f64) -> Way {
     Way { rtt_ms, mbps, loss: 0.0, queue: 20 }
 }
 
-/// What is sent for how long, and into what.
+/// The load: its source, its duration and the receiver.
 #[derive(Clone, Copy, Debug)]
 struct Load {
     /// Paced at this rate; as fast as it goes without.
@@ -214,12 +214,12 @@ fn redundancy_hides_losses() {
     assert!(gaps(&plain) > 20 && gaps(&twice) < 5, "{} {}", gaps(&plain), gaps(&twice));
 }
 
-/// What a scheduler did while subflows repaired losses (Recovery and Loss).
+/// The decisions of a scheduler while subflows repaired losses (Recovery and Loss).
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     /// Bytes that were new and went to one of them.
     repairing: u64,
-    /// Questions that it was asked meanwhile.
+    /// The number of scheduler calls in that time.
     asked_meanwhile: u64,
 }
 
@@ -285,7 +285,7 @@ fn watched(name: &'static str, ways: &[Way], load: Load) -> Seen {
     watched_run(name, &plan_with("watched", ways, load, "full-mesh", "")).0
 }
 
-/// What is seen and what comes of a plan whose scheduler is `watched`.
+/// Runs a plan whose scheduler is `watched`; returns its observations and the trace.
 fn watched_run(name: &'static str, plan: &Plan) -> (Seen, Trace) {
     let seen = Arc::default();
     let registry = Registry::TABLES.with::<Schedulers>(Arc::new(Watching(name, Arc::clone(&seen))));
@@ -378,7 +378,7 @@ fn a_path_that_is_cut_for_good_ends_no_film() {
             assert!(total(&trace, "links", "dropped_down") > 0.0, "{name}: the path is not cut");
             (name, goodput_mbps(&trace))
         })
-        // What was in flight is repaired within seconds, and the film goes on at its rate.
+        // The data in flight is repaired within seconds, and the film continues at its rate.
         .filter(|(_, goodput)| *goodput < 0.48)
         .collect();
     assert!(slow.is_empty(), "{slow:?}");

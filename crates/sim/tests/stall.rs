@@ -49,7 +49,7 @@ fn a_window_that_opens_during_an_outage_opens_after_it() {
 
 #[test]
 fn a_run_ends_with_clients_whose_server_has_given_up() {
-    // A path that dies for good: the server gives up after 15 minutes, and nobody tells the reader.
+    // A path fails permanently: the server gives up after 15 minutes, and the reader is not notified.
     let plan = |death: &str| {
         format!(
             r#"{{"scenario":"stall","seed":1,"run":0,

@@ -175,7 +175,7 @@ fn paths_that_fail_and_heal_cost_time_but_no_bytes() {
     assert!(joined > 20, "and what was removed joined again: {joined}");
 }
 
-/// What a loss of path 0 at 8 s does to a bulk transfer of 20 s.
+/// The trace of a bulk transfer of 20 s in which path 0 is lost at 8 s.
 fn lose(congestion: &str, events: &[String]) -> Trace {
     let ways = [way(50, 18_000_000, 0.0), way(100, 18_000_000, 0.0)];
     let bulk = r#""application":{"kind":"bulk","duration_ns":20000000000}"#;

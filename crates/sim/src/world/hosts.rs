@@ -1,4 +1,4 @@
-//! Hosts and how they are driven: each says what it has to say, and when it wants to be woken.
+//! Hosts and how they are driven: each sends its segments and names the time of its next timeout.
 
 use anabranch_host::Host;
 use anabranch_network::Journey;
@@ -24,7 +24,7 @@ pub(super) struct Station {
     pub(super) serves: bool,
     /// The route of a flow's packets; those of clients and the server follow their addresses.
     pub(super) route: Option<u16>,
-    /// What each of a server's connections has under way, at the place of its handle: none is freed before
+    /// The data in flight of each connection of a server, indexed by handle. No entry is freed before
     /// the run is over.
     pub(super) flights: Vec<Flights>,
     /// Ports that a client has used.
@@ -72,14 +72,14 @@ impl World<'_> {
 
     pub(super) fn wake_station(&mut self, station: usize) -> Result<(), RunError> {
         let Station { host, serves, .. } = &mut self.stations[station];
-        // Of a server one connection a turn: no other waits for what it sends.
+        // One connection of a server per turn: no connection waits for the segments of another one.
         while host.handle_timeout(self.now) && !*serves {}
         self.drive(station)
     }
 
-    /// A host says all that it has to say. Its connections go first, then its applications, then what those
-    /// have sent: what a segment is answered with goes out before the application runs
-    /// (`tcp_ack_snd_check`), and what it lets out before the application writes more.
+    /// Sends all that a host has to send: first its connections, then its applications, then the segments
+    /// that these caused. The reply to a segment is sent before the application runs
+    /// (`tcp_ack_snd_check`), and the segments that it allows leave before the application writes more.
     // Joined to its callers: nearly always it is a segment's arrival that calls for it.
     // A run of 20 MB calls it 28,294 times.
     #[inline(always)]
@@ -100,7 +100,7 @@ impl World<'_> {
         if !*serves || route.is_some() { self.account(station) } else { Ok(()) }
     }
 
-    /// What there is to note of a host that was driven.
+    /// Records the results of a host that was driven.
     // A run of 20 MB calls it 14,410 times.
     #[inline(always)]
     fn account(&mut self, station: usize) -> Result<(), RunError> {
@@ -152,7 +152,7 @@ impl World<'_> {
             self.record_departure(station, sent);
         }
         let mut packet = self.written();
-        // Each by itself: as one value they would be put together elsewhere first.
+        // One assignment per field: a single value would first be built elsewhere and then copied.
         packet.tuple.local = sent.tuple.remote;
         packet.tuple.remote = sent.tuple.local;
         if serves && let Some(handle) = sent.connection {
@@ -168,7 +168,7 @@ impl World<'_> {
     }
 }
 
-/// What is wrong with a plan whose connection cannot be opened.
+/// The fault of a plan whose connection cannot be opened.
 pub(super) fn unconnected(error: ConnectError) -> PlanError {
     match error {
         ConnectError::Plugin(error) => error.into(),

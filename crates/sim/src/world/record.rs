@@ -1,5 +1,5 @@
-//! What is written on request: when each segment with data left the server and came to its client, and what
-//! clients hold of what has come. Nothing of it is in the digest, and a run is the same without.
+//! Tables written on request: when each data segment left the server and reached its client, and how much
+//! received data the clients hold. These tables are not in the digest and do not change a run.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -109,7 +109,7 @@ impl Record {
         }
         let position = flow.sent.position(segment.seq.0);
         let data_position = match low_dsn(segment, position) {
-            // What it sends first is where the data stream begins.
+            // The first data sent is the start of the data stream.
             Some(dsn) => self.data.entry(handle).or_insert(Count::from(dsn)).position(dsn),
             None => position,
         };
@@ -177,7 +177,7 @@ impl World<'_> {
         }
     }
 
-    /// What each client holds of each of its connections.
+    /// Samples the data held by each client for each of its connections.
     #[cold]
     pub(super) fn sample_receivers(&mut self) {
         let clients = self.plan.clients as usize;

@@ -1,4 +1,4 @@
-//! What a run writes down: samples as it goes, totals when it is over.
+//! The tables that every run writes: samples during the run, totals at its end.
 
 use anabranch_host::report_ladder;
 use anabranch_host::rows::{Served, connection_row};
