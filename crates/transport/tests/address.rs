@@ -121,7 +121,7 @@ fn without_any_subflow_a_connection_waits_a_minute_for_another() {
     pair.client().handle_address_added(now, Candidate { address_id: 9, ..candidate(1) });
     pair.run_until(at(60_000));
     assert!(pair.got(&film(LONG)), "read {} bytes", pair.received.len());
-    // Nor does the minute end what has a subflow again.
+    // The timeout does not close a connection that has a subflow again.
     pair.run_until(at(100_000));
     let closed = pair.client_events.iter().chain(&pair.server_events);
     assert_eq!(closed.filter(|(_, event)| *event == Event::Closed).count(), 0);

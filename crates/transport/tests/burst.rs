@@ -15,9 +15,9 @@ use proptest::prelude::*;
 struct Plan {
     config: Config,
     rtts: Vec<u64>,
-    /// What the server writes, and after how many milliseconds more.
+    /// The lengths of the server's writes, and the wait before each in milliseconds.
     writes: Vec<(usize, u64)>,
-    /// What the client writes meanwhile, in pieces.
+    /// The number of bytes that the client writes meanwhile, in fragments.
     upload: usize,
     /// How many of a thousand packets are lost, and marked, drawn from the number behind it.
     loss: u32,
@@ -82,8 +82,8 @@ fn plan() -> impl Strategy<Value = Plan> {
 }
 
 impl Plan {
-    /// There were bursts, or none where each segment has a checksum of its own, unless losses ended MPTCP. In older
-    /// stacks a mapping is what was scheduled at once, perhaps a segment.
+    /// Checks that bursts were sent; none if each segment has its own checksum, unless losses ended MPTCP. In older
+    /// stacks one mapping covers the data scheduled at once, perhaps a single segment.
     fn takes_effect(&self, pair: &mut Pair) -> bool {
         let sealed = self.config.checksum && pair.server().is_multipath();
         if sealed {
@@ -133,7 +133,7 @@ fn run(plan: &Plan, most: u32, offloads: bool) -> Pair {
     pair
 }
 
-/// What makes a packet: when, whence, and all of it.
+/// The packets of a run: time, direction, path and segment.
 fn told(pair: &Pair) -> Vec<(Instant, bool, usize, &Segment)> {
     pair.log.iter().map(|(t, way, path, s)| (*t, *way == Way::ToClient, *path, s)).collect()
 }
@@ -160,7 +160,7 @@ proptest! {
     }
 }
 
-/// What a server sends as one of ten segments, of up to `most` at once: segments, and whether they are pushed.
+/// Sends ten segments, at most `most` per burst. Returns each burst's segments, and whether it has PSH.
 fn sent(most: u32, config: Config) -> Vec<(usize, bool)> {
     let mut pair = Pair::new(&[1], config.clone(), config);
     (pair.most, pair.offloads) = (most, true);
@@ -179,7 +179,7 @@ fn a_burst_ends_with_its_socket_buffer_or_what_there_is() {
     assert_eq!(sent(40, nodelay.clone()), [(10, true)]);
     assert_eq!(sent(4, nodelay.clone()), [(4, false), (4, false), (2, true)]);
     assert_eq!(sent(1, nodelay.clone()).len(), 10);
-    // With checksums each has its own mapping.
+    // If checksums are on, each segment has its own mapping.
     let sealed = sent(40, Config { checksum: true, ..nodelay });
     assert!(sealed.len() == 10 && sealed.iter().all(|(segments, _)| *segments == 1));
 }

@@ -56,7 +56,7 @@ fn data_that_comes_again_after_the_end_is_acknowledged() {
     let now = pair.now;
     pair.client().shutdown(now);
     pair.run_until(at(300));
-    // What the client says of the last data and the FIN is lost, also of the probes of the FIN.
+    // The client's acknowledgements of the last data and the FIN are lost, including those of FIN probes.
     pair.filter = Box::new(|_, way, _, _| way == Way::ToClient);
     pair.serve(&film(1_000));
     pair.end();

@@ -1,5 +1,5 @@
-//! What connections take of memory, and that they give it back. Without a harness, whose threads take some
-//! too, at their own times.
+//! The memory that connections use, and its release. Runs without a harness, whose threads allocate
+//! memory at times of their own.
 
 use std::alloc::System;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ static MEMORY: Cap<System> = Cap::new(System, usize::MAX);
 const MANY: u32 = 4000;
 /// The most that an idle connection may take, with its share of every table, bytes.
 const IDLE: usize = 3600;
-/// What a SYN that was answered may take, with its share of every table, bytes: over IPv4, and over IPv6, whose
+/// The most bytes that an answered SYN may use, with its share of every table, over IPv4 and over IPv6, whose
 /// addresses take 12 bytes more.
 const HALF_OPEN: f64 = 52.0;
 const HALF_OPEN_V6: f64 = 64.0;
@@ -220,7 +220,7 @@ fn a_flood_takes_the_backlog_and_no_more(long: bool) {
 }
 
 fn main() {
-    // What a harness takes for tests that are ignored as long.
+    // Handles the harness's options for tests that are ignored as long.
     let long = std::env::args().any(|word| word == "--include-ignored" || word == "--ignored");
     a_flood_takes_the_backlog_and_no_more(long);
     idle_connections_are_small_and_closed_ones_give_all_back();

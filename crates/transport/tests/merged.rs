@@ -6,9 +6,9 @@
 //! (`ALIGN` in `tcp_select_window`): as long as something waits, the window may differ by as many units as there
 //! were acknowledgements, and by one once all is read.
 //!
-//! Linux remembers four SACK blocks: once there were more runs than that, which of them it tells of differs.
+//! Linux remembers four SACK blocks: if there were more runs, the reported ones may differ.
 //!
-//! Linux lets differ: how many acknowledgements there are and what stands in those between, DSACK among it;
+//! Linux also allows differences in the number of acknowledgements and the contents of the intermediate ones, including DSACK;
 //! the quick ones that are left; and how fast `rcv_ssthresh` opens the window
 //! (`tcp_grow_window`: two full segments for each, or twice the payload for all that came as one).
 
@@ -84,7 +84,7 @@ impl Burst {
     }
 }
 
-/// The endpoint under test, its peer's words, and what came of them.
+/// The endpoint under test, its peer's segments, and the results.
 struct Receiver {
     kind: Kind,
     endpoint: Endpoint,
@@ -225,7 +225,7 @@ impl Receiver {
         self.now = end;
     }
 
-    /// A byte from long ago comes again, which asks for an acknowledgement: that one.
+    /// Repeats an old byte, which demands an acknowledgement, and returns that acknowledgement.
     fn state(&mut self) -> Segment {
         let burst = Burst { from: 0, to: 1, size: 1 };
         self.last = None;
@@ -250,7 +250,7 @@ impl Receiver {
     }
 }
 
-/// What becomes of a segment.
+/// The fate of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     InPlace,
@@ -341,7 +341,7 @@ impl Plan {
     }
 }
 
-/// What lies behind gaps: the ends of each run, and the most there were since there was none.
+/// Data above gaps: the end of each run, and the largest number of runs since there was no gap.
 #[derive(Default)]
 struct Runs {
     next: usize,
@@ -398,7 +398,7 @@ proptest! {
         merged.warm_up();
         let (mut flushes, mut joined) = (plan.flushes.iter().copied().cycle(), 0);
         let mut runs = Runs { next: WARM * FULL, ..Runs::default() };
-        // All of the window is told: else the first acknowledgement of a flight does, and what that one knows of differs.
+        // Compare the whole window: otherwise the first acknowledgement of a flight reports it, and that one may differ.
         prop_assert_eq!(alone.state(), merged.state());
         // Acknowledgements since nothing waited.
         let mut since = (alone.acks, merged.acks);

@@ -1,4 +1,4 @@
-//! What middleboxes do to options (RFC 8684 sections 3.7 and 6), in every place and both directions:
+//! Middleboxes that change options (RFC 8684 sections 3.7 and 6), in every place and both directions:
 //! the stream arrives byte by byte, over plain TCP, or over the path that is left.
 
 mod pair;
@@ -60,7 +60,7 @@ struct Cell {
     both: bool,
 }
 
-/// What came of a cell.
+/// The result of a cell.
 struct Outcome {
     pair: Pair,
     stripped: usize,
@@ -137,7 +137,7 @@ fn assert_whole(cell: Cell, outcome: &Outcome) {
     }
 }
 
-/// What is done on the only path: where, which way, from when, and whether both sides send.
+/// The changes made on the only path: place, direction, start, and whether both sides send.
 fn cells() -> Vec<Cell> {
     let mut cells = Vec::new();
     for strip in ALL {
@@ -247,7 +247,7 @@ fn a_payload_that_is_changed_is_found_by_its_checksum_and_comes_by_the_other_pat
 
 #[test]
 fn a_payload_that_is_changed_on_the_only_path_ends_mptcp() {
-    // From then on it is what plain TCP would have brought (section 3.7).
+    // From then on, the stream is the one that plain TCP would have delivered (section 3.7).
     let sums = Config { checksum: true, ..config() };
     let mut pair = Pair::new(&[20], sums.clone(), sums);
     pair.filter = Box::new(move |now, way, _, segment: &mut Segment| {

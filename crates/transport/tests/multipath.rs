@@ -292,7 +292,7 @@ fn a_reset_subflow_hands_its_data_to_the_other() {
     let mut pair = Pair::new(&[50, 80], config(), config());
     pair.run_until(at(100));
     pair.serve(&film(400_000));
-    // From 400 ms on the second path answers everything with a reset of its own making.
+    // From 400 ms on, the second path answers everything with a forged reset.
     pair.filter = Box::new(|now, way, path, segment| {
         if path == 1 && now > at(400) && way == Way::ToServer {
             segment.flags = Flags::RST;

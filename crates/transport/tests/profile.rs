@@ -1,4 +1,4 @@
-//! What two endpoints of another kernel generation say to each other, by arithmetic and by that kernel's
+//! Segments between two endpoints of another kernel generation, by arithmetic and by that kernel's
 //! functions.
 
 mod pair;
@@ -78,7 +78,7 @@ fn the_first_window_is_twenty_segments_and_opens_by_two_for_each_that_comes() {
     };
     let last = pair.log.iter().rfind(told).expect("acknowledgements");
     let window = u64::from(last.3.window) << scale;
-    // Ten segments: 29,200 + 10 * 2896, rounded up to what the scale tells.
+    // Ten segments: 29,200 + 10 * 2896, rounded up to a multiple of the window scale.
     assert_eq!(window, 58_160_u64.next_multiple_of(1 << scale));
 }
 

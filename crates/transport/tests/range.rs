@@ -65,7 +65,7 @@ fn who_is_refused_again_is_left_alone_twice_as_long_and_a_day_of_it_is_no_end() 
         assert_eq!(waits[..3], [1, 2, 4].map(|times| Duration::from_secs(first_s * times)));
         assert_eq!(waits.last(), Some(&Duration::from_secs(900)));
         assert!(refused_at.len() < tries, "{text}: {}", refused_at.len());
-        // Once it is near enough it begins anew.
+        // It starts again when it is near enough.
         now += Duration::from_secs(900);
         assert!(manager.admits(now, &open(1, 20, 4), &in_use));
         assert!(!manager.admits(now, &open(1, 500, 4), &in_use));

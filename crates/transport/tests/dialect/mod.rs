@@ -16,7 +16,7 @@
 //! | `dack4=0` `dack8=0` | `DATA_ACK`, a position of the data stream from 0 |
 //! | `map=0+1000@1` `map4=…` `dfin` | mapping: data position, length, subflow position; `DATA_FIN` |
 //! | `rst=1` `rst=2,T` | `MP_TCPRST` with its reason; T: transient |
-//! | `fastclose` `forged` | `MP_FASTCLOSE` with the key of the one who hears it; with a wrong one |
+//! | `fastclose` `forged` | `MP_FASTCLOSE` with the receiver's key; with a wrong one |
 //! | `prio=B` `prio=0` | `MP_PRIO`: as a backup, no longer so |
 //! | `add=5,10.2.0.2` `add=5,10.2.0.2,81` | `ADD_ADDR`: identifier, address, port; `forged`: a wrong HMAC |
 //! | `echo=5,10.2.0.2` `remove=1,2` | its echo; `REMOVE_ADDR` |
@@ -24,7 +24,7 @@
 //! | `checksum` | what we say has a checksum, which is right |
 //! | `fail=100` | `MP_FAIL` with its data position |
 //!
-//! What the peer says is filled up with what is usual; of what we say only the words given are
+//! The peer's segments are completed with default values. Of our segments, only the words in the script are
 //! compared.
 
 #![allow(dead_code, reason = "each file uses its share")]
@@ -88,7 +88,7 @@ struct Line {
     /// Behind the last byte it has heard.
     heard: u32,
     echo: u32,
-    /// What we add to our clock in timestamps.
+    /// The offset of our clock in timestamps.
     offset: u32,
     timestamps: bool,
     our_nonce: u32,
@@ -101,9 +101,9 @@ pub(crate) struct Script {
     lines: Vec<Line>,
     peer_key: Key,
     our_key: Option<Key>,
-    /// What we have said and no line of the script has looked at yet.
+    /// Segments that we have sent and that no line of the script has checked yet.
     said: VecDeque<(Instant, usize, Segment)>,
-    /// What we have said between addresses that no line has, where the script allows that.
+    /// Segments sent between addresses that no path has, if the script allows them.
     pub(crate) elsewhere: Option<Vec<(Instant, FourTuple, Segment)>>,
     pub(crate) events: Vec<(Instant, Event)>,
     pub(crate) received: Vec<u8>,
@@ -157,13 +157,13 @@ impl Script {
         Self::seeded_server(config, 7)
     }
 
-    /// The addresses of a path are of IPv6; said before anything is said on it.
+    /// Uses IPv6 addresses for a path; call it before any segment is sent there.
     pub(crate) fn make_v6(&mut self, path: usize) {
         self.lines[path].tuple =
             FourTuple { local: address_v6(1, path, 80), remote: address_v6(2, path, 40_000) };
     }
 
-    /// As [`Self::server`]; the seed decides our keys and sequence numbers.
+    /// Like [`Self::server`]; the seed determines our keys and sequence numbers.
     pub(crate) fn seeded_server(config: Config, seed: u64) -> Self {
         let mut endpoint = Endpoint::new("server", Seed { seed, run: 0 });
         let v6 = SocketAddr::from(([0_u16; 8], 80));
@@ -209,7 +209,7 @@ impl Script {
         Self::plain_after(config, rtt, "S")
     }
 
-    /// As [`Self::plain_with`], after this SYN.
+    /// Like [`Self::plain_with`], after this SYN.
     pub(crate) fn plain_after(config: Config, rtt: u64, syn: &str) -> Self {
         let mut script = Self::server(config);
         script.peer(0, syn);
@@ -282,7 +282,7 @@ impl Script {
         self.settle();
     }
 
-    /// Our application, which does not read by itself any more, reads `bytes` at `ms`.
+    /// Our application, which no longer reads automatically, reads `bytes` at `ms`.
     pub(crate) fn read(&mut self, ms: u64, length: usize) {
         self.run_to(at(ms));
         let now = self.now;
@@ -511,13 +511,13 @@ impl Script {
         }
     }
 
-    /// What we say until `ms`, as [`Self::rest`] tells it.
+    /// Our unchecked segments until `ms`, in the format of [`Self::rest`].
     pub(crate) fn rest_until(&mut self, ms: u64) -> Vec<(u64, usize, String)> {
         self.run_to(at(ms));
         self.rest()
     }
 
-    /// What we have said and nobody has looked at, as lines; then it is forgotten.
+    /// Removes our unchecked segments and returns them as lines.
     pub(crate) fn rest(&mut self) -> Vec<(u64, usize, String)> {
         let said: Vec<_> = self.said.drain(..).collect();
         said.iter()

@@ -1,4 +1,4 @@
-//! The words for what is signalled beside the data: addresses, priorities, resets, the fast close.
+//! The words for signals without data: addresses, priorities, resets, the fast close.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! Listening: addresses, the backlog, and what a SYN beyond it gets (RFC 4987).
+//! Listening: addresses, the backlog, and the answer to a SYN beyond it (RFC 4987).
 
 use std::net::SocketAddr;
 
@@ -20,7 +20,7 @@ fn a_syn_beyond_the_backlog_gets_nothing_without_cookies() {
     }
     assert_eq!(host.hear(&syn(4, 0)), [], "RFC 4987 section 2: dropped in silence");
     assert_eq!((host.endpoint.half_open(), host.endpoint.len()), (3, 0));
-    // One that comes again is no new one.
+    // A retransmitted SYN is not a new connection.
     assert_eq!(host.answer(&syn(2, 0)).flags, Flags::SYN.with(Flags::ACK));
     assert_eq!(host.endpoint.half_open(), 3);
 }
@@ -148,7 +148,7 @@ fn a_listener_has_its_address_and_port() {
     assert_eq!(host.hear(&syn(1, 0)), []);
     assert!(host.endpoint.stop_listening(own).is_some());
     let peer = host.open(1, 0, None);
-    // RFC 9293 section 3.10.7.1: where nobody listens, a RST.
+    // RFC 9293 section 3.10.7.1: a SYN to a port without a listener gets a RST.
     let elsewhere = Segment { destination_port: 81, ..syn(2, 9) };
     let tuple = anabranch_transport::FourTuple {
         local: SocketAddr::from(([10, 0, 0, 1], 81)),

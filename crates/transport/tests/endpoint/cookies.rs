@@ -79,7 +79,7 @@ fn a_cookie_remembers_ecn_in_the_timestamp() {
 
 #[test]
 fn without_timestamps_a_cookie_holds_the_segment_size_alone() {
-    // msstab: the highest of 536, 1300, 1440 and 1460 that is no higher than what the SYN says.
+    // msstab: the highest of 536, 1300, 1440 and 1460 that does not exceed the SYN's MSS.
     for (said, kept) in
         [(400, 536), (536, 536), (1299, 536), (1300, 1300), (1459, 1440), (9000, 1460)]
     {

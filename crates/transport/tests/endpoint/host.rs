@@ -78,18 +78,18 @@ impl Host {
         Self { endpoint, now: Instant::ZERO }
     }
 
-    /// Everything that is to be said now.
+    /// All segments that are ready to be sent.
     pub(crate) fn said(&mut self) -> Vec<Segment> {
         std::iter::from_fn(|| self.endpoint.poll_transmit(self.now)).map(|t| t.segment).collect()
     }
 
-    /// What a segment is answered with.
+    /// Passes in a segment and returns the answers.
     pub(crate) fn hear(&mut self, segment: &Segment) -> Vec<Segment> {
         self.endpoint.handle_segment(self.now, tuple(segment.source_port), segment);
         self.said()
     }
 
-    /// What a segment is answered with, which is one segment.
+    /// Passes in a segment and returns the only answer.
     #[track_caller]
     pub(crate) fn answer(&mut self, segment: &Segment) -> Segment {
         let mut said = self.hear(segment);

@@ -113,7 +113,7 @@ fn sequence_numbers_and_timestamps_of_later_connections_are_later() {
     assert!(secret.0 != first.0 && secret.1 != first.1);
 }
 
-/// Everything a host says in a life of many connections, driven by a generator of its own.
+/// All segments sent by a host with many connections, driven by its own random generator.
 fn transcript(seed: u64) -> Vec<(Instant, Segment)> {
     let mut host = Host::seeded(Config { multipath: true, ..plain() }, seed);
     let mut state = 1u32;

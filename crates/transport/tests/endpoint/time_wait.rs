@@ -106,7 +106,7 @@ fn a_reset_in_its_place_ends_the_wait_and_another_does_not() {
 
 #[test]
 fn empty_acknowledgements_are_not_answered_without_end() {
-    // tcp_oow_rate_limited: 500 ms. One in its place says nothing.
+    // tcp_oow_rate_limited: 500 ms. An ACK with the expected sequence number gets no answer.
     let (mut host, peer) = waiting(5000, false);
     assert_eq!(host.hear(&segment(1000, Flags::ACK, peer.seq, peer.ack)), []);
     let early = segment(1000, Flags::ACK, peer.seq - 1, peer.ack);

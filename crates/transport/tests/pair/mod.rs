@@ -21,7 +21,7 @@ pub(crate) enum Way {
     ToServer,
 }
 
-/// What becomes of a packet: pass it on, changed or not, or lose it.
+/// The treatment of a packet: pass it on, changed or not, or lose it.
 pub(crate) type Filter = Box<dyn FnMut(Instant, Way, usize, &mut Segment) -> bool>;
 
 /// A client with `paths` addresses and a server.
@@ -131,8 +131,8 @@ impl Pair {
         self.settle();
     }
 
-    /// True when the client has read exactly these bytes. No more is told: a picture of thousands of
-    /// numbers helps nobody.
+    /// True if the client has read exactly these bytes. It returns no more: a dump of thousands of
+    /// numbers does not help.
     pub(crate) fn got(&self, bytes: &[u8]) -> bool {
         self.received == bytes
     }

@@ -152,7 +152,7 @@ fn every_copy_beyond_the_first_counts_as_reinjected() {
                 from: Some(request.data_next + 1000),
                 burst,
             },
-            // What is between, and both over what was sent ahead.
+            // The data between, then both over the data sent ahead.
             4 => Decision::Send { on: both, from: Some(request.data_next + 1500), burst },
             _ => first(views),
         }
@@ -257,7 +257,7 @@ fn a_full_send_buffer_is_told_while_the_application_waits() {
 
 #[test]
 fn a_penalty_halves_a_window_that_is_open() {
-    // The first question answers with a penalty for both, and once more: that ends the turn.
+    // The first call returns a penalty for both, and so does the second: that ends the turn.
     let decide: Decide = |_, views, count| match count {
         1 | 2 => Decision::Penalise(views.iter().map(|view| view.id).collect()),
         _ => first(views),
@@ -294,7 +294,7 @@ fn hints_reach_the_scheduler() {
 }
 
 /// A server with `scheduler`, whose first path falls silent for good at 1310 ms, in mid-transfer;
-/// the DSNs of what was lost with it before its timeout.
+/// also returns the DSNs lost with it before its timeout.
 fn silenced(scheduler: &str) -> (Pair, Vec<u64>) {
     let server = Config { scheduler: super::named(scheduler), ..config() };
     let mut pair = Pair::new(&[40, 100], config(), server);
@@ -335,7 +335,7 @@ fn what_a_silent_subflow_held_goes_again_at_its_timeout() {
 
 #[test]
 fn a_send_buffer_is_looked_at_between_pieces_of_32_kib_only() {
-    // __subflow_push_pending: the scheduler is asked and memory looked at before a data fragment; what of
+    // __subflow_push_pending: the scheduler is called and memory checked before a data fragment; the burst's part of
     // the fragment the burst takes goes whole (`mptcp_data_frag`, 32,768 - 40 bytes).
     let decide: Decide = |request, _, _| match request.data_end - request.data_next {
         60_000 => Decision::next_on(SubflowId(0), 1 << 20),
@@ -345,8 +345,8 @@ fn a_send_buffer_is_looked_at_between_pieces_of_32_kib_only() {
     for _ in 0..60 {
         pair.serve(&film(1000));
     }
-    // The buffer: 2 * 10 segments of 2304 bytes, 46,080. One fragment and what it takes beside is less;
-    // the second is begun and so goes to its end, or here to the end of the data, 60,000 bytes on.
+    // The buffer: 2 * 10 segments of 2304 bytes, 46,080. One fragment and its overhead is less;
+    // the second has begun and so is completed, here up to the end of the data, 60,000 bytes on.
     let asked = heard.lock().expect("one thread").asked.clone();
     let next = asked.iter().map(|request| request.data_next).max();
     assert_eq!(next, Some(GREETING as u64 + 60_000));

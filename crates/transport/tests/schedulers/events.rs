@@ -1,4 +1,4 @@
-//! What a scheduler that watches its subflows is notified of, and what it sees of their timers.
+//! The notifications of a scheduler that watches its subflows, and its view of their timers.
 
 use std::sync::{Arc, Mutex};
 
@@ -114,7 +114,7 @@ fn an_outage_is_reported_step_by_step() {
         let (one, two) = (three[1].0.since(three[0].0), three[2].0.since(three[1].0));
         assert!(two * 9 >= one * 16 && two * 8 <= one * 18, "{one:?} {two:?}");
     }
-    // The acknowledgements of what was sent before 1290 ms left before 1310 ms. Retransmissions keep the age.
+    // Acknowledgements of the data sent before 1290 ms left before 1310 ms. Retransmissions keep the age.
     for (_, _, view) in &timeouts {
         let oldest = view.oldest_sent.expect("data is outstanding");
         assert!((at(1290)..=at(1330)).contains(&oldest), "{oldest:?}");

@@ -40,8 +40,8 @@ fn a_mapping_is_delivered_when_all_of_it_is_there_and_right() {
 
 #[test]
 fn the_rest_of_a_segment_may_come_with_a_mapping_of_its_own() {
-    // A middlebox has cut a segment, and the rest of it is sent again as what it is. What was declared
-    // first stands, and all of it is verified (RFC 8684 section 3.3.1).
+    // A middlebox has cut a segment, and the rest of it is sent again unchanged. The first mapping
+    // remains valid, and all of it is verified (RFC 8684 section 3.3.1).
     let mut s = summed();
     s.peer(100, ". 1:36 ack=1 dack4=0 map=0+100@1 csum");
     s.peer(110, ". 101:201 ack=1 dack4=0 map=100+100@101 csum");
@@ -74,7 +74,7 @@ fn a_wrong_checksum_beside_another_subflow_resets_the_one() {
         s.us_on(1, 300, "R. fail=100 rst=6");
         assert!(s.has(Event::SubflowClosed(SubflowId(1))) && !s.has(Event::FellBack));
         assert_eq!(s.received, film(0, 100), "failed data is not delivered");
-        // Nor DATA_ACKed: it comes again over the other.
+        // It is not DATA_ACKed either: it is reinjected on the other subflow.
         s.peer(310, ". 1:101 ack=1 dack4=0 map=100+100@1 csum");
         s.us(310, ". ack=101 dack8=200");
         assert_eq!(s.received, film(0, 200));
@@ -210,7 +210,7 @@ fn a_report_is_answered_when_everything_was_acknowledged() {
 
 #[test]
 fn a_forged_report_changes_nothing() {
-    // Of what was acknowledged, of what was never sent.
+    // Data that was acknowledged, and data that was never sent.
     for dsn in [0, 1999, 2001, 1_u64 << 40] {
         let mut s = summed();
         s.write(100, 2000);

@@ -164,7 +164,7 @@ fn a_data_fin_waits_for_data_on_another_subflow() {
 
 #[test]
 fn an_end_that_is_told_alone_is_answered_unless_both_sides_wait() {
-    // The data before it is missing: the answer says so.
+    // The data before it is missing, and the answer reports that.
     let mut s = Script::multipath(config(), 50);
     s.peer(100, ". ack=1 dack4=0 map=100+1@0 dfin");
     s.us(100, ". ack=1 dack8=0");
@@ -201,7 +201,7 @@ fn a_fin_on_one_subflow_leaves_the_other() {
     let mut s = Script::multipath(config(), 50);
     s.join(1, 200, 100);
     s.peer_on(1, 300, "F. 1:1 ack=1 dack4=0");
-    // RFC 8684 section 3.3.3: a subflow's FIN says nothing of the stream.
+    // RFC 8684 section 3.3.3: a subflow's FIN does not end the data stream.
     s.us_on(1, 300, "F. 1:1 ack=2");
     s.peer_on(1, 350, ". ack=2");
     assert!(s.has(Event::SubflowClosed(SubflowId(1))));
@@ -263,7 +263,7 @@ fn nothing_follows_a_fin() {
     s.peer_on(other, 310, "F. 1:1 ack=1 dack4=0");
     s.us_on(other, 310, "F. 1:1 ack=2");
     s.peer_on(other, 320, ". 2:2 ack=1 dack4=0");
-    // What the other subflow carries is lost, and the connection would send it again elsewhere: not
+    // The data on the other subflow is lost, and the connection would reinject it here: not
     // behind the FIN (RFC 9293 section 3.10.4).
     s.peer_on(first, 2_000, ". ack=1 dack4=0");
     let said = s.rest();
@@ -350,7 +350,7 @@ fn a_half_closed_side_repeats_its_fin_for_as_long_as_tcp_tries() {
     s.shutdown(100);
     let said = s.rest_until(900_000);
     assert!(!s.has(Event::Closed) && said.len() > 12, "{said:?}");
-    // Nor is there an end to what the other side may still say.
+    // The other side may still send without limit.
     let mut s = Script::plain_after(tcp(), 50, "S nosack");
     s.shutdown(100);
     s.us(100, "F. 1:1");

@@ -1,4 +1,4 @@
-//! Acknowledgements of what lies behind a gap: three at once, then together (`__tcp_ack_snd_check`,
+//! Acknowledgements of data above a gap: three at once, then together (`__tcp_ack_snd_check`,
 //! `tcp_sack_new_ofo_skb`).
 //!
 //! Small segments open no window, so that the acknowledgements with which a flow begins, sixteen and one for the
@@ -30,7 +30,7 @@ fn arrive(s: &mut Script, ms: u64, numbers: &[u64]) {
     }
 }
 
-/// When acknowledgements left until `ms`, and what they told of: numbers of the first segments and those behind
+/// The times of acknowledgements until `ms`, and their blocks: numbers of the first segments and those behind
 /// the last ones.
 fn told(s: &mut Script, ms: u64) -> Vec<(u64, Vec<(u64, u64)>)> {
     let block = |block: &str| {
@@ -71,7 +71,7 @@ fn three_duplicates_are_acknowledged_at_once_and_those_behind_them_together() {
 
 #[test]
 fn a_third_block_is_not_waited_for() {
-    // Each of them may be the one that the peer hears of: it is told before another one comes.
+    // Each of them may be the one that reaches the peer: it is sent before another segment arrives.
     let mut s = begun(Stack::default());
     arrive(&mut s, 2000, &[1, 2, 3]);
     told(&mut s, 2000);
@@ -83,7 +83,7 @@ fn a_third_block_is_not_waited_for() {
     arrive(&mut s, 2000, &[9]);
     assert_eq!(told(&mut s, 2000), []);
     assert_eq!(told(&mut s, 2010), [(2001, vec![(9, 10), (7, 8), (5, 6)])]);
-    // Four are remembered (`TCP_NUM_SACKS`): of what is fifth only what comes next is told.
+    // Four are remembered (`TCP_NUM_SACKS`): of the fifth, only the next segment is reported.
     arrive(&mut s, 2020, &[11]);
     told(&mut s, 2030);
     arrive(&mut s, 2040, &[4]);

@@ -17,7 +17,7 @@ fn agreed() -> Script {
     agreed_with(with(EcnMode::Accept))
 }
 
-/// As [`agreed`], configured so.
+/// Like [`agreed`], with this configuration.
 fn agreed_with(config: Config) -> Script {
     let mut s = Script::server(config);
     s.peer(0, "SEW");
@@ -26,7 +26,7 @@ fn agreed_with(config: Config) -> Script {
     s
 }
 
-/// As [`agreed`], with ten segments of 1000 bytes that left at 100 ms and `more` bytes to send.
+/// Like [`agreed`], with ten segments of 1000 bytes that left at 100 ms and `more` bytes to send.
 fn ten_sent(more: usize) -> Script {
     let mut s = agreed();
     s.write(100, 10_000 + more);
@@ -37,7 +37,7 @@ fn ten_sent(more: usize) -> Script {
     s
 }
 
-/// As [`agreed`]; a request was answered, so that acknowledgements wait for 40 ms.
+/// Like [`agreed`]; a request was answered, so that acknowledgements wait for 40 ms.
 fn interactive() -> Script {
     answered(agreed())
 }
@@ -58,7 +58,7 @@ fn counts_marks() -> Config {
     Config { congestion, ..with(EcnMode::Accept) }
 }
 
-/// What we answer to a SYN.
+/// The flags of our answer to a SYN.
 fn answer(mode: EcnMode, syn: &str) -> Flags {
     let mut s = Script::server(with(mode));
     s.peer(0, syn);
@@ -107,7 +107,7 @@ fn who_only_accepts_asks_for_nothing() {
     for mode in [EcnMode::Accept, EcnMode::Off] {
         let mut s = Script::client(with(mode), 1);
         s.us(0, "S");
-        // Nor is it forced on anybody.
+        // ECN is not forced on the peer either.
         s.peer(50, "S.E");
         s.us(50, ".");
         s.write(60, 1000);
@@ -214,14 +214,14 @@ fn a_mark_is_echoed_at_once_and_until_the_sender_has_reduced() {
     assert_eq!(s.sample(0).totals.ce_received, 1);
 }
 
-/// As [`interactive`], with a controller that counts marks.
+/// Like [`interactive`], with a controller that counts marks.
 fn counting() -> Script {
     answered(agreed_with(counts_marks()))
 }
 
 #[test]
 fn who_counts_marks_is_told_of_each_by_itself() {
-    // RFC 8257 section 3.2, dctcp_ece_ack_update: what was held back goes first, with what was echoed before.
+    // RFC 8257 section 3.2, dctcp_ece_ack_update: the delayed acknowledgement goes first, with the previous echo.
     let mut s = counting();
     s.peer(300, ". 101:201 ect0");
     s.peer(310, ". 201:301 ce");
@@ -260,7 +260,7 @@ fn a_reduction_says_nothing_of_marks_that_are_counted() {
 
 #[test]
 fn who_counts_marks_sends_everything_as_ecn_capable() {
-    // TCP_ECN_ECT_PERMANENT: acknowledgements, and what is sent again.
+    // TCP_ECN_ECT_PERMANENT: acknowledgements and retransmissions.
     let mut s = counting();
     s.peer(300, ". 101:1101 ect0");
     s.peer(301, ". 1101:2101 ect0");
@@ -327,7 +327,7 @@ fn an_echo_halves_the_window_once_a_round_trip_without_a_retransmission() {
     s.peer(150, ".E ack=1001");
     assert_eq!(s.sample(0).state, CongestionState::Cwr);
     assert_eq!(s.sample(0).ssthresh_segments, 5);
-    // PRR: at once one segment, then one for two until five are in flight; the first new data tells of the reduction, and only it.
+    // PRR: one segment at once, then one for two until five are in flight; only the first new data has CWR.
     s.us(150, ".W 10001:11001 ect0");
     for n in 2..10 {
         s.peer(150 + n, &format!(".E ack={}", 1001 + 1000 * (n - 1)));
@@ -395,7 +395,7 @@ fn a_loss_tells_of_its_reduction_too() {
     s.us(452, ". 1:1001");
     s.peer(502, ". ack=1001");
     s.us(502, ".W 11001:12001 ect0");
-    // One that proves spurious is withdrawn, and nothing is told (tcp_ecn_withdraw_cwr).
+    // A spurious reduction is withdrawn, and no CWR is sent (tcp_ecn_withdraw_cwr).
     let mut s = ten_sent(30_000);
     s.us(202, ". 10001:11001 ect0");
     s.us(452, ". 1:1001");

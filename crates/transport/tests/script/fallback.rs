@@ -25,7 +25,7 @@ fn data_without_a_mapping_makes_the_only_subflow_plain_tcp() {
     assert!(answer.dss.is_none() && answer.mptcp.is_empty(), "no more signals: {answer:?}");
     assert!(s.has(Event::FellBack));
     assert_eq!(s.received, film(0, 200), "nothing of it is thrown away");
-    // The final mapping has length 0 and refers to what was known to be delivered; then none.
+    // The final mapping has length 0 and refers to the last data known to be delivered; then none.
     s.write(210, 3000);
     s.us(210, ". 101:1521 map=100+0@101");
     assert!(s.us(210, ". 1521:2969").dss.is_none(), "and segments are full again");
@@ -97,7 +97,7 @@ fn a_join_that_loses_options_is_reset_as_middlebox_interference() {
     s.us_on(1, 400, "R. ack=101 rst=6");
     assert!(s.has(Event::SubflowClosed(SubflowId(1))) && !s.has(Event::FellBack));
     assert_eq!(s.received.len(), 100);
-    // What it had brought goes again on the other.
+    // The data that it had delivered is sent again on the other.
     s.peer(500, ". 101:201 ack=101 dack4=100 map=100+100@101");
     s.us(500, ". ack=201 dack8=200");
     assert_eq!(s.received, film(0, 200));
@@ -159,7 +159,7 @@ fn options_lost_from_acknowledgements_later_are_found_by_the_timer() {
 
 #[test]
 fn an_acknowledgement_that_was_overtaken_does_not_clear_the_doubt() {
-    // What acknowledges the data without options came last; the DATA_ACK is from before. Sent again, the
+    // The last acknowledgement has no options; the DATA_ACK is older. If retransmitted, the
     // data would be new bytes to a peer that is on plain TCP by now.
     let mut s = under_way();
     s.write(200, 1000);
@@ -252,7 +252,7 @@ fn no_join_follows_a_fallback_and_one_under_way_ends() {
 
 #[test]
 fn a_join_of_ours_ends_with_a_fallback_and_says_why() {
-    // Section 3.6: 6 is middlebox interference. A SYN without an answer has nobody to tell.
+    // Section 3.6: 6 is middlebox interference. An unanswered SYN has no peer to notify.
     for answered in [true, false] {
         let mut s = Script::multipath_client(config(), 2);
         s.peer(100, ". ack=1 dack4=0");
@@ -288,7 +288,7 @@ fn a_subflow_that_carried_data_twice_is_ahead_of_the_stream_for_that_alone() {
 
 #[test]
 fn plain_tcp_announces_no_addresses() {
-    // Section 3.7: after a fallback no MPTCP option goes out. Nobody has echoed the announcement.
+    // Section 3.7: after a fallback no MPTCP option goes out. The announcement has no echo yet.
     let announce = (1..=2).map(|id| Announcement {
         address_id: id,
         address: [10, 9, 0, id].into(),
@@ -352,7 +352,7 @@ fn an_end_that_became_a_fin_is_told_no_other_way() {
 
 #[test]
 fn an_end_that_nobody_answers_is_told_by_fin() {
-    // Options are lost on the way to the peer, and only where there is no data: it cannot know.
+    // Options are lost on the way to the peer, and only in segments without data: it cannot know.
     let mut s = under_way();
     s.shutdown(200);
     for ms in [200, 400, 800, 1600, 3200, 6400] {
@@ -372,7 +372,7 @@ fn a_fin_without_options_on_the_only_subflow_is_the_end() {
     s.peer(200, "F. ack=101");
     s.us(200, ". ack=102");
     assert!(s.has(Event::FellBack) && s.has(Event::PeerFinished));
-    // With a DATA_ACK it is a subflow's.
+    // A FIN with a DATA_ACK ends only a subflow.
     let mut s = under_way();
     s.peer(200, "F. ack=101 dack4=100");
     s.us(200, "F. ack=102");

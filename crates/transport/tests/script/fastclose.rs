@@ -85,7 +85,7 @@ fn a_fast_close_out_of_the_window_is_not_heard() {
     s.us(300, ". 1:1 ack=1");
     s.peer(310, "R. 900000000:900000000 ack=1 fastclose");
     s.peer(320, "R. 1000:1000 ack=1 fastclose");
-    // An acknowledgement of what was never sent (RFC 5961 section 5.2).
+    // An acknowledgement of data that was never sent (RFC 5961 section 5.2).
     s.peer(330, ". 1:1 ack=5000 dack4=0 fastclose");
     assert!(!s.has(Event::Aborted) && !s.connection().is_closed());
     assert!(!s.has(Event::SubflowClosed(SubflowId(0))));
@@ -123,7 +123,7 @@ fn an_abort_resets_every_subflow_with_the_peers_key() {
         }
         assert!(s.has(Event::Closed) && !s.has(Event::Aborted), "it was our own wish");
         s.silence(100_000);
-        // What still comes for it is answered as for any connection that is gone.
+        // Later segments for it are answered like those for any closed connection.
         s.peer(100_100, ". 1:101 ack=1 dack4=0 map=0+100@1");
         s.us(100_100, "R 1:1");
     }

@@ -179,7 +179,7 @@ fn a_pair_of_addresses_may_be_used_again() {
 #[test]
 fn totals_outlive_the_place_of_a_subflow() {
     let mut s = Script::multipath(config(), 50);
-    // The first subflow is asked to be a backup, so that the joined ones carry the data.
+    // The peer makes the first subflow a backup, so that the joined ones carry the data.
     s.peer(60, ". ack=1 dack4=0 prio=B");
     let mut written = 0;
     for round in 0..200u64 {

@@ -1,4 +1,4 @@
-//! What a peer, or somebody who injects segments, may do to plain TCP, and what it costs them
+//! Attacks on plain TCP by a peer or by an injector of segments, and their effect
 //! (RFC 5961; Savage et al., ACM CCR 1999; CVE-2018-5390, CVE-2019-11477).
 
 use anabranch_units::Duration;
@@ -20,7 +20,7 @@ fn reported(rtt: u64) -> Script {
 fn a_peer_may_take_its_reports_back() {
     // RFC 2018 section 8: "after a retransmit timeout the data sender SHOULD turn off all of the SACKed
     // bits", and must retransmit the segment at the left edge whether or not it was reported.
-    // `tcp_check_sack_reneging`: an acknowledgement that lands on what was reported is the sign of it;
+    // `tcp_check_sack_reneging`: an acknowledgement up to the start of a SACKed range is the sign of it;
     // half an srtt later, 10 ms at least, everything is lost (`tcp_timeout_mark_lost`).
     for (rtt, wait) in [(50, 25), (12, 10)] {
         let mut s = reported(rtt);
@@ -114,7 +114,7 @@ fn the_smallest_segments_are_of_48_bytes_with_their_options() {
     }
 }
 
-/// The window after three round trips in which each segment is acknowledged by itself, in `pieces`.
+/// The window after three round trips in which each segment is acknowledged separately, in `pieces`.
 fn window_after(pieces: u64) -> u32 {
     let mut s = Script::plain_with(thousands(), 50);
     s.write(100, 60_000);
@@ -155,7 +155,7 @@ fn made_up_duplicates_gain_nothing() {
         s.peer(150, ". ack=1");
         assert!(s.cwnd() <= 10 && s.sample(0).in_flight_segments <= 10);
     }
-    // RFC 6937: no more goes out than is said to have left; and nothing is kept of it.
+    // RFC 6937: no more data is sent than was reported as delivered, and no credit is kept.
     let sent = s.rest().len();
     assert!(sent <= 30, "{sent} segments for thirty words");
     s.peer(200, &format!(". ack={}", 1 + s.sent_on(0)));
@@ -175,8 +175,8 @@ fn made_up_duplicates_gain_nothing() {
 
 #[test]
 fn an_echo_that_cannot_be_is_no_sample() {
-    // RFC 7323 section 4.1 needs an echo of what we sent: one of the future, or none (0), measures
-    // nothing where the time of sending is ambiguous.
+    // RFC 7323 section 4.1 needs an echo of our own timestamp. An echo of the future, or none (0), measures
+    // nothing if the time of sending is ambiguous.
     for echo in [450, 100_000_000] {
         let mut s = Script::plain_after(thousands(), 50, "S nosack");
         s.write(100, 1000);
@@ -190,14 +190,14 @@ fn an_echo_that_cannot_be_is_no_sample() {
 #[test]
 fn holes_of_one_byte_cost_the_receiver_little_and_the_stream_nothing() {
     // CVE-2018-5390: every other byte of our window, backwards; what is kept is bounded
-    // (`reassembly.rs`), and what was let go comes again.
+    // (`reassembly.rs`), and dropped data is sent again.
     let mut s = Script::plain(50);
     let last = 60_001;
     for at in (1..last).rev().step_by(2).filter(|at| at % 2 == 0) {
         s.peer(100, &format!(". {at}:{} ack=1", at + 1));
     }
     let told = s.rest();
-    // Every second one is told, with the blocks of before (`tcp_sack_compress_send_ack`).
+    // Every second segment is acknowledged, with the previous blocks (`tcp_sack_compress_send_ack`).
     assert!(told.len() >= 14_000 && told.iter().all(|(_, _, line)| line.contains("ack=1 ")));
     for from in (1..last).step_by(1000) {
         s.peer(200, &format!(". {from}:{} ack=1", from + 1000));

@@ -1,4 +1,4 @@
-//! By which identifier an address goes, and what is forgotten with an address that goes (RFC 8684 sections
+//! The identifiers of addresses, and the state removed with an address (RFC 8684 sections
 //! 3.2, 3.4.1 and 3.4.2; `mptcp_pm_get_local_id`, `mptcp_nl_remove_subflow_and_signal_addr`).
 
 use std::net::{IpAddr, SocketAddr};
@@ -189,7 +189,7 @@ fn an_end_point_that_goes_before_it_was_used_is_not_joined_from() {
         },
     );
     s.run_to(at(200));
-    // Nor is it a way to what the peer announces later; the others are.
+    // It is not used for later announcements of the peer either; the others are.
     s.elsewhere = Some(Vec::new());
     s.peer(200, ". ack=1 dack4=0 add=5,10.2.0.2");
     assert_eq!(joins_from(&s), [ip("10.1.0.1"), ip("10.8.0.1")]);

@@ -117,7 +117,7 @@ fn an_end_that_lies_in_the_past_is_not_the_end() {
     s.peer(130, ". ack=1 dack4=0 map=200+1@0 dfin");
     assert!(s.has(Event::PeerFinished));
     assert_eq!(s.received, film(0, 200));
-    // Said again it is acknowledged again, and the application hears it once.
+    // A repeated DATA_FIN is acknowledged again, and the application gets one event.
     s.rest();
     s.peer(140, ". ack=1 dack4=0 map=200+1@0 dfin");
     s.us(140, ". dack8=201");
@@ -132,7 +132,7 @@ fn an_end_may_come_with_the_third_packet() {
     s.us(0, "S. mpc-key");
     s.peer(50, ". mpc-keys map=0+1@0 dfin");
     assert!(s.has(Event::PeerFinished) && s.received.is_empty());
-    // Of the third packet of a join nobody takes an end that contradicts it.
+    // A contradictory end in the third packet of a join is ignored.
     s.peer(60, ". 1:101 ack=1 dack4=0 map=0+100@1");
     assert!(s.received.is_empty());
 }

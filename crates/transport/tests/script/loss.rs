@@ -15,7 +15,7 @@ fn ten_sent() -> Script {
     sent(Script::plain_with(thousands(), 50), 10_000)
 }
 
-/// As [`ten_sent`], on a path without timestamps.
+/// Like [`ten_sent`], on a path without timestamps.
 fn ten_sent_without_timestamps() -> Script {
     sent(Script::plain_after(Config { mss: 1000, ..tcp() }, 50, "S nots"), 10_000)
 }
@@ -87,7 +87,7 @@ fn once_reordering_was_seen_three_segments_are_not_enough() {
 
 #[test]
 fn an_original_sacked_below_the_highest_is_reordering_too() {
-    // `tcp_sacktag_one`: a SACK for what was sent once, below what had been SACKed.
+    // `tcp_sacktag_one`: a SACK for data that was sent once, below the highest SACKed byte.
     let mut s = ten_sent();
     s.peer(150, ". ack=1 sack=5001:6001");
     s.peer(152, ". ack=1 sack=1001:2001,5001:6001");
@@ -126,11 +126,11 @@ fn a_retransmission_that_is_lost_is_found_by_what_was_sent_after_it() {
     s.peer(155, ". ack=1 sack=1001:7001");
     s.peer(156, ". ack=1 sack=1001:8001");
     s.us(156, ". 13001:14001");
-    // What left at 150 and 151 was sent before the retransmission: it tells nothing about it.
+    // The segments that left at 150 and 151 were sent before the retransmission: they do not show whether it is lost.
     s.peer(200, ". ack=1 sack=1001:8001,10001:12001");
     let said = s.rest();
     assert!(said.iter().all(|(_, _, line)| !line.contains(" 1:1001")), "{said:?}");
-    // What left at 154 was sent after it, and RACK.rtt = 50 has passed since 152: lost again. The
+    // The segment of 154 was sent after it, and RACK.rtt = 50 has passed since 152: lost again. The
     // reordering window is 0 in recovery.
     s.peer(204, ". ack=1 sack=1001:8001,10001:13001");
     s.us(204, ". 1:1001");
@@ -249,7 +249,7 @@ fn a_probe_that_repaired_a_loss_halves_the_window() {
 
 #[test]
 fn at_a_timeout_what_was_sent_lately_is_not_lost() {
-    // RFC 8985 section 6.3: the head, and what is older than RACK.rtt + the window.
+    // RFC 8985 section 6.3: the head, and segments older than RACK.rtt + the window.
     let mut s = Script::plain_after(thousands(), 50, "S nosack");
     s.write(50, 1000);
     s.us(50, ". 1:1001");
@@ -337,8 +337,8 @@ fn new_data_acknowledged_after_a_timeout_proves_it_spurious() {
 
 #[test]
 fn an_original_that_is_reported_after_a_timeout_proves_it_spurious() {
-    // RFC 5682 section 3.1 step 3b, tcp_sacktag_one: FLAG_ORIG_SACK_ACKED is of what was sent before the
-    // timeout, and once. The last segment went twice, as a probe.
+    // RFC 5682 section 3.1 step 3b, tcp_sacktag_one: FLAG_ORIG_SACK_ACKED requires data sent before the
+    // timeout, and only once. The last segment was sent twice, as a probe.
     for (block, spurious) in [("4001:5001", true), ("9001:10001", false)] {
         let mut s = ten_sent_without_timestamps();
         let said = s.rest_until(600);

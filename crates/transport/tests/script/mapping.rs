@@ -25,8 +25,8 @@ fn a_mapping_that_does_not_cover_its_segment_is_not_believed() {
 
 #[test]
 fn on_the_only_subflow_it_ends_the_connection_too() {
-    // Linux goes on as plain TCP. But the peer's options pass, so that it would not know, and what it
-    // sent again for the connection would be taken for new bytes.
+    // Linux continues as plain TCP. But the peer's options pass, so it would not notice, and data that it
+    // reinjected would be taken for new bytes.
     let mut s = Script::multipath(config(), 50);
     s.peer(100, ". 1:101 ack=1 dack4=0 map=0+100@1");
     s.us(100, ". ack=101 dack8=100");
@@ -89,7 +89,7 @@ fn what_was_mapped_first_stays_so() {
     s.peer(310, ". 1:501 ack=1 dack4=0 map=7000+1000@1");
     s.us(310, "R. rst=1");
     assert!(s.received.is_empty());
-    // Bytes that were taken are not looked at again, whatever is said of them.
+    // Delivered bytes are not checked again, whatever a later mapping declares.
     let mut s = two();
     s.peer(300, ". 1:501 ack=1 dack4=0 map=0+500@1");
     s.rest();
@@ -165,7 +165,7 @@ fn the_segment_that_is_waited_for_is_taken_however_many_mappings_there_are() {
         s.rest();
         s.peer(310, &line(0));
         assert_eq!(s.received, film(0, 10), "with checksums: {sealed}");
-        // What there was no room for comes again, and takes the place of what went.
+        // Data that did not fit is sent again, and takes the place of the data that was read.
         for n in 1..1500 {
             s.peer(400, &line(n));
         }

@@ -221,8 +221,8 @@ fn a_later_version_is_answered_with_the_one_spoken_here() {
     assert_eq!(s.us(50, ".").mptcp, [], "what is higher than the offer is no answer");
 }
 
-/// The first connection of an endpoint where `taken` says which tokens others have; how often it was
-/// asked.
+/// The first connection of an endpoint, where `taken` returns which tokens are in use; also the number of
+/// calls of `taken`.
 fn opened(taken: impl Fn(usize) -> bool, syn: Option<&Segment>) -> (Connection, usize) {
     let asked = Cell::new(0);
     let taken = |_: u32| {
@@ -253,7 +253,7 @@ fn a_key_whose_token_another_connection_has_is_not_used() {
         assert!(asked >= 4 && first.token() != other.token());
         let option = other.poll_transmit(at(0)).expect("a SYN").segment.mptcp;
         assert!(matches!(option[..], [MptcpOption::Capable(_)]));
-        // Section 3.1: without a key of its own a connection has no MPTCP.
+        // Section 3.1: without its own key a connection has no MPTCP.
         let (mut none, asked) = opened(|_| true, syn);
         assert!(asked < 100, "it gives up");
         assert_eq!(none.poll_transmit(at(0)).expect("a SYN").segment.mptcp, []);

@@ -8,7 +8,7 @@ use crate::dialect::{Script, config};
 #[test]
 fn the_third_packets_option_goes_before_sack() {
     let mut s = Script::multipath_client(config(), 1);
-    // A mapping without a DATA_ACK does not show that the keys have come: they are said again, and leave
+    // A mapping without a DATA_ACK does not show that the keys have arrived: they are sent again, and leave
     // 40 - 12 - 20 = 8 bytes, of which a block of SACK would take 12.
     s.peer(100, ". 101:201 ack=1 map=100+100@101");
     let answer = s.us(100, ". 1:1 ack=1 mpc-keys");

@@ -42,7 +42,7 @@ fn the_last_segment_of_a_socket_buffer_is_pushed() {
     assert_eq!(pushed(&mut s, 100, 10), [false, true].repeat(5));
     s.peer(150, ". ack=3001");
     assert_eq!(pushed(&mut s, 150, 6), [false, true].repeat(3));
-    // Of five that may go the last one is alone in its buffer, and the last there is.
+    // Five may be sent. The last one is alone in its buffer, and no data follows it.
     s.peer(160, ". ack=13001");
     assert_eq!(pushed(&mut s, 160, 5), [false, true, false, true, true]);
 }

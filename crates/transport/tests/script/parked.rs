@@ -1,4 +1,4 @@
-//! What comes while more memory is taken than the buffer has: it waits with its subflow (`mptcp_data_ready`).
+//! Data that arrives while the buffer is over its limit: it waits with its subflow (`mptcp_data_ready`).
 
 use anabranch_transport::{Config, Event};
 

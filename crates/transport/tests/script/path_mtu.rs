@@ -19,7 +19,7 @@ fn ten_sent(more: usize) -> Script {
     s
 }
 
-/// What was said since the last look, as ranges.
+/// The ranges sent since the last call.
 fn ranges(s: &mut Script) -> Vec<String> {
     let range = |line: &str| line.split(' ').nth(1).expect("a range").to_owned();
     s.rest().iter().map(|(_, _, line)| range(line)).collect()

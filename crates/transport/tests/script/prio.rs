@@ -77,7 +77,7 @@ fn a_flood_of_changes_is_rationed_and_the_last_wish_counts() {
         s.events.iter().filter(|(_, e)| matches!(e, Event::PriorityChanged { .. })).count()
     };
     assert_eq!(changes(&s), 4);
-    // Every second one wished for what was already so.
+    // Every second one requested the current priority.
     assert!(s.connection().view().counters().deferred_priorities > 400);
     // A second after the first there is room again, and the wish was not forgotten.
     s.peer_on(1, 1400, ". ack=1");

@@ -1,4 +1,4 @@
-//! What the application reads, in pieces of its own choice, and when it hears that it may write.
+//! Reads of the application, in chosen sizes, and the event that it may write.
 
 use anabranch_transport::Event;
 
@@ -27,7 +27,7 @@ fn who_asked_for_room_hears_of_it() {
     for asks in [true, false] {
         let mut s = Script::plain_with(thousands(), 50);
         assert!(s.connection().poll_writable(), "nothing is held");
-        // That a connection can be written to is told once, at its beginning.
+        // The event that a connection is writable comes once, at its beginning.
         s.events.clear();
         s.write(100, 40_000);
         if asks {

@@ -31,7 +31,7 @@ fn segments(from: u64, to: u64) -> String {
     format!("{}:{}", 10_001 + 1000 * from, 10_001 + 1000 * to)
 }
 
-/// What left since the last look: `R` and the number of a segment that had been sent, `N` for new ones.
+/// The segments sent since the last call: `R` and the number of a retransmission, `N` for new ones.
 fn left(s: &mut Script, next: &mut u64) -> String {
     let mut words = Vec::new();
     for (_, _, line) in s.rest() {
@@ -48,7 +48,7 @@ fn left(s: &mut Script, next: &mut u64) -> String {
     words.join(" ")
 }
 
-/// Plays acknowledgements, a millisecond apart from `ms` on, and compares what each lets go.
+/// Plays acknowledgements, one each millisecond from `ms` on, and compares what each lets go.
 #[track_caller]
 fn play(s: &mut Script, mut ms: u64, next: &mut u64, rows: &[(&str, &str)]) {
     for (acknowledgement, expected) in rows {

@@ -1,4 +1,4 @@
-//! When data is let go, and where it goes again (RFC 8684 sections 3.3.2, 3.3.3 and 3.3.6).
+//! When data is released, and where it is reinjected (RFC 8684 sections 3.3.2, 3.3.3 and 3.3.6).
 
 use anabranch_transport::Event;
 use anabranch_units::SubflowId;
@@ -64,7 +64,7 @@ fn what_is_reinjected_is_repeated_where_it_was_too() {
 fn a_peer_that_never_acknowledges_data_is_sent_it_ever_more_seldom() {
     // It acknowledges every segment at once. 2 MiB in pieces of 10,000 bytes are 210 times at some 0.25 s each; then after
     // 0.2, 0.4, .. s and no sooner: 0.2 * (2^10 - 1) = 204.6 s are over after ten more, and from there on it is 120 s each
-    // time, five in what is left of 900 s.
+    // time, five in the rest of 900 s.
     let mut s = Script::multipath(config(), 50);
     s.write(100, 10_000);
     s.rest();
@@ -73,7 +73,7 @@ fn a_peer_that_never_acknowledges_data_is_sent_it_ever_more_seldom() {
     }
     let times = s.sent_on(0) / 10_000;
     assert!((222..=228).contains(&times), "sent {times} times");
-    // Progress brings it back to what it was.
+    // Progress resets it to its first value.
     s.peer(900_000, &format!(". ack={} dack4=5000", 1 + s.sent_on(0)));
     s.rest();
     let before = s.sent_on(0);
@@ -96,7 +96,7 @@ fn a_window_without_a_data_ack_lets_nothing_go() {
     s.peer(110, &format!(". ack={} dack4={sent} win=8", sent + 1));
     s.rest();
     let sent = s.sent_on(0);
-    // Section 3.3.1: the window is relative to the DATA_ACK, of which this says nothing.
+    // Section 3.3.1: the window is relative to the DATA_ACK, which this segment does not have.
     s.peer(120, &format!(". ack={} win=500 map=0+1@0 dfin", sent + 1));
     let more = s.sent_on(0) - sent;
     assert_eq!(more, 0, "{:?}", s.rest());

@@ -22,7 +22,7 @@ fn repetitions(s: &mut Script, path: usize, end: u64) -> Vec<u64> {
     first_repetitions(s, path, end, usize::MAX)
 }
 
-/// As [`repetitions`], where the peer acknowledges the first `answered` times only.
+/// Like [`repetitions`], but the peer acknowledges only the first `answered` times.
 fn first_repetitions(s: &mut Script, path: usize, end: u64, answered: usize) -> Vec<u64> {
     let mut times = Vec::new();
     for ms in (500..end).step_by(10) {
@@ -110,7 +110,7 @@ fn an_acknowledgement_brings_a_stale_subflow_back() {
     s.us_on(1, 10_010, &format!(". map=1000+100@{next}"));
     s.peer_on(1, 10_020, ". dack4=1100");
     s.rest();
-    // It is heard again, and the other one is a backup now.
+    // The peer answers on it again, and the other one is a backup now.
     s.peer(10_030, ". ack=1001 dack4=1100");
     s.write(10_040, 100);
     s.us(10_040, ". map=1100+100@1001");

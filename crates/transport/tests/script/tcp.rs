@@ -98,7 +98,7 @@ fn a_rising_rtt_is_answered_as_rfc_6298_says() {
 
 #[test]
 fn a_steady_rtt_lowers_the_variation_by_a_quarter_of_the_gap_and_no_deeper_than_200_ms() {
-    // R = 200: SRTT 200, V 400. Each further sample of 200 is a round trip of its own.
+    // R = 200: SRTT 200, V 400. Each further sample of 200 is a separate round trip.
     // The first ends the window whose greatest deviation was 400: V stays; then the greatest counts
     // from 200 again and V falls to 350, 312.5, 284.375 where RFC 6298 goes 300, 225, 168.75, 126.6.
     assert_eq!(timeout_after(&[200, 200]), 600_000);
@@ -139,7 +139,7 @@ fn the_timeout_doubles_until_two_minutes() {
 
 #[test]
 fn after_a_timeout_an_ambiguous_acknowledgement_leaves_the_back_off() {
-    // Karn (RFC 6298 section 3): without timestamps nothing tells which transmission is answered.
+    // Karn (RFC 6298 section 3): without timestamps it is unknown which transmission is answered.
     let mut s = Script::plain_after(Config { mss: 1000, ..tcp() }, 50, "S nosack nots");
     s.write(100, 1000);
     s.us(100, ". 1:1001");

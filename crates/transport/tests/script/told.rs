@@ -1,4 +1,4 @@
-//! What a controller is told, and what becomes of a window that is not used.
+//! The notifications of a controller, and the decay of an unused window.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,7 +12,7 @@ use anabranch_units::{Instant, RandomStream};
 
 use crate::dialect::{Script, thousands};
 
-/// A controller that writes down what it is told; its window grows by slow start alone.
+/// A controller that records its notifications; its window grows by slow start alone.
 #[derive(Clone, Debug, Default)]
 struct Diary {
     lines: Arc<Mutex<Vec<String>>>,
@@ -25,7 +25,7 @@ impl Diary {
         self.lines.lock().expect("one thread").push(line);
     }
 
-    /// What was written down since the last look.
+    /// The entries recorded since the last call.
     fn read(&self) -> Vec<String> {
         std::mem::take(&mut *self.lines.lock().expect("one thread"))
     }
@@ -145,7 +145,7 @@ fn an_acknowledgement_of_a_lone_small_segment_may_have_been_delayed() {
     diary.read();
     s.peer(480, ". ack=1501 sack=1:1001");
     assert_eq!(diary.read().last().map(String::as_str), Some("2 acknowledged"));
-    // Two small ones: the first of them is acknowledged by itself, then with a piece of the second.
+    // Two small ones: the first is acknowledged separately, then with a part of the second.
     for (ack, expected) in [(501, "1 acknowledged perhaps delayed"), (601, "1 acknowledged")] {
         let diary = Diary::default();
         let mut s = written(&diary, 500);
@@ -157,7 +157,7 @@ fn an_acknowledgement_of_a_lone_small_segment_may_have_been_delayed() {
 }
 
 /// RFC 2861 section 3.1 as Linux has it: a window that is not filled falls after an RTO of 250 ms
-/// (`tcp_cwnd_application_limited`), but each acknowledgement that may let it grow begins that time anew
+/// (`tcp_cwnd_application_limited`), but each acknowledgement that may let it grow restarts that time
 /// (`snd_cwnd_stamp` in `tcp_cong_avoid`).
 #[test]
 fn a_window_that_the_application_does_not_fill_stays_while_acknowledgements_come() {
@@ -175,7 +175,7 @@ fn a_window_that_the_application_does_not_fill_stays_while_acknowledgements_come
 }
 
 /// RFC 2861 section 3.1, `tcp_cwnd_restart`: half for each RTO of silence, ten at least, and the controller
-/// hears of it before its next segment.
+/// is notified before its next segment.
 #[test]
 fn a_controller_hears_of_idleness_before_it_sends_again() {
     for (silence, expected) in [
@@ -241,7 +241,7 @@ fn slow_start_goes_on_with_more_than_half_of_the_window_in_use() {
     }
 }
 
-/// Neither of them for a controller with a model of its own (`cong_control`).
+/// Neither of them for a controller with its own model (`cong_control`).
 #[test]
 fn bbr_keeps_its_window_over_idleness() {
     let config = Config { congestion: PluginChoice::named("bbr"), ..thousands() };

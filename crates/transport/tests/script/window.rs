@@ -1,6 +1,6 @@
 //! Windows: the peer's, that nothing is sent beyond, and ours, that is never taken back.
 //!
-//! A window of `win=8` is 8 * 128 bytes, whichever side says it. In the SYN it is in bytes.
+//! A window of `win=8` is 8 * 128 bytes in either direction. In the SYN it is in bytes.
 
 use anabranch_plugin::PluginChoice;
 use anabranch_transport::{Config, Event, HostModel};
@@ -189,7 +189,7 @@ fn a_reader_that_stops_closes_its_window_and_never_takes_any_back() {
     assert_eq!(s.received, film(0, 6000));
 }
 
-/// As [`unread`], filled to the last byte.
+/// Like [`unread`], filled to the last byte.
 fn full() -> Script {
     let mut s = unread();
     for n in 0..9 {
@@ -263,7 +263,7 @@ fn a_duplicate_that_brings_a_data_ack_is_believed_to_leave_the_window_as_it_was(
     s.peer_on(0, 250, ". ack=10001 dack4=10000 win=125");
     s.rest();
     assert_eq!(s.sent_on(0) + s.sent_on(1), 26_000);
-    // 12,000 + 109 * 128 = 25,952 is what the peer means, 12,000 + 16,000 what it is taken for.
+    // The peer means 12,000 + 109 * 128 = 25,952; we take it for 12,000 + 16,000.
     s.peer_on(1, 260, ". ack=1 dack4=12000 win=109");
     s.rest();
     assert_eq!(s.sent_on(0) + s.sent_on(1), 28_000);
@@ -307,7 +307,7 @@ fn the_edge_we_promise_is_the_same_on_every_subflow() {
 #[test]
 fn a_connection_window_whose_opening_was_lost_is_probed() {
     // mptcp_sendmsg_frag, zero_window_probe: with nothing outstanding and the window closed, the last
-    // acknowledged byte goes again; else a lost window update stops the connection for good.
+    // acknowledged byte is sent again. Otherwise a lost window update would stop the connection permanently.
     let mut s = Script::server(Config { mss: 1036, ..config() });
     s.peer(0, "S mpc win=2048");
     s.us(0, "S. mpc-key");
@@ -323,7 +323,7 @@ fn a_connection_window_whose_opening_was_lost_is_probed() {
     assert!(probes.iter().all(|(_, _, line)| line.starts_with(". 2048:2048 ")), "{probes:?}");
     // Its answer opens the window; the byte goes that the connection wanted to probe with.
     s.peer(8010, ". ack=2049 dack4=2048 win=16");
-    // No window that was told was larger than 2048: mappings have half of that (`tcp_bound_to_half_wnd`).
+    // No advertised window was larger than 2048: mappings have half of that (`tcp_bound_to_half_wnd`).
     s.us(8010, ". 2049:3049 map=2047+1000@2049");
     s.rest();
     // 2049 bytes in a window of 2048: the last 49 wait.
