@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 CHANGELOG = "CHANGELOG.md"
-#: What each file writes around the version: a pattern with the version in group 2.
+#: The text around the version in each file: a pattern with the version in group 2.
 PLACES = {
     "Cargo.toml": r'(\[workspace\.package\]\nversion = ")([^"]+)()',
     "Cargo.lock": r'(name = "anabranch(?:-[a-z]+)?"\nversion = ")([^"]+)()',

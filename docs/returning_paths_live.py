@@ -157,7 +157,7 @@ def tables(rows: Sequence[Mapping[str, Any]], count: int) -> dict[str, str]:
 
 
 def fairness() -> Iterator[str]:
-    """Yield the table of the competing flows, with the share of what they have beside the kernel."""
+    """Yield the table of the competing flows, as shares of their goodput next to the kernel."""
     with FAIRNESS.open(encoding="utf-8", newline="") as file:
         runs = list(csv.DictReader(file))
     shapes = list(dict.fromkeys(one["shape"] for one in runs))

@@ -66,7 +66,7 @@ def _is_watched() -> bool:
     """Return whether the output goes to a terminal or a notebook."""
     if sys.stdout is not None and not sys.stdout.closed and sys.stdout.isatty():
         return True
-    # Without IPython there is no notebook. Importing rich to find out would take time.
+    # A notebook has loaded IPython. Importing rich to find out would take time.
     if "IPython" not in sys.modules:
         return False
     from rich.console import Console

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: Hits per 1,000 lines that a file may have, and the lines of prose from which a file is judged.
 FILE_LIMIT, JUDGED_LINES = 15, 40
+#: Hits per 1,000 lines that all files together may have.
+TOTAL_LIMIT = 5
 ALLOWLIST = "tests/house/prose_allowlist.toml"
 GENERATED = ("docs/claims.md", "docs/calibration.md", "docs/reference/commands.md", "CHANGELOG.md")
 SKIPPED = ("fuzz/corpus", "groundtruth/", "tests/house/prose.py")

@@ -1,4 +1,4 @@
-"""Few functions are inlined by force, and each says how often it is called (docs/performance.md)."""
+"""Few functions are inlined by force, and each states how often it is called (docs/performance.md)."""
 
 from __future__ import annotations
 

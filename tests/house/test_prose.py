@@ -7,7 +7,7 @@ import pytest
 import prose
 
 
-def test_no_file_has_more_mannered_constructions_than_it_may():
+def test_neither_a_file_nor_the_repository_has_more_mannered_constructions_than_allowed():
     limits = prose.allowed()
     found = {name: (len(hits), lines) for name, hits, lines in prose.judged()}
     assert len(found) > 500
@@ -17,6 +17,10 @@ def test_no_file_has_more_mannered_constructions_than_it_may():
         if prose.above_limit(count, lines) and count > limits.get(name, 0)
     ]
     assert over == []
+    hits, lines = (sum(column) for column in zip(*found.values(), strict=True))
+    assert 1000 * hits <= prose.TOTAL_LIMIT * lines, (
+        f"{hits} hits in {lines} lines of prose in all files together"
+    )
 
 
 @pytest.mark.parametrize(

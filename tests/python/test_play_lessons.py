@@ -1,4 +1,4 @@
-"""The lessons of the page: every link is a run, and gives the number that stands beside it."""
+"""The lessons of the page: every link is a run, and gives the number printed next to it."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def address(request, tmp_path_factory):
 
 
 class Driven:
-    """The page, and what a person does with it."""
+    """The page, and the actions of its user."""
 
     def __init__(self, page, address):
         self.page, self.address = page, address

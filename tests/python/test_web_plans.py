@@ -116,7 +116,7 @@ def _compare(plans):
         assert found["rows"] == rows, name
         assert found["progress"] > 0, name
         seen = {key: value for key, value in found["metrics"].items() if key != "strips"}
-        # What a receiver held back is computed in Python only.
+        # The data held back by a receiver is computed in Python only.
         if "record" not in made:
             assert seen == numbers, name
 

@@ -17,7 +17,7 @@ use bytes::Bytes;
 
 const ONE_WAY: Duration = Duration::from_millis(5);
 
-/// Two endpoints and what is under way between them; both ways take the same time.
+/// Two endpoints and the segments in flight between them; both directions have the same delay.
 struct Pipe {
     now: Instant,
     most: u32,
@@ -27,7 +27,7 @@ struct Pipe {
     sent: Sent,
 }
 
-/// What the server sent, and the client's acknowledgements.
+/// The segments of the server, and the client's acknowledgements.
 #[derive(Default)]
 struct Sent {
     segments: usize,

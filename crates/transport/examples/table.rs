@@ -5,7 +5,7 @@
 //! has a thousand strays, a thousand SYNs (each answered, reset by its peer and forgotten) and the timers of
 //! a thousand connections, or of N if these are fewer. With `chosen` the four-tuples are such that a table without a
 //! secret would have them all in one place in 256: their hashes under the key 0 end alike. It prints how
-//! many of each it did; the functions `syn`, `stray` and `timer` are what is measured (callgrind's
+//! many of each it did; measure the functions `syn`, `stray` and `timer` (callgrind's
 //! `--toggle-collect`).
 
 use std::hash::Hasher;
@@ -46,7 +46,7 @@ impl Iterator for Tuples {
     }
 }
 
-/// What everybody can reckon: the table's hash of a four-tuple under a key of zeros.
+/// The table's hash of a four-tuple under a key of zeros, which anyone can compute.
 fn hash(tuple: &FourTuple) -> u64 {
     let word = |address: SocketAddr| match address {
         SocketAddr::V4(address) => 0xffff << 32 | u64::from(address.ip().to_bits()),
@@ -90,7 +90,7 @@ fn syn(
     drain(endpoint, now)
 }
 
-/// A segment that belongs to nobody, and its answer.
+/// A segment of no connection, and its answer.
 #[inline(never)]
 fn stray(
     endpoint: &mut Endpoint,
@@ -98,12 +98,12 @@ fn stray(
     tuple: FourTuple,
     segment: &Segment,
 ) -> Option<Segment> {
-    // Told apart from a SYN by what it gives back, or the two would be one function.
+    // It returns another type than `syn`; otherwise the compiler would merge the two functions.
     let whose = endpoint.handle_segment(now, tuple, segment);
     drain(endpoint, now).filter(|_| whose.is_none())
 }
 
-/// The next timer, and what is sent for it.
+/// The next timer, and the segment that it sends.
 #[inline(never)]
 fn timer(endpoint: &mut Endpoint) -> Option<Segment> {
     let now = endpoint.poll_timeout()?;

@@ -1,4 +1,4 @@
-"""From a folder of measurements to settings and trials; parts that are not understood are reported.
+"""Reads settings and trials from a folder of measurements, and reports unknown parts.
 
 The layout is the one that the laboratory writes (groundtruth/README.md): `handoff.csv`, `vlc.csv`,
 `film.csv` of runs that a player's stalls were reckoned from, and any other table is one of runs, bulk or

@@ -115,7 +115,7 @@ class Runs:
     def values(self, cell: Cell, metric: Metric) -> dict[int, float]:
         """Return a metric by the number of the run, for the runs that have it.
 
-        In drawn worlds it is the mean over a world's runs, by the number of the world. A run that did not
+        For drawn worlds: the mean over a world's runs, by the number of the world. A run that did not
         reach the end has no values of the viewer's metrics: no underflow would look good.
         """
         rows = self._cells.get(_place(dict(cell.labels)), {})

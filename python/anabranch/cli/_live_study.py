@@ -154,7 +154,7 @@ def _write(docs: Path, name: str, found: LiveStudy, compared: Compared, at: Path
 
 
 def _told(done: Done, at: Path, *, voids: int) -> None:
-    """Print what was run and what is missing."""
+    """Print the number of runs, old and new, and the missing ones."""
     text = f"{done.now} runs, {done.before} were there already; results in {at}"
     if voids:
         text += f"; {voids} were void, as the emulator was late, and made again"

@@ -239,7 +239,7 @@ def _changes(sent: dict[str, Any], new: Flags, duration_s: float) -> dict[str, f
     return {
         "path_changes_per_s": changes / duration_s if duration_s > 0 else 0.0,
         "off_nearest_share": off / max(float(size.sum()), 1.0),
-        # Without data there is no share.
+        # If no data arrived, the share is undefined.
         "off_nearest_low_share": float(size[others & low].sum()) / off if off else None,
     }
 

@@ -102,7 +102,7 @@ def _handler(folder: Path) -> type[BaseHTTPRequestHandler]:
             self._answer(200, json.dumps(answer, separators=(",", ":")).encode(), "application/json")
 
         def _is_local(self) -> bool:
-            """Return whether the page was asked for by its own address, and not through another name."""
+            """Return whether the request names the page's own address and no other host."""
             name, _, _ = self.headers.get("Host", "").partition(":")
             origin = self.headers.get("Origin")
             own = f"http://{self.headers.get('Host')}"

@@ -161,7 +161,7 @@ def compare(
     InputError
         When a file is damaged.
     """
-    # Without recorded runs a missing folder is a fault.
+    # A missing folder is a fault if there are no recorded runs.
     live = [*stored.runs(folder), *recorded] if recorded else rows(folder).to_dicts()
     counting = [row for row in live if not row["void"]]
     cases = [case for case in found.cases() if any(case.owns(row) for row in counting)]

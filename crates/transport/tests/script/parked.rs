@@ -15,7 +15,7 @@ fn fixed() -> Config {
     Config { receive_buffer_initial: 131_072, receive_buffer_max: 131_072, ..config() }
 }
 
-/// An application that reads nothing of what the peer sends on a path, so that the rest of it waits there.
+/// An application that reads no data of one path, so that the rest of this data waits there.
 fn full(mut s: Script, path: usize) -> Script {
     s.reading = false;
     for n in 0..SEGMENTS {
