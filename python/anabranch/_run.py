@@ -346,10 +346,13 @@ def run(
     raise own
 
 
-def film_of(loaded: Loaded, *, progress: Callable[[float, float], None] | None = None) -> Film | None:
+def film_of(
+    loaded: Loaded, *, played: bool = False, progress: Callable[[float, float], None] | None = None
+) -> Film | None:
     """Return the film or ladder that a scenario streams.
 
-    An application that does not play the film gets its size and length; the film is not made.
+    An application that does not play the film gets its size and length. If a program will play the film's
+    file (`played`), the file is made if it has to be, and its packets are those of the file.
 
     Raises
     ------
@@ -363,7 +366,7 @@ def film_of(loaded: Loaded, *, progress: Callable[[float, float], None] | None =
     if application.kind == "adaptive":
         return open_ladder(application.ladder, loaded.folders, progress=progress)
     described = application.kind != "progressive"
-    return open_film(application.film, loaded.folders, described=described, progress=progress)
+    return open_film(application.film, loaded.folders, described=described, played=played, progress=progress)
 
 
 def run_loaded(

@@ -217,12 +217,12 @@ def check(given: Given, *, show_plan: bool) -> None:
     _console.out(f"ok: {loaded.source.where}: {what} over {names}{beside}, {lasts}")
 
 
-def prepare_film(loaded: Loaded) -> Film | None:
-    """Return a scenario's film, made under a progress bar if it has to be."""
+def prepare_film(loaded: Loaded, *, played: bool = False) -> Film | None:
+    """Return a scenario's film, as `film_of` does. A file is made under a progress bar if it has to be."""
     from anabranch._run import film_of
 
     with making_film() as progress:
-        return film_of(loaded, progress=progress)
+        return film_of(loaded, played=played, progress=progress)
 
 
 @contextmanager

@@ -100,7 +100,7 @@ def live(
     loaded = _commands.opened(given, files, list(_unknown(server, client, application, place)))
     viewer = _viewer(loaded, server, client, application)
     with _watched(place) as shown:
-        film = _commands.prepare_film(loaded)
+        film = _commands.prepare_film(loaded, played=viewer is not None)
         with _console.progress("live") as progress:
             result = run_live(
                 loaded,

@@ -63,7 +63,7 @@ def live(name: str, how: How, *, runs: bool, docs: Path | None, as_json: bool) -
     at = how.out or Path("results") / what.name
     workers = how.workers or make.at_once()
     with making_film() as making:
-        make_films(what, making)
+        make_films(what, making, played=True)
     recorded = record.read(folder, what)
     try:
         known = {(row["cell"], row["run"]) for row in recorded}

@@ -93,7 +93,7 @@ def run_live(
     from anabranch.scenario import plan as plans
 
     possible(loaded, server, client, announced, viewer)
-    film = film or film_of(loaded)
+    film = film or film_of(loaded, played=viewer is not None)
     plan = plans.build(loaded.scenario, film, run=run)
     expected_s = plans.expected_duration_s(plan, film)
     played = None if viewer is None or film is None else viewers.played(viewer, loaded, film)

@@ -1,4 +1,4 @@
-"""Films by name: the synthetic ones of the simulator, the one made on demand, or any video file."""
+"""Films by name: the synthetic ones, those with a stored table, or any video file."""
 
 from __future__ import annotations
 
@@ -39,7 +39,18 @@ class Film:
 
 @dataclass(frozen=True, kw_only=True)
 class Named:
-    """A film that needs no file."""
+    """A film with a name.
+
+    Attributes
+    ----------
+    description
+        The film in a sentence.
+    size_bytes, duration_ns, rate_bps
+        Of the whole file.
+    synthetic
+        The plan's table of a synthetic film; None for a film whose packets are stored (`tables`). Such a film
+        also has a file, which is made when a program plays it.
+    """
 
     description: str
     size_bytes: int
@@ -51,15 +62,15 @@ class Named:
 #: The films that have names.
 NAMED = {
     "demo": Named(
-        description="made on demand and cached: H.264 + AAC in MP4, 1280x720, 30 fps, 60 s at 5.24 Mb/s",
-        size_bytes=39_300_000,
+        description="H.264 + AAC in MP4, 1280x720, 30 fps, 60 s at 5.24 Mb/s; a real player gets a file",
+        size_bytes=39_331_733,
         duration_ns=60 * 10**9,
         rate_bps=5_240_000,
         synthetic=None,
     ),
     "demo-3min": Named(
         description="the same, 3 min: as long as LEO24's film, and at the rate of the papers'",
-        size_bytes=117_900_000,
+        size_bytes=117_978_487,
         duration_ns=180 * 10**9,
         rate_bps=5_240_000,
         synthetic=None,
@@ -137,9 +148,10 @@ def open_film(
     folders: Sequence[Path],
     *,
     described: bool = False,
+    played: bool = False,
     progress: Callable[[float, float], None] | None = None,
 ) -> Film | None:
-    """Return a film, made first if it has to be.
+    """Return a film.
 
     Parameters
     ----------
@@ -148,7 +160,10 @@ def open_film(
     folders
         Where a relative path is looked up.
     described
-        Only size and duration are wanted: nothing is made.
+        Only size and duration are wanted.
+    played
+        A program will play the film's file: its packets are read from the file, which is made if it has
+        to be.
     progress
         Called with the seconds of film made so far, and of the whole film.
 
@@ -157,19 +172,24 @@ def open_film(
     MediaError
         When the file is missing, unreadable or truncated.
     """
+    from anabranch.media import tables
     from anabranch.media.probe import probe
 
     if film is None:
         return None
     named = NAMED.get(film)
-    if named is not None and (named.synthetic or described):
-        plan = {"synthetic": dict(named.synthetic)} if named.synthetic else None
-        return Film(name=film, size_bytes=named.size_bytes, duration_ns=named.duration_ns, plan=plan)
+    if named is not None and (named.synthetic or not played):
+        stored: dict[str, Any] | None
+        if named.synthetic:
+            stored = {"synthetic": dict(named.synthetic)}
+        else:
+            stored = None if described else tables.read(film)
+        return Film(name=film, size_bytes=named.size_bytes, duration_ns=named.duration_ns, plan=stored)
     found = probe(file_of(film, folders, progress=progress))
-    plan = found.plan()
+    read = found.plan()
     if named is not None:
-        plan["recorded"]["name"] = film  # not the cache's name for it: a run's digest must not depend on that
-    return Film(name=film, size_bytes=found.size_bytes, duration_ns=found.duration_ns, plan=plan)
+        read["recorded"]["name"] = film  # not the cache's name for it: a run's digest must not depend on that
+    return Film(name=film, size_bytes=found.size_bytes, duration_ns=found.duration_ns, plan=read)
 
 
 def file_of(
@@ -193,7 +213,7 @@ def file_of(
 
 
 def make(film: str | None, progress: Callable[[float, float], None] | None = None) -> Path | None:
-    """Return the file of a film that is made on demand, made now if need be; None for any other film.
+    """Return the file of a film with a stored table, made now if need be; None for any other film.
 
     Raises
     ------

@@ -344,8 +344,8 @@ def _planned(cell: Cell) -> Planned:
     )
 
 
-def make_films(sweep: Sweep, progress: Callable[[float, float], None]) -> None:
-    """Make the films that have to be made.
+def make_films(sweep: Sweep, progress: Callable[[float, float], None], *, played: bool = False) -> None:
+    """Make the ladders that have to be made, and the films if a program will play them.
 
     Parameters
     ----------
@@ -353,12 +353,14 @@ def make_films(sweep: Sweep, progress: Callable[[float, float], None]) -> None:
         The sweep.
     progress
         Called with the seconds of film made so far, and of the whole film.
+    played
+        Whether a program plays the files.
     """
     from anabranch.media import films, ladders
 
     for one in sweep.cells:
         application = _loaded(one.text()).scenario.application
-        if application.kind == "progressive":
+        if application.kind == "progressive" and played:
             films.make(application.film, progress)
         elif application.kind == "adaptive":
             ladders.make(application.ladder, progress)

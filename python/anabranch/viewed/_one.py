@@ -78,7 +78,8 @@ def work(task: Task) -> Made:
                 server=task.server,
                 viewer=task.viewer,
                 run=number,
-                film=film,
+                # The packets are those of the file that is played, which another encoder may have made.
+                film=None,
                 stock_client=stock,
                 tcp_nopush=task.tcp_nopush,
             )
