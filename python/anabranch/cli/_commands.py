@@ -102,18 +102,18 @@ class Files:
 
 def run(given: Given, *, run: int, as_json: bool, files: Files) -> None:
     """Run a scenario and write its results."""
-    from anabranch.cli import _play
+    from anabranch.cli import _links
 
     loaded = opened(given, files)
-    asked = _play.asked(given)
+    asked = _links.asked(given.scenario, changed=bool(given.overrides()))
     run = run or asked.run
     result = simulate(loaded, film=prepare_film(loaded), run=run, pcapng=files.pcapng)
     try:
         tell(result, files, as_json=as_json)
     finally:
         if files.link:
-            _play.tell_link(loaded, result)
-    _play.compare(asked, result)
+            _links.tell_link(loaded, result)
+    _links.compare(asked, result)
 
 
 def opened(given: Given, files: Files, faults: Sequence[Fault] = ()) -> Loaded:

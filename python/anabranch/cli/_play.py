@@ -1,4 +1,4 @@
-"""`anabranch play`, and links of the page in other commands."""
+"""`anabranch play`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import tempfile
 import time
 import webbrowser
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -15,12 +15,6 @@ from anabranch import _files
 from anabranch.cli import _console
 from anabranch.cli._console import guarded
 from anabranch.errors import Fault, InputError, MissingError
-
-if TYPE_CHECKING:
-    from anabranch._run import Run
-    from anabranch.cli._commands import Given
-    from anabranch.play.links import Link
-    from anabranch.scenario.load import Loaded
 
 #: The page's sources: in a checkout a link to the folder `play`.
 _SOURCE = Path(__file__).resolve().parent.parent / "_play"
@@ -122,39 +116,3 @@ def _fragment(scenario: str) -> str:
         message = f"the page does not offer all of this scenario: {', '.join(error.reasons)}"
         hint = f"`anabranch run {scenario} --report report.html` draws it"
         raise InputError([Fault(message=message, where=scenario, hint=hint)]) from None
-
-
-def asked(given: Given) -> Link:
-    """Return the link that a command names as its scenario, without a digest if keys of it were changed."""
-    from anabranch.play import links
-
-    if not links.is_link(given.scenario):
-        return links.Link()
-    found = links.read(given.scenario)
-    if given.overrides():
-        return links.Link(setup=found.setup, run=found.run)
-    return found
-
-
-def tell_link(loaded: Loaded, result: Run) -> None:
-    """Print the link of a run."""
-    from anabranch.play import links
-
-    fragment = links.of_run(loaded, run=result.run, digest=result.summary["digest"])
-    _console.note(f"link: #{fragment}")
-    _console.note(f"hint: {_console.program()} play '#{fragment}'")
-
-
-def compare(link: Link, result: Run) -> None:
-    """Report a run that is not the one that its link promises; the exit code is 1."""
-    from anabranch.play import server
-
-    digest = result.summary["digest"]
-    if not link.digest or digest.startswith(link.digest):
-        return
-    made = f"build {link.build}" if link.build else "an unknown build"
-    _console.note(
-        f"error: the link promises the result {link.digest} of {made}, and this run has {digest[:16]}"
-    )
-    _console.note(f"hint: this is build {server.build()}; run the link with the build that made it")
-    raise typer.Exit(_console.EXPECTATION_FAILED)
