@@ -46,6 +46,11 @@ def three_digits(value: float, *, signed: bool = False) -> str:
     return trimmed(f"{value:+,.{digits}f}" if signed else f"{value:,.{digits}f}")
 
 
+def argument(value: object) -> str:
+    """Return a value as it is written on a command line."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def or_dash(value: float | None, form: str, *, scale: float | None = None) -> str:
     """Return a number in a form such as `{:.2f} s`; None is a dash.
 

@@ -168,7 +168,7 @@ impl fmt::Display for ConfigError {
             ),
             Self::EmptyQueue => write!(f, "a queue of size 0 holds not even the packet in service"),
             Self::Probability { parameter, value } => {
-                write!(f, "loss parameter {parameter} lies outside 0..1: {value}")
+                write!(f, "probability {parameter} lies outside 0..1: {value}")
             }
             Self::Queue(fault) => write!(f, "{fault}"),
             Self::Reorder => {

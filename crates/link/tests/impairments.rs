@@ -285,6 +285,8 @@ fn invalid_impairments_are_refused() {
     let share = |parameter, value| Err(ConfigError::Probability { parameter, value });
     assert_eq!(config(Impairments { duplicate: 1.5, ..none }).check(), share("duplicate", 1.5));
     assert_eq!(config(Impairments { corrupt: -0.1, ..none }).check(), share("corrupt", -0.1));
+    let fault = config(Impairments { duplicate: 1.5, ..none }).check().expect_err("above 1");
+    assert_eq!(fault.to_string(), "probability duplicate lies outside 0..1: 1.5");
     let passes = Impairments { corrupt_passes: 1.1, ..none };
     assert_eq!(config(passes).check(), share("corrupt_passes", 1.1));
     for reorder in [Reorder { delay: Duration::ZERO, ..BEHIND }, Reorder { gap: 0, ..BEHIND }] {

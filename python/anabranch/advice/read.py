@@ -260,12 +260,12 @@ class Advice:
         """The advice, then a sentence for each path, and one for rules for outages."""
         one = self.choice
         risk = "" if one.risk is None else f"; {100 * one.risk:.0f} % of its trials froze or did not end"
-        value = shown(one.score, self.score.unit)
+        value = measures.score_text(one.score, self.score.unit)
         trials = f"{one.trials} trial{'s' if one.trials > 1 else ''}"
         first = f"use {one.candidate.name}: {value} over {trials}{risk}"
         found = [first, *(path.sentence for path in self.of_paths)]
         if self.plain is not None and self.gain is not None:
-            change = shown(self.gain, self.score.unit, signed=True)
+            change = measures.score_text(self.gain, self.score.unit, signed=True)
             over = f"{self.gain.pairs} trial{'s' if self.gain.pairs > 1 else ''}"
             rules = one.candidate.outages.word
             found.append(
@@ -291,7 +291,7 @@ class Advice:
                 measure.number(one.means[measure.column]) if measure.column in one.means else "-"
                 for measure in self.measures
             ]
-            value = shown(one.score, unit).removesuffix(f" {unit}")
+            value = measures.score_text(one.score, unit).removesuffix(f" {unit}")
             risk = [f"{100 * (one.risk or 0):.0f} %"] if has_risk else []
             words = [called, scheduler or "-", congestion, outages or "-"][: self.left]
             lines.append([*words, value, f"{one.worst:,.2f}", *risk, str(one.trials), *means])
@@ -305,7 +305,11 @@ class Advice:
             found.append((f"no mainline kernel has {carry.lacking(own)}: the gateway does", self.gateway))
         if self.kernel is not None:
             name = self.kernel.candidate.name
-            cost = "" if self.behind is None else f", {shown(self.behind, self.score.unit)} behind the choice"
+            cost = (
+                ""
+                if self.behind is None
+                else f", {measures.score_text(self.behind, self.score.unit)} behind the choice"
+            )
             which = "the choice" if self.behind is None else f"the best that it can do: {name}{cost}"
             found.append((f"with the kernel's own Multipath TCP, {which}", self.settings))
         return found
@@ -360,12 +364,6 @@ class Advice:
             "settings": self.settings,
             "gateway": self.gateway,
         }
-
-
-def shown(effect: Effect, unit: str, *, signed: bool = False) -> str:
-    """Return a score or a difference of scores as people read it."""
-    text = measures.Measure(column="", name="score").with_interval(effect, signed=signed)
-    return f"{text} {unit}"
 
 
 def _effect(effect: Effect) -> dict[str, float | int | None]:
@@ -468,7 +466,7 @@ def _of_path(name: str, candidates: Sequence[Candidate], evidence: Evidence, cho
         return OfPath(path=name, verdict=verdict, effect=None, sentence=text)
     effect = evidence.less(chosen, other) if is_used else evidence.less(other, chosen)
     matters = evidence.score.matters(spending.mean(evidence.scores[chosen]))
-    change = shown(effect, evidence.score.unit, signed=True)
+    change = measures.score_text(effect, evidence.score.unit, signed=True)
     trials = f"{effect.pairs} trial{'s' if effect.pairs > 1 else ''}"
     if effect.low is not None and effect.low > 0:
         verdict, text = USE, f"use {name} beside {beside}: {change} over {trials}"

@@ -128,6 +128,11 @@ TRANSFER = (
 )
 
 
+def score_text(effect: Effect, unit: str, *, signed: bool = False) -> str:
+    """Return a score, or a difference of scores, with its interval and unit."""
+    return f"{Measure(column='', name='score').with_interval(effect, signed=signed)} {unit}"
+
+
 def of(columns: Iterable[str]) -> tuple[Measure, ...]:
     """Return the measures of the application whose results have these columns."""
     known = set(columns)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Protocol
 
-from anabranch.comparison.measures import Measure
+from anabranch.comparison.measures import score_text
 from anabranch.report import _draw, _page, _verdict
 from anabranch.report._build import Tile
 
@@ -152,7 +152,7 @@ def _ranking(ranked: Sequence[Ranked], unit: str) -> dict[str, Any]:
         rows.append(
             {
                 "name": one.candidate.name,
-                "text": f"{Measure(column='', name='score').with_interval(one.score)} {unit}",
+                "text": score_text(one.score, unit),
                 "trials": one.trials,
                 "bad": bool(one.risk),
                 "risk": "" if one.risk is None else f"{100 * one.risk:.0f} %",

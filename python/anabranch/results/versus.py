@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from anabranch._numbers import argument
 from anabranch.errors import Fault, InputError, did_you_mean
 from anabranch.results import paired, store
 from anabranch.results.read import present_runs
@@ -71,9 +72,9 @@ def differences(
     at = labels.index(key)
     for place, runs in cells.items():
         base = next(
-            (other for other in cells if _same_but(place, other, at) and _text(other[at]) == wanted), None
+            (other for other in cells if _same_but(place, other, at) and argument(other[at]) == wanted), None
         )
-        if _text(place[at]) == wanted or base is None:
+        if argument(place[at]) == wanted or base is None:
             continue
         one: dict[str, Any] = dict(zip(labels, place, strict=True))
         for name in chosen:
@@ -109,7 +110,7 @@ def is_comparable(folder: Path, key: str, value: str) -> bool:
     groups: dict[tuple[Any, ...], set[str]] = {}
     for row in frame.select(labels).unique().iter_rows(named=True):
         place = tuple(row[name] for name in labels if name != key)
-        groups.setdefault(place, set()).add(_text(row[key]))
+        groups.setdefault(place, set()).add(argument(row[key]))
     return any(value in values and len(values) > 1 for values in groups.values())
 
 
@@ -119,7 +120,7 @@ def _found(frame: polars.DataFrame, labels: Sequence[str], value: str) -> tuple[
     given, equals, text = value.partition("=")
     keys = [name for name in labels if given in (name, name.rpartition(".")[2])] if equals else []
     wanted = text if keys else value
-    known = {name: {_text(one) for one in frame[name].unique().to_list()} for name in keys or labels}
+    known = {name: {argument(one) for one in frame[name].unique().to_list()} for name in keys or labels}
     having = [name for name, values in known.items() if wanted in values]
     if len(having) == 1:
         return having[0], wanted
@@ -175,8 +176,3 @@ def _change(left: paired.Values, right: paired.Values) -> paired.Effect:
 def _values(runs: Mapping[Pair, Mapping[str, Any]], name: str) -> dict[int, float]:
     """Return a metric by run or drawn world, of the runs that have it."""
     return by_pair({pair: float(row[name]) for pair, row in runs.items() if row[name] is not None})
-
-
-def _text(value: object) -> str:
-    """Return a label as it is written on a command line."""
-    return str(value).lower() if isinstance(value, bool) else str(value)

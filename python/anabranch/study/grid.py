@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from anabranch._numbers import argument
 from anabranch.errors import Fault
 from anabranch.scenario._overrides import parse_value
 
@@ -85,7 +86,7 @@ def _text(value: object) -> str:
         from anabranch.plugins import label
 
         return label(value)
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return argument(value)
 
 
 def _twice(key: str, texts: Sequence[str], origin: str) -> Fault | None:
