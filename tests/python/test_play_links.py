@@ -5,6 +5,9 @@ from __future__ import annotations
 import http.client
 import json
 import re
+import socket
+import struct
+import time
 
 import pytest
 from typer.testing import CliRunner
@@ -103,3 +106,15 @@ def test_a_broken_plan_is_a_fault(served, plan):
     status, body, _ = ask(served, "POST", "/run", headers={"Content-Type": "application/json"}, body=plan)
     assert status == 200
     assert json.loads(body)["faults"][0]["message"]
+
+
+def test_a_browser_that_resets_its_connection_leaves_no_traceback(served, capfd):
+    host, _, port = served.partition(":")
+    for _ in range(3):
+        with socket.create_connection((host, int(port))) as sock:
+            sock.sendall(b"GET /index.html HTTP/1.1\r\nHost: 127.0.0.1\r\n")
+            time.sleep(0.05)  # until the server waits for the rest of the request
+            # Closing with a linger time of 0 sends a reset (socket(7)).
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    time.sleep(0.2)
+    assert capfd.readouterr().err == ""

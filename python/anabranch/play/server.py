@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import mimetypes
+import sys
 import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -32,6 +33,15 @@ mimetypes.add_type("application/wasm", ".wasm")
 mimetypes.add_type("text/javascript", ".js")
 
 
+class _Server(ThreadingHTTPServer):
+    """A server that is silent about browsers that close or reset a connection."""
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - the library's
+        """Print an error, unless the browser has left."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
+
 @contextmanager
 def serving(folder: Path, *, port: int = 0) -> Iterator[str]:
     """Serve a built page inside the block; yield its address.
@@ -41,7 +51,7 @@ def serving(folder: Path, *, port: int = 0) -> Iterator[str]:
     OSError
         When the port is taken.
     """
-    server = ThreadingHTTPServer((_HOST, port), _handler(folder))
+    server = _Server((_HOST, port), _handler(folder))
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
     try:
