@@ -1,16 +1,17 @@
-//! Segments that GRO made one on the way: a receiver ends where it ends when they come one by one.
+//! A receiver of segments that GRO merged reaches the same state as a receiver of the single segments.
 //!
-//! Equal in the end, after any losses, repetitions and reordering: the bytes read, what is expected next
-//! (`rcv_nxt`), the `DATA_ACK`, the SACK blocks and the echoed timestamp; and the window, where its size does not
-//! follow the reader. The field counts in units, up to one of which Linux rounds the edge at each acknowledgement
-//! (`ALIGN` in `tcp_select_window`): as long as something waits, the window may differ by as many units as there
-//! were acknowledgements, and by one once all is read.
+//! The tests compare, after any losses, repetitions and reordering: the bytes read, the next position expected
+//! (`rcv_nxt`), the `DATA_ACK`, the SACK blocks and the echoed timestamp. They compare the window too if its size
+//! does not follow the reader. The window field counts in units, and Linux rounds the right edge up to a whole unit
+//! at each acknowledgement (`ALIGN` in `tcp_select_window`). While data waits, the windows may therefore differ by
+//! as many units as there were acknowledgements, and by one unit after all data is read.
 //!
 //! Linux remembers four SACK blocks: if there were more runs, the reported ones may differ.
 //!
-//! Linux also allows differences in the number of acknowledgements and the contents of the intermediate ones, including DSACK;
-//! the quick ones that are left; and how fast `rcv_ssthresh` opens the window
-//! (`tcp_grow_window`: two full segments for each, or twice the payload for all that came as one).
+//! Linux behaves differently for merged segments in three ways, which are not compared: the number of
+//! acknowledgements and the contents of the intermediate ones (DSACK among them); the number of quick
+//! acknowledgements left; and how fast `rcv_ssthresh` opens the window (`tcp_grow_window`: two full segments for
+//! each segment, or twice the payload of all that were merged).
 
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
