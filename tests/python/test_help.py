@@ -33,6 +33,7 @@ HEAVY = (
     "live",  # over real packets: tests/live runs these
     "parity",
     "emulate",
+    "play",  # serves until it is interrupted
     "shell",
     "gateway",
     "sweep two-paths",
