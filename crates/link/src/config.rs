@@ -140,7 +140,7 @@ pub enum ConfigError {
     EmptyQueue,
     /// A probability of the loss model or of another impairment lies outside [0, 1].
     Probability {
-        /// The name of the parameter.
+        /// The name of the parameter, with its table if the name alone is not clear.
         parameter: &'static str,
         /// The given value.
         value: f64,

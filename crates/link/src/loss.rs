@@ -46,12 +46,12 @@ impl LossModel {
             }
         };
         match self {
-            Self::Bernoulli(probability) => within("bernoulli", probability),
+            Self::Bernoulli(probability) => within("loss.bernoulli", probability),
             Self::GilbertElliott { p, r, h, k } => {
-                within("p", p)?;
-                within("r", r)?;
-                within("h", h)?;
-                within("k", k)
+                within("loss.p", p)?;
+                within("loss.r", r)?;
+                within("loss.h", h)?;
+                within("loss.k", k)
             }
         }
     }
@@ -118,7 +118,10 @@ mod tests {
     #[test]
     fn probabilities_outside_the_unit_interval_are_refused() {
         let model = LossModel::GilbertElliott { p: 0.1, r: 1.5, h: 0.0, k: 1.0 };
-        assert_eq!(model.check(), Err(ConfigError::Probability { parameter: "r", value: 1.5 }));
+        assert_eq!(
+            model.check(),
+            Err(ConfigError::Probability { parameter: "loss.r", value: 1.5 })
+        );
         assert!(LossModel::Bernoulli(f64::NAN).check().is_err());
     }
 
