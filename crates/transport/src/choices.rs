@@ -1,4 +1,4 @@
-//! What a kernel generation sets of schedulers and congestion controls where a choice does not.
+//! Parameters of schedulers and congestion controls that a kernel generation sets if the user's choice does not.
 
 use std::sync::Arc;
 
@@ -73,7 +73,7 @@ fn fill(
 }
 
 impl Config {
-    /// As connections share it: plug-ins with what the stack sets of them.
+    /// Returns the form that connections share: plug-ins with the parameters that the stack sets.
     pub(crate) fn settled(mut self) -> Arc<Self> {
         self.scheduler = self.stack.scheduler(self.scheduler);
         self.congestion = self.stack.congestion(self.congestion);

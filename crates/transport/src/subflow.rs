@@ -58,10 +58,10 @@ pub(crate) enum State {
 pub(crate) struct Space {
     pub(crate) free: u64,
     pub(crate) allowed: u64,
-    /// How much may be offered yet, where the subflows open one window together (the connection's
+    /// The part that may be offered so far, if the subflows open one window together (the connection's
     /// `rcv_ssthresh`).
     pub(crate) open: u64,
-    /// The segment at hand has opened it further.
+    /// The current segment has raised it.
     pub(crate) opens: bool,
 }
 
@@ -71,7 +71,7 @@ impl Default for Space {
     }
 }
 
-/// What a connection tells a subflow when it emits a segment.
+/// The connection's values for a segment that is emitted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EmitContext {
     pub(crate) now: Instant,
@@ -107,13 +107,13 @@ pub struct SubflowTotals {
     pub timeouts: u64,
     /// Reductions undone as spurious.
     pub undos: u64,
-    /// Windows halved because the scheduler said so.
+    /// Windows halved by the scheduler.
     pub penalties: u64,
-    /// Segments delivered by acknowledgements that told of congestion (`tcpi_delivered_ce`).
+    /// Segments delivered by acknowledgements with ECE (`tcpi_delivered_ce`).
     pub delivered_ce: u64,
-    /// Windows reduced because the peer told of congestion.
+    /// Windows reduced because of ECE.
     pub ecn_reductions: u64,
-    /// Data segments received that had met congestion.
+    /// Data segments received with CE.
     pub ce_received: u64,
 }
 
@@ -299,9 +299,9 @@ impl Subflow {
         self.sending.update_mss(self.agreed.bytes(), dss_bytes);
     }
 
-    /// Makes a segment blank but for our ports and its payload. It is written in place, here and by all who
-    /// add to it: moving segments from hand to hand costs more than filling them in.
-    // Joined to its callers, who fill in most of it at once.
+    /// Resets a segment to our ports and this payload. Segments are filled in place because moving them costs more than
+    /// filling them.
+    // Inlined, because its callers overwrite most of the fields at once.
     #[inline]
     fn blank(&self, segment: &mut Segment, payload: Bytes) {
         segment.blank([self.tuple.local.port(), self.tuple.remote.port()], payload);
@@ -321,7 +321,7 @@ fn rare_wake(subflow: &Subflow) -> Instant {
     reports.unwrap_or(Instant::FAR_FUTURE).min(handshake_deadline(subflow))
 }
 
-/// Something other than an acknowledgement that is due or data is to go out.
+/// Returns whether something must go out besides data and an acknowledgement that is due.
 #[cold]
 fn owes_rarely(subflow: &Subflow) -> bool {
     subflow.reset.is_some()
@@ -331,19 +331,19 @@ fn owes_rarely(subflow: &Subflow) -> bool {
         || subflow.sending.queue().intent().is_urgent()
 }
 
-/// The earlier of two moments, either of which may never come.
+/// Returns the earlier of two times; `None` if there is neither.
 pub fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
     let never = Instant::FAR_FUTURE;
     let first = a.unwrap_or(never).min(b.unwrap_or(never));
     (first != never).then_some(first)
 }
 
-/// What the connection asks of a subflow beyond data.
+/// Demands of the connection besides data.
 impl Subflow {
-    /// Something may be ready to go out: a cheap look before the real one.
+    /// Returns whether something may be ready to go out: a cheap check before the full one.
     #[inline]
     pub(crate) fn may_transmit(&self) -> bool {
-        // Most often nothing of this is the case, which one look at all of it tells soonest.
+        // Usually all are false. One test without branches is then the fastest.
         let rarely = self.reset.is_some()
             | self.opening.is_due()
             | self.context.signals().is_due()
@@ -352,7 +352,7 @@ impl Subflow {
         self.receive.is_ack_due() || (rarely && owes_rarely(self)) || self.sending.may_transmit()
     }
 
-    /// An acknowledgement is to go out at once.
+    /// Demands an acknowledgement at once.
     pub(crate) fn ack_now(&mut self) {
         if self.state == State::Established {
             self.receive.demand_ack();
@@ -373,19 +373,19 @@ impl Subflow {
         }
     }
 
-    /// What a segment acknowledges is no less than the last one did.
+    /// Returns whether a segment acknowledges at least as much as all before it.
     pub(crate) fn is_latest(&self, segment: &Segment) -> bool {
         segment.ack.offset(self.sequence.local(self.sending.queue().una())) >= 0
     }
 
-    /// The window field of a segment in bytes.
+    /// Returns the window field of a segment in bytes.
     pub(crate) fn peer_window(&self, segment: &Segment) -> u64 {
         u64::from(segment.window) << self.agreed.send_scale
     }
 
-    /// The connection-level window admits `window` bytes beyond what is acknowledged; the subflow's
-    /// own edge never holds it back (`mptcp_check_allowed_size`). A closed window admits nothing:
-    /// what the subflow still holds, the peer has, but for a probe.
+    /// Admits `window` bytes beyond the acknowledged data, which is the connection's window. The subflow's right edge
+    /// never limits it (`mptcp_check_allowed_size`). A closed window admits nothing: the peer has all data of the
+    /// subflow, except a probe.
     pub(crate) fn admit(&mut self, window: u64) {
         if window == 0 {
             return;

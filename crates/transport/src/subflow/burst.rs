@@ -1,5 +1,5 @@
-//! Several segments written as one, for a device that cuts them (GSO, TSO): what is of one socket buffer and one
-//! mapping, and would leave one by one with nothing between.
+//! Bursts: several segments that are written as one, for a device that cuts them (GSO, TSO). They belong to one socket
+//! buffer and one mapping, and would otherwise leave directly after each other.
 
 use std::num::NonZeroU16;
 
@@ -11,18 +11,19 @@ use super::sending::queue::BURST_BYTES;
 use super::{EmitContext, Subflow};
 use crate::config::{HostModel, Moment};
 
-/// What was written: one segment, or several as one, each with `segment_size` bytes of payload, the last one at most.
+/// The form of a written segment. A burst has a `segment_size`: the payload of each of its segments; the last may have
+/// less.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Written {
     pub(crate) segment_size: Option<NonZeroU16>,
 }
 
 impl Subflow {
-    /// As `next_data_segment` and `fill_options`, of up to `most` segments at once.
+    /// Writes up to `most` segments at once, as `next_data_segment` and `fill_options` write one.
     ///
-    /// All that is kept of segments is kept of each, as if they had been asked for one by one. Only the header is
-    /// written once; so a burst ends where the next segment's would have other options. The payload is that of the
-    /// first one; returned with it are the bytes of the others, which lie behind it in the data stream.
+    /// The state of each segment is kept as if they were written one by one. Only the header is written once, so a
+    /// burst ends before a segment with other options. `segment` gets the payload of the first one. The result has the
+    /// number of bytes of the others, which follow it in the data stream.
     #[inline(never)]
     pub(crate) fn next_burst(
         &mut self,
@@ -38,8 +39,8 @@ impl Subflow {
             return None;
         }
         self.fill_options(segment, false);
-        // One that was sent again left the queue as it was; the first data's `MP_CAPABLE` and the infinite
-        // mapping stand on one segment alone.
+        // A retransmission does not change the queue. The `MP_CAPABLE` of the first data and the infinite mapping are
+        // on a single segment.
         let new = self.sending.queue().next() > start;
         let repeats = if self.context.is_multipath() {
             segment.mptcp.is_empty()
@@ -59,7 +60,7 @@ impl Subflow {
         self.sending.transmit(moment, sack_bytes).poll_follower(mapping)
     }
 
-    /// Lets those that may follow at once go with the segment that was written.
+    /// Adds the segments that may follow at once to the segment that was written.
     fn extend(
         &mut self,
         host: &HostModel,
@@ -71,7 +72,7 @@ impl Subflow {
         let now = context.now;
         let size = segment.payload.len();
         let (mut length, mut count) = (size, 1);
-        // All of them are as long as the first; a shorter one is the last.
+        // All segments are as long as the first. A shorter one is the last.
         while count < most
             && length == count as usize * size
             && length + size <= BURST_BYTES as usize
@@ -94,8 +95,8 @@ impl Subflow {
     }
 }
 
-/// The next segment has something on it that the one behind it may not have: a checksum of its own, a report
-/// of duplicates, which is told once, or SACK blocks, as many as fit beside its own payload.
+/// Returns whether the next segment has options that the one after it may not have: a checksum of its payload, a report
+/// of duplicates, which is sent once, or SACK blocks, whose number depends on the payload.
 fn goes_alone(subflow: &Subflow, context: &EmitContext) -> bool {
     context.checksum || subflow.receive.assembly().has_blocks()
 }
@@ -111,7 +112,7 @@ mod tests {
     use super::*;
     use crate::receive_buffer::Load;
 
-    /// A subflow that has five segments of a thousand bytes to send, and may.
+    /// Returns a subflow with five segments of a thousand bytes, which may be sent.
     fn loaded() -> Subflow {
         let (mut subflow, _) = subflow();
         subflow.sending.queue_mut().set_window(100_000);
@@ -126,7 +127,7 @@ mod tests {
         (segment, written, more)
     }
 
-    /// A hundred bytes of the peer's arrive.
+    /// Delivers a hundred bytes of the peer.
     fn hear(subflow: &mut Subflow, position: u32) {
         let payload = Bytes::from(vec![0; 100]);
         let (seq, flags) = (SeqNumber(position), Flags::ACK);

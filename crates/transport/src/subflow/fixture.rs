@@ -1,5 +1,5 @@
-//! A subflow for unit tests: plain TCP, established, segments of a thousand bytes, its controller keeping
-//! what it is told.
+//! A subflow for unit tests: plain TCP, established, with segments of a thousand bytes and a controller that records
+//! its calls.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,7 +13,7 @@ use anabranch_congestion::{
     AckSample, CongestionController, CongestionEvent, LostSegment, Window, WindowChange,
 };
 
-/// An acknowledgement as the controller heard it, by the names of `AckSample`.
+/// The fields of an `AckSample` that the controller received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Heard {
     pub(super) acked: u32,
@@ -25,7 +25,7 @@ pub(super) struct Heard {
     pub(super) rtt: Option<Duration>,
 }
 
-/// What a controller was told.
+/// The recorded calls of a controller.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Told {
     pub(super) lost: Vec<LostSegment>,
@@ -33,7 +33,7 @@ pub(super) struct Told {
     pub(super) changes: Vec<WindowChange>,
 }
 
-/// A controller that keeps what it is told; at congestion it halves.
+/// A controller that records its calls. At congestion it halves the threshold.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Recorder(pub(super) Arc<Mutex<Told>>);
 
@@ -71,12 +71,12 @@ pub(super) fn at(ms: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(ms)
 }
 
-/// A host whose timers have no ticks.
+/// Returns a host whose timers have no ticks.
 pub(super) fn exact() -> HostModel {
     HostModel { timer_tick: Duration::ZERO, ..HostModel::default() }
 }
 
-/// What a connection over plain TCP that has nothing else to say tells a subflow.
+/// Returns the values of a connection over plain TCP for a segment.
 pub(super) fn context(now: Instant) -> EmitContext {
     EmitContext {
         now,
@@ -90,7 +90,7 @@ pub(super) fn context(now: Instant) -> EmitContext {
     }
 }
 
-/// An established subflow whose RTT is 100 ms: its timeout is 300 ms.
+/// Returns an established subflow with an RTT of 100 ms and a timeout of 300 ms.
 pub(super) fn subflow() -> (Subflow, Recorder) {
     let end = |host: u8| ([10, 0, 0, host], 80).into();
     let tuple = FourTuple { local: end(1), remote: end(2) };

@@ -1,5 +1,5 @@
-//! The scoreboard: every segment sent and not cumulatively acknowledged, what SACK said of it, and
-//! the counts Linux derives "in flight" from (RFC 6675 pipe; `tcp_packets_in_flight`).
+//! The scoreboard: every segment that was sent and is not cumulatively acknowledged, its SACK state, and the counts
+//! that give the number of segments in flight (RFC 6675 pipe; `tcp_packets_in_flight`).
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 pub(super) use acknowledge::{Acknowledged, Delivered};
 
-/// The mapping a segment travels under: its DSS is the same for all segments of one burst.
+/// The mapping of a segment. All segments of a burst have the same DSS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BurstMapping {
     /// First byte of the data stream.
@@ -93,7 +93,7 @@ impl Sent {
         (length > 0).then_some(BurstMapping { data, position, length })
     }
 
-    /// The segment was sent more than once.
+    /// Returns whether the segment was sent more than once.
     pub(crate) fn ever_retransmitted(&self) -> bool {
         self.transmission > 1
     }
@@ -102,7 +102,7 @@ impl Sent {
 /// The sent segments in sequence order, and in order of transmission.
 #[derive(Debug, Default)]
 pub(crate) struct Flight {
-    /// The peer reports what it has selectively.
+    /// The peer sends SACK blocks.
     selective: bool,
     rate: delivery_rate::Sampler,
     /// Payload bytes cumulatively acknowledged.
@@ -110,11 +110,11 @@ pub(crate) struct Flight {
     /// Number of the front entry; numbers never repeat.
     base: u64,
     entries: VecDeque<Sent>,
-    /// Entry number and transmission count, in order of transmission (`tsorted_sent_queue`). Places
-    /// of what has gone are dropped, so that it is as long as what is outstanding.
+    /// Entry number and transmission count, in order of transmission (`tsorted_sent_queue`). Places of entries that are
+    /// gone are dropped, which bounds the length by the number of entries.
     order: VecDeque<(u64, u32)>,
-    /// So many of the last entries, or all if there are fewer, have no place there yet: they follow in their own
-    /// order. Most are acknowledged before anybody looks.
+    /// The number of last entries without a place in `order`, where they follow in sequence order. If it exceeds the
+    /// number of entries, none has a place. Most are acknowledged before `order` is needed.
     unplaced: u32,
     sacked_out: u32,
     lost_out: u32,
@@ -123,13 +123,13 @@ pub(crate) struct Flight {
     highest_sacked: u64,
     /// Start of the highest `SACKed` segment (`tcp_highest_sack_seq`).
     highest_sacked_start: u64,
-    /// No lost and unretransmitted entry stands before this number.
+    /// No entry before this number is lost and not retransmitted.
     retransmit_hint: u64,
-    /// Ranges the peer has reported, to look only at what is new (`recv_sack_cache`).
+    /// The ranges that the peer has reported, so that only new parts are examined (`recv_sack_cache`).
     sack_cache: [(u64, u64); 4],
     /// Transmissions so far.
     transmissions: u64,
-    /// First transmissions of what was retransmitted, if they are kept.
+    /// The first transmissions of retransmitted segments, if they are kept.
     firsts: Option<Box<firsts::Firsts>>,
 }
 
@@ -348,8 +348,8 @@ impl Flight {
         newly
     }
 
-    /// Cuts every entry with more than `most` bytes of payload into such pieces and marks them lost, but for
-    /// what the peer has reported (`tcp_simple_retransmit`, `tcp_fragment`); false when there was none. The
+    /// Cuts every entry with more than `most` bytes of payload into pieces of that size and marks them lost, except
+    /// those that the peer has reported (`tcp_simple_retransmit`, `tcp_fragment`). Returns whether one was cut. The
     /// entries get new numbers.
     pub(crate) fn cut_larger(&mut self, most: usize) -> bool {
         let larger = |sent: &Sent| sent.payload.len() > most && !sent.sacked;
@@ -359,7 +359,7 @@ impl Flight {
         self.place_new();
         let old = std::mem::take(&mut self.entries);
         let (old_base, base) = (self.base, self.base + old.len() as u64);
-        // The first piece of each old entry, and the one behind the last.
+        // The number of the first piece of each old entry, and the number after the last piece.
         let mut firsts = Vec::with_capacity(old.len() + 1);
         for mut sent in old {
             firsts.push(base + self.entries.len() as u64);

@@ -74,7 +74,7 @@ impl Losses {
         }
     }
 
-    /// Takes note of what an acknowledgement delivered (`tcp_rack_advance`).
+    /// Handles the segments that an acknowledgement delivered (`tcp_rack_advance`).
     #[inline]
     pub(super) fn on_delivered(&mut self, delivered: &Delivered) {
         self.reordering_seen |= delivered.reordered;
@@ -90,7 +90,7 @@ impl Losses {
         self.advanced = true;
     }
 
-    /// What is left of a segment's time, `None` when it is over (`tcp_rack_skb_timeout`).
+    /// Returns the remaining time until a segment counts as lost; `None` if it is over (`tcp_rack_skb_timeout`).
     pub(crate) fn time_left(
         &self,
         now: Instant,
@@ -130,8 +130,8 @@ impl Losses {
         self.newest > sent.serial
     }
 
-    /// The draft's window (`tcp_rack_detect_loss` of 4.14): a quarter of the least RTT until something is lost, and ever
-    /// after reordering was seen; else next to nothing.
+    /// The draft's window (`tcp_rack_detect_loss` of 4.14): a quarter of the least RTT until something is lost, and
+    /// ever after reordering was seen; else next to nothing.
     fn draft_reordering_window(&self, flight: &Flight, rtt: &RttEstimator) -> Duration {
         let settles = self.reordering_seen || flight.lost_out() == 0;
         let quarter = rtt.min_rtt().filter(|_| settles).map_or(Duration::ZERO, |min| min / 4);
@@ -239,8 +239,8 @@ fn count_reports(parts: &mut Parts<'_>) -> Verdict {
     verdict
 }
 
-/// Marks the oldest segment after three duplicates, or after a partial acknowledgement in recovery, where the peer has no
-/// SACK (RFC 6582; `tcp_newreno_mark_lost`).
+/// Marks the oldest segment after three duplicates, or after a partial acknowledgement in recovery, where the peer has
+/// no SACK (RFC 6582; `tcp_newreno_mark_lost`).
 fn detect_oldest(parts: &mut Parts<'_>, una_advanced: bool) -> Verdict {
     let lost = match parts.cwnd.state() {
         CongestionState::Recovery => una_advanced,
@@ -285,7 +285,7 @@ mod tests {
         subflow.sending.lose(at(50), 0);
         subflow.sending.lose(at(50), 0);
         subflow.sending.lose(at(50), 2);
-        // What is sent from here on has lost nothing yet.
+        // No segment is lost since the next ones are sent.
         let stamp = subflow.sending.stamp(at(60));
         subflow.sending.flight.retransmit(0, at(60), stamp);
         send(&mut subflow, at(61), 100);

@@ -1,14 +1,14 @@
-//! Data that was handed over and pushed, and leaves as soon as somebody asks for segments: the scheduler sees its memory
-//! as it is once it has left.
+//! Data that was handed over and pushed. It leaves when the endpoint polls for segments, and the scheduler sees its
+//! memory as if it had left.
 
 use super::{Sending, deferral};
 use crate::config::Moment;
 use anabranch_congestion::CongestionState;
 
 impl Sending {
-    /// What was handed over is pushed, as data goes to another subflow next (`mptcp_push_release` in
-    /// `__mptcp_push_pending`): its memory is from now on that of the socket buffers that it leaves in. Returns how
-    /// many segments the windows let out.
+    /// Pushes the data that was handed over, because the next data goes to another subflow (`mptcp_push_release` in
+    /// `__mptcp_push_pending`). Its memory is then that of the socket buffers in which it will leave. Returns the
+    /// number of segments that the windows admit.
     pub(crate) fn push_handed_over(&mut self, moment: Moment<'_>) -> u64 {
         let Moment { now, .. } = moment;
         self.rest_after_idle(moment);
@@ -27,7 +27,7 @@ impl Sending {
         segments
     }
 
-    /// What is left over of the `segments` beside whole bursts of `most` waits.
+    /// Returns whether the `segments` beyond whole bursts of `most` segments wait.
     fn rest_waits(&self, moment: Moment<'_>, segments: u64, most: u64) -> bool {
         let Moment { now, .. } = moment;
         if segments < most {
@@ -37,11 +37,11 @@ impl Sending {
         goes_on && self.cwnd.state() < CongestionState::Recovery && deferral::is_head_due(self, now)
     }
 
-    /// An acknowledgement has come, and another subflow has its turn: what was handed over has left, and the buffer
-    /// has grown if anything leaves room in the window (`tcp_data_snd_check`).
+    /// Handles an acknowledgement before another subflow is scheduled: the data that was handed over has left, and the
+    /// buffer has grown if the window has room after it (`tcp_data_snd_check`).
     pub(crate) fn push_answered(&mut self, moment: Moment<'_>) {
         let Moment { now, .. } = moment;
-        // What was lost goes first.
+        // Lost segments are sent first.
         if self.flight.needs_repair() {
             return;
         }
@@ -49,7 +49,7 @@ impl Sending {
             .push_handed_over(moment)
             .min(self.queue.queued_bytes().div_ceil(u64::from(self.queue.mss())));
         let room = u64::from(self.cwnd.room(self.flight.in_flight()));
-        // It is looked at behind each socket buffer (`tcp_event_new_data_sent`).
+        // Linux checks after each socket buffer (`tcp_event_new_data_sent`).
         if leaving < room || leaving > u64::from(deferral::burst_segments(self)) {
             self.grow_buffer(now);
         }
@@ -101,7 +101,7 @@ mod tests {
             assert_eq!(subflow.sending.queue.memory(), foreseen, "{segments} {room} {head_due}");
             (sent, (foreseen - before) / exact().send_memory_per_buffer)
         };
-        // Four and four: two buffers each where there was one.
+        // Four segments and four: two buffers for each one before.
         assert_eq!(charged(8, 20, true), (8, 2));
         assert_eq!(charged(8, 20, false), (8, 2));
         // The first four, one and a half of the others: two of the first, and one that is cut off.

@@ -1,5 +1,5 @@
-//! What a subflow holds to send: data queued under its mappings, the send buffer's memory
-//! (`sk_wmem_queued`, `tcp_sndbuf_expand`) and the peer's window.
+//! The data that a subflow has to send, with its mappings; the memory of this data (`sk_wmem_queued`); and the peer's
+//! window.
 
 mod head;
 mod window;
@@ -17,7 +17,7 @@ pub(crate) use window::PeerWindow;
 /// Payload of the largest burst under one mapping: 64 KiB less room for headers (`MPTCP_MAX_GSO_SIZE`).
 pub(in crate::subflow) const BURST_BYTES: u64 = 65_536 - 321;
 
-/// Data handed to a subflow and not sent yet: one mapping's worth, or the rest of it.
+/// Data that was handed to a subflow and not sent yet: all or the rest of one mapping.
 #[derive(Clone, Debug)]
 pub(crate) struct Chunk {
     pub(crate) payload: Bytes,
@@ -26,7 +26,7 @@ pub(crate) struct Chunk {
     pub(in crate::subflow) mapping: BurstMapping,
 }
 
-/// Everything the sending half keeps besides the scoreboard.
+/// The queue of data to send and the positions of the stream.
 #[derive(Debug)]
 pub(crate) struct Queue {
     una: u64,
@@ -42,18 +42,18 @@ pub(crate) struct Queue {
     /// Socket buffers that the queue's data fills, and those in flight.
     buffers_queued: u64,
     buffers_in_flight: u64,
-    /// How many more there will be once what has been pushed has left.
+    /// The number of socket buffers that pushed data will add when it leaves.
     buffers_to_come: u32,
-    /// Room for more segments in the buffer sent last.
+    /// The number of segments that still fit in the last socket buffer sent.
     buffer_room: u32,
-    /// The segment that was cut last ends its mapping, and so its buffer (`mptcp_skb_can_collapse_to`).
+    /// The segment that was cut last ends its mapping and therefore its buffer (`mptcp_skb_can_collapse_to`).
     mapping_ended: bool,
     /// Socket buffers begun while nothing was in flight.
     begun_at_rest: u32,
     multipath_mappings: bool,
-    /// What is handed over at once is a mapping of its own.
+    /// Each handover of data has a separate mapping.
     whole_mappings: bool,
-    /// More of what is handed over at once follows.
+    /// The next data belongs to the same handover as the last.
     goes_on: bool,
     /// The kind of data that goes out next.
     intent: Intent,
@@ -68,7 +68,7 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// The queue of who announces `mss`.
+    /// Creates the queue of a host that announces `mss`.
     pub(crate) fn new(config: &Config, mss: u16) -> Self {
         Self {
             una: 0,
@@ -99,17 +99,17 @@ impl Queue {
         }
     }
 
-    /// First position not acknowledged (`snd_una`).
+    /// Returns the first position that is not acknowledged (`snd_una`).
     pub(crate) fn una(&self) -> u64 {
         self.una
     }
 
-    /// Next position to send (`snd_nxt`).
+    /// Returns the next position to send (`snd_nxt`).
     pub(crate) fn next(&self) -> u64 {
         self.next
     }
 
-    /// Position behind the last queued byte (`write_seq`).
+    /// Returns the position behind the last queued byte (`write_seq`).
     pub(crate) fn write_end(&self) -> u64 {
         self.write_end
     }
@@ -118,19 +118,19 @@ impl Queue {
         self.queued
     }
 
-    /// Payload bytes written and not acknowledged.
+    /// Returns the payload bytes that are not acknowledged, sent or not.
     pub(crate) fn held_bytes(&self) -> u64 {
         self.queued + self.unacked_bytes
     }
 
-    /// Memory charged for them (`sk_wmem_queued`).
+    /// Returns the memory that is charged for these bytes (`sk_wmem_queued`).
     pub(crate) fn memory(&self) -> u64 {
         let to_come = u64::from(self.buffers_to_come);
         let buffers = self.buffers_queued + self.buffers_in_flight + to_come;
         self.queued + self.unacked_bytes + buffers * self.memory_per_buffer
     }
 
-    /// Returns the memory with `bytes` more, if each of so many `segments` had a socket buffer of its own.
+    /// Returns the memory with `bytes` more, in one socket buffer for each of so many `segments`.
     pub(super) fn memory_with(&self, segments: u64, bytes: u64) -> u64 {
         self.memory() + bytes + segments * self.memory_per_buffer
     }
@@ -154,7 +154,7 @@ impl Queue {
         start
     }
 
-    /// Takes note of a retransmission: whatever leaves next opens a socket buffer.
+    /// Handles a retransmission: the next new segment opens a socket buffer.
     pub(super) fn on_retransmit(&mut self, now: Instant) {
         self.last_sent = now;
         self.buffer_room = 0;
@@ -166,8 +166,8 @@ impl Queue {
         self.fin_sent
     }
 
-    /// A new segment of `bytes` leaves: true when it opens a socket buffer of its own. Up to `most`
-    /// full segments that leave together share one (`tso_fragment`).
+    /// Counts a new segment of `bytes` that leaves. Returns whether it opens a socket buffer. Up to `most` full
+    /// segments that leave together share one (`tso_fragment`).
     pub(in crate::subflow) fn count_new(&mut self, bytes: u64, together: bool, most: u32) -> bool {
         self.unacked_bytes += bytes;
         self.buffers_to_come = 0;
@@ -181,24 +181,24 @@ impl Queue {
         opens
     }
 
-    /// The socket buffer that was opened last can take another segment on its way out.
+    /// Returns whether another segment fits in the socket buffer that was opened last.
     pub(in crate::subflow) fn buffer_has_room(&self) -> bool {
         self.buffer_room > 0
     }
 
-    /// How often the window is asked for its rest before the first segment leaves: once, or for each socket
-    /// buffer where many are filled before the first one leaves (`tcp_skb_entail` in `mptcp_sendmsg_frag`).
+    /// Returns how often the window restarts after idleness before the first segment leaves: once, or once for each
+    /// socket buffer if several are filled before the first one leaves (`tcp_skb_entail` in `mptcp_sendmsg_frag`).
     pub(in crate::subflow) fn take_restarts(&mut self) -> u32 {
         let begun = std::mem::take(&mut self.begun_at_rest);
         if self.multipath_mappings && !self.whole_mappings { begun } else { 1 }
     }
 
-    /// Whatever leaves next opens a socket buffer.
+    /// Makes the next segment open a socket buffer.
     pub(in crate::subflow) fn end_buffer(&mut self) {
         self.buffer_room = 0;
     }
 
-    /// Payload of a full segment.
+    /// Returns the payload of a full segment.
     pub(crate) fn mss(&self) -> u32 {
         self.mss
     }
@@ -211,7 +211,7 @@ impl Queue {
         self.multipath_mappings = true;
     }
 
-    /// SYN sent or answered: the next position is 1.
+    /// Handles a SYN that was sent or answered: the next position is 1.
     pub(crate) fn after_syn(&mut self) {
         self.next = 1;
     }
@@ -227,12 +227,12 @@ impl Queue {
         self.on_buffers_changed(buffers);
     }
 
-    /// What is in flight has so many more socket buffers, or fewer: some were cut, or became one.
+    /// Changes the number of socket buffers in flight after some were cut or merged.
     pub(in crate::subflow) fn on_buffers_changed(&mut self, more: i64) {
         self.buffers_in_flight = self.buffers_in_flight.saturating_add_signed(more);
     }
 
-    /// What comes next was handed over apart from what came before.
+    /// Begins another handover: the next data does not extend the last mapping.
     pub(crate) fn begin_handover(&mut self) {
         self.goes_on = false;
     }
@@ -253,8 +253,8 @@ impl Queue {
         }
     }
 
-    /// The longest mapping: as many full segments as one large buffer takes, or half of the largest window that the
-    /// peer has told (`tcp_xmit_size_goal`, `tcp_bound_to_half_wnd`).
+    /// Returns the longest mapping: as many full segments as fit in one large buffer, or in half of the largest window
+    /// that the peer has advertised (`tcp_xmit_size_goal`, `tcp_bound_to_half_wnd`).
     fn size_goal(&self) -> u64 {
         let mss = u64::from(self.mss);
         let most = if self.whole_mappings {
@@ -265,7 +265,8 @@ impl Queue {
         (most / mss).max(1) * mss
     }
 
-    /// Bytes by which data at `data` may extend the last mapping: adjacent, and nothing of it sent.
+    /// Returns the number of bytes by which data at `data` may extend the last mapping. It must be adjacent, and no
+    /// byte of the mapping may have been sent.
     fn room_in_last(&self, data: u64) -> u64 {
         let Some(last) = self.chunks.back() else { return 0 };
         if self.whole_mappings && !self.goes_on {
@@ -301,15 +302,15 @@ impl Queue {
         self.chunks.push_back(Chunk { payload, data, mapping });
     }
 
-    /// What is left is less than a segment and must wait: a small segment is unacknowledged already,
-    /// and more data may come (`tcp_nagle_check`, `tcp_minshall_check`).
+    /// Returns whether the rest of the data is less than a segment and must wait, because another small segment is not
+    /// acknowledged and more data may come (`tcp_nagle_check`, `tcp_minshall_check`).
     #[inline]
     pub(in crate::subflow) fn must_wait_for_more(&self) -> bool {
         0 < self.queued && self.queued < u64::from(self.mss) && self.is_held_back()
     }
 
-    /// As [`Self::must_wait_for_more`], of less than a segment.
-    // Apart, so that the look at whole segments stays a short one.
+    /// Returns the same for data that is less than a segment.
+    // Separate, to keep the check of whole segments short.
     #[cold]
     fn is_held_back(&self) -> bool {
         self.small_end > self.una

@@ -123,9 +123,9 @@ impl Sending {
         growth.is_some_and(|(cwnd, factor)| self.buffer.grow(cwnd, factor))
     }
 
-    /// As [`Self::expand_buffer`], after an acknowledgement (`tcp_data_snd_check`): where it lets data out,
-    /// what is left of the window behind that data decides, except in stacks that grow a buffer while the
-    /// window is full.
+    /// Grows the buffer after an acknowledgement, as [`Self::expand_buffer`] does (`tcp_data_snd_check`). If the
+    /// acknowledgement admits data, the rest of the window after that data decides, except in stacks that grow a buffer
+    /// while the window is full.
     #[inline]
     pub(crate) fn expand_buffer_after_ack(&mut self, now: Instant) -> bool {
         let waits = !self.cwnd.grows_buffer_while_full() && self.lets_out(now);
@@ -155,8 +155,8 @@ impl Sending {
         self.buffer.note_growth(grew);
     }
 
-    /// Returns whether the send buffer has room for `bytes` more, if each of so many `segments` had a socket buffer of its
-    /// own.
+    /// Returns whether the send buffer has room for `bytes` more, if each of so many `segments` had a socket buffer of
+    /// its own.
     pub(crate) fn has_room(&self, segments: u64, bytes: u64) -> bool {
         self.queue.memory_with(segments, bytes) <= self.buffer.limit()
     }

@@ -1,5 +1,5 @@
-//! The one retransmission timer of a subflow and what it fires: retransmission timeout, tail loss
-//! probe, RACK's reordering timer, window probe (`icsk_pending`; RFC 6298, RFC 8985 section 7).
+//! The only retransmission timer of a subflow. It is a retransmission timeout, a tail loss probe, RACK's reordering
+//! timer or a window probe (`icsk_pending`; RFC 6298, RFC 8985 section 7).
 
 use anabranch_units::{Duration, Instant};
 
@@ -11,35 +11,36 @@ use anabranch_congestion::CongestionState;
 /// RFC 8985's `WCDelAckT` as Linux applies it to a single outstanding segment.
 const SINGLE_SEGMENT_EXTRA: Duration = Duration::from_millis(200);
 
-/// The least time for which the peer may leave what it reported unacknowledged (`tcp_check_sack_reneging`).
+/// The least time for which the peer may leave reported data unacknowledged (`tcp_check_sack_reneging`).
 const RENEGING_MIN: Duration = Duration::from_millis(10);
 
 /// Retransmissions in a row that end a subflow, and window probes without an answer (`net.ipv4.tcp_retries2`;
 /// RFC 9293 section 3.8.3, R2).
 const RETRIES: u16 = 15;
-/// The same where nobody waits for the subflow any more (`tcp_orphan_retries`).
+/// The same for a subflow that no application uses any more (`tcp_orphan_retries`).
 const ORPHAN_RETRIES: u16 = 8;
 
-/// The time for which the peer's FIN is waited for once ours is acknowledged and nobody waits for the subflow any
-/// more (`net.ipv4.tcp_fin_timeout`, `tcp_fin_time`).
+/// The longest wait for the peer's FIN after ours is acknowledged, if no application uses the subflow any more
+/// (`net.ipv4.tcp_fin_timeout`, `tcp_fin_time`).
 const FIN_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The time that so many retransmissions last which double from 200 ms up to `longest` (`tcp_model_timeout`).
+/// Returns the duration of so many retransmissions with timeouts that double from 200 ms up to `longest`
+/// (`tcp_model_timeout`).
 fn time_of_retries(retries: u16, longest: Duration) -> Duration {
     let doublings = (longest.as_nanos() / RTO_MIN.as_nanos()).max(1).ilog2() as u16;
     let doubled = RTO_MIN * ((2 << retries.min(doublings)) - 1);
     doubled + longest * u64::from(retries.saturating_sub(doublings))
 }
 
-/// The retransmissions in a row that end a subflow, as configured: without a number as many as last no shorter than
-/// 15 with the longest timeout of the kernel.
+/// Returns the configured number of retransmissions in a row that end a subflow. Without one, they last at least as
+/// long as 15 with the kernel's longest timeout.
 fn retries(config: &Config) -> u16 {
     let time = |longest| time_of_retries(RETRIES, longest);
     config.retries.unwrap_or_else(|| RETRIES + missing_retries(config.rto_max, time) as u16)
 }
 
-/// The retries of the `longest` timeout that are missing until as much time has passed as with the kernel's; `time` is
-/// that of the usual retries by their longest timeout.
+/// Returns the number of retries to add with this `longest` timeout so that they last as long as with the kernel's.
+/// `time` returns the duration of the usual retries for a longest timeout.
 pub(in crate::subflow) fn missing_retries(
     longest: Duration,
     time: impl Fn(Duration) -> Duration,
@@ -48,7 +49,7 @@ pub(in crate::subflow) fn missing_retries(
     missing.as_nanos().div_ceil(longest.as_nanos()) as u32
 }
 
-/// What the timer waits for.
+/// The purpose of the timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pending {
     Timeout,
@@ -81,8 +82,8 @@ pub(crate) struct Timers {
     probes: u32,
     /// Retransmissions in a row, or window probes, that end the subflow.
     retries: u16,
-    /// New data has set it to a loss probe, and since then nothing was heard or sent again: more that leaves in the
-    /// same instant would set the same.
+    /// New data has set it to a loss probe, and no segment was received or retransmitted since then. More data that
+    /// leaves in the same instant would set it to the same time.
     renewed: bool,
     rtt: RttEstimator,
     /// Tail loss probes are sent.
@@ -321,8 +322,8 @@ impl Timers {
         }
     }
 
-    /// Arms the window probe if the timer waits for nothing: the peer's window is closed and nothing is outstanding (RFC
-    /// 9293 section 3.8.6.1).
+    /// Arms the window probe if the timer waits for nothing: the peer's window is closed and nothing is outstanding
+    /// (RFC 9293 section 3.8.6.1).
     pub(super) fn arm_window_probe(&mut self, moment: Moment<'_>, flight: &Flight) {
         if self.pending.is_none() && flight.is_empty() {
             self.arm(moment, Pending::WindowProbe, self.rtt.rto());

@@ -1,4 +1,4 @@
-//! The use of the congestion window by what the queue holds.
+//! The use of the congestion window by the data in the queue.
 
 use super::Sending;
 use super::cwnd::Use;

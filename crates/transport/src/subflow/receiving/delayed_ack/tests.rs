@@ -1,4 +1,4 @@
-//! The policy, and what it does to a subflow's acknowledgements.
+//! The policy and its effect on a subflow's acknowledgements.
 
 use anabranch_units::SeqNumber;
 

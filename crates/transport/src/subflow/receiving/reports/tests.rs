@@ -1,4 +1,4 @@
-//! Which blocks are told, and which acknowledgements wait.
+//! The blocks that are sent, and the acknowledgements that wait.
 
 use super::super::super::fixture::{at, subflow};
 use super::*;
@@ -44,7 +44,7 @@ fn four_blocks_are_remembered() {
     assert_eq!(told(&reports), [(90, 95), (70, 75), (50, 55)]);
     reports.advance(70);
     assert_eq!(told(&reports), [(90, 95)]);
-    // The end of the data, then nothing that is told of (tcp_sack_reset).
+    // The end of the data, then no block is left (tcp_sack_reset).
     reports.note(70, 75);
     reports.truncate(92);
     assert_eq!(told(&reports), [(70, 75), (90, 92)]);
@@ -71,7 +71,7 @@ fn three_duplicates_go_at_once_and_up_to_44_wait_for_one_another() {
     reports.on_ack_sent();
     assert_eq!(reports.deadline(), None);
     assert!(reports.may_wait(5, at(50)));
-    // Progress begins the count anew.
+    // Progress resets the count.
     let mut waits = |next: u64| reports.may_wait(next, at(60));
     assert_eq!([waits(7), waits(7), waits(7), waits(7)], [false, false, false, true]);
 }

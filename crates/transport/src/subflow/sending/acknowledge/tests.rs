@@ -1,4 +1,4 @@
-//! What each acknowledgement leaves behind.
+//! The state after each acknowledgement.
 
 use crate::config::Moment;
 use anabranch_units::SeqNumber;

@@ -77,14 +77,13 @@ impl Pacer {
         self.waiting
     }
 
-    /// A segment must wait; no wake-up is armed.
+    /// Returns whether a segment must wait. No wake-up is armed.
     pub(crate) fn holds_back(&self, now: Instant) -> bool {
         self.enforced && now < self.next
     }
 
-    /// A segment was sent; `continues` says that it shares a socket buffer with the one before. A
-    /// buffer leaves at once, whatever the rate, and the next one waits for all of it, with its
-    /// `headers` where a timer spaces them.
+    /// Counts a segment that was sent. If it `continues`, it shares a socket buffer with the one before. A buffer
+    /// leaves at once, and the next one waits for the time of its payload, and of its `headers` if a timer paces.
     pub(crate) fn on_sent(&mut self, now: Instant, bytes: u64, headers: u64, continues: bool) {
         self.sent += 1;
         if !self.enforced {
@@ -221,7 +220,7 @@ mod tests {
         assert_eq!(pacer.next_departure(), at(4300));
         pacer.on_sent(at(3800), 1000, 0, true);
         assert_eq!(pacer.next_departure(), at(5000));
-        // The next buffer begins anew.
+        // The next buffer starts again.
         pacer.on_sent(at(5000), 1000, 0, false);
         assert_eq!(pacer.next_departure(), at(6000));
     }
@@ -249,7 +248,7 @@ mod tests {
         assert_eq!(pacer.next_departure(), at(1050));
         pacer.on_sent(at(9000), 1000, 50, false);
         assert_eq!(pacer.next_departure(), at(10_050));
-        // The second of a buffer has no header of its own.
+        // The second segment of a buffer has no header.
         pacer.on_sent(at(9000), 1000, 50, true);
         assert_eq!(pacer.next_departure(), at(11_050));
     }

@@ -36,7 +36,7 @@ impl RttSamples {
     }
 }
 
-/// The segments that an acknowledgement names, and what is known to judge them.
+/// The segments that an acknowledgement covers, and the values needed to judge them.
 #[derive(Debug)]
 pub(in crate::subflow::sending) struct Acknowledged<'a> {
     pub(in crate::subflow::sending) now: Instant,
@@ -108,8 +108,9 @@ impl Delivered {
         rtt.map(|rtt| (rtt, ca_rtt))
     }
 
-    /// Returns whether a reported segment was sent before the head was (again). The head's timeout then starts again: it
-    /// would otherwise end while a long queue drains (`tcp_clean_rtx_queue`: `sack_rtt_us` and the head's time stamp).
+    /// Returns whether a reported segment was sent before the head was (again). The head's timeout then starts again:
+    /// it would otherwise end while a long queue drains (`tcp_clean_rtx_queue`: `sack_rtt_us` and the head's time
+    /// stamp).
     pub(in crate::subflow::sending) fn answers_before(&self, head: Option<&Sent>) -> bool {
         let reported = self.samples.reported.zip(head);
         reported.is_some_and(|((first, _), head)| micros(first) < micros(head.sent_at))

@@ -1,8 +1,8 @@
-//! Which outstanding segments share a socket buffer, and how reports and retransmissions change that: each buffer
-//! is charged to the send buffer beside its payload.
+//! The socket buffers of outstanding segments, which SACK and retransmissions split and merge. Each buffer is charged
+//! to the send buffer in addition to its payload.
 //!
-//! A buffer is an entry that opens it and those behind it that open none. Functions tell by how many the buffers
-//! have grown.
+//! A buffer consists of an entry that opens it and the following entries that open none. The functions return the
+//! change of the number of buffers.
 
 use anabranch_units::Instant;
 
@@ -14,35 +14,36 @@ impl Flight {
         (index < self.entries.len()).then_some(index)
     }
 
-    /// The entry opens a buffer, or is the first that is left of one.
+    /// Returns whether the entry is the first one left of a buffer.
     fn starts(&self, index: usize) -> bool {
         index == 0 || self.entries[index].opens_buffer
     }
 
-    /// Begins a buffer with the entry; one more where it was in the middle of one.
+    /// Begins a buffer with the entry. Splits a buffer if the entry was in the middle of it.
     fn begin(&mut self, index: usize) -> i64 {
         let more = !self.starts(index);
         self.entries[index].opens_buffer = true;
         i64::from(more)
     }
 
-    /// The entry at `index` and the one before are full segments of one mapping: their buffers may become one
-    /// (`tcp_skb_can_collapse`, `tcp_skb_seglen`).
+    /// Returns whether the entry at `index` and the one before are full segments of one mapping. Their buffers may then
+    /// be merged (`tcp_skb_can_collapse`, `tcp_skb_seglen`).
     fn alike(&self, index: usize) -> bool {
         let (one, other) = (&self.entries[index - 1], &self.entries[index]);
         one.mapping == other.mapping && one.payload.len() == other.payload.len()
     }
 
-    /// An entry that was as `was` has been reported. Behind another that is, its bytes go over into that one's
-    /// buffer where buffers are `merged`, and what is reported behind it follows (`tcp_shift_skb_data`). Else what
-    /// is not reported before it in its buffer is cut off (`tcp_match_skb_to_sack`).
+    /// Handles an entry that SACK has reported; `was` is its state before. If buffers are `merged` and the entry before
+    /// is reported too, its bytes move into the buffer of that entry, and reported bytes after it follow
+    /// (`tcp_shift_skb_data`). Otherwise unreported entries before it are cut off its buffer
+    /// (`tcp_match_skb_to_sack`).
     pub(crate) fn gather(&mut self, number: u64, was: &Sent, merged: bool) -> i64 {
         let Some(index) = self.index(number) else { return 0 };
         let behind_reported = index > 0 && self.entries[index - 1].sacked;
         if !self.starts(index) {
             return if behind_reported { 0 } else { self.begin(index) };
         }
-        // What a probe sent again without its being lost stays where it is.
+        // A segment that a probe retransmitted, and that is not lost, does not move.
         let moves = was.lost || !was.retransmitted;
         if !(merged && moves && behind_reported && self.alike(index)) {
             return 0;
@@ -60,8 +61,7 @@ impl Flight {
         -1
     }
 
-    /// A report ends with an entry: what is not reported behind it in its buffer is cut off
-    /// (`tcp_match_skb_to_sack`).
+    /// Ends a report at an entry: unreported entries after it are cut off its buffer (`tcp_match_skb_to_sack`).
     pub(crate) fn end_report(&mut self, number: u64) -> i64 {
         match self.index(number + 1) {
             Some(next) if !self.entries[next].sacked => self.begin(next),
@@ -69,8 +69,9 @@ impl Flight {
         }
     }
 
-    /// An entry was sent again at `now`, alone or with the one before; with room for `more`, what is lost behind
-    /// it goes with it. What does not is cut off (`tcp_fragment` in `__tcp_retransmit_skb`).
+    /// Handles an entry that was retransmitted at `now`, alone or with the entry before. If there is room for `more`,
+    /// the next entry stays in its buffer if it is lost too. Other neighbours are cut off (`tcp_fragment` in
+    /// `__tcp_retransmit_skb`).
     pub(crate) fn cut_out(&mut self, number: u64, now: Instant, more: bool) -> i64 {
         let Some(index) = self.index(number) else { return 0 };
         let mut buffers = 0;
@@ -92,7 +93,7 @@ mod tests {
     use super::super::tests::board_of;
     use super::*;
 
-    /// What entries open a buffer.
+    /// Returns the numbers of the entries that open a buffer.
     fn opening(board: &Flight) -> Vec<u64> {
         let entries = board.entries.iter().zip(board.base..);
         entries.filter(|(sent, _)| sent.opens_buffer).map(|(_, number)| number).collect()
@@ -115,17 +116,17 @@ mod tests {
         // The middle of the second buffer is cut off on both sides.
         assert_eq!(report(&mut board, 4, 5, true), 2);
         assert_eq!(opening(&board), [0, 3, 4, 5, 6, 7, 8]);
-        // What comes behind it goes over into that buffer, one by one.
+        // The entries after it move into that buffer, one by one.
         assert_eq!(report(&mut board, 5, 6, true), -1);
         assert_eq!(report(&mut board, 6, 8, true), -2);
         assert_eq!(opening(&board), [0, 3, 4, 8]);
-        // Of a larger buffer a part.
+        // A part of a larger buffer moves.
         assert_eq!(report(&mut board, 8, 10, true), 0);
         assert_eq!(opening(&board), [0, 3, 4, 10]);
-        // The hole before it is filled: that begins a buffer anew.
+        // The hole before it is filled, which begins a buffer.
         assert_eq!(report(&mut board, 3, 4, true), 0);
         assert_eq!(opening(&board), [0, 3, 4, 10]);
-        // Between two that are reported it takes the second with it.
+        // An entry between two reported ones takes the second one along.
         assert_eq!(report(&mut board, 2, 3, true), 1);
         assert_eq!(opening(&board), [0, 2, 3, 4, 10]);
         assert_eq!(report(&mut board, 11, 12, true), 1);

@@ -96,13 +96,13 @@ impl Sampler {
         }
     }
 
-    /// What had been delivered when the newest segment that this acknowledgement delivers was sent;
-    /// zero where it delivers none.
+    /// Returns the number of segments that had been delivered when the newest segment of this acknowledgement was sent;
+    /// 0 if it delivers none.
     pub(in crate::subflow::sending) fn prior_delivered(&self) -> u64 {
         self.best.map_or(0, |(_, _, stamp)| stamp.delivered)
     }
 
-    /// The peer has taken back what it reported: what it reports now may be counted twice.
+    /// Drops the sample, because the peer discarded reported data and may report it twice.
     pub(in crate::subflow::sending) fn discard(&mut self) {
         self.best = None;
     }

@@ -1,4 +1,4 @@
-//! Marks, counts and orders of what is outstanding.
+//! Marks, counts and orders of the outstanding segments.
 
 use super::*;
 use crate::subflow::fixture::fresh;
@@ -20,7 +20,7 @@ pub(in crate::subflow) fn board_of(segments: u64, opening: &[u64]) -> Flight {
     board
 }
 
-/// What a report of `[left, right)` tells that is new.
+/// Returns the new parts of a report of `[left, right)`.
 fn newly_reported(board: &mut Flight, left: u64, right: u64) -> Vec<u64> {
     let mut number = board.first_reported(left);
     let mut found = Vec::new();

@@ -4,13 +4,13 @@ use super::{BURST_BYTES, Chunk, Queue};
 use crate::subflow::sending::flight::BurstMapping;
 
 impl Queue {
-    /// Bytes that make a whole burst behind others that wait, whose segments are whole but for the last one.
+    /// Returns the bytes that complete a burst of full segments if `waits` bytes are queued already.
     pub(crate) fn whole_burst(&self, waits: u64) -> usize {
         let mss = u64::from(self.mss());
         (BURST_BYTES / mss * mss - waits % mss) as usize
     }
 
-    /// Where in the data stream the next segment begins.
+    /// Returns the position in the data stream at which the next segment begins.
     pub(crate) fn next_data(&self) -> Option<u64> {
         self.chunks.front().map(|chunk| chunk.data)
     }

@@ -1,4 +1,4 @@
-//! What is queued, cut and charged.
+//! Queuing, cutting and charging of data.
 
 use super::super::intent::Urgent;
 use super::super::send_buffer::SendBuffer;
@@ -42,7 +42,7 @@ fn what_follows_on_shares_a_mapping_up_to_64_kib_in_whole_segments() {
         assert_eq!(cut(&mut sender, 1000).map(|c| c.1), Some((0, 1, 65_000)));
     }
     assert_eq!(cut(&mut sender, 1000), Some((1000, (65_000, 65_001, 16_000))));
-    // Now that one has begun: what follows has a mapping of its own.
+    // A part of it was sent, so the next data has another mapping.
     sender.enqueue(bytes(500), 81_000);
     assert_eq!(sender.memory(), 15_500 + 2 * 832);
     for _ in 0..15 {
@@ -50,7 +50,7 @@ fn what_follows_on_shares_a_mapping_up_to_64_kib_in_whole_segments() {
     }
     assert_eq!(cut(&mut sender, 1000), Some((500, (81_000, 81_001, 500))));
     assert_eq!((cut(&mut sender, 1000), sender.memory()), (None, 0));
-    // What does not follow on has one, too.
+    // Data that is not adjacent has another mapping too.
     sender.enqueue(bytes(100), 90_000);
     sender.enqueue(bytes(100), 95_000);
     sender.enqueue(bytes(100), 95_100);

@@ -1,4 +1,4 @@
-//! What the one timer waits for, how long, and what it does.
+//! The purpose of the timer, its duration and its effect.
 
 use super::super::flight::Delivered;
 use super::super::intent::Urgent;
