@@ -327,7 +327,7 @@ impl Connection {
     }
 
     /// Handles options of an established subflow that are not DSS signals, or their absence if
-    /// [`Subflows::awaits_options`].
+    /// `Subflows::awaits_options`.
     #[cold]
     pub(super) fn handle_options(&mut self, now: Instant, index: usize, segment: &Segment) {
         if let Some(MpCapable { keys: CapableKeys::WithData { length, checksum, .. }, .. }) =

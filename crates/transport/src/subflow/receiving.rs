@@ -246,7 +246,7 @@ impl Receiver {
     /// Returns whether data may lie behind a gap, so that compressed acknowledgements may wait.
     #[inline]
     pub(super) fn has_gap(&self) -> bool {
-        self.assembly.reports.may_owe()
+        !self.assembly.reports.is_empty()
     }
 
     /// Returns whether an acknowledgement with earlier SACK blocks must go out before anything else.

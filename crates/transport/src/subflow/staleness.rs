@@ -6,18 +6,12 @@ use anabranch_units::Instant;
 const PERIODS_MAX: u32 = 255;
 
 /// The number of timer periods without an acknowledgement.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Staleness {
     stale: bool,
     periods: u32,
     /// The last acknowledgement when counting began.
     last_ack: Instant,
-}
-
-impl Default for Staleness {
-    fn default() -> Self {
-        Self { stale: false, periods: 0, last_ack: Instant::ZERO }
-    }
 }
 
 impl Staleness {

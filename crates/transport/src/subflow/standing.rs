@@ -67,13 +67,14 @@ impl Standing {
 impl Subflow {
     /// The counters and states now.
     pub(crate) fn standing(&self) -> Standing {
+        let totals = self.sending.totals();
         Standing {
             ordinal: self.context.ordinal(),
             usable: self.usable(),
-            timeouts: self.sending.totals().timeouts,
+            timeouts: totals.timeouts,
             consecutive_timeouts: self.sending.consecutive_timeouts(),
             delivered: self.sending.flight().rate().delivered(),
-            bytes_acked: self.sending.totals().bytes_acked,
+            bytes_acked: totals.bytes_acked,
             lost: self.sending.flight().rate().lost(),
             state: self.sending.cwnd().state(),
             stale: self.context.staleness().is_stale(),

@@ -188,12 +188,6 @@ impl Reports {
         }
     }
 
-    /// Returns whether there is a gap, so that [`Self::owes`] may be true.
-    #[inline]
-    pub(super) fn may_owe(&self) -> bool {
-        self.0.is_some()
-    }
-
     /// Returns whether an acknowledgement with earlier blocks must go out before anything else.
     #[inline]
     pub(super) fn owes(&self) -> bool {
@@ -229,8 +223,7 @@ impl Receiver {
         if !self.negotiated.sack_permitted || (self.assembly.reports.is_empty() && !duplicate) {
             return 0;
         }
-        let timestamps = if self.negotiated.timestamps { 12 } else { 0 };
-        let taken = timestamps + others as usize + SACK_BASE;
+        let taken = (self.negotiated.bytes() + others) as usize + SACK_BASE;
         let room = MAX_OPTIONS_LEN.saturating_sub(taken) / SACK_BLOCK;
         let told = self.assembly.reports.blocks().as_slice().len();
         match room.min(told + usize::from(duplicate)) {

@@ -119,8 +119,6 @@ pub(crate) struct Flight {
     sacked_out: u32,
     lost_out: u32,
     retrans_out: u32,
-    /// Position behind the highest `SACKed` segment.
-    highest_sacked: u64,
     /// Start of the highest `SACKed` segment (`tcp_highest_sack_seq`).
     highest_sacked_start: u64,
     /// No entry before this number is lost and not retransmitted.
@@ -320,10 +318,7 @@ impl Flight {
         sent.sacked = true;
         sent.leap = 1;
         self.sacked_out += 1;
-        if before.end() > self.highest_sacked {
-            self.highest_sacked = before.end();
-            self.highest_sacked_start = before.start;
-        }
+        self.highest_sacked_start = self.highest_sacked_start.max(sent.start);
         Some(before)
     }
 
@@ -405,7 +400,7 @@ impl Flight {
 
     /// The next entry to retransmit: lost, not yet sent again.
     pub(crate) fn next_lost(&mut self) -> Option<u64> {
-        if self.lost_out == self.retrans_out && self.lost_out == 0 {
+        if self.lost_out == 0 {
             return None;
         }
         let mut number = self.retransmit_hint.max(self.base);
@@ -427,7 +422,7 @@ impl Flight {
             sent.sacked = false;
         }
         self.sacked_out = 0;
-        (self.highest_sacked, self.highest_sacked_start) = (0, 0);
+        self.highest_sacked_start = 0;
         self.sack_cache = [(0, 0); 4];
     }
 

@@ -12,9 +12,9 @@ pub(in crate::subflow) enum Urgent {
     SmallWindow,
 }
 
-/// The kind of data that goes out next. Acknowledgements and timers set it, and [`Subflow::next_data_segment`] reads it.
+/// The kind of data that goes out next. Acknowledgements and timers set it, and [`Transmission::poll_departure`] reads it.
 ///
-/// [`Subflow::next_data_segment`]: crate::subflow::Subflow::next_data_segment
+/// [`Transmission::poll_departure`]: super::transmit::Transmission::poll_departure
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::subflow) enum Intent {
     /// New data, as the windows allow.

@@ -438,10 +438,11 @@ impl Recovery {
             self.retrans_stamp = None;
         }
         if parts.cwnd.state() != CongestionState::Cwr {
-            let disorder = parts.flight.sacked_out() > 0
-                || parts.flight.lost_out() > 0
-                || parts.flight.retrans_out() > 0;
-            let state = if disorder { CongestionState::Disorder } else { CongestionState::Open };
+            let state = if parts.flight.is_in_order() {
+                CongestionState::Open
+            } else {
+                CongestionState::Disorder
+            };
             if state != parts.cwnd.state() {
                 self.set_state(parts, state);
                 self.high_seq = parts.next;

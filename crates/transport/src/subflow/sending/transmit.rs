@@ -154,7 +154,7 @@ impl Transmission<'_> {
         };
         let fin = self.sending.queue.fin_due();
         let idle = self.sending.flight.is_empty();
-        if idle && in_flight == 0 {
+        if idle {
             self.announce_start();
         }
         let length = payload.len() as u64;
@@ -217,7 +217,7 @@ impl Transmission<'_> {
         together: bool,
         probe: bool,
     ) {
-        self.count_sent(sent.payload.len() as u64, true, !sent.opens_buffer);
+        self.count_sent(sent.payload.len() as u64, !sent.opens_buffer);
         self.sending.flight.push(sent);
         let state = self.sending.cwnd.state();
         self.sending.timers.set_behind_data(
@@ -343,21 +343,17 @@ impl Transmission<'_> {
     fn retransmit(&mut self, number: u64) -> Option<Departure> {
         let Moment { now, .. } = self.moment;
         let in_flight = self.sending.flight.in_flight();
-        let idle = in_flight == 0 && self.sending.flight.is_empty();
-        let stamp = self.sending.flight.rate_mut().stamp(now, in_flight, idle);
+        let stamp = self.sending.flight.rate_mut().stamp(now, in_flight, false);
         let sent = self.sending.flight.retransmit(number, now, stamp)?.clone();
         let more = !self.sending.cwnd.is_full(self.sending.flight.in_flight());
         self.sending.queue.on_buffers_changed(self.sending.flight.cut_out(number, now, more));
         let length = sent.payload.len() as u64;
-        if self.sending.cwnd.is_reducing() {
-            self.sending.recovery.count_sent();
-        }
         self.sending.recovery.on_retransmit(timestamp_clock(now));
         self.sending.timers.review();
         self.sending.sent.retransmissions += 1;
         self.sending.sent.bytes_retransmitted += length;
         self.sending.queue.on_retransmit(now);
-        self.count_sent(length, false, false);
+        self.count_sent(length, false);
         if self.sending.flight.numbers().start == number {
             self.sending.timers.set_behind_head(self.moment);
         }
@@ -373,12 +369,12 @@ impl Transmission<'_> {
     }
 
     #[inline]
-    fn count_sent(&mut self, bytes: u64, first: bool, continues: bool) {
+    fn count_sent(&mut self, bytes: u64, continues: bool) {
         let Moment { now, .. } = self.moment;
         self.sending.sent.bytes += bytes;
         self.sending.sent.data_segments += u64::from(bytes > 0);
         self.sending.cwnd.on_sent(now, bytes, self.header_bytes(), continues);
-        if self.sending.cwnd.is_reducing() && first {
+        if self.sending.cwnd.is_reducing() {
             self.sending.recovery.count_sent();
         }
     }

@@ -56,7 +56,7 @@ fn a_report_told_again_is_leapt_over() {
     assert_eq!(newly_reported(&mut board, 4102, 4350), [42]);
     board.clear_sacked();
     assert_eq!(newly_reported(&mut board, 4001, 4201), [40, 41]);
-    assert_eq!((board.sacked_out, board.highest_sacked), (0, 0));
+    assert_eq!((board.sacked_out, board.highest_sacked_start), (0, 0));
 }
 
 #[test]
