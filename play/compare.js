@@ -3,6 +3,7 @@
 import { digits, el, seconds } from "./dom.js";
 import { applies, complete } from "./plan.js";
 import { Plot } from "./plot.js";
+import { together } from "./series.js";
 import { difference, interval } from "./statistics.js";
 
 const RUNS = 30;
@@ -22,7 +23,7 @@ export class View {
     Object.assign(this, { node, page, choice: null, kept: null, number: 0, running: false });
     const keep = el("button", { type: "button", class: "act quiet", id: "compare-keep", onclick: () => this.keep() }, "Keep this setting");
     this.select = el("select", { id: "compare-with", onchange: () => { this.choice = this.select.value; this.turn(); } });
-    this.many = el("button", { type: "button", class: "act", id: "compare-many", onclick: () => this.seeds() }, `Run ${RUNS} seeds`);
+    this.many = el("button", { type: "button", class: "act", id: "compare-many", onclick: () => this.seeds() }, `Run ${RUNS} times`);
     this.changes = el("p", { class: "help" });
     this.table = el("table", { class: "versus", id: "compare-table" });
     this.strips = el("div", { class: "strips2" });
@@ -52,7 +53,7 @@ export class View {
   }
 
   keep() {
-    this.kept = JSON.parse(JSON.stringify(this.page.setup));
+    this.kept = structuredClone(this.page.setup);
     this.choice = "kept";
     this.options();
     this.turn();
@@ -77,7 +78,7 @@ export class View {
   other() {
     const { setup } = this.ours, [what, value] = this.choice.split(/:(.*)/);
     if (what === "kept") return this.kept;
-    const copy = JSON.parse(JSON.stringify(setup));
+    const copy = structuredClone(setup);
     if (what === "only") copy.paths = [copy.paths[Number(value)]];
     else {
       for (const name of Object.keys(copy.transport)) if (name.startsWith(`${what}.`)) delete copy.transport[name];
@@ -125,10 +126,10 @@ export class View {
     const end = Math.max(...both.map((series) => series.end));
     this.strips.replaceChildren(...both.flatMap((series, n) => strip(series, end, names[n])));
     this.plots[0].show(both.map((series, n) => series.buffer && { name: names[n], ...look(n), ...series.buffer }).filter(Boolean), end);
-    this.plots[1].show(both.map((series, n) => ({ name: names[n], ...look(n), ...whole(series) })), end);
+    this.plots[1].show(both.map((series, n) => ({ name: names[n], ...look(n), ...together(series.paths) })), end);
   }
 
-  // Runs both settings with many seeds: differences in pairs, so that luck cancels.
+  // Runs both settings many times: differences in pairs, so that luck cancels.
   async seeds() {
     if (!this.theirs || this.running) return;
     const settings = [this.ours.setup, this.theirs.setup];
@@ -174,11 +175,6 @@ export class View {
 }
 
 const look = (n) => ({ kind: n ? "other" : "whole", paint: n ? "--freeze" : "--accent", dashed: n === 1 });
-
-function whole(series) {
-  const [first] = series.paths;
-  return { x: first.x, y: first.x.map((_, n) => series.paths.reduce((sum, path) => sum + (path.throughput[n] ?? 0), 0)) };
-}
 
 const told = (value, unit) => (value === null || value === undefined ? "never" : `${digits(value)} ${unit}`.trim());
 const signed = (value, unit) => `${value > 0 ? "+" : value < 0 ? "−" : ""}${digits(Math.abs(value))} ${unit}`.trim();

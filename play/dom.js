@@ -24,10 +24,6 @@ export function digits(value) {
 
 export const seconds = (value) => (value === null || value === undefined ? "–" : `${digits(value)} s`);
 
-export const times = (count) => (count === 1 ? "once" : count === 2 ? "twice" : `${count} times`);
-
-export const colour = (place) => `var(--p${place % 8})`;
-
 // Returns the value of a colour of the style sheet, for a canvas.
 export function paint(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -35,7 +31,7 @@ export function paint(name) {
 
 let timer = null;
 
-// Shows a short message for two seconds.
+// Shows a short message for 2.5 s.
 export function toast(text) {
   $("toast").textContent = text;
   $("toast").hidden = false;

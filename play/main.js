@@ -76,7 +76,11 @@ class Page {
 
   async plan(setup, { run = this.run, record = true, code = this.code } = {}) {
     const film = filmOf(setup);
-    if (film && !this.films[film]) this.films[film] = await (await fetch(this.tables.films[film])).text();
+    if (film && !this.films[film]) {
+      const answer = await fetch(this.tables.films[film]);
+      if (!answer.ok) throw new Error(`the film ${film} cannot be loaded: ${answer.status} ${answer.statusText}`);
+      this.films[film] = await answer.text();
+    }
     const scheduler = code ? "js:page" : null;
     const plan = planText(this.tables, setup, this.films, { run, record, scheduler });
     // Without a record there is nothing to draw: only the metrics are wanted.

@@ -2,7 +2,7 @@
 
 import { digits, el, seconds } from "./dom.js";
 import { Plot } from "./plot.js";
-import { verdict } from "./series.js";
+import { together, verdict } from "./series.js";
 import { Timeline } from "./timeline.js";
 
 const PANELS = [
@@ -40,12 +40,12 @@ export class Result {
       el("div", { class: bad ? "tile bad" : "tile" }, el("span", {}, name), el("b", {}, value, unit ? el("small", {}, ` ${unit}`) : ""))));
     this.timeline.show(setup, series, kind !== "bulk");
     this.plots.buffer.show(series.buffer ? [{ name: "buffer", kind: "buffer", paint: "--buffer", ...series.buffer }] : [], series.end);
-    const together = whole(series.paths);
+    const all = whole(series.paths);
     for (const id of ["throughput", "queue", "srtt", "cwnd", "flight"]) {
       this.plots[id].show(series.paths.filter((path) => path[id]).map((path) => {
         const place = series.paths.indexOf(path);
         return { name: names[place], kind: `p${place}`, paint: `--p${place}`, x: path.x, y: path[id] };
-      }).concat(id === "throughput" && together ? [together] : []), series.end);
+      }).concat(id === "throughput" && all ? [all] : []), series.end);
     }
     this.table(result.metrics.qos.paths ?? [], names);
     return series;
@@ -73,9 +73,7 @@ export class Result {
 
 // Returns the throughput of all paths together, if there are several.
 function whole(paths) {
-  if (paths.length < 2) return null;
-  const y = paths[0].x.map((_, n) => paths.reduce((sum, path) => sum + (path.throughput[n] ?? 0), 0));
-  return { name: "together", kind: "whole", paint: "--soft", dashed: true, x: paths[0].x, y };
+  return paths.length < 2 ? null : { name: "together", kind: "whole", paint: "--soft", dashed: true, ...together(paths) };
 }
 
 // Returns the headline numbers: name, value, unit, and whether it is bad news.

@@ -2,10 +2,16 @@
 
 const EMPTY = {};
 
-// A missing number is null in JSON, and not a number in an array of floats.
+// A missing number is NaN in a column.
 const known = (value) => (value >= 0 ? value : null);
 
 export const column = (tables, table, name) => (tables[table] ?? EMPTY)[name] ?? [];
+
+// Returns the throughput of all paths together.
+export function together(paths) {
+  const y = Array.from(paths[0].x, (_, n) => paths.reduce((sum, path) => sum + (path.throughput[n] ?? 0), 0));
+  return { x: paths[0].x, y };
+}
 
 // Returns the curves, strips and marks of a run, and its packets as columns.
 export function drawn(tables, names) {
