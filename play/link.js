@@ -2,7 +2,7 @@
 //
 // Only values that differ from the defaults are in it. `anabranch run LINK` reads the same form.
 
-import { complete } from "./plan.js";
+import { complete, decimal } from "./plan.js";
 
 // Returns the part of an address behind `#`.
 export function write(tables, setup, { run = 0, code = "", build = "", digest = "" } = {}) {
@@ -38,7 +38,7 @@ export function read(tables, text) {
     const steps = name.split(".");
     if (name === "v") {
       if (value !== "1") found.unknown.push(`v=${value}`);
-    } else if (name === "run") found.run = Math.max(0, Math.trunc(Number(value)) || 0);
+    } else if (name === "run") found.run = Math.max(0, Math.trunc(decimal(value)) || 0);
     else if (name in found && name !== "setup" && name !== "unknown") found[name] = value;
     else if (steps[0] === "paths" && steps.length === 3 && Number(steps[1]) < tables.mostPaths) {
       const path = (given.paths[Number(steps[1])] ??= {});
@@ -73,7 +73,7 @@ function changed(tables, given, setup) {
     for (const key of tables.keys[section]) {
       const value = part[key.id];
       if (value === undefined || key.kind === "text") continue;
-      const same = key.kind === "number" ? Number(value) === whole[key.id] : String(value) === String(whole[key.id]);
+      const same = key.kind === "number" ? decimal(value) === whole[key.id] : String(value) === String(whole[key.id]);
       if (!same) found.push(`${prefix}${key.id}=${value}`);
     }
   };
@@ -86,14 +86,14 @@ function changed(tables, given, setup) {
 
 function cuts(text) {
   return text.split(",").map((one) => one.split("-"))
-    .filter(([from]) => from !== "" && Number.isFinite(Number(from)))
-    .map(([from, to]) => [Number(from), to === undefined || to === "" ? null : Number(to)]);
+    .filter(([from]) => Number.isFinite(decimal(from)))
+    .map(([from, to]) => [decimal(from), to === undefined || to === "" ? null : decimal(to)]);
 }
 
 // Returns a parameter of a plug-in: a number, true or false, or a word.
 export function scalar(text) {
   if (text === "true" || text === "false") return text === "true";
-  return text.trim() !== "" && Number.isFinite(Number(text)) ? Number(text) : text;
+  return Number.isFinite(decimal(text)) ? decimal(text) : text;
 }
 
 // Returns a program as characters that an address may have, and the reverse.

@@ -60,6 +60,11 @@ function filled(tables, section, part) {
   return Object.fromEntries(tables.keys[section].map((key) => [key.id, inRange(key, part[key.id])]));
 }
 
+// Returns a number that is written in decimal digits; NaN for another text.
+export function decimal(value) {
+  return typeof value === "string" && !/^-?\d+(\.\d+)?(e[+-]?\d+)?$/i.test(value) ? NaN : Number(value);
+}
+
 // Returns the nearest permitted value.
 export function inRange(key, value) {
   if (value === undefined || value === null) return key.default;
@@ -70,7 +75,7 @@ export function inRange(key, value) {
   if (key.kind === "text") {
     return String(value).replace(/[^A-Za-z0-9 _.-]/g, "").trim().slice(0, 40) || key.default;
   }
-  const number = Number(value);
+  const number = decimal(value);
   if (!Number.isFinite(number)) return key.default;
   const steps = Math.round((number - key.least) / key.step);
   const near = Number((key.least + steps * key.step).toFixed(3));
@@ -145,7 +150,7 @@ function put(tree, at, value) {
   else node[last] = copy(value);
 }
 
-const copy = (node) => (node !== null && typeof node === "object" ? JSON.parse(JSON.stringify(node)) : node);
+const copy = (node) => structuredClone(node);
 
 // Returns a template with the name of a path in place of the sign for it.
 function renamed(node, name) {

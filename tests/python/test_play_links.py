@@ -118,3 +118,38 @@ def test_a_browser_that_resets_its_connection_leaves_no_traceback(served, capfd)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     time.sleep(0.2)
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("given", "number", "promised"), [((), 3, True), (("--run", "3"), 3, True), (("--run", "0"), 0, False)]
+)
+def test_the_number_of_a_run_is_the_options_before_the_links(given, number, promised):
+    link = f"{_BULK}&run=3&digest=0123456789abcdef"
+    made = call("run", link, "--json", *given)
+    assert json.loads(made.stdout)["run"] == number
+    # The link promises the result of its own run only, and here it promises a wrong one.
+    assert made.exit_code == (1 if promised else 0)
+
+
+def test_a_scenario_that_the_page_does_not_offer_is_refused_before_its_run(monkeypatch):
+    monkeypatch.setattr("anabranch.cli._commands.simulate", lambda *_, **__: pytest.fail("a run was made"))
+    refused = call("run", "cross-traffic", "--link")
+    assert refused.exit_code == 2
+    assert "the page does not offer all of this scenario" in refused.stderr
+
+
+@pytest.mark.parametrize("value", ["5.05", "1_0", "nan", "0x10", " 5", "٥"])
+def test_a_number_that_the_page_cannot_hold_is_refused(value):
+    # The rate of a path has steps of 0.1 Mbit/s, and the page reads decimal digits.
+    refused = call("run", f"{_BULK}&paths.0.rate={value}")
+    assert refused.exit_code == 2
+    assert "from 0.1 to 1000 Mbit/s in steps of 0.1" in refused.stderr
+
+
+def test_cuts_that_meet_are_one():
+    found = links.read(f"{_BULK}&paths.0.cuts=15-30,10-20,40-,50-60").tables()["events"]
+    assert [(event["at"], event["state"]) for event in found] == [
+        ("10 s", "down"),
+        ("30 s", "up"),
+        ("40 s", "down"),
+    ]

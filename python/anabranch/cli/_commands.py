@@ -71,10 +71,12 @@ class Given:
 
     def load(self) -> Loaded:
         """Return the validated scenario."""
-        from anabranch.play import links
+        from anabranch.play import is_link
         from anabranch.scenario.load import load
 
-        if links.is_link(self.scenario):
+        if is_link(self.scenario):
+            from anabranch.play import links
+
             return load(links.read(self.scenario).tables(), self.overrides())
         return load(self.scenario, self.overrides())
 
@@ -100,19 +102,20 @@ class Files:
         return [*filter(None, found), *_outputs.twice(self.named())]
 
 
-def run(given: Given, *, run: int, as_json: bool, files: Files) -> None:
-    """Run a scenario and write its results."""
+def run(given: Given, *, run: int | None, as_json: bool, files: Files) -> None:
+    """Run a scenario and write its results. Without a number, the run is that of a link, or 0."""
     from anabranch.cli import _links
 
     loaded = opened(given, files)
-    asked = _links.asked(given.scenario, changed=bool(given.overrides()))
-    run = run or asked.run
-    result = simulate(loaded, film=prepare_film(loaded), run=run, pcapng=files.pcapng)
+    asked = _links.asked(given.scenario, run, changed=bool(given.overrides()))
+    film = prepare_film(loaded)
+    setup = _links.setup_of(loaded, film) if files.link else None
+    result = simulate(loaded, film=film, run=asked.run, pcapng=files.pcapng)
     try:
         tell(result, files, as_json=as_json)
     finally:
-        if files.link:
-            _links.tell_link(loaded, result)
+        if setup is not None:
+            _links.tell_link(setup, result)
     _links.compare(asked, result)
 
 

@@ -2,46 +2,80 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from anabranch.cli import _console
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from anabranch._run import Run
-    from anabranch.play.links import Link
+    from anabranch.media.films import Film
     from anabranch.scenario.load import Loaded
 
 
-def asked(scenario: str, *, changed: bool) -> Link:
-    """Return the link that a command names as its scenario, without a digest if keys of it were changed."""
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """The run that a command demands.
+
+    Attributes
+    ----------
+    run
+        Its number.
+    digest, build
+        The first digits of the result that a link promises, and the link's build; empty if none is promised.
+    """
+
+    run: int
+    digest: str = ""
+    build: str = ""
+
+
+def asked(scenario: str, run: int | None, *, changed: bool) -> Asked:
+    """Return the run of this number, or of a link's if there is none.
+
+    A link does not promise its digest if keys were `changed` or if the run has another number.
+    """
+    from anabranch.play import is_link
+
+    if not is_link(scenario):
+        return Asked(run=run or 0)
     from anabranch.play import links
 
-    if not links.is_link(scenario):
-        return links.Link()
     found = links.read(scenario)
-    if changed:
-        return links.Link(setup=found.setup, run=found.run)
-    return found
+    if changed or run not in (None, found.run):
+        return Asked(run=found.run if run is None else run)
+    return Asked(run=found.run, digest=found.digest, build=found.build)
 
 
-def tell_link(loaded: Loaded, result: Run) -> None:
-    """Print the link of a run."""
+def setup_of(loaded: Loaded, film: Film | None) -> dict[str, Any]:
+    """Return the set-up of a scenario for `--link`."""
     from anabranch.play import links
 
-    fragment = links.of_run(loaded, run=result.run, digest=result.summary["digest"])
+    hint = "`scenario.toml` and the digest describe the run as well"
+    return links.setup_of(loaded, film, where="--link", hint=hint)
+
+
+def tell_link(setup: Mapping[str, Any], result: Run) -> None:
+    """Print the link of a run."""
+    from anabranch.play import links, server
+
+    digest = result.summary["digest"][:16]
+    fragment = links.write(setup, run=result.run, build=server.build(), digest=digest)
     _console.note(f"link: #{fragment}")
     _console.note(f"hint: {_console.program()} play '#{fragment}'")
 
 
-def compare(link: Link, result: Run) -> None:
+def compare(link: Asked, result: Run) -> None:
     """Report a run that is not the one that its link promises; the exit code is 1."""
-    from anabranch.play import server
-
     digest = result.summary["digest"]
     if not link.digest or digest.startswith(link.digest):
         return
+    from anabranch.play import server
+
     made = f"build {link.build}" if link.build else "an unknown build"
     _console.note(
         f"error: the link promises the result {link.digest} of {made}, and this run has {digest[:16]}"

@@ -13,7 +13,7 @@ import typer
 
 from anabranch.cli import _console
 from anabranch.cli._console import guarded
-from anabranch.cli._options import Congestion, Json, Preset, Scenario, Scheduler, Set, rooted
+from anabranch.cli._options import Congestion, Json, Preset, Scenario, ScenarioOrLink, Scheduler, Set, rooted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -50,7 +50,7 @@ def register(app: typer.Typer) -> None:
 
 
 def live(
-    scenario: Scenario,
+    scenario: ScenarioOrLink,
     server: Annotated[str, typer.Option(help="Who serves: gateway (our endpoint) or kernel.")] = "gateway",
     client: Annotated[str, typer.Option(help="Who asks: kernel or anabranch (our endpoint).")] = "kernel",
     application: Asked = None,

@@ -13,8 +13,7 @@ from anabranch.cli._options import (
     Json,
     JsonArray,
     Preset,
-    RunNumber,
-    Scenario,
+    ScenarioOrLink,
     Scheduler,
     Seed,
     Set,
@@ -28,12 +27,15 @@ def register(app: typer.Typer) -> None:
 
 
 def run(
-    scenario: Scenario,
+    scenario: ScenarioOrLink,
     scheduler: Scheduler = None,
     congestion: Congestion = None,
     preset: Preset = None,
     seed: Seed = None,
-    run: RunNumber = 0,
+    run: Annotated[
+        int | None,
+        typer.Option(min=0, max=2**63 - 1, help="Another draw of the same seed (default: 0, or the link's)."),
+    ] = None,
     set_: Set = None,
     as_json: Json = False,
     report: Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")] = None,
@@ -71,7 +73,7 @@ def run(
 
 
 def check(
-    scenario: Scenario,
+    scenario: ScenarioOrLink,
     scheduler: Scheduler = None,
     congestion: Congestion = None,
     preset: Preset = None,

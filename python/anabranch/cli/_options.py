@@ -14,9 +14,12 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 Scenario = Annotated[
+    str, typer.Argument(help="A scenario file, a name (`anabranch list scenarios`), or - for stdin.")
+]
+ScenarioOrLink = Annotated[
     str,
     typer.Argument(
-        help="A scenario file, a name (`anabranch list scenarios`), a link of the page, or - for stdin."
+        help="A scenario file, a name (`anabranch list scenarios`), a link of the page, or - for stdin.",
     ),
 ]
 Scheduler = Annotated[str | None, typer.Option(help="Path scheduler, instead of the scenario's.")]

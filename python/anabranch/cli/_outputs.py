@@ -73,10 +73,10 @@ def inputs(loaded: Loaded, scenario: str) -> Iterator[Named]:
         The scenario as the user named it.
     """
     from anabranch.media import films, ladders
-    from anabranch.play import links
+    from anabranch.play import is_link
     from anabranch.scenario import _follow, shipped
 
-    if not links.is_link(scenario):
+    if not is_link(scenario):
         path = shipped.resolve(scenario)
         if path != shipped.STDIN:
             yield path, "the scenario"

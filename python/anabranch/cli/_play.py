@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 import time
 import webbrowser
@@ -82,14 +81,12 @@ def written(folder: Path, *, native: bool = False) -> None:
 
     if not (_SOURCE / "index.html").is_file():
         message = "the page is not part of this installation"
-        raise MissingError(message, hint="run it from a checkout, or install a wheel that `make wheel` built")
-    with _commands.making_film() as progress:
-        build.write(_SOURCE, folder, progress)
+        raise MissingError(message, hint="run it from a checkout, or install anabranch again")
     found = None if native else engine()
+    with _commands.making_film() as progress:
+        build.write(_SOURCE, folder, progress, engine="native" if found is None else "wasm")
     if found is not None:
         _files.write_bytes(folder / "anabranch.wasm", found.read_bytes(), "the engine")
-    kind = "native" if found is None else "wasm"
-    _files.write(folder / "engine.json", json.dumps({"engine": kind}), "the name of the engine")
 
 
 def engine() -> Path | None:
@@ -105,14 +102,10 @@ def _fragment(scenario: str) -> str:
     InputError
         When the page does not offer all of its keys.
     """
-    from anabranch.play import links, presets
+    from anabranch.play import is_link, links
     from anabranch.scenario.load import load
 
-    if links.is_link(scenario):
+    if is_link(scenario):
         return scenario.partition("#")[2]
-    try:
-        return links.write(presets.of_loaded(load(scenario)))
-    except presets.NotOfferedError as error:
-        message = f"the page does not offer all of this scenario: {', '.join(error.reasons)}"
-        hint = f"`anabranch run {scenario} --report report.html` draws it"
-        raise InputError([Fault(message=message, where=scenario, hint=hint)]) from None
+    hint = f"`anabranch run {scenario} --report report.html` draws it"
+    return links.write(links.setup_of(load(scenario), where=scenario, hint=hint))

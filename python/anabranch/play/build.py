@@ -23,10 +23,16 @@ if TYPE_CHECKING:
 _SUFFIXES = {".html", ".css", ".js", ".svg"}
 
 
-def write(source: Path, target: Path, progress: Callable[[float, float], None] | None = None) -> None:
+def write(
+    source: Path,
+    target: Path,
+    progress: Callable[[float, float], None] | None = None,
+    *,
+    engine: Literal["wasm", "native"] = "wasm",
+) -> None:
     """Write the page, its tables and the films that it offers into a folder.
 
-    `progress` is called with the seconds of a film that are made, and its length.
+    `progress` is called with the seconds of a film that are made, and its length. `engine` runs the plans.
     """
     from anabranch.scenario import plan
 
@@ -46,7 +52,7 @@ def write(source: Path, target: Path, progress: Callable[[float, float], None] |
         "lengths": {name: film.duration_ns / 1e9 for name, film in films.items()},
         "presets": [asdict(preset) for preset in presets.offered(films)],
     }
-    _files.write(target / "engine.json", json.dumps({"engine": "wasm"}), "the name of the engine")
+    _files.write(target / "engine.json", json.dumps({"engine": engine}), "the name of the engine")
     text = json.dumps(made, separators=(",", ":"), ensure_ascii=False)
     _files.write(target / "tables.json", text, "the tables of the page")
 

@@ -86,6 +86,11 @@ class Key:
             return "flag"
         return "text" if isinstance(self.default, str) else "number"
 
+    def permits(self, value: float) -> bool:
+        """Return whether a number is in the key's range and on one of its steps."""
+        steps = (value - self.least) / self.step
+        return self.least <= value <= self.most and abs(steps - round(steps)) < 1e-6
+
     def applies(self, part: Mapping[str, Any]) -> bool:
         """Return whether the key exists in a part of a set-up."""
         if self.when is None:

@@ -6,6 +6,7 @@ keys of the set-up that differ from their defaults, and facts about the run.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote
@@ -16,6 +17,7 @@ from anabranch.play import keys, presets, setup
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from anabranch.media.films import Film
     from anabranch.scenario.load import Loaded
 
 #: The version of the form.
@@ -26,6 +28,8 @@ _PLUGINS = ("scheduler.", "congestion.")
 _CUT_KEYS = ("cuts", "cut")
 #: Characters that `encodeURIComponent` leaves as they are.
 _SAFE = "!'()*~-._"
+#: A number; the same expression is in `play/plan.js`.
+_DECIMAL = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
 #: The most that a run's number may be.
 _MOST_RUN = 2**53 - 1
 
@@ -52,11 +56,6 @@ class Link:
     def tables(self) -> dict[str, Any]:
         """Return the tables of the scenario."""
         return setup.tables(self.setup)
-
-
-def is_link(text: str) -> bool:
-    """Return whether a text is a link of the page and no file or name."""
-    return "#v=" in text or text.startswith(("http://", "https://"))
 
 
 def read(text: str) -> Link:
@@ -137,7 +136,9 @@ def _hint(key: keys.Key, value: str) -> str:
     """Return the nearest word, or the range of a number."""
     if key.choices:
         return did_you_mean(value, [word for word, _ in key.choices if word])
-    return f"from {key.least} to {key.most} {key.unit}".rstrip() if key.kind == "number" else ""
+    if key.kind != "number":
+        return ""
+    return f"from {key.least} to {key.most} {key.unit}".rstrip() + f" in steps of {key.step}"
 
 
 def _value(key: keys.Key, text: str) -> float | str | bool | None:
@@ -147,10 +148,23 @@ def _value(key: keys.Key, text: str) -> float | str | bool | None:
     if key.kind != "number":
         return text if not key.choices or text in dict(key.choices) else None
     try:
-        number = setup.number(float(text))
+        number = _number(text)
     except (ValueError, OverflowError):
         return None
-    return number if key.least <= number <= key.most else None
+    return number if key.permits(number) else None
+
+
+def _number(text: str) -> int | float:
+    """Return a number that is written in decimal digits, as the page reads it.
+
+    Raises
+    ------
+    ValueError
+        When it is another text.
+    """
+    if _DECIMAL.fullmatch(text) is None:
+        raise ValueError(text)
+    return setup.number(float(text))
 
 
 def _take_cut(part: dict[str, Any], name: str, wanted: str, value: str) -> Fault | None:
@@ -174,7 +188,7 @@ def _take_cut(part: dict[str, Any], name: str, wanted: str, value: str) -> Fault
 def _cut(text: str) -> list[float | None]:
     """Return when a cut begins and ends; None if it never ends."""
     begin, end = text.split("-")
-    found = (setup.number(float(begin)), setup.number(float(end)) if end else None)
+    found = (_number(begin), _number(end) if end else None)
     if found[0] < 0 or (found[1] is not None and found[1] <= found[0]):
         raise ValueError(text)
     return [*found]
@@ -185,7 +199,7 @@ def _scalar(text: str) -> float | str | bool:
     if text in ("true", "false"):
         return text == "true"
     try:
-        return setup.number(float(text))
+        return _number(text)
     except (ValueError, OverflowError):
         return text
 
@@ -226,20 +240,16 @@ def _text(value: object) -> str:
     return str(setup.number(value)) if isinstance(value, int | float) else str(value)
 
 
-def of_run(loaded: Loaded, *, run: int, digest: str) -> str:
-    """Return the link of a run of a scenario.
+def setup_of(loaded: Loaded, film: Film | None = None, *, where: str, hint: str) -> dict[str, Any]:
+    """Return the set-up of a scenario. Its film is opened if it is not given.
 
     Raises
     ------
     InputError
         When the page does not offer all keys of the scenario.
     """
-    from anabranch.play.server import build
-
     try:
-        preset = presets.of_loaded(loaded)
+        return presets.of_loaded(loaded, None if film is None else {film.name: film})
     except presets.NotOfferedError as error:
         message = f"the page does not offer all of this scenario: {', '.join(error.reasons)}"
-        hint = "`scenario.toml` and the digest describe the run as well"
-        raise InputError([Fault(message=message, where="--link", hint=hint)]) from None
-    return write(preset, run=run, build=build(), digest=digest[:16])
+        raise InputError([Fault(message=message, where=where, hint=hint)]) from None

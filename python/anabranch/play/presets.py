@@ -181,7 +181,7 @@ def _read(section: keys.Section, table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _value(key: keys.Key, value: object) -> float | str | bool | None:
-    """Return a value in the key's unit; None if it is of another kind or out of its range."""
+    """Return a value in the key's unit; None if it is of another kind or not permitted."""
     if key.kind != "number":
         words = [word for word, _ in key.choices]
         return value if isinstance(value, str | bool) and (not words or value in words) else None
@@ -194,7 +194,7 @@ def _value(key: keys.Key, value: object) -> float | str | bool | None:
             return None
         found = float(match[1].replace("_", "")) * float(worth[match[2]] / worth[key.unit])
     found = round(found, 3)
-    return number(found) if key.least <= found <= key.most else None
+    return number(found) if key.permits(found) else None
 
 
 def _take_events(paths: list[dict[str, Any]], events: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -75,6 +75,11 @@ def _events(path: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def cuts(given: Iterable[Any]) -> list[tuple[float, float | None]]:
-    """Return the cuts of a path in order of time; None is a cut without an end."""
-    found = [(number(begin), None if end is None else number(end)) for begin, end in given]
-    return sorted(found, key=lambda cut: cut[0])
+    """Return the cuts of a path in order of time; None is a cut without an end. Cuts that meet are one."""
+    apart: list[tuple[float, float | None]] = []
+    for begin, end in sorted(given, key=lambda cut: cut[0]):
+        if apart and (apart[-1][1] is None or begin <= apart[-1][1]):
+            first, last = apart.pop()
+            begin, end = first, None if last is None or end is None else max(last, end)
+        apart.append((number(begin), None if end is None else number(end)))
+    return apart
