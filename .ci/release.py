@@ -115,6 +115,10 @@ def _try(wheel: Path, version: str, folder: Path) -> None:
         message = f"the wheel reports `{printed}`"
         raise ValueError(message)
     _call(program, "run", "bulk-two-paths", "--set", "application.bytes=1MB", cwd=folder)
+    # The film comes from a stored table, and the page from a folder that is a link in the sources.
+    _call(program, "run", "two-paths", cwd=folder)
+    page = "from anabranch.cli import _play; assert (_play._SOURCE / 'index.html').is_file()"
+    _call(folder / "bin" / "python", "-c", page, cwd=folder)
 
 
 def main(version: str) -> int:
