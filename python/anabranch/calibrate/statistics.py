@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from anabranch._distributions import beta_quantile
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -22,13 +24,10 @@ _MODES_DRAWS = 4000
 
 def share_interval(count: int, total: int) -> tuple[float, float]:
     """Return the exact 95 % interval of a share (Clopper and Pearson 1934)."""
-    # Not by `scipy.stats.binomtest`: importing all distributions takes a second and more.
-    from scipy.special import betaincinv
-
     beyond = (1 - _CONFIDENCE) / 2
-    low = betaincinv(count, total - count + 1, beyond) if count else 0.0
-    high = betaincinv(count + 1, total - count, 1 - beyond) if count < total else 1.0
-    return float(low), float(high)
+    low = beta_quantile(beyond, count, total - count + 1) if count else 0.0
+    high = beta_quantile(1 - beyond, count + 1, total - count) if count < total else 1.0
+    return low, high
 
 
 class Split(NamedTuple):

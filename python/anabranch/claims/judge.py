@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from anabranch import _intervals
+from anabranch._distributions import discoveries, student_below, student_quantile
 from anabranch.claims import _logic, measure
 from anabranch.claims._logic import Chance
 from anabranch.claims.cells import Cell
@@ -126,8 +126,6 @@ def judge(claims: Sequence[Stated], runs: Runs) -> list[Judged]:
     runs
         The results.
     """
-    from scipy.stats import false_discovery_control
-
     ready: list[tuple[Stated, tuple[Finding, ...], Chance]] = []
     result: dict[str, Judged] = {}
     for one in claims:
@@ -143,9 +141,9 @@ def judge(claims: Sequence[Stated], runs: Runs) -> list[Judged]:
             findings, chance = weighed(one, runs)
             ready.append((one, findings, chance))
     levels = [level for *_, chance in ready for level in (chance.false_if_holds, chance.false_if_fails)]
-    adjusted = list(false_discovery_control(levels)) if levels else []
+    adjusted = discoveries(levels)
     for place, (one, findings, _) in enumerate(ready):
-        holds, fails = float(adjusted[2 * place]), float(adjusted[2 * place + 1])
+        holds, fails = adjusted[2 * place], adjusted[2 * place + 1]
         verdict: Verdict = "undecided"
         if holds <= ALPHA:
             verdict = "inferred" if one.claim.inferred is not None else "reproduced"
@@ -320,10 +318,10 @@ def _one_sided(margin: Values, *, exact: bool, trials: int | None) -> Chance:
     score = mean / (float(margin.std(ddof=1)) / count**0.5)
     if trials is not None:
         # In four of five cases, the score is not closer to zero than this.
-        away = _intervals.quantile(paired.POWER, count - 1)
+        away = student_quantile(paired.POWER, count - 1)
         score = math.copysign(max(0.0, abs(score) - away), score)
     return Chance(
-        false_if_holds=_intervals.below(-score, count - 1), false_if_fails=_intervals.below(score, count - 1)
+        false_if_holds=student_below(-score, count - 1), false_if_fails=student_below(score, count - 1)
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from anabranch import _intervals
+from anabranch._distributions import student_quantile
 from anabranch.errors import Fault, InputError, did_you_mean
 from anabranch.figures.picture import Picture
 from anabranch.results import worlds
@@ -238,7 +238,7 @@ def cells(rows: Sequence[Row], metrics: Sequence[str]) -> list[Row]:
             wide = (
                 None
                 if spread is None
-                else _intervals.quantile(0.975, values.size - 1) * spread / values.size**0.5
+                else student_quantile(0.975, values.size - 1) * spread / values.size**0.5
             )
             cell[f"{metric}_ci95"] = wide
         result.append(cell)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from anabranch import _intervals
+from anabranch._distributions import student_quantile
 from anabranch.errors import Fault, InputError, did_you_mean
 from anabranch.results.read import Reader, asked
 from anabranch.results.tables import HEAD, TABLES
@@ -174,9 +174,7 @@ def _row(row: Sequence[Any], by: Sequence[str], metrics: Sequence[str]) -> dict[
         mean, spread, count = rest[len(by) + 3 * place : len(by) + 3 * place + 3]
         result[name] = mean
         wide = (
-            None
-            if spread is None or count < 2
-            else _intervals.quantile(0.975, count - 1) * spread / count**0.5
+            None if spread is None or count < 2 else student_quantile(0.975, count - 1) * spread / count**0.5
         )
         result[name + INTERVAL] = wide
     return result
