@@ -14,12 +14,13 @@ from typer.testing import CliRunner
 
 import anabranch
 import anabranch.report
-from anabranch.advice import candidates, carry, make, score, spending
+from anabranch.advice import candidates, carry, make, spending
 from anabranch.advice.read import LEAVE, USE, Evidence
 from anabranch.cli import _advise
 from anabranch.cli._app import app
 from anabranch.errors import InputError, ScenarioError
 from anabranch.media.films import Film
+from anabranch.metrics import score
 from anabranch.study.sweep import Cell
 
 pytestmark = pytest.mark.module

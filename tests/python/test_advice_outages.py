@@ -9,10 +9,11 @@ import pytest
 from typer.testing import CliRunner
 
 import anabranch
-from anabranch.advice import candidates, carry, make, outages, score
+from anabranch.advice import candidates, carry, make, outages
 from anabranch.advice.read import Evidence, judged
 from anabranch.cli._app import app
 from anabranch.errors import InputError, ScenarioError
+from anabranch.metrics import score
 from anabranch.scenario._overrides import Override
 from anabranch.scenario.load import load
 from anabranch.study.sweep import Cell

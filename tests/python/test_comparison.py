@@ -118,24 +118,31 @@ def test_numbers_are_short_and_not_scientific():
 # -- verdicts ----------------------------------------------------------------------------------------
 
 
-def used(names, values, *, runs=10, unstarted=0):
-    """The results of a set of paths, with a measure's values by its column; the last runs never start."""
-    never = {run: float(run >= runs - unstarted) for run in range(runs)}
-    values = {**values, "unstarted_sessions": never}
+def used(names, waits, *, unstarted=0, unreached=None):
+    """The results of a set of paths, with the waiting of each run; the last runs never start or end."""
+    runs = len(waits)
+    values = {
+        "waiting_s": dict(enumerate(waits)),
+        "unstarted_sessions": {run: float(run >= runs - unstarted) for run in range(runs)},
+    }
     means = {column: paired.difference(numpy.array(list(own.values()))) for column, own in values.items()}
     shares = {name: 1 / len(names) for name in names}
+    unreached = unstarted if unreached is None else unreached
     return Used(
-        paths=names, runs=runs, exact=False, means=means, shares=shares, cost=None, unfinished=unstarted,
-        unstarted=unstarted, unreached=unstarted, values=values,
+        paths=names, runs=runs, exact=False, means=means, shares=shares, cost=None, unfinished=unreached,
+        unstarted=unstarted, unreached=unreached, values=values,
     )  # fmt: skip
 
 
+#: Waiting for a film of 60 s: nothing but the start, a session that dies in it, and one that never starts in 70 s.
+FINE, DIES, NEVER = 2.0, 60.0, 130.0
+
+
 def test_sessions_that_never_start_do_not_win():
-    # Half of the runs with both paths never start; the other runs stand still for less time.
-    still = dict.fromkeys(range(10), 5.0)
-    one = used(("wifi",), {"still_s": still})
-    both = used(("wifi", "lte"), {"still_s": dict.fromkeys(range(5), 1.0)}, unstarted=5)
-    other = used(("lte",), {"still_s": still}, unstarted=10)
+    # Half of the runs with both paths never start; the other runs wait for less.
+    one = used(("wifi",), [7.0] * 10)
+    both = used(("wifi", "lte"), [3.0] * 5 + [NEVER] * 5, unstarted=5)
+    other = used(("lte",), [NEVER] * 10, unstarted=10)
     to_lte, to_wifi = verdict.added([one, other, both], measures.PROGRESSIVE)
     assert (to_wifi.path, to_wifi.verdict) == ("lte", verdict.HURTS)
     assert "5 of 10 runs never start with it, 0 of 10 without it" in to_wifi.sentence
@@ -144,28 +151,44 @@ def test_sessions_that_never_start_do_not_win():
 
 
 @pytest.mark.parametrize(
-    ("unstarted", "unreached", "verdict_of_it"),
+    ("without", "with_it", "expected"),
     [
         # One run of 30 never starts without the path, and with it all start and die.
-        ((1, 0), 30, verdict.HURTS),
-        # 15 of 30 is more than chance: more runs start, and none plays to the end.
-        ((15, 0), 30, verdict.BOTH),
-        ((15, 0), 0, verdict.HELPS),
+        ([FINE] * 29 + [NEVER], [DIES] * 30, verdict.HURTS),
+        # More runs start, and none plays to the end: -6 s with a standard error of 12 s.
+        ([FINE] * 15 + [NEVER] * 15, [DIES] * 30, verdict.UNDECIDED),
+        ([FINE] * 15 + [NEVER] * 15, [FINE] * 30, verdict.HELPS),
         # One run more starts, or fewer by one.
-        ((1, 0), 1, verdict.NOTHING),
-        ((0, 1), 1, verdict.HURTS),
+        ([FINE] * 29 + [NEVER], [FINE] * 29 + [DIES], verdict.UNDECIDED),
+        ([FINE] * 30, [FINE] * 29 + [NEVER], verdict.HURTS),
+        # All wait for less, and one dies.
+        ([20.0] * 30, [FINE] * 29 + [DIES], verdict.BOTH),
     ],
 )
-def test_a_path_with_which_more_runs_start_and_die_does_not_win(unstarted, unreached, verdict_of_it):
-    def short(count):
-        return {"unreached_sessions": {run: float(run >= 30 - count) for run in range(30)}}
+def test_a_path_with_which_more_runs_start_and_die_does_not_win(without, with_it, expected):
+    def ended(waits):
+        never = waits.count(NEVER)
+        return {"unstarted": never, "unreached": never + waits.count(DIES)}
 
-    without, with_it = unstarted
-    one = used(("wifi",), short(without), runs=30, unstarted=without)
-    other = used(("lte",), short(without), runs=30, unstarted=without)
-    both = used(("wifi", "lte"), short(unreached), runs=30, unstarted=with_it)
+    one, other = (used((name,), without, **ended(without)) for name in ("wifi", "lte"))
+    both = used(("wifi", "lte"), with_it, **ended(with_it))
     found = list(verdict.added([one, other, both], measures.PROGRESSIVE))
-    assert [one.verdict for one in found] == [verdict_of_it] * 2
+    assert [one.verdict for one in found] == [expected] * 2
+
+
+def test_an_undecided_verdict_names_the_trials_that_decide():
+    one, other = (used((name,), [10.0, 12.0, 8.0, 10.0]) for name in ("wifi", "lte"))
+    both = used(("wifi", "lte"), [9.0, 12.5, 7.0, 9.5])
+    for found in verdict.added([one, other, both], measures.PROGRESSIVE, "linux and cubic"):
+        assert found.verdict == verdict.UNDECIDED
+        assert found.sentence.startswith(
+            f"adding {found.path} to {found.to[0]} is undecided: waiting from 10 to 9.5 s"
+        )
+        # Differences -1, 0.5, -1, -0.5 have the standard deviation 0.71; two comparisons need z = 2.24.
+        wanted = ((2.24 + 0.84) * 0.707 / 0.5) ** 2
+        assert wanted < found.judgement.needed < wanted + 5
+        assert f"about {found.judgement.needed} trials would decide" in found.sentence
+        assert found.sentence.endswith("; with linux and cubic")
 
 
 @pytest.mark.module
@@ -201,7 +224,9 @@ def test_a_second_path_that_does_not():
     setting = {"paths.wifi.loss": "0 %"}
     found = anabranch.compare({**BULK, "paths": [BULK["paths"][0], slow]}, set=setting, trials=1, workers=1)
     to_wifi = next(one for one in found.added if one.path == "lte")
-    assert to_wifi.verdict in {verdict.NOTHING, verdict.HURTS}
+    assert to_wifi.effects["goodput_mbps"].value < 0
+    assert to_wifi.verdict == verdict.UNDECIDED, "one trial of a world with chance decides nothing"
+    assert "3 trials would decide" in to_wifi.sentence
 
 
 @pytest.mark.module

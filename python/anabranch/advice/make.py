@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch.advice import candidates as choosing
 from anabranch.advice import outages as rules
-from anabranch.advice import score, spending
+from anabranch.advice import spending
 from anabranch.advice.read import Advice, Evidence, judged
 from anabranch.errors import Fault, InputError
+from anabranch.metrics import score
 from anabranch.study.sweep import Job, Sweep
 
 if TYPE_CHECKING:

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anabranch.advice import carry, spending
-from anabranch.advice.score import worst
 from anabranch.comparison import measures, paths
+from anabranch.metrics.score import worst
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from anabranch.advice.candidates import Candidate
-    from anabranch.advice.score import Score
     from anabranch.comparison.measures import Measure
+    from anabranch.metrics.score import Score
     from anabranch.results.paired import Effect
     from anabranch.results.store import Row
     from anabranch.study.sweep import Sweep

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from anabranch._numbers import three_digits
+from anabranch.metrics import score
+from anabranch.results import judging
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from anabranch.results.paired import Effect
 
@@ -33,6 +35,8 @@ class Measure:
         The smallest difference that matters, in the shown unit.
     relative
         The same as a share of the value without the path; the larger of both counts.
+    is_score
+        It is the one measure that verdicts rest on (`anabranch.metrics.score`).
     """
 
     column: str
@@ -42,6 +46,7 @@ class Measure:
     better: int = 0
     matters: float = 0.0
     relative: float = 0.0
+    is_score: bool = False
 
     @property
     def heading(self) -> str:
@@ -62,6 +67,29 @@ class Measure:
         width = self.number(max(effect.value - effect.low, effect.high - effect.value))
         return text if width == "0" else f"{text} ± {width}"
 
+    def least(self, before: float) -> float:
+        """Return the smallest difference that matters, in the results' unit, at a value before it."""
+        return max(self.matters / self.scale, self.relative * abs(before))
+
+    def judge(
+        self,
+        left: Mapping[int, float],
+        right: Mapping[int, float],
+        *,
+        exact: tuple[bool, bool] = (False, False),
+        comparisons: int = 1,
+    ) -> judging.Judgement:
+        """Return the verdict on having `left` instead of `right` (`anabranch.results.judging`)."""
+        before = sum(right.values()) / len(right) if right else 0.0
+        return judging.judge(
+            left,
+            right,
+            better=self.better,
+            matters=self.least(before),
+            exact=exact,
+            comparisons=comparisons,
+        )
+
     def judged(self, effect: Effect, before: float) -> int:
         """Return whether a difference is for the better (1), for the worse (-1), or neither (0).
 
@@ -74,7 +102,7 @@ class Measure:
         """
         if effect.value is None or effect.low is None or effect.high is None:
             return 0
-        least = max(self.matters / self.scale, self.relative * abs(before))
+        least = self.least(before)
         is_seen = effect.low > 0 or effect.high < 0
         if not self.better or not is_seen or abs(effect.value) < least:
             return 0
@@ -100,6 +128,14 @@ _GOODPUT = Measure(column="goodput_mbps", name="goodput", unit="Mb/s")
 ADAPTIVE = (
     UNREACHED,
     UNSTARTED,
+    Measure(
+        column=score.RATE,
+        name="rate less waiting",
+        unit="Mb/s",
+        better=1,
+        relative=0.01,
+        is_score=True,
+    ),
     Measure(column="top_share", name="time at the top", unit="%", scale=100, better=1, matters=1),
     Measure(column="bitrate_mean_mbps", name="rate of the pictures", unit="Mb/s", better=1, relative=0.01),
     _STILL,
@@ -113,6 +149,7 @@ ADAPTIVE = (
 PROGRESSIVE = (
     UNREACHED,
     UNSTARTED,
+    Measure(column=score.WAITING, name="waiting", unit="s", better=-1, matters=0.1, is_score=True),
     _STILL,
     _UNPLAYED,
     Measure(column="picture_discards", name="discarded pictures", better=-1, matters=1),
@@ -122,7 +159,7 @@ PROGRESSIVE = (
 )
 #: Those of a transfer.
 TRANSFER = (
-    Measure(column="goodput_mbps", name="goodput", unit="Mb/s", better=1, relative=0.01),
+    Measure(column=score.GOODPUT, name="goodput", unit="Mb/s", better=1, relative=0.01, is_score=True),
     Measure(column="max_read_gap_s", name="longest wait for a byte", unit="s", better=-1, matters=0.1),
     Measure(column="duration_s", name="duration", unit="s"),
 )
@@ -131,6 +168,20 @@ TRANSFER = (
 def score_text(effect: Effect, unit: str, *, signed: bool = False) -> str:
     """Return a score, or a difference of scores, with its interval and unit."""
     return f"{Measure(column='', name='score').with_interval(effect, signed=signed)} {unit}"
+
+
+def primary(found: Sequence[Measure], columns: Collection[str]) -> Measure | None:
+    """Return the measure that verdicts rest on: the score, or the first one of results without a score.
+
+    Parameters
+    ----------
+    found
+        The measures of the application.
+    columns
+        The columns that have values. Results of builds before the score lack it.
+    """
+    judged = [one for one in found if one.better and one not in COUNTED and one.column in columns]
+    return next((one for one in judged if one.is_score), judged[0] if judged else None)
 
 
 def of(columns: Iterable[str]) -> tuple[Measure, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from anabranch import plugins
 from anabranch.comparison import measures, paths, verdict
 from anabranch.comparison.used import Used, Values
 from anabranch.results import paired, store
@@ -88,6 +89,8 @@ class Comparison:
                     "path": one.path,
                     "to": list(one.to),
                     "verdict": one.verdict,
+                    "needed_trials": None if one.judgement is None else one.judgement.needed,
+                    "score": None if one.judgement is None else _interval(one.judgement.effect),
                     "sentence": one.sentence,
                     "differences": {name: _interval(effect) for name, effect in one.effects.items()},
                 }
@@ -148,8 +151,15 @@ def read(folder: Path) -> Comparison:
         scenario=frame["scenario"][0],
         used=tuple(used),
         measures=chosen,
-        added=tuple(verdict.added(used, chosen)),
+        added=tuple(verdict.added(used, chosen, _settings(frame))),
     )
+
+
+def _settings(frame: polars.DataFrame) -> str:
+    """Return the scheduler and the congestion control of a comparison, in words."""
+    names = [str(frame[column][-1]) for column in ("scheduler", "congestion")]
+    short = plugins.short(names)
+    return " and ".join(short.get(name, name) for name in names)
 
 
 def _count(rows: polars.DataFrame, column: str) -> int:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from anabranch.comparison.measures import COUNTED, UNSTARTED
-from anabranch.results import paired
+from anabranch.comparison import measures as of_application
+from anabranch.comparison.measures import COUNTED
+from anabranch.results import judging, paired
+from anabranch.results.judging import HELPS, HURTS, NO_GAIN, NOTHING, UNDECIDED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -15,8 +17,10 @@ if TYPE_CHECKING:
     from anabranch.comparison.used import Used
     from anabranch.results.paired import Effect
 
-#: The effect of adding a path: better, worse, better in one thing and worse in another, or none that is seen.
-HELPS, HURTS, BOTH, NOTHING = "helps", "hurts", "helps and hurts", "changes nothing"
+#: The score improves, but fewer sessions start or reach the end.
+BOTH = "helps and hurts"
+
+__all__ = ["BOTH", "HELPS", "HURTS", "NOTHING", "NO_GAIN", "UNDECIDED", "Added", "added"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,20 +37,33 @@ class Added:
         Difference of each measure by its column, with the path less without it, over pairs of runs of the
         same luck.
     verdict
-        `HELPS`, `HURTS`, `BOTH` or `NOTHING`.
+        That of `anabranch.results.judging` on the score, or `BOTH`.
+    judgement
+        The difference in score that the verdict rests on; None if no run has one.
     sentence
-        The same in words, with the measures that it hangs on.
+        The same in words.
     """
 
     path: str
     to: tuple[str, ...]
     effects: Mapping[str, Effect]
     verdict: str
+    judgement: judging.Judgement | None
     sentence: str
 
 
-def added(used: Sequence[Used], measures: Sequence[Measure]) -> Iterator[Added]:
-    """Yield what adding each path to all others changed; the last of `used` has all paths."""
+def added(used: Sequence[Used], measures: Sequence[Measure], settings: str = "") -> Iterator[Added]:
+    """Yield the effect of adding each path to all others.
+
+    Parameters
+    ----------
+    used
+        The results of each set of paths; the last one has all paths.
+    measures
+        The measures of the application.
+    settings
+        The scheduler and the congestion control, in words.
+    """
     *fewer, whole = used
     for path in whole.paths:
         others = tuple(name for name in whole.paths if name != path)
@@ -56,25 +73,38 @@ def added(used: Sequence[Used], measures: Sequence[Measure]) -> Iterator[Added]:
             for one in measures
             if one.column in whole.values and one.column in base.values
         }
-        signs = {
-            one.column: one.judged(effects[one.column], base.means[one.column].value or 0.0)
-            for one in measures
-            if one.column in effects
-        }
-        better, worse = (sign in signs.values() for sign in (1, -1))
-        # The viewer's means are over the runs that started. A path with which fewer runs start is
-        # not better in anything else, and is worse even if chance may have done it.
-        with_it, without = (one.unstarted / max(one.runs, 1) for one in (whole, base))
-        better = better and signs.get(UNSTARTED.column) != -1
-        worse = worse or with_it > without
-        verdict = BOTH if better and worse else HELPS if better else HURTS if worse else NOTHING
+        primary = of_application.primary(measures, set(effects))
+        judgement = None if primary is None else _judged(whole, base, primary, len(whole.paths))
+        verdict = UNDECIDED if judgement is None else judgement.verdict
+        verdict = _with_endings(verdict, whole, base)
+        words = _words(measures, primary, effects, judgement, verdict, base, whole)
         yield Added(
             path=path,
             to=others,
             effects=effects,
             verdict=verdict,
-            sentence=_sentence(path, base, whole, verdict, _told(measures, effects, signs, base, whole)),
+            judgement=judgement,
+            sentence=_sentence(path, base, whole, verdict, words, settings),
         )
+
+
+def _judged(whole: Used, base: Used, one: Measure, comparisons: int) -> judging.Judgement:
+    """Return the verdict on the score of one set of paths against another."""
+    exact = (whole.exact, base.exact)
+    left, right = whole.values[one.column], base.values[one.column]
+    return one.judge(left, right, exact=exact, comparisons=comparisons)
+
+
+def _with_endings(verdict: str, whole: Used, base: Used) -> str:
+    """Return a verdict with regard to the sessions that do not start, or do not reach the end.
+
+    If fewer runs start with a path, the path hurts, even if chance may have done it. If fewer reach the end,
+    it does not only help.
+    """
+    if whole.unstarted / max(whole.runs, 1) > base.unstarted / max(base.runs, 1):
+        return BOTH if verdict == HELPS else HURTS
+    fewer_end = whole.unreached / max(whole.runs, 1) > base.unreached / max(base.runs, 1)
+    return BOTH if verdict == HELPS and fewer_end else verdict
 
 
 def _difference(whole: Used, base: Used, column: str) -> Effect:
@@ -85,40 +115,50 @@ def _difference(whole: Used, base: Used, column: str) -> Effect:
     return replace(effect, low=effect.value, high=effect.value) if all(exact) else effect
 
 
-def _told(
+def _words(
     measures: Sequence[Measure],
+    primary: Measure | None,
     effects: Mapping[str, Effect],
-    signs: Mapping[str, int],
+    judgement: judging.Judgement | None,
+    verdict: str,
     base: Used,
     whole: Used,
 ) -> list[str]:
-    """Return the measures that a verdict hangs on, in words; without any the first that could have."""
-    judged = [one for one in measures if one.better and one.column in effects]
-    seen = [one for one in judged if signs[one.column] and one is not UNSTARTED]
-    seen = seen or [one for one in judged if one not in COUNTED][:1]
+    """Return the difference in score, in words, and the parts of it that differ if the verdict is decided."""
+    if primary is None or judgement is None:
+        return []
+    shown = [(primary, judgement.effect)]
+    if verdict in (HELPS, HURTS, BOTH):
+        others = (one for one in measures if one.better and one.column in effects and one is not primary)
+        shown += [
+            (one, effects[one.column])
+            for one in others
+            if one not in COUNTED and one.judged(effects[one.column], base.means[one.column].value or 0.0)
+        ]
     words = []
-    for one in seen:
-        effect, unit = effects[one.column], f" {one.unit}" if one.unit else ""
+    for one, effect in shown:
+        unit = f" {one.unit}" if one.unit else ""
         before, after = base.means[one.column].value, whole.means[one.column].value
         if before is None or after is None:
             continue
         change = one.with_interval(effect, signed=True)
         words.append(f"{one.name} from {one.number(before)} to {one.number(after)}{unit} ({change})")
-    return words
+    return [*words, judgement.advice] if judgement.advice else words
 
 
-def _sentence(path: str, base: Used, whole: Used, verdict: str, words: Sequence[str]) -> str:
+def _sentence(path: str, base: Used, whole: Used, verdict: str, words: Sequence[str], settings: str) -> str:
     """Return a verdict as a sentence."""
     to = " and ".join(base.paths)
     runs = min(whole.runs, base.runs)
     # One run of a world that draws nothing is all of them.
     seen = f" that {runs} run{'s' if runs > 1 else ''} can tell"
     sure = " that matters" if whole.exact and base.exact else seen
-    what = verdict + (sure if verdict == NOTHING else "")
+    what = f"is {verdict}" if verdict == UNDECIDED else verdict + (sure if verdict == NOTHING else "")
     never = []
     if whole.unstarted or base.unstarted:
         counts = f"{whole.unstarted} of {whole.runs} runs never start with it"
         never = [f"{counts}, {base.unstarted} of {base.runs} without it"]
     carried = f"{100 * whole.shares[path]:.0f} % of the bytes go over {path}"
     cost = "" if whole.cost is None else f", at a cost of {whole.cost:.2f} instead of {base.cost or 0:.2f}"
-    return f"adding {path} to {to} {what}: {', '.join([*never, *words])}; {carried}{cost}"
+    by = f"; with {settings}" if settings else ""
+    return f"adding {path} to {to} {what}: {', '.join([*never, *words])}; {carried}{cost}{by}"

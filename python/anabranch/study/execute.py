@@ -43,6 +43,7 @@ def work(job: Job, code: str) -> Outcome:
         When this worker runs another build of the program.
     """
     from anabranch._run import run_loaded
+    from anabranch.metrics import score
 
     if identity.code() != code:
         message = f"a worker runs another build of this program: {identity.code()}, not {code}"
@@ -50,7 +51,9 @@ def work(job: Job, code: str) -> Outcome:
     loaded, film = job.ready()
     run = run_loaded(loaded, run=job.run, film=film, may_stand=True)
     prices = {path.name: path.price_per_gb for path in loaded.scenario.paths if path.price_per_gb is not None}
-    return measure.rows(job, run, prices), measure.traces(job, run)
+    application = loaded.scenario.application
+    scored = score.of(application.kind, film, application.duration)
+    return measure.rows(job, run, prices, scored), measure.traces(job, run)
 
 
 def execute(jobs: Iterable[Job], *, workers: int, dask: str | None = None) -> Generator[tuple[Job, Outcome]]:

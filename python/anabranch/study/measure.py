@@ -37,11 +37,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from anabranch._run import Run
+    from anabranch.metrics.score import Score
     from anabranch.results.store import Row, Rows
     from anabranch.study.sweep import Job
 
 
-def rows(job: Job, run: Run, prices: Mapping[str, float]) -> Rows:
+def rows(job: Job, run: Run, prices: Mapping[str, float], scored: Score | None = None) -> Rows:
     """Return a run's rows: one of `runs`, one of `subflows` for each subflow.
 
     Parameters
@@ -52,6 +53,8 @@ def rows(job: Job, run: Run, prices: Mapping[str, float]) -> Rows:
         The run.
     prices
         Price of a gigabyte on each path that has one.
+    scored
+        How the run becomes a number for verdicts; None writes none.
     """
     head: Row = {
         **dict(job.cell.labels),
@@ -76,6 +79,8 @@ def rows(job: Job, run: Run, prices: Mapping[str, float]) -> Rows:
     if stands:
         numbers["standstill_s"] = min(one["at_s"] for one in stands)
         numbers["standstill"] = stands[0]["message"]
+    if scored is not None:
+        numbers |= scored.columns({**numbers, "duration_s": run.duration_s})
     paths = {f"bytes_{path}": count for path, count in per_path.items()}
     costs = {f"cost_{path}": per_path.get(path, 0) / 1e9 * price for path, price in prices.items()}
     total = {"cost": sum(costs.values())} if costs else {}

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 #: The share of the worst trials, whose mean is the risk.
 WORST = 0.1
+#: The columns of a run's row with the score: waiting is the film's score with the other sign.
+WAITING, RATE, GOODPUT = "waiting_s", "rate_less_waiting_mbps", "goodput_mbps"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +75,13 @@ class Score:
         # Discarded pictures are part of `still_s`; film that a flush skipped is not.
         total, skipped = int(row.get("frames.total") or 0), float(row.get("frames.flushed") or 0)
         return -(waited + (self.film_s * skipped / total if total and not _is_short(row) else 0.0))
+
+    def columns(self, row: Mapping[str, Any]) -> dict[str, float]:
+        """Return the column that a run's row gets for the score; a transfer has its goodput already."""
+        if self.kind == "transfer":
+            return {}
+        value = self.of(row)
+        return {WAITING: -value} if self.kind == "progressive" else {RATE: value}
 
     def went_wrong(self, row: Mapping[str, Any]) -> bool:
         """Return whether the picture froze in a run, or a player did not reach the end."""
