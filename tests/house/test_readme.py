@@ -138,7 +138,7 @@ def test_the_result_is_what_the_demo_prints(elsewhere):
     table = done.stdout.partition("which paths\n")[2]
     rows = re.findall(r"^ *(wifi \+ lte|wifi|lte)  +([\d.].*)$", table, re.MULTILINE)
     paths = {"wifi + lte": "WiFi + LTE", "wifi": "WiFi", "lte": "LTE"}
-    # Still time, film not shown, discarded pictures, freezes, start, goodput. The next column is not a
+    # Waiting, still time, film not shown, discarded pictures, freezes, start, goodput. The next column is no
     # number.
     printed = {
         paths[name]: [float(one) for one in re.findall(r"(?<![\d.])([\d.]+)(?: ± [\d.]+)?(?=  |$)", row)]
@@ -148,7 +148,7 @@ def test_the_result_is_what_the_demo_prints(elsewhere):
     assert set(told) == set(printed) == set(paths.values())
     for name, (start, stalls, seconds, goodput) in told.items():
         # Another build of the encoder makes another film, whose packets meet other losses.
-        frozen, _, _, freezes, started, carried = printed[name]
+        _, frozen, _, _, freezes, started, carried = printed[name]
         assert stalls == pytest.approx(freezes, abs=1), name
         others = [started, frozen, carried]
         assert [start, seconds, goodput] == pytest.approx(others, rel=0.1), name

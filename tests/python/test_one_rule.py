@@ -96,7 +96,8 @@ def null_world(random, arms, runs, draw):
         (4, lambda random, runs: random.exponential(3, runs)),
     ],
 )
-@pytest.mark.parametrize("runs", [5, 12])
+# From 12 runs on, the means in the sentence are resampled, which takes most of the time.
+@pytest.mark.parametrize("runs", [5, pytest.param(12, marks=pytest.mark.slow)])
 def test_of_400_null_worlds_at_most_28_get_a_verdict(arms, draw, runs):
     # One of twenty is 20 of 400, with a standard deviation of 4.4.
     random = numpy.random.default_rng(39)

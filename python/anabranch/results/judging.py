@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from anabranch import _intervals
+from anabranch._distributions import student_quantile
 from anabranch.results import paired
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def judge(
         return Judgement(verdict=UNDECIDED, effect=effect, needed=FEWEST)
     else:
         spread = float(values.std(ddof=1))
-        half = _intervals.quantile(1 - level / 2, count - 1) * spread / count**0.5
+        half = student_quantile(1 - level / 2, count - 1) * spread / count**0.5
         low, high = value - half, value + half
     effect = paired.Effect(value=value, low=low, high=high, pairs=count, detectable=paired.detectable(values))
     gains = (low, high) if better > 0 else (-high, -low)
@@ -134,7 +134,7 @@ def _needed(value: float, spread: float, matters: float, level: float, count: in
     margin = abs(value) if abs(value) >= matters else matters - abs(value)
 
     def decides(trials: int) -> bool:
-        points = (_intervals.quantile(share, trials - 1) for share in (1 - level / 2, paired.POWER))
+        points = (student_quantile(share, trials - 1) for share in (1 - level / 2, paired.POWER))
         return bool(sum(points) * spread <= margin * trials**0.5)
 
     few, enough = max(count, FEWEST - 1), MOST
