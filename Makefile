@@ -221,7 +221,8 @@ $(STAMPS)/module: $(STAMPS)/packages $(RUST_SOURCES) $(if $(wildcard $(MODULE)),
 
 $(STAMPS)/packages: pyproject.toml $(STAMPS)/venv
 	@$(BIN)/python -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
-	print(*p["dependencies"], *p["optional-dependencies"]["dev"], sep="\n")' > $(VENV)/requirements.txt
+	print(*p["dependencies"], *(one for name, extra in p["optional-dependencies"].items() if name != "all" for one in extra), \
+	sep="\n")' > $(VENV)/requirements.txt
 	$(BIN)/python -m pip install --quiet -r $(VENV)/requirements.txt
 	@touch $@
 

@@ -6,7 +6,7 @@ import importlib
 import subprocess
 from typing import TYPE_CHECKING
 
-from anabranch.errors import MissingError, escaped
+from anabranch.errors import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,31 +34,6 @@ def unimportable(name: str) -> str | None:
     except BaseException as error:  # noqa: BLE001 - see above
         return reason(error)
     return None
-
-
-def needed(name: str, *, what: str, hint: str) -> None:
-    """Make sure that a Python module can be imported.
-
-    Raises
-    ------
-    MissingError
-        If it is missing or broken.
-    """
-    lacks = unimportable(name)
-    if lacks is not None:
-        message = f"{what} is missing or broken ({lacks})"
-        raise MissingError(message, hint=hint)
-
-
-def pyav() -> None:
-    """Make sure that PyAV, which reads and makes films, can be imported.
-
-    Raises
-    ------
-    MissingError
-        If it is missing or broken.
-    """
-    needed("av", what="PyAV, which reads and makes films,", hint="pip install --force-reinstall av")
 
 
 def fails(command: Sequence[str]) -> str | None:

@@ -127,9 +127,14 @@ def _known(asked: Asked) -> None:
     ------
     InputError
         With what is wrong.
+    MissingError
+        If the packages that draw the page's figures are missing.
     """
+    from anabranch import _extras
     from anabranch.calibrate.kernels import KERNELS
 
+    if asked.docs is not None:
+        _extras.figures()
     if asked.same_losses and asked.docs is not None:
         hint = "the page has both: with the same losses and with losses of its own"
         message = "--docs writes a whole page"

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 import platform
-import shlex
 import shutil
-import sys
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from anabranch import _pieces
+from anabranch import _extras, _pieces
 from anabranch.cli import _console
 
 if TYPE_CHECKING:
@@ -132,12 +131,12 @@ def _module() -> Iterator[Finding]:
     yield Finding(name="simulator", found=True, detail=detail, unlocks=unlocks, needed=True)
 
 
-#: The codecs to check, what each is needed for, and whether the program cannot work without it.
+#: The codecs to check, and what each is needed for.
 _CODECS = (
-    ("libx264", "making films", True),
-    ("aac", "making films", True),
-    ("h264", "films of one's own", True),
-    ("hevc", "films of one's own in H.265", False),
+    ("libx264", "making films"),
+    ("aac", "making films"),
+    ("h264", "films of one's own"),
+    ("hevc", "films of one's own in H.265"),
 )
 
 
@@ -158,10 +157,30 @@ def _codecs() -> Iterator[Finding]:
             found=codec in available,
             detail=detail,
             unlocks=unlocks,
-            needed=needed,
             install=() if available else (_PYAV,),
         )
-        for codec, unlocks, needed in _CODECS
+        for codec, unlocks in _CODECS
+    )
+
+
+#: The extras that no other check covers.
+_EXTRAS = ("figures", "sql", "dask", "notebook")
+
+
+def _extra(name: str) -> Iterator[Finding]:
+    """Check for the packages of an extra."""
+    extra = _extras.EXTRAS[name]
+    lacks = [
+        f"{said}: {why}"
+        for module, said in extra.modules.items()
+        if (why := _pieces.unimportable(module)) is not None
+    ]
+    yield Finding(
+        name=f"extra {name}",
+        found=not lacks,
+        detail="; ".join(lacks) or ", ".join(extra.modules.values()),
+        unlocks=extra.unlocks,
+        install=(_extras.command(name),),
     )
 
 
@@ -210,7 +229,7 @@ def _pyroute2() -> Iterator[Finding]:
         found=lacks is None,
         detail="can be imported" if lacks is None else lacks,
         unlocks="network namespaces of real packets",
-        install=(shlex.join([sys.executable, "-m", "pip", "install", "pyroute2"]),),
+        install=(_extras.command("live"),),
     )
 
 
@@ -274,7 +293,7 @@ def _viewer(name: str) -> Iterator[Finding]:
     )
 
 
-_PYAV = shlex.join([sys.executable, "-m", "pip", "install", "av"])
+_PYAV = _extras.command("media")
 _NGINX, _MPTCPIZE = ("apt-get install nginx-light",), ("apt-get install mptcpize",)
 
 #: All checks, in the order of the table.
@@ -282,11 +301,19 @@ _LOOKS = (
     _Look(names=("Python",), unlocks="the command line", look=_python, needed=True),
     _Look(names=("simulator",), unlocks="simulated runs", look=_module, needed=True),
     _Look(
-        names=tuple(f"codec {name}" for name, _, _ in _CODECS),
+        names=tuple(f"codec {name}" for name, _ in _CODECS),
         unlocks="films",
         look=_codecs,
-        needed=True,
         install=(_PYAV,),
+    ),
+    *(
+        _Look(
+            names=(f"extra {name}",),
+            unlocks=_extras.EXTRAS[name].unlocks,
+            look=partial(_extra, name),
+            install=(_extras.command(name),),
+        )
+        for name in _EXTRAS
     ),
     _Look(names=tuple(name for name, _, _ in _PROGRAMS), unlocks="captures and rules", look=_programs),
     _Look(names=("kernel MPTCP",), unlocks="comparing with the kernel", look=_mptcp),

@@ -28,9 +28,11 @@ def figures(results: Path, out: Path, *, first: bool, budget: int | None, worker
     workers
         Processes for the runs of the budget; None is one a core.
     """
+    from anabranch import _extras
     from anabranch.cli import _sweep
     from anabranch.experiments import drawn
 
+    _extras.figures()
     _sweep.left_out(results, shown_by=f"anabranch results {results} --earlier")
     made = drawn.every(results)
     if first:
@@ -54,14 +56,18 @@ def check_files(figure: Path | None, report: Path | None) -> None:
     ------
     InputError
         With every fault.
+    MissingError
+        If the packages that draw figures are missing.
     """
     from anabranch.cli import _outputs
 
     outputs = [] if report is None else [(report, "--report")]
     faults: list[Fault | None] = []
     if figure is not None:
+        from anabranch import _extras
         from anabranch.figures.picture import FORMS, unfit
 
+        _extras.figures()
         faults.append(unfit(figure, "--figure"))
         outputs += [(figure.with_suffix(form), "--figure") for form in FORMS]
     faults += [_outputs.unwritable(path, option) for path, option in outputs]

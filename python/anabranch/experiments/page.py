@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from anabranch import _files
+from anabranch import _extras, _files
 from anabranch.comparison import paths
+from anabranch.errors import MissingError
 from anabranch.experiments import drawn
 from anabranch.experiments.table import table
 from anabranch.figures import study
@@ -57,6 +58,7 @@ def build(results: Path) -> str:
     verdicts, measured = report.verdicts(results)
     said = [*([f"Claims: {counts}"] if counts else []), *verdicts]
     dots = whole <= _DRAWN
+    shown, undrawn = _drawable(results, dots=dots)
     return report.page(
         "folder.html.j2",
         title=_name(results) if paper is None else paper.study.title,
@@ -64,13 +66,13 @@ def build(results: Path) -> str:
         folder=str(results),
         seeds=sorted(set(present_runs(results)["seed"].to_list())),
         runs=whole,
-        warnings=_warnings(results, paper, short, whole),
+        warnings=[*_warnings(results, paper, short, whole), *undrawn],
         verdicts=[f"{sentence}." for sentence in said],
         claims=_claims(paper),
         measured=measured,
         dots=dots,
         # vega escapes the texts that it draws; the rest of the SVG is its own.
-        figures=[(_heading(name), Markup(one.inline())) for name, one in figures(results, dots=dots).items()],
+        figures=[(_heading(name), Markup(one.inline())) for name, one in shown.items()],
         heads=heads,
         lines=lines,
         words=words,
@@ -113,6 +115,15 @@ def _warnings(results: Path, paper: Paper | None, short: int, whole: int) -> lis
             "they are no verdict on the paper."
         )
     return found
+
+
+def _drawable(results: Path, *, dots: bool) -> tuple[dict[str, Picture], list[str]]:
+    """Return the figures of a page; without the packages that draw them, a sentence instead."""
+    try:
+        _extras.figures()
+    except MissingError as error:
+        return {}, [f"This page has no figures: {error.fault.sentence()}"]
+    return figures(results, dots=dots), []
 
 
 def figures(results: Path, *, dots: bool) -> dict[str, Picture]:

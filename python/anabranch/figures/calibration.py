@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from anabranch import _extras
 from anabranch.figures import colours, look
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ def overlay(columns: Mapping[str, tuple[Series, Series]], *, until_s: float) -> 
     until_s
         The end of the time axis.
     """
+    _extras.need("altair", for_="drawing a figure")
     import altair as alt
 
     paths = sorted({path for pair in columns.values() for series in pair for path in series.cwnd})

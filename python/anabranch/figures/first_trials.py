@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from anabranch import _extras
 from anabranch.figures import _data, colours, look
 from anabranch.figures.calibration import thinned
 
@@ -46,6 +47,7 @@ def curves(rows: Sequence[Row], column: str, title: str) -> alt.ConcatChart:
     column, title
         The column to draw, and the axis' title.
     """
+    _extras.need("altair", for_="drawing a figure")
     import altair as alt
 
     paths = colours.of_paths([row["path"] for row in rows])
@@ -88,6 +90,7 @@ def bands(rows: Sequence[Row]) -> alt.ConcatChart:
         Times with one resolution: `row`, `series`, `from_s`, `to_s`, `shown` and `lines` (its height; None
         while the picture stands still).
     """
+    _extras.need("altair", for_="drawing a figure")
     import altair as alt
 
     order = sorted({(row["lines"], row["shown"]) for row in rows if row["lines"] is not None})

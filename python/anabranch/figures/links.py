@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from anabranch import _extras
 from anabranch.figures import colours, look
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ def link(trace: Trace, *, title: str) -> alt.VConcatChart:
     title
         The text above it.
     """
+    _extras.need("altair", for_="drawing a figure")
     import altair as alt
 
     rate, delay = list(colours.of_paths(["rate", "delay"]).values())

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from anabranch import _extras
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -24,6 +26,7 @@ def unchecked(build: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(build)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+        _extras.need("altair", for_="drawing a figure")
         from altair.utils.schemapi import debug_mode
 
         with debug_mode(False):

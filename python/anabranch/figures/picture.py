@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anabranch import _files
+from anabranch import _extras, _files
 from anabranch.errors import Fault, InputError
 from anabranch.figures.session import svg
 
@@ -137,6 +137,7 @@ def _write(path: Path, drawn: str) -> None:
     if path.suffix == ".svg":
         _files.write(path, drawn, "the figure")
     else:
+        _extras.need("vl_convert", for_="writing a figure")
         import vl_convert
 
         _files.write_bytes(path, vl_convert.svg_to_png(drawn, scale=_SCALE), "the figure")

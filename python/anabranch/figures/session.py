@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from anabranch import _extras
 from anabranch.figures import _data, colours, look
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def session(tables: Tables, *, client: int = 0) -> alt.VConcatChart:
     client
         Whose session.
     """
+    _extras.need("altair", for_="drawing a figure")
     import altair as alt
 
     backdrop = Backdrop(
@@ -80,6 +82,7 @@ def session(tables: Tables, *, client: int = 0) -> alt.VConcatChart:
 
 def svg(chart: alt.VConcatChart | alt.ConcatChart) -> str:
     """Return a chart as SVG text that loads nothing."""
+    _extras.need("vl_convert", for_="writing a figure")
     import vl_convert
 
     return str(vl_convert.vegalite_to_svg(chart.to_dict(validate=False), allowed_base_urls=[]))

@@ -18,7 +18,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anabranch import _pieces
+from anabranch import _extras, _pieces
 from anabranch.errors import MissingError
 from anabranch.live import leftovers
 from anabranch.scenario import linux_timeouts
@@ -165,7 +165,7 @@ def missing() -> str | None:
         return "network namespaces take root here: run it with sudo"
     lacks = _pieces.unimportable("pyroute2")
     if lacks is not None:
-        return f"pyroute2 is missing or broken ({lacks}): pip install 'anabranch[live]'"
+        return f"pyroute2 is missing or broken ({lacks}): {_extras.command('live')}"
     if not Path("/proc/sys/net/mptcp/enabled").exists():
         return "this kernel has no Multipath TCP (CONFIG_MPTCP)"
     return _forbidden()

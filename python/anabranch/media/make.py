@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from anabranch import _cache, _files, _pieces
+from anabranch import _cache, _extras, _files
 from anabranch.errors import Fault, MediaError
 from anabranch.media import _x264
 
@@ -105,7 +105,7 @@ def make_film(
     )
     if path is None and target.exists():
         return Made(path=target, rate_bps=_rate(target, shape), cached=True)
-    _pieces.pyav()
+    _extras.need("av", for_="making a film")
     part = target.with_name(f"{target.stem}.{os.getpid()}.part.mp4")
     with writing("the film", target):
         target.parent.mkdir(parents=True, exist_ok=True)

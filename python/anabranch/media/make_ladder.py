@@ -6,7 +6,7 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from anabranch import _files, _pieces
+from anabranch import _extras, _files
 from anabranch.errors import Fault, MediaError, MissingError
 from anabranch.media import _x264, playlists
 from anabranch.media.make import writing
@@ -141,7 +141,7 @@ def make_ladder(
 
 def _refuse_without_encoder() -> None:
     """Raise an error if PyAV or its H.264 encoder is missing."""
-    _pieces.pyav()
+    _extras.need("av", for_="making a ladder")
     import av
     import av.error
 
@@ -149,7 +149,7 @@ def _refuse_without_encoder() -> None:
         av.Codec("libx264", "w")
     except (av.error.FFmpegError, ValueError):
         message = "the FFmpeg that PyAV brings has no H.264 encoder (libx264)"
-        raise MissingError(message, hint="pip install --force-reinstall av") from None
+        raise MissingError(message, hint=_extras.command("media", again=True)) from None
 
 
 def _encoded(

@@ -10,7 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from anabranch import _cache, _files, _pieces
+from anabranch import _cache, _extras, _files
 from anabranch.errors import Fault, MediaError
 from anabranch.media import _h264, _whole
 
@@ -131,7 +131,7 @@ def _error(path: Path, message: str, hint: str = "") -> MediaError:
 
 def _read(path: Path) -> Probe:
     """Demultiplex a file."""
-    _pieces.pyav()
+    _extras.need("av", for_="reading a film")
     import av
 
     if path.stat().st_size == 0:

@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from anabranch import _extras
 from anabranch.errors import Fault, InputError, did_you_mean
 from anabranch.results import manifest as manifests
 from anabranch.results import selection as selecting
@@ -365,6 +366,7 @@ def asked(reader: Reader, sql: str, *, earlier: bool = False) -> polars.DataFram
     """Return the answer to an SQL query without warnings; see `query`."""
     import tempfile
 
+    _extras.need("duckdb", for_="SQL over results")
     import duckdb
     import polars
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch._distributions import student_quantile
 from anabranch.errors import Fault, InputError, did_you_mean
-from anabranch.results.read import Reader, asked
+from anabranch.results.read import Reader
 from anabranch.results.tables import HEAD, TABLES
 from anabranch.results.worlds import WORLD
 
@@ -40,6 +40,8 @@ SHOWN = (
 )
 #: Counts of sessions that are shown if they are not zero in some run.
 SHORT = ("unfinished_sessions", "unstarted_sessions", "unreached_sessions")
+#: The column of row numbers; no label or metric has a space in its name.
+_ROW = "row number"
 #: The suffix of the column with half the width of a mean's 95 % interval.
 INTERVAL = "_ci95"
 
@@ -72,8 +74,7 @@ def means(
     InputError
         When a column does not exist or is not numeric.
     """
-    reader = Reader(folder)
-    frame = reader.current(TABLES[0], earlier=earlier)
+    frame = Reader(folder).current(TABLES[0], earlier=earlier)
     if not frame.width:
         return []
     numbers = [name for name, kind in frame.schema.items() if kind.is_numeric() or str(kind) == "Boolean"]
@@ -89,38 +90,53 @@ def means(
         # Means only cover the runs that started.
         chosen = [*chosen, *(name for name in SHORT if _count(frame, name))]
     drawn = WORLD in frame.columns and WORLD not in by
-    found = asked(reader, _statement(by, chosen, drawn=drawn), earlier=earlier)
-    return [_row(row, by, chosen) for row in found.iter_rows()]
+    return [_row(row, by, chosen) for row in _cells(frame, by, chosen, drawn=drawn).iter_rows()]
 
 
-def _statement(by: Sequence[str], metrics: Sequence[str], *, drawn: bool) -> str:
-    """Return the query for each cell's number of runs and, of each metric, mean, spread and count.
+def _cells(
+    frame: polars.DataFrame, by: Sequence[str], metrics: Sequence[str], *, drawn: bool
+) -> polars.DataFrame:
+    """Return a row for each cell, in the order of the runs: labels, number of runs, mean, spread and count.
 
     Parameters
     ----------
+    frame
+        The runs.
     by, metrics
         The columns.
     drawn
         Take the mean over each drawn world's runs first. Worlds of equal number and seed are the same world.
     """
-    keys = [f"{_quoted(name)} AS by{place}" for place, name in enumerate(by)]
-    values = [f"{_quoted(name)}::DOUBLE" for name in metrics]
-    trial = "rowid::VARCHAR"
+    import polars
+
+    # Columns of the runs may have any name: here they are numbered.
+    keys = [f"by{place}" for place in range(len(by))]
+    names = [f"metric{place}" for place in range(len(metrics))]
+    table = frame.with_row_index(_ROW).select(
+        *(polars.col(name).alias(key) for name, key in zip(by, keys, strict=True)),
+        *(polars.col(name).cast(polars.Float64).alias(own) for name, own in zip(metrics, names, strict=True)),
+        polars.lit(1, dtype=polars.Int64).alias("runs"),
+        *([_world().alias("world")] if drawn else []),
+    )
     if drawn:
-        trial = f"coalesce({_quoted(WORLD)}::VARCHAR || ' ' || seed::VARCHAR, 'run ' || {trial})"
-        values = [f"avg({value})" for value in values]
-    named = [f"{value} AS metric{place}" for place, value in enumerate(values)]
-    group = ", ".join(f"by{place}" for place in range(len(by)))
-    if drawn:
-        each = f" GROUP BY {', '.join([*filter(None, [group]), trial])}"
-        head = ["count(*) AS runs", "min(rowid) AS place"]
-    else:
-        each, head = "", ["1 AS runs", "rowid AS place"]
-    inner = f"SELECT {', '.join([*head, *keys, *named])} FROM runs{each}"
-    names = (f"metric{place}" for place in range(len(metrics)))
-    figures = (f"avg({name}), stddev_samp({name}), count({name})" for name in names)
-    outer = ", ".join(["sum(runs)::BIGINT", *filter(None, [group]), *figures])
-    return f"SELECT {outer} FROM ({inner})" + (f" GROUP BY {group} ORDER BY min(place)" if by else "")
+        table = table.group_by([*keys, "world"], maintain_order=True).agg(
+            polars.col("runs").sum(), polars.col(names).mean()
+        )
+    figures = [polars.col("runs").sum()]
+    for name in names:
+        value = polars.col(name)
+        figures += [value.mean(), value.std().alias(f"{name}-spread"), value.count().alias(f"{name}-count")]
+    whole = table.group_by(keys, maintain_order=True).agg(*figures) if keys else table.select(*figures)
+    return whole.select("runs", *keys, polars.exclude("runs", *keys))
+
+
+def _world() -> polars.Expr:
+    """Return the name of each run's drawn world. Each run without one gets a different name."""
+    import polars
+
+    text = polars.String
+    drawn = polars.col(WORLD).cast(text) + " " + polars.col("seed").cast(text)
+    return polars.coalesce(drawn, "run " + polars.col(_ROW).cast(text))
 
 
 def unfinished(folder: Path) -> tuple[int, int]:
@@ -183,8 +199,3 @@ def _row(row: Sequence[Any], by: Sequence[str], metrics: Sequence[str]) -> dict[
 def _unknown(name: str, option: str, known: Sequence[str]) -> Fault:
     """Return the fault of a column that does not exist."""
     return Fault(message=f"no such column: `{name}`", where=option, hint=did_you_mean(name, known))
-
-
-def _quoted(name: str) -> str:
-    """Return a column's name as SQL has it."""
-    return '"' + name.replace('"', '""') + '"'

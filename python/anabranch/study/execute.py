@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from anabranch import _extras
 from anabranch._pool import processes, undisturbed
 from anabranch.errors import MissingError
 from anabranch.results import identity
@@ -131,12 +132,10 @@ def _flow(pool: Executor, jobs: Iterator[Job], code: str, ahead: int) -> Iterato
 @contextmanager
 def _cluster(address: str) -> Iterator[tuple[Executor, int]]:
     """Connect to a Dask cluster; yield an executor and how many runs it does at once."""
-    try:
-        from distributed import Client
-        from distributed.comm import addressing
-    except ImportError:
-        message = "a cluster needs the Python package `distributed`"
-        raise MissingError(message, hint="pip install 'anabranch[dask]'") from None
+    _extras.need("distributed", for_="a cluster")
+    from distributed import Client
+    from distributed.comm import addressing
+
     try:
         # A text that is no address is refused here: a half-made client would raise an error when it is
         # deleted.

@@ -10,11 +10,10 @@ those that a flush discarded, which VLC does not count.
 from __future__ import annotations
 
 import importlib.util
-import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
-from anabranch import _pieces
+from anabranch import _extras, _pieces
 from anabranch.live.viewers import tables
 from anabranch.live.viewers.session import Underflows
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from anabranch.metrics._rows import Table
 
 #: The commands that install VLC.
-_INSTALL = "apt install libvlc5 vlc-plugin-base; pip install 'anabranch[live]'"
+_INSTALL = f"apt install libvlc5 vlc-plugin-base; {_extras.command('live')}"
 _NO_PLUGINS = "no plug-ins"
 #: The program that checks whether python-vlc and libvlc work together.
 _TRIAL = f"import sys, vlc; sys.exit(None if vlc.Instance(['--quiet']) else {_NO_PLUGINS!r})"
@@ -67,7 +66,7 @@ def install() -> list[str]:
     """Return the commands that install it."""
     return [
         "apt-get install libvlc5 vlc-plugin-base",
-        shlex.join([sys.executable, "-m", "pip", "install", "python-vlc>=3.0"]),
+        _extras.command("live"),
     ]
 
 
