@@ -22,7 +22,10 @@ impl Connection {
             return false;
         }
         self.subflows.fit_segments(&self.session, index);
-        self.subflows[index].sending_mut().resend_larger(now);
+        let subflow = &mut self.subflows[index];
+        let carrier = subflow.context.final_carrier();
+        let reserved = carrier.map(|start| (start, self.session.dss_bytes()));
+        subflow.sending_mut().resend_larger(now, reserved);
         self.push(now);
         true
     }

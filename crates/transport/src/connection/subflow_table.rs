@@ -315,10 +315,10 @@ impl Subflows {
         }
     }
 
-    /// Computes the payload of a segment beside the DSS that goes with data.
+    /// Computes the payload of a segment beside the DSS that goes with data, or with the infinite mapping.
     pub(super) fn fit_segments(&mut self, session: &Session, index: usize) {
         let subflow = &mut self.list[index];
-        subflow.update_mss(if subflow.context.is_multipath() { session.dss_bytes() } else { 0 });
+        subflow.update_mss(if subflow.context.reserves_dss() { session.dss_bytes() } else { 0 });
     }
 
     /// The first data, which rides an `MP_CAPABLE`: DSN IDSN+1 at subflow position 1 (RFC 8684 section

@@ -273,6 +273,16 @@ impl Context {
         self.final_mapping = Some(FinalMapping::new(data, checksum));
     }
 
+    /// Returns whether the next new segment needs room for a DSS: with MPTCP, and until the infinite mapping has left.
+    pub(crate) fn reserves_dss(&self) -> bool {
+        self.multipath || self.final_mapping.is_some_and(|mapping| mapping.carrier().is_none())
+    }
+
+    /// Returns the position of the segment that carries the infinite mapping.
+    pub(crate) fn final_carrier(&self) -> Option<u64> {
+        self.final_mapping.and_then(|mapping| mapping.carrier())
+    }
+
     /// Returns the infinite mapping if the segment at `start` carries it.
     pub(super) fn take_final_mapping(&mut self, start: u64) -> Option<FinalMapping> {
         let mapping = self.final_mapping.as_mut()?;

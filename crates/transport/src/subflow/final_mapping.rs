@@ -57,6 +57,11 @@ impl FinalMapping {
         Self { data, checksum, carrier: None }
     }
 
+    /// Returns the position of the segment that carries the mapping, once it was sent.
+    pub(super) fn carrier(&self) -> Option<u64> {
+        self.carrier
+    }
+
     /// Returns whether the segment at `start` carries the mapping: the first segment does, also when it is retransmitted.
     pub(super) fn rides(&mut self, start: u64) -> bool {
         *self.carrier.get_or_insert(start) == start

@@ -47,6 +47,59 @@ fn a_segment_with_the_final_mapping_keeps_it_when_it_is_sent_again() {
     s.us_within(0, 300, 700, ". 101:201 map=100+0@101");
 }
 
+/// The largest segment that a path with an MTU of 1400 bytes takes, options included: 40 bytes are headers.
+const LARGEST: usize = 1360;
+
+/// Checks our next segments, none of which may be larger than the path takes.
+#[track_caller]
+fn fitting(s: &mut Script, ms: u64, lines: &[&str]) {
+    for line in lines {
+        let segment = s.us(ms, line);
+        let size = segment.options_len() + segment.payload.len();
+        assert!(size <= LARGEST, "{size} bytes: {line}");
+    }
+}
+
+#[test]
+fn the_segment_with_the_final_mapping_has_room_for_it_when_the_path_becomes_smaller() {
+    // 12 bytes of timestamps, and 20 of the infinite mapping without a `DATA_ACK` (RFC 8684 section 3.3); 28 are
+    // reserved for it. 1360 - 12 - 28 = 1320, and 1360 - 12 = 1348 without it.
+    let mut s = under_way();
+    s.peer(200, ". 101:201 ack=101");
+    s.us(200, ". ack=201");
+    s.write(210, 3000);
+    for line in [". 101:1521 map=100+0@101", ". 1521:2969", ". 2969:3101"] {
+        s.us(210, line);
+    }
+    assert!(s.path_mtu(0, 220, 1400, 101));
+    let pieces = [". 101:1421 map=100+0@101", ". 1421:1521", ". 1521:2869", ". 2869:2969"];
+    fitting(&mut s, 220, &pieces);
+    s.write(230, 2 * 1348);
+    fitting(&mut s, 230, &[". 3101:4449", ". 4449:5797"]);
+}
+
+#[test]
+fn the_final_mapping_keeps_its_room_if_the_path_becomes_smaller_before_it_leaves() {
+    let mut s = under_way();
+    s.peer(200, ". 101:201 ack=101");
+    s.us(200, ". ack=201");
+    assert!(s.path_mtu(0, 205, 1400, 101));
+    s.write(210, 3000);
+    fitting(&mut s, 210, &[". 101:1421 map=100+0@101", ". 1421:2769", ". 2769:3101"]);
+}
+
+#[test]
+fn an_acknowledged_final_mapping_takes_no_room_when_the_path_becomes_smaller() {
+    let mut s = under_way();
+    s.peer(200, ". 101:201 ack=101");
+    s.us(200, ". ack=201");
+    s.write(210, 3000);
+    s.rest();
+    s.peer(260, ". ack=1521");
+    assert!(s.path_mtu(0, 270, 1400, 1521));
+    fitting(&mut s, 270, &[". 1521:2869", ". 2869:2969"]);
+}
+
 #[test]
 fn what_waits_behind_a_hole_is_plain_data_too() {
     let mut s = under_way();

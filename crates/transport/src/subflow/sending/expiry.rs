@@ -94,8 +94,15 @@ impl Sending {
 
     /// Cuts and retransmits segments in flight that are larger than a segment may be now, and were dropped for it
     /// (`tcp_simple_retransmit`). The window stays, and the controller is not notified of a loss.
-    pub(crate) fn resend_larger(&mut self, now: Instant) {
-        if !self.flight.cut_larger(self.queue.mss() as usize) {
+    ///
+    /// `reserved` is the position of a segment whose options need this many bytes more than those of other segments.
+    pub(crate) fn resend_larger(&mut self, now: Instant, reserved: Option<(u64, u32)>) {
+        let full = self.queue.mss();
+        let most = |start| match reserved {
+            Some((carrier, bytes)) if carrier == start => full.saturating_sub(bytes).max(8),
+            _ => full,
+        };
+        if !self.flight.cut_larger(|start| most(start) as usize) {
             return;
         }
         self.timers.review();

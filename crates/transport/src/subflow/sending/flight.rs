@@ -343,11 +343,11 @@ impl Flight {
         newly
     }
 
-    /// Cuts every entry with more than `most` bytes of payload into pieces of that size and marks them lost, except
-    /// those that the peer has reported (`tcp_simple_retransmit`, `tcp_fragment`). Returns whether one was cut. The
-    /// entries get new numbers.
-    pub(crate) fn cut_larger(&mut self, most: usize) -> bool {
-        let larger = |sent: &Sent| sent.payload.len() > most && !sent.sacked;
+    /// Cuts every entry that has more payload than `most` returns for its position into pieces of that size and marks
+    /// them lost, except those that the peer has reported (`tcp_simple_retransmit`, `tcp_fragment`). Returns whether
+    /// one was cut. The entries get new numbers.
+    pub(crate) fn cut_larger(&mut self, most: impl Fn(u64) -> usize) -> bool {
+        let larger = |sent: &Sent| sent.payload.len() > most(sent.start) && !sent.sacked;
         if !self.entries.iter().any(larger) {
             return false;
         }
@@ -360,9 +360,9 @@ impl Flight {
             firsts.push(base + self.entries.len() as u64);
             if larger(&sent) {
                 (sent.lost, sent.retransmitted) = (true, false);
-                while sent.payload.len() > most {
-                    let piece =
-                        Sent { payload: sent.payload.split_to(most), fin: false, ..sent.clone() };
+                while sent.payload.len() > most(sent.start) {
+                    let payload = sent.payload.split_to(most(sent.start));
+                    let piece = Sent { payload, fin: false, ..sent.clone() };
                     sent.start = piece.end();
                     sent.opens_buffer = false;
                     self.entries.push_back(piece);

@@ -191,8 +191,8 @@ fn what_is_too_large_is_cut_and_lost_and_keeps_its_place_in_the_order() {
     board.retransmit(4, Instant::from_nanos(9), TxStamp::default());
     board.mark_lost(5);
     board.entries[4].fin = true;
-    assert!(!board.cut_larger(100), "all are small enough");
-    assert!(board.cut_larger(60));
+    assert!(!board.cut_larger(|_| 100), "all are small enough");
+    assert!(board.cut_larger(|_| 60));
     let pieces: Vec<_> = board
         .entries
         .iter()
@@ -229,7 +229,7 @@ fn what_is_too_large_is_cut_and_lost_and_keeps_its_place_in_the_order() {
     assert_eq!(board.oldest_transmission(), Some(9));
     board.defer_oldest();
     assert_eq!(board.oldest_transmission(), Some(7));
-    assert!(!board.cut_larger(60), "what was reported is left as it is");
+    assert!(!board.cut_larger(|_| 60), "what was reported is left as it is");
 }
 
 #[test]
