@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from anabranch.advice import make, read, spending
+from anabranch.advice import evidence, make, spending
 from anabranch.results import identity, paired
 from anabranch.scenario.load import load
 from anabranch.study import execute, sweep
@@ -100,13 +100,13 @@ def judge(number: int, kind: str = "transfer") -> dict[str, Any]:
     )
     planned = sweep.planned(what.sweep)
     exact = tuple(one.exact for one in planned)
-    whole = read.Evidence(score=what.score, exact=exact)
+    whole = make.evidence_of(what, exact)
     code = identity.code()
     for place, cell in enumerate(what.sweep.cells):
         for run in range(TRIALS if not exact[place] else 1):
-            job = sweep.Job(cell=cell, name=cell.name, run=run, keep=(), identity="", alike="")
+            job = sweep.Job(cell=cell, name=cell.name, run=run, keep=(), identity="", alike="", hash="")
             whole.add(place, run, execute.work(job, code)[0]["runs"][0])
-    seen = read.Evidence(score=what.score, exact=exact)
+    seen = make.evidence_of(what, exact)
     for step in make.steps(what, seen):
         for place, run in step:
             if not seen.has(place, run):
@@ -136,7 +136,7 @@ def judge(number: int, kind: str = "transfer") -> dict[str, Any]:
     }
 
 
-def _values(whole: read.Evidence, place: int, other: int) -> tuple[Any, Any]:
+def _values(whole: evidence.Evidence, place: int, other: int) -> tuple[Any, Any]:
     """Return the scores of two candidates over all trials as pairs."""
     exact = (whole.exact[place], whole.exact[other])
     return paired.matched(whole.scores[place], whole.scores[other], exact=exact)

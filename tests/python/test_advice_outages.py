@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 
 import anabranch
 from anabranch.advice import candidates, carry, make, outages
-from anabranch.advice.read import Evidence, judged
+from anabranch.advice.evidence import Evidence
+from anabranch.advice.read import judged
 from anabranch.cli._app import app
 from anabranch.errors import InputError, ScenarioError
 from anabranch.metrics import score

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import anabranch
 from anabranch import comparison
 from anabranch.cli._app import app
-from anabranch.comparison import measures, paths, verdict
+from anabranch.comparison import measures, paths, price, verdict
 from anabranch.comparison.used import Used
 from anabranch.errors import InputError
 from anabranch.results import paired
@@ -129,7 +129,8 @@ def used(names, waits, *, unstarted=0, unreached=None):
     shares = {name: 1 / len(names) for name in names}
     unreached = unstarted if unreached is None else unreached
     return Used(
-        paths=names, runs=runs, exact=False, means=means, shares=shares, cost=None, unfinished=unreached,
+        paths=names, runs=runs, exact=False, means=means, shares=shares, cost=None,
+        use=price.NONE.use([], names), unfinished=unreached,
         unstarted=unstarted, unreached=unreached, values=values,
     )  # fmt: skip
 
@@ -207,6 +208,10 @@ def test_a_second_path_that_helps():
     assert change.value == pytest.approx(both.means["goodput_mbps"].value - wifi.means["goodput_mbps"].value)
     assert to_wifi.sentence.startswith("adding lte to wifi helps")
     assert "at a cost of" in to_wifi.sentence
+    # The cost of a transfer of some hundred milliseconds, by the hour.
+    hour = both.cost * 3600 / both.means["duration_s"].value
+    assert both.use.per_hour == pytest.approx(hour, rel=0.01)
+    assert to_wifi.sentence.endswith(f"; it costs {both.use.per_hour:.2f} an hour")
 
 
 @pytest.mark.module

@@ -15,7 +15,7 @@ from markupsafe import escape
 
 import anabranch
 from anabranch import comparison, report
-from anabranch.comparison import measures, verdict
+from anabranch.comparison import measures, price, verdict
 from anabranch.comparison.used import Used
 from anabranch.figures import _data, colours
 from anabranch.figures.session import Backdrop, _label_lines, session, svg
@@ -104,6 +104,7 @@ def compared_with(name):
             means={"goodput_mbps": effect},
             shares=dict.fromkeys(names, 0.5),
             cost=None,
+            use=price.NONE.use([], names),
             unfinished=0,
             unstarted=0,
             unreached=0,
@@ -115,6 +116,7 @@ def compared_with(name):
         scenario=name,
         used=tuple(used),
         measures=measures.TRANSFER,
+        terms=price.NONE,
         added=tuple(verdict.added(used, measures.TRANSFER)),
     )
 

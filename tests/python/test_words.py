@@ -123,6 +123,7 @@ SAID = [
     ("int_type", ("seed",), "1", "expected a whole number, got `1`"),
     ("int_parsing_size", ("application", "player", "version"), 10**30, f"expected a whole number, got `{10**30}`"),
     ("greater_than_equal", ("clients",), 0, "must be at least 1: `0`"),
+    ("greater_than", ("paths", 0, "cap_gb_per_month"), 0, "must be above 0: `0`"),
     ("less_than_equal", ("clients",), 10_001, "must be at most 10,000: `10001`"),
     ("greater_than_equal", ("transport", "mss"), "100 B", "must be at least 536 B: `100 B`"),
     ("less_than", ("paths", 3, "model", "phase"), "15 s", "must be below 15 s: `15 s`"),

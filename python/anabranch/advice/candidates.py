@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from anabranch.scenario.models import Transport
+
 #: The congestion controls that are tried unless others are named: mainline Linux's three, and a coupled one.
 CONTROLLERS = ("cubic", "bbr", "reno", "balia")
 #: The schedulers: mainline Linux's, the papers' default, two that leave slow paths out, and all data on each.
@@ -104,6 +106,28 @@ def candidates(
         for controller in controllers
         for one in (rules or {}).get(names, (outages.KERNEL,))
     ]
+
+
+def own(found: Sequence[Candidate], transport: Transport) -> dict[frozenset[str], int]:
+    """Return the candidates with a scenario's own scheduler and congestion control, by their paths.
+
+    Parameters
+    ----------
+    found
+        The candidates.
+    transport
+        The scenario's transport. Plug-ins with parameters of their own are no candidate.
+    """
+    plugged = (transport.scheduler, transport.congestion)
+    if any(one.model_extra for one in plugged):
+        return {}
+    scheduler, congestion = (one.name for one in plugged)
+    places: dict[frozenset[str], int] = {}
+    for place, one in enumerate(found):
+        # The first rules for outages are the kernel's or the scenario's.
+        if one.congestion == congestion and one.scheduler in (None, scheduler):
+            places.setdefault(frozenset(one.paths), place)
+    return places
 
 
 def sets(names: Sequence[str], only: Sequence[str]) -> list[tuple[str, ...]]:

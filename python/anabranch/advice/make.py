@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 from anabranch.advice import candidates as choosing
 from anabranch.advice import outages as rules
 from anabranch.advice import spending
-from anabranch.advice.read import Advice, Evidence, judged
+from anabranch.advice.evidence import Evidence
+from anabranch.advice.read import Advice, judged
+from anabranch.comparison import price
 from anabranch.errors import Fault, InputError
 from anabranch.metrics import score
 from anabranch.study.sweep import Job, Sweep
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
 #: Trials of each candidate that an exhaustive comparison would take; the most that one gets here.
 TRIALS = 30
+#: The part of the budget, as a divisor, for the scenario's own settings at most.
+_OWN_SHARE = 8
 #: The default share of an exhaustive comparison's runs.
 SHARE = 0.2
 
@@ -47,12 +51,18 @@ class Asked:
         The most runs.
     score
         How a run becomes a number.
+    terms
+        Prices, caps and weights of the scenario's paths.
+    own
+        The candidates with the scenario's own scheduler and congestion control, by their paths.
     """
 
     candidates: tuple[Candidate, ...]
     sweep: Sweep
     budget: int
     score: score.Score
+    terms: price.Terms = price.NONE
+    own: Mapping[frozenset[str], int] = field(default_factory=dict)
 
     @property
     def exhaustive(self) -> int:
@@ -192,7 +202,22 @@ def asked(
         ),
         budget=runs,
         score=score.of(application.kind, (film or film_of)(loaded), application.duration),
+        terms=price.terms(raw),
+        own=choosing.own(found, loaded.scenario.transport),
     )
+
+
+def evidence_of(what: Asked, exact: tuple[bool, ...]) -> Evidence:
+    """Return the evidence of a question before any run.
+
+    Parameters
+    ----------
+    what
+        The question.
+    exact
+        Which candidates draw nothing.
+    """
+    return Evidence(score=what.score, exact=exact, terms=what.terms, own=what.own)
 
 
 def _combined(
@@ -271,7 +296,7 @@ def run(
         for run in range(what.sweep.trials)
     }
     known = _known(folder, jobs)
-    evidence = Evidence(score=what.score, exact=tuple(one.exact for one in planned))
+    evidence = evidence_of(what, tuple(one.exact for one in planned))
     queue = _Queue(steps(what, evidence), jobs, known, evidence)
 
     def heard(job: Job, rows: Mapping[str, list[Row]]) -> None:
@@ -336,12 +361,15 @@ def _timed(
 def steps(what: Asked, evidence: Evidence) -> Iterator[list[tuple[int, int]]]:
     """Yield the runs that decide the choice, those for the sentences about it, and the rest of the budget."""
     trials, scores, exact = what.sweep.trials, evidence.scores, evidence.exact
+    told = spending.told(what.budget)
 
     def lacking() -> list[tuple[int, int]]:
-        return spending.lacking(evidence.questions(what.candidates), scores, exact, trials)
+        asked = spending.lacking(evidence.questions(what.candidates), scores, exact, trials, told)
+        own = [one for one in evidence.lacking_own(trials, told) if one not in asked]
+        return [*asked, *own[: what.budget // _OWN_SHARE]]
 
     yield from spending.steps(scores, exact, what.budget, trials, lambda: len(lacking()))
-    yield lacking()[: what.budget - evidence.runs]
+    yield lacking()[: max(0, what.budget - evidence.runs)]
     yield from spending.steps(scores, exact, what.budget, trials)
 
 

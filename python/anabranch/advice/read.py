@@ -2,138 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anabranch.advice import carry, spending
-from anabranch.comparison import measures, paths
-from anabranch.metrics.score import worst
+from anabranch.advice import carry, known, of_path, spending
+from anabranch.comparison import measures
+from anabranch.metrics.score import RATE, WAITING, worst
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from anabranch.advice.candidates import Candidate
+    from anabranch.advice.evidence import Evidence
+    from anabranch.advice.of_path import OfPath
+    from anabranch.comparison import price
     from anabranch.comparison.measures import Measure
     from anabranch.metrics.score import Score
     from anabranch.results.paired import Effect
-    from anabranch.results.store import Row
     from anabranch.study.sweep import Sweep
 
 #: How many candidates a table shows where there is little room.
 SHOWN = 10
-#: The verdicts on a path.
-USE, LEAVE, UNDECIDED = "use", "do not add", "undecided"
-
-
-@dataclass(kw_only=True)
-class Evidence:
-    """The results so far, of the runs of this advice.
-
-    Attributes
-    ----------
-    score
-        How a run becomes a number.
-    exact
-        Which candidates draw nothing: one run of them is all.
-    scores, rows
-        The results of each candidate, by the number of the trial.
-    """
-
-    score: Score
-    exact: tuple[bool, ...]
-    scores: dict[int, spending.Scores] = field(default_factory=dict)
-    rows: dict[int, dict[int, Row]] = field(default_factory=dict)
-
-    @property
-    def runs(self) -> int:
-        """How many runs there are."""
-        return sum(len(one) for one in self.rows.values())
-
-    def has(self, place: int, run: int) -> bool:
-        """Return whether a run is there."""
-        return run in self.rows.get(place, {})
-
-    def add(self, place: int, run: int, row: Row) -> None:
-        """Take a run."""
-        self.rows.setdefault(place, {})[run] = row
-        self.scores.setdefault(place, {})[run] = self.score.of(row)
-
-    def less(self, place: int, other: int) -> Effect:
-        """Return what one candidate scores more than another, over pairs of trials with the same luck."""
-        from dataclasses import replace
-
-        from anabranch.results import paired
-
-        exact = (self.exact[place], self.exact[other])
-        found = paired.difference(*paired.matched(self.scores[place], self.scores[other], exact=exact))
-        # If nothing is drawn, one pair is enough.
-        return replace(found, low=found.value, high=found.value) if all(exact) else found
-
-    def champion(self, candidates: Sequence[Candidate], names: set[str] | frozenset[str]) -> int | None:
-        """Return the best candidate over exactly these paths."""
-        places = range(len(candidates))
-        return spending.champion(
-            places, self.scores, self.exact, lambda one: set(candidates[one].paths) == names
-        )
-
-    def questions(self, candidates: Sequence[Candidate]) -> list[int]:
-        """Return the candidates that matter behind the rounds.
-
-        These are the best one and its last rival, the best with one path more or less, the best that a
-        mainline kernel can carry out, with rules for outages and without, and the best without rules.
-        """
-
-        def best_of(suits: Callable[[int], bool]) -> int | None:
-            return spending.champion(range(len(candidates)), self.scores, self.exact, suits)
-
-        def in_kernel(one: int) -> bool:
-            return candidates[one].in_kernel
-
-        def has_rules(one: int) -> bool:
-            return bool(candidates[one].outages.keys)
-
-        best = best_of(lambda _: True)
-        if best is None:
-            return []
-        found = [best, best_of(lambda one: one != best), best_of(in_kernel)]
-        found += [self.champion(candidates, one) for one in _neighbours(candidates, candidates[best])]
-        if any(map(has_rules, range(len(candidates)))):
-            # One that had a single trial would lose to any that had two.
-            found += [
-                best_of(lambda one: in_kernel(one) and has_rules(one)),
-                best_of(lambda one: in_kernel(one) and not has_rules(one)),
-                best_of(lambda one: not has_rules(one)),
-            ]
-        return list(dict.fromkeys(one for one in found if one is not None))
-
-    def choose(self, candidates: Sequence[Candidate], places: Sequence[int]) -> int:
-        """Return what is advised: the best mean, or what is simpler and no worse by anything that matters.
-
-        Simpler is to use fewer paths, then to need nothing but a mainline kernel, then to set no rules for
-        outages. No worse is it when the 95 % interval of the paired difference ends below what matters.
-        """
-        best = spending.ranked(places, self.scores, self.exact)[0]
-        matters = self.score.matters(spending.mean(self.scores[best]))
-
-        def as_good(one: int) -> bool:
-            effect = self.less(best, one)
-            return one == best or (effect.high is not None and effect.high <= matters)
-
-        ranks = {place: rank for rank, place in enumerate(spending.ranked(places, self.scores, self.exact))}
-
-        def complexity(one: int) -> tuple[int, bool, bool, int]:
-            which = candidates[one]
-            return len(which.paths), not which.in_kernel, bool(which.outages.keys), ranks[one]
-
-        return min(filter(as_good, places), key=complexity)
-
-
-def _neighbours(candidates: Sequence[Candidate], chosen: Candidate) -> list[frozenset[str]]:
-    """Return the sets of paths that have one more or one less than a candidate's."""
-    own = frozenset(chosen.paths)
-    known = dict.fromkeys(frozenset(one.paths) for one in candidates)
-    return [names for names in known if len(names ^ own) == 1]
+#: The most equal candidates that a sentence names.
+_EQUAL = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,6 +46,8 @@ class Ranked:
         The share of trials in which the picture froze or the session did not end; None of a transfer.
     means
         Mean of each measure that matters, by its column.
+    use
+        The data and the money that it takes.
     """
 
     candidate: Candidate
@@ -162,6 +56,7 @@ class Ranked:
     worst: float
     risk: float | None
     means: Mapping[str, float]
+    use: price.Use
 
     def to_json(self) -> dict[str, Any]:
         """Return it as an object for JSON."""
@@ -177,30 +72,10 @@ class Ranked:
             "worst_tenth": self.worst,
             "risk": self.risk,
             "means": dict(self.means),
+            "gb_per_hour": dict(self.use.gb_per_hour),
+            "cost_per_hour": self.use.per_hour,
+            "over_cap": list(self.use.over),
         }
-
-
-@dataclass(frozen=True, kw_only=True)
-class OfPath:
-    """The verdict on one path.
-
-    Attributes
-    ----------
-    path
-        The path.
-    verdict
-        `USE`, `LEAVE` (do not add it) or `UNDECIDED`.
-    effect
-        Difference in score between the best candidate with the path and the best without it; None if not
-        compared.
-    sentence
-        The same in words.
-    """
-
-    path: str
-    verdict: str
-    effect: Effect | None
-    sentence: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,8 +94,15 @@ class Advice:
         Difference in score between the choice and that; None if they are the same.
     ranked
         All candidates: the choice, then the others by their means less the standard error.
+    equal
+        The candidates with at least three trials that are not distinguishable from the choice, the cheapest
+        first.
     of_paths
         The verdict on each path.
+    terms
+        Prices, caps and weights of the scenario's paths.
+    missing
+        The runs that are missing for a recommendation; 0 if the choice is one.
     plain
         The best without rules for outages, if the choice has some.
     gain
@@ -244,7 +126,10 @@ class Advice:
     kernel: Ranked | None
     behind: Effect | None
     ranked: tuple[Ranked, ...]
+    equal: tuple[Ranked, ...]
     of_paths: tuple[OfPath, ...]
+    terms: price.Terms
+    missing: int
     plain: Ranked | None
     gain: Effect | None
     measures: tuple[Measure, ...]
@@ -262,8 +147,14 @@ class Advice:
         risk = "" if one.risk is None else f"; {100 * one.risk:.0f} % of its trials froze or did not end"
         value = measures.score_text(one.score, self.score.unit)
         trials = f"{one.trials} trial{'s' if one.trials > 1 else ''}"
-        first = f"use {one.candidate.name}: {value} over {trials}{risk}"
-        found = [first, *(path.sentence for path in self.of_paths)]
+        cost = "" if one.use.per_hour is None else f"; {self.terms.money(one.use.per_hour)}"
+        found = [f"{self._lead}: {value} over {trials}{risk}{cost}"]
+        found += [f"exceeds the cap: {text}" for text in self.terms.overrun(one.use)]
+        if self.equal:
+            found.append(self._equal())
+        for path in self.of_paths:
+            found += [path.sentence, *([path.own_sentence] if path.own_sentence else [])]
+        found += self._beyond_cap()
         if self.plain is not None and self.gain is not None:
             change = measures.score_text(self.gain, self.score.unit, signed=True)
             over = f"{self.gain.pairs} trial{'s' if self.gain.pairs > 1 else ''}"
@@ -272,6 +163,48 @@ class Advice:
                 f"{rules} beside the best without, {self.plain.candidate.name}: {change} over {over}"
             )
         return found
+
+    @property
+    def known(self) -> str:
+        """The results of earlier measurements on films over several paths; empty for other applications."""
+        paths = {name for one in self.ranked for name in one.candidate.paths}
+        return known.SENTENCE if self.score.kind != "transfer" and len(paths) > 1 else ""
+
+    @property
+    def is_recommendation(self) -> bool:
+        """Whether the choice is a recommendation: it has the trials, and its paths are decided."""
+        used = set(self.choice.candidate.paths)
+        undecided = {one.path for one in self.of_paths if one.verdict == of_path.UNDECIDED}
+        return self.missing == 0 and not used & undecided
+
+    @property
+    def _lead(self) -> str:
+        """The words before the choice's score."""
+        name = self.choice.candidate.name
+        if self.missing:
+            return f"no recommendation yet, {self.missing} more runs are needed (--budget); {name} leads"
+        return f"use {name}" if self.is_recommendation else f"{name} leads, but not all paths are decided"
+
+    def _equal(self) -> str:
+        """Return a sentence with the candidates that are not distinguishable from the choice."""
+        names = []
+        for one in self.equal[:_EQUAL]:
+            cost = "" if one.use.per_hour is None else f" ({self.terms.money(one.use.per_hour)})"
+            names.append(f"{one.candidate.name}{cost}")
+        more = len(self.equal) - _EQUAL
+        names += [f"{more} more"] if more > 0 else []
+        cheapest = ", the cheapest first" if self.terms else ""
+        return f"not distinguishable from it{cheapest}: {'; '.join(names)}"
+
+    def _beyond_cap(self) -> list[str]:
+        """Return a sentence about the best candidate that a monthly cap excludes."""
+        excluded = [one for one in self.ranked if one.use.over and one is not self.choice]
+        if self.choice.use.over or not excluded:
+            return []
+        best = excluded[0]
+        reasons = " and ".join(self.terms.overrun(best.use))
+        score = measures.score_text(best.score, self.score.unit)
+        return [f"{best.candidate.name} ({score}) is not advised: {reasons}"]
 
     @property
     def left(self) -> int:
@@ -284,6 +217,7 @@ class Advice:
         head = ["paths", "scheduler", "congestion", "outages"][: self.left]
         head += [f"score, {unit}", f"worst tenth, {unit}"]
         head += [*(["risk"] if has_risk else []), "trials", *(one.heading for one in self.measures)]
+        head += [self.terms.heading] if self.terms.prices else []
         lines = []
         for one in self.ranked:
             called, scheduler, congestion, outages = one.candidate.words
@@ -295,10 +229,16 @@ class Advice:
             risk = [f"{100 * (one.risk or 0):.0f} %"] if has_risk else []
             words = [called, scheduler or "-", congestion, outages or "-"][: self.left]
             lines.append([*words, value, f"{one.worst:,.2f}", *risk, str(one.trials), *means])
+            lines[-1] += [] if one.use.per_hour is None else [f"{one.use.per_hour:.2f}"]
         return head, lines
 
     def steps(self) -> list[tuple[str, str]]:
-        """Return what carries it out: each with a heading, a scenario, commands, or settings."""
+        """Return what carries it out: each with a heading, a scenario, commands, or settings.
+
+        Nothing carries out a leader that is no recommendation for lack of runs.
+        """
+        if self.missing:
+            return []
         own = self.choice.candidate
         found = [("scenario, for `anabranch run`", self.toml)]
         if self.gateway:
@@ -343,9 +283,13 @@ class Advice:
         return {
             "scenario": self.scenario,
             "score": {"unit": self.score.unit, "meaning": self.score.meaning},
+            "known": self.known,
             "runs": self.runs,
             "exhaustive_runs": self.exhaustive,
+            "is_recommendation": self.is_recommendation,
+            "missing_runs": self.missing,
             "choice": self.choice.to_json(),
+            "equal": [one.candidate.name for one in self.equal],
             "kernel": None if self.kernel is None else self.kernel.to_json(),
             "behind_choice": None if self.behind is None else _effect(self.behind),
             "paths": [
@@ -354,6 +298,9 @@ class Advice:
                     "verdict": one.verdict,
                     "sentence": one.sentence,
                     "difference": None if one.effect is None else _effect(one.effect),
+                    "needed_trials": one.needed,
+                    "own_settings": one.own,
+                    "own_settings_sentence": one.own_sentence,
                 }
                 for one in self.of_paths
             ],
@@ -389,7 +336,11 @@ def judged(sweep: Sweep, candidates: Sequence[Candidate], evidence: Evidence) ->
     kernel = chosen if candidates[chosen].in_kernel else kernel
     plain = _plain(candidates, evidence, places, chosen)
     columns = evidence.rows[chosen][0]
-    judging = tuple(one for one in measures.of(columns) if one.better and one not in measures.COUNTED)
+    judging = tuple(
+        one
+        for one in measures.of(columns)
+        if one.better and one not in measures.COUNTED and not (one.is_score and _is_film(columns))
+    )
     ranked = {place: _ranked(candidates[place], evidence, place, judging) for place in sorted(evidence.rows)}
     order = spending.ranked(list(ranked), evidence.scores, evidence.exact)
     others = [place for place in order if place != chosen]
@@ -400,7 +351,10 @@ def judged(sweep: Sweep, candidates: Sequence[Candidate], evidence: Evidence) ->
         kernel=None if kernel is None else ranked[kernel],
         behind=None if kernel in (None, chosen) else evidence.less(chosen, kernel),
         ranked=tuple(ranked[place] for place in (chosen, *others)),
-        of_paths=tuple(_of_path(name, candidates, evidence, chosen) for name in _names(candidates)),
+        equal=tuple(ranked[place] for place in evidence.equal(candidates, chosen)),
+        of_paths=of_path.verdicts(candidates, evidence, chosen),
+        terms=evidence.terms,
+        missing=_missing(sweep, evidence, places, chosen),
         plain=None if plain is None else ranked[plain],
         gain=None if plain is None else evidence.less(chosen, plain),
         measures=judging,
@@ -424,9 +378,16 @@ def _plain(
     )
 
 
-def _names(candidates: Sequence[Candidate]) -> list[str]:
-    """Return all paths, in the scenario's order."""
-    return list(dict.fromkeys(name for one in candidates for name in one.paths))
+def _is_film(columns: Mapping[str, object]) -> bool:
+    """Return whether runs have the score of a film, for which the table has a separate column."""
+    return WAITING in columns or RATE in columns
+
+
+def _missing(sweep: Sweep, evidence: Evidence, places: Sequence[int], chosen: int) -> int:
+    """Return the runs that are missing for a recommendation: a leader from one trial each is none."""
+    if evidence.is_told(chosen):
+        return 0
+    return len(spending.lacking(places, evidence.scores, evidence.exact, sweep.trials))
 
 
 def _ranked(candidate: Candidate, evidence: Evidence, place: int, judging: Sequence[Measure]) -> Ranked:
@@ -450,31 +411,5 @@ def _ranked(candidate: Candidate, evidence: Evidence, place: int, judging: Seque
         worst=worst(values),
         risk=None if evidence.score.kind == "transfer" else wrong / len(rows),
         means=means,
+        use=evidence.use(place, candidate.paths),
     )
-
-
-def _of_path(name: str, candidates: Sequence[Candidate], evidence: Evidence, chosen: int) -> OfPath:
-    """Return the verdict on a path: the best with it compared with the best without it, else as advised."""
-    own = frozenset(candidates[chosen].paths)
-    is_used = name in own
-    other = evidence.champion(candidates, own ^ {name})
-    beside = paths.label([one for one in candidates[chosen].paths if one != name])
-    if other is None:
-        alone = is_used and len(own) == 1
-        verdict = USE if alone else UNDECIDED
-        text = f"use {name}" if alone else f"{name}: no set of paths tells whether it helps"
-        return OfPath(path=name, verdict=verdict, effect=None, sentence=text)
-    effect = evidence.less(chosen, other) if is_used else evidence.less(other, chosen)
-    matters = evidence.score.matters(spending.mean(evidence.scores[chosen]))
-    change = measures.score_text(effect, evidence.score.unit, signed=True)
-    trials = f"{effect.pairs} trial{'s' if effect.pairs > 1 else ''}"
-    if effect.low is not None and effect.low > 0:
-        verdict, text = USE, f"use {name} beside {beside}: {change} over {trials}"
-    elif effect.high is not None and effect.high < 0:
-        verdict, text = LEAVE, f"do not add {name} to {beside}: it hurts, {change} over {trials}"
-    elif effect.high is not None and effect.high <= matters:
-        verdict, text = LEAVE, f"do not add {name} to {beside}: nothing is gained, {change} over {trials}"
-    else:
-        verdict = UNDECIDED
-        text = f"{name} beside {beside} is undecided: {change} over {trials}; more --budget may tell"
-    return OfPath(path=name, verdict=verdict, effect=effect, sentence=text)

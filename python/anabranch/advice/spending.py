@@ -28,8 +28,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-#: The fewest trials of a candidate for a statement about it.
-TOLD = 3
+#: The fewest and the most trials that are reserved for a statement about a candidate.
+TOLD = (3, 10)
+#: The share of the budget that so many trials of one candidate may take.
+_TOLD_SHARE = 20
 #: How many trials all candidates count for in the variance of one, and in what two have in common.
 _WEIGHT = 10
 #: The most that two candidates are taken to have in common.
@@ -241,8 +243,17 @@ def champion(
     return ranked(twice or found, scores, exact)[0] if found else None
 
 
+def told(budget: int) -> int:
+    """Return the number of trials that a budget reserves for a statement about a candidate."""
+    return min(TOLD[1], max(TOLD[0], budget // _TOLD_SHARE))
+
+
 def lacking(
-    places: Sequence[int], scores: Mapping[int, Scores], exact: Sequence[bool], trials: int
+    places: Sequence[int],
+    scores: Mapping[int, Scores],
+    exact: Sequence[bool],
+    trials: int,
+    told: int = TOLD[0],
 ) -> list[tuple[int, int]]:
     """Return the runs that the candidates to report on still lack, trial by trial.
 
@@ -254,10 +265,12 @@ def lacking(
         Results of all candidates, and which of them draw nothing.
     trials
         The most trials of a candidate.
+    told
+        The trials that a statement rests on.
     """
     return [
         (place, run)
-        for run in range(min(TOLD, trials))
+        for run in range(min(told, trials))
         for place in places
         if run not in scores.get(place, {}) and (run == 0 or not exact[place])
     ]

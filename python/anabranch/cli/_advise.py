@@ -221,10 +221,12 @@ def tell(found: Advice) -> None:
     _console.out(f"  score: {found.score.meaning}; ± is the 95 % interval")
     if found.choice.risk is not None:
         _console.out("  risk: share of trials in which the picture froze or the session did not end")
+    if found.known:
+        _console.out(f"  {found.known}")
     for heading, text in found.steps():
         _console.out()
         _console.heading(heading)
         _console.out(text.rstrip("\n"))
-    if found.kernel is None:
+    if found.kernel is None and not found.missing:
         _console.out()
         _console.out("no candidate can be carried out by a mainline kernel alone")

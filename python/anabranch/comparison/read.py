@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anabranch import plugins
-from anabranch.comparison import measures, paths, verdict
+from anabranch.comparison import measures, paths, price, verdict
 from anabranch.comparison.used import Used, Values
 from anabranch.results import paired, store
 from anabranch.results import read as results
@@ -35,17 +35,20 @@ class Comparison:
         The measures to compare.
     added
         For each path, what adding it to all others changed.
+    terms
+        Prices, caps and weights of the paths.
     """
 
     scenario: str
     used: tuple[Used, ...]
     measures: tuple[Measure, ...]
     added: tuple[verdict.Added, ...]
+    terms: price.Terms
 
     @property
     def sentences(self) -> list[str]:
-        """The verdicts, a sentence for each path."""
-        return [one.sentence for one in self.added]
+        """The verdicts, a sentence for each path, and the monthly caps that all paths exceed."""
+        return [*(one.sentence for one in self.added), *self.terms.overrun(self.used[-1].use)]
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Return headings and lines as people read them."""
@@ -80,6 +83,9 @@ class Comparison:
                     "unreached": used.unreached,
                     "bytes_share": dict(used.shares),
                     "cost": used.cost,
+                    "cost_per_hour": used.use.per_hour,
+                    "gb_per_hour": dict(used.use.gb_per_hour),
+                    "over_cap": list(used.use.over),
                     "means": {name: _interval(effect) for name, effect in used.means.items()},
                 }
                 for used in self.used
@@ -125,7 +131,9 @@ def read(folder: Path) -> Comparison:
     scenarios = {cell["scenario"]: tables_of(found, cell) for cell in found["cells"]}
     frame = results.present_runs(folder)
     chosen = measures.of(frame.columns)
+    most = max(len(one["paths"]) for one in scenarios.values())
     used = []
+    terms = price.terms(next(one for one in scenarios.values() if len(one["paths"]) == most))
     for (label,), rows in frame.group_by(paths.COLUMN, maintain_order=True):
         names = tuple(path["name"] for path in scenarios[label]["paths"])
         values: dict[str, Values] = {}
@@ -141,6 +149,7 @@ def read(folder: Path) -> Comparison:
                 means={name: _mean(own) for name, own in values.items()},
                 shares=_shares(rows.to_dicts(), names),
                 cost=_cost(rows),
+                use=terms.use(rows.to_dicts(), names),
                 unfinished=_count(rows, "unfinished_sessions"),
                 unstarted=_count(rows, "unstarted_sessions"),
                 unreached=_count(rows, "unreached_sessions"),
@@ -151,7 +160,8 @@ def read(folder: Path) -> Comparison:
         scenario=frame["scenario"][0],
         used=tuple(used),
         measures=chosen,
-        added=tuple(verdict.added(used, chosen, _settings(frame))),
+        added=tuple(verdict.added(used, chosen, _settings(frame), terms)),
+        terms=terms,
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from anabranch.comparison import price
     from anabranch.results.paired import Effect
 
 #: A measure's values by the number of the run.
@@ -32,6 +33,8 @@ class Used:
         The share of the payload that each path carried.
     cost
         The mean cost, in the currency of `price_per_gb`; None if no path has a price.
+    use
+        The data and the money that an hour takes.
     unfinished
         Runs in which the end of the simulation cut a session off.
     unstarted
@@ -48,6 +51,7 @@ class Used:
     means: Mapping[str, Effect]
     shares: Mapping[str, float]
     cost: float | None
+    use: price.Use
     unfinished: int
     unstarted: int
     unreached: int

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from anabranch.comparison import measures as of_application
+from anabranch.comparison import price
 from anabranch.comparison.measures import COUNTED
 from anabranch.results import judging, paired
 from anabranch.results.judging import HELPS, HURTS, NO_GAIN, NOTHING, UNDECIDED
@@ -52,7 +53,12 @@ class Added:
     sentence: str
 
 
-def added(used: Sequence[Used], measures: Sequence[Measure], settings: str = "") -> Iterator[Added]:
+def added(
+    used: Sequence[Used],
+    measures: Sequence[Measure],
+    settings: str = "",
+    terms: price.Terms = price.NONE,
+) -> Iterator[Added]:
     """Yield the effect of adding each path to all others.
 
     Parameters
@@ -63,8 +69,11 @@ def added(used: Sequence[Used], measures: Sequence[Measure], settings: str = "")
         The measures of the application.
     settings
         The scheduler and the congestion control, in words.
+    terms
+        Prices, caps and weights of the paths.
     """
     *fewer, whole = used
+    with_settings = f"with {settings}" if settings else ""
     for path in whole.paths:
         others = tuple(name for name in whole.paths if name != path)
         base = next(one for one in fewer if one.paths == others)
@@ -84,8 +93,16 @@ def added(used: Sequence[Used], measures: Sequence[Measure], settings: str = "")
             effects=effects,
             verdict=verdict,
             judgement=judgement,
-            sentence=_sentence(path, base, whole, verdict, words, settings),
+            sentence=_sentence(
+                path, base, whole, verdict, words, [with_settings, _price(whole, base, terms)]
+            ),
         )
+
+
+def _price(whole: Used, base: Used, terms: price.Terms) -> str:
+    """Return the price of a path in words; empty without prices."""
+    found = terms.added(whole.use, base.use)
+    return f"it {found}" if found else ""
 
 
 def _judged(whole: Used, base: Used, one: Measure, comparisons: int) -> judging.Judgement:
@@ -146,7 +163,9 @@ def _words(
     return [*words, judgement.advice] if judgement.advice else words
 
 
-def _sentence(path: str, base: Used, whole: Used, verdict: str, words: Sequence[str], settings: str) -> str:
+def _sentence(
+    path: str, base: Used, whole: Used, verdict: str, words: Sequence[str], more: Sequence[str]
+) -> str:
     """Return a verdict as a sentence."""
     to = " and ".join(base.paths)
     runs = min(whole.runs, base.runs)
@@ -160,5 +179,5 @@ def _sentence(path: str, base: Used, whole: Used, verdict: str, words: Sequence[
         never = [f"{counts}, {base.unstarted} of {base.runs} without it"]
     carried = f"{100 * whole.shares[path]:.0f} % of the bytes go over {path}"
     cost = "" if whole.cost is None else f", at a cost of {whole.cost:.2f} instead of {base.cost or 0:.2f}"
-    by = f"; with {settings}" if settings else ""
+    by = "".join(f"; {one}" for one in more if one)
     return f"adding {path} to {to} {what}: {', '.join([*never, *words])}; {carried}{cost}{by}"

@@ -80,6 +80,18 @@ class Advice(Protocol):
         """All candidates, the best first."""
 
     @property
+    def known(self) -> str:
+        """The results of earlier measurements, in words."""
+
+    @property
+    def missing(self) -> int:
+        """The runs that are missing for a recommendation."""
+
+    @property
+    def is_recommendation(self) -> bool:
+        """Whether the choice is a recommendation."""
+
+    @property
     def score(self) -> Scored:
         """The score of a run."""
 
@@ -104,7 +116,7 @@ def build(advice: Advice) -> str:
         title=advice.scenario,
         advice=advice,
         verdicts=[f"{sentence}." for sentence in advice.sentences],
-        tone=_verdict.OPEN if advice.choice.risk else _verdict.GOOD,
+        tone=_verdict.GOOD if advice.is_recommendation and not advice.choice.risk else _verdict.OPEN,
         tiles=_tiles(advice),
         heads=heads,
         lines=lines,

@@ -26,6 +26,7 @@ _TABLES: dict[tuple[str, ...], type[models.Table]] = {
     ("transport", "stack"): profiles.Stack,
     ("transport", "ecn"): models.Ecn,
     ("host",): models.Host,
+    ("cost",): models.Cost,
     ("cross_traffic",): models.CrossTraffic,
     ("events",): models.Event,
     ("handoffs",): models.Handoff,

@@ -158,6 +158,12 @@ class Path(LinkKeys):
     price_per_gb: Annotated[float, Field(ge=0, allow_inf_nan=False, strict=False)] | None = Field(
         default=None, description="what a gigabyte of payload costs, in whatever currency"
     )
+    cap_gb_per_month: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=False)] | None = Field(
+        default=None, description="gigabytes of payload that the path may carry in a month"
+    )
+    weight: Annotated[float, Field(ge=0, allow_inf_nan=False, strict=False)] | None = Field(
+        default=None, description="how much a gigabyte counts against the path among equal choices"
+    )
     strips_mptcp: AnyStrips = Field(default=False, description="a middlebox takes MPTCP's options out")
     emulator_seed: Annotated[int, Field(ge=0, lt=2**63)] | None = Field(
         default=None, description="losses and jitter as the laboratory's emulator draws them from this seed"
@@ -415,6 +421,15 @@ def _bounds(value: object) -> object:
     return {"equals": value} if isinstance(value, bool | int | float) else value
 
 
+class Cost(Table):
+    """Money and time for verdicts on paths; no run depends on it."""
+
+    currency: str = Field(default="", max_length=10, description="the currency of prices")
+    hours_per_month: Annotated[float, Field(gt=0, le=744, allow_inf_nan=False, strict=False)] = Field(
+        default=30.0, description="hours of use in a month, for caps"
+    )
+
+
 class Scenario(Table):
     """A scenario: who streams what to whom over which paths."""
 
@@ -434,6 +449,7 @@ class Scenario(Table):
     record: Annotated[tuple[Literal["receiver"], ...], Field(strict=False)] = Field(
         default=(), description="what else is written into the trace"
     )
+    cost: Cost = Cost()
     expect: dict[str, Annotated[Bounds, BeforeValidator(_bounds)]] = Field(default={})
 
     @model_validator(mode="before")

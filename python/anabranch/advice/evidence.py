@@ -1,0 +1,175 @@
+"""The runs of an advice: what they decide between candidates, and the choice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from anabranch.advice import spending
+from anabranch.comparison import price
+from anabranch.results import judging
+from anabranch.results.judging import HELPS, HURTS, NO_GAIN, NOTHING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from anabranch.advice.candidates import Candidate
+    from anabranch.metrics.score import Score
+    from anabranch.results.paired import Effect
+    from anabranch.results.store import Row
+
+
+@dataclass(kw_only=True)
+class Evidence:
+    """The results so far, of the runs of this advice.
+
+    Attributes
+    ----------
+    score
+        How a run becomes a number.
+    exact
+        Which candidates draw nothing: one run of them is all.
+    terms
+        Prices, caps and weights of the scenario's paths.
+    own
+        The candidates with the scenario's own scheduler and congestion control, by their paths.
+    scores, rows
+        The results of each candidate, by the number of the trial.
+    """
+
+    score: Score
+    exact: tuple[bool, ...]
+    terms: price.Terms = price.NONE
+    own: Mapping[frozenset[str], int] = field(default_factory=dict)
+    scores: dict[int, spending.Scores] = field(default_factory=dict)
+    rows: dict[int, dict[int, Row]] = field(default_factory=dict)
+
+    @property
+    def runs(self) -> int:
+        """How many runs there are."""
+        return sum(len(one) for one in self.rows.values())
+
+    def has(self, place: int, run: int) -> bool:
+        """Return whether a run is there."""
+        return run in self.rows.get(place, {})
+
+    def add(self, place: int, run: int, row: Row) -> None:
+        """Take a run."""
+        self.rows.setdefault(place, {})[run] = row
+        self.scores.setdefault(place, {})[run] = self.score.of(row)
+
+    def judge(self, place: int, other: int, comparisons: int = 1) -> judging.Judgement:
+        """Return the verdict on one candidate instead of another, over pairs of trials with the same luck."""
+        left, right = self.scores.get(place, {}), self.scores.get(other, {})
+        before = sum(right.values()) / len(right) if right else 0.0
+        return judging.judge(
+            left,
+            right,
+            better=1,
+            matters=self.score.matters(before),
+            exact=(self.exact[place], self.exact[other]),
+            comparisons=comparisons,
+        )
+
+    def less(self, place: int, other: int) -> Effect:
+        """Return the difference in score of two candidates with its 95 % interval."""
+        return self.judge(place, other).effect
+
+    def use(self, place: int, names: Sequence[str]) -> price.Use:
+        """Return the data and the money that a candidate takes."""
+        return self.terms.use(list(self.rows[place].values()), names)
+
+    def is_told(self, place: int) -> bool:
+        """Return whether a candidate has the trials for a statement."""
+        return bool(self.scores.get(place)) and (
+            self.exact[place] or len(self.scores[place]) >= judging.FEWEST
+        )
+
+    def champion(self, candidates: Sequence[Candidate], names: set[str] | frozenset[str]) -> int | None:
+        """Return the best candidate over exactly these paths."""
+        places = range(len(candidates))
+        return spending.champion(
+            places, self.scores, self.exact, lambda one: set(candidates[one].paths) == names
+        )
+
+    def questions(self, candidates: Sequence[Candidate]) -> list[int]:
+        """Return the candidates that matter behind the rounds.
+
+        These are the best one and its last rival, the best with one path more or less, the best that a
+        mainline kernel can carry out, with rules for outages and without, and the best without rules.
+        """
+
+        def best_of(suits: Callable[[int], bool]) -> int | None:
+            return spending.champion(range(len(candidates)), self.scores, self.exact, suits)
+
+        def in_kernel(one: int) -> bool:
+            return candidates[one].in_kernel
+
+        def has_rules(one: int) -> bool:
+            return bool(candidates[one].outages.keys)
+
+        best = best_of(lambda _: True)
+        if best is None:
+            return []
+        found = [best, best_of(lambda one: one != best), best_of(in_kernel)]
+        found += [self.champion(candidates, one) for one in neighbours(candidates, candidates[best])]
+        if any(map(has_rules, range(len(candidates)))):
+            # One that had a single trial would lose to any that had two.
+            found += [
+                best_of(lambda one: in_kernel(one) and has_rules(one)),
+                best_of(lambda one: in_kernel(one) and not has_rules(one)),
+                best_of(lambda one: not has_rules(one)),
+            ]
+        return list(dict.fromkeys(one for one in found if one is not None))
+
+    def lacking_own(self, trials: int, told: int) -> list[tuple[int, int]]:
+        """Return the runs that the scenario's own settings lack for a verdict on each path."""
+        if not self.own:
+            return []
+        whole = max(self.own, key=len)
+        places = [place for names, place in self.own.items() if len(names) >= len(whole) - 1]
+        return spending.lacking(places, self.scores, self.exact, trials, told)
+
+    def choose(self, candidates: Sequence[Candidate], places: Sequence[int]) -> int:
+        """Return the advised candidate.
+
+        Candidates that exceed a monthly cap are left out if any other is there. Of the others the one with
+        the best mean leads. If paths have prices or weights, the cheapest that is not distinguishable from
+        the leader is advised. Otherwise it is the simplest that is no worse by anything that matters.
+        Simpler is to use fewer paths, then to need only a mainline kernel, then to set no rules for outages.
+        """
+        ranks = {place: rank for rank, place in enumerate(spending.ranked(places, self.scores, self.exact))}
+        within = [one for one in ranks if not self.use(one, candidates[one].paths).over]
+        able = within or list(ranks)
+        best = able[0]
+        count = len({name for one in candidates for name in one.paths})
+
+        def complexity(one: int) -> tuple[int, bool, bool, int]:
+            which = candidates[one]
+            return len(which.paths), not which.in_kernel, bool(which.outages.keys), ranks[one]
+
+        def order(one: int) -> tuple[bool, float, float]:
+            return self.use(one, candidates[one].paths).order
+
+        verdicts = {one: self.judge(best, one, count).verdict for one in able if one != best}
+        if self.terms:
+            equal = [one for one, found in verdicts.items() if found != HELPS and self.is_told(one)]
+            return min([best, *equal], key=lambda one: (order(one), complexity(one)))
+        no_worse = [one for one, found in verdicts.items() if found in (NOTHING, NO_GAIN, HURTS)]
+        return min([best, *no_worse], key=complexity)
+
+    def equal(self, candidates: Sequence[Candidate], chosen: int) -> list[int]:
+        """Return the candidates that are not distinguishable from the choice, the cheapest first."""
+        order = spending.ranked(list(self.rows), self.scores, self.exact)
+        told = [one for one in order if one != chosen and self.is_told(one)]
+        found = [one for one in told if self.judge(chosen, one, len(told)).verdict not in (HELPS, HURTS)]
+        if self.terms:
+            found.sort(key=lambda one: self.use(one, candidates[one].paths).order)
+        return found
+
+
+def neighbours(candidates: Sequence[Candidate], chosen: Candidate) -> list[frozenset[str]]:
+    """Return the sets of paths that have one more or one less than a candidate's."""
+    own = frozenset(chosen.paths)
+    known = dict.fromkeys(frozenset(one.paths) for one in candidates)
+    return [names for names in known if len(names ^ own) == 1]

@@ -1,0 +1,129 @@
+"""The verdict of an advice on each path."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from anabranch.comparison import measures, paths
+from anabranch.results.judging import HELPS, HURTS, NO_GAIN, NOTHING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anabranch.advice.candidates import Candidate
+    from anabranch.advice.evidence import Evidence
+    from anabranch.results.judging import Judgement
+    from anabranch.results.paired import Effect
+
+#: The verdicts on a path.
+USE, LEAVE, UNDECIDED = "use", "do not add", "undecided"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfPath:
+    """The verdict on one path.
+
+    Attributes
+    ----------
+    path
+        The path.
+    verdict
+        `USE`, `LEAVE` (do not add it) or `UNDECIDED`.
+    effect
+        Difference in score between the best candidate with the path and the best without it; None if not
+        compared.
+    sentence
+        The same in words.
+    needed
+        The trials that would decide; None if the verdict is decided or needs too many.
+    own
+        The verdict with the scenario's own scheduler and congestion control, on adding the path to all
+        others, as `anabranch compare` has it; None if these runs are missing.
+    own_sentence
+        The same in words, if it differs from `verdict`.
+    """
+
+    path: str
+    verdict: str
+    effect: Effect | None
+    sentence: str
+    needed: int | None = None
+    own: str | None = None
+    own_sentence: str | None = None
+
+
+def verdicts(candidates: Sequence[Candidate], evidence: Evidence, chosen: int) -> tuple[OfPath, ...]:
+    """Return the verdict on each path, in the scenario's order."""
+    names = list(dict.fromkeys(name for one in candidates for name in one.paths))
+    return tuple(_of(name, candidates, evidence, chosen, len(names)) for name in names)
+
+
+def _of(
+    name: str, candidates: Sequence[Candidate], evidence: Evidence, chosen: int, comparisons: int
+) -> OfPath:
+    """Return the verdict on a path: the best with it compared with the best without it, else as advised."""
+    own = frozenset(candidates[chosen].paths)
+    is_used = name in own
+    other = evidence.champion(candidates, own ^ {name})
+    if other is None:
+        alone = is_used and len(own) == 1 and evidence.is_told(chosen)
+        verdict = USE if alone else UNDECIDED
+        text = f"use {name}" if alone else f"{name} is undecided: too few sets of paths were run"
+        return OfPath(path=name, verdict=verdict, effect=None, sentence=text)
+    pair = (chosen, other) if is_used else (other, chosen)
+    found = evidence.judge(*pair, comparisons)
+    beside = paths.label([one for one in candidates[chosen].paths if one != name])
+    verdict = {HELPS: USE, HURTS: LEAVE, NOTHING: LEAVE, NO_GAIN: LEAVE}.get(found.verdict, UNDECIDED)
+    uses = (evidence.use(place, candidates[place].paths) for place in pair)
+    change = f"{_change(evidence, found)}"
+    price = evidence.terms.added(*uses)
+    change += f"; it {price}" if price else ""
+    if verdict == USE:
+        text = f"use {name} beside {beside}: {change}"
+        text += "" if is_used else "; it is left out for its price, its cap or its weight"
+    elif verdict == LEAVE:
+        why = "it hurts" if found.verdict == HURTS else "nothing is gained"
+        text = f"do not add {name} to {beside}: {why}, {change}"
+    else:
+        text = f"{name} beside {beside} is undecided: {change}; {found.advice}"
+        text += "" if found.needed is None else " (--budget, --trials)"
+    own_verdict, own_text = _own(name, candidates, evidence, verdict, comparisons)
+    return OfPath(
+        path=name,
+        verdict=verdict,
+        effect=found.effect,
+        sentence=text,
+        needed=found.needed,
+        own=own_verdict,
+        own_sentence=own_text,
+    )
+
+
+def _change(evidence: Evidence, found: Judgement) -> str:
+    """Return a difference in score in words, with its number of trials."""
+    if found.effect.value is None:
+        return "no trial of both"
+    change = measures.score_text(found.effect, evidence.score.unit, signed=True)
+    trials = found.effect.pairs
+    return f"{change} over {trials} trial{'s' if trials > 1 else ''}"
+
+
+def _own(
+    name: str, candidates: Sequence[Candidate], evidence: Evidence, verdict: str, comparisons: int
+) -> tuple[str | None, str | None]:
+    """Return the verdict with the scenario's own settings, and a sentence if it seems to contradict."""
+    if not evidence.own:
+        return None, None
+    whole = max(evidence.own, key=len)
+    place, other = evidence.own[whole], evidence.own.get(whole - {name})
+    if other is None or not (evidence.is_told(place) and evidence.is_told(other)):
+        return None, None
+    found = evidence.judge(place, other, comparisons)
+    agrees = {HELPS: USE, HURTS: LEAVE, NOTHING: LEAVE, NO_GAIN: LEAVE}.get(found.verdict, UNDECIDED)
+    if agrees == verdict or not found.is_decided:
+        return found.verdict, None
+    _, scheduler, congestion, _ = candidates[place].words
+    own = f"with {scheduler} and {congestion}, which the scenario has"
+    text = f"{own}, adding {name} to {paths.label(candidates[other].paths)} {found.verdict}"
+    return found.verdict, f"{text}: {_change(evidence, found)}"

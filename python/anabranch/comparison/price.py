@@ -1,0 +1,152 @@
+"""The price of a choice of paths: gigabytes and money an hour, monthly caps, and paths to avoid."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from anabranch._numbers import three_digits
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+#: The hours of use in a month unless `cost.hours_per_month` has others: an hour a day.
+HOURS_PER_MONTH = 30.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Use:
+    """The data and the money that a choice takes.
+
+    Attributes
+    ----------
+    gb_per_hour
+        Payload in gigabytes an hour, by path.
+    per_hour
+        Cost of an hour; None if no path has a price.
+    burden
+        Gigabytes an hour times the weights of their paths.
+    over
+        The paths whose monthly cap the hours of a month exceed.
+    """
+
+    gb_per_hour: Mapping[str, float]
+    per_hour: float | None
+    burden: float
+    over: tuple[str, ...]
+
+    @property
+    def order(self) -> tuple[bool, float, float]:
+        """The order among choices of equal quality: within the caps, least burden, cheapest."""
+        return bool(self.over), round(self.burden, 6), round(self.per_hour or 0.0, 6)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """The terms of a scenario's paths.
+
+    Attributes
+    ----------
+    prices
+        Price of a gigabyte, by path.
+    caps
+        Gigabytes a month, by path.
+    weights
+        The count of a gigabyte when equal choices are ordered, by path.
+    currency
+        The currency of prices; empty if the scenario has none.
+    hours
+        Hours of use in a month.
+    """
+
+    prices: Mapping[str, float]
+    caps: Mapping[str, float]
+    weights: Mapping[str, float]
+    currency: str = ""
+    hours: float = HOURS_PER_MONTH
+
+    def __bool__(self) -> bool:
+        """Return whether any path has a price, a cap or a weight."""
+        return bool(self.prices or self.caps or self.weights)
+
+    def use(self, rows: Sequence[Mapping[str, Any]], paths: Sequence[str]) -> Use:
+        """Return what some paths take, by the runs over them.
+
+        Parameters
+        ----------
+        rows
+            Rows of the table `runs`.
+        paths
+            The paths that are used.
+        """
+        hours = sum(_wanted_s(row) for row in rows) / 3600
+        carried = {name: sum(float(row.get(f"bytes_{name}") or 0.0) for row in rows) / 1e9 for name in paths}
+        rates = {name: (size / hours if hours else 0.0) for name, size in carried.items()}
+        priced = [self.prices[name] * rate for name, rate in rates.items() if name in self.prices]
+        return Use(
+            gb_per_hour=rates,
+            per_hour=sum(priced) if self.prices else None,
+            burden=sum(self.weights.get(name, 0.0) * rate for name, rate in rates.items()),
+            over=tuple(
+                name for name, rate in rates.items() if rate * self.hours > self.caps.get(name, float("inf"))
+            ),
+        )
+
+    @property
+    def heading(self) -> str:
+        """The heading of a column of costs."""
+        return f"{self.currency or 'cost'} an hour"
+
+    def money(self, amount: float) -> str:
+        """Return an amount an hour in words: `1.20 EUR an hour`."""
+        return f"{amount:.2f}{f' {self.currency}' if self.currency else ''} an hour"
+
+    def added(self, with_it: Use, without: Use) -> str:
+        """Return the price of one choice instead of another: `costs 1.20 EUR an hour`; empty if unknown."""
+        if not self.prices:
+            return ""
+        more = (with_it.per_hour or 0.0) - (without.per_hour or 0.0)
+        return f"{'saves' if more < 0 else 'costs'} {self.money(abs(more))}"
+
+    def overrun(self, use: Use) -> list[str]:
+        """Return a sentence for each path whose cap is exceeded."""
+        return [
+            f"{name} would carry {three_digits(use.gb_per_hour[name] * self.hours)} GB in the "
+            f"{self.hours:g} hours of a month, of {self.caps[name]:g} GB: the cap lasts "
+            f"{three_digits(self.caps[name] / use.gb_per_hour[name])} hours"
+            for name in use.over
+        ]
+
+
+#: The terms of a scenario without prices, caps and weights.
+NONE = Terms(prices={}, caps={}, weights={})
+
+
+def _wanted_s(row: Mapping[str, Any]) -> float:
+    """Return the seconds of film that a run wants, or the duration of a run without a film."""
+    shown, unplayed = row.get("play_time_s"), row.get("unplayed_s")
+    if shown is None and unplayed is None:
+        return float(row.get("duration_s") or 0.0)
+    return float(shown or 0.0) + float(unplayed or 0.0)
+
+
+def terms(raw: Mapping[str, Any]) -> Terms:
+    """Return the terms of a scenario.
+
+    Parameters
+    ----------
+    raw
+        The tables of a valid scenario.
+    """
+
+    def of(key: str) -> dict[str, float]:
+        return {path["name"]: float(path[key]) for path in raw["paths"] if path.get(key) is not None}
+
+    cost = raw.get("cost", {})
+    return Terms(
+        prices=of("price_per_gb"),
+        caps=of("cap_gb_per_month"),
+        weights=of("weight"),
+        currency=cost.get("currency", ""),
+        hours=float(cost.get("hours_per_month", HOURS_PER_MONTH)),
+    )

@@ -1,0 +1,165 @@
+"""An advice with prices, caps and weights, with too few runs, and beside the scenario's own settings."""
+
+from __future__ import annotations
+
+import pytest
+
+from anabranch.advice import make, of_path
+from anabranch.advice.read import judged
+from anabranch.comparison import price
+from anabranch.scenario.load import load
+
+pytestmark = pytest.mark.module
+
+#: Runs of 36 s are a hundredth of an hour: 10 MB in one are 1 GB an hour.
+HOUR = {"duration_s": 36.0}
+MB = 1_000_000
+
+
+def tables(lte=None, **more):
+    return {
+        "name": "small",
+        "application": {"kind": "bulk", "bytes": "500 kB"},
+        "paths": [
+            {"name": "wifi", "rtt": "20 ms", "rate": "8 Mbit/s"},
+            {"name": "lte", "rtt": "60 ms", "rate": "4 Mbit/s", **(lte or {})},
+        ],
+        **more,
+    }
+
+
+def advised(raw, wifi, lte, both, *, controllers=("cubic",), share=0.5, budget=None):
+    """The advice of candidates with these goodputs a trial; each run carries 10 MB."""
+    what = make.asked(
+        load(raw), raw, (), controllers=controllers, schedulers=["linux"], paths=(), trials=30, budget=budget
+    )
+    seen = make.evidence_of(what, (False,) * len(what.candidates))
+    given = {
+        ("wifi",): (wifi, 1.0, 0.0),
+        ("lte",): (lte, 0.0, 1.0),
+        ("wifi", "lte"): (both, 1 - share, share),
+    }
+    for place, one in enumerate(what.candidates):
+        values, on_wifi, on_lte = given[one.paths]
+        for run, value in enumerate(values[one.congestion] if isinstance(values, dict) else values):
+            carried = {"bytes_wifi": 10 * MB * on_wifi, "bytes_lte": 10 * MB * on_lte}
+            seen.add(place, run, {"scenario": "small", "goodput_mbps": value, **HOUR, **carried})
+    return judged(what.sweep, what.candidates, seen)
+
+
+def around(mean, *, wide=0.1, count=8):
+    """Trials around a mean, all with the same luck."""
+    return [mean + wide * (-1) ** run * (1 + run % 3) for run in range(count)]
+
+
+def noisy(mean, count=8):
+    """Trials around a mean with luck of their own."""
+    return [mean + (2.0 if run % 4 < 2 else -2.0) for run in range(count)]
+
+
+def test_quality_comes_first_and_its_price_is_stated():
+    priced = tables({"price_per_gb": 2.4}, cost={"currency": "EUR"})
+    found = advised(priced, around(8.0), around(4.0), around(10.0))
+    assert found.choice.candidate.paths == ("wifi", "lte")
+    # Half of 1 GB an hour, at 2.40 a gigabyte.
+    assert found.choice.use.per_hour == pytest.approx(1.2)
+    assert found.sentences[0].endswith("; 1.20 EUR an hour")
+    (of_lte,) = (one for one in found.of_paths if one.path == "lte")
+    assert of_lte.sentence == "use lte beside wifi: +2 Mb/s over 8 trials; it costs 1.20 EUR an hour"
+    heads, lines = found.table()
+    assert heads[-1] == "EUR an hour"
+    assert lines[0][-1] == "1.20"
+    assert found.to_json()["choice"]["cost_per_hour"] == pytest.approx(1.2)
+
+
+def test_of_equal_choices_the_cheapest_is_advised():
+    # Both paths are 0.8 Mb/s better, with a standard error of as much.
+    values = noisy(8.0), around(4.0), around(8.8)
+    free = advised(tables(), *values)
+    assert free.choice.candidate.paths == ("wifi", "lte"), "a doubt leaves no path out"
+    priced = advised(tables({"price_per_gb": 2.4}), *values)
+    assert priced.choice.candidate.paths == ("wifi",)
+    assert priced.sentences[1].startswith(
+        "not distinguishable from it, the cheapest first: wifi + lte, linux"
+    )
+    assert "(1.20 an hour)" in priced.sentences[1]
+    (of_lte,) = (one for one in priced.of_paths if one.path == "lte")
+    assert of_lte.verdict == of_path.UNDECIDED
+    assert "trials would decide" in of_lte.sentence
+    assert "; it costs 1.20 an hour" in of_lte.sentence
+
+
+def test_a_weight_is_a_price_without_money():
+    values = noisy(8.0), around(4.0), around(8.8)
+    found = advised(tables({"weight": 1}), *values)
+    assert found.choice.candidate.paths == ("wifi",)
+    assert found.choice.use.per_hour is None
+    # If the path is needed, it is used.
+    needed = advised(tables({"weight": 1}), around(8.0), around(4.0), around(10.0))
+    assert needed.choice.candidate.paths == ("wifi", "lte")
+
+
+def test_a_choice_beyond_a_monthly_cap_is_not_advised():
+    # 0.5 GB an hour on lte: 30 hours carry 15 GB, and 10 hours 5 GB.
+    values = around(8.0), around(4.0), around(10.0)
+    found = advised(tables({"cap_gb_per_month": 6}), *values)
+    assert found.choice.candidate.paths == ("wifi",)
+    (beyond,) = (one for one in found.sentences if "is not advised" in one)
+    assert beyond.startswith("wifi + lte, linux, cubic (9.99 ± ")
+    assert beyond.endswith(
+        "lte would carry 15 GB in the 30 hours of a month, of 6 GB: the cap lasts 12 hours"
+    )
+    within = tables({"cap_gb_per_month": 6}, cost={"hours_per_month": 10})
+    assert advised(within, *values).choice.candidate.paths == ("wifi", "lte")
+
+
+def test_one_trial_of_each_is_no_recommendation():
+    found = advised(tables(), [8.0], [4.0], [10.0], budget=3)
+    assert found.missing > 0
+    assert not found.is_recommendation
+    assert found.sentences[0].startswith(f"no recommendation yet, {found.missing} more runs are needed")
+    assert found.steps() == []
+    assert not any(one.startswith("use ") for one in found.sentences)
+    # Two more of each candidate that is compared are enough.
+    assert found.missing == 6
+
+
+def test_the_scenarios_own_settings_have_their_verdict_where_the_advice_differs():
+    # With cubic the second path helps; with bbr wifi alone is as good.
+    found = advised(
+        tables(),
+        {"cubic": around(5.0), "bbr": around(10.0)},
+        {"cubic": around(4.0), "bbr": around(4.0)},
+        {"cubic": around(8.0), "bbr": around(10.0)},
+        controllers=("cubic", "bbr"),
+    )
+    assert found.choice.candidate.name == "wifi, bbr"
+    (of_lte,) = (one for one in found.of_paths if one.path == "lte")
+    assert of_lte.verdict == of_path.LEAVE
+    assert of_lte.own == "helps"
+    own = "with linux and cubic, which the scenario has, adding lte to wifi helps: +3 Mb/s over 8 trials"
+    assert of_lte.own_sentence == own
+    assert own in found.sentences
+
+
+def test_what_is_known_of_films_over_two_paths_is_stated():
+    from dataclasses import replace
+
+    from anabranch.metrics import score
+
+    found = advised(tables(), around(8.0), around(4.0), around(10.0))
+    assert found.known == "", "a transfer has no freezes"
+    film = replace(found, score=score.Score(kind="progressive", film_s=60.0))
+    # 2.32 s instead of 7.54 s are 69.2 % less.
+    for words in ("7.5 s", "2.3 s (-69 %)", "min-rtt-0.9x and bbr", "retransmissions", "preset `video`"):
+        assert words in film.known
+    assert film.to_json()["known"] == film.known
+
+
+def test_the_data_of_a_film_is_by_the_hour_of_film():
+    terms = price.Terms(prices={"lte": 2.0}, caps={}, weights={})
+    # 450 MB in 900 s of film, which took longer to play.
+    played = {"duration_s": 1000.0, "play_time_s": 890.0, "unplayed_s": 10.0}
+    use = terms.use([{**played, "bytes_lte": 450 * MB}], ["lte"])
+    assert use.gb_per_hour["lte"] == pytest.approx(1.8)
+    assert use.per_hour == pytest.approx(3.6)
