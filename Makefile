@@ -45,11 +45,18 @@ export PIP_QUIET := 1
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 unexport CONDA_PREFIX PYTHONHOME PYTHONPATH
 
-.PHONY: docs play wasm demo test test-all mutants fidelity build drill drill-quick drill-all built tests-built fuzz bench bench-live bench-throughput bench-figures golden lock lock-judge lint check clean tools rebuild bench-flood bench-viewers soak release
+.PHONY: docs play wasm demo quick test test-all mutants fidelity build drill drill-quick drill-all built tests-built fuzz bench bench-live bench-throughput bench-figures golden lock lock-judge lint check clean tools rebuild bench-flood bench-viewers soak release
 .DELETE_ON_ERROR:
 
-demo: build
+# In a fresh clone: only the packages that the demo needs, at the same time as a build without link-time optimisation.
+# `make build` afterwards adds the others, and replaces the module.
+demo: $(if $(wildcard $(STAMPS)/packages),build,quick)
 	@$(BIN)/anabranch demo
+
+quick: $(STAMPS)/maturin
+	@$(MAKE) --no-print-directory --jobs 2 $(STAMPS)/base $(STAMPS)/quick
+	@test -x $(BIN)/anabranch || $(MATURIN) --profile quick >$(STAMPS)/maturin.log 2>&1 || { \
+	cat $(STAMPS)/maturin.log >&2; exit 1; }
 
 # Every runner runs, whatever those before it find.
 test: built
@@ -67,6 +74,8 @@ tests-built: | tools
 	-@cargo test --workspace --exclude anabranch-python --tests --quiet --no-run
 
 build: $(STAMPS)/module
+
+MATURIN := $(BIN)/maturin develop --quiet
 
 # A failing seed is printed as one command, and shrunk. START is fresh unless given.
 SECONDS ?= 60
@@ -215,15 +224,36 @@ clean:
 # The extension is built again when a source is newer than the last build, or when it is gone.
 $(STAMPS)/module: $(STAMPS)/packages $(RUST_SOURCES) $(if $(wildcard $(MODULE)),,rebuild) | tools
 	@echo "building the simulator; the first time takes a few minutes"
-	@$(BIN)/maturin develop --release --quiet >$(STAMPS)/maturin.log 2>&1 || { cat $(STAMPS)/maturin.log >&2; exit 1; }
+	@$(MATURIN) --release >$(STAMPS)/maturin.log 2>&1 || { cat $(STAMPS)/maturin.log >&2; exit 1; }
 	@test -x $(BIN)/anabranch && test -e $(MODULE)
 	@touch $@
 
+# The module of `make demo`. The package itself is installed when its dependencies are.
+$(STAMPS)/quick: $(STAMPS)/maturin $(RUST_SOURCES) $(if $(wildcard $(MODULE)),,rebuild) | tools
+	@echo "building the simulator; the first time takes a minute or two"
+	@$(MATURIN) --profile quick --skip-install >$(STAMPS)/quick.log 2>&1 || { cat $(STAMPS)/quick.log >&2; exit 1; }
+	@touch $@
+
+# Prints the requirements of pyproject.toml: the base, and those of the extras that are named, or of every one.
+REQUIREMENTS = $(BIN)/python -c 'import sys, tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+	extras = p["optional-dependencies"]; \
+	names = sys.argv[1:] or [name for name in extras if name != "all"]; \
+	print(*p["dependencies"], *(one for name in names if name != "base" for one in extras[name]), sep="\n")'
+
+# Every extra, and the tools of developers.
 $(STAMPS)/packages: pyproject.toml $(STAMPS)/venv
-	@$(BIN)/python -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
-	print(*p["dependencies"], *(one for name, extra in p["optional-dependencies"].items() if name != "all" for one in extra), \
-	sep="\n")' > $(VENV)/requirements.txt
+	@$(REQUIREMENTS) > $(VENV)/requirements.txt
 	$(BIN)/python -m pip install --quiet -r $(VENV)/requirements.txt
+	@touch $@
+
+$(STAMPS)/base: pyproject.toml $(STAMPS)/venv
+	@$(REQUIREMENTS) base > $(VENV)/base.txt
+	@$(BIN)/python -m pip install --quiet -r $(VENV)/base.txt
+	@touch $@
+
+$(STAMPS)/maturin: pyproject.toml $(STAMPS)/venv
+	@$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"])' | \
+	xargs $(BIN)/python -m pip install --quiet
 	@touch $@
 
 $(STAMPS)/venv: | tools

@@ -18,7 +18,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "init": "Write a commented scenario to start from.",
         "list": "List the names that a scenario may use: plug-ins, profiles, films and others.",
         "doctor": "Check this host: what is installed, and what each part is needed for.",
-        "demo": "Make a film, stream it over two paths, compare with either path alone, and write a report.",
+        "demo": "Stream a film over two paths, compare with either path alone, and write a report.",
         "calibrate": "Repeat in the simulator what was measured on a Linux kernel, and compare figure by "
         "figure.",
     },

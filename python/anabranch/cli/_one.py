@@ -162,7 +162,7 @@ def demo(
     seed: Seed = None,
     set_: Set = None,
 ) -> None:
-    """Make a film, stream it over two paths, compare with either path alone, and write a report.
+    """Stream a film over two paths, compare with either path alone, and write a report.
 
     For example:
 
