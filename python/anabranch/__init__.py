@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from anabranch.report import write as write_report
     from anabranch.results import load, query
     from anabranch.study.stored import open_run
+    from anabranch.why import Why
+    from anabranch.why import why as explain
 
 __all__ = [
     "AnabranchError",
@@ -38,9 +40,11 @@ __all__ = [
     "Results",
     "Run",
     "ScenarioError",
+    "Why",
     "__version__",
     "advise",
     "compare",
+    "explain",
     "load",
     "open_run",
     "query",
@@ -62,6 +66,8 @@ _HOMES = {
     "run_study": "anabranch.experiments.make",
     "sweep": "anabranch.experiments.make",
     "write_report": "anabranch.report",
+    "Why": "anabranch.why",
+    "explain": "anabranch.why",
     **dict.fromkeys(
         (
             "AnabranchError",
@@ -77,7 +83,7 @@ _HOMES = {
 }
 
 #: Public names whose name in their own module differs.
-_NAMES = {"write_report": "write"}
+_NAMES = {"write_report": "write", "explain": "why"}
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for

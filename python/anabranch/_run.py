@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     import polars
 
+    from anabranch import Why
     from anabranch.figures.picture import Picture
     from anabranch.media.films import Film
     from anabranch.metrics._rows import Tables
@@ -224,10 +225,8 @@ class Run:
 
         if name not in self.tables:
             hint = did_you_mean(name, self.tables)
-            fault = Fault(
-                message=f"no such table: `{name}`", where=f"the trace of {self.scenario}", hint=hint
-            )
-            raise InputError([fault])
+            where = f"the trace of {self.scenario}"
+            raise InputError([Fault(message=f"no such table: `{name}`", where=where, hint=hint)])
         return polars.DataFrame(self.tables[name])
 
     def plot(self, *, client: int = 0) -> Picture:
@@ -269,6 +268,12 @@ class Run:
 
         anabranch.write_report(Path(path), self)
         return Path(path)
+
+    def why(self) -> Why:
+        """Return the causes of freezes and steps down, and why the run was not better."""
+        import anabranch
+
+        return anabranch.explain(self)
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: what the viewer saw, and what each path carried."""

@@ -123,8 +123,8 @@ def test_progress_is_reported():
 def test_the_public_names():
     assert sorted(anabranch.__all__) == [
         "AnabranchError", "DefectError", "Fault", "InputError", "MediaError", "MissingError", "Results", "Run",
-        "ScenarioError", "__version__", "advise", "compare", "load", "open_run", "query", "run", "run_study", "sweep",
-        "write_report",
+        "ScenarioError", "Why", "__version__", "advise", "compare", "explain", "load", "open_run", "query", "run",
+        "run_study", "sweep", "write_report",
     ]  # fmt: skip
     for name in set(anabranch.__all__) - {"__version__"}:
         assert getattr(anabranch, name)

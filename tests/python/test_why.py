@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 from typer.testing import CliRunner
 
+import anabranch
 from anabranch._run import film_of, run_loaded
 from anabranch.claims import page
 from anabranch.cli._app import app
@@ -290,13 +291,16 @@ def test_the_command_tells_the_causes_of_a_stored_run(tmp_path):
 
 
 @pytest.mark.module
-def test_a_run_without_a_film_has_no_freezes_to_tell_of(tmp_path):
+def test_a_run_without_a_film_has_the_causes_of_its_rate(tmp_path):
     out = tmp_path / "out"
     given = ["sweep", "bulk-two-paths", "--set", "application.bytes=200KB", "--trials", "1", "--workers", "1"]
     assert CliRunner().invoke(app, [*given, "--out", str(out)]).exit_code == 0
     result = CliRunner().invoke(app, ["why", str(out)])
-    assert result.exit_code == 2
-    assert "plays no film" in result.stderr
+    assert result.exit_code == 0, result.stderr
+    assert "Mb/s of payload that the paths could carry were used" in result.stdout
+    assert "frozen" not in result.stdout
+    # The cells have no player.
+    assert CliRunner().invoke(app, ["why", str(out), "--by-cell"]).exit_code == 2
 
 
 @pytest.mark.module
@@ -355,3 +359,101 @@ def test_the_page_tells_of_a_ladders_steps_instead_of_discards():
         "|---|---|---|---|---|",
         "| two | cubic | 2 | 0 | 4: head of line 75 %, scheduler 25 % |",
     ]
+
+
+# -- why it was not better ---------------------------------------------------------------------------
+
+#: UQ18's ladder on one path of 4 Mb/s: 720p takes 3.4 Mb/s on average, and its playlist declares 5.35 Mb/s.
+LADDER = {
+    "name": "ladder",
+    "application": {
+        "kind": "adaptive",
+        "ladder": "uq18-jp",
+        "abr": "hlsjs",
+        "duration": "60 s",
+        "player": {"model": "hlsjs"},
+    },
+    "paths": [path("wifi", "4.4 Mbit/s", rtt="30 ms")],
+}
+
+
+@pytest.mark.module
+def test_a_rung_that_the_rule_does_not_take_has_the_estimators_view():
+    found = anabranch.run(LADDER).why()
+    assert next(iter(found.below_s)) == "rule of the player"
+    (top,) = {one.higher for one in found.held if one.rendition == "576p"}
+    assert top == "720p"
+    line = next(one for one in found.sentences if "rule kept it" in one)
+    assert "576p instead of 720p" in line
+    assert "declares 5.35 Mb/s, which is more" in line
+
+
+@pytest.mark.module
+def test_a_rung_that_the_paths_cannot_carry_lacks_capacity():
+    slow = {**LADDER, "paths": [path("wifi", "1 Mbit/s", rtt="30 ms")]}
+    found = anabranch.run(slow).why()
+    assert found.below_s["capacity"] > 0.5 * sum(found.below_s.values())
+    assert sum(found.below_s.values()) == pytest.approx(sum(one.duration_s for one in found.held))
+
+
+@pytest.mark.module
+def test_a_rung_that_a_lossy_path_does_not_reach_names_its_window():
+    # Reno's mean window at 2 % loss is 1.22 / sqrt(0.02) = 9 segments: 1 Mb/s at 100 ms, of 20 Mb/s.
+    lossy = {
+        **LADDER,
+        "transport": {"congestion": "reno", "multipath": False},
+        "paths": [path("dsl", "20 Mbit/s", rtt="100 ms", loss="2 %")],
+    }
+    found = anabranch.run(lossy).why()
+    reasons = {cause for cause in found.below_s if cause != "not measured"}
+    assert reasons & {"congestion window", "loss recovery"}
+    assert any("dsl's window was full" in one for one in found.sentences)
+    (rate,) = found.rates
+    assert rate.carried_mbps < 0.2 * rate.could_mbps
+    unused = {cause: parts["dsl"] for cause, parts in rate.unused.items()}
+    assert max(unused, key=unused.get) == "congestion window"
+
+
+@pytest.mark.module
+def test_a_path_that_joins_late_is_named():
+    # The handshake of the second path takes a second and a half: the first one alone carries 0.5 of 8 Mb/s.
+    late = {
+        "name": "late",
+        "application": {"kind": "bulk", "bytes": "500 kB"},
+        "paths": [path("near", "1 Mbit/s"), path("far", "8 Mbit/s", rtt="1500 ms")],
+    }
+    (rate,) = anabranch.run(late).why().rates
+    assert rate.unused["late join"]["far"] > 0.5
+    assert "near" not in rate.unused["late join"]
+
+
+@pytest.mark.module
+def test_the_parts_of_a_rate_add_up():
+    (rate,) = anabranch.run("bulk-two-paths", set={"application.bytes": "1 MB"}).why().rates
+    unused = sum(part for parts in rate.unused.values() for part in parts.values())
+    assert rate.carried_mbps + unused == pytest.approx(rate.could_mbps, rel=0.001)
+
+
+@pytest.mark.module
+def test_the_causes_of_cells_are_printed(tmp_path):
+    out = tmp_path / "out"
+    given = [
+        "sweep",
+        "adaptive-two-paths",
+        "--set",
+        "application.duration=30s",
+        "--trials",
+        "1",
+        "--workers",
+        "1",
+    ]
+    slow = ["--set", "paths.lte.rate=200kbit/s"]
+    grid = [*slow, "--grid", "paths.wifi.rate=300kbit/s,3Mbit/s", "--out", str(out)]
+    assert CliRunner().invoke(app, [*given, *grid]).exit_code == 0
+    result = CliRunner().invoke(app, ["why", str(out), "--by-cell", "--json"])
+    assert result.exit_code == 0, result.stderr
+    one, other = json.loads(result.stdout)
+    assert one["cell"] == {"paths.wifi.rate": "300kbit/s"}
+    assert one["below_s"].get("capacity", 0) > other["below_s"].get("capacity", 0)
+    assert one["unused_mbps"]
+    assert CliRunner().invoke(app, ["why", str(out)]).stdout.count("below the top rendition") == 1

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 TRIALS = 30
 #: The part of the budget, as a divisor, for the scenario's own settings at most.
 _OWN_SHARE = 8
+#: The smallest budget that has runs for these: of a smaller one the choice needs all.
+_OWN_FROM = 80
 #: The default share of an exhaustive comparison's runs.
 SHARE = 0.2
 
@@ -366,7 +368,7 @@ def steps(what: Asked, evidence: Evidence) -> Iterator[list[tuple[int, int]]]:
     def lacking() -> list[tuple[int, int]]:
         asked = spending.lacking(evidence.questions(what.candidates), scores, exact, trials, told)
         own = [one for one in evidence.lacking_own(trials, told) if one not in asked]
-        return [*asked, *own[: what.budget // _OWN_SHARE]]
+        return [*asked, *own[: what.budget // _OWN_SHARE if what.budget >= _OWN_FROM else 0]]
 
     yield from spending.steps(scores, exact, what.budget, trials, lambda: len(lacking()))
     yield lacking()[: max(0, what.budget - evidence.runs)]

@@ -29,7 +29,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "results": "Print the means of a folder's cells, their differences, or the answer to a query; draw "
         "and report them.",
         "report": "Write the HTML report of a run that was made by `sweep` or `study run`.",
-        "why": "Say why the picture froze, and pictures or resolution were lost in a run of a player.",
+        "why": "Say why the picture froze or lost pictures or resolution, and why a run was not better.",
         "verify": "Repeat stored runs, and compare every byte with the stored one.",
     },
     "_advise": {

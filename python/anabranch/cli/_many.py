@@ -238,27 +238,35 @@ def why(
         float | None,
         typer.Option(min=0, metavar="SECONDS", help="The same for the first such decision from a time on."),
     ] = None,
+    by_cell: Annotated[
+        bool, typer.Option("--by-cell", help="Instead: the causes of each cell, over its first trials.")
+    ] = False,
+    trials: Annotated[int, typer.Option(min=1, help="With --by-cell: runs of each cell.")] = 1,
     as_json: Json = False,
 ) -> None:
-    """Say why the picture froze, and pictures or resolution were lost in a run of a player.
+    """Say why the picture froze or lost pictures or resolution, and why a run was not better.
 
     Every freeze is divided among the causes of the missing data; a discarded picture has the causes
     of the nearest freeze. A step down of an adaptive player has the causes of the data that it lacked to keep
-    the rendition. A path's rate is the scenario's; of a model of a link, the fastest it carried. For example:
+    the rendition. Sentences below the table name the reasons against a higher rendition and a higher rate.
+    A path's rate is the scenario's; of a model of a link, the fastest it carried. For example:
 
       anabranch sweep two-paths --set application.duration=20s --trials 1
       anabranch why results/two-paths
       anabranch sweep adaptive-two-paths --trials 1
       anabranch why results/adaptive-two-paths
+      anabranch why results/adaptive-two-paths --by-cell
       anabranch sweep two-paths --set transport.scheduler=min-rtt --out results/near --trials 1
       anabranch why results/near --at 1
     """
-    from anabranch.cli import _sweep
+    from anabranch.cli import _sweep, _why
 
-    if decision is not None or at is not None:
+    if by_cell:
+        _why.cells(folder, trials=trials, as_json=as_json)
+    elif decision is not None or at is not None:
         _sweep.decision(folder, run, number=decision, at_s=at, as_json=as_json)
     else:
-        _sweep.why(folder, run, as_json=as_json)
+        _why.why(folder, run, as_json=as_json)
 
 
 def verify(

@@ -155,39 +155,6 @@ def report(folder: Path, run: str | None, *, out: Path) -> None:
     _console.note(f"report: {out}")
 
 
-def why(folder: Path, run: str | None, *, as_json: bool) -> None:
-    """Print the causes of the freezes, discards and steps down of a stored run."""
-    from anabranch.study import stored
-    from anabranch.why import CAUSES
-    from anabranch.why import why as attribute
-
-    row, count = stored.find(folder, run)
-    left_out(folder, shown_by=f"anabranch results {folder} --earlier")
-    if run is None and count > 1:
-        _console.note(f"run {row['identity']}, the first of {count}: --run ID names another")
-    with _console.progress("running again") as progress:
-        found = stored.open_run(folder, row["identity"], progress=progress)
-    if found.qoe is None:
-        message = "the run plays no film: there are no freezes, discards or steps down to explain"
-        raise InputError([Fault(message=message, where=str(folder))])
-    causes = attribute(found)
-    if as_json:
-        _console.out(json.dumps(causes.to_json(), indent=2))
-        return
-    is_adaptive = "frames" not in found.qoe
-    last, lost = ("steps down", causes.steps_down) if is_adaptive else ("discards", causes.discards)
-    found_causes = [cause for cause in CAUSES if cause in causes.frozen_s or cause in lost]
-    # The worst first: by seconds, then by lost pictures or steps.
-    found_causes.sort(key=lambda cause: (-causes.frozen_s.get(cause, 0.0), -lost.get(cause, 0.0)))
-    lines = [
-        (cause, f"{causes.frozen_s.get(cause, 0.0):.2f} s", f"{lost.get(cause, 0.0):.1f}", CAUSES[cause])
-        for cause in found_causes
-    ]
-    _console.table(("cause", "frozen", last, ""), lines, left=1)
-    steps = f", {len(causes.drops)} steps down" if is_adaptive else ""
-    _console.note(f"{len(causes.freezes)} freezes{steps}; --json has each with its shares")
-
-
 def decision(folder: Path, run: str | None, *, number: int | None, at_s: float | None, as_json: bool) -> None:
     """Print what another choice of path would have given, for one decision of a stored run."""
     from anabranch.why import decision as decisions

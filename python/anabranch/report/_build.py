@@ -63,7 +63,7 @@ def build(run: Run, *, comparison: Comparison | None = None) -> str:
         As of `write`.
     """
     from anabranch.report import _draw, _page, _panels, _verdict
-    from anabranch.why import CAUSES
+    from anabranch.why import CAUSES, why
 
     made = _panels.of_run(run, client=_CLIENT)
     own, tone = _verdict.of_run(run, made.frozen_s)
@@ -85,6 +85,7 @@ def build(run: Run, *, comparison: Comparison | None = None) -> str:
         cross_traffic=_cross_traffic(run),
         figure=_draw.figure(made),
         freezes=made.freezes,
+        not_better=why(run).sentences,
         causes=[(cause, CAUSES[cause]) for cause in made.frozen_s],
         changes=made.changes,
         lost=any(panel.title.startswith("Pictures, when") for panel in made.panels),

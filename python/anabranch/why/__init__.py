@@ -1,5 +1,6 @@
-"""Why a picture froze, was discarded or lost in resolution: shares of causes, from a run's trace."""
+"""Why a picture froze, was discarded or lost in resolution, and why a run was not better, from its trace."""
 
-from anabranch.why.attribute import CAUSES, Why, why
+from anabranch.why.attribute import Why, why
+from anabranch.why.words import CAUSES
 
 __all__ = ["CAUSES", "Why", "why"]

@@ -7,6 +7,9 @@ among causes. The part that all paths together can never carry counts as lack of
 interrupted paths would have carried counts for these paths. Bytes that subflows had acknowledged but the
 application could not read during the freeze wait behind a gap. The rest is divided in proportion to the
 unused capacity of each path, with the cause of its state. An adaptive player's steps down are in `quality`.
+
+The same division answers why a run was not better: for a chunk below the top rendition, over the time in
+which the chunk before it was loaded, and for the rate that was not reached, while data was wanted.
 """
 
 from __future__ import annotations
@@ -18,26 +21,15 @@ from typing import TYPE_CHECKING, Any
 from anabranch.metrics._rows import of_each, rows
 from anabranch.metrics._still import standing_times
 from anabranch.metrics._viewer import stall_times
-from anabranch.why.quality import Asked, Drop
-from anabranch.why.steps import Shortage, Steps, ordered, rounded
+from anabranch.why import words
+from anabranch.why.quality import Asked, Drop, Held
+from anabranch.why.steps import Rate, Shortage, Steps, ordered, rounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from anabranch._run import Run
 
-#: Every cause, with its meaning.
-CAUSES: Mapping[str, str] = {
-    "capacity": "all paths together carry less than the film takes",
-    "path down": "a path was cut",
-    "head of line": "data had arrived, and waited for what another path had yet to bring",
-    "timeout": "a path waited for its retransmission timer",
-    "loss recovery": "a path repaired losses",
-    "congestion window": "a path's window was full, and too small for what it could carry",
-    "receive window": "the receiver let nothing more be sent",
-    "scheduler": "a path could have sent, and was given nothing while others were full",
-    "unexplained": "none of these",
-}
 #: The shortest film, in seconds.
 _LEAST_S = 0.1
 #: The longest time between a freeze and a discarded picture that is put down to it, in seconds.
@@ -78,6 +70,12 @@ class Why:
         An adaptive player's steps down to a lower rendition.
     steps_down
         How many of these by cause, in shares of steps.
+    held
+        The chunks below the top rendition, with the reasons against the next higher one.
+    below_s
+        Seconds of film below the top rendition, by reason.
+    rates
+        The rate of each client, and the causes of the rate that its paths could have carried more.
     """
 
     freezes: Sequence[Freeze]
@@ -85,6 +83,19 @@ class Why:
     discards: Mapping[str, float] = field(default_factory=dict)
     drops: Sequence[Drop] = ()
     steps_down: Mapping[str, float] = field(default_factory=dict)
+    held: Sequence[Held] = ()
+    below_s: Mapping[str, float] = field(default_factory=dict)
+    rates: Sequence[Rate] = ()
+
+    @property
+    def sentences(self) -> list[str]:
+        """The reasons against a higher rendition and a higher rate, in sentences that name the paths."""
+        return [*words.below(self.held, self.below_s), *words.rates(self.rates)]
+
+    def meaning(self, cause: str) -> str:
+        """Return the meaning of a cause, with the path that has most of it in the freezes and steps down."""
+        freezes = [(one, one.to_s - one.from_s) for one in self.freezes]
+        return words.meaning(cause, words.paths_of([*freezes, *((one, 1.0) for one in self.drops)], cause))
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON can have it."""
@@ -94,6 +105,9 @@ class Why:
             "steps_down": rounded(self.steps_down),
             "freezes": [one.to_json() for one in self.freezes],
             "drops": [one.to_json() for one in self.drops],
+            "below_s": rounded(self.below_s),
+            "held": [one.to_json() for one in self.held],
+            "rates": [one.to_json() for one in self.rates],
         }
 
 
@@ -107,11 +121,18 @@ def why(run: Run) -> Why:
     """
     freezes: list[Freeze] = []
     drops: list[Drop] = []
+    held: list[Held] = []
+    rates: list[Rate] = []
     discards: dict[str, float] = defaultdict(float)
     for client, own in of_each(run.tables):
-        if not own.get("player") or not (own.get("frames") or own.get("chunks")):
+        if not own.get("player"):
             continue
         steps, asked = Steps(own, run.plan), Asked(own)
+        rate = steps.rate(client, steps.last_read_s(), asked.wanted)
+        rates += [] if rate is None else [rate]
+        if not (own.get("frames") or own.get("chunks")):
+            continue
+        held += asked.held(client, steps)
         found = list(_freezes(client, own, steps, asked, standing_times(own)))
         freezes += found
         drops += asked.drops(client, steps)
@@ -127,7 +148,14 @@ def why(run: Run) -> Why:
     for drop in drops:
         for cause, share in drop.causes.items():
             down[cause] += share
+    below: dict[str, float] = defaultdict(float)
+    for chunk in held:
+        for cause, share in chunk.causes.items():
+            below[cause] += share * chunk.duration_s
     return Why(
+        held=held,
+        below_s=ordered(below),
+        rates=rates,
         freezes=freezes,
         frozen_s=ordered(frozen),
         discards=ordered(discards),
@@ -188,8 +216,16 @@ def _freezes(
     for begin, end in times:
         need = _film_bps(own) or asked.need_bps(begin)
         short = steps.fullest(last, begin, need)
-        shares, behind = steps.causes(short, begin, end, need)
-        yield Freeze(client=client, short_s=short, from_s=begin, to_s=end, causes=shares, behind=behind)
+        causes = steps.causes(short, begin, end, need)
+        yield Freeze(
+            client=client,
+            short_s=short,
+            from_s=begin,
+            to_s=end,
+            causes=causes.shares,
+            behind=causes.behind,
+            paths=causes.paths,
+        )
         last = end
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,10 @@ from anabranch.metrics._rows import rows
 from anabranch.why.world import SEGMENT, Paths
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+
+    #: Missing bits by cause and path; the path is empty if the cause lies with none.
+    Missing = dict[tuple[str, str], float]
 
 #: Seconds between two samples.
 _STEP_S = 0.1
@@ -31,12 +34,15 @@ class Shortage:
         The share of each cause, one in all.
     behind
         Of data that waited: the share that waited behind each path.
+    paths
+        The share of each cause that lies with each path, by cause and path.
     """
 
     client: int
     short_s: float
     causes: Mapping[str, float]
     behind: Mapping[str, float]
+    paths: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def to_json(self, **own: object) -> dict[str, Any]:
         """Return it as an object for JSON, with its `own` part."""
@@ -46,6 +52,55 @@ class Shortage:
             **own,
             "causes": rounded(self.causes),
             "behind": rounded(self.behind),
+            "paths": {cause: rounded(parts) for cause, parts in self.paths.items()},
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Causes:
+    """The causes of missing data.
+
+    Attributes
+    ----------
+    shares
+        The share of each cause, one in all.
+    behind
+        Of data that waited: the share that waited behind each path.
+    paths
+        The share of each cause that lies with each path, by cause and path.
+    """
+
+    shares: Mapping[str, float]
+    behind: Mapping[str, float] = field(default_factory=dict)
+    paths: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rate:
+    """The rate that a client got, compared with what its paths could carry.
+
+    Attributes
+    ----------
+    client
+        The client.
+    carried_mbps, could_mbps
+        Payload acknowledged, and payload that all paths that were up could carry, while data was wanted.
+    unused
+        The unused rate in Mb/s by cause and path.
+    """
+
+    client: int
+    carried_mbps: float
+    could_mbps: float
+    unused: Mapping[str, Mapping[str, float]]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as an object for JSON."""
+        return {
+            "client": self.client,
+            "carried_mbps": round(self.carried_mbps, 3),
+            "could_mbps": round(self.could_mbps, 3),
+            "unused_mbps": {cause: rounded(parts) for cause, parts in self.unused.items()},
         }
 
 
@@ -63,6 +118,7 @@ class Steps:
     def __init__(self, own: Mapping[str, Any], plan: Mapping[str, Any]) -> None:
         self._read = {_tick(row["t_s"]): 8.0 * row["bytes_read"] for row in rows(own["player"])}
         self._samples: dict[int, list[dict[str, Any]]] = {}
+        self._joined: dict[str, int] = {}
         before: dict[int, int] = {}
         fastest: dict[str, float] = defaultdict(float)
         for row in sorted(rows(own["samples"]), key=lambda row: row["t_s"]):
@@ -70,6 +126,7 @@ class Steps:
             before[row["subflow"]] = row["bytes_acked"]
             fastest[row["path"]] = max(fastest[row["path"]], row["delivery_rate_mbps"] or 0.0)
             self._samples.setdefault(_tick(row["t_s"]), []).append(row)
+            self._joined.setdefault(row["path"], _tick(row["t_s"]))
         seen = {path: 1e6 * rate for path, rate in fastest.items()}
         self._paths = Paths(plan, seen, list(rows(own.get("events", {}))))
         self._arrived: dict[int, float] = {}
@@ -100,8 +157,8 @@ class Steps:
         to_s: float,
         need_bps: float,
         wanted: Sequence[tuple[float, float]] | None = None,
-    ) -> tuple[dict[str, float], dict[str, float]]:
-        """Return the shares of causes over a time, and of the paths that data waited behind.
+    ) -> Causes:
+        """Return the causes of missing data over a time.
 
         Parameters
         ----------
@@ -112,27 +169,120 @@ class Steps:
         wanted
             The times with an open request: from and to, seconds; None is always.
         """
-        missing: dict[str, float] = defaultdict(float)
+        missing: Missing = defaultdict(float)
         behind: dict[str, float] = defaultdict(float)
-        for one, other in pairwise(range(_tick(short_s), _tick(to_s) + 1)):
+        for tick in self._wanted(short_s, to_s, wanted):
+            self._step(tick, missing, behind, need_bps * _STEP_S, is_frozen=tick > _tick(frozen_s))
+        return Causes(
+            shares=_shares(_by_cause(missing)) or {"unexplained": 1.0},
+            behind=_shares(behind),
+            paths=_by_path(missing),
+        )
+
+    def rate(
+        self, client: int, to_s: float, wanted: Sequence[tuple[float, float]] | None = None
+    ) -> Rate | None:
+        """Return the rate that was reached until a time, and the causes of the rest; None without a sample.
+
+        Parameters
+        ----------
+        client
+            The client.
+        to_s
+            The end.
+        wanted
+            The times with an open request: from and to, seconds; None is always.
+        """
+        unused: Missing = defaultdict(float)
+        net: dict[str, float] = defaultdict(float)
+        carried = could = 0.0
+        ticks = list(self._wanted(0.0, to_s, wanted))
+        for tick in ticks:
+            flows = self._samples.get(tick, [])
+            able = self._able(tick)
+            down = self._down(tick)
+            carried += sum(row["acked"] for row in flows)
+            could += sum(able.values())
+            for path, bits in able.items():
+                own = [row for row in flows if row["path"] == path]
+                gap = bits - sum(row["acked"] for row in own)
+                net[path] += gap
+                if gap > 0:
+                    cause = "path down" if path in down else self._state_of(path, own, flows, down, tick)
+                    unused[cause, path] += gap
+        if not ticks:
+            return None
+        per_mbps = 1e6 * _STEP_S * len(ticks)
+        # After a loss is repaired, one acknowledgement covers the data of several steps.
+        gross: dict[str, float] = defaultdict(float)
+        for (_, path), bits in unused.items():
+            gross[path] += bits
+        parts: dict[str, dict[str, float]] = {}
+        for (cause, path), bits in sorted(unused.items(), key=lambda item: -item[1]):
+            parts.setdefault(cause, {})[path] = bits * max(net[path], 0.0) / gross[path] / per_mbps
+        return Rate(client=client, carried_mbps=carried / per_mbps, could_mbps=could / per_mbps, unused=parts)
+
+    def could_bps(self, from_s: float, to_s: float) -> float | None:
+        """Return the mean rate that all paths could carry over a time, in bit/s; None without a sample."""
+        ticks = list(self._wanted(from_s, to_s, None))
+        down = {tick: self._down(tick) for tick in ticks}
+        bits = sum(
+            part for tick in ticks for path, part in self._able(tick).items() if path not in down[tick]
+        )
+        return bits / (_STEP_S * len(ticks)) if ticks else None
+
+    def last_read_s(self) -> float:
+        """Return when the application read the last byte, in seconds."""
+        ticks = sorted(self._read)
+        last = max(self._read.values(), default=0.0)
+        return next((tick for tick in ticks if self._read[tick] >= last), 0) * _STEP_S
+
+    def _wanted(
+        self, from_s: float, to_s: float, wanted: Sequence[tuple[float, float]] | None
+    ) -> Iterator[int]:
+        """Yield the samples that end the steps of a time in which data was wanted."""
+        for one, other in pairwise(range(_tick(from_s), _tick(to_s) + 1)):
             is_wanted = wanted is None or any(
-                _tick(begin) <= one and other <= _tick(end) for begin, end in wanted
+                _tick(begin) <= one and other <= _tick(min(end, to_s)) for begin, end in wanted
             )
             if is_wanted and one in self._read and other in self._read:
-                self._step(other, missing, behind, need_bps * _STEP_S, is_frozen=other > _tick(frozen_s))
-        return _shares(missing) or {"unexplained": 1.0}, _shares(behind)
+                yield other
+
+    def _able(self, tick: int) -> dict[str, float]:
+        """Return the bits that each path could carry in a step."""
+        at_s = (tick - 1) * _STEP_S
+        return {path: self._paths.bps(path, at_s) * _STEP_S for path in self._paths.names}
+
+    def _down(self, tick: int) -> set[str]:
+        """Return the paths that are cut in a step."""
+        at_s = (tick - 1) * _STEP_S
+        return {path for path in self._paths.names if self._paths.is_down(path, at_s)}
+
+    def _state_of(
+        self,
+        path: str,
+        own: Sequence[Mapping[str, Any]],
+        flows: Sequence[Mapping[str, Any]],
+        down: set[str],
+        tick: int,
+        *,
+        holds: bool = False,
+    ) -> str:
+        """Return why a path carried less than it could in a step."""
+        if tick < self._joined.get(path, tick + 1):
+            return "late join"
+        return _state(own, flows, down, holds=holds)
 
     def _step(
         self,
         tick: int,
-        missing: dict[str, float],
+        missing: Missing,
         behind: dict[str, float],
         need: float,
         *,
         is_frozen: bool,
     ) -> None:
         """Add what is missing in the step that ends with a sample, of so many bits that it needs."""
-        at_s = (tick - 1) * _STEP_S
         flows = self._samples.get(tick, [])
         if is_frozen:
             left = need - (self._read[tick] - self._read[tick - 1])
@@ -143,8 +293,7 @@ class Steps:
         # On one path alone data comes in order: what differs there is how late acknowledgements are.
         several = len({row["path"] for row in flows if row["bytes_acked"]}) > 1
         held = max(self._waiting[tick] - _in_flight(flows), 0.0) if several else 0.0
-        could = {path: self._paths.bps(path, at_s) * _STEP_S for path in self._paths.names}
-        down = {path for path in could if self._paths.is_down(path, at_s)}
+        could, down = self._able(tick), self._down(tick)
         up = sum(bits for path, bits in could.items() if path not in down)
         whole = sum(could.values())
         parts = {
@@ -154,23 +303,29 @@ class Steps:
         }
         for cause, bits in parts.items():
             part = min(max(bits, 0.0), left)
-            missing[cause] += part
             left -= part
             if cause == "head of line" and part > 0:
                 behind[_behind(flows, down)] += part
-        gaps: dict[str, float] = defaultdict(float)
+                missing[cause, _behind(flows, down)] += part
+            elif cause == "path down" and part > 0:
+                cut = sum(could[path] for path in down)
+                for path in down:
+                    missing[cause, path] += part * could[path] / cut
+            else:
+                missing[cause, ""] += part
+        gaps: Missing = defaultdict(float)
         for path, bits in could.items():
             own = [row for row in flows if row["path"] == path]
             gap = bits - sum(row["acked"] for row in own)
             if path not in down and gap > 0:
-                gaps[_state(own, flows, down, holds=held > 0)] += gap
+                gaps[self._state_of(path, own, flows, down, tick, holds=held > 0), path] += gap
         total = sum(gaps.values())
-        for cause, gap in gaps.items():
-            missing[cause] += left * gap / total
+        for (cause, path), gap in gaps.items():
+            missing[cause, path] += left * gap / total
             if cause == "head of line":
                 behind[_behind(flows, down)] += left * gap / total
         if not total:
-            missing["unexplained"] += left
+            missing["unexplained", ""] += left
 
 
 def _state(
@@ -198,6 +353,23 @@ def _state(
     if any(row["unsent_bytes"] for row in own):
         return "receive window"
     return "scheduler" if any(map(_is_full, others)) else "receive window"
+
+
+def _by_cause(missing: Missing) -> dict[str, float]:
+    """Return missing bits by cause."""
+    found: dict[str, float] = defaultdict(float)
+    for (cause, _), bits in missing.items():
+        found[cause] += bits
+    return found
+
+
+def _by_path(missing: Missing) -> dict[str, dict[str, float]]:
+    """Return the share of each cause that lies with each path, of causes that lie with paths."""
+    found: dict[str, dict[str, float]] = {}
+    for (cause, path), bits in missing.items():
+        if path and bits > 0:
+            found.setdefault(cause, {})[path] = bits
+    return {cause: _shares(parts) for cause, parts in found.items()}
 
 
 def _in_flight(flows: Sequence[Mapping[str, Any]]) -> float:

@@ -1,0 +1,86 @@
+"""`anabranch why`: the causes of a stored run, or of the cells of a folder."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from anabranch.cli import _console, _sweep
+from anabranch.errors import Fault, InputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from anabranch.why import Why
+
+
+def why(folder: Path, run: str | None, *, as_json: bool) -> None:
+    """Print the causes of the freezes, discards and steps down of a stored run, and why it was not better."""
+    from anabranch.study import stored
+    from anabranch.why import why as attribute
+
+    row, count = stored.find(folder, run)
+    _sweep.left_out(folder, shown_by=f"anabranch results {folder} --earlier")
+    if run is None and count > 1:
+        _console.note(f"run {row['identity']}, the first of {count}: --run ID names another")
+    with _console.progress("running again") as progress:
+        found = stored.open_run(folder, row["identity"], progress=progress)
+    causes = attribute(found)
+    if as_json:
+        _console.out(json.dumps(causes.to_json(), indent=2))
+        return
+    if found.qoe is not None:
+        _table(causes, is_adaptive="frames" not in found.qoe)
+    for sentence in causes.sentences:
+        _console.out(f"  {sentence}")
+
+
+def _table(causes: Why, *, is_adaptive: bool) -> None:
+    """Print a player's causes."""
+    from anabranch.why import CAUSES
+
+    last, lost = ("steps down", causes.steps_down) if is_adaptive else ("discards", causes.discards)
+    found = [cause for cause in CAUSES if cause in causes.frozen_s or cause in lost]
+    # The worst first: by seconds, then by lost pictures or steps.
+    found.sort(key=lambda cause: (-causes.frozen_s.get(cause, 0.0), -lost.get(cause, 0.0)))
+    lines = [
+        (
+            cause,
+            f"{causes.frozen_s.get(cause, 0.0):.2f} s",
+            f"{lost.get(cause, 0.0):.1f}",
+            causes.meaning(cause),
+        )
+        for cause in found
+    ]
+    _console.table(("cause", "frozen", last, ""), lines, left=1)
+    steps = f", {len(causes.drops)} steps down" if is_adaptive else ""
+    _console.note(f"{len(causes.freezes)} freezes{steps}; --json has each with its shares")
+
+
+def cells(folder: Path, *, trials: int, as_json: bool) -> None:
+    """Print the causes of each cell of a folder, over its first trials."""
+    from anabranch.claims.page import shares
+    from anabranch.why import stored
+
+    _sweep.left_out(folder, shown_by=f"anabranch results {folder} --earlier")
+    with _console.progress("running again", unit="runs") as progress:
+        stored.make(folder, trials=trials, progress=progress)
+    found = stored.cells(folder)
+    if not found:
+        message = "no run has a player: there are no freezes or renditions to explain"
+        raise InputError([Fault(message=message, where=str(folder))])
+    if as_json:
+        rows = [{"cell": dict(cell), **group} for cell, group in found.items()]
+        _console.out(json.dumps(rows, indent=2))
+        return
+    kinds = ("frozen_s", "below_s", "unused_mbps")
+    lines = [
+        (
+            ", ".join(f"{value}" for _, value in cell) or "all",
+            str(group["runs"]),
+            *(shares(group[kind]) for kind in kinds),
+        )
+        for cell, group in found.items()
+    ]
+    heads = ("cell", "runs", "frozen, s a run", "below the top rendition, s of film", "unused rate, Mb/s")
+    _console.table(heads, lines, left=1)
