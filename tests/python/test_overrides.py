@@ -244,6 +244,7 @@ LEAVES = (
     models.Corrupt,
     models.Bounds,
     models.Ecn,
+    models.Numbers,
     Recording,
     LinkModel,
     Queue,

@@ -58,6 +58,8 @@ def _absolute(raw: dict[str, Any], folder: Path) -> None:
     for key in ("film", "ladder"):
         if isinstance(application, dict) and key in application:
             application[key] = full(application[key])
+            if isinstance(application[key], dict) and "master" in application[key]:
+                application[key] = {**application[key], "master": full(application[key]["master"])}
 
 
 def kernel(candidate: Candidate, cell: Cell) -> str:

@@ -209,7 +209,9 @@ def check(given: Given, *, show_plan: bool) -> None:
         else open_film(value.application.film, loaded.folders, described=True)
     )
     names = ", ".join(path.name for path in value.paths)
-    streamed = value.application.ladder if value.application.kind == "adaptive" else value.application.film
+    application = value.application
+    ladder = application.ladder_name or "a ladder by numbers"
+    streamed = ladder if application.kind == "adaptive" else application.film
     what = f"{value.application.kind} {streamed or ''}".strip()
     plan = plans.build(value, film)
     lasts = f"about {plans.expected_duration_s(plan, film):,.0f} s of session"

@@ -83,7 +83,7 @@ def inputs(loaded: Loaded, scenario: str) -> Iterator[Named]:
     application = loaded.scenario.application
     for name, known, locate, what in (
         (application.film, films.NAMED, films.locate, "the film"),
-        (application.ladder, ladders.NAMED, films.locate, "the ladder"),
+        (application.ladder_name, ladders.NAMED, films.locate, "the ladder"),
     ):
         found = locate(name, loaded.folders) if name is not None and name not in known else None
         if found is not None:

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch import _cache, _files
 from anabranch.errors import Fault, MediaError, did_you_mean
+from anabranch.media import numbers
 from anabranch.media.films import Film, locate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from anabranch.scenario._faults import Source
+    from anabranch.scenario.models import Numbers
 
 #: The ladders that have names.
 NAMED = {
@@ -66,22 +68,83 @@ def check_ladder(source: Source, folders: Sequence[Path], warnings: list[Fault])
     here = ("application", "ladder")
     application = source.raw.get("application")
     ladder = application.get("ladder") if isinstance(application, dict) else None
+    if isinstance(ladder, list):
+        ladder = {"renditions": ladder}
+    if isinstance(ladder, dict):
+        return _check_numbers(source, ladder, folders, warnings)
     if not isinstance(ladder, str) or ladder in NAMED:
         return []
+    if numbers.is_url(ladder):
+        return _faults_of(lambda: numbers.of_master(ladder, numbers.fetched(ladder), notes=warnings))
     path = locate(ladder, folders)
     if path is None:
         return [source.fault(here, f"no such ladder: `{ladder}`", hint=_hint(ladder))]
-    from anabranch.media.playlists import read
+    return _faults_of(lambda: _of_files(ladder, path, warnings))
 
+
+def _check_numbers(
+    source: Source, given: Mapping[str, Any], folders: Sequence[Path], warnings: list[Fault]
+) -> list[Fault]:
+    """Return the faults of a ladder by numbers that its keys alone do not show."""
+    here = ("application", "ladder")
+    if ("renditions" in given) == ("master" in given):
+        hint = 'renditions = [{ height = 240, bitrate = "400 kbit/s" }], or master = "master.m3u8"'
+        return [source.fault(here, "a ladder by numbers has either `renditions` or `master`", hint=hint)]
+    heights = [one.get("height") for one in given.get("renditions", ()) if isinstance(one, dict)]
+    twice = next((one for one in heights if heights.count(one) > 1), None)
+    if twice is not None:
+        message = f"two renditions with the height {twice}"
+        return [source.fault(here, message, hint="each height once")]
+    name = given.get("master")
+    if not isinstance(name, str):
+        return []
+    if not numbers.is_url(name) and locate(name, folders) is None:
+        return [source.fault((*here, "master"), f"no such file: `{name}`")]
+    return _faults_of(lambda: numbers.of_master(name, _master(name, folders), notes=warnings))
+
+
+def _faults_of(made: Callable[[], object]) -> list[Fault]:
+    """Return the faults with which a ladder cannot be made."""
     try:
-        read(path, warnings)
+        made()
     except MediaError as error:
         return list(error.faults)
     return []
 
 
+def _of_files(name: str, path: Path, notes: list[Fault] | None = None) -> dict[str, Any]:
+    """Return the ladder of a master playlist by its files, or by its numbers if none of them is here."""
+    from anabranch.media.playlists import master_of, read
+
+    master = master_of(path)
+    if _files.is_file(master) and numbers.has_no_files(master):
+        return numbers.of_master(name, master, notes=notes)
+    return read(path, notes)
+
+
+def _master(name: str, folders: Sequence[Path]) -> Path:
+    """Return the file of a master playlist by path or URL."""
+    from anabranch.media.playlists import master_of
+
+    return numbers.fetched(name) if numbers.is_url(name) else master_of(_found(name, folders))
+
+
+def _of_numbers(given: Numbers, folders: Sequence[Path]) -> dict[str, Any]:
+    """Return a ladder by numbers."""
+    if given.master is not None:
+        return numbers.of_master(
+            given.master,
+            _master(given.master, folders),
+            chunk_ns=given.chunk,
+            length_ns=given.length,
+            spread=given.spread,
+        )
+    rungs = [numbers.rung(one.height, one.bitrate, given.spread) for one in given.renditions or ()]
+    return numbers.ladder("numbers", rungs, numbers.cut(given.length, given.chunk), given.spread)
+
+
 def open_ladder(
-    ladder: str | None,
+    ladder: str | Numbers | None,
     folders: Sequence[Path],
     *,
     progress: Callable[[float, float], None] | None = None,
@@ -97,13 +160,19 @@ def open_ladder(
     """
     if ladder is None:
         return None
-    if ladder in NAMED and ladder not in MADE:
-        plan: dict[str, Any] = {"synthetic": {"name": ladder}}
+    name = ladder if isinstance(ladder, str) else "numbers"
+    if not isinstance(ladder, str):
+        recorded = _of_numbers(ladder, folders)
+        plan: dict[str, Any] = {"recorded": recorded}
+        name = str(recorded["name"])
+    elif numbers.is_url(ladder):
+        recorded = numbers.of_master(ladder, numbers.fetched(ladder))
+        plan = {"recorded": recorded}
+    elif ladder in NAMED and ladder not in MADE:
+        plan = {"synthetic": {"name": ladder}}
         recorded, _ = resolve(plan)
     else:
-        from anabranch.media.playlists import read
-
-        recorded = read(_found(ladder, folders, progress))
+        recorded = _of_files(ladder, _found(ladder, folders, progress))
         if ladder in MADE:
             recorded["name"] = ladder  # not the cache's name for it: a run's digest must not depend on that
         plan = {"recorded": recorded}
@@ -111,14 +180,14 @@ def open_ladder(
     sounds = [*filter(None, [recorded["audio"]]), *recorded.get("more_audio", ())]
     heard = [highest, *sounds[highest.get("sound", 0) :][:1]]
     return Film(
-        name=ladder,
+        name=name,
         size_bytes=sum(chunk["bytes"] for rendition in heard for chunk in rendition["chunks"]),
         duration_ns=sum(chunk["duration_ns"] for chunk in recorded["renditions"][0]["chunks"]),
         plan=plan,
     )
 
 
-def file_of(ladder: str, folders: Sequence[Path]) -> Path:
+def file_of(ladder: str | Numbers, folders: Sequence[Path]) -> Path:
     """Return the master playlist of a ladder.
 
     Raises
@@ -128,6 +197,9 @@ def file_of(ladder: str, folders: Sequence[Path]) -> Path:
     """
     from anabranch.media.playlists import master_of
 
+    if not isinstance(ladder, str) or numbers.is_url(ladder):
+        hint = "application.ladder = the folder of one (`anabranch media ladder` makes it)"
+        raise MediaError([Fault(message="a ladder by numbers has no files to play", hint=hint)])
     if ladder in NAMED and ladder not in MADE:
         hint = "application.ladder = the folder of one (`anabranch media ladder` makes it)"
         raise MediaError([Fault(message=f"`{ladder}` is synthetic: it has no files to play", hint=hint)])

@@ -118,7 +118,7 @@ def of_loaded(loaded: Loaded, films: Mapping[str, Film] | None = None) -> dict[s
     setup = from_tables(loaded.source.raw)
     setup["name"] = re.sub(r"[^A-Za-z0-9 _.-]", "", scenario.name)[:40].strip() or "scenario"
     application = scenario.application
-    name = application.ladder if application.kind == "adaptive" else application.film
+    name = application.ladder_name if application.kind == "adaptive" else application.film
     film = (films or {}).get(name or "") or (_run.film_of(loaded) if films is None else None)
     theirs = _compared(loaded, film)
     setup["limit"] = number(

@@ -71,7 +71,7 @@ def _plan(setup: Mapping[str, Any]) -> dict[str, Any]:
 
     scenario = load.load({**tables({"paths": [{"name": PLACE}], **setup})}).scenario
     given = scenario.application
-    name = given.ladder if given.kind == "adaptive" else given.film
+    name = given.ladder_name if given.kind == "adaptive" else given.film
     film = Film(name=name or "", size_bytes=1, duration_ns=1, plan={RAW: name})
     return plan.build(scenario, None if given.kind == "bulk" else film)
 

@@ -20,6 +20,8 @@ _TABLES: dict[tuple[str, ...], type[models.Table]] = {
     (): models.Scenario,
     ("application",): models.Application,
     ("application", "player"): models.Player,
+    ("application", "ladder"): models.Numbers,
+    ("application", "ladder", "renditions"): models.Rung,
     ("paths",): models.Path,
     ("links",): models.Link,
     ("transport",): models.Transport,
@@ -139,6 +141,8 @@ def _keys(source: Source, path: KeyPath) -> list[str]:
     """Return the keys of the table of a scenario that a path is in."""
     table = tuple(step for step in path[:-1] if isinstance(step, str))
     model = _TABLES.get(table)
+    if table == ("application", "ladder") and any(isinstance(step, int) for step in path[:-1]):
+        model = models.Rung
     if table and table[-1] == "loss":
         model = models.GilbertElliott
     elif table and table[-1] == "reorder":

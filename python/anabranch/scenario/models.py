@@ -190,6 +190,43 @@ def _usual(key: defaults.PluginKey) -> Plugin:
     return Plugin(name=defaults.plugin(key))
 
 
+class Rung(Table):
+    """A rendition of a ladder by numbers."""
+
+    height: Annotated[int, Field(ge=1, le=10_000)]
+    bitrate: LimitedRate
+
+
+class Numbers(Table):
+    """A ladder by numbers: its renditions, or a master playlist whose chunks are not read."""
+
+    renditions: Annotated[tuple[Rung, ...], Field(strict=False, min_length=1, max_length=50)] | None = Field(
+        default=None, description="height and mean rate of each rendition"
+    )
+    master: str | None = Field(default=None, description="path or URL of a master playlist")
+    chunk: PositiveTime = Field(default=4 * 10**9, description="length of a chunk")
+    length: PositiveTime = Field(default=600 * 10**9, description="length of the film")
+    spread: Annotated[Share, Field(ge=0, lt=1)] = Field(
+        default=0.2, description="largest difference of a chunk's size from the mean"
+    )
+
+
+def _kind_of_ladder(value: object) -> str:
+    """Distinguish a ladder by numbers from a name."""
+    return "<numbers>" if isinstance(value, dict | list | Numbers) else "<name>"
+
+
+def _numbers(value: object) -> object:
+    """Read renditions alone as a table with them."""
+    return {"renditions": value} if isinstance(value, list) else value
+
+
+AnyLadder = Annotated[
+    Annotated[str, Tag("<name>")] | Annotated[Numbers, BeforeValidator(_numbers), Tag("<numbers>")],
+    Discriminator(_kind_of_ladder),
+]
+
+
 class Application(Table):
     """The client's request to the server."""
 
@@ -198,14 +235,19 @@ class Application(Table):
         description="play a film, or one at several rates, read as fast as possible, or read at a rate",
     )
     film: str | None = Field(default=None, description="name of a film, or path of a video file")
-    ladder: str | None = Field(
-        default=None, description="name of a ladder, or path of a master playlist or its folder"
+    ladder: AnyLadder | None = Field(
+        default=None, description="name of a ladder, path or URL of a master playlist, or its numbers"
     )
     abr: NamedPlugin = Field(default=Plugin(name="vlc-nearoptimal"), description="which rendition is next")
     rate: LimitedRate | None = Field(default=None, description="rate of a paced application")
     duration: PositiveTime | None = Field(default=None, description="how long the session may last")
     bytes: Size | None = Field(default=None, description="how much a bulk or paced application reads")
     player: Player = Player()
+
+    @property
+    def ladder_name(self) -> str | None:
+        """The ladder's name, or the path or URL of its master playlist; None of renditions by numbers."""
+        return self.ladder.master if isinstance(self.ladder, Numbers) else self.ladder
 
 
 class Buffer(Table):

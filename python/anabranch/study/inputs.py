@@ -47,7 +47,7 @@ def _media(loaded: Loaded) -> Iterator[Input]:
 
     application = loaded.scenario.application
     if application.kind == "adaptive":
-        name = application.ladder
+        name = application.ladder_name
         path = None if name is None or name in ladders.NAMED else films.locate(name, loaded.folders)
         if path is not None:
             yield inputs.with_checksum("ladder", path.resolve())

@@ -363,7 +363,7 @@ def make_films(sweep: Sweep, progress: Callable[[float, float], None], *, played
         if application.kind == "progressive" and played:
             films.make(application.film, progress)
         elif application.kind == "adaptive":
-            ladders.make(application.ladder, progress)
+            ladders.make(application.ladder_name, progress)
 
 
 def manifest(sweep: Sweep, planned: Sequence[Planned] | None = None) -> dict[str, Any]:

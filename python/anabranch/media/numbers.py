@@ -1,0 +1,257 @@
+"""Ladders by numbers: from heights and rates, or from a master playlist whose chunks are not on this host.
+
+All renditions have the same cut. The size of a chunk differs from the rendition's mean by at most the
+*spread*, alike in each rendition, as the content of a film would have it. The pattern is fixed: equal
+numbers give equal chunks. The mean over the film is exact.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from anabranch import _cache, _files
+from anabranch.errors import Fault, MediaError
+from anabranch.media import _hls, _variants
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anabranch.media._hls import Playlist, Variant
+
+_SECOND = 10**9
+#: The length of a chunk, the length of the film and the spread of sizes, unless given.
+CHUNK_NS, LENGTH_NS, SPREAD = 4 * _SECOND, 600 * _SECOND, 0.2
+#: The longest time for a playlist by URL, in seconds, and its largest size in bytes.
+_WAIT_S, _LARGEST = 10.0, 1_000_000
+#: The size of a media playlist: a head, and a line and an address for each chunk.
+_HEAD_BYTES, _CHUNK_BYTES = 120, 45
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rung:
+    """A rendition by numbers.
+
+    Attributes
+    ----------
+    name
+        Its name.
+    mean_bps
+        Its mean rate.
+    declares_bps
+        The rate that a playlist declares (`BANDWIDTH`): that of the largest chunk.
+    width, height
+        The picture; 0 if unknown.
+    frame_rate
+        Pictures a second; None if unknown.
+    codecs
+        As a playlist declares them.
+    """
+
+    name: str
+    mean_bps: float
+    declares_bps: int
+    width: int
+    height: int
+    frame_rate: float | None = None
+    codecs: str = ""
+
+
+def rung(height: int, mean_bps: int, spread: float) -> Rung:
+    """Return the rendition of a height and a mean rate, with pictures of 16 to 9."""
+    return Rung(
+        name=f"{height}p",
+        mean_bps=mean_bps,
+        declares_bps=round(mean_bps * (1 + spread)),
+        width=2 * round(height * 8 / 9),
+        height=height,
+    )
+
+
+def ladder(name: str, rungs: Sequence[Rung], chunks_ns: Sequence[int], spread: float) -> dict[str, Any]:
+    """Return a ladder as a plan has it (`recorded`).
+
+    Parameters
+    ----------
+    name
+        Its name, which its paths on the server begin with.
+    rungs
+        The renditions.
+    chunks_ns
+        The length of each chunk.
+    spread
+        The largest difference of a chunk's rate from the mean, as a share of the mean.
+    """
+    pattern = _pattern(chunks_ns)
+    bytes_of = _HEAD_BYTES + _CHUNK_BYTES * len(chunks_ns)
+    renditions = [
+        {
+            "name": one.name,
+            "bandwidth_bps": one.declares_bps,
+            "average_bps": round(one.mean_bps),
+            "width": one.width,
+            "height": one.height,
+            "frame_rate": one.frame_rate,
+            "codecs": one.codecs,
+            "playlist": {"path": f"{name}/{one.name}/index.m3u8", "bytes": bytes_of},
+            "init": None,
+            "chunks": [
+                {
+                    "path": f"{name}/{one.name}/{place}.ts",
+                    "offset": None,
+                    "bytes": max(1, round(one.mean_bps * (1 + spread * part) * lasts / 8 / _SECOND)),
+                    "duration_ns": lasts,
+                }
+                for place, (lasts, part) in enumerate(zip(chunks_ns, pattern, strict=True))
+            ],
+        }
+        for one in sorted(rungs, key=lambda one: one.declares_bps)
+    ]
+    master = {"path": f"{name}/master.m3u8", "bytes": _HEAD_BYTES * (1 + len(rungs))}
+    return {"name": name, "master": master, "renditions": renditions, "audio": None}
+
+
+def cut(length_ns: int, chunk_ns: int) -> list[int]:
+    """Return the lengths of chunks; the last one has the rest."""
+    whole, rest = divmod(length_ns, chunk_ns)
+    return [chunk_ns] * whole + ([rest] if rest else [])
+
+
+def _pattern(chunks_ns: Sequence[int]) -> list[float]:
+    """Return the relative size of each chunk: from -1 to 1, with a mean of 0 over time."""
+    draws = [
+        int.from_bytes(hashlib.sha256(f"chunk {place}".encode()).digest()[:8]) / 2**63 - 1
+        for place in range(len(chunks_ns))
+    ]
+    mean = sum(one * lasts for one, lasts in zip(draws, chunks_ns, strict=True)) / sum(chunks_ns)
+    away = [one - mean for one in draws]
+    most = max(abs(one) for one in away)
+    return [one / most if most else 0.0 for one in away]
+
+
+def is_url(name: str) -> bool:
+    """Return whether a ladder is named by a URL."""
+    return name.lower().startswith(("http://", "https://"))
+
+
+def of_master(
+    name: str,
+    file: Path,
+    *,
+    chunk_ns: int = CHUNK_NS,
+    length_ns: int = LENGTH_NS,
+    spread: float = SPREAD,
+    notes: list[Fault] | None = None,
+) -> dict[str, Any]:
+    """Return the ladder of a master playlist by its declared rates.
+
+    A media playlist beside it gives the lengths of the chunks; without one they are as given.
+
+    Parameters
+    ----------
+    name
+        The playlist's file or URL as the user wrote it.
+    file
+        The file.
+    chunk_ns, length_ns, spread
+        Length of a chunk, length of the film, and spread of the sizes.
+    notes
+        Receives a note about the sizes, and about variants that are left out.
+
+    Raises
+    ------
+    MediaError
+        With every fault of the playlist.
+    """
+    master = _hls.read(file)
+    if not master.variants and not master.faults:
+        master.fault("no rendition (EXT-X-STREAM-INF)", hint="a ladder is a master playlist's")
+    if master.faults:
+        raise MediaError(master.faults)
+    variants, left_out = _variants.chosen(master.variants)
+    lengths = next(filter(None, (_lengths(master, one) for one in variants)), None)
+    rungs = [_declared(one, spread) for one in variants]
+    by = "media playlist" if lengths else f"chunks of {chunk_ns / _SECOND:g} s"
+    text = f"sizes of chunks are by BANDWIDTH and {by}, with a spread of {100 * spread:g} %: no chunk is read"
+    if notes is not None:
+        notes += [Fault(message=one, where=name) for one in (*left_out, text)]
+    stem = Path(urlsplit(name).path if is_url(name) else file.name).stem or "master"
+    return ladder(stem, rungs, lengths or cut(length_ns, chunk_ns), spread)
+
+
+def _declared(variant: Variant, spread: float) -> Rung:
+    """Return the rendition that a variant declares."""
+    width, height = variant.size
+    average = variant.attributes.get("AVERAGE-BANDWIDTH")
+    peak = variant.bandwidth_bps
+    return Rung(
+        name=f"{height}p" if height else f"{peak // 1000}k",
+        # BANDWIDTH is the rate of the largest chunk (RFC 8216, section 4.3.4.2).
+        mean_bps=float(average) if average else peak / (1 + spread),
+        declares_bps=peak,
+        width=width,
+        height=height,
+        frame_rate=variant.frame_rate or None,
+        codecs=variant.attributes.get("CODECS", ""),
+    )
+
+
+def _lengths(master: Playlist, variant: Variant) -> list[int] | None:
+    """Return the lengths of a variant's chunks, if its media playlist is beside the master playlist."""
+    if is_url(variant.uri):
+        return None
+    file = master.file.parent / unquote(urlsplit(variant.uri).path)
+    if not _files.is_file(file):
+        return None
+    media = _hls.read(file, given=master.variables)
+    if media.faults:
+        raise MediaError(media.faults)
+    return [one.duration_ns for one in media.segments if one.duration_ns] or None
+
+
+def has_no_files(file: Path) -> bool:
+    """Return whether no media playlist and no chunk of a master playlist is on this host."""
+    master = _hls.read(file)
+    if master.faults or not master.variants:
+        return False
+    for variant in master.variants:
+        media = master.file.parent / unquote(urlsplit(variant.uri).path)
+        if is_url(variant.uri) or not _files.is_file(media):
+            continue
+        found = _hls.read(media, given=master.variables)
+        if found.faults or not found.segments:
+            return False
+        first = found.segments[0].uri
+        if not is_url(first) and _files.is_file(media.parent / unquote(urlsplit(first).path)):
+            return False
+    return True
+
+
+def fetched(url: str) -> Path:
+    """Return the file of a master playlist by URL, which is fetched once and then kept in the cache.
+
+    Raises
+    ------
+    MediaError
+        When it cannot be fetched.
+    """
+    import urllib.error
+    import urllib.request
+
+    file = _cache.folder() / f"master-{hashlib.sha256(url.encode()).hexdigest()[:16]}.m3u8"
+    if file.exists():
+        return file
+    try:
+        with urllib.request.urlopen(url, timeout=_WAIT_S) as answer:
+            text = answer.read(_LARGEST + 1)
+    except (OSError, ValueError) as error:
+        hint = "save the playlist, and name the file"
+        raise MediaError([Fault(message=f"cannot fetch `{url[:120]}`: {error}", hint=hint)]) from None
+    if len(text) > _LARGEST:
+        message = f"more than {_LARGEST:,} bytes: `{url[:120]}`"
+        raise MediaError([Fault(message=message, hint="a master playlist is much smaller")])
+    _files.write_bytes(file, text, "the playlist")
+    return file
