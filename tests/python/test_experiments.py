@@ -361,7 +361,8 @@ def test_faults_of_all_files_are_reported_before_any_work(found, tmp_path):
 def test_a_comparison_has_its_verdicts_on_its_page(tmp_path):
     compared = anabranch.compare(BULK, trials=2, workers=1, out=tmp_path / "out")
     page = anabranch.Results(tmp_path / "out").report(tmp_path / "r.html").read_text()
-    assert [one.lower() for one in on_top(page)] == [f"{one}.".lower() for one in compared.sentences]
+    sentences = [*compared.sentences, compared.fidelity.sentence]
+    assert [one.lower() for one in on_top(page)] == [f"{one}.".lower() for one in sentences]
 
 
 @pytest.mark.slow

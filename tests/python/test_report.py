@@ -15,7 +15,7 @@ from markupsafe import escape
 
 import anabranch
 from anabranch import comparison, report
-from anabranch.comparison import measures, price, verdict
+from anabranch.comparison import fidelity, measures, price, verdict
 from anabranch.comparison.used import Used
 from anabranch.figures import _data, colours
 from anabranch.figures.session import Backdrop, _label_lines, session, svg
@@ -117,6 +117,7 @@ def compared_with(name):
         used=tuple(used),
         measures=measures.TRANSFER,
         terms=price.NONE,
+        fidelity=fidelity.Fidelity(nearest=None, distance=0.0, congestion="cubic"),
         added=tuple(verdict.added(used, measures.TRANSFER)),
     )
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anabranch.advice import carry, known, of_path, spending
-from anabranch.comparison import measures
+from anabranch.comparison import fidelity, measures
 from anabranch.metrics.score import RATE, WAITING, worst
 
 if TYPE_CHECKING:
@@ -103,6 +104,8 @@ class Advice:
         Prices, caps and weights of the scenario's paths.
     missing
         The runs that are missing for a recommendation; 0 if the choice is one.
+    fidelity
+        The distance of the simulator from the kernel on the measured setting that is nearest to the choice.
     plain
         The best without rules for outages, if the choice has some.
     gain
@@ -130,6 +133,7 @@ class Advice:
     of_paths: tuple[OfPath, ...]
     terms: price.Terms
     missing: int
+    fidelity: fidelity.Fidelity
     plain: Ranked | None
     gain: Effect | None
     measures: tuple[Measure, ...]
@@ -284,6 +288,7 @@ class Advice:
             "scenario": self.scenario,
             "score": {"unit": self.score.unit, "meaning": self.score.meaning},
             "known": self.known,
+            "fidelity": self.fidelity.to_json(),
             "runs": self.runs,
             "exhaustive_runs": self.exhaustive,
             "is_recommendation": self.is_recommendation,
@@ -355,6 +360,7 @@ def judged(sweep: Sweep, candidates: Sequence[Candidate], evidence: Evidence) ->
         of_paths=of_path.verdicts(candidates, evidence, chosen),
         terms=evidence.terms,
         missing=_missing(sweep, evidence, places, chosen),
+        fidelity=fidelity.of(json.loads(sweep.cells[chosen].raw), own.congestion),
         plain=None if plain is None else ranked[plain],
         gain=None if plain is None else evidence.less(chosen, plain),
         measures=judging,

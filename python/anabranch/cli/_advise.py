@@ -221,6 +221,7 @@ def tell(found: Advice) -> None:
     _console.out(f"  score: {found.score.meaning}; ± is the 95 % interval")
     if found.choice.risk is not None:
         _console.out("  risk: share of trials in which the picture froze or the session did not end")
+    _console.out(f"  {found.fidelity.sentence}")
     if found.known:
         _console.out(f"  {found.known}")
     for heading, text in found.steps():

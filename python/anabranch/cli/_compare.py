@@ -61,6 +61,7 @@ def tell(found: Comparison) -> None:
     _console.out()
     for sentence in found.sentences:
         _console.out(f"  {sentence}")
+    _console.out(f"  {found.fidelity.sentence}")
     for used in found.used:
         names = " and ".join(used.paths)
         if used.unreached:

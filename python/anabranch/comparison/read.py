@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anabranch import plugins
-from anabranch.comparison import measures, paths, price, verdict
+from anabranch.comparison import fidelity, measures, paths, price, verdict
 from anabranch.comparison.used import Used, Values
 from anabranch.results import paired, store
 from anabranch.results import read as results
@@ -37,6 +37,8 @@ class Comparison:
         For each path, what adding it to all others changed.
     terms
         Prices, caps and weights of the paths.
+    fidelity
+        The distance of the simulator from the kernel on the nearest measured setting.
     """
 
     scenario: str
@@ -44,6 +46,7 @@ class Comparison:
     measures: tuple[Measure, ...]
     added: tuple[verdict.Added, ...]
     terms: price.Terms
+    fidelity: fidelity.Fidelity
 
     @property
     def sentences(self) -> list[str]:
@@ -90,6 +93,7 @@ class Comparison:
                 }
                 for used in self.used
             ],
+            "fidelity": self.fidelity.to_json(),
             "added": [
                 {
                     "path": one.path,
@@ -115,7 +119,7 @@ class Comparison:
             _html.heading(self.scenario, "which paths"),
             _html.table(head, lines),
             glance.shares(shares),
-            *map(_html.paragraph, self.sentences),
+            *map(_html.paragraph, [*self.sentences, self.fidelity.sentence]),
         )
 
 
@@ -133,7 +137,8 @@ def read(folder: Path) -> Comparison:
     chosen = measures.of(frame.columns)
     most = max(len(one["paths"]) for one in scenarios.values())
     used = []
-    terms = price.terms(next(one for one in scenarios.values() if len(one["paths"]) == most))
+    whole = next(one for one in scenarios.values() if len(one["paths"]) == most)
+    terms = price.terms(whole)
     for (label,), rows in frame.group_by(paths.COLUMN, maintain_order=True):
         names = tuple(path["name"] for path in scenarios[label]["paths"])
         values: dict[str, Values] = {}
@@ -162,6 +167,7 @@ def read(folder: Path) -> Comparison:
         measures=chosen,
         added=tuple(verdict.added(used, chosen, _settings(frame), terms)),
         terms=terms,
+        fidelity=fidelity.of(whole, str(frame["congestion"][-1])),
     )
 
 

@@ -60,6 +60,14 @@ class Ranked(Protocol):
         """The share of trials with a freeze or without an end."""
 
 
+class Fidelity(Protocol):
+    """The distance of the simulator from the kernel."""
+
+    @property
+    def sentence(self) -> str:
+        """It in words."""
+
+
 class Advice(Protocol):
     """The parts of an advice that its page needs (`anabranch.Advice`)."""
 
@@ -82,6 +90,10 @@ class Advice(Protocol):
     @property
     def known(self) -> str:
         """The results of earlier measurements, in words."""
+
+    @property
+    def fidelity(self) -> Fidelity:
+        """The distance of the simulator from the kernel."""
 
     @property
     def missing(self) -> int:

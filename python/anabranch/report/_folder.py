@@ -83,7 +83,8 @@ def _verdicts(folder: Path, found: Sequence[Cell], shown: Sequence[Measure]) -> 
     from anabranch import comparison
 
     if store.made(folder).labels == (paths.COLUMN,):
-        return comparison.read(folder).sentences
+        found_paths = comparison.read(folder)
+        return [*found_paths.sentences, found_paths.fidelity.sentence]
     settings = list(dict.fromkeys(cell.setting for cell in found))
     # The best of some cells is chosen by its mean, so that every pair of cells is a comparison.
     count = sum(pairs(sum(cell.setting == setting for cell in found)) for setting in settings)
@@ -96,7 +97,25 @@ def _verdicts(folder: Path, found: Sequence[Cell], shown: Sequence[Measure]) -> 
             sentences.append(where + text if where else text[0].upper() + text[1:])
     if len(settings) > _SENTENCES:
         sentences.append(f"{len(settings) - _SENTENCES} more settings are in the table")
-    return sentences
+    return [*sentences, *_fidelity(folder)] if sentences else []
+
+
+def _fidelity(folder: Path) -> list[str]:
+    """Return the distance of the simulator from the kernel, by the first cell that was run."""
+    from anabranch.comparison import fidelity
+    from anabranch.results.manifest import tables_of
+    from anabranch.scenario import _overrides
+
+    found, frame = store.manifest(folder), present_runs(folder)
+    for cell in found.get("cells", ()):
+        rows = frame.filter(frame["cell"] == cell["cell"])
+        if rows.height and (raw := tables_of(found, cell)):
+            given = [
+                _overrides.Override(key=key, value=value, origin=key)
+                for key, value in cell["settings"].items()
+            ]
+            return [fidelity.of(_overrides.apply(raw, given).raw, str(rows["congestion"][0])).sentence]
+    return []
 
 
 def cells(folder: Path) -> tuple[list[Cell], tuple[Measure, ...]]:

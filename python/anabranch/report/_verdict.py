@@ -51,7 +51,8 @@ def of_comparison(comparison: Comparison) -> tuple[list[str], str]:
 
     found = {one.verdict for one in comparison.added}
     tone = GOOD if found == {verdict.HELPS} else BAD if verdict.HURTS in found else OPEN
-    return [f"{sentence}." for sentence in comparison.sentences], tone
+    sentences = [f"{sentence}." for sentence in comparison.sentences]
+    return [*sentences, f"{comparison.fidelity.sentence}."], tone
 
 
 def beside(sentences: Sequence[str]) -> str:
