@@ -2,7 +2,7 @@
 
 import { digits, el, seconds } from "./dom.js";
 import { Plot } from "./plot.js";
-import { together, verdict } from "./series.js";
+import { freezes, together, verdict } from "./series.js";
 import { Timeline } from "./timeline.js";
 
 const PANELS = [
@@ -77,14 +77,15 @@ function whole(paths) {
 }
 
 // Returns the headline numbers: name, value, unit, and whether it is bad news.
-export function tilesOf({ qoe, qos }, kind) {
+export function tilesOf(metrics, kind) {
+  const { qoe, qos } = metrics;
   const goodput = ["Goodput", digits(qos.goodput_mbps), "Mbit/s", false];
   const wait = ["Longest gap", seconds(qos.max_read_gap_s), "", false];
   const again = ["Reinjected", digits((qos.reinjected_bytes ?? 0) / 1e6), "MB", false];
   if (kind === "bulk") return [goodput, wait, ["Queue drops", digits(qos.queue_drops), "packets", false], again];
   const start = ["Starts after", seconds(qoe.startup_delay_s), "", qoe.startup_delay_s === null];
   const stalls = ["Buffer empty", digits(qoe.buffer_underflows), qoe.buffer_underflows === 1 ? "time" : "times", qoe.buffer_underflows > 0];
-  const still = ["Stands still", seconds(qoe.still_s), "", qoe.still_s >= 0.1];
+  const still = ["Stands still", seconds(qoe.still_s), "", freezes(metrics)];
   if (kind === "adaptive") {
     return [start, stalls, still, ["Mean bit rate", digits(qoe.bitrate_mean_mbps), "Mbit/s", false],
       ["Switches", digits(qoe.resolution_changes), "", false], goodput];

@@ -14,19 +14,19 @@ export function together(paths) {
 }
 
 // Returns the curves, strips and marks of a run, and its packets as columns.
-export function drawn(tables, names) {
+export function drawn({ tables, metrics }, names) {
   const packets = packetsOf(tables, names);
-  return { series: seriesOf(tables, names, packets), packets };
+  return { series: seriesOf(tables, metrics, names, packets), packets };
 }
 
-function seriesOf(tables, names, packets) {
+function seriesOf(tables, metrics, names, packets) {
   const samples = sampled(tables, names);
   queues(packets, samples.paths);
   const buffer = {
     x: Array.from(column(tables, "player", "t_s")),
     y: Array.from(column(tables, "player", "buffer_s")),
   };
-  const strip = stripOf(tables);
+  const strip = stripOf(metrics);
   const last = [samples.end, strip.length ? strip[strip.length - 1].to : 0, buffer.x[buffer.x.length - 1] ?? 0];
   return {
     end: Math.max(1, ...last),
@@ -149,65 +149,8 @@ function arrive(tables, open, left, arrived) {
   }
 }
 
-// Returns what the screen shows: `wait` before the start, `play`, `freeze`.
-//
-// The pictures of a film say when the screen stood still. An adaptive player has no table of pictures, but says
-// when its buffer was empty.
-function stripOf(tables) {
-  const events = playbackOf(tables);
-  const start = events.find(({ what }) => what === "start");
-  if (!start) return [];
-  const end = events.find(({ what }) => what === "end")?.at ?? lastOf(column(tables, "player", "t_s"), start.at);
-  const shown = shownPictures(tables);
-  const still = shown.length ? gaps(shown, end) : stalls(events, end);
-  const strip = [{ from: 0, to: start.at, kind: "wait" }];
-  let since = start.at;
-  for (const [from, to] of still) {
-    if (from > since) strip.push({ from: since, to: from, kind: "play" });
-    strip.push({ from: Math.max(from, since), to, kind: "freeze" });
-    since = to;
-  }
-  if (end > since) strip.push({ from: since, to: end, kind: "play" });
-  return strip;
-}
-
-function playbackOf(tables) {
-  const t = column(tables, "playback", "t_s");
-  const what = column(tables, "playback", "event");
-  const client = column(tables, "playback", "client");
-  return Array.from(t, (at, row) => ({ at, what: what[row], client: client[row] })).filter((one) => one.client === 0);
-}
-
-const lastOf = (values, least) => Math.max(least, values[values.length - 1] ?? least);
-
-function shownPictures(tables) {
-  const client = column(tables, "frames", "client");
-  const shown = column(tables, "frames", "shown_s");
-  const fate = column(tables, "frames", "fate");
-  return Array.from(shown).filter((at, row) => client[row] === 0 && fate[row] === "displayed" && at >= 0).sort((a, b) => a - b);
-}
-
-// Returns the times without a new picture, of at least three usual distances.
-function gaps(shown, end) {
-  const apart = shown.slice(1).map((at, n) => at - shown[n]).sort((a, b) => a - b);
-  const usual = apart[apart.length >> 1] ?? 0.04;
-  const found = [];
-  for (let n = 0; n < shown.length; n++) {
-    const next = shown[n + 1] ?? end;
-    if (next - shown[n] > 3 * usual) found.push([shown[n] + usual, next]);
-  }
-  return found;
-}
-
-function stalls(events, end) {
-  const found = [];
-  for (const { at, what } of events) {
-    const last = found[found.length - 1];
-    if (what === "underflow") found.push([at, end]);
-    else if (what === "resume" && last) last[1] = at;
-  }
-  return found;
-}
+// Returns the strip of the first client's screen, from the metrics.
+const stripOf = (metrics) => (metrics.strips[0] ?? []).map(({ from_s, to_s, state }) => ({ from: from_s, to: to_s, kind: state }));
 
 function lostPictures(tables) {
   const fate = column(tables, "frames", "fate");
@@ -256,6 +199,9 @@ function shownAt(moment, t, what, pts) {
   return shown;
 }
 
+// Returns whether the first client's screen froze, by the rule of the report.
+export const freezes = ({ strips }) => (strips[0] ?? []).some(({ state }) => state === "freeze");
+
 // Returns one sentence about what the viewer saw, and whether it is good.
 export function verdict(metrics, kind) {
   const { qoe, qos } = metrics;
@@ -267,8 +213,8 @@ export function verdict(metrics, kind) {
     return { good: false, text: "The film never starts." };
   }
   const starts = `The film starts after ${round(qoe.startup_delay_s)} s`;
-  const still = qoe.still_s ?? qoe.rebuffer_s ?? 0, lost = qoe.picture_discards ?? 0;
-  const bad = still >= 0.1 ? ` and stands still for ${round(still)} s in all` : "";
+  const lost = qoe.picture_discards ?? 0;
+  const bad = freezes(metrics) ? ` and stands still for ${round(qoe.still_s)} s in all` : "";
   if (!qoe.reached_end) return { good: false, text: `${starts}${bad}. It does not reach its end.` };
   if (!bad && !lost) return { good: true, text: `${starts} and plays to its end without a freeze.` };
   const pictures = lost ? ` ${lost} of its pictures ${lost === 1 ? "is" : "are"} lost.` : "";

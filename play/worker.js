@@ -32,9 +32,9 @@ self.onmessage = async ({ data }) => {
     if (data.code) options.schedulers = { [data.name]: await scheduler(data.code) };
     const result = await engine.run(data.plan, options);
     const took = performance.now() - began;
-    const { digest, metrics, tables, summary } = result;
+    const { digest, metrics, summary } = result;
     // The page gets what it draws, and not the tables: to copy them would take longer than to draw.
-    const seen = data.names ? drawn(tables, data.names) : {};
+    const seen = data.names ? drawn(result, data.names) : {};
     self.postMessage({ id, done: { digest, metrics, summary, took, ...seen } }, buffersOf(seen.packets));
   } catch (error) {
     // An engine that failed cannot run again: the next run loads another one.

@@ -7,7 +7,7 @@ import pytest
 from anabranch import metrics
 from anabranch.figures import _data
 from anabranch.metrics._rows import of_one
-from anabranch.metrics._still import screen
+from anabranch.metrics._still import standing_times, strips
 from anabranch.why import stored
 
 
@@ -198,8 +198,46 @@ def test_freezes_are_stretches_that_a_viewer_notices():
     shown = [2.0, 3.1, 4.3, 5.9, 7.0]
     tables = pictures(["displayed"] * 5, shown, events=[(2.0, "start"), (8.0, "end")])
     # 0.1 s is not a freeze. 0.2 and 0.6 s are two freezes with a picture of 1 s between them.
-    found = screen(of_one(tables, 0)).freezes
+    found = standing_times(of_one(tables, 0))
     assert [(round(begin, 6), round(end, 6)) for begin, end in found] == [(4.1, 4.3), (5.3, 5.9)]
+
+
+def strip(tables):
+    """Return the states of the first client's screen: name, begin, end."""
+    return [(one["state"], round(one["from_s"], 6), round(one["to_s"], 6)) for one in strips(tables)[0]]
+
+
+def test_the_strip_of_a_screen_waits_plays_and_freezes():
+    tables = pictures(["displayed"] * 4, [2.0, 3.1, 5.0, 6.0], events=[(2.0, "start"), (7.0, "end")])
+    # The gap of 0.1 s is no freeze. The picture of 3.1 s ends at 4.1 s.
+    assert strip(tables) == [("wait", 0, 2), ("play", 2, 4.1), ("freeze", 4.1, 5), ("play", 5, 7)]
+
+
+def test_the_strip_shows_an_underflow_only_while_no_picture_is_shown():
+    # The player has an empty buffer from 3.5 to 4 s, in the middle of a picture.
+    events = [(2.0, "start"), (3.5, "underflow"), (4.0, "resume"), (5.0, "end")]
+    assert strip(pictures(["displayed"] * 3, [2.0, 3.0, 4.0], events=events)) == [
+        ("wait", 0, 2),
+        ("play", 2, 5),
+    ]
+
+
+def test_the_strip_of_a_ladder_freezes_while_its_film_does():
+    events = [(1.0, "start", 0.0), (11.0, "underflow", 10.0), (14.0, "resume", 10.0), (34.0, "end", 30.0)]
+    assert strip(adaptive(events)) == [("wait", 0, 1), ("play", 1, 11), ("freeze", 11, 14), ("play", 14, 34)]
+
+
+def test_the_strip_of_a_session_without_a_picture_is_one_freeze():
+    tables = pictures(["unplayed"] * 10, [None] * 10, events=[], duration=100.0, finished=False)
+    # The tables of a live run may lack the player.
+    assert strip(tables) == [("wait", 0, 100)]
+    tables["player"] = {"client": [0], "t_s": [0.0]}
+    assert strip(tables) == [("freeze", 0, 100)]
+
+
+def test_a_transfer_has_no_strip():
+    tables = pictures([], [], events=[], duration=100.0)
+    assert strips(tables) == [[]]
 
 
 def test_a_session_without_a_picture_is_one_freeze_in_figures_too():

@@ -8,14 +8,16 @@ mod cross;
 mod network;
 mod paths;
 mod screen;
+mod strip;
 mod tables;
 mod value;
 mod viewer;
 
 pub use screen::{FREEZE_S, Screen, Stretch, screen, standing_times};
+pub use strip::{Span, State, strip, strips};
 pub use tables::{Own, Table, Tables};
 pub use value::{Object, Value, mean};
-pub use viewer::{Event, Span, State, events, stall_times, strip};
+pub use viewer::{Event, events, stall_times};
 
 use crate::network::network;
 use crate::value::object;

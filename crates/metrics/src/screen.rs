@@ -104,7 +104,11 @@ pub fn screen(own: &Own<'_>) -> Screen {
 
 /// Returns a client's freezes. A session of a player that shows no picture is one freeze from its begin.
 pub fn standing_times(own: &Own<'_>) -> Vec<Stretch> {
-    let shown = screen(own);
+    standing_times_of(own, &screen(own))
+}
+
+/// Returns the freezes of a client with this screen.
+pub(crate) fn standing_times_of(own: &Own<'_>, shown: &Screen) -> Vec<Stretch> {
     if shown.begin_s.is_none()
         && shown.wanted_s > 0.0
         && !own.table("player").numbers("t_s").is_empty()

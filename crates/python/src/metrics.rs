@@ -176,27 +176,17 @@ pub(crate) fn whole_metrics<'py>(
     dict(py, &metrics::whole(&Given::new(tables)?.tables(), object(clients)?))
 }
 
-/// Returns the attributes of `metrics._still.Screen` of a client with these tables.
+/// Returns the states of each client's screen: lists of dicts with `from_s`, `to_s` and `state`.
 #[pyfunction]
-pub(crate) fn screen<'py>(
+pub(crate) fn strips<'py>(
     py: Python<'py>,
-    own: &Bound<'py, PyAny>,
-) -> PyResult<Bound<'py, PyDict>> {
-    let given = Given::new(own)?;
-    let tables = given.tables();
-    let found = metrics::screen(&Own::whole(&tables));
-    let attributes = PyDict::new(py);
-    attributes.set_item("begin_s", found.begin_s)?;
-    attributes.set_item("until_s", found.until_s)?;
-    attributes.set_item("stretches", &found.stretches)?;
-    attributes.set_item("freezes", found.freezes())?;
-    attributes.set_item("shown_s", found.shown_s)?;
-    attributes.set_item("wanted_s", found.wanted_s)?;
-    attributes.set_item("still_s", found.still_s())?;
-    attributes.set_item("longest_s", found.longest_s())?;
-    attributes.set_item("unplayed_s", found.unplayed_s())?;
-    attributes.set_item("is_reached", found.is_reached)?;
-    Ok(attributes)
+    tables: &Bound<'py, PyAny>,
+) -> PyResult<Vec<Vec<Bound<'py, PyDict>>>> {
+    let given = Given::new(tables)?;
+    let strip = |spans: Vec<metrics::Span>| {
+        spans.into_iter().map(|span| dict(py, &span.into_object())).collect::<PyResult<_>>()
+    };
+    metrics::strips(&given.tables()).into_iter().map(strip).collect()
 }
 
 /// Returns the freezes of a client with these tables; begin and end, seconds.

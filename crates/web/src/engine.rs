@@ -121,22 +121,21 @@ impl Observer for Watched {
     }
 }
 
-/// Returns the metrics of a run: `qoe`, `qos`, `duration_s`, and `strips`, the states of each client's player.
+/// Returns the metrics of a run: `qoe`, `qos`, `duration_s`, and `strips`, the states of each client's
+/// screen.
 fn metrics_of(trace: &Trace, paths: &[&str]) -> Value {
     let tables = metrics::Tables::from(trace);
     let clients = metrics::by_client(&tables, paths);
     let object =
         |found: Option<metrics::Object>| found.map_or(metrics::Value::Null, metrics::Value::Object);
-    let strip = |own: &metrics::Own<'_>| -> Vec<Value> {
-        let spans = metrics::strip(own);
-        let span = |it: &metrics::Span| json!({ "from_s": it.from_s, "to_s": it.to_s, "state": it.state.name() });
-        spans.iter().map(span).collect()
+    let strip = |spans: Vec<metrics::Span>| -> Vec<metrics::Value> {
+        spans.into_iter().map(|span| metrics::Value::Object(span.into_object())).collect()
     };
     json!({
         "qoe": object(metrics::qoe(&clients)),
         "qos": object(Some(metrics::qos(&tables, &clients))),
         "duration_s": metrics::duration_s(&tables),
-        "strips": tables.of_each().iter().map(strip).collect::<Vec<_>>(),
+        "strips": metrics::strips(&tables).into_iter().map(strip).collect::<Vec<_>>(),
     })
 }
 

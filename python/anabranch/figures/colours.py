@@ -27,6 +27,8 @@ EVENT = "#444444"
 #: The colours of the lowest and the highest resolution, and of a picture that stands still.
 _LOW, _HIGH = (0xD6, 0xE6, 0xF2), (0x08, 0x30, 0x6B)
 STILL = "#D55E00"
+#: The colour of a screen before its first picture.
+WAITING = "#CFCFCF"
 
 #: The colour of each congestion control.
 CONTROLS: Mapping[str, str] = {

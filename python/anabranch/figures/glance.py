@@ -6,10 +6,11 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from anabranch import _html, _numbers
-from anabranch.figures import _data, colours
+from anabranch.figures import colours
+from anabranch.metrics._still import strips
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from anabranch.metrics._rows import Tables
 
@@ -25,6 +26,13 @@ _VIEWER = {
 }
 #: The metrics of a path's subflow to show.
 _SUBFLOW = {"path": "path", "bytes": "bytes", "throughput_mbps": "Mb/s", "retransmissions": "retransmissions"}
+
+#: The words and the colour of each state of the screen.
+_STATES = {
+    "wait": ("waiting", colours.WAITING),
+    "play": ("playing", colours.RENDITION),
+    "freeze": ("frozen", colours.STILL),
+}
 
 
 def run(name: str, said: Mapping[str, Any], tables: Tables) -> str:
@@ -71,18 +79,18 @@ def shares(carried: Mapping[str, float]) -> str:
 
 
 def _time(tables: Tables) -> str:
-    """Return the first client's session as a bar: playing, with what stood still in it."""
-    whole = _data.duration_s(tables, 0)
-    frozen = [(row["from_s"], row["to_s"]) for row in _data.stalls(tables, 0)]
-    label = f"{whole:.1f} s, still for {sum(end - begin for begin, end in frozen):.1f} s"
-    return _html.strip(_parts(whole, frozen), whole, label)
+    """Return the first client's session as a bar: waiting for the start, playing, and frozen."""
+    spans = next(iter(strips(tables)), [])
+    whole = max((span["to_s"] for span in spans), default=0.0)
+    frozen = sum(span["to_s"] - span["from_s"] for span in spans if span["state"] == "freeze")
+    return _html.strip([_part(span) for span in spans], whole, f"{whole:.1f} s, frozen for {frozen:.1f} s")
 
 
-def _parts(whole: float, frozen: list[tuple[float, float]]) -> Iterator[tuple[str, float, float, str]]:
-    """Yield the parts of a bar of time."""
-    yield "playing", 0.0, whole, colours.RENDITION
-    for begin, end in frozen:
-        yield f"still from {begin:.1f} to {end:.1f} s", begin, end, colours.STILL
+def _part(span: Mapping[str, Any]) -> tuple[str, float, float, str]:
+    """Return a part of the bar of time."""
+    words, colour = _STATES[span["state"]]
+    begin, end = span["from_s"], span["to_s"]
+    return f"{words} from {begin:.1f} to {end:.1f} s", begin, end, colour
 
 
 def _number(value: object) -> str:

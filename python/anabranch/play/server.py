@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 from anabranch import metrics, plugins
+from anabranch.metrics._still import strips
 from anabranch.plugins import module
 
 if TYPE_CHECKING:
@@ -72,7 +73,12 @@ def simulated(text: str) -> dict[str, Any]:
     tables = trace["tables"]
     paths = [path["name"] for path in json.loads(text)["paths"]]
     clients = metrics.by_client(tables, paths=paths)
-    found = {"qoe": metrics.qoe(tables, clients), "qos": metrics.qos(tables, clients, paths=paths)}
+    found = {
+        "qoe": metrics.qoe(tables, clients),
+        "qos": metrics.qos(tables, clients, paths=paths),
+        "duration_s": metrics.duration_s(tables),
+        "strips": strips(tables),
+    }
     columns = {name: {key: list(column) for key, column in table.items()} for name, table in tables.items()}
     summary = trace["summary"]
     return {"digest": summary["digest"], "summary": summary, "tables": columns, "metrics": found}
