@@ -40,10 +40,12 @@ export class View {
   }
 
   show(setup, result) {
+    const { tables } = this.page;
     this.ours = { setup, result };
     this.stop = true;
     this.means.replaceChildren();
     this.verdict.textContent = "";
+    this.many.hidden = Boolean(tables.fixed[setup.scenario]?.drawn);
     this.options();
     if (!this.node.hidden) this.turn();
   }
@@ -63,7 +65,7 @@ export class View {
     const { setup } = this.ours, { tables } = this.page;
     const groups = [];
     if (this.kept) groups.push(["Kept", [["kept", `the kept setting (${this.kept.name})`]]]);
-    if (setup.paths.length > 1) groups.push(["One path", setup.paths.map((path, n) => [`only:${n}`, `${path.name} alone`])]);
+    if (setup.paths.length > 1 && !setup.scenario) groups.push(["One path", setup.paths.map((path, n) => [`only:${n}`, `${path.name} alone`])]);
     for (const [id, title] of [["scheduler", "Another scheduler"], ["congestion", "Another congestion control"]]) {
       const key = tables.keys.transport.find((one) => one.id === id);
       groups.push([title, key.choices.map(([word]) => word).filter((word) => word !== setup.transport[id]).map((word) => [`${id}:${word}`, word])]);

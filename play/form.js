@@ -14,7 +14,8 @@ export class Form {
   show(setup) {
     this.setup = setup;
     const focus = document.activeElement?.dataset?.key;
-    this.node.replaceChildren(
+    if (setup.scenario) this.node.replaceChildren(this.fixed(setup), this.group("Transport", "transport", setup.transport), this.luck(setup));
+    else this.node.replaceChildren(
       this.group("Video", "application", setup.application),
       ...setup.paths.map((path, place) => this.path(path, place)),
       this.adding(),
@@ -24,8 +25,26 @@ export class Form {
     if (focus) this.node.querySelector(`[data-key="${CSS.escape(focus)}"]`)?.focus();
   }
 
-  group(title, section, part) {
-    return el("fieldset", { class: "group" }, el("legend", {}, title), ...this.controls(section, part, section));
+  // What cannot be changed in a scenario with a fixed network, and why.
+  fixed({ scenario, paths }) {
+    const { reasons } = this.tables.fixed[scenario];
+    const { description } = this.tables.presets.find((one) => one.setup.scenario === scenario);
+    return el("fieldset", { class: "group", id: "fixed" }, el("legend", {}, "Network and video"),
+      el("p", {}, `${description[0].toUpperCase()}${description.slice(1)}.`),
+      ...paths.map((path, place) => el("div", { class: "pathhead" }, el("i", { class: `swatch p${place}` }), path.name)),
+      el("p", { class: "help" }, `Fixed here, because the scenario has what no slider shows: ${reasons.join(", ")}. `
+        + "You can change the transport below. To change the rest, copy scenario.toml and run it with the command line."));
+  }
+
+  luck(setup) {
+    const { drawn } = this.tables.fixed[setup.scenario];
+    if (!drawn) return this.group("Session", "session", setup, ["name", "limit"]);
+    return el("fieldset", { class: "group" }, el("legend", {}, "Session"),
+      el("p", { class: "help" }, `Seed ${setup.seed}. It is fixed, because the handoffs are drawn from it.`));
+  }
+
+  group(title, section, part, without = []) {
+    return el("fieldset", { class: "group" }, el("legend", {}, title), ...this.controls(section, part, section, without));
   }
 
   path(path, place) {

@@ -7,16 +7,18 @@ import { complete, decimal } from "./plan.js";
 // Returns the part of an address behind `#`.
 export function write(tables, setup, { run = 0, code = "", build = "", digest = "" } = {}) {
   const found = [["v", "1"]];
-  const usual = complete(tables, {});
+  const { scenario } = setup;
+  const usual = complete(tables, scenario ? { scenario } : {});
   const add = (prefix, part, defaults) => {
     for (const [name, value] of Object.entries(part)) {
       if (typeof value !== "object" && value !== defaults[name]) found.push([prefix + name, String(value)]);
     }
   };
+  if (scenario) found.push(["scenario", scenario]);
   add("", setup, usual);
   add("application.", setup.application, usual.application);
   add("transport.", setup.transport, usual.transport);
-  setup.paths.forEach((path, place) => {
+  if (!scenario) setup.paths.forEach((path, place) => {
     found.push([`paths.${place}.name`, path.name]);
     add(`paths.${place}.`, { ...path, name: null }, { ...usual.paths[0], name: null });
     if (path.cuts.length) {
@@ -38,6 +40,9 @@ export function read(tables, text) {
     const steps = name.split(".");
     if (name === "v") {
       if (value !== "1") found.unknown.push(`v=${value}`);
+    } else if (name === "scenario") {
+      if (tables.fixed[value]) given.scenario = value;
+      else found.unknown.push(`scenario=${value}`);
     } else if (name === "run") found.run = Math.max(0, Math.trunc(decimal(value)) || 0);
     else if (name in found && name !== "setup" && name !== "unknown") found[name] = value;
     else if (steps[0] === "paths" && steps.length === 3 && Number(steps[1]) < tables.mostPaths) {
@@ -55,8 +60,13 @@ export function read(tables, text) {
     }
   }
   given.paths = given.paths.map((path) => path ?? {});
+  if (given.scenario) found.unknown.push(...beside(given));
   found.setup = complete(tables, given);
   found.unknown.push(...changed(tables, given, found.setup));
+  if (tables.fixed[given.scenario]?.drawn && found.run) {
+    found.unknown.push(`run=${found.run}`);
+    found.run = 0;
+  }
   for (const name of Object.keys(given.transport)) {
     if (/\./.test(name) && !(name in found.setup.transport)) found.unknown.push(`transport.${name}`);
   }
@@ -65,6 +75,13 @@ export function read(tables, text) {
 
 const known = (tables, section, id) =>
   tables.keys[section].some((key) => key.id === id) || (section === "path" && ["cuts", "cut"].includes(id));
+
+// Returns the keys that a scenario with a fixed network and video does not have.
+const beside = ({ application, paths, name, limit }) => [
+  ...Object.keys(application).map((id) => `application.${id}`),
+  ...paths.flatMap((path, place) => Object.keys(path).map((id) => `paths.${place}.${id}`)),
+  ...Object.entries({ name, limit }).filter(([, value]) => value !== undefined).map(([id]) => id),
+];
 
 // Returns the given values that are not permitted, and were replaced.
 function changed(tables, given, setup) {

@@ -12,7 +12,7 @@ const VIEWS = ["setup", "result", "packets", "compare", "editor"];
 
 class Page {
   constructor(tables, engine) {
-    Object.assign(this, { tables, engine, run: 0, code: "", films: {}, build: "", native: false, number: 0 });
+    Object.assign(this, { tables, engine, run: 0, code: "", films: {}, fixed: {}, build: "", native: false, number: 0 });
     this.runner = new Runner(engine.engine);
     this.cursor = new Cursor();
     this.form = new Form($("setup"), tables, (setup, moving) => this.change(setup, moving));
@@ -70,19 +70,20 @@ class Page {
 
   // Takes over the cuts of the timeline, which shows the run before the last changes of the form.
   cut({ paths }) {
+    if (this.setup.scenario) return;
     const own = this.setup.paths.map((path, place) => ({ ...path, cuts: paths[place]?.cuts ?? path.cuts }));
     this.change({ ...this.setup, paths: own }, false);
   }
 
   async plan(setup, { run = this.run, record = true, code = this.code } = {}) {
-    const film = filmOf(setup);
-    if (film && !this.films[film]) {
-      const answer = await fetch(this.tables.films[film]);
-      if (!answer.ok) throw new Error(`the film ${film} cannot be loaded: ${answer.status} ${answer.statusText}`);
-      this.films[film] = await answer.text();
+    const film = filmOf(this.tables, setup), { scenario } = setup;
+    if (film) this.films[film] ??= await (await loaded(this.tables.films[film], `the film ${film}`)).text();
+    if (scenario) {
+      const { file } = this.tables.fixed[scenario];
+      this.fixed[scenario] ??= await (await loaded(file, `the scenario ${scenario}`)).json();
     }
     const scheduler = code ? "js:page" : null;
-    const plan = planText(this.tables, setup, this.films, { run, record, scheduler });
+    const plan = planText(this.tables, setup, this.films, { run, record, scheduler, fixed: this.fixed });
     // Without a record there is nothing to draw: only the metrics are wanted.
     const names = record ? setup.paths.map((path) => path.name) : null;
     return { plan, run, names, code: code ? link.unpacked(code) : "", name: "js:page" };
@@ -228,12 +229,18 @@ class Page {
   }
 
   toml() {
-    return tomlText(this.tables, this.setup);
+    return tomlText(this.tables, this.setup, this.fixed);
   }
 
   command() {
     return `anabranch run '#${this.address ?? ""}'`;
   }
+}
+
+async function loaded(address, what) {
+  const answer = await fetch(address);
+  if (!answer.ok) throw new Error(`${what} cannot be loaded: ${answer.status} ${answer.statusText}`);
+  return answer;
 }
 
 // A build is a version and a hash of the sources; the local server knows no hash.

@@ -6,7 +6,25 @@
 const PLACE = "\u00a7";
 
 // Returns a set-up with every key, each in its range, from one that may lack some.
+//
+// A set-up with a `scenario` has a fixed network and video: only its transport and its seed can be given.
 export function complete(tables, given = {}) {
+  const fixed = tables.fixed[given.scenario];
+  if (fixed) return { ...whole(tables, withOwn(fixed, given)), scenario: given.scenario };
+  return whole(tables, given);
+}
+
+function withOwn({ setup, drawn }, { seed, transport = {} }) {
+  const own = { ...setup.transport };
+  for (const plugin of ["scheduler", "congestion"]) {
+    // The parameters belong to the scenario's plug-in.
+    if ((transport[plugin] ?? own[plugin]) === own[plugin]) continue;
+    for (const name of Object.keys(own)) if (name.startsWith(`${plugin}.`)) delete own[name];
+  }
+  return { ...setup, seed: drawn ? setup.seed : seed ?? setup.seed, transport: { ...own, ...transport } };
+}
+
+function whole(tables, given) {
   const setup = filled(tables, "session", given);
   setup.application = filled(tables, "application", given.application || {});
   setup.transport = filled(tables, "transport", given.transport || {});
@@ -84,17 +102,27 @@ export function inRange(key, value) {
 
 // Returns the plan of a complete set-up as JSON text, byte for byte what Python writes.
 //
-// `films` has the text of each film and ladder. `scheduler` is the name of a scheduler of the page's own.
-export function planText(tables, setup, films, { run = 0, record = false, scheduler = null } = {}) {
+// `films` has the text of each film and ladder. `fixed` has the differences of each scenario with a fixed network.
+// `scheduler` is the name of a scheduler of the page's own.
+export function planText(tables, setup, films, { run = 0, record = false, scheduler = null, fixed = {} } = {}) {
   const { templates } = tables;
   const plan = copy(templates.base);
   plan.run = run;
   apply(tables, "session", setup, plan);
-  for (const { at, set } of templates.paths[setup.paths.length - 1]) put(plan, at, set);
-  apply(tables, "application", setup.application, plan);
+  if (setup.scenario) for (const { at, set } of fixed[setup.scenario].sets) put(plan, at, set);
+  else build(tables, setup, plan);
   apply(tables, "transport", setup.transport, plan);
   for (const plugin of ["scheduler", "congestion"]) withParameters(plan.transport, plugin, setup.transport);
   if (scheduler) plan.transport.scheduler = JSON.stringify({ name: scheduler });
+  if (record) plan.record = ["receiver"];
+  return encode(plan, films);
+}
+
+// Adds the video, the paths and the cuts of a set-up.
+function build(tables, setup, plan) {
+  const { templates } = tables;
+  for (const { at, set } of templates.paths[setup.paths.length - 1]) put(plan, at, set);
+  apply(tables, "application", setup.application, plan);
   plan.links = [];
   plan.paths = [];
   for (const path of setup.paths) {
@@ -104,8 +132,6 @@ export function planText(tables, setup, films, { run = 0, record = false, schedu
     plan.paths.push(made.path);
   }
   plan.events = events(templates.cuts, setup.paths);
-  if (record) plan.record = ["receiver"];
-  return encode(plan, films);
 }
 
 function apply(tables, section, part, tree) {
@@ -206,21 +232,18 @@ function encode(node, films = {}) {
 }
 
 // Returns the name of the film or ladder that a plan needs, or null.
-export function filmOf(setup) {
+export function filmOf(tables, setup) {
+  if (setup.scenario) return tables.fixed[setup.scenario].film;
   const { kind, film, ladder } = setup.application;
   return kind === "progressive" ? film : kind === "adaptive" ? ladder : null;
 }
 
 // Returns the scenario.toml of a complete set-up.
-export function tomlText(tables, setup) {
+export function tomlText(tables, setup, fixed = {}) {
+  if (setup.scenario) return fixedText(tables, setup, fixed[setup.scenario]);
   const parts = [lines(table(tables, "session", setup))];
   parts.push(`[application]\n${nested("application", table(tables, "application", setup.application))}`);
-  const transport = table(tables, "transport", setup.transport);
-  for (const plugin of ["scheduler", "congestion"]) {
-    const own = parametersOf(setup.transport, plugin);
-    if (own.length) transport[plugin] = { name: transport[plugin], ...Object.fromEntries(own) };
-  }
-  parts.push(`[transport]\n${lines(transport)}`);
+  parts.push(`[transport]\n${lines(transportOf(tables, setup))}`);
   for (const path of setup.paths) parts.push(`[[paths]]\n${lines(table(tables, "path", path))}`);
   for (const path of setup.paths) {
     for (const [from, to] of path.cuts) {
@@ -229,6 +252,20 @@ export function tomlText(tables, setup) {
     }
   }
   return parts.join("\n");
+}
+
+function transportOf(tables, setup) {
+  const transport = table(tables, "transport", setup.transport);
+  for (const plugin of ["scheduler", "congestion"]) {
+    const own = parametersOf(setup.transport, plugin);
+    if (own.length) transport[plugin] = { name: transport[plugin], ...Object.fromEntries(own) };
+  }
+  return transport;
+}
+
+// The text of a scenario with a fixed network lacks the seed, which comes before all tables, and the transport.
+function fixedText(tables, setup, { toml: text, transport }) {
+  return `seed = ${setup.seed}\n${text}\n[transport]\n${lines({ ...transport, ...transportOf(tables, setup) })}`;
 }
 
 function table(tables, section, part) {

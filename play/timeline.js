@@ -36,7 +36,8 @@ export class Timeline {
       ...series.rungs.map((rung, n) => this.rung(rung, series.rungs[n + 1]?.from ?? series.end)));
     this.rows.replaceChildren(...setup.paths.map((path, place) => this.row(path, place)));
     this.ticks();
-    this.said.textContent = "Drag along a path to cut it. Drag a cut or its ends to change it; Delete removes it.";
+    this.said.textContent = setup.scenario ? "The network of this scenario is fixed: its paths cannot be cut here."
+      : "Drag along a path to cut it. Drag a cut or its ends to change it; Delete removes it.";
   }
 
   place(node, from, to) {
@@ -63,7 +64,7 @@ export class Timeline {
   row(path, place) {
     const row = el("div", { class: `strip track p${place}`, "data-path": path.name }, el("span", { class: "name" }, path.name));
     path.cuts.forEach((cut, n) => row.append(this.cut(path, cut, n)));
-    row.addEventListener("pointerdown", (event) => {
+    if (!this.setup.scenario) row.addEventListener("pointerdown", (event) => {
       if (event.target.closest(".cut") || event.button !== 0) return;
       this.drag(row, event, path, null);
     });

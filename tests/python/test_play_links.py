@@ -8,6 +8,7 @@ import re
 import socket
 import struct
 import time
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -15,9 +16,10 @@ from typer.testing import CliRunner
 import anabranch
 from anabranch.cli._app import app
 from anabranch.play import links, presets, server
-from anabranch.scenario import load
+from anabranch.scenario import _overrides, load
 
 pytestmark = pytest.mark.module
+_ROOT = Path(__file__).resolve().parents[2]
 _BULK = "#v=1&paths.0.name=wifi&paths.0.loss=1&paths.1.name=lte&application.kind=bulk&application.bytes=1"
 
 
@@ -48,11 +50,29 @@ def test_the_link_of_a_run_repeats_it():
 
 
 @pytest.mark.parametrize("command", [("run", "--link"), ("play",)])
-def test_a_scenario_with_other_keys_is_refused(command):
+def test_a_scenario_with_other_keys_is_refused(command, tmp_path):
     name, *options = command
-    result = call(name, "cross-traffic", *options)
+    own = tmp_path / "own.toml"
+    text = (_ROOT / "scenarios" / "cross-traffic.toml").read_text(encoding="utf-8")
+    own.write_text(text.replace("count = 2", "count = 3"), encoding="utf-8")
+    result = call(name, own, *options)
     assert result.exit_code == 2
     assert "the page does not offer all of this scenario: links, cross_traffic" in result.stderr
+
+
+def test_the_link_of_a_shipped_scenario_names_it():
+    changes = ("--set", "application.duration=1s", "--congestion", "reno", "--seed", "3")
+    # Another video is another scenario.
+    assert call("run", "cross-traffic", *changes, "--link").exit_code == 2
+    own = links.setup_of(
+        load.load(
+            "cross-traffic",
+            [_overrides.parse_assignment(one) for one in ("transport.congestion=reno", "seed=3")],
+        ),
+        where="",
+        hint="",
+    )
+    assert links.write(own, run=1) == "v=1&scenario=cross-traffic&seed=3&transport.congestion=reno&run=1"
 
 
 @pytest.mark.parametrize("name", ["two-paths", "handover", "handover-removed", "wifi-lte", "wifi-starlink"])
@@ -133,7 +153,7 @@ def test_the_number_of_a_run_is_the_options_before_the_links(given, number, prom
 
 def test_a_scenario_that_the_page_does_not_offer_is_refused_before_its_run(monkeypatch):
     monkeypatch.setattr("anabranch.cli._commands.simulate", lambda *_, **__: pytest.fail("a run was made"))
-    refused = call("run", "cross-traffic", "--link")
+    refused = call("run", "cross-traffic", "--set", "cross_traffic.0.count=3", "--link")
     assert refused.exit_code == 2
     assert "the page does not offer all of this scenario" in refused.stderr
 

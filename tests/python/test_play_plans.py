@@ -7,14 +7,17 @@ import random
 import shutil
 import subprocess
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import anabranch
 from anabranch.errors import InputError
-from anabranch.media.films import Film
-from anabranch.play import build, keys, links, setup
+from anabranch.media.ladders import MADE
+from anabranch.play import build, fixed, keys, links, presets, setup, templates
 from anabranch.scenario import load, plan
+from anabranch.scenario.shipped import names
 
 pytestmark = [
     pytest.mark.module,
@@ -22,6 +25,7 @@ pytestmark = [
 ]
 _HERE = Path(__file__).parent
 _PAGE = _HERE.parents[1] / "play"
+WASM = _HERE.parents[1] / "build" / "play" / "anabranch.wasm"
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +75,9 @@ def value(draw, key):
 
 def in_node(tmp_path, tables, setups):
     """Return what `play/plan.js` makes of set-ups."""
+    names = {given["scenario"] for given, _ in setups if given.get("scenario")}
+    made = {name: fixed.named(name).for_plans() for name in names}
+    (tmp_path / "fixed.json").write_text(json.dumps(made), encoding="utf-8")
     (tmp_path / "tables.json").write_text(json.dumps(tables), encoding="utf-8")
     (tmp_path / "setups.json").write_text(json.dumps(setups), encoding="utf-8")
     program = [
@@ -79,17 +86,21 @@ def in_node(tmp_path, tables, setups):
         _PAGE,
         tmp_path / "tables.json",
         tmp_path / "setups.json",
+        tmp_path / "fixed.json",
     ]
     return json.loads(subprocess.run(program, check=True, capture_output=True, text=True, timeout=60).stdout)
 
 
+def recorded(loaded, run=0):
+    """Return Python's plan of a scenario, with a film's name in place of its table."""
+    film = templates.sized(loaded)
+    named = film and replace(film, plan={"recorded": film.name})
+    return plan.build(loaded.scenario, named, run=run)
+
+
 def ours(raw, run):
-    """Return Python's plan of a scenario's tables, with a film's name in place of its table."""
-    scenario = load.load(raw).scenario
-    given = scenario.application
-    name = given.ladder if given.kind == "adaptive" else given.film
-    film = Film(name=str(name), size_bytes=1, duration_ns=1, plan={"recorded": name})
-    return plan.encode(plan.build(scenario, None if given.kind == "bulk" else film, run=run))
+    """Return Python's plan of a scenario's tables as text."""
+    return plan.encode(recorded(load.load(raw), run))
 
 
 def test_two_hundred_set_ups_give_the_plan_of_python(tmp_path, tables):
@@ -100,6 +111,67 @@ def test_two_hundred_set_ups_give_the_plan_of_python(tmp_path, tables):
         assert made["plan"] == ours(raw, run)
         # A copied scenario.toml is the same scenario.
         assert tomllib.loads(made["toml"]) == raw
+
+
+def shipped():
+    """Return the plan of each shipped scenario and row of a paper, and its set-up, by name."""
+    found = {}
+    for name, path in presets.files():
+        try:
+            loaded = load.load(path)
+        except InputError:
+            continue  # the definition of a study, or its claims
+        one = fixed.named(name)
+        if one is not None:
+            found[name] = loaded, {"scenario": name}
+        elif loaded.scenario.application.ladder_name not in MADE:
+            found[name] = loaded, presets.of_loaded(loaded, templates.stand_ins(loaded))
+    return found
+
+
+def test_every_shipped_scenario_is_a_preset_with_the_plan_of_python(tmp_path, tables):
+    known = shipped()
+    assert set(names()) <= set(known)
+    made = in_node(tmp_path, tables, [(given, 0) for _, given in known.values()])
+    for (name, (loaded, given)), page in zip(known.items(), made, strict=True):
+        theirs, ours = recorded(loaded), json.loads(page["plan"])
+        if "scenario" not in given:
+            # The page shortens a long name, and its time limit is one of whole seconds.
+            for part in ("scenario", "time_limit_ns"):
+                theirs.pop(part), ours.pop(part)
+        for part in (theirs, ours):
+            part.pop("record", None)
+        assert plan.encode(ours) == plan.encode(theirs), name
+        assert page["returned"], name
+
+
+def test_a_scenario_with_a_fixed_network_takes_any_transport_and_seed(tmp_path, tables):
+    draw = random.Random(40)
+    setups = []
+    for name in fixed.offered():
+        given = {"scenario": name, "transport": part(draw, "transport")}
+        seeded = not tables["fixed"][name]["drawn"]
+        setups.append((given | ({"seed": draw.randrange(99)} if seeded else {}), draw.randrange(5) * seeded))
+    for (given, run), made in zip(setups, in_node(tmp_path, tables, setups), strict=True):
+        raw = links.tables(given)
+        assert made["plan"] == ours(raw, run), given
+        found = links.read(f"#{made['link']}")
+        assert made["returned"]
+        assert ours(found.tables(), found.run) == made["plan"]
+        assert links.write(made["setup"], run=run, build="1", digest="ab") == made["link"]
+        copied = tomllib.loads(made["toml"])
+        wanted = json.loads(json.dumps(raw).replace(f"{presets.SHIPPED}/", ""))
+        assert copied == wanted
+
+
+def test_the_keys_of_a_fixed_network_are_refused_in_a_link(tmp_path, tables):
+    link = "#v=1&scenario=HO20/cell-handoff&paths.0.rate=3&application.film=demo&seed=5"
+    with pytest.raises(InputError) as caught:
+        links.read(link)
+    assert [fault.key for fault in caught.value.faults] == ["application.film", "paths.0.rate", "seed"]
+    with pytest.raises(InputError) as caught:
+        links.read("#v=1&scenario=cross-trafic")
+    assert "`cross-traffic`" in caught.value.faults[0].hint
 
 
 def test_links_return_the_same_run_in_the_page_and_in_python(tmp_path, tables):
@@ -158,3 +230,24 @@ def test_values_out_of_range_become_the_nearest_permitted_ones(tmp_path, tables)
     assert (only["rate"], only["loss"], only["model"]) == (1000, 0.01, "")
     assert only["cuts"] == [[9, 14]]
     assert made["setup"]["transport"]["scheduler"] == "linux"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not WASM.is_file(), reason="`make wasm` has not built the simulator")
+def test_shipped_scenarios_run_in_node_with_the_native_digest(tmp_path, tables):
+    known = {name: one for name, one in shipped().items() if "/" not in name}
+    made = in_node(tmp_path, tables, [(given, 0) for _, given in known.values()])
+    films = templates.films()
+    plans = []
+    for page in made:
+        film = films.get(page["film"])
+        table = plan.encode(film.plan) if film else ""
+        plans.append(
+            page["plan"].replace(json.dumps({"recorded": page["film"]}, separators=(",", ":")), table)
+        )
+    program = ["node", _HERE / "web_plans.mjs", WASM, _PAGE / "engine.js"]
+    done = subprocess.run(program, check=True, capture_output=True, text=True, input="\n".join(plans) + "\n")
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert set(known) == set(names())
+    for name, answer in zip(known, found, strict=True):
+        assert answer.get("digest") == anabranch.run(name).summary["digest"], name

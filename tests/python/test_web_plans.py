@@ -49,7 +49,7 @@ def _ladder(made, rule):
     return made | {"application": application, "ladder": _LADDER}
 
 
-def _plans():
+def plans_of_everything():
     """Return plans by name: every plug-in once, every model of a link, both players, and the rest of a scenario."""
     known = catalogue()
     kinds = {
@@ -123,13 +123,13 @@ def _compare(plans):
 
 
 def test_a_film_and_a_transfer_have_the_native_digest():
-    plans = _plans()
+    plans = plans_of_everything()
     _compare({name: plans[name] for name in ("film", "scheduler linux", "cross traffic")})
 
 
 @pytest.mark.slow
 def test_every_plug_in_model_and_player_has_the_native_digest():
-    plans = _plans()
+    plans = plans_of_everything()
     assert len(plans) >= 50
     _compare(plans)
 

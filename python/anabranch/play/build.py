@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from anabranch import _files, plugins
-from anabranch.play import keys, presets, templates
+from anabranch.play import fixed, keys, presets, templates
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,15 +42,20 @@ def write(
             copy = target / path.relative_to(source)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, copy)
-    films = templates.films(progress)
+    shipped = fixed.offered().values()
+    films = templates.films(progress, more=[name for one in shipped for name in one.films()])
     (target / "films").mkdir(exist_ok=True)
     for name, film in films.items():
         assert film.plan is not None
         _files.write(target / "films" / f"{name}.json", plan.encode(film.plan), "a film of the page")
+    (target / "scenarios").mkdir(exist_ok=True)
+    for one in shipped:
+        text = json.dumps(one.for_plans(), separators=(",", ":"), ensure_ascii=False)
+        _files.write(target / one.file, text, "a scenario of the page")
     made = tables() | {
         "films": {name: f"films/{name}.json" for name in films},
         "lengths": {name: film.duration_ns / 1e9 for name, film in films.items()},
-        "presets": [asdict(preset) for preset in presets.offered(films)],
+        "presets": [asdict(preset) for preset in [*presets.offered(films), *map(_preset, shipped)]],
     }
     _files.write(target / "engine.json", json.dumps({"engine": engine}), "the name of the engine")
     text = json.dumps(made, separators=(",", ":"), ensure_ascii=False)
@@ -68,8 +73,16 @@ def tables() -> dict[str, Any]:
         "cuts": dict(keys.CUTS),
         "pathNames": list(keys.PATH_NAMES),
         "mostPaths": keys.MOST_PATHS,
+        "fixed": {one.name: one.for_page() for one in fixed.offered().values()},
         "parameters": {kind: _parameters(kind) for kind in ("scheduler", "congestion")},
     }
+
+
+def _preset(one: fixed.Fixed) -> presets.Preset:
+    """Return a scenario with a fixed network as a preset."""
+    return presets.Preset(
+        name=one.path.stem, group=one.group, description=one.description(), setup={"scenario": one.name}
+    )
 
 
 def _parameters(kind: Literal["scheduler", "congestion"]) -> dict[str, list[dict[str, str]]]:

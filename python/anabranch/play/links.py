@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote
 
 from anabranch.errors import Fault, InputError, did_you_mean, shown
-from anabranch.play import keys, presets, setup
+from anabranch.play import fixed, keys, presets, setup
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from anabranch.media.films import Film
     from anabranch.scenario.load import Loaded
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 #: The version of the form.
 _VERSION = "1"
 #: Facts about a run that are not keys of a set-up.
-_FACTS = ("v", "run", "code", "build", "digest")
+_FACTS = ("v", "scenario", "run", "code", "build", "digest")
 _PLUGINS = ("scheduler.", "congestion.")
 _CUT_KEYS = ("cuts", "cut")
 #: Characters that `encodeURIComponent` leaves as they are.
@@ -55,7 +55,14 @@ class Link:
 
     def tables(self) -> dict[str, Any]:
         """Return the tables of the scenario."""
-        return setup.tables(self.setup)
+        return tables(self.setup)
+
+
+def tables(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the tables of the scenario that a set-up stands for."""
+    scenario = given.get("scenario")
+    shipped = fixed.named(scenario) if scenario else None
+    return setup.tables(given) if shipped is None else shipped.tables(given)
 
 
 def read(text: str) -> Link:
@@ -77,8 +84,12 @@ def read(text: str) -> Link:
         if fault is not None:
             faults.append(fault)
     faults += _facts(facts, given["paths"])
+    if facts.get("scenario"):
+        faults += _fixed(facts, given)
     if faults:
         raise InputError(faults)
+    if facts.get("scenario"):
+        given["scenario"] = facts["scenario"]
     given["paths"] = [given["paths"][place] for place in sorted(given["paths"])]
     run = int(facts.get("run", "0"))
     return Link(setup=given, run=run, build=facts.get("build", ""), digest=facts.get("digest", ""))
@@ -99,8 +110,30 @@ def _facts(facts: Mapping[str, str], paths: Mapping[int, Any]) -> Iterator[Fault
         yield Fault(
             message=f"the number of a run is a whole number from 0, not {shown(run)}", where="link", key="run"
         )
-    if sorted(paths) != list(range(len(paths))) or not paths:
+    if not facts.get("scenario") and (sorted(paths) != list(range(len(paths))) or not paths):
         yield Fault(message="the paths are numbered from 0 on, without gaps", where="link", key="paths")
+
+
+def _fixed(facts: Mapping[str, str], given: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield the faults of a link to a scenario with a fixed network and video."""
+    name = facts["scenario"]
+    known = fixed.named(name)
+    if known is None:
+        hint = did_you_mean(name, list(fixed.offered()))
+        yield Fault(message=f"no such scenario: {shown(name)}", where="link", key="scenario", hint=hint)
+        return
+    more = [key for key in given if key not in ("application", "transport", "paths", "seed")]
+    more += [f"application.{key}" for key in given["application"]]
+    more += [f"paths.{place}.{key}" for place, path in given["paths"].items() for key in path]
+    hint = "a link to it has keys of the transport and `seed`"
+    for key in more:
+        yield Fault(
+            message=f"the network and the video of {name} are fixed", where="link", key=key, hint=hint
+        )
+    if known.is_drawn() and ("seed" in given or facts.get("run", "0") != "0"):
+        key = "seed" if "seed" in given else "run"
+        message = f"the network of {name} is drawn from the seed, so the page has one run of it"
+        yield Fault(message=message, where="link", key=key, hint=f"`anabranch run {name}` has others")
 
 
 def _take(given: dict[str, Any], name: str, value: str) -> Fault | None:
@@ -206,6 +239,8 @@ def _scalar(text: str) -> float | str | bool:
 
 def write(given: Mapping[str, Any], *, run: int = 0, build: str = "", digest: str = "") -> str:
     """Return the part of an address behind the `#`: what `play/link.js` writes for the same set-up."""
+    if given.get("scenario"):
+        return _encoded([*_of_fixed(given), *_facts_of(run, build, digest)])
     found = [("v", _VERSION), *_differing("session", given, "")]
     found += _differing("application", given.get("application", {}), "application.")
     found += _differing("transport", given.get("transport", {}), "transport.")
@@ -218,19 +253,45 @@ def write(given: Mapping[str, Any], *, run: int = 0, build: str = "", digest: st
         if cuts:
             text = ",".join(f"{begin}-{'' if end is None else end}" for begin, end in cuts)
             found.append((f"paths.{place}.cuts", text))
+    return _encoded([*found, *_facts_of(run, build, digest)])
+
+
+def _of_fixed(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield what differs from a scenario with a fixed network and video."""
+    shipped = fixed.named(given["scenario"])
+    own = {} if shipped is None else shipped.setup()
+    yield "v", _VERSION
+    yield "scenario", given["scenario"]
+    usual = own.get("seed", keys.BY_ID["session", "seed"].default)
+    if given.get("seed", usual) != usual:
+        yield "seed", _text(given["seed"])
+    yield from _differing("transport", given.get("transport", {}), "transport.", own.get("transport"))
+
+
+def _facts_of(run: int, build: str, digest: str) -> list[tuple[str, str]]:
+    """Return the facts about a run that are known."""
     facts = {"run": str(run) if run else "", "build": build, "digest": digest}
-    found += [(name, value) for name, value in facts.items() if value]
+    return [(name, value) for name, value in facts.items() if value]
+
+
+def _encoded(found: Sequence[tuple[str, str]]) -> str:
+    """Return keys and values as an address has them."""
     return "&".join(f"{name}={quote(value, safe=_SAFE).replace('%20', '+')}" for name, value in found)
 
 
-def _differing(section: keys.Section, part: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
-    """Yield the values of a section that are not the defaults."""
+def _differing(
+    section: keys.Section, part: Mapping[str, Any], prefix: str, own: Mapping[str, Any] | None = None
+) -> Iterator[tuple[str, str]]:
+    """Yield the values of a section that are neither the defaults nor the scenario's own."""
+    own = own or {}
     for key in keys.of(section):
-        value = part.get(key.id, key.default)
-        if value != key.default:
+        usual = own.get(key.id, key.default)
+        value = part.get(key.id, usual)
+        if value != usual:
             yield prefix + key.id, _text(value)
     if section == "transport":
-        yield from ((prefix + name, _text(part[name])) for name in part if name.startswith(_PLUGINS))
+        plain = [name for name in part if name.startswith(_PLUGINS) and part[name] != own.get(name)]
+        yield from ((prefix + name, _text(part[name])) for name in plain)
 
 
 def _text(value: object) -> str:
@@ -251,5 +312,8 @@ def setup_of(loaded: Loaded, film: Film | None = None, *, where: str, hint: str)
     try:
         return presets.of_loaded(loaded, None if film is None else {film.name: film})
     except presets.NotOfferedError as error:
+        shipped = fixed.setup_of(loaded)
+        if shipped is not None:
+            return shipped
         message = f"the page does not offer all of this scenario: {', '.join(error.reasons)}"
         raise InputError([Fault(message=message, where=where, hint=hint)]) from None

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from anabranch.media.films import Film
     from anabranch.scenario.load import Loaded
 
-_SHIPPED = Path(__file__).resolve().parents[1]
+#: The folder of the shipped scenarios and studies.
+SHIPPED = Path(__file__).resolve().parents[1]
+#: The group of the scenarios that belong to no paper.
+SCENARIOS = "Scenarios"
 _QUANTITY = re.compile(r"\s*([\d._]+)\s*(\S+)\s*")
 _DECIBELS = units.DECIBEL.units
 _UNITS = (
@@ -72,17 +75,23 @@ class Preset:
     setup: dict[str, Any] = field(default_factory=dict)
 
 
-def offered(films: Mapping[str, Film]) -> list[Preset]:
-    """Return the scenarios that the page can show, the shipped ones first."""
-    found = []
-    folders = [("Scenarios", _SHIPPED / "_scenarios")]
-    folders += [(path.name, path) for path in sorted((_SHIPPED / "_studies").iterdir()) if path.is_dir()]
+def files() -> Iterator[tuple[str, Path]]:
+    """Yield the name and the file of each shipped scenario, and of each row of a paper as `UQ18/va-far`."""
+    folders = [("", SHIPPED / "_scenarios")]
+    folders += [(f"{path.name}/", path) for path in sorted((SHIPPED / "_studies").iterdir()) if path.is_dir()]
     for group, folder in folders:
         for path in sorted(folder.glob("*.toml")):
-            try:
-                found.append(of_file(path, films, group=group))
-            except (NotOfferedError, AnabranchError):
-                continue  # a grid, claims, or a scenario with more than the page has
+            yield group + path.stem, path
+
+
+def offered(films: Mapping[str, Film]) -> list[Preset]:
+    """Return the scenarios that the page can edit, the shipped ones first."""
+    found = []
+    for name, path in files():
+        try:
+            found.append(of_file(path, films, group=name.rpartition("/")[0] or SCENARIOS))
+        except (NotOfferedError, AnabranchError):
+            continue  # a grid, claims, or a scenario with more than the page has
     return found
 
 
@@ -150,11 +159,11 @@ def from_tables(raw: Mapping[str, Any]) -> dict[str, Any]:
     NotOfferedError
         When a value has no place in a set-up.
     """
-    setup = _read("session", raw)
-    setup["application"] = _read("application", raw.get("application", {}))
-    setup["transport"] = _read("transport", raw.get("transport", {}))
+    setup = part_of("session", raw)
+    setup["application"] = part_of("application", raw.get("application", {}))
+    setup["transport"] = part_of("transport", raw.get("transport", {}))
     # A path without a round trip has none.
-    setup["paths"] = [{"rtt": 0, **_read("path", path)} for path in raw["paths"]]
+    setup["paths"] = [{"rtt": 0, **part_of("path", path)} for path in raw["paths"]]
     reasons = [name for name in raw if name not in _KNOWN]
     if len(setup["paths"]) > keys.MOST_PATHS:
         reasons.append(f"more than {keys.MOST_PATHS} paths")
@@ -164,7 +173,7 @@ def from_tables(raw: Mapping[str, Any]) -> dict[str, Any]:
     return setup
 
 
-def _read(section: keys.Section, table: Mapping[str, Any]) -> dict[str, Any]:
+def part_of(section: keys.Section, table: Mapping[str, Any]) -> dict[str, Any]:
     """Return the part of a set-up that a table gives, without values that a set-up cannot have."""
     part: dict[str, Any] = {}
     for key in keys.of(section):

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 #: The plug-ins of the transport that may have parameters: `scheduler.beta` is one of a scheduler.
-_PLUGINS = ("scheduler", "congestion")
+PLUGINS = ("scheduler", "congestion")
 
 
 def tables(setup: Mapping[str, Any]) -> dict[str, Any]:
@@ -25,7 +25,7 @@ def tables(setup: Mapping[str, Any]) -> dict[str, Any]:
     paths = [_with_name(path, place) for place, path in enumerate(setup.get("paths", ({},)))]
     raw = _filled("session", setup)
     raw["application"] = _filled("application", setup.get("application", {}))
-    raw["transport"] = _transport(setup.get("transport", {}))
+    raw["transport"] = transport(setup.get("transport", {}))
     raw["paths"] = [_filled("path", path) for path in paths]
     events = [event for path in paths for event in _events(path)]
     return raw | ({"events": events} if events else {})
@@ -56,10 +56,10 @@ def _filled(section: keys.Section, part: Mapping[str, Any]) -> dict[str, Any]:
     return raw
 
 
-def _transport(part: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the transport's table; plug-ins with parameters are tables."""
+def transport(part: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the table of the transport; plug-ins with parameters are tables."""
     raw = _filled("transport", part)
-    for plugin in _PLUGINS:
+    for plugin in PLUGINS:
         given = {name.partition(".")[2]: part[name] for name in part if name.startswith(f"{plugin}.")}
         if given:
             raw[plugin] = {"name": raw[plugin], **given}

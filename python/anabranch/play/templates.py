@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import copy
 import json
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
 
 from anabranch.play import keys
 from anabranch.play.setup import tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from anabranch.media.films import Film
+    from anabranch.scenario.load import Loaded
 
 #: The name of the path in templates: no character that a name may have.
 PLACE = "\u00a7"
@@ -47,13 +49,16 @@ def made() -> dict[str, Any]:
     }
 
 
-def films(progress: Callable[[float, float], None] | None = None) -> dict[str, Film]:
-    """Return the films and ladders that the page offers, by name; a missing one is made."""
+def films(
+    progress: Callable[[float, float], None] | None = None, *, more: Iterable[str] = ()
+) -> dict[str, Film]:
+    """Return the films and ladders that the page offers and `more` films, by name; a missing one is made."""
     from anabranch.media.films import open_film
     from anabranch.media.ladders import open_ladder
 
     found: dict[str, Film] = {}
-    for name, _ in keys.BY_ID["application", "film"].choices:
+    named = [name for name, _ in keys.BY_ID["application", "film"].choices]
+    for name in dict.fromkeys([*named, *more]):
         film = open_film(name, (), progress=progress)
         assert film is not None
         found[name] = film
@@ -64,16 +69,63 @@ def films(progress: Callable[[float, float], None] | None = None) -> dict[str, F
     return found
 
 
+def plan(setup: Mapping[str, Any]) -> dict[str, Any]:
+    """Return Python's plan of a set-up without its links and paths, and with a film's name for its table."""
+    return cast("dict[str, Any]", _split(_plan(setup))["plan"])
+
+
+def plan_of(
+    loaded: Loaded, *, run: int = 0, seed: int | None = None, film: Film | None = None
+) -> dict[str, Any]:
+    """Return the plan of a scenario, with a film's name in place of its table.
+
+    The default time limit depends on the size and the length of `film`; without one they are nearly 0.
+    """
+    from anabranch.scenario import plan
+
+    scenario = loaded.scenario
+    if seed is not None:
+        scenario = scenario.model_copy(update={"seed": seed})
+    return plan.build(scenario, film or next(iter(stand_ins(loaded).values()), None), run=run)
+
+
+def stand_ins(loaded: Loaded) -> dict[str, Film]:
+    """Return the film or ladder of a scenario by name, with its name in place of its table."""
+    from anabranch.media.films import Film
+
+    given = loaded.scenario.application
+    if given.kind == "bulk":
+        return {}
+    name = str(given.ladder_name if given.kind == "adaptive" else given.film)
+    return {name: Film(name=name, size_bytes=1, duration_ns=1, plan={RAW: name})}
+
+
+def sized(loaded: Loaded) -> Film | None:
+    """Return the film or ladder of a scenario with size and length, and its name in place of its table."""
+    from anabranch.media.films import open_film
+    from anabranch.media.ladders import open_ladder
+
+    given = loaded.scenario.application
+    if given.kind == "bulk":
+        return None
+    if given.kind == "adaptive":
+        film = open_ladder(given.ladder, loaded.folders)
+    else:
+        film = open_film(given.film, loaded.folders, described=True)
+    return None if film is None else replace(film, plan={RAW: film.name})
+
+
+def differences(base: Mapping[str, Any], other: Mapping[str, Any]) -> list[Effect]:
+    """Return the effects that turn a plan into another one."""
+    before, after = _leaves(base), _leaves(other)
+    return [{"at": at, "set": _marked(after.get(at, {ABSENT: True}))} for at in _changed(before, after)]
+
+
 def _plan(setup: Mapping[str, Any]) -> dict[str, Any]:
     """Return Python's plan of a set-up, with a film's name in place of its table."""
-    from anabranch.media.films import Film
-    from anabranch.scenario import load, plan
+    from anabranch.scenario import load
 
-    scenario = load.load({**tables({"paths": [{"name": PLACE}], **setup})}).scenario
-    given = scenario.application
-    name = given.ladder_name if given.kind == "adaptive" else given.film
-    film = Film(name=name or "", size_bytes=1, duration_ns=1, plan={RAW: name})
-    return plan.build(scenario, None if given.kind == "bulk" else film)
+    return plan_of(load.load({**tables({"paths": [{"name": PLACE}], **setup})}))
 
 
 def _split(plan: dict[str, Any]) -> dict[str, Any]:
