@@ -194,7 +194,7 @@ def results(
     earlier: bool = False,
 ) -> None:
     """Print the means of a folder's cells, or the answer to a query."""
-    from anabranch.results import read, store, summary, worlds
+    from anabranch.results import notes, read, store, summary, worlds
 
     given = [option for option, value in (("--by", by), ("--metric", metrics)) if value]
     if sql is not None and given:
@@ -215,6 +215,9 @@ def results(
         if unreached:
             _console.note(f"warning: {unreached}")
         _console.warn(summary.standstills(folder))
+        if not earlier:
+            for sentence in [*notes.same_decisions(folder), *notes.pooled(folder, by or headers)]:
+                _console.note(f"note: {sentence}")
         for name, note in found.notes.items():
             _console.note(f"assumption: {name}: {note}")
     left_out(folder, earlier=earlier)
@@ -257,7 +260,7 @@ def versus(
     relative: bool = False,
 ) -> None:
     """Print the paired differences between a folder's cells and those with a value of the grid."""
-    from anabranch.results import summary
+    from anabranch.results import notes, summary
 
     beside = [option for option, other in (("--by", by), ("--sql", sql)) if other]
     if beside:
@@ -265,6 +268,8 @@ def versus(
         raise InputError([Fault(message=message, where=f"--versus {value}", hint="leave one of them out")])
     _console.warn(summary.standstills(folder))
     left_out(folder)
+    for sentence in notes.same_decisions(folder):
+        _console.note(f"note: {sentence}")
     changes(folder, value, metrics, relative=relative, as_json=as_json)
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shutil
+import warnings
 import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anabranch.errors import Fault, InputError
-from anabranch.results import load, query, store, summary, versus, worlds
+from anabranch.results import load, notes, query, store, summary, versus, worlds
 from anabranch.results.read import Reader, rows, warn
 
 if TYPE_CHECKING:
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 
 #: The most cells that a notebook shows; `means` has all.
 _SHOWN = 24
+
+
+class PooledWarning(UserWarning):
+    """A warning that a mean pools cells that differ in an axis that is not named."""
 
 
 class Results:
@@ -129,6 +134,8 @@ class Results:
 
         self._warn()
         labels = worlds.of_cells(self.labels) if by is None else list(by)
+        for sentence in notes.pooled(self.folder, labels) if by is not None else ():
+            warnings.warn(sentence, PooledWarning, stacklevel=2)
         found = summary.means(self.folder, labels, list(metrics))
         # A column without any number still is a column of numbers.
         frame = polars.from_dicts(found, infer_schema_length=None) if found else polars.DataFrame()
@@ -142,7 +149,8 @@ class Results:
         value
             A value, `linux`, or key and value, `transport.scheduler=linux`.
         metrics
-            Columns to take differences of; if empty, a selection of those that the runs have.
+            Columns to take differences of. If empty, those of the first metrics that fit into ten columns:
+            the differences with their intervals, and `pairs`.
         relative
             Changes of the means in percent instead of differences.
 
@@ -161,8 +169,15 @@ class Results:
         import polars
 
         self._warn()
-        found = versus.differences(self.folder, value, list(metrics), relative=relative)
+        if metrics:
+            found = versus.differences(self.folder, value, list(metrics), relative=relative)
+        else:
+            found = versus.short(self.folder, value, relative=relative)
         return polars.from_dicts(found, infer_schema_length=None).cast({polars.Null: polars.Float64})
+
+    def same_decisions(self) -> list[str]:
+        """Return a sentence for each two values of an axis whose runs have equal digests."""
+        return notes.same_decisions(self.folder)
 
     def _warn(self) -> None:
         """Warn about the runs that are left out, and about those that stand still."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch import plugins
 from anabranch.comparison import measures, paths
-from anabranch.results import judging, paired, store
+from anabranch.results import judging, notes, paired, store
 from anabranch.results.read import present_runs
 from anabranch.results.worlds import by_pair, is_exact, of_cells, pair_of
 
@@ -97,7 +97,8 @@ def _verdicts(folder: Path, found: Sequence[Cell], shown: Sequence[Measure]) -> 
             sentences.append(where + text if where else text[0].upper() + text[1:])
     if len(settings) > _SENTENCES:
         sentences.append(f"{len(settings) - _SENTENCES} more settings are in the table")
-    return [*sentences, *_fidelity(folder)] if sentences else []
+    same = notes.same(present_runs(folder), store.made(folder).labels)
+    return [*sentences, *same, *_fidelity(folder)] if sentences else []
 
 
 def _fidelity(folder: Path) -> list[str]:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 #: The suffixes of the columns with a difference's interval, its pairs and what so many could have seen.
 LOW, HIGH, PAIRS, DETECTABLE = "_low", "_high", "_pairs", "_detectable"
 
+#: The most columns of a short table.
+_SHORT = 10
+
 #: A cell's runs by number, and world if they are in drawn ones.
 _Runs = dict[Pair, dict[str, Any]]
 
@@ -90,6 +93,32 @@ def differences(
     if not result:
         message = f"no cell differs from another one in `{key}` alone"
         raise InputError([Fault(message=message, where=f"--versus {value}")])
+    return result
+
+
+def short(folder: Path, value: str, *, relative: bool = False) -> list[dict[str, Any]]:
+    """Return differences in at most `_SHORT` columns: labels, `pairs`, and some metrics with intervals.
+
+    The score of the application comes first, then the metrics of `SHOWN` that the runs have.
+
+    Parameters
+    ----------
+    folder, value, relative
+        As of `differences`.
+    """
+    from anabranch.metrics import score
+
+    frame = present_runs(folder)
+    first = [name for name in (score.WAITING, score.RATE) if name in frame.columns]
+    labels = [name for name in of_cells(store.made(folder).labels) if name in frame.columns]
+    chosen = [*first, *_metrics(frame, ())][: max(1, (_SHORT - len(labels) - 1) // 3)]
+    result = []
+    for row in differences(folder, value, chosen, relative=relative):
+        one = {name: row[name] for name in labels}
+        one["pairs"] = max(row[name + PAIRS] for name in chosen)
+        for name in chosen:
+            one |= {name + end: row[name + end] for end in ("", LOW, HIGH)}
+        result.append(one)
     return result
 
 

@@ -1,0 +1,70 @@
+"""Notes beside a summary: equal digests, pooled axes, and short tables of differences."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+from typer.testing import CliRunner
+
+import anabranch
+from anabranch.cli._app import app
+from anabranch.experiments.read import PooledWarning
+
+pytestmark = pytest.mark.module
+
+SMALL = {
+    "name": "small",
+    "application": {"kind": "bulk", "bytes": "200 kB"},
+    "paths": [
+        {"name": "wifi", "rtt": "30 ms", "rate": "5 Mbit/s"},
+        {"name": "lte", "rtt": "60 ms", "rate": "5 Mbit/s"},
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    pytest.importorskip("anabranch._anabranch")
+    # Without loss nothing is retransmitted or lost: `rtx-aware` has nothing to change.
+    grid = {
+        "transport.scheduler": ["min-rtt", "rtx-aware(min-rtt)", "redundant"],
+        "paths.lte.rate": ["5 Mbit/s", "2 Mbit/s"],
+    }
+    return anabranch.sweep(SMALL, grid=grid, trials=2, out=tmp_path_factory.mktemp("out"), workers=1)
+
+
+def call(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_cells_with_equal_digests_are_announced(found):
+    expected = "rtx-aware(min-rtt) made the same decisions as min-rtt: all their runs have equal digests"
+    assert found.same_decisions() == [f"{expected}, in 2 of 2 settings"]
+    for options in ((), ("--versus", "min-rtt")):
+        assert f"note: {expected}" in call("results", found.folder, *options).stderr
+    rows = found.frame().filter(found.frame()["paths.lte.rate"] == "2 Mbit/s")
+    digests = {row["transport.scheduler"]: row["digest"] for row in rows.filter(rows["run"] == 0).to_dicts()}
+    assert digests["min-rtt"] == digests["rtx-aware(min-rtt)"] != digests["redundant"]
+
+
+def test_a_mean_over_another_axis_is_announced(found):
+    note = "each mean pools cells that differ in paths.lte.rate (5 Mbit/s, 2 Mbit/s); add --by paths.lte.rate"
+    assert note in call("results", found.folder, "--by", "transport.scheduler").stderr
+    assert "pools" not in call("results", found.folder).stderr
+    with pytest.warns(PooledWarning, match=r"differ in paths\.lte\.rate"):
+        found.means(by=["transport.scheduler"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PooledWarning)
+        found.means()
+        found.means(by=["transport.scheduler", "paths.lte.rate"])
+
+
+def test_differences_have_at_most_ten_columns_unless_metrics_are_named(found):
+    short = found.versus("min-rtt")
+    assert len(short.columns) <= 10
+    assert short.columns[:3] == ["transport.scheduler", "paths.lte.rate", "pairs"]
+    assert "goodput_mbps_low" in short.columns
+    whole = found.versus("min-rtt", metrics=["goodput_mbps", "retransmissions", "max_read_gap_s"])
+    assert "max_read_gap_s_detectable" in whole.columns
+    assert whole["goodput_mbps"].to_list() == short["goodput_mbps"].to_list()
