@@ -21,6 +21,8 @@
 #   make wasm      the simulator for the page, build/play/anabranch.wasm (docs/web.md)
 #   make docs      the documentation as a site in build/docs; a broken link fails it
 #   make play      the page of the simulator as static files in build/play
+#   make wheel     the wheel in dist, with the page and, if there is a toolchain for it, the page's engine
+#   make sdist     the source archive in dist
 #   make release   set VERSION=0.3.0, build and try wheel and source archive, print the remaining steps
 #   make check     lint, and the repository's own rules
 #   make clean     remove what was built
@@ -45,7 +47,7 @@ export PIP_QUIET := 1
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 unexport CONDA_PREFIX PYTHONHOME PYTHONPATH
 
-.PHONY: docs play wasm demo quick test test-all mutants fidelity build drill drill-quick drill-all built tests-built fuzz bench bench-live bench-throughput bench-figures golden lock lock-judge lint check clean tools rebuild bench-flood bench-viewers soak release
+.PHONY: docs play wasm wheel sdist demo quick test test-all mutants fidelity build drill drill-quick drill-all built tests-built fuzz bench bench-live bench-throughput bench-figures golden lock lock-judge lint check clean tools rebuild bench-flood bench-viewers soak release
 .DELETE_ON_ERROR:
 
 # In a fresh clone: only the packages that the demo needs, at the same time as a build without link-time optimisation.
@@ -212,9 +214,16 @@ play: build
 	@$(BIN)/python -m anabranch.play.build play build/play
 	@test -e build/play/anabranch.wasm || echo "build/play has no engine yet: make wasm"
 
+# Without a toolchain for WebAssembly the wheel has no engine, which is printed.
+wheel: $(STAMPS)/wheel
+	+@$(BIN)/python .ci/wheel.py
+
+sdist: $(STAMPS)/maturin
+	@$(BIN)/maturin sdist --out dist
+
 # Nothing is committed, tagged or uploaded.
-release: $(STAMPS)/packages
-	@$(BIN)/python .ci/release.py $(VERSION)
+release: $(STAMPS)/packages $(STAMPS)/wheel
+	+@$(BIN)/python .ci/release.py $(VERSION)
 
 clean:
 	cargo clean
@@ -249,6 +258,11 @@ $(STAMPS)/packages: pyproject.toml $(STAMPS)/venv
 $(STAMPS)/base: pyproject.toml $(STAMPS)/venv
 	@$(REQUIREMENTS) base > $(VENV)/base.txt
 	@$(BIN)/python -m pip install --quiet -r $(VENV)/base.txt
+	@touch $@
+
+# zig links against an older glibc than this host's; auditwheel checks that.
+$(STAMPS)/wheel: $(STAMPS)/maturin
+	@$(BIN)/python -m pip install --quiet 'auditwheel>=6' 'ziglang>=0.13'
 	@touch $@
 
 $(STAMPS)/maturin: pyproject.toml $(STAMPS)/venv

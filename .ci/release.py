@@ -97,12 +97,24 @@ def _call(*command: str | Path, cwd: Path = ROOT) -> str:
 
 
 def _build(folder: Path) -> tuple[Path, Path]:
-    """Build the source archive, and the wheel from it; return both files."""
+    """Build the source archive, and the wheel from it as `make wheel` does; return both files.
+
+    Raises
+    ------
+    ValueError
+        If the wheel is at fault.
+    """
+    import wheel as recipe
+
     _call(Path(sys.executable).parent / "maturin", "sdist", "--out", folder)
     (archive,) = folder.glob("*.tar.gz")
-    _call(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", folder, archive, cwd=folder)
-    (wheel,) = folder.glob("*.whl")
-    return archive, wheel
+    shutil.unpack_archive(archive, folder / "unpacked", filter="data")
+    (root,) = (folder / "unpacked").iterdir()
+    made = recipe.build(root, folder, recipe.made_engine())
+    found = recipe.checked(made)
+    if found:
+        raise ValueError("; ".join(found))
+    return archive, made
 
 
 def _try(wheel: Path, version: str, folder: Path) -> None:
@@ -115,8 +127,8 @@ def _try(wheel: Path, version: str, folder: Path) -> None:
         message = f"the wheel reports `{printed}`"
         raise ValueError(message)
     _call(program, "run", "bulk-two-paths", "--set", "application.bytes=1MB", cwd=folder)
-    # The film comes from a stored table, and the page from a folder that is a link in the sources.
-    _call(program, "run", "two-paths", cwd=folder)
+    # The film comes from a stored table.
+    _call(program, "demo", cwd=folder)
     page = "from anabranch.cli import _play; assert (_play._SOURCE / 'index.html').is_file()"
     _call(folder / "bin" / "python", "-c", page, cwd=folder)
 
