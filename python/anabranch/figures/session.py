@@ -42,6 +42,7 @@ class Backdrop:
     changes: Sequence[Row]
 
 
+@look.unchecked
 def session(tables: Tables, *, client: int = 0) -> alt.VConcatChart:
     """Return the figure of one client's session.
 
@@ -52,7 +53,6 @@ def session(tables: Tables, *, client: int = 0) -> alt.VConcatChart:
     client
         Whose session.
     """
-    _extras.need("altair", for_="drawing a figure")
     import altair as alt
 
     backdrop = Backdrop(
@@ -72,12 +72,10 @@ def session(tables: Tables, *, client: int = 0) -> alt.VConcatChart:
     ]
     if pictures and buffers:
         panels.append(player_buffer(buffers, backdrop))
-    figure: alt.VConcatChart = (
-        look.dressed(alt.vconcat(*panels, spacing=14), labels=11, offset=8, aria=True)
-        .resolve_scale(x="shared", color="independent")
-        .configure_legend(labelFontSize=11, symbolStrokeWidth=3)
-    )
-    return figure
+    figure: alt.VConcatChart = alt.vconcat(*panels, spacing=14)
+    figure.resolve = alt.Resolve(scale=alt.ScaleResolveMap(x="shared", color="independent"))
+    legend = {"labelFontSize": 11, "symbolStrokeWidth": 3}
+    return look.dressed(figure, labels=11, offset=8, aria=True, legend=legend)
 
 
 def svg(chart: alt.VConcatChart | alt.ConcatChart) -> str:
@@ -140,10 +138,8 @@ def _labelled(title: str, height: int, bars: alt.Chart, backdrop: Backdrop) -> a
         for line in sorted(set(lines))
     ]
     panel = _panel(title, height, [*_behind(backdrop), bars, *labels])
-    higher: alt.LayerChart = panel.properties(
-        title=alt.TitleParams(text=title, offset=8 + 12 * max(lines, default=0))
-    )
-    return higher
+    panel.title = alt.TitleParams(text=title, offset=8 + 12 * max(lines, default=0))
+    return panel
 
 
 def _label_lines(backdrop: Backdrop) -> list[int]:
@@ -231,9 +227,8 @@ def _panel(title: str, height: int, layers: Sequence[alt.Chart]) -> alt.LayerCha
     """Return layers as one panel of the figure."""
     import altair as alt
 
-    panel: alt.LayerChart = alt.LayerChart(layer=list(layers)).properties(
-        width=_WIDTH, height=height, title=title
-    )
+    kept = [look.kept(layer) for layer in layers]
+    panel: alt.LayerChart = alt.LayerChart(layer=kept, width=_WIDTH, height=height, title=title)
     return panel
 
 
