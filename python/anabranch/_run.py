@@ -287,8 +287,8 @@ def run(
     *,
     seed: int | None = None,
     run: int = 0,
-    scheduler: str | Mapping[str, Any] | None = None,
-    congestion: str | Mapping[str, Any] | None = None,
+    scheduler: str | type | Mapping[str, Any] | None = None,
+    congestion: str | type | Mapping[str, Any] | None = None,
     set: Mapping[str, Any] | None = None,  # noqa: A002 - the name that the command line has
     pcapng: str | Path | None = None,
     progress: _progress.Asked = False,
@@ -304,8 +304,9 @@ def run(
     run
         Number of the run, from 0: another draw under the same seed.
     scheduler, congestion
-        Plug-in by name or short form (`rtx-aware(min-rtt)`), a class by its place (`mine.py:LowestRtt`), or a
-        table with a name and parameters; None is the scenario's own.
+        Plug-in by name or short form (`rtx-aware(min-rtt)`), a class or its place (`mine.py:LowestRtt`), or a
+        table with a name and parameters; None is the scenario's own. A class of a notebook is loaded from its
+        source, with the imports, functions and constants that it uses.
     set
         Any other keys of the scenario by their dotted path: `{"paths.wifi.rtt": "80 ms"}`.
     pcapng

@@ -33,8 +33,8 @@ def compare(
     *,
     trials: int = TRIALS,
     seed: int | None = None,
-    scheduler: str | Mapping[str, Any] | None = None,
-    congestion: str | Mapping[str, Any] | None = None,
+    scheduler: str | type | Mapping[str, Any] | None = None,
+    congestion: str | type | Mapping[str, Any] | None = None,
     set: Mapping[str, Any] | None = None,  # noqa: A002 - the name that the command line has
     out: str | Path | None = None,
     workers: int | None = None,

@@ -32,8 +32,8 @@ def sweep(
     grid: Mapping[str, Sequence[Any]] | None = None,
     trials: int = TRIALS,
     seed: int | None = None,
-    scheduler: str | Mapping[str, Any] | None = None,
-    congestion: str | Mapping[str, Any] | None = None,
+    scheduler: str | type | Mapping[str, Any] | None = None,
+    congestion: str | type | Mapping[str, Any] | None = None,
     set: Mapping[str, Any] | None = None,  # noqa: A002 - the name that the command line has
     keep: Sequence[str] = (),
     keep_trace: bool = False,

@@ -93,14 +93,22 @@ def parse_value(text: str) -> Any:  # noqa: ANN401 - whatever TOML can say
 def by_name(
     *,
     seed: int | None,
-    scheduler: str | Mapping[str, Any] | None,
-    congestion: str | Mapping[str, Any] | None,
+    scheduler: str | type | Mapping[str, Any] | None,
+    congestion: str | type | Mapping[str, Any] | None,
     set: Mapping[str, Any] | None,  # noqa: A002 - the name that the command line has
 ) -> list[Override]:
-    """Return the overrides that a call in Python gives; what is None is the scenario's own."""
+    """Return the overrides that a call in Python gives; what is None is the scenario's own.
+
+    Raises
+    ------
+    InputError, MissingError
+        If a class cannot be loaded by its place.
+    """
+    from anabranch.plugins.cells import placed
+
     given = {"seed": seed, "transport.scheduler": scheduler, "transport.congestion": congestion}
     return [
-        Override(key=key, value=dict(value) if isinstance(value, dict) else value, origin=f"{key}={value!r}")
+        Override(key=key, value=placed(value), origin=f"{key}={value!r}")
         for key, value in {**given, **(set or {})}.items()
         if value is not None
     ]

@@ -67,17 +67,24 @@ def given(key: str, values: Sequence[Any]) -> Axis | Fault:
 
     A text is read as on the command line, so that both make the same runs; numbers may be NumPy's.
     """
+    from anabranch.plugins.cells import placed
+
     origin = f"grid[{key!r}]"
     if isinstance(values, str) or not len(values):
         hint = f"for example {{{key!r}: ['min-rtt', 'linux']}}"
         return Fault(message=f"expected a list of values: {values!r}", where=origin, hint=hint)
-    plain = [value.item() if hasattr(value, "item") else value for value in values]
+    plain = [placed(value.item() if _is_scalar(value) else value) for value in values]
     texts = tuple(map(_text, plain))
     twice = _twice(key, texts, origin)
     if twice is not None:
         return twice
     read = (parse_value(value) if isinstance(value, str) else value for value in plain)
     return Axis(key=key, values=tuple(read), texts=texts, origin=origin)
+
+
+def _is_scalar(value: object) -> bool:
+    """Return whether a value is a number of NumPy's."""
+    return hasattr(value, "item") and not isinstance(value, type)
 
 
 def _text(value: object) -> str:
