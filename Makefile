@@ -20,6 +20,7 @@
 #   make lint      format, lints and types
 #   make wasm      the simulator for the page, build/play/anabranch.wasm (docs/web.md)
 #   make docs      the documentation as a site in build/docs; a broken link fails it
+#   make notebook  run the documentation's notebook, and store its outputs
 #   make play      the page of the simulator as static files in build/play
 #   make wheel     the wheel in dist, with the page and, if there is a toolchain for it, the page's engine
 #   make sdist     the source archive in dist
@@ -47,7 +48,7 @@ export PIP_QUIET := 1
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 unexport CONDA_PREFIX PYTHONHOME PYTHONPATH
 
-.PHONY: docs play wasm wheel sdist demo quick test test-all mutants fidelity build drill drill-quick drill-all built tests-built fuzz bench bench-live bench-throughput bench-figures golden lock lock-judge lint check clean tools rebuild bench-flood bench-viewers soak release
+.PHONY: docs notebook play wasm wheel sdist demo quick test test-all mutants fidelity build drill drill-quick drill-all built tests-built fuzz bench bench-live bench-throughput bench-figures golden lock lock-judge lint check clean tools rebuild bench-flood bench-viewers soak release
 .DELETE_ON_ERROR:
 
 # In a fresh clone: only the packages that the demo needs, at the same time as a build without link-time optimisation.
@@ -208,6 +209,10 @@ docs: build
 	@$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -c docs . build/docs
 	@if test -e build/play/index.html -a -e $(WASM); then rm -rf build/docs/play; cp -r build/play build/docs/play; fi
 	@echo "build/docs/docs/index.html"
+
+# The outputs of the documentation's notebook.
+notebook: build
+	@$(BIN)/python docs/notebook.py
 
 # The page, its tables and its films. `make wasm` builds the engine into the same folder.
 play: build

@@ -14,11 +14,21 @@ def cells():
     return json.loads(PAGE.read_text(encoding="utf-8"))["cells"]
 
 
-def test_the_notebook_has_ten_cells_and_no_outputs():
+def outputs(notebook):
+    """Return the stored outputs of each cell of code."""
+    return [cell["outputs"] for cell in notebook if cell["cell_type"] == "code"]
+
+
+def test_the_notebook_has_ten_cells_and_their_values():
     assert len(cells()) == 10
-    assert all(
-        cell["outputs"] == [] and cell["execution_count"] is None for cell in cells() if "outputs" in cell
-    )
+    assert PAGE.stat().st_size < 1_000_000
+    # The first cell only names the settings.
+    none, *shown = outputs(cells())
+    assert none == []
+    assert [[one["output_type"] for one in each] for each in shown] == [["execute_result"]] * 6
+    text = PAGE.read_text(encoding="utf-8")
+    assert "/tmp/" not in text
+    assert text.count("<svg") >= 2
 
 
 @pytest.mark.slow
@@ -29,8 +39,14 @@ def test_every_cell_runs_and_the_last_one_is_the_figure(tmp_path):
     nbclient = pytest.importorskip("nbclient", reason="no nbclient: the notebook is not run")
     pytest.importorskip("ipykernel", reason="no ipykernel: the notebook is not run")
     notebook = nbformat.read(PAGE, as_version=4)
+    stored = ["".join(one["data"]["text/html"] for one in each) for each in outputs(notebook.cells)]
     client = nbclient.NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(tmp_path)}})
     client.execute()
+    values = [
+        "".join(one.data["text/html"] for one in each if one.output_type == "execute_result")
+        for each in outputs(notebook.cells)
+    ]
+    assert values == stored, "make notebook stores the outputs again"
     shown = [
         "".join(output.get("data", {}).get("text/html", "") for output in cell.outputs)
         for cell in notebook.cells
@@ -78,3 +94,35 @@ def test_a_notebook_has_a_bar_of_progress(tmp_path):
     nbclient.NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
     told = [output.text for output in notebook.cells[0].outputs if output.output_type == "stream"]
     assert "".join(told).split() == ["True", "False"]
+
+
+@pytest.mark.slow
+@pytest.mark.module
+@pytest.mark.filterwarnings("ignore")
+def test_a_class_of_a_cell_is_a_scheduler_in_this_process_and_in_others(tmp_path):
+    nbformat = pytest.importorskip("nbformat", reason="no nbformat: no cell is run")
+    nbclient = pytest.importorskip("nbclient", reason="no nbclient: no cell is run")
+    pytest.importorskip("ipykernel", reason="no ipykernel: no cell is run")
+    sources = [
+        "import anabranch\nfrom anabranch.plugins import candidates\nsize = {'application.bytes': '100kB'}\nleast = 1.0",
+        (
+            "class Mine:\n"
+            "    def schedule(self, request, subflows):\n"
+            "        free = [one for one in candidates(subflows) if one.can_send and one.srtt_ms > least]\n"
+            "        return min(free, key=lambda one: one.srtt_ms, default=None)\n"
+        ),
+        "print(anabranch.run('bulk-two-paths', scheduler=Mine, set=size, progress=False).digest)",
+        (
+            "grid = {'transport.scheduler': ['linux', Mine]}\n"
+            "found = anabranch.sweep('bulk-two-paths', grid=grid, set=size, trials=2, workers=2, progress=False)\n"
+            "print(len(found), found.open(found.frame()['identity'].to_list()[-1]).digest)"
+        ),
+    ]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(one) for one in sources])
+    where = {"metadata": {"path": str(tmp_path)}}
+    nbclient.NotebookClient(notebook, timeout=120, resources=where).execute()
+    told = [
+        "".join(one.text for one in cell.outputs if one.output_type == "stream") for cell in notebook.cells
+    ]
+    assert len(told[2].strip()) == 64
+    assert told[3].split()[0] == "4"
