@@ -39,12 +39,13 @@ export function toast(text) {
   timer = setTimeout(() => { $("toast").hidden = true; }, 2500);
 }
 
-// Calls a function once after the last of several calls.
-export function later(wait, run) {
-  let waiting = null;
-  return (...given) => {
-    clearTimeout(waiting);
-    waiting = setTimeout(() => run(...given), wait);
+// Returns a function of which several calls in one turn of the page are one.
+export function once(run) {
+  let waiting = false;
+  return () => {
+    if (waiting) return;
+    waiting = true;
+    setTimeout(() => { waiting = false; run(); }, 0);
   };
 }
 

@@ -1,23 +1,24 @@
 // The page: holds the set-up, runs it, and shows the views.
 
-import { $, copyText, el, later } from "./dom.js";
+import { $, copyText, el, once } from "./dom.js";
 import { Form } from "./form.js";
 import * as link from "./link.js";
 import { complete, filmOf, planText, tomlText } from "./plan.js";
 import { Cursor } from "./plot.js";
 import { Result } from "./result.js";
 import { Runner } from "./runner.js";
+import { begun } from "./start.js";
 
 const VIEWS = ["setup", "result", "packets", "compare", "editor"];
 
 class Page {
   constructor(tables, engine) {
     Object.assign(this, { tables, engine, run: 0, code: "", films: {}, fixed: {}, build: "", native: false, number: 0 });
-    this.runner = new Runner(engine.engine);
+    this.runner = new Runner(engine.engine, begun.module);
     this.cursor = new Cursor();
     this.form = new Form($("setup"), tables, (setup, moving) => this.change(setup, moving));
     this.result = new Result($("result"), this.cursor, (setup) => this.cut(setup));
-    this.soon = later(40, () => this.simulate());
+    this.soon = once(() => this.simulate());
     this.views = {};
     this.last = null;
     this.claimed = null;
@@ -107,6 +108,7 @@ class Page {
       for (const view of Object.values(this.views)) view.show?.(setup, result);
       this.warn();
       document.body.dataset.digest = result.digest;
+      performance.mark("result"); // benches/page.py
     } catch (error) {
       if (number === this.number && !error.replaced) this.fail(error);
     } finally {
@@ -255,7 +257,7 @@ const blocked = () => Object.assign(new Error("the link has a scheduler in JavaS
 });
 
 async function main() {
-  const [tables, engine] = await Promise.all(["tables.json", "engine.json"].map(async (name) => (await fetch(name)).json()));
+  const [tables, engine] = await Promise.all([begun.tables, begun.engine]);
   const page = new Page(tables, engine);
   globalThis.anabranchPage = page;
   await page.start();

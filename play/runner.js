@@ -1,6 +1,7 @@
 // Workers that run plans. A newer request replaces one that waits; a run that takes long is ended for it.
 
-const PATIENCE_MS = 700;
+// A run of the local server ends sooner: its next one needs no engine to be compiled.
+const PATIENCE_MS = { wasm: 700, native: 100 };
 let next = 0;
 
 const failure = (message) => Object.assign(new Error(message), { faults: [{ key: "", message, hint: "" }], line: null });
@@ -47,18 +48,14 @@ class Seat {
 }
 
 export class Runner {
-  // `kind` is "wasm" or "native".
-  constructor(kind) {
-    Object.assign(this, { kind, module: null, seats: new Map(), wanted: null, turning: false });
+  // `kind` is "wasm" or "native". `compiled` is the promise of the engine's module, which all workers share.
+  constructor(kind, compiled = null) {
+    Object.assign(this, { kind, compiled, module: null, seats: new Map(), wanted: null, turning: false });
   }
 
-  // Compiles the engine once for all workers, and returns its build.
+  // Waits for the engine, and returns its build.
   async load() {
-    if (this.kind === "wasm") {
-      const answer = await fetch("anabranch.wasm");
-      if (!answer.ok) throw failure("the simulator (anabranch.wasm) is missing beside this page; `make wasm` builds it");
-      this.module = await WebAssembly.compile(await answer.arrayBuffer());
-    }
+    this.module = await this.compiled;
     return this.seat("main").send({ what: "load" });
   }
 
@@ -73,7 +70,7 @@ export class Runner {
       this.wanted?.reject(Object.assign(failure("replaced by a newer run"), { replaced: true }));
       this.wanted = { request, onProgress, resolve, reject };
       const seat = this.seat("main");
-      if (this.turning && performance.now() - seat.began > PATIENCE_MS) seat.restart();
+      if (this.turning && performance.now() - seat.began > PATIENCE_MS[this.kind]) seat.restart();
       this.turn();
     });
   }

@@ -113,39 +113,74 @@ function packetsOf(tables, names) {
   const count = rows.length, place = new Map(names.map((name, n) => [name, n]));
   const left = new Float64Array(count), arrived = new Float64Array(count).fill(-1), first = new Float64Array(count);
   const [paths, connection, subflow, kind] = Array.from({ length: 4 }, () => new Uint16Array(count));
-  const length = new Uint32Array(count), sent = new Map(), open = new Map();
+  const length = new Uint32Array(count), sent = new Places(count), open = new Places(count);
+  // The transmission before this one with the same bytes on the same subflow, or -1.
+  const before = new Int32Array(count).fill(-1);
   rows.forEach((row, n) => {
     left[n] = t[row]; first[n] = data[row]; length[n] = bytes[row];
     paths[n] = place.get(path[row]) ?? 0;
     connection[n] = connections[row]; subflow[n] = subflows[row];
-    const whose = keyOf(connections[row], 0, data[row]), before = sent.get(whose);
-    kind[n] = before === undefined ? NEW : before === subflows[row] ? RETRANSMITTED : REINJECTED;
-    if (before === undefined) sent.set(whose, subflows[row]);
-    const key = keyOf(connections[row], subflows[row], position[row]), others = open.get(key);
-    if (others === undefined) open.set(key, n);
-    else if (typeof others === "number") open.set(key, [others, n]);
-    else others.push(n);
+    const original = sent.add(keyOf(connections[row], 0, data[row]), n);
+    kind[n] = original < 0 ? NEW : subflow[original] === subflows[row] ? RETRANSMITTED : REINJECTED;
+    before[n] = open.replace(keyOf(connections[row], subflows[row], position[row]), n);
   });
-  arrive(tables, open, left, arrived);
+  arrive(tables, open, before, left, arrived);
   return { left, arrived, path: paths, connection, subflow, data: first, bytes: length, kind };
 }
 
 // Positions are below 2^40, so the key is a whole number that a double holds.
 const keyOf = (connection, subflow, position) => (connection * 64 + subflow) * 2 ** 40 + position;
 
+// A table from keys to whole numbers. A Map with keys above 2^31 takes ten times as long.
+class Places {
+  constructor(count) {
+    const bits = Math.max(4, Math.ceil(Math.log2(2 * count + 1)));
+    this.shift = 32 - bits;
+    this.mask = 2 ** bits - 1;
+    this.keys = new Float64Array(2 ** bits).fill(-1);
+    this.values = new Int32Array(2 ** bits).fill(-1);
+  }
+
+  // Returns the place of a key, or the free place for it.
+  slot(key) {
+    const high = Math.floor(key / 2 ** 32);
+    const mixed = Math.imul((key - high * 2 ** 32) | 0, 0x9e3779b1) ^ Math.imul(high | 0, 0x85ebca6b);
+    let at = Math.imul(mixed, 0x9e3779b1) >>> this.shift;
+    while (this.keys[at] !== -1 && this.keys[at] !== key) at = (at + 1) & this.mask;
+    return at;
+  }
+
+  // Returns the value of a key; -1 if it has none.
+  get(key) {
+    return this.values[this.slot(key)];
+  }
+
+  // Returns the value of a key, and replaces it.
+  replace(key, value) {
+    const at = this.slot(key), old = this.values[at];
+    this.keys[at] = key;
+    this.values[at] = value;
+    return old;
+  }
+
+  // Returns the value of a key, and sets it if it has none.
+  add(key, value) {
+    const at = this.slot(key), old = this.values[at];
+    if (old < 0) { this.keys[at] = key; this.values[at] = value; }
+    return old;
+  }
+}
+
 // Of several transmissions, an arrival is that of the last one that can have come in time, and has not come yet.
-function arrive(tables, open, left, arrived) {
+function arrive(tables, open, before, left, arrived) {
   const get = (name) => column(tables, "arrivals", name);
   const [came, client, connection, subflow, position] =
     ["t_s", "client", "connection", "subflow", "position"].map(get);
   for (let row = 0; row < came.length; row++) {
     if (client[row] !== 0) continue;
-    const found = open.get(keyOf(connection[row], subflow[row], position[row]));
-    if (found === undefined) continue;
-    const sent = typeof found === "number" ? [found] : found;
-    for (let n = sent.length - 1; n >= 0; n--) {
-      if (arrived[sent[n]] < 0 && left[sent[n]] < came[row]) { arrived[sent[n]] = came[row]; break; }
-    }
+    let n = open.get(keyOf(connection[row], subflow[row], position[row]));
+    while (n >= 0 && !(arrived[n] < 0 && left[n] < came[row])) n = before[n];
+    if (n >= 0) arrived[n] = came[row];
   }
 }
 

@@ -7,7 +7,9 @@ import json
 import re
 import socket
 import struct
+import threading
 import time
+import types
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,7 @@ from typer.testing import CliRunner
 
 import anabranch
 from anabranch.cli._app import app
-from anabranch.play import links, presets, server
+from anabranch.play import build, links, presets, server
 from anabranch.scenario import _overrides, load
 
 pytestmark = pytest.mark.module
@@ -173,3 +175,40 @@ def test_cuts_that_meet_are_one():
         ("30 s", "up"),
         ("40 s", "down"),
     ]
+
+
+def test_a_run_ends_when_the_browser_closes_its_connection(served, monkeypatch):
+    ended = threading.Event()
+
+    def simulate(_text, _capture, progress, _plugins):
+        try:
+            while True:
+                progress(0.0, 1.0)
+                time.sleep(0.001)
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(
+        server, "module", lambda: types.SimpleNamespace(simulate=simulate, PlanError=ValueError)
+    )
+    host, _, port = served.partition(":")
+    head = (
+        f"POST /run HTTP/1.1\r\nHost: {served}\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n"
+    )
+    with socket.create_connection((host, int(port))) as sock:
+        sock.sendall(head.encode() + b"{}")
+        assert not ended.wait(0.1)
+    assert ended.wait(10)
+
+
+def test_the_tables_are_kept_between_starts_until_a_source_changes(tmp_path, monkeypatch):
+    monkeypatch.setenv("ANABRANCH_CACHE", str(tmp_path))
+    monkeypatch.setattr(build, "_made", lambda: {"tables": "first"})
+    assert build._tables()["tables"] == "first"
+    monkeypatch.setattr(build, "_made", lambda: {"tables": "second"})
+    assert build._tables()["tables"] == "first"
+    monkeypatch.setattr(build, "_sources", lambda: "an edited scenario")
+    assert build._tables()["tables"] == "second"
+    (kept,) = [path for path in tmp_path.iterdir() if "second" in path.read_text(encoding="utf-8")]
+    kept.write_text("broken", encoding="utf-8")
+    assert build._tables()["tables"] == "second"

@@ -25,8 +25,8 @@ pytestmark = [
 
 _PROGRAM = """
 (async () => {
-  const { Runner } = await import("./runner.js");
-  const runner = new Runner("wasm"), found = [];
+  const [{ Runner }, { begun }] = [await import("./runner.js"), await import("./start.js")];
+  const runner = new Runner("wasm", begun.module), found = [];
   await runner.load();
   for (const plan of await (await fetch("plans.json")).json()) {
     found.push(await runner.seat("main").send({ what: "run", plan }).then(({ digest }) => digest, (error) => error.message));

@@ -6,6 +6,8 @@ and stays in TARGET.
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
 import shutil
 import sys
@@ -13,7 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from anabranch import _files, plugins
+from anabranch import _cache, _files, plugins
 from anabranch.play import fixed, keys, presets, templates
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 #: The kinds of files of the page.
 _SUFFIXES = {".html", ".css", ".js", ".svg"}
+_PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def write(
@@ -42,24 +45,64 @@ def write(
             copy = target / path.relative_to(source)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, copy)
-    shipped = fixed.offered().values()
-    films = templates.films(progress, more=[name for one in shipped for name in one.films()])
+    made = _tables()
+    films = templates.films(progress, more=made["more"])
     (target / "films").mkdir(exist_ok=True)
     for name, film in films.items():
         assert film.plan is not None
         _files.write(target / "films" / f"{name}.json", plan.encode(film.plan), "a film of the page")
     (target / "scenarios").mkdir(exist_ok=True)
-    for one in shipped:
-        text = json.dumps(one.for_plans(), separators=(",", ":"), ensure_ascii=False)
-        _files.write(target / one.file, text, "a scenario of the page")
+    for name, text in made["scenarios"].items():
+        _files.write(target / name, text, "a scenario of the page")
+    _files.write(target / "engine.json", json.dumps({"engine": engine}), "the name of the engine")
+    _files.write(target / "tables.json", made["tables"], "the tables of the page")
+
+
+def _tables() -> dict[str, Any]:
+    """Return the tables and the files of scenarios as texts, and the films of these scenarios.
+
+    They depend on this program only, so they are kept between starts.
+    """
+    name = f"page-{_cache.key(sources=_sources())}.json"
+    kept = _cache.recall(name)
+    if kept is not None:
+        with contextlib.suppress(ValueError):
+            found: dict[str, Any] = json.loads(kept)
+            return found
+    found = _made()
+    _cache.keep(name, json.dumps(found))
+    return found
+
+
+def _sources() -> str:
+    """Return a hash of the program's files."""
+    total = hashlib.sha256()
+    for path in sorted(_PACKAGE.rglob("*")) + sorted((presets.SHIPPED / "_scenarios" / "traces").glob("*")):
+        if path.suffix in (".py", ".so", ".csv"):
+            total.update(f"{path.relative_to(_PACKAGE)}\n".encode() + path.read_bytes())
+    for name, path in presets.files():
+        total.update(f"{name}\n".encode() + path.read_bytes())
+    return total.hexdigest()
+
+
+def _made() -> dict[str, Any]:
+    shipped = list(fixed.offered().values())
+    more = [name for one in shipped for name in one.films()]
+    films = templates.films(None, more=more)
     made = tables() | {
         "films": {name: f"films/{name}.json" for name in films},
         "lengths": {name: film.duration_ns / 1e9 for name, film in films.items()},
         "presets": [asdict(preset) for preset in [*presets.offered(films), *map(_preset, shipped)]],
     }
-    _files.write(target / "engine.json", json.dumps({"engine": engine}), "the name of the engine")
-    text = json.dumps(made, separators=(",", ":"), ensure_ascii=False)
-    _files.write(target / "tables.json", text, "the tables of the page")
+    return {
+        "tables": _compact(made),
+        "scenarios": {one.file: _compact(one.for_plans()) for one in shipped},
+        "more": more,
+    }
+
+
+def _compact(made: object) -> str:
+    return json.dumps(made, separators=(",", ":"), ensure_ascii=False)
 
 
 def tables() -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import mimetypes
+import socket
 import sys
 import threading
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from anabranch.metrics._still import strips
 from anabranch.plugins import module
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 #: Loopback only: the server runs plans for whoever reaches it.
@@ -63,11 +64,26 @@ def serving(folder: Path, *, port: int = 0) -> Iterator[str]:
         thread.join()
 
 
-def simulated(text: str) -> dict[str, Any]:
-    """Return the result of a plan as the page's engine has it, or its faults."""
+class LeftError(Exception):
+    """The page has closed the connection of a run, since it wants another one."""
+
+
+def simulated(text: str, left: Callable[[], bool] = lambda: False) -> dict[str, Any]:
+    """Return the result of a plan as the page's engine has it, or its faults.
+
+    Raises
+    ------
+    LeftError
+        As soon as `left` returns true.
+    """
+
+    def progress(_done: float, _limit: float) -> None:
+        if left():
+            raise LeftError
+
     rust = module()
     try:
-        trace = rust.simulate(text, None, lambda _done, _limit: None, {})
+        trace = rust.simulate(text, None, progress, {})
     except rust.PlanError as error:
         return {"faults": [{"key": "", "message": str(error), "hint": ""}]}
     tables = trace["tables"]
@@ -114,8 +130,21 @@ def _handler(folder: Path) -> type[BaseHTTPRequestHandler]:
                 self.close_connection = True
                 self._answer(400, b"not a plan", "text/plain")
                 return
-            answer = simulated(self.rfile.read(length).decode("utf-8", "replace"))
+            try:
+                answer = simulated(self.rfile.read(length).decode("utf-8", "replace"), self._has_left)
+            except LeftError:
+                self.close_connection = True
+                return
             self._answer(200, json.dumps(answer, separators=(",", ":")).encode(), "application/json")
+
+        def _has_left(self) -> bool:
+            """Return whether the browser has closed the connection."""
+            try:
+                return not self.connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return False
+            except OSError:
+                return True
 
         def _is_local(self) -> bool:
             """Return whether the request names the page's own address and no other host."""
