@@ -244,8 +244,8 @@ class Run:
 
         Raises
         ------
-        InputError
-            When there is no such client.
+        InputError, MissingError
+            When there is no such client, or when Altair (extra `figures`) is missing.
         """
         from anabranch.figures.picture import Picture
         from anabranch.figures.session import session

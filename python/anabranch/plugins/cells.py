@@ -1,9 +1,9 @@
 """A class that was defined in a notebook, or at a prompt, as a plug-in.
 
-A run loads a plug-in from its source, in any process and again for each run. A class of a notebook has no
-file of its own. Its source is therefore written into a file of the cache, with the imports, classes,
-functions and constants of the notebook that it uses. The folder is named after the content, so an edited cell
-is another plug-in.
+A run loads a plug-in from its source, in any process and again for each run. A class of a notebook is in no
+file. Its source is therefore written into a file of the cache, with the imports, classes, functions and
+constants of the notebook that it uses. The folder is named after the content, so an edited cell is another
+plug-in.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 _MAIN = "__main__"
-#: The types of constants, and of what they may contain.
+#: The types of constants and of their elements.
 _CONSTANTS = (str, bytes, int, float, bool, type(None), tuple, list, dict, set, frozenset)
 
 

@@ -349,6 +349,8 @@ def query(folder: str | Path, sql: str, *, earlier: bool = False) -> polars.Data
     ------
     InputError
         When the folder holds no results, the query would change something, or DuckDB refuses it.
+    MissingError
+        When DuckDB, which the extra `sql` installs, is missing.
 
     Examples
     --------
