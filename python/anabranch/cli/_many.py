@@ -164,7 +164,7 @@ def results(
         str | None,
         typer.Option(
             metavar="VALUE",
-            help="Print differences from the cells that have this value of a grid key, e.g. linux.",
+            help="Print differences from cells with this value of a grid key, e.g. linux.",
         ),
     ] = None,
     percent: Percent = False,
@@ -184,17 +184,14 @@ def results(
     ] = None,
     report: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="Write one HTML page with verdicts, means, figures and assumptions."
-        ),
+        typer.Option(metavar="FILE", help="Write a page with verdicts, means, figures and assumptions."),
     ] = None,
     as_json: JsonArray = False,
 ) -> None:
     """Print the means of a folder's cells, differences, or a query's result; draw reports.
 
     Only runs of the present inputs count: the cells of the last sweep, with its scenario, plug-ins, films and
-    recordings as they are now, and this build. The number of runs that are left out is printed. --earlier
-    shows them.
+    recordings as they are now, and this build. --earlier shows the others.
 
     For example:
 

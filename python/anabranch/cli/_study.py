@@ -112,13 +112,13 @@ def show_study(
 @guarded
 def judge_claims(
     name: Annotated[
-        str, typer.Argument(help="A study's name or folder, or `all` for all studies with claims.")
+        str, typer.Argument(help="A study's name or folder, or `all` (all studies with claims).")
     ],
     results: Annotated[
         Path | None,
         typer.Argument(
             metavar="RESULTS",
-            help="The study's folder of results, or the common folder for `all` (default: results).",
+            help="Folder of the study's results, or of all results (default: results).",
         ),
     ] = None,
     runs: Annotated[bool, typer.Option("--run", help="Make the missing runs first.")] = False,
@@ -127,12 +127,11 @@ def judge_claims(
         list[str] | None,
         typer.Option(
             metavar="ASSUMPTION",
-            help="Also run the other values of this assumption, or of `all` assumptions; repeatable.",
+            help="Also run the other values of this assumption, or of `all`; repeatable.",
         ),
     ] = None,
     around_trials: Annotated[
-        int | None,
-        typer.Option(min=1, max=1_000_000, help="Runs of each cell with another value (default: 3)."),
+        int | None, typer.Option(min=1, max=1_000_000, help="Runs of each such cell (default: 3).")
     ] = None,
     only: Annotated[
         list[str] | None,
@@ -146,8 +145,7 @@ def judge_claims(
     docs: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE",
-            help="Write the page of verdicts as Markdown. An existing page keeps its other papers.",
+            metavar="FILE", help="Write the verdicts as Markdown. An existing page keeps other papers."
         ),
     ] = None,
     workers: Workers = None,
@@ -157,8 +155,7 @@ def judge_claims(
     """Judge the claims of a paper on the results of its study.
 
     A claim is reproduced, not reproduced, undecided or not testable. If an assumption's other values were
-    run, the result also states where the claim's means agree with it: everywhere, here (with some of the
-    values) or nowhere.
+    run, the result also states whether the means agree everywhere, here (with some of the values) or nowhere.
 
     With --run, finished runs are kept. To continue after an interrupt, repeat the command. For example:
 
@@ -310,11 +307,7 @@ def run_study(
     only: Rows = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="Set a key in every row; it replaces the value of an assumption.",
-        ),
+        typer.Option("--set", metavar="KEY=VALUE", help="Set a key in every row, over assumptions."),
     ] = None,
     assume: Assume = None,
     worlds: Worlds = None,

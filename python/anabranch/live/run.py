@@ -69,8 +69,7 @@ def run_live(
     film
         The film, if it is already open.
     viewer
-        A program that plays files served by nginx: `vlc` a film, `hlsjs` in Chromium a ladder. None: our
-            player.
+        `vlc` plays a film from nginx, `hlsjs` in Chromium a ladder; None is our player.
     watch
         A page that shows the run, as returned by [`page.served`][anabranch.live.page.served].
     stock_client, tcp_nopush
