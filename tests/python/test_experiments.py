@@ -290,7 +290,7 @@ def test_figures_have_their_numbers_beside_them(found, tmp_path):
     with pytest.raises(InputError, match="did you mean `goodput_mbps`"):
         found.plot("goodput_mpbs")
     with pytest.raises(InputError, match="no form of a figure"):
-        found.plot().save(tmp_path / "figure.pdf")
+        found.plot().save(tmp_path / "figure.eps")
     run = found.open()
     assert "throughput" in run.plot().svg.lower()
     with pytest.raises(InputError, match="no such client: 1, of 1"):
@@ -347,7 +347,7 @@ def test_results_are_drawn_and_reported_from_the_command_line(found, tmp_path):
 
 def test_faults_of_all_files_are_reported_before_any_work(found, tmp_path):
     told = call(
-        "results", found.folder, "--figure", tmp_path / "g.pdf", "--report", tmp_path / "no" / "r.html"
+        "results", found.folder, "--figure", tmp_path / "g.eps", "--report", tmp_path / "no" / "r.html"
     )
     assert told.exit_code == 2
     assert "no form of a figure" in told.stderr

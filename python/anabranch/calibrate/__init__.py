@@ -1,4 +1,4 @@
-"""Comparison of simulated and measured values for every setting that was measured on a kernel.
+"""Comparing the simulator with a kernel: every measured setting is run again, figure by figure.
 
 `read` takes a folder of measurements, `simulate` runs its settings, `measure` computes the kernel's
 figures from a trace just as the laboratory did from the kernel, `compare` judges, `page` writes the

@@ -21,7 +21,7 @@ QUEUE_PACKETS = 100
 
 @dataclass(frozen=True, kw_only=True)
 class Leg:
-    """One path of the emulator.
+    """One path of the laboratory's emulator.
 
     Attributes
     ----------
@@ -30,9 +30,9 @@ class Leg:
     rate_mbps
         Rate of each direction, counting IP bytes.
     loss
-        Share of packets lost at random after the queue, from server to client.
+        Share of packets lost at random from server to client, behind the queue.
     loss_up
-        The same share from client to server.
+        The same from client to server.
     queue_packets
         Length of the drop-tail queue each way, the packet in service included.
     """
@@ -55,9 +55,9 @@ class Change:
     path
         Number of the path, from 1.
     rate_mbps
-        Its new rate; None if the path goes down or up.
+        Its new rate; None when it goes or comes back.
     state
-        `down` or `up`; empty if the rate changes.
+        `down` or `up`; empty with a new rate.
     """
 
     at_s: float
@@ -73,7 +73,7 @@ class Setting:
     Attributes
     ----------
     kind
-        `bulk`, `paced`, `film` (bulk, from which a player's stalls are computed), `handoff` or `vlc`.
+        `bulk`, `paced`, `film` (bulk, with a player's stalls reckoned from it), `handoff` or `vlc`.
     case
         The laboratory's name of the paths.
     congestion
@@ -83,23 +83,23 @@ class Setting:
     legs
         The paths; the first carries the initial subflow.
     duration_s
-        The duration of the session from the client's connect.
+        How long the session lasts from the client's connect.
     pace_bps
         Rate of the sending application; 0 is as fast as possible.
     how
-        The kind of handover of path 1: `blackhole`, `linkdown` or `linkdown+epdel`.
+        The kind of hand-over of path 1: `blackhole`, `linkdown` or `linkdown+epdel`.
     film
         File that a player streamed.
     changes
-        Changes of the paths during the run, except the cut of a handover.
+        Changes of the paths during the run, without a hand-over's own cut.
     receive_buffer_bytes
         The client's largest receive buffer; None is the laboratory's.
     scheduler
         The kernel's name of its scheduler.
     kernel
-        The measured kernel: a name in `kernels`.
+        Which kernel it was: a name of `kernels`.
     folder
-        The name of the sub-folder of measurements; empty for the folder itself.
+        Name of the folder that it is from; empty for the one that others are in.
     """
 
     kind: Kind
@@ -119,12 +119,12 @@ class Setting:
 
     @property
     def name(self) -> str:
-        """The setting's name, such as `bulk/P1/cubic`. `--only` accepts any part of it."""
+        """The setting's name, of which `--only` takes any part: `bulk/P1/cubic`."""
         return self._called(self.congestion)
 
     @property
     def group(self) -> str:
-        """The name of a group of settings that differ only in the congestion control."""
+        """The name of the group of settings: a case with any congestion control."""
         return self._called("")
 
     def _called(self, congestion: str) -> str:
@@ -147,7 +147,7 @@ class Trial:
     Attributes
     ----------
     run
-        The name of the row and of its time series.
+        The row's name, and that of its time series.
     number
         The trial, from 1.
     figures
@@ -155,10 +155,11 @@ class Trial:
     cut_at_s
         When path 1 was lost, from the client's connect.
     seed
-        The seed of the emulator's losses. None if the table has no seed, or if a path's `emulator_seed`
-        cannot reproduce the losses.
+        The seed of the emulator's losses; None if the table has none, or the losses were drawn otherwise
+        than a path's `emulator_seed`.
     lateness_us
-        The emulator's average lateness in microseconds for each path; empty if the table does not have it.
+        How late the emulator delivered on average, in microseconds, path by path; empty where the table does
+        not tell.
     """
 
     run: str
@@ -171,14 +172,14 @@ class Trial:
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """A setting with all its trials from all tables.
+    """A setting with all its trials, pooled over the tables.
 
     Attributes
     ----------
     setting, trials
         The setting, and the results of each trial.
     folder
-        The folder of the tables, with the time series in `ts`.
+        Where the tables are, and the time series in `ts`.
     """
 
     setting: Setting
@@ -191,13 +192,13 @@ class Measured:
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """The seeds of the trials' losses; empty unless every trial has one."""
+        """The seeds of the trials' losses; none unless every trial has one."""
         told = tuple(trial.seed for trial in self.trials if trial.seed is not None)
         return told if len(told) == len(self.trials) else ()
 
     @property
     def lateness_us(self) -> tuple[float, ...]:
-        """The emulator's mean lateness over all trials for each path; empty unless every trial has it."""
+        """The emulator's mean lateness over all trials, path by path; none unless every trial has it."""
         if not all(trial.lateness_us for trial in self.trials):
             return ()
         return tuple(fmean(path) for path in zip(*(trial.lateness_us for trial in self.trials), strict=True))
@@ -214,7 +215,7 @@ class GroundTruth:
     films
         The films of the players, by file name.
     refused
-        Parts of the folders that were not understood and are left out.
+        Parts of the folders that are not understood, and are left out.
     """
 
     measured: tuple[Measured, ...]

@@ -1,4 +1,4 @@
-"""Output for people: tables to stdout, notes and progress to stderr, faults as exit codes."""
+"""Speaking to a person: tables to stdout, notes and progress to stderr, faults as exit codes."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def unwritten(error: OSError) -> MissingError:
 
 
 def settle() -> bool:
-    """Flush the streams, and return False if stdout cannot take the data."""
+    """Write out what the streams still hold; False when stdout cannot take it."""
     sound = True
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -99,7 +99,7 @@ def is_terminal(stream: TextIO | None) -> bool:
 
 @functools.cache
 def program() -> str:
-    """Return the command that calls this program from the working folder: `anabranch` if that finds it."""
+    """Return how this program is called from where one is: `anabranch` where that finds it."""
     here = Path(sys.argv[0])
     found = shutil.which("anabranch")
     if here.name != "anabranch" or (found is not None and Path(found).resolve() == here.resolve()):
@@ -130,25 +130,24 @@ def guarded(command: Callable[P, R]) -> Callable[P, R]:
 
 
 def pastable(text: str) -> str:
-    """Return a help text with the program's full name in its examples, whose lines are not rewrapped.
+    """Return a help text whose examples are kept in their lines, and call the program as it was called.
 
     Examples are the lines that are indented and begin with `anabranch`.
     """
     called = _EXAMPLE.sub(lambda _: f"  {program()} ", text)
-    # Click does not rewrap a paragraph after this character (see "Preventing Rewrapping" in its
-    # documentation).
+    # Click does not rewrap the paragraph after this sign (its "Preventing Rewrapping").
     return re.sub(r"\n\n(?=  \S)", "\n\n\b\n", called)
 
 
 def interrupted(error: KeyboardInterrupt) -> int:
-    """Print what ended the program, and return its exit code."""
+    """Say what ended the program, and return its exit code."""
     number = getattr(error, "number", None)
     note("interrupted" if number is None else f"ended by {number.name}")
     return INTERRUPTED if number is None else 128 + int(number)
 
 
 def failed(error: Exception) -> int:
-    """Print the error, and return its exit code."""
+    """Say what went wrong, and return its exit code."""
     note(_said(error))
     if isinstance(error, InputError | PluginError):
         return BAD_INPUT
@@ -186,8 +185,8 @@ def heading(text: str) -> None:
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> None:
     """Write a table: drawn for a terminal, plain aligned columns elsewhere.
 
-    A table with many columns that is wider than the terminal (or than `COLUMNS` elsewhere) is split into
-    several. They are printed one below the other, and each repeats the columns of words.
+    A table of many columns that is wider than the terminal, or than `COLUMNS` elsewhere, becomes several,
+    one below the other, each with the columns of words in front.
 
     Parameters
     ----------
@@ -262,7 +261,7 @@ def _drawn(
             escape(header),
             justify="left" if words else "right",
             header_style="dim",
-            # Words are wrapped if a line has no room for them. A number is never cut.
+            # Words are folded where a line has no room for them; a number is never cut.
             min_width=None if words else width,
             no_wrap=not words,
         )

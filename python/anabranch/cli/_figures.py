@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from anabranch.cli import _console
@@ -12,10 +13,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from anabranch.figures.picture import Picture
+    from anabranch.figures.sizes import Size
 
 
 def figures(results: Path, out: Path, *, first: bool, budget: int | None, workers: int | None) -> None:
-    """Draw every figure for which the results have numbers.
+    """Write every figure that the results have the numbers for.
 
     Parameters
     ----------
@@ -49,7 +51,26 @@ def figures(results: Path, out: Path, *, first: bool, budget: int | None, worker
     _console.note(f"{len(made)} figures, each as SVG, PNG and CSV, in {out}")
 
 
-def check_files(figure: Path | None, report: Path | None) -> None:
+def size(figure: Path | None, width: str | None, points: float | None) -> tuple[Size | None, list[Fault]]:
+    """Return the size of a figure in a paper, None for that on a screen, and the faults of the options."""
+    from anabranch.figures import sizes
+    from anabranch.figures.picture import wrong_width
+
+    given = [option for option, value in (("--width", width), ("--font-size", points)) if value is not None]
+    if not given:
+        return None, []
+    faults = []
+    if figure is None:
+        faults.append(Fault(message="a size needs a figure", where=given[0], hint="add --figure FILE"))
+    wide = sizes.parse(width or "ieee")
+    if wide is None:
+        faults.append(wrong_width(str(width), "--width"))
+    return None if wide is None else sizes.Size(width_cm=wide, points=points or sizes.POINTS), faults
+
+
+def check_files(
+    figure: Path | None, report: Path | None, table: Path | None = None, more: Sequence[Fault] = ()
+) -> None:
     """Refuse files that cannot be written, before any work is done for them.
 
     Raises
@@ -62,21 +83,34 @@ def check_files(figure: Path | None, report: Path | None) -> None:
     from anabranch.cli import _outputs
 
     outputs = [] if report is None else [(report, "--report")]
-    faults: list[Fault | None] = []
+    faults: list[Fault | None] = [*more]
+    if table is not None:
+        from anabranch.results import written
+
+        faults.append(written.unfit(table, "--table"))
+        outputs.append((table, "--table"))
     if figure is not None:
         from anabranch import _extras
         from anabranch.figures.picture import FORMS, unfit
 
         _extras.figures()
         faults.append(unfit(figure, "--figure"))
-        outputs += [(figure.with_suffix(form), "--figure") for form in FORMS]
+        usual = [form for form in FORMS if form != ".pdf" or figure.suffix == form]
+        outputs += [(figure.with_suffix(form), "--figure") for form in usual]
     faults += [_outputs.unwritable(path, option) for path, option in outputs]
     found = list(dict.fromkeys(fault for fault in (*faults, *_outputs.twice(outputs)) if fault is not None))
     if found:
         raise InputError(found)
 
 
-def write(results: Path, figure: Path | None, report: Path | None, *, metrics: Sequence[str] = ()) -> None:
+def write(
+    results: Path,
+    figure: Path | None,
+    report: Path | None,
+    *,
+    metrics: Sequence[str] = (),
+    size: Size | None = None,
+) -> None:
     """Write a figure of some metrics, and the page of a folder of results.
 
     Parameters
@@ -87,11 +121,16 @@ def write(results: Path, figure: Path | None, report: Path | None, *, metrics: S
         The files; None is none.
     metrics
         The metrics to draw; if empty, the first that matters.
+    size
+        The size of the figure in a paper; None is that on a screen.
     """
     if figure is not None:
         from anabranch.experiments import drawn
 
-        files = drawn.of_metrics(results, metrics).save_all(figure)
+        picture = drawn.of_metrics(results, metrics)
+        for note in picture.notes:
+            _console.note(f"figure: {note}")
+        files = replace(picture, size=size).save_all(figure)
         _console.note(f"figure: {', '.join(map(str, files))}")
     if report is not None:
         from anabranch.experiments import page

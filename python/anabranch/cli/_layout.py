@@ -1,4 +1,4 @@
-"""`anabranch media check`: how much a film's layout delays the start."""
+"""`anabranch media check`: what a film's layout costs before it plays."""
 
 from __future__ import annotations
 

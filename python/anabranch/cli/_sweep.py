@@ -84,7 +84,7 @@ def run(what: Sweep, how: How, *, as_json: bool) -> None:
 
 
 def check_standstills(folder: Path) -> None:
-    """Exit with the code for unreached ends if a run of a finished sweep stands still."""
+    """End the program with the exit code of unreached ends if a run of a finished sweep stands still."""
     from anabranch.results import summary
 
     if summary.standstills(folder):
@@ -92,7 +92,7 @@ def check_standstills(folder: Path) -> None:
 
 
 def make(what: Sweep, how: How, *, told: bool = True) -> bool:
-    """Make the runs that the folder lacks, and return whether all runs are made.
+    """Make the runs of a sweep that its folder lacks; return whether all runs are made.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def make(what: Sweep, how: How, *, told: bool = True) -> bool:
             shard=None if how.shard is None else Shard.parse(how.shard),
         )
     except KeyboardInterrupt:
-        # While films are being made, the folder does not exist yet.
+        # While films are made there is no folder yet.
         if folder.exists():
             _console.note(f"interrupted; finished runs are in {folder}: repeat the command to go on")
         raise
@@ -156,7 +156,7 @@ def report(folder: Path, run: str | None, *, out: Path) -> None:
 
 
 def decision(folder: Path, run: str | None, *, number: int | None, at_s: float | None, as_json: bool) -> None:
-    """For one decision of a stored run, print the result of choosing another path."""
+    """Print what another choice of path would have given, for one decision of a stored run."""
     from anabranch.why import decision as decisions
 
     if number is not None and at_s is not None:
@@ -192,8 +192,9 @@ def results(
     sql: str | None,
     as_json: bool,
     earlier: bool = False,
+    table: Path | None = None,
 ) -> None:
-    """Print the means of a folder's cells, or the answer to a query."""
+    """Print the means of a folder's cells, or the answer to a query; also write them to a file."""
     from anabranch.results import notes, read, store, summary, worlds
 
     given = [option for option, value in (("--by", by), ("--metric", metrics)) if value]
@@ -229,15 +230,29 @@ def results(
         _console.note(f"not finished: {len(store.journals(folder))} journals are open in {folder}")
     if as_json:
         _console.out(json.dumps([_plain(row) for row in rows], indent=2, default=_said))
-        return
     left = sum(1 for name in headers if rows and isinstance(rows[0].get(name), str))
     width = summary.INTERVAL if sql is None else ""
     if sql is None:
         rows = _shortened(rows, headers)
     lines = [[_cell(row, name + width if width else "", name) for name in headers] for row in rows]
+    _written(table, headers, lines, left)
+    if as_json:
+        return
     _console.table(tuple(headers), lines, left=left)
     if not rows:
         _console.note("no rows")
+
+
+def _written(table: Path | None, heads: Sequence[str], lines: Sequence[Sequence[str]], left: int) -> None:
+    """Write a table to a file, if one is named."""
+    if table is not None:
+        from anabranch import _files
+        from anabranch.figures import words
+        from anabranch.results import written
+
+        titles = [*heads[:left], *map(words.metric, heads[left:])]
+        _files.write(table, written.text(table.suffix, titles, lines, left=left), "the table")
+        _console.note(f"table: {table}")
 
 
 def left_out(folder: Path, *, earlier: bool = False, shown_by: str = "--earlier") -> None:
@@ -258,6 +273,7 @@ def versus(
     sql: str | None,
     as_json: bool,
     relative: bool = False,
+    table: Path | None = None,
 ) -> None:
     """Print the paired differences between a folder's cells and those with a value of the grid."""
     from anabranch.results import notes, summary
@@ -270,10 +286,18 @@ def versus(
     left_out(folder)
     for sentence in notes.same_decisions(folder):
         _console.note(f"note: {sentence}")
-    changes(folder, value, metrics, relative=relative, as_json=as_json)
+    changes(folder, value, metrics, relative=relative, as_json=as_json, table=table)
 
 
-def changes(folder: Path, value: str, metrics: Sequence[str], *, relative: bool, as_json: bool) -> None:
+def changes(
+    folder: Path,
+    value: str,
+    metrics: Sequence[str],
+    *,
+    relative: bool,
+    as_json: bool,
+    table: Path | None = None,
+) -> None:
     """Print paired differences without the notes about the folder."""
     from anabranch.results import store
     from anabranch.results import versus as compared
@@ -286,7 +310,6 @@ def changes(folder: Path, value: str, metrics: Sequence[str], *, relative: bool,
     _console.note(f"{what}, {paired}; in brackets the 95 % interval")
     if as_json:
         _console.out(json.dumps([_plain(row) for row in rows], indent=2))
-        return
     labels = [name for name in store.made(folder).labels if name in rows[0]]
     rows = _shortened(rows, labels)
     ends = (compared.LOW, compared.HIGH, compared.PAIRS, compared.DETECTABLE)
@@ -296,7 +319,9 @@ def changes(folder: Path, value: str, metrics: Sequence[str], *, relative: bool,
         [*(str(row[name]) for name in labels), str(count), *(_difference(row, name, count) for name in names)]
         for row, count in zip(rows, pairs, strict=True)
     ]
-    _console.table((*labels, "pairs", *names), lines, left=len(labels))
+    _written(table, (*labels, "pairs", *names), lines, len(labels))
+    if not as_json:
+        _console.table((*labels, "pairs", *names), lines, left=len(labels))
 
 
 def _difference(row: Mapping[str, Any], name: str, most: int) -> str:
@@ -312,18 +337,18 @@ def _difference(row: Mapping[str, Any], name: str, most: int) -> str:
 
 
 def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row for JSON, with null for NaN and infinity."""
+    """Return a row as JSON can have it: what is no number is null."""
     wild = {name for name, value in row.items() if isinstance(value, float) and not math.isfinite(value)}
     return {name: None if name in wild else value for name, value in row.items()}
 
 
 def _said(value: object) -> float | str:
-    """Convert a value without a JSON type: DuckDB's decimals to numbers, times and others to text."""
+    """Return what JSON has no type for: DuckDB's decimals as numbers, times and all else as text."""
     return float(value) if isinstance(value, Decimal) else str(value)
 
 
 def _shortened(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[dict[str, Any]]:
-    """Return rows in which the names of classes are shortened for reading."""
+    """Return rows with the classes among some columns' values named as people read them."""
     from anabranch import plugins
 
     short = plugins.short(row[name] for row in rows for name in names if isinstance(row.get(name), str))
@@ -337,7 +362,7 @@ def _shortened(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[
 
 
 def _cell(row: Mapping[str, Any], interval: str, name: str) -> str:
-    """Return a value for a table, with its interval if it has one."""
+    """Return a value as a table shows it, with its interval where it has one."""
     value, width = row.get(name), row.get(interval)
     if value is None:
         return "-"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from anabranch._distributions import student_quantile
@@ -41,7 +42,8 @@ def every(results: Path, *, dots: bool = True) -> dict[str, Picture]:
     from anabranch.figures import study
 
     rows = runs(results)
-    shown = [metric for metric in study.BARS if _has(rows, metric)]
+    # A metric that is zero in every run has an empty panel.
+    shown = [name for name in study.BARS if _has(rows, name) and any(row.get(name) for row in rows)]
     made = {metric.replace("_", "-"): bars(rows, metric, dots=dots) for metric in shown}
     flows = [
         {**row, "path": path, "retransmissions": count}
@@ -76,7 +78,10 @@ def bars(
 
 
 def of_metrics(results: Path, metrics: Sequence[str] = ()) -> Picture:
-    """Return metrics as bars with 95 % intervals and a dot a trial, one below the other.
+    """Return metrics one below the other: lines over a numeric axis of the grid, else bars.
+
+    Lines have 95 % bands, bars 95 % intervals and a dot a trial. A metric that is the same in every run is
+    left out and named in the picture's `notes`.
 
     Parameters
     ----------
@@ -88,9 +93,11 @@ def of_metrics(results: Path, metrics: Sequence[str] = ()) -> Picture:
     Raises
     ------
     InputError
-        When a column does not exist, is not numeric, or no run has it.
+        When a column does not exist, is not numeric, no run has it, or all are zero in every run.
     """
+    from anabranch.experiments import axes
     from anabranch.figures import study
+    from anabranch.results import store
     from anabranch.results.summary import SHOWN
 
     rows = runs(results)
@@ -104,16 +111,39 @@ def of_metrics(results: Path, metrics: Sequence[str] = ()) -> Picture:
     ]
     if faults:
         raise InputError(faults)
-    chosen = list(metrics) or [name for name in SHOWN if name in known][:1]
+    wanted = list(metrics) or [name for name in SHOWN if name in known]
+    chosen, notes = _varying(rows, wanted)
+    chosen = chosen if metrics else chosen[:1]
     if not chosen:
-        raise InputError([Fault(message="no figure has numbers in these results", where=str(results))])
+        message = "; ".join(notes) or "no figure has numbers in these results"
+        raise InputError([Fault(message=message, where=str(results))])
+    notes = notes if metrics else []
+    labels = [name for name in store.made(results).labels if name not in ("row", "varied", WORLD)]
+    found = axes.of(rows, [name for name in labels if name in rows[0]])
+    if found is not None:
+        return axes.picture(rows, chosen, found, notes)
     if len(chosen) == 1:
-        return bars(rows, chosen[0])
+        return replace(bars(rows, chosen[0]), notes=tuple(notes))
     parts = []
     for name in chosen:
         own = [row for row in rows if row.get(name) is not None]
         parts.append((_trials(own, (name,)), cells(own, (name,)), name))
-    return Picture(chart=study.stacked(parts), data=_plain(_trials(rows, chosen), chosen))
+    data = _plain(_trials(rows, chosen), chosen)
+    return Picture(chart=study.stacked(parts), data=data, notes=tuple(notes))
+
+
+def _varying(rows: Sequence[Row], metrics: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the metrics that differ between runs, and notes about the others.
+
+    If none differs, those that are not zero are kept: bars of equal heights are no empty figure.
+    """
+    values = {name: {row[name] for row in rows if row.get(name) is not None} for name in metrics}
+    varying = [name for name in metrics if len(values[name]) > 1]
+    kept = varying or [name for name in metrics if values[name] != {0}]
+    notes = [
+        f"left out, {next(iter(values[name]))} in every run: {name}" for name in metrics if name not in kept
+    ]
+    return kept, notes
 
 
 def _has(rows: Sequence[Row], name: str) -> bool:

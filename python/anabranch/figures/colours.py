@@ -43,6 +43,17 @@ CONTROLS: Mapping[str, str] = {
     "wvegas": "#F0E442",
     "ccpd": "#AA4499",
 }
+#: The colour of the line of each scheduler.
+LINES: Mapping[str, str] = {
+    "linux": _PALETTE[0],
+    "min-rtt": _PALETTE[1],
+    "redundant": _PALETTE[2],
+    "blest": _PALETTE[3],
+    "ecf": _PALETTE[4],
+    "min-rtt-0.9x": _PALETTE[5],
+    "round-robin": _PALETTE[6],
+    "linux-6.1": _PALETTE[7],
+}
 #: Colours for names that have none, in the order in which they are taken; the last may be used several times.
 _OTHERS = ("#666666", "#117733", "#882255", "#332288", "#44AA99")
 OTHER_COLOUR = _OTHERS[0]
@@ -97,6 +108,15 @@ def of_controls(names: Sequence[str]) -> dict[str, str]:
             CONTROLS.get(family) or others.get(family, _OTHERS[-1]), _LIGHTER ** seen.get(family, 0)
         )
         seen[family] = seen.get(family, 0) + 1
+    return {name: found[name] for name in dict.fromkeys(names)}
+
+
+def of_lines(names: Sequence[str]) -> dict[str, str]:
+    """Return the colour of each line: that of the scheduler or the control of this name, else a free one."""
+    found = {name: colour for name in names if (colour := LINES.get(name) or CONTROLS.get(name))}
+    free = [one for one in (*_PALETTE, *_OTHERS) if one not in found.values()] or list(_OTHERS)
+    others = [name for name in dict.fromkeys(names) if name not in found]
+    found |= {name: free[place % len(free)] for place, name in enumerate(others)}
     return {name: found[name] for name in dict.fromkeys(names)}
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anabranch import _extras, _files
 from anabranch.errors import Fault, InputError
+from anabranch.figures import sizes
 from anabranch.figures.session import svg
 
 if TYPE_CHECKING:
@@ -20,7 +21,11 @@ if TYPE_CHECKING:
 #: Pixels of a PNG for one of a screen.
 _SCALE = 2
 #: The forms of file that a figure is written in.
-FORMS = (".svg", ".png", ".csv")
+FORMS = (".svg", ".png", ".csv", ".pdf")
+#: Those that are always written together.
+_USUAL = FORMS[:3]
+#: Dots an inch of a PNG in the size of a column.
+_PPI = 300
 #: Attributes that vega writes for drawing programs, or without need; nearly half of a file.
 _IDLE = re.compile(
     r'<path class="(?:back|fore)ground"[^>]*\bd="(?:M0,0h0v0h0Z)?"[^>]*/>'
@@ -43,15 +48,43 @@ class Picture:
     data
         The numbers, a dict a row; the suffix of a column's name is its unit. Empty for a figure of a run,
         whose numbers `Run.frame` has.
+    notes
+        Sentences about parts that are left out.
+    size
+        Width and size of letters in a paper; None is the size on a screen.
     """
 
     chart: alt.VConcatChart | alt.ConcatChart = field(repr=False)
     data: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
+    notes: tuple[str, ...] = ()
+    size: sizes.Size | None = None
 
     @property
     def svg(self) -> str:
         """The figure as SVG text that loads nothing."""
-        return svg(self.chart)
+        if self.size is None:
+            return svg(self.chart)
+        return sizes.drawn(self.chart.to_dict(validate=False), self.size)
+
+    def sized(self, width: str | float, *, points: float = sizes.POINTS) -> Picture:
+        """Return the figure for a paper.
+
+        Parameters
+        ----------
+        width
+            Centimetres, or a column: `ieee`, `ieee-page`, `acm`, `acm-page`.
+        points
+            The size of its letters.
+
+        Raises
+        ------
+        InputError
+            When the width is no such width.
+        """
+        wide = sizes.parse(str(width))
+        if wide is None:
+            raise InputError([wrong_width(str(width), "width")])
+        return replace(self, size=sizes.Size(width_cm=wide, points=points))
 
     def save(self, path: str | Path) -> Path:
         """Write the figure, or its numbers, in the form that the file's name ends in.
@@ -59,7 +92,8 @@ class Picture:
         Parameters
         ----------
         path
-            A file that ends in `.svg`, `.png` (two pixels for each of a screen) or `.csv` (the numbers).
+            A file that ends in `.svg`, `.pdf`, `.png` (two pixels for each of a screen, or 300 an inch) or
+            `.csv` (the numbers).
 
         Returns
         -------
@@ -82,11 +116,11 @@ class Picture:
         if path.suffix == ".csv":
             _files.write(path, _csv(self.data), "the numbers")
         else:
-            _write(path, self.svg)
+            _write(path, self.svg, is_sized=self.size is not None)
         return path
 
     def save_all(self, path: str | Path) -> list[Path]:
-        """Write the figure as SVG and PNG, with its numbers as CSV, and return the files.
+        """Write the figure as SVG and PNG, a PDF if asked for, with its numbers as CSV; return the files.
 
         Parameters
         ----------
@@ -101,11 +135,12 @@ class Picture:
         fault = unfit(Path(path), "path")
         if fault is not None:
             raise InputError([fault])
-        files = [Path(path).with_suffix(form) for form in FORMS]
+        files = [Path(path).with_suffix(form) for form in _USUAL]
+        own = [Path(path)] if Path(path).suffix not in _USUAL else []
         drawn = self.svg
-        for file in files[:2]:
-            _write(file, drawn)
-        return [*files[:2], self.save(files[2])] if self.data else files[:2]
+        for file in (*files[:2], *own):
+            _write(file, drawn, is_sized=self.size is not None)
+        return [*files[:2], *([self.save(files[2])] if self.data else []), *own]
 
     def inline(self) -> str:
         """Return the figure as SVG for a page with others, without parts that only editors need."""
@@ -132,14 +167,27 @@ def unfit(path: Path, where: str) -> Fault | None:
     return Fault(message=message, where=where, hint=f"the name ends in {', '.join(FORMS)}")
 
 
-def _write(path: Path, drawn: str) -> None:
+def wrong_width(text: str, where: str) -> Fault:
+    """Return the fault of a width."""
+    hint = f"centimetres from 2 to 100, or {', '.join(sizes.COLUMNS)}"
+    return Fault(message=f"no width of a figure: `{text}`", where=where, hint=hint)
+
+
+def _write(path: Path, drawn: str, *, is_sized: bool = False) -> None:
     """Write a figure that is drawn, as SVG or as a picture of it."""
     if path.suffix == ".svg":
         _files.write(path, drawn, "the figure")
-    else:
-        _extras.need("vl_convert", for_="writing a figure")
-        import vl_convert
+        return
+    _extras.need("vl_convert", for_="writing a figure")
+    import vl_convert
 
+    if path.suffix == ".pdf":
+        _files.write_bytes(path, vl_convert.svg_to_pdf(sizes.in_points(drawn)), "the figure")
+    elif is_sized:
+        _files.write_bytes(
+            path, vl_convert.svg_to_png(sizes.in_points(drawn), scale=1, ppi=_PPI), "the figure"
+        )
+    else:
         _files.write_bytes(path, vl_convert.svg_to_png(drawn, scale=_SCALE), "the figure")
 
 

@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from anabranch._intervals import half_width
-from anabranch.figures import colours, look
+from anabranch.figures import colours, look, words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,12 +35,6 @@ CROSSES = (
 )
 #: The text below an axis that is reversed.
 _TURNED = "\N{LEFTWARDS ARROW} more \N{MIDDLE DOT} less \N{RIGHTWARDS ARROW} (better is up and right)"
-_TITLES = {
-    **BARS,
-    "srtt_ms": "mean smoothed RTT, ms",
-    "goodput_mbps": "goodput, Mb/s",
-    "stalled_share": "share of the session stalled, %",
-}
 _WIDTH, _HEIGHT, _STEP = 190, 130, 15
 #: The width of the bar of one of several paths, and how much wider a group of them is with its space.
 _FLOW_STEP, _GAP = 8, 1.25
@@ -112,7 +106,7 @@ def _panels(
             series = alt.X("series:N", sort=None, title=None, axis=alt.Axis(labelAngle=-60))
             height = alt.Y(
                 f"mean({metric}):Q",
-                title=_TITLES.get(metric, metric),
+                title=words.metric(metric),
                 scale=_from_zero([row[metric] for row in own]),
                 axis=alt.Axis(tickCount=5),
             )
@@ -252,13 +246,13 @@ def cross(rows: Sequence[Row], across: str, up: str, *, turned: bool = False) ->
         base = alt.Chart(look.values(own))
         x = alt.X(
             "across:Q",
-            title=[_TITLES[across], _TURNED] if turned else _TITLES[across],
+            title=[words.metric(across), _TURNED] if turned else words.metric(across),
             scale=_around([row["right"] for row in own], reverse=turned),
             # A label pushed inside at an axis' end would run into the next one.
             axis=alt.Axis(tickCount=4, labelFlush=False),
         )
         height = _around([row["high"] for row in own])
-        y = alt.Y("up:Q", title=_TITLES[up], scale=height, axis=alt.Axis(tickCount=5))
+        y = alt.Y("up:Q", title=words.metric(up), scale=height, axis=alt.Axis(tickCount=5))
         flat = base.mark_rule(color="#999999").encode(x=alt.X("left:Q", title=""), x2="right:Q", y=y)
         tall = base.mark_rule(color="#999999").encode(y=alt.Y("low:Q", title=""), y2="high:Q", x=x)
         shape = alt.Shape(

@@ -10,20 +10,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import CodeType, FrameType
 
-#: The longest time for one call, in seconds. A longer call is noticed within twice this time.
+#: How long one call may take, in seconds; it is found out within twice that.
 MOST_S = 0.1
 
 
 @contextmanager
 def deadline(base: CodeType, exempt: CodeType) -> Iterator[None]:
-    """Raise `TimeoutError` inside a call that takes too long.
+    """Let a call that takes too long raise `TimeoutError` where it is.
 
     Parameters
     ----------
     base
         The function that runs the Rust module, which makes the calls.
     exempt
-        A function that it also calls and that may take longer.
+        A function that it calls too, and which may take its time.
     """
     seen: FrameType | None = None
 

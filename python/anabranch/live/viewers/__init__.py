@@ -1,4 +1,4 @@
-"""External players over real packets, with their reports converted to the trace's tables."""
+"""Other programs that play over real packets, with their reports translated to the trace's tables."""
 
 from __future__ import annotations
 
@@ -22,18 +22,17 @@ if TYPE_CHECKING:
     from anabranch.metrics._rows import Table, Tables
     from anabranch.scenario.load import Loaded
 
-#: The server's port, the same as for our own player.
+#: The port that they ask, as our own player does.
 PORT = 80
-#: The longest duration of a session beyond the film, seconds. A session that stalls takes longer than the
-#: film.
+#: How long a session lasts at most beyond the film, seconds: what stalls takes longer.
 _LIMIT_S = 3600.0
-#: The user ID of the players if sudo is not used.
+#: The user that they run as without sudo.
 _NOBODY = 65_534
 
 
 @dataclass(frozen=True, kw_only=True)
 class Viewer:
-    """An external player.
+    """A program that plays.
 
     Attributes
     ----------
@@ -42,14 +41,14 @@ class Viewer:
     kind
         The `application.kind` that it plays.
     lacks
-        Returns a sentence that names what this host lacks for it; None if nothing is missing.
+        Returns what this host lacks for it, in a sentence; None when it has all.
     install
         Returns the commands that install it.
     command
         Returns the program and its arguments for an order.
     read
-        Returns the tables from its reports. Arguments: the film, the start of the run, and the row of
-        `connections` with the sender's values.
+        Returns the tables of its reports, given the film, the start of the run, and the row of
+        `connections` as far as the sender knows it.
     notes
         Returns notes about it besides its tables.
     now
@@ -104,7 +103,7 @@ class Played:
     name
         Under which name it is served.
     asked
-        The path of the first request: the name, or a playlist below it.
+        The first request: the name, or a playlist below it.
     film
         Its description.
     """
@@ -127,7 +126,7 @@ def check(name: str, loaded: Loaded) -> None:
     Raises
     ------
     InputError
-        If there is no such program, or it plays another kind of film.
+        When there is no such program, or it plays something else.
     MissingError
         When this host lacks something of it.
     """
@@ -232,12 +231,12 @@ def _seconds(plan: Mapping[str, Any], film: Film) -> float:
 
 
 def seen(opened: Session, what: Played, begin_s: float, trace: Mapping[str, Any]) -> dict[str, Table]:
-    """Return the tables from a program's reports, which replace those of a trace.
+    """Return the tables that a program's own words fill, to go over a trace's.
 
     Raises
     ------
     MissingError
-        If it played nothing.
+        When it played nothing.
     """
     from anabranch.metrics._rows import rows
 
@@ -250,12 +249,12 @@ def seen(opened: Session, what: Played, begin_s: float, trace: Mapping[str, Any]
 
 
 def proved(what: Played, plan: Mapping[str, Any], counters: Mapping[str, int], tables: Tables) -> list[str]:
-    """Check with the client kernel's counters that a program used MPTCP, and return notes.
+    """Check by the counters of the client's kernel that a program spoke MPTCP; return notes.
 
     Raises
     ------
     MissingError
-        If it used plain TCP although the scenario has MPTCP.
+        When it spoke plain TCP where the scenario has MPTCP.
     """
     if not plan["transport"]["multipath"]:
         return []

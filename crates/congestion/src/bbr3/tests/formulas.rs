@@ -1,9 +1,9 @@
-//! Compares the arithmetic with a second, simple implementation: the draft's formulas in bytes and floating point,
-//! and its pseudocode unchanged.
+//! The arithmetic against a second, plain implementation: the draft's formulas in bytes and floating
+//! point, and its pseudocode as it stands.
 
 use super::*;
 
-/// Draws a number between the two limits, uniform in its logarithm.
+/// Draws of all sizes: uniform in the logarithm between the two.
 fn any(random: &mut RandomStream, least: f64, most: f64) -> f64 {
     least * (most / least).powf(random.uniform())
 }

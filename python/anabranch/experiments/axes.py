@@ -1,0 +1,177 @@
+"""The axes of a folder's figure: a numeric axis, small multiples, and the lines."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from anabranch import plugins
+from anabranch._distributions import student_quantile
+from anabranch.figures import words
+from anabranch.figures.picture import Picture
+from anabranch.results import worlds
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from anabranch.figures.study import Row
+
+#: The fewest values of an axis that is drawn as a line.
+_FEWEST = 3
+#: From this quotient of the largest and the smallest value on, values that grow by factors have a
+#: logarithmic axis.
+_LOG = 30.0
+_SCHEDULER, _CONGESTION = "transport.scheduler", "transport.congestion"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Axes:
+    """The axes of a figure with lines.
+
+    Attributes
+    ----------
+    x
+        The key across.
+    values
+        Its values as numbers.
+    unit
+        Their unit.
+    panel
+        The key of the small multiples; None if there is one panel.
+    colour
+        The key that colours show; None if there is one line.
+    others
+        The keys that distinguish further lines.
+    """
+
+    x: str
+    values: Mapping[object, float]
+    unit: str
+    panel: str | None
+    colour: str | None
+    others: tuple[str, ...]
+
+    @property
+    def is_log(self) -> bool:
+        """Whether the axis across is logarithmic."""
+        known = sorted(self.values.values())
+        return known[0] > 0 and known[-1] / known[0] >= _LOG
+
+
+def of(rows: Sequence[Row], labels: Sequence[str]) -> Axes | None:
+    """Return the axes of a figure with lines; None if no axis of the grid is numeric.
+
+    The numeric axis with the most values is across. A second one gives small multiples, that with the
+    fewest values, as do a study's rows. Colours show the scheduler, else the congestion control, else
+    another key.
+
+    Parameters
+    ----------
+    rows
+        The runs.
+    labels
+        The keys of the grid.
+    """
+    several = [name for name in labels if len({row[name] for row in rows}) > 1]
+    known: dict[str, tuple[dict[object, float], str]] = {}
+    for name in several:
+        texts = list(dict.fromkeys(row[name] for row in rows))
+        found = words.numbers(texts)
+        if found is not None:
+            known[name] = (dict(zip(texts, found[0], strict=True)), found[1])
+    wide = [name for name in known if len(known[name][0]) >= _FEWEST]
+    if not wide:
+        return None
+    x = max(wide, key=lambda name: len(known[name][0]))
+    left = [name for name in several if name != x]
+    rest = [name for name in left if name in known]
+    panel = "row" if len({row["row"] for row in rows}) > 1 else None
+    if panel is None and rest:
+        panel = min(rest, key=lambda name: len(known[name][0]))
+    lines = [name for name in left if name != panel]
+    colour = next((name for name in (_SCHEDULER, _CONGESTION) if name in lines), lines[0] if lines else None)
+    return Axes(
+        x=x,
+        values=known[x][0],
+        unit=known[x][1],
+        panel=panel,
+        colour=colour,
+        others=tuple(name for name in lines if name != colour),
+    )
+
+
+def picture(rows: Sequence[Row], metrics: Sequence[str], axes: Axes, notes: Sequence[str] = ()) -> Picture:
+    """Return metrics as lines over a numeric axis, with 95 % bands.
+
+    Parameters
+    ----------
+    rows
+        The runs.
+    metrics
+        Columns that vary.
+    axes
+        The axes.
+    notes
+        Sentences about parts that are left out.
+    """
+    from anabranch.figures import lines
+
+    keys = [name for name in (axes.x, axes.panel, axes.colour, *axes.others) if name is not None]
+    short = plugins.short(row[name] for row in rows for name in keys if isinstance(row.get(name), str))
+    parts = {name: _points(rows, name, axes, short) for name in metrics}
+    colour = "" if axes.colour is None else words.key(axes.colour)
+    panel = None if axes.panel is None else "" if axes.panel == "row" else words.key(axes.panel)
+    chart = lines.lines(
+        parts, across=words.key(axes.x, axes.unit), panel=panel, colour=colour, log=axes.is_log
+    )
+    data = [{"metric": name, **{key: row[key] for key in _KEPT}} for name in metrics for row in parts[name]]
+    return Picture(chart=chart, data=data, notes=tuple(notes))
+
+
+#: The columns of a figure's numbers.
+_KEPT = ("panel", "line", "x", "mean", "low", "high", "runs")
+
+
+def _points(rows: Sequence[Row], metric: str, axes: Axes, short: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the mean of a metric at each value of the axis, with its interval."""
+    groups: dict[tuple[str, str, str, float], list[Row]] = defaultdict(list)
+    for row in rows:
+        if row.get(metric) is None:
+            continue
+        colour = "all" if axes.colour is None else _said(row[axes.colour], short)
+        line = ", ".join([colour, *(_said(row[name], short) for name in axes.others)])
+        panel = "" if axes.panel is None else _said(row[axes.panel], short)
+        groups[panel, line, colour, axes.values[row[axes.x]]].append(row)
+    result = []
+    for (panel, line, colour, x), own in groups.items():
+        values = [float(row[metric]) for row in worlds.trials(own, (metric,))]
+        mean = sum(values) / len(values)
+        half = _half_width(values, mean)
+        result.append(
+            {
+                "panel": panel,
+                "line": line,
+                "colour": colour,
+                "x": x,
+                "mean": mean,
+                "low": mean - half,
+                "high": mean + half,
+                "runs": len(own),
+            }
+        )
+    return sorted(result, key=lambda row: row["x"])
+
+
+def _half_width(values: Sequence[float], mean: float) -> float:
+    """Return half the width of the 95 % interval of a mean by Student's t; 0 for a single value."""
+    count = len(values)
+    if count < 2:
+        return 0.0
+    variance = sum((value - mean) ** 2 for value in values) / (count - 1)
+    return student_quantile(0.975, count - 1) * float((variance / count) ** 0.5)
+
+
+def _said(value: object, short: Mapping[str, str]) -> str:
+    """Return a value of an axis as people read it."""
+    return str(value).lower() if isinstance(value, bool) else short.get(str(value), str(value))

@@ -1,0 +1,84 @@
+"""A metric over a numeric axis: lines with 95 % bands, a colour for each scheduler, small multiples."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from anabranch.figures import colours, look, words
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import altair as alt
+
+_WIDTH, _HEIGHT = 230, 160
+#: The most panels in a row.
+_COLUMNS = 3
+
+
+@look.unchecked
+def lines(
+    parts: Mapping[str, Sequence[Mapping[str, Any]]],
+    *,
+    across: str,
+    panel: str | None,
+    colour: str,
+    log: bool,
+) -> alt.VConcatChart:
+    """Return metrics over a numeric axis, one metric below the other.
+
+    Parameters
+    ----------
+    parts
+        The points by metric: `x`, `mean`, `low`, `high`, `line` (the name of the line), `colour` (what its
+        colour shows) and, with small multiples, `panel`.
+    across
+        The title of the axis.
+    panel
+        The title of the small multiples; None draws one panel.
+    colour
+        The title of the colours.
+    log
+        Whether the axis is logarithmic.
+    """
+    import altair as alt
+
+    rows = [_metric(name, points, across, panel, colour, log=log) for name, points in parts.items()]
+    page: alt.VConcatChart = alt.vconcat(*rows).resolve_scale(y="independent")
+    return look.dressed(page, labels=9)
+
+
+def _metric(
+    name: str,
+    points: Sequence[Mapping[str, Any]],
+    across: str,
+    panel: str | None,
+    colour: str,
+    *,
+    log: bool,
+) -> alt.LayerChart | alt.FacetChart:
+    """Return one metric."""
+    import altair as alt
+
+    found = colours.of_lines([str(row["colour"]) for row in points])
+    scale = alt.Scale(domain=list(found), range=list(found.values()))
+    x_scale = alt.Scale(type="log", nice=False) if log else alt.Scale(zero=False, nice=False, padding=6)
+    x = alt.X("x:Q", title=across, scale=x_scale, axis=alt.Axis(tickCount=6, grid=False))
+    base = alt.Chart(look.values(points))
+    legend = None if not colour else alt.Legend(symbolOpacity=1, titleFontWeight="normal")
+    shown = alt.Color("colour:N", title=colour, scale=scale, sort=None, legend=legend)
+    y = alt.Y("mean:Q", title=words.metric(name), scale=alt.Scale(zero=False, nice=True))
+    dashes = len({row["line"] for row in points}) > len(found)
+    dash = {"strokeDash": alt.StrokeDash("line:N", title=None, sort=None)} if dashes else {}
+    band = base.mark_area(opacity=0.18).encode(
+        x=x, y=alt.Y("low:Q", title=""), y2="high:Q", color=shown, detail="line:N"
+    )
+    line = base.mark_line(strokeWidth=1.8).encode(x=x, y=y, color=shown, detail="line:N", **dash)
+    dots = base.mark_circle(size=22, opacity=1).encode(x=x, y=y, color=shown, detail="line:N")
+    chart = alt.layer(band, line, dots).properties(width=_WIDTH, height=_HEIGHT)
+    if panel is None:
+        return chart
+    head = alt.Facet(
+        "panel:N", title=panel, sort=None, header=alt.Header(labelFontSize=10, titleFontWeight="normal")
+    )
+    return chart.facet(head, columns=_COLUMNS)

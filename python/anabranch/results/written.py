@@ -1,0 +1,79 @@
+"""Tables for a paper: LaTeX, Markdown or CSV, by the ending of the file's name."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import TYPE_CHECKING
+
+from anabranch.errors import Fault
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+#: The forms of a table.
+FORMS = (".tex", ".md", ".csv")
+#: Letters that LaTeX takes as commands.
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    **{one: f"\\{one}" for one in "&%$#_{}"},
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "±": r"$\pm$",
+}
+
+
+def unfit(path: Path, where: str) -> Fault | None:
+    """Return the fault of a file's name that ends in no form of a table; None where it does."""
+    if path.suffix in FORMS:
+        return None
+    message = f"no form of a table: `{path.suffix or path.name}`"
+    return Fault(message=message, where=where, hint=f"the name ends in {', '.join(FORMS)}")
+
+
+def text(form: str, heads: Sequence[str], lines: Sequence[Sequence[str]], *, left: int) -> str:
+    """Return a table as text.
+
+    Parameters
+    ----------
+    form
+        One of `FORMS`.
+    heads, lines
+        Headings, and cells as people read them.
+    left
+        The number of columns from the left that hold words; numbers stand at the right.
+    """
+    if form == ".csv":
+        out = io.StringIO()
+        rows = csv.writer(out, lineterminator="\n")
+        rows.writerow(heads)
+        rows.writerows(lines)
+        return out.getvalue()
+    return _latex(heads, lines, left) if form == ".tex" else _markdown(heads, lines, left)
+
+
+def _markdown(heads: Sequence[str], lines: Sequence[Sequence[str]], left: int) -> str:
+    """Return a table as Markdown."""
+
+    def line(cells: Sequence[str]) -> str:
+        return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+    rule = "|".join("---" if place < left else "--:" for place in range(len(heads)))
+    return "\n".join([line(heads), f"|{rule}|", *map(line, lines), ""])
+
+
+def _latex(heads: Sequence[str], lines: Sequence[Sequence[str]], left: int) -> str:
+    """Return a table as LaTeX for the package booktabs."""
+
+    def line(cells: Sequence[str]) -> str:
+        return "  " + " & ".join(map(_escaped, cells)) + r" \\"
+
+    columns = "".join("l" if place < left else "r" for place in range(len(heads)))
+    body = [f"\\begin{{tabular}}{{{columns}}}", r"  \toprule", line(heads), r"  \midrule", *map(line, lines)]
+    return "\n".join(["% needs \\usepackage{booktabs}", *body, r"  \bottomrule", r"\end{tabular}", ""])
+
+
+def _escaped(cell: str) -> str:
+    """Return a cell as LaTeX prints it."""
+    return "".join(_LATEX.get(letter, letter) for letter in cell)

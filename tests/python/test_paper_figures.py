@@ -1,0 +1,196 @@
+"""Figures and tables for a paper: lines over a numeric axis, sizes of columns, PDF, LaTeX and Markdown."""
+
+from __future__ import annotations
+
+import csv
+import re
+import struct
+
+import pytest
+from typer.testing import CliRunner
+
+from anabranch.cli._app import app
+from anabranch.errors import InputError
+from anabranch.experiments import axes, drawn
+from anabranch.figures import colours, sizes, words
+from anabranch.figures.picture import Picture
+from anabranch.results import written
+
+LTE, WIFI, SCHEDULER = "paths.lte.rate", "paths.wifi.loss", "transport.scheduler"
+
+
+def rows(grid, metric=lambda _: 1.0, runs=3):
+    """Runs of every cell of a grid."""
+    cells = [{}]
+    for key, values in grid.items():
+        cells = [{**cell, key: value} for cell in cells for value in values]
+    return [
+        {"row": "small", "run": run, "seed": 1, **cell, "goodput_mbps": metric(cell) + run}
+        for cell in cells
+        for run in range(runs)
+    ]
+
+
+GRID = {
+    SCHEDULER: ["linux", "min-rtt"],
+    LTE: ["1 Mbit/s", "500 kbit/s", "10 Mbit/s"],
+    WIFI: ["0 %", "1 %"],
+}
+
+
+# -- axes ----------------------------------------------------------------------------------------------
+
+
+def test_a_numeric_axis_is_across_and_a_second_one_gives_small_multiples():
+    found = axes.of(rows(GRID), list(GRID))
+    assert (found.x, found.unit, found.panel, found.colour, found.others) == (
+        LTE,
+        "Mb/s",
+        WIFI,
+        SCHEDULER,
+        (),
+    )
+    assert found.values == {"1 Mbit/s": 1.0, "500 kbit/s": 0.5, "10 Mbit/s": 10.0}
+    assert not found.is_log, "a factor of 20"
+    wide = {**GRID, LTE: ["1 Mbit/s", "10 Mbit/s", "100 Mbit/s"]}
+    assert axes.of(rows(wide), list(wide)).is_log
+
+
+def test_categories_and_two_values_are_bars():
+    for grid in ({SCHEDULER: ["a", "b", "c"]}, {LTE: ["1 Mbit/s", "2 Mbit/s"]}):
+        assert axes.of(rows(grid), list(grid)) is None
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (["20ms", "0.1 s"], ([20.0, 100.0], "ms")),
+        (["1 s", "2 min"], ([1.0, 120.0], "s")),
+        (["0.5 %", "2 %"], ([0.5, 2.0], "%")),
+        (["64 kB", "2 MB"], ([0.064, 2.0], "MB")),
+        ([1, 2.5], ([1.0, 2.5], "")),
+        (["unlimited", "5 Mbit/s"], None),
+        (["linux", "1 s"], None),
+        ([True, False], None),
+    ],
+)
+def test_values_with_units_are_numbers(values, expected):
+    found = words.numbers(values)
+    assert found == expected if expected is None else found == (pytest.approx(expected[0]), expected[1])
+
+
+def test_titles_are_words_with_units():
+    assert words.key(LTE, "Mb/s") == "rate of lte, Mb/s"
+    assert words.key("paths.wifi.rtt", "ms") == "round-trip time of wifi, ms"
+    assert words.metric("startup_delay_s") == "startup delay, s"
+    assert words.metric("max_read_gap_s") == "max read gap, s"
+    assert words.metric("queue_drops") == "queue drops"
+
+
+def test_a_scheduler_has_the_colour_of_the_table():
+    assert colours.of_lines(["min-rtt", "mine", "linux"])["linux"] == colours.LINES["linux"]
+    found = colours.of_lines([*colours.LINES, "mine", "yours"])
+    assert len(set(found.values())) == len(found)
+
+
+def test_a_band_is_the_95_percent_interval():
+    points = axes._points(
+        rows({LTE: GRID[LTE]}, runs=3), "goodput_mbps", axes.of(rows(GRID), list(GRID)[1:2]), {}
+    )
+    # 1, 2 and 3: mean 2, standard error 1 / sqrt(3), and Student's t of two degrees is 4.303.
+    assert [row["x"] for row in points] == [0.5, 1.0, 10.0]
+    assert points[0]["mean"] == 2.0
+    assert points[0]["high"] - 2.0 == pytest.approx(4.3027 / 3**0.5, rel=1e-4)
+
+
+def test_a_metric_that_never_varies_is_left_out_and_named():
+    own = [{"a": place, "b": 0, "c": 7} for place in range(3)]
+    assert drawn._varying(own, ["a", "b", "c"]) == (
+        ["a"],
+        ["left out, 0 in every run: b", "left out, 7 in every run: c"],
+    )
+    # Bars of equal heights are no empty panel; bars without height are.
+    assert drawn._varying(own, ["b", "c"]) == (["c"], ["left out, 0 in every run: b"])
+    assert drawn._varying(own, ["b"]) == ([], ["left out, 0 in every run: b"])
+
+
+# -- sizes ---------------------------------------------------------------------------------------------
+
+
+def picture():
+    pytest.importorskip("altair")
+    pytest.importorskip("vl_convert")
+    own = rows(GRID, lambda row: float(row[LTE].split()[0]))
+    return axes.picture(own, ["goodput_mbps"], axes.of(own, list(GRID)))
+
+
+def test_widths_are_centimetres_or_columns():
+    assert sizes.parse("8.9") == sizes.parse("8.9 cm") == 8.9
+    # IEEE's columns have 3.5 inches, ACM's 3.33.
+    assert sizes.parse("ieee") == pytest.approx(3.5 * 2.54)
+    assert sizes.parse("acm") == pytest.approx(3.33 * 2.54, abs=0.01)
+    for text in ("wide", "1.5.2", "0.1", "-3", "nan"):
+        assert sizes.parse(text) is None
+    with pytest.raises(InputError, match="no width of a figure: `wide`"):
+        Picture(chart=None).sized("wide")
+
+
+@pytest.mark.slow
+def test_a_figure_has_the_width_of_a_column_in_every_form(tmp_path):
+    sized = picture().sized("ieee", points=7)
+    files = {file.suffix: file for file in sized.save_all(tmp_path / "one.pdf")}
+    assert set(files) == {".svg", ".png", ".csv", ".pdf"}
+    svg = files[".svg"].read_text()
+    assert re.search(r'<svg\b[^>]*\bwidth="8.89cm"', svg)
+    # 3.5 inches are 252 points, and at 300 dots an inch 1,050 pixels.
+    box = re.search(rb"MediaBox *\[0 0 ([\d.]+) ", files[".pdf"].read_bytes())
+    assert float(box[1]) == pytest.approx(252, abs=0.5)
+    width, _ = struct.unpack(">II", files[".png"].read_bytes()[16:24])
+    assert width == pytest.approx(1050, abs=2)
+    # Letters of 7 points are 9.33 pixels in a drawing of 336, as far as the plots could be fitted.
+    drawing = float(re.search(r'viewBox="0 0 ([\d.]+) ', svg)[1])
+    letters = {float(one) for one in re.findall(r'font-size="([\d.]+)(?:px)?"', svg)}
+    assert letters
+    for one in letters:
+        assert one * 336 / drawing * 0.75 == pytest.approx(7, abs=0.1)
+    numbers = list(csv.DictReader(files[".csv"].read_text().splitlines()))
+    assert len(numbers) == 12
+    assert {row["line"] for row in numbers} == {"linux", "min-rtt"}
+
+
+def test_the_figure_has_lines_bands_and_words():
+    svg = picture().svg
+    for text in ("rate of lte, Mb/s", "goodput, Mb/s", "scheduler", "loss of wifi"):
+        assert text in svg
+    for name in ("linux", "min-rtt"):
+        assert colours.LINES[name].lower() in svg.lower()
+
+
+# -- tables --------------------------------------------------------------------------------------------
+
+
+def test_tables_are_latex_markdown_and_csv():
+    heads, lines = ("a_b", "goodput, Mb/s"), [["50 %", "4.1 ± 0.2"], ["x|y", "3"]]
+    latex = written.text(".tex", heads, lines, left=1)
+    assert "\\begin{tabular}{lr}" in latex
+    assert "  50 \\% & 4.1 $\\pm$ 0.2 \\\\\n" in latex
+    assert "a\\_b" in latex
+    markdown = written.text(".md", heads, lines, left=1)
+    assert markdown.splitlines()[1] == "|---|--:|"
+    assert "x\\|y" in markdown
+    assert list(csv.reader(written.text(".csv", heads, lines, left=1).splitlines())) == [list(heads), *lines]
+
+
+def test_all_faults_of_the_options_are_reported_at_once(tmp_path):
+    options = ("--figure", "f.eps", "--width", "wide", "--table", "t.doc", "--report", "no/r.html")
+    told = CliRunner().invoke(app, ["results", str(tmp_path), *options])
+    assert told.exit_code == 2
+    for text in (
+        "no form of a figure: `.eps`",
+        "no width of a figure: `wide`",
+        "no form of a table",
+        "no such folder",
+    ):
+        assert text in told.stderr
+    alone = CliRunner().invoke(app, ["results", str(tmp_path), "--width", "ieee"])
+    assert "a size needs a figure" in alone.stderr
