@@ -1,7 +1,7 @@
 """Chromium without a window, driven over its DevTools protocol.
 
-The protocol is JSON over a WebSocket. Tornado, which `distributed` brings, has a client for these; a driver such
-as playwright would need its own Node.js, a hundred megabytes, for the ten calls that are made here.
+The protocol is JSON over a WebSocket. Tornado, a dependency of `distributed`, has a client for both. A driver
+such as playwright would need a separate Node.js of a hundred megabytes for the ten calls of these tests.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from contextlib import asynccontextmanager
 
 from anabranch.live.viewers.hlsjs import browser as found
 
-#: How long a call may take, in seconds: only what hangs takes longer.
+#: The longest time for a call, in seconds. Only a call that hangs takes longer.
 _PATIENCE_S = 120.0
 
 
@@ -28,7 +28,7 @@ class Page:
     Attributes
     ----------
     requests
-        The addresses of everything that was loaded or asked for.
+        The addresses of everything that the page loaded or requested.
     errors
         Exceptions, errors and warnings of the console.
     """
@@ -52,7 +52,7 @@ class Page:
                 return heard["result"]
 
     async def _hear(self):
-        """Return the next message, recording its event of the page."""
+        """Return the next message. Events of the page are recorded."""
         text = await asyncio.wait_for(self._socket.read_message(), _PATIENCE_S)
         if text is None:
             raise RuntimeError("the browser has gone")
@@ -126,7 +126,7 @@ class Page:
 
 @asynccontextmanager
 async def page(folder):
-    """Yield a page of a browser that keeps its things in a folder."""
+    """Yield a page of a browser that stores its files in a folder."""
     from tornado.websocket import websocket_connect
 
     program = subprocess.Popen(
@@ -145,7 +145,7 @@ async def page(folder):
                 break
         if address is None:
             raise RuntimeError(f"{found()} did not start")
-        # Later output would fill the pipe.
+        # The output is read, because it would otherwise fill the pipe.
         drained = asyncio.get_running_loop().run_in_executor(None, program.stderr.read)
         socket = await websocket_connect(address, max_message_size=1 << 28)
         made = Page(socket)
@@ -160,7 +160,7 @@ async def page(folder):
 
 
 def in_page(folder, what):
-    """Return what a coroutine function of a page returns."""
+    """Return the result of a coroutine function that drives a page."""
 
     async def run():
         async with page(folder) as made:
@@ -170,7 +170,7 @@ def in_page(folder, what):
 
 
 if __name__ == "__main__":
-    # A look at a report: browser.py report.html out.png 360 [dark]
+    # Takes a screenshot of a report: browser.py report.html out.png 360 [dark]
     from pathlib import Path
     from tempfile import TemporaryDirectory
 

@@ -14,8 +14,8 @@ import types
 import pytest
 import typer.testing
 
-# These read the Rust module's tables once, while they are imported: here, where it is still the real one,
-# whichever test is the first.
+# These modules read the Rust module's tables when they are imported. They are imported here, before any test
+# replaces the module.
 import anabranch.scenario.limits
 import anabranch.scenario.link_models
 import anabranch.scenario.models  # noqa: F401
@@ -25,7 +25,7 @@ try:
 except ImportError:
     _REAL = None
 
-# A runner would make all commands and their options again for every call.
+# Otherwise a runner would build all commands and their options again for every call.
 typer.testing._get_command = functools.cache(typer.testing._get_command)
 
 SCHEDULERS = {
@@ -49,19 +49,19 @@ ABR = {
 
 
 class PlanError(ValueError):
-    """As the Rust module's."""
+    """Like the class of this name in the Rust module."""
 
 
 class SimulationError(RuntimeError):
-    """As the Rust module's."""
+    """Like the class of this name in the Rust module."""
 
 
 class RaisedError(RuntimeError):
-    """As the Rust module's."""
+    """Like the class of this name in the Rust module."""
 
 
 class AnswerError(RuntimeError):
-    """As the Rust module's."""
+    """Like the class of this name in the Rust module."""
 
 
 def _samples(plan, seconds):
@@ -147,7 +147,7 @@ def _crossing(plan, seconds):
 
 
 def fake_simulate(plan_json, pcapng=None, progress=None, plugins=None):
-    """Return tables of the right form, made up from the plan."""
+    """Return tables of the right form with invented values for a plan."""
     plan = json.loads(plan_json)
     seconds = (plan["application"]["duration_ns"] or 40_000_000_000) / 1e9
     if progress is not None:
@@ -212,7 +212,7 @@ PARAMETERS = {"beta", "burst"}
 
 
 def fake_check_plugin(kind, text, plugins=None):
-    """Return the faults of a plug-in: names are looked up, and a few keys are parameters of all."""
+    """Return the faults of a plug-in. Names are looked up, and every plug-in has the same few parameters."""
     tables = {"scheduler": SCHEDULERS, "congestion": CONGESTION, "path_manager": PATH_MANAGERS, "abr": ABR}
     known = tables[kind]
     given = json.loads(text)
@@ -257,7 +257,7 @@ def _fake_module():
     module.RaisedError = RaisedError
     module.AnswerError = AnswerError
     module.plugin_parameters = lambda _kind, _name: []
-    # Metrics are not made up.
+    # The values of metrics are computed, not invented.
     for name in METRICS:
         setattr(module, name, getattr(_REAL, name, None))
     return module
@@ -265,11 +265,11 @@ def _fake_module():
 
 @pytest.fixture(autouse=True)
 def simulator(request, monkeypatch, tmp_path_factory):
-    """Put the made-up simulator in the Rust module's place, except in tests marked `module`."""
+    """Replace the Rust module by the fake simulator, except in tests marked `module`."""
     from anabranch import plugins
     from anabranch.results import identity
 
-    # Shared by all workers of pytest-xdist, whose folders stand in one: a film is made once.
+    # All workers of pytest-xdist share this folder, so a film is made only once.
     base = tmp_path_factory.getbasetemp()
     shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     monkeypatch.setenv("ANABRANCH_CACHE", str(shared / "cache"))

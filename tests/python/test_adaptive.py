@@ -44,7 +44,7 @@ def table(**columns):
 
 
 def one_client():
-    """Three chunks of 10 s in two renditions, sound beside them, an underflow of 2 s."""
+    """A session with three chunks of 10 s in two renditions, separate sound, and an underflow of 2 s."""
     return {
         "connections": table(
             client=[0], connect_s=[0.1], duration_s=[33.6], bytes_read=[1], reinjected_bytes=[0],
@@ -88,7 +88,7 @@ def test_what_the_viewer_saw():
         "unplayed_s": 0.0,
         "play_time_s": 30.0,
         "reached_end": True,
-        # The first request waits for the connection, 0.1 s.
+        # The first request waits 0.1 s for the connection.
         "startup_s": 1.5,
         "total_s": 33.5,
         "rebuffer_total_s": 2.0,
@@ -157,8 +157,8 @@ def test_p1203s_published_terms():
     found = p1203.terms(one_client())
     # 64 kb/s: 100 exp(-3.2) + 14.6 = 18.676 lost of 100.
     assert found["o21"] == pytest.approx(p1203.mos_from_r(100 - 18.6762), abs=1e-4)
-    # Two stalls over 30 s; weights 0.48413 + 0.51587 / 8 at the start, + 0.51587 / 2 ten seconds
-    # before the end; 20 s apart.
+    # Two stalls over 30 s. The weights are 0.48413 + 0.51587 / 8 at the start and 0.48413 + 0.51587 / 2 ten
+    # seconds before the end; the stalls are 20 s apart.
     length = 1.5 * (0.48413 + 0.51587 / 8) + 2.0 * (0.48413 + 0.51587 / 2)
     factor = math.exp(-2 / 9.3516 - length / 30 / 0.9189 - 20 / 30 / 11.0568)
     assert found["stalling"] == pytest.approx(factor, abs=1e-6)
@@ -180,7 +180,7 @@ def test_more_bits_more_lines_and_fewer_stalls_are_worth_more():
 
 
 BAD = [
-    # what, what to put for `abr = ..` or `ladder = ..`, key, message, hint
+    # The columns: name, the text for `abr = ..` or `ladder = ..`, key, message, hint.
     ("rule", 'ladder = "uq18-jp"\nabr = "bolla"', "application.abr", "unknown ABR rule: `bolla`", "`bola`"),
     ("parameter", 'ladder = "uq18-jp"\nabr = {name = "bola", gama_p = 5}', "application.abr.gama_p",
      "unknown parameter of bola: `gama_p`", "`gamma_p`"),
@@ -312,7 +312,7 @@ def test_a_film_becomes_a_ladder_that_plays(scenario, tmp_path):
         assert [chunk["duration_ns"] for chunk in rendition["chunks"]] == [2 * 10**9, 2 * 10**9, 10**9]
         assert rendition["codecs"].startswith("avc1.")
     assert found["audio"] is not None
-    # Every chunk can be decoded alone: it begins with a picture that needs no other.
+    # Every chunk can be decoded separately, because it begins with a picture that refers to no other.
     with av.open(str(out / "180p" / "1.ts")) as chunk:
         assert next(chunk.decode(video=0)).key_frame
     again = call("media", "ladder", film, out)
@@ -343,7 +343,9 @@ def test_rungs_that_cannot_be_are_reported_at_once(tmp_path):
 
 
 def two_viewers():
-    """The client of before, behind another one who saw two chunks, one of them again in another rendition."""
+    """Two clients: the one above, and another one that requested two chunks, one of them twice in different
+    renditions.
+    """
     tables = one_client()
     other = {
         "connections": {"client": 1, "connect_s": None, "duration_s": 9.0, "bytes_read": 2, "reinjected_bytes": 3,
@@ -366,11 +368,11 @@ def test_each_viewer_is_their_own():
     assert first == metrics.qoe(one_client())
     assert second == {
         "buffer_underflows": 0, "recovery_time_s": 0.0, "startup_delay_s": 3.0, "rebuffer_s": 0, "rebuffer_longest_s": 0.0,
-        # From 3 s to the end of the session, as the stall had no end.
+        # The stall lasts from 3 s to the end of the session.
         "still_s": 0.0, "still_longest_s": 0.0, "unplayed_s": 24.0, "reached_end": False,
         "play_time_s": 6.0, "startup_s": 2.5, "total_s": None, "rebuffer_total_s": None, "resolution_mean": 360.0,
         "resolution_changes": 0, "top_share": 0.0, "bitrate_mean_mbps": 2.0,
-        # The first second alone has a sample: there is no whole second.
+        # Only the first second has a sample, and there is no whole second.
         "throughput_mean_mbps": None, "throughput_std_mbps": None, "throughput_active_mbps": None, "downloaded_bytes": 700, "chunks_abandoned": 0,
         "finished": False,
     }  # fmt: skip
@@ -404,7 +406,7 @@ def test_a_ladder_without_sizes_has_no_resolution():
 def test_seconds_are_whole_from_the_first_request_to_the_last_byte():
     tables = one_client()
     tables["requests"] = table(client=[0] * 3, id=[0, 1, 2], t_s=[1.5, 1.25, 9.0], done_s=[2.5, 3.5, None])
-    # Of the marks at 0, 1, 2 and 3 s those from 1 to 3 count: 750 kB and 250 kB.
+    # Of the samples at 0, 1, 2 and 3 s, those from 1 to 3 s count: 750 kB and 250 kB.
     tables["player"] = table(
         t_s=[0.0, 1.0, 2.0, 3.0, 4.0], client=[0] * 5, bytes_read=[0, 250_000, 1_000_000, 1_250_000, 9]
     )

@@ -27,7 +27,7 @@ from anabranch.study.sweep import Cell
 pytestmark = pytest.mark.module
 
 WIFI = {"name": "wifi", "rtt": "20 ms", "rate": "12 Mbit/s", "jitter": "1 ms"}
-#: A path that holds the receive buffer: nothing is won by it.
+#: A path whose late data fills the receive buffer, so that using it brings no gain.
 BAD = {"name": "lte", "rtt": "700 ms", "rate": "600 kbit/s", "loss": "2 %"}
 LIKE = {"name": "lte", "rtt": "25 ms", "rate": "12 Mbit/s", "jitter": "1 ms"}
 FEW = {"controllers": ["cubic", "balia"], "schedulers": ["linux", "blest"], "trials": 8, "workers": 1}
@@ -50,7 +50,7 @@ def call(*arguments):
 
 
 def played(values, budget=40, exact=None, trials=100, **more):
-    """Return what is run of candidates that have a value a trial, and each step."""
+    """Return the runs of candidates with these values for each trial, and each step."""
     exact = exact or [False] * len(values)
     scores, asked = {}, []
     for step in spending.steps(scores, exact, budget, trials, **more):
@@ -65,7 +65,7 @@ def counts(scores):
     return [len(scores[place]) for place in sorted(scores)]
 
 
-#: The luck of a trial, common to all candidates or one's own.
+#: Random deviations of trials, shared by all candidates or of one candidate.
 LUCK = [9, -7, 4, -8, 2, 5, -1, 3]
 
 
@@ -88,7 +88,9 @@ def test_what_is_far_behind_gets_no_more():
 
 
 def test_of_two_near_ones_the_more_varied_gets_more():
-    """Runs lessen s1^2 / n1 + s2^2 / n2 most when they are as the standard deviations (Chen et al., 2000)."""
+    """s1^2 / n1 + s2^2 / n2 is reduced most if the numbers of runs are proportional to the standard
+    deviations (Chen et al., 2000).
+    """
     values = [lambda run: 10 + LUCK[run % 8] / 100, lambda run: 10 + LUCK[(3 * run + 1) % 8] / 5]
     quiet, varied = counts(played(values, 100)[0])
     assert varied > 2 * quiet
@@ -98,7 +100,8 @@ def test_luck_that_all_have_in_common_decides_nothing():
     values = [lambda run, own=own: own + LUCK[run % 8] for own in (1, 4, 2, 3)]
     scores, _ = played(values)
     assert spending.ranked(range(4), scores, [False] * 4)[0] == 1
-    # The first five trials have 0 as their mean, all eight 0.875. The other one, always 0.5 above, has five.
+    # The first five trials have the mean 0, and all eight 0.875. The other candidate is always 0.5 better and
+    # has five trials.
     seen = {0: dict(enumerate(LUCK)), 1: {run: own + 0.5 for run, own in enumerate(LUCK[:5])}}
     means = spending.Standing(seen, (False, False)).means
     assert means[0] == 0.875
@@ -154,7 +157,7 @@ def test_the_score_of_a_film_is_the_time_without_waiting():
     row = {**PLAYED, "frames.total": 1800, "frames.flushed": 30}
     assert scored.of(row) == pytest.approx(-6.0), "2 s, 3 s, and 30 pictures of 1/30 s that a flush skipped"
     assert scored.went_wrong(row)
-    # VLC notices no underflow while its input blocks.
+    # VLC counts no underflow while its input is blocked.
     assert scored.went_wrong({**row, "buffer_underflows": 0})
     assert not scored.went_wrong({**row, "buffer_underflows": 0, "still_longest_s": 0.1})
     cut = {**row, "reached_end": False, "unplayed_s": 30.0}
@@ -166,12 +169,13 @@ def test_a_session_that_never_starts_is_worse_than_any_that_does():
     never = {"startup_delay_s": None, "still_s": None, "still_longest_s": None, "reached_end": False}
     clean = {"unfinished_sessions": 0, "buffer_underflows": 0, "unplayed_s": 60.0}
     film = score.Score(kind="progressive", film_s=60.0)
-    # 70 s of waiting and 60 s of film.
+    # The result is -130: 70 s of waiting and 60 s of unplayed film.
     assert film.of({**PLAYED, **never, **clean}) == pytest.approx(-130.0)
     assert film.went_wrong({**PLAYED, **never, **clean})
     ladder = score.Score(kind="adaptive", film_s=60.0, top_mbps=6.0)
     assert ladder.of({**PLAYED, **never, **clean, "bitrate_mean_mbps": 0.0}) == pytest.approx(-13.0)
-    # As bad as the worst session that starts: half a minute late, half a minute still, half of it not shown.
+    # This equals the worst session that starts: 30 s startup delay, 30 s standstill, and half of the film not
+    # shown.
     worst = {**PLAYED, "startup_delay_s": 30.0, "still_s": 30.0, "unplayed_s": 30.0, "reached_end": False}
     assert film.of(worst) == pytest.approx(-90.0)
 
@@ -234,7 +238,7 @@ def test_a_path_that_gains_nothing_that_matters_is_left_out():
 
 
 def test_a_doubt_does_not_leave_a_path_out():
-    """A gain of a fifth whose interval holds nothing and two fifths is no reason to do without it."""
+    """A path whose gain has the interval from 0 to 40 % must not be left out."""
     assert evidence([10.0, 10.0, 10.0, 10.0], [9.0, 15.0, 9.5, 14.5]).choose([ONE, TWO], [0, 1]) == 1
 
 
@@ -265,7 +269,7 @@ def test_a_path_that_hurts_is_not_to_be_added(tmp_path):
 
 
 def test_a_path_that_helps_is_used():
-    # Without a small buffer, which two paths would share, and for longer than windows take to open.
+    # These tables have no small buffer that two paths would share, and run longer than windows need to open.
     wide = {**tables(WIFI, LIKE, receive_buffer="6 MiB"), "application": {"kind": "bulk", "bytes": "4 MB"}}
     found = anabranch.advise(wide, **FEW, budget=30)
     assert set(found.choice.candidate.paths) == {"wifi", "lte"}
@@ -439,7 +443,7 @@ def test_the_picture_has_each_candidates_interval_and_the_table_all(advised):
     drawn = _advice._ranking(advised.ranked, "Mb/s")
     first, *_ = rows = drawn["rows"]
     assert [row["name"] for row in rows] == [one.candidate.name for one in advised.ranked]
-    # Two places and their values give the scale; all others lie on it.
+    # Two points and their values give the scale. All other points must lie on it.
     low, high = float(first["low"]), float(first["high"])
     own = advised.choice.score
     assert low < float(first["mean"]) < high
@@ -468,7 +472,9 @@ def test_names_between_commas():
 
 @pytest.mark.slow
 def test_the_choice_is_as_good_as_the_best_for_a_fifth_of_the_runs():
-    """Four of the twenty worlds of docs/guide/advice.md: one where a path hurts, one recorded, one with three."""
+    """Four of the twenty worlds of docs/guide/advice.md: one in which a path hurts, one with a recording, and
+    one with three paths.
+    """
     bench = runpy.run_path(str(Path(__file__).parents[2] / "benches" / "advice.py"))
     for number in (2, 3, 10, 14):
         found = bench["judge"](number)

@@ -89,7 +89,9 @@ def test_other_scenarios_have_only_the_kernels(more):
 
 
 def test_nothing_changes_where_no_path_falls_silent():
-    """Three sets of paths are three candidates, whose cells have the three labels that older folders have."""
+    """The three candidates are the three sets of paths. Their cells have the same three labels as in older
+    folders.
+    """
     what = asked(tables(WIFI, LTE))
     assert len(what.candidates) == 3
     assert [label for label, _ in what.sweep.cells[0].labels] == [
@@ -154,7 +156,7 @@ def test_every_fault_is_reported_at_once():
     [("kernel", (None, None, "kernel")), ("cap", (10**9, 255, "kernel")), ("dsack", (10**9, None, "dsack"))],
 )
 def test_the_rules_reach_the_scenario(rules, expected):
-    """The scheduler and the control are the candidate's, not those of a preset."""
+    """The scheduler and the congestion control are those of the candidate, not of a preset."""
     one = candidates.Candidate(
         paths=("wifi", "lte"), scheduler="blest", congestion="bbr", outages=outages.NAMED[rules]
     )
@@ -195,7 +197,9 @@ def test_rules_that_gain_nothing_are_not_advised_and_what_the_kernel_can_do_come
 
 
 def test_the_cap_is_judged_by_several_trials_beside_the_plain_kernel():
-    """Both get more trials, also the one with a single trial: any with two trials would rank before it."""
+    """Both candidates get more trials, even the one with a single trial: any candidate with two trials would
+    otherwise rank before it.
+    """
     found = [candidate(rules, name) for name in ("min-rtt", "linux") for rules in outages.NAMED.values()]
     seen = Evidence(score=score.Score(kind="transfer"), exact=(False,) * 6)
     for place, values in enumerate(([8, 8], [9, 9], [9, 9], [3, 3], [7], [7])):

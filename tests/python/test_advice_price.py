@@ -11,7 +11,7 @@ from anabranch.scenario.load import load
 
 pytestmark = pytest.mark.module
 
-#: Runs of 36 s are a hundredth of an hour: 10 MB in one are 1 GB an hour.
+#: A run of 36 s is a hundredth of an hour, so 10 MB in a run are 1 GB an hour.
 HOUR = {"duration_s": 36.0}
 MB = 1_000_000
 
@@ -48,12 +48,12 @@ def advised(raw, wifi, lte, both, *, controllers=("cubic",), share=0.5, budget=N
 
 
 def around(mean, *, wide=0.1, count=8):
-    """Trials around a mean, all with the same luck."""
+    """Trials around a mean, with random deviations that all candidates share."""
     return [mean + wide * (-1) ** run * (1 + run % 3) for run in range(count)]
 
 
 def noisy(mean, count=8):
-    """Trials around a mean with luck of their own."""
+    """Trials around a mean, with separate random deviations."""
     return [mean + (2.0 if run % 4 < 2 else -2.0) for run in range(count)]
 
 
@@ -73,7 +73,7 @@ def test_quality_comes_first_and_its_price_is_stated():
 
 
 def test_of_equal_choices_the_cheapest_is_advised():
-    # Both paths are 0.8 Mb/s better, with a standard error of as much.
+    # With both paths, goodput is 0.8 Mb/s higher, with a standard error of about the same size.
     values = noisy(8.0), around(4.0), around(8.8)
     free = advised(tables(), *values)
     assert free.choice.candidate.paths == ("wifi", "lte"), "a doubt leaves no path out"
@@ -120,7 +120,7 @@ def test_one_trial_of_each_is_no_recommendation():
     assert found.sentences[0].startswith(f"no recommendation yet, {found.missing} more runs are needed")
     assert found.steps() == []
     assert not any(one.startswith("use ") for one in found.sentences)
-    # Two more of each candidate that is compared are enough.
+    # Two more runs of each compared candidate are enough.
     assert found.missing == 6
 
 
@@ -158,7 +158,7 @@ def test_what_is_known_of_films_over_two_paths_is_stated():
 
 def test_the_data_of_a_film_is_by_the_hour_of_film():
     terms = price.Terms(prices={"lte": 2.0}, caps={}, weights={})
-    # 450 MB in 900 s of film, which took longer to play.
+    # 450 MB in 900 s of film. Playback took longer than 900 s.
     played = {"duration_s": 1000.0, "play_time_s": 890.0, "unplayed_s": 10.0}
     use = terms.use([{**played, "bytes_lte": 450 * MB}], ["lte"])
     assert use.gb_per_hour["lte"] == pytest.approx(1.8)

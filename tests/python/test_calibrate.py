@@ -162,7 +162,7 @@ def test_figures_that_both_sides_have_are_compared():
     assert [one.allowed for one in found] == [5, 5]
 
 
-# The laboratory's figures from a trace.
+# The laboratory's values, computed from a trace.
 
 
 def samples(times, **columns):
@@ -171,7 +171,7 @@ def samples(times, **columns):
 
 
 def test_samples_begin_at_the_accept_and_are_200_ms_apart():
-    # An RTT of 50 ms: accept() after 75 ms, so that the first sample that serves is the one of 100 ms.
+    # With an RTT of 50 ms, accept() returns after 75 ms, so the first sample that counts is that at 100 ms.
     times = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5]
     tables = samples(
         times,
@@ -235,7 +235,7 @@ def test_links_are_as_late_as_the_trials_tell():
     assert one.lateness_us == (15.0, 5.0)
     (task, *_) = simulate.tasks([one], {}, runs=1)
     assert task.lateness_us == (15.0, 5.0)
-    # Drawn evenly up to twice the mean.
+    # The delay is drawn uniformly up to twice the mean.
     paths = settings.scenario(setting(), lateness_us=task.lateness_us)["paths"]
     assert [path["jitter"] for path in paths] == ["30.000 us", "10.000 us"]
     silent = Measured(setting=setting(), trials=(*told, Trial(run="c", number=3, figures={})))
@@ -256,7 +256,7 @@ def test_the_same_losses_are_those_of_the_trials_by_turns():
     trials = tuple(Trial(run=str(seed), number=n, figures={}, seed=seed) for n, seed in enumerate((7, 90), 1))
     one = Measured(setting=setting(), trials=trials)
     assert one.seeds == (7, 90)
-    # Each trial as often as the other: eleven runs become twelve.
+    # Each trial is used equally often, so eleven runs become twelve.
     tasks = simulate.tasks([one], {}, runs=11, same_losses=True)
     assert [run for task in tasks for run in task.runs] == list(range(12))
     assert {task.seeds for task in tasks} == {(7, 90)}
@@ -445,7 +445,7 @@ def test_patterns_choose_settings():
     ]
 
 
-# Whole runs. Figures with a wide margin are checked here, so that a step back shows.
+# Whole runs. Values with a wide margin are checked here, so that a regression is noticed.
 
 
 @pytest.mark.module

@@ -43,7 +43,8 @@ def test_a_cell_becomes_its_scenario(tmp_path):
         ("path2", "down", 10_500_000_000),
         ("path2", "up", 12_500_000_000),
     ]
-    # The sum of place times code of "paced_O1_bbr_1", times 7919, modulo 1,000,003: the sum is 9,224.
+    # The weighted sum of the character codes of "paced_O1_bbr_1" is 9,224. The seed is this sum times 7919,
+    # modulo 1,000,003.
     seed = 9_224 * 7919 % 1_000_003
     assert [path.emulator_seed for path in made.paths] == [seed + 1, seed + 2]
 

@@ -60,7 +60,7 @@ def test_lists_stand_for_each_of_their_values(tmp_path):
         "one, reno, multipath true",
         "two, reno, multipath true",
     ]
-    # `than` changes what it names, and leaves the rest: rows are compared with themselves.
+    # `than` changes the keys that it names and keeps the others, so rows are compared with themselves.
     assert [comparison.than.name for comparison in one.comparisons] == [
         "one, cubic, multipath true",
         "two, cubic, multipath true",
@@ -70,7 +70,7 @@ def test_lists_stand_for_each_of_their_values(tmp_path):
 
 
 def test_every_fault_is_reported_at_once(tmp_path):
-    """Eleven faults, each with its line, its key and what could be meant."""
+    """Eleven faults, each with its line, its key and the nearest valid name."""
     text = f"""{MATTERS}
 [matters.godput]
 by = 1
@@ -159,7 +159,9 @@ def test_a_metric_is_arithmetic_over_columns():
 
 
 def small(tmp_path, trials=3, extra=()):
-    """The verdicts of a study of four short cells, of which the truth is known: half the rate, half the goodput."""
+    """The verdicts of a study of four short cells with a known truth: half the rate gives half the
+    goodput.
+    """
     folder = tmp_path / "studies" / "mine"
     folder.mkdir(parents=True)
     (folder / "study.toml").write_text(
@@ -211,7 +213,7 @@ def test_the_command_runs_what_is_missing_and_judges(tmp_path):
     }
     assert [one["pairs"] for one in found["A"]["comparisons"]] == [8, 8]
     assert 0.7 < found["A"]["comparisons"][0]["value"] < 1.1
-    # Without other worlds that were run, the means say of the study itself what they say.
+    # If no other worlds were run, the verdict by means is that of the study itself.
     assert {name: one["by_means"]["where"] for name, one in found.items()} == {
         "A": "everywhere",
         "B": "nowhere",
@@ -254,7 +256,7 @@ def test_chosen_claims_are_judged_apart_and_change_their_rows_alone(tmp_path):
     extra = ["--docs", str(page)]
     assert small(tmp_path, trials=8, extra=extra).exit_code == 0
     before = page.read_text()
-    # B's expression is turned round: it holds now. It needs half of the cells.
+    # B's expression is inverted, so the claim holds now. It needs half of the cells.
     file = tmp_path / "studies" / "mine" / "claims.toml"
     file.write_text(file.read_text().replace('test = "less"', 'test = "more"'))
     given = [
@@ -279,7 +281,7 @@ def test_chosen_claims_are_judged_apart_and_change_their_rows_alone(tmp_path):
     )
     assert own[2].startswith("| B (p) | slower | **reproduced** |  |  | two, reno against one, reno")
     assert len(own) == 3
-    # Once more it says the same, once.
+    # A second call gives the same page, without repetition.
     assert CliRunner().invoke(app, [*given, "--only", "B", *extra]).exit_code == 0
     assert page.read_text() == after
 
@@ -309,15 +311,16 @@ def test_a_page_keeps_the_papers_that_are_not_judged(tmp_path):
     assert len(rows) == 2
     told = [line for line in both.splitlines() if line.startswith(("| mine |", "| kin |"))]
     assert told == [line for row in rows for line in (row.replace("mine", "kin"), row)]
-    # Judged again, the other claim is unchanged, except for its causes, which are of an earlier page.
+    # After judging again, the other claim is unchanged, except that its causes are marked as those of an
+    # earlier page.
     page.write_text(both.replace("mine", "third").replace("kin", "mine"))
     assert CliRunner().invoke(app, judged).exit_code == 0
     earlier = "(`anabranch study why`, on the build and the trials of an earlier page), means of all:"
     assert page.read_text() == both.replace("mine", "third").replace("kin", "mine").replace(
         "(`anabranch study why`), means of all:", earlier
     )
-    # Other findings in the list of claims are copied unchanged, and an assumption that came later and sets
-    # nothing: the results are unchanged with it.
+    # Other findings in the list of claims are copied unchanged. A later assumption that sets no key does not
+    # change the results.
     file = tmp_path / "studies" / "mine" / "claims.toml"
     file.write_text(f'found = """\nA table:\n\n| a |\n|---|\n"""\n{file.read_text()}')
     study = file.with_name("study.toml")
@@ -327,7 +330,7 @@ def test_a_page_keeps_the_papers_that_are_not_judged(tmp_path):
     told = page.read_text().partition("\n## mine\n")[2]
     assert "\n\nA table:\n\n| a |\n|---|\n\nWhy pictures froze" in told
     assert "- late: later: nothing is set (y)\n" in told
-    # A text that is no such page is not kept.
+    # A text that is not such a page is not kept.
     page.write_text("# Something else\n\n## mine\n\nwords\n")
     assert CliRunner().invoke(app, judged).exit_code == 0
     assert "words" not in page.read_text()
@@ -381,7 +384,9 @@ def test_a_study_without_claims_is_reported(tmp_path, monkeypatch):
 
 @pytest.mark.module
 def test_worlds_around_a_study_change_how_a_claim_comes_out(tmp_path):
-    """With half the rate of row one the claims of twice its rate turn round; other rows stay the study's own."""
+    """With half the rate in row one, the claims about twice its rate are inverted. The other rows stay those
+    of the study.
+    """
     page = tmp_path / "claims.md"
     extra = ["--around", "rate", "--around-trials", "2", "--docs", str(page), "--json"]
     result = small(tmp_path, trials=4, extra=extra)
@@ -391,7 +396,8 @@ def test_worlds_around_a_study_change_how_a_claim_comes_out(tmp_path):
     assert {world["set"]: world["holds"] for world in found["A"]["worlds"]} == {faster: True, slower: False}
     assert {world["set"]: world["holds"] for world in found["B"]["worlds"]} == {faster: False, slower: True}
     assert [found[name]["where"] for name in "ABC"] == ["here", "here", "unknown"]
-    # The cells that claims need of the row concerned, twice two rates, two runs each; row one is not run again.
+    # The claims need four cells of this row (two times two rates) with two runs each. Row one is not run
+    # again.
     assert "8 runs, 0 were there already" in result.stderr
     told = page.read_text()
     assert f"here (2 of 3) | {slower} |" in told
@@ -410,7 +416,7 @@ def test_worlds_of_an_unknown_assumption_are_reported():
 
 
 def test_numbers_of_a_path_with_several_connections_are_the_films_own():
-    """The player's first connections look into the film, with windows that tell of nothing."""
+    """The player's first connections only read the film's structure, so their windows are not meaningful."""
     from anabranch.claims import stored
 
     row = {}
@@ -423,7 +429,9 @@ def test_numbers_of_a_path_with_several_connections_are_the_films_own():
 
 @pytest.mark.parametrize("name", CLAIMS)
 def test_the_page_has_the_claims_as_they_are_stated(name):
-    """The page of verdicts is made by hand of a command: it must not tell of other claims or assumptions."""
+    """The page of verdicts is written by a command that a person runs. It must not contain other claims or
+    assumptions.
+    """
     text = PAGE.read_text(encoding="utf-8")
     section = text.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
     rows = [line.split(" | ") for line in section.splitlines() if line.startswith(f"| {name}.")]
@@ -441,9 +449,9 @@ def test_the_page_has_the_claims_as_they_are_stated(name):
     assert statement.found(folder) in section
     for key, assumption in study.assumptions.items():
         assert f"- {key}: {assumption.what}: {said(assumption.set)} ({assumption.why})" in section
-    # Each world around the study is there, run or not.
+    # The page lists each changed assumption, even if it was not run.
     for assumption in study.assumptions.values():
         assert all(said(other) in section for other in assumption.sweep)
-    # The numbers in front are those of the table.
+    # The numbers at the top are those of the table.
     counts = [sum(row[2].strip("*") == verdict for row in rows) for verdict in VERDICTS]
     assert f"| {name} | {' | '.join(map(str, counts))} | " in text

@@ -1,4 +1,4 @@
-"""The command line: what goes where, and how it ends."""
+"""The command line: its output streams and its exit codes."""
 
 from __future__ import annotations
 

@@ -135,7 +135,8 @@ def used(names, waits, *, unstarted=0, unreached=None):
     )  # fmt: skip
 
 
-#: Waiting for a film of 60 s: nothing but the start, a session that dies in it, and one that never starts in 70 s.
+#: Values of waiting for a film of 60 s: only the start, a session that ends early, and a session that never
+#: starts in 70 s.
 FINE, DIES, NEVER = 2.0, 60.0, 130.0
 
 
@@ -159,10 +160,10 @@ def test_sessions_that_never_start_do_not_win():
         # More runs start, and none plays to the end: -6 s with a standard error of 12 s.
         ([FINE] * 15 + [NEVER] * 15, [DIES] * 30, verdict.UNDECIDED),
         ([FINE] * 15 + [NEVER] * 15, [FINE] * 30, verdict.HELPS),
-        # One run more starts, or fewer by one.
+        # One run more, or one run fewer, starts.
         ([FINE] * 29 + [NEVER], [FINE] * 29 + [DIES], verdict.UNDECIDED),
         ([FINE] * 30, [FINE] * 29 + [NEVER], verdict.HURTS),
-        # All wait for less, and one dies.
+        # All runs wait for less, and one ends early.
         ([20.0] * 30, [FINE] * 29 + [DIES], verdict.BOTH),
     ],
 )
@@ -198,7 +199,8 @@ def test_a_second_path_that_helps():
     assert [used.paths for used in found.used] == [("wifi",), ("lte",), ("wifi", "lte")]
     wifi, lte, both = found.used
     assert (wifi.cost, both.runs) == (None, 4)
-    # 300 kB at 1,000 a gigabyte, less what was not acknowledged when the client had all.
+    # 300 kB at 1,000 per gigabyte. Data that was not yet acknowledged when the client had everything is not
+    # counted.
     assert 0.25 < lte.cost <= 0.3
     assert sum(both.shares.values()) == pytest.approx(1)
     assert both.cost == pytest.approx(0.3 * both.shares["lte"], rel=0.2)
@@ -311,7 +313,7 @@ def test_demo(tmp_path, monkeypatch):
 
 @pytest.mark.module
 def test_a_player_that_has_all_of_its_film_plays_on():
-    # 365 s of film are left when the last chunk is in: nothing happens on the network until the end.
+    # When the last chunk has arrived, 365 s of film are left. Nothing happens on the network until the end.
     from anabranch.scenario import shipped
     from anabranch.scenario.load import tables
 

@@ -89,7 +89,9 @@ def seen():
 
 
 def test_no_flipped_bit_gives_other_values_without_a_word(here):
-    """Two files may be damaged silently: `SHA256SUMS`, a second copy, and `cost.json`, which has the cost."""
+    """In two files, damage may stay unnoticed: `SHA256SUMS`, which is a second copy, and `cost.json`, which
+    has only the cost.
+    """
     whole = seen()
     assert whole is not None
     luck = random.Random(34)
@@ -151,7 +153,9 @@ def test_a_changed_digit_of_a_journal_is_run_again(here):
 
 
 def test_a_folder_of_version_2_is_shown_and_upgraded(here):
-    """The tables have no checksums, and the runs come from another build. None is used, and none is lost."""
+    """The tables have no checksums, and the runs come from another build. No such run is used, and none is
+    lost.
+    """
     now = json.loads((here / "manifest.json").read_text())
     cells = [
         {name: cell[name] for name in ("cell", "scenario", "settings", "labels")} for cell in now["cells"]
@@ -195,7 +199,7 @@ def test_a_damaged_table_of_earlier_runs_does_not_take_the_other_one_along(here,
     assert "these rows of earlier runs are lost" in again.stderr
     assert "damaged" not in swept("--set", "application.bytes=40 kB").stderr
     assert lengths(earlier=True) == {**whole, name: own[name]}
-    # A run without its subflows is run again, and then it is whole.
+    # A run without its subflows is repeated, and then complete.
     assert "4 runs, 0 were there already" in swept("--set", "application.bytes=30 kB").stderr
     assert lengths(earlier=True) == whole
     assert "0 runs, 4 were there already" in swept("--set", "application.bytes=30 kB").stderr
@@ -203,7 +207,7 @@ def test_a_damaged_table_of_earlier_runs_does_not_take_the_other_one_along(here,
 
 @pytest.mark.parametrize("form", [1, 2, 7])
 def test_another_number_in_place_of_the_format_is_damage(here, form):
-    """`3` differs in one bit from each of these."""
+    """Each of these differs from `3` in one bit."""
     manifest = here / "manifest.json"
     text = manifest.read_text()
     assert '"format": 3,' in text

@@ -1,4 +1,4 @@
-"""One decision changed: what the other path would have given, on the same luck."""
+"""One decision changed: the result of the other path, with the same random draws."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def call(*given):
 
 
 def made(tmp_path, scheduler, *, far="600 ms"):
-    """An application that writes less than either path carries: a choice nearly every time."""
+    """The application writes less than either path carries, so nearly every decision is a choice."""
     (tmp_path / "first.py").write_text(FIRST)
     scenario = tmp_path / "two.toml"
     scenario.write_text(
@@ -62,7 +62,8 @@ def test_the_far_path_would_have_taken_longer_by_its_delay(tmp_path, scheduler):
     chosen = found["decision"]
     assert (chosen["taken"], chosen["other"]) == (0, 1)
     assert 5 <= chosen["at_s"] < 6
-    # There and back on the near path, or there on the far one; a lone segment's answer may wait for 40 ms.
+    # The data is acknowledged after a round trip on the near path, or after one way on the far path. The
+    # acknowledgement of a single segment may be delayed by 40 ms.
     assert 40 <= found["acked_ms"]["was"] < 40 + 50
     assert 300 + 20 <= found["acked_ms"]["would_be"] < 300 + 20 + 50
     assert found["goodput_mbps"]["was"] > 0.3
@@ -72,7 +73,7 @@ def test_the_far_path_would_have_taken_longer_by_its_delay(tmp_path, scheduler):
 
 
 def full(tmp_path, scheduler):
-    """As much data as there is room for: under schedulers that queue, windows are always full."""
+    """A bulk transfer, so that windows are always full under schedulers that queue."""
     scenario = tmp_path / "full.toml"
     scenario.write_text(
         'name = "full"\n[application]\nkind = "bulk"\nduration = "10 s"\n'
@@ -93,7 +94,7 @@ def test_a_scheduler_that_queues_has_a_choice_where_another_subflow_has_room_to_
     # Either way the data waits in a queue and then crosses its path.
     assert None not in found["acked_ms"].values()
     assert min(found["acked_ms"].values()) > 40
-    # One that sends only what a window has room for never queues.
+    # A scheduler that sends only within the window never queues.
     assert not told(full(tmp_path, "min-rtt"), "--decision", "0")["decision"]["queues"]
 
 

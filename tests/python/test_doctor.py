@@ -1,4 +1,4 @@
-"""`anabranch doctor` and the viewers on hosts where components are missing or broken in any way.
+"""`anabranch doctor` and the viewers on hosts with missing or broken components.
 
 Expected values: exit code 4 means that something is missing (docs/reference/cli.md). The NameError is the
 error of python-vlc without libvlc ("no function 'libvlc_new'").

@@ -93,7 +93,7 @@ def test_a_preset_of_an_arm_comes_before_assumptions(folder):
     ],
 )
 def test_another_path_differs_from_a_drawn_path_alone(folder, draws_, message):
-    """With two paths or more the other one is never the same."""
+    """With two or more paths, the other path always differs."""
     old = 'path = { path = "any" }, at = { uniform = [1, 2] }'
     text = FILE.replace("choice = [1, 2], weights = [1, 3]", "choice = [1, 2], weights = [0, 3]")
     text = text.replace("{at:.2f}", "1").replace("{at + 1:.2f}", "2").replace("{ integer = [0, 1] }", "1")

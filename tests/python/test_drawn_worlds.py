@@ -254,7 +254,7 @@ def test_more_worlds_run_only_what_is_missing(folder, tmp_path):
     study = studies.read(folder)
     out = tmp_path / "out"
     few = runner.run(studies.sweep(folder, study, worlds=2), out, workers=1)
-    # Two worlds of two arms, and two of one; a world that draws nothing runs as often as others.
+    # Two worlds with two arms, and two worlds with one. Worlds without random draws are run equally often.
     assert (few.total, few.now) == (6, 6)
     more = runner.run(studies.sweep(folder, study, worlds=3), out, workers=1)
     assert (more.total, more.before, more.now) == (9, 6, 3)
@@ -314,7 +314,7 @@ def test_worlds_are_pairs_and_their_runs_are_averaged():
         for labels in (tuple(zip(names, ("one", arm), strict=True)) for arm in ("plain", "slow"))
     )
     assert runs.values(plain, metric) == {0: 10.0, 1: 6.0}
-    # A world that draws nothing is still a draw.
+    # A world without random draws inside is still a random draw itself.
     assert not runs.is_exact(plain)
     left, right = paired.matched(runs.values(slow, metric), runs.values(plain, metric))
     assert paired.quotient(left, right).value == pytest.approx(8 / 16)
@@ -447,7 +447,9 @@ def test_returning_paths_draws_what_its_readme_states():
 
 
 def test_a_world_is_its_seed_number_and_file(folder):
-    """The names of random numbers are a contract: stored worlds stay what they are. By SHA-256, as above."""
+    """The names of random numbers must not change, so that stored worlds stay the same. By SHA-256, as
+    above.
+    """
     made = read_worlds.read(folder / "worlds.toml").tables("w", seed=7, world=2)
 
     def number(name):

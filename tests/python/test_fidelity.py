@@ -188,7 +188,7 @@ def test_shares_are_reported_by_controller_kind_and_paths(tools):
         ("2 paths", "1 of 1", "0 of 1", "1 of 2"),
         ("3 paths", "1 of 2", "0 of 0", "1 of 2"),
     ]
-    # Goodputs first, though the retransmissions are eight times off.
+    # Goodput is listed first, although the retransmissions are eight times the permitted error.
     assert tools["report"].worst(found) == [
         ("R002 reno: goodput, Mb/s: kernel 8, simulator 10 (+25.0%, 2.0 times what is allowed); 18.9 ms, 5.51 Mb/s, "
         "1.82% loss of acknowledgements, queue 205 | 87.1 ms, 3.99 Mb/s, queue 13 | 75.1 ms, 1.29 Mb/s, 0.18% loss, "

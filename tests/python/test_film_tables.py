@@ -54,6 +54,6 @@ def test_the_film_that_is_made_here_is_like_its_stored_table() -> None:
     assert made is not None
     assert made.plan is not None
     here, there = made.plan["recorded"]["packets"], tables.read("demo")["recorded"]["packets"]
-    # Another version of the encoder may spend the bytes otherwise; the times are the film's.
+    # Another version of the encoder may distribute the bytes differently. The times are those of the film.
     assert sorted(here["pts_ns"]) == sorted(there["pts_ns"])
     assert sum(here["size"]) == pytest.approx(sum(there["size"]), rel=0.03)

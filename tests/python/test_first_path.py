@@ -95,5 +95,5 @@ def test_a_film_starts_earlier_by_what_its_connections_save():
     first, race = (anabranch.run(scenario(transport, "1 s", "20 ms", **film)) for transport in ({}, RACE))
     assert first.tables["connections"]["connect_s"][0] == pytest.approx(1.0, abs=0.01)
     assert race.tables["connections"]["connect_s"][0] == pytest.approx(0.12, abs=0.01)
-    # Each connection also saves the round trip of its first request.
+    # Each connection also saves one round trip for its first request.
     assert first.qoe["startup_delay_s"] - race.qoe["startup_delay_s"] > 2 * 0.88

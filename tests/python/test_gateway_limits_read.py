@@ -13,7 +13,7 @@ from anabranch.errors import InputError
 from anabranch.live import gateway as gateways
 from anabranch.live import gateway_limits
 
-#: Values that each limit must not have, and those at the edge that it may have.
+#: Values that each limit refuses, and values at the bounds that it accepts.
 REFUSED = [
     ("connections", 0),
     ("connections", 1 << 32),
@@ -98,7 +98,7 @@ def test_all_options_that_are_wrong_are_reported_at_once():
 
 
 class Refuses:
-    """A file of limits whose reading fails in a way that is not expected."""
+    """A file of limits that cannot be read for an unexpected reason."""
 
     def __init__(self, error):
         self.error = error

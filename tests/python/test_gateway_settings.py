@@ -329,7 +329,7 @@ def test_systemd_takes_the_unit(tmp_path):
         file.write_text(text, encoding="utf-8")
         command = ["systemd-analyze", "verify", "--man=no", str(file)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-        # Units of the host itself may have faults of their own.
+        # The host's own units may have faults, so only lines about this file are returned.
         return [line for line in done.stderr.splitlines() if file.name in line]
 
     words = [
@@ -343,7 +343,7 @@ def test_systemd_takes_the_unit(tmp_path):
         "two\nlines",
     ]
     assert verified(unit(words)) == []
-    # It would have reported a fault.
+    # This shows that the check reports faults.
     assert verified(unit(words).replace("%%z", "%z")) != []
     assert verified(unit(words).replace("PrivateTmp=yes", "PrivateTmp=perhaps")) != []
 

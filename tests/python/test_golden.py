@@ -32,7 +32,7 @@ def test_the_window_over_time(plugin, setting):
 
 @pytest.mark.parametrize("setting", curves.SETTINGS)
 def test_no_two_curves_are_the_same_but_by_design(setting):
-    """A curve that is also another controller's would not tell the two apart."""
+    """If two controllers had the same curve, the curve could not distinguish them."""
     names = [label(plugin) for plugin in curves.plugins()]
     rows = {name: curve(name, setting).text().split("\n", 1)[1] for name in names}
     same = {frozenset(two) for two in itertools.combinations(names, 2) if rows[two[0]] == rows[two[1]]}
@@ -58,8 +58,8 @@ def test_the_settings_do_to_the_window_what_they_say():
     assert sum(runs["lossless"].tables["links"]["dropped_queue"]) > 0
     assert runs["app-limited"].qos["goodput_mbps"] == pytest.approx(12, rel=0.02)
     reno = [cwnd for cwnd, _, _ in curve("reno", "app-limited").windows[0]]
-    # tcp_cwnd_application_limited takes half of the unused window, and slow start regains it within
-    # milliseconds: a sample in ten at most sees that. 12 Mb/s over 100 ms use 100 segments and more.
+    # tcp_cwnd_application_limited takes away half of the unused window, and slow start regains it within
+    # milliseconds. At most one sample in ten shows this. 12 Mb/s over 100 ms need 100 segments or more.
     unused = reno[20:55]
     assert unused.count(max(unused)) > 0.9 * len(unused), "the window stays where it is"
     assert min(unused) >= (max(unused) + 100) / 2

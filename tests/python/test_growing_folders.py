@@ -152,7 +152,7 @@ def test_an_edit_leaves_the_earlier_runs_out_and_going_back_finds_them(name):
 
 
 def test_each_cell_has_the_data_files_that_its_parameters_name():
-    """Two cells of one plug-in: an edit of one's data file concerns the other one in nothing."""
+    """Two cells use the same plug-in. An edit of one cell's data file does not affect the other."""
     Path("v.py").write_text(SECOND, encoding="utf-8")
     Path("back.txt").write_text("-1", encoding="utf-8")
     values = "v.py:V(file=step.txt),v.py:V(file=back.txt)"

@@ -15,7 +15,7 @@ from anabranch.cli import _app, _console
 from anabranch.scenario import shipped
 from anabranch.study import study
 
-#: Examples that take too long, or make too much, for a test that runs them; they are only read.
+#: Examples that take too long or produce too much for a test. They are only parsed.
 HEAVY = (
     "run",
     "demo",
@@ -25,7 +25,7 @@ HEAVY = (
     "study run",
     "study claims all",
     "study live",  # real films take their time
-    "study pilot",  # hundreds of runs
+    "study pilot",  # takes hundreds of runs
     "study figures results",  # needs a study's results, as the next two need films that were played
     "study why results",
     "study report results",
@@ -137,7 +137,7 @@ def test_examples_do_what_they_say_one_after_the_other(tmp_path, monkeypatch):
             arguments = line.removeprefix("anabranch ")
             if not arguments.startswith(HEAVY):
                 given = shlex.split(arguments)
-                # Sessions and films of a second show as well that the line works.
+                # Sessions and films of one second are long enough to test the line.
                 films = {"media": ["--duration", "1s"]} if given[1:2] == ["make"] else {}
                 short = {"sweep": ["--set", "application.bytes=100 kB"], **films}.get(given[0], [])
                 result = CliRunner().invoke(_app.app, [*given, *short])

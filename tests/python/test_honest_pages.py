@@ -27,7 +27,7 @@ def call(*arguments):
 
 
 def text_of(page):
-    """Return what a page says, without its tags and its plan."""
+    """Return the text of a page without tags and without the plan."""
     return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", page.partition("<pre>")[0]))
 
 

@@ -251,7 +251,7 @@ def test_the_share_of_the_lower_mode_is_judged(below, of, verdict):
         ([1, 9.89], Target(relative=0.1), "ok"), ([1, 9.91], Target(relative=0.1), "miss"),
         # Between the target of half a unit and twice that the interval holds.
         ([1.75, 9], Target(absolute=0.5), "ok"), ([1.76, 9], Target(absolute=0.5), "miss"),
-        # The mean of a mode's runs counts, not each.
+        # The mean of a mode's runs is compared, not each run.
         ([-1, 3, 9, 9], Target(absolute=0.5), "ok"),
     ],
 )  # fmt: skip

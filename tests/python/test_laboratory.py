@@ -418,13 +418,14 @@ SECOND = 655_000
 @pytest.mark.parametrize(
     ("arrived", "count"),
     [
-        # In seconds of film by whole seconds: as fast as it is played, and ever one ahead.
+        # Seconds of film received at each whole second: as fast as it is played, and always one second ahead.
         ([0, 1, 2, 3, 4, 5], 0),
-        # Plays from 1 s; at 3 s one has come and two were played. Two more come at 5 s: one is in hand, and again.
+        # Playback starts at 1 s. At 3 s, one second of film has arrived and two have been played. Two more
+        # seconds of film arrive at 5 s, so one second is in the buffer again.
         ([0, 1, 1.5, 1.5, 1.5, 3.5, 3.5, 3.5], 1), ([0, 1, 1.5, 1.5, 1.5, 3.5, 3.5, 3.5, 3.5], 2),
-        # Never a second in hand: never begun.
+        # The buffer never has a second of film, so playback never starts.
         ([0, 0.5, 0.9, 0.99], 0),
-        # Dry to the end counts.
+        # A stall that lasts until the end counts.
         ([0, 1, 1, 1, 1, 1, 1], 1),
         ([], 0),
     ],

@@ -66,7 +66,7 @@ def test_a_list_of_heights_and_rates_is_a_ladder():
     for one, rate in zip(found, (400e3, 1.2e6, 3e6), strict=True):
         assert len(one["chunks"]) == 150
         assert mean_bps(one) == pytest.approx(rate, rel=1e-4)
-        # A fifth of spread, unless given; BANDWIDTH is the most that a chunk may take.
+        # The sizes spread by a fifth unless given otherwise. BANDWIDTH is the largest rate of a chunk.
         rates = [8e9 * chunk["bytes"] / chunk["duration_ns"] for chunk in one["chunks"]]
         assert max(abs(each - rate) for each in rates) == pytest.approx(0.2 * rate, rel=1e-3)
         assert one["bandwidth_bps"] == pytest.approx(1.2 * rate)

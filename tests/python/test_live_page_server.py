@@ -64,7 +64,7 @@ def ask(page, path="/state", method="GET", hosts=None):
 
 
 def state(page, is_there, path="/state"):
-    """Return the events, once the awaited one is among them."""
+    """The page shows the state of a run that sends nothing."""
     for _ in range(600):
         told = json.loads(ask(page, path)[2])
         if is_there(told):
@@ -237,7 +237,7 @@ def test_a_stream_tells_all_once_and_in_order():
         while heard[-1][1]["over"] is None:
             heard.append(next(stream))
         assert len([one for _, told in heard for one in told["moments"]]) == 30
-        # A browser whose connection broke gets what it lacks.
+        # After a broken connection, a browser gets the events that it missed.
         number, told = next(events(page, last="20"))
         assert number == "30"
         assert [one["number"] for one in told["moments"]] == list(range(21, 31))
@@ -281,7 +281,7 @@ def test_the_run_never_waits_for_a_browser(monkeypatch):
         page.begin(RUN)
         state(page, lambda told: told["run"])
         made[0].send_signal(signal.SIGSTOP)
-        # Or a run that waits would wait for ever.
+        # If the run waited for the page, the test would otherwise wait for ever.
         rescue = threading.Timer(60, made[0].kill)
         rescue.start()
         # More than any buffer holds: events that do not fit are left out.

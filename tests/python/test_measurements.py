@@ -312,7 +312,7 @@ def test_players_and_their_films(tmp_path):
         "startup_s": 1.5, "rebuffer_count": 2, "rebuffer_s": 3.5, "lost_pictures": 7, "displayed_pictures": 90,
     }  # fmt: skip
     assert [trial.run for trial in first.trials] == ["g1", "g2"]
-    # Of one 5000 bytes were read, of the other nothing is known but its last packet.
+    # Of one film, 5000 bytes were read. Of the other, only the last packet is known.
     assert (truth.films["f.ts"].size_bytes, truth.films["f.mp4"].size_bytes) == (5000, 4148)
 
 

@@ -34,7 +34,7 @@ def test_a_film_is_made_once(monkeypatch):
     told = []
     first = make_film(duration_s=1.0, rate_bps=600_000, size=(160, 90), progress=lambda *at: told.append(at))
     assert {whole for _, whole in told} == {1.0}
-    # The tries are one piece of work: its progress never starts again.
+    # All attempts count as one piece of work, so the progress never restarts.
     assert [done for done, _ in told] == sorted(done for done, _ in told)
     assert told[0][0] <= 0.2
     assert told[-1][0] <= 1.0

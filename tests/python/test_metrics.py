@@ -442,7 +442,7 @@ def test_numbers_are_exact_to_the_microsecond_and_the_thousandth():
     )
     # From 1.5 s to 3 s, less one picture of 1 s and the half of the one that is cut off.
     assert (qoe["play_time_s"], qoe["still_s"]) == (1.5, 0.0)
-    # 40 Mb in 3 s; 31 / 3 ms beside 20 ms.
+    # 40 Mb in 3 s; the RTTs are 31 / 3 ms and 20 ms.
     assert (qos["goodput_mbps"], qos["max_read_gap_s"], qos["rtt_diff_ms"]) == (13.333333, 1.234568, 9.667)
     wifi, lte = qos["subflows"]
     assert (wifi["srtt_ms_mean"], wifi["cwnd_segments_mean"], wifi["cwnd_segments_median"]) == (

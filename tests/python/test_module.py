@@ -1,4 +1,4 @@
-"""The whole chain with the real simulator; skipped aloud where it is not built."""
+"""The whole program with the real simulator. The tests are skipped with a message if it is not built."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results of a reconstruction say so wherever they are shown; skipped aloud without the simulator."""
+"""Results of reconstructed algorithms are marked as such wherever they are shown."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def film(*events):
 
 
 def test_a_session_that_ended_in_silence_is_reported_wherever_it_is_shown():
-    """Nothing tells the player, so that it counts no underflow and no stall."""
+    """The player receives no notice of the silence, so it counts no underflow and no stall."""
     result = anabranch.run(film({"at": "25 s", "path": "a", "state": "down"}))
     assert result.qoe["buffer_underflows"] == result.qoe["rebuffer_s"] == 0
     unfinished, silent = result.notes
@@ -89,6 +89,6 @@ def test_a_session_that_ended_in_silence_is_reported_wherever_it_is_shown():
 def test_a_path_that_came_back_is_not_blamed():
     down, up = ({"at": at, "path": "a", "state": state} for at, state in (("25 s", "down"), ("27 s", "up")))
     result = anabranch.run(film(down, up))
-    # The limit cuts it off in the middle, while bytes come.
+    # The limit ends the session while data is still arriving.
     (unfinished,) = result.notes
     assert "had not finished" in unfinished

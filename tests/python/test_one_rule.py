@@ -34,7 +34,7 @@ def judged(differences, *, better=1, matters=0.1, comparisons=1, exact=False):
         # -0.5 +- 0.6: no gain, but it may hurt.
         ([-1.1, -0.8, -0.5, -0.2, 0.1], NO_GAIN),
         ([-1.0, 2.0, -1.0, 2.0, -1.0], UNDECIDED),
-        # Seen for sure, and smaller than what matters.
+        # The difference is certain, but smaller than the smallest one that matters.
         ([0.05, 0.051, 0.052], NOTHING),
     ],
 )
@@ -73,7 +73,7 @@ def test_more_comparisons_need_a_clearer_difference():
 
 
 def null_world(random, arms, runs, draw):
-    """Arms that are the same: the luck of the world, and that of each session."""
+    """Arms without any difference: each world has a random deviation, and each session another one."""
     luck = draw(random, runs)
     return [
         _folder.Cell(
@@ -118,7 +118,7 @@ def test_a_true_difference_in_a_grid_is_found():
 
 
 def test_a_grid_does_not_fall_through_to_another_measure():
-    # The score is the same; discarded pictures differ without a doubt.
+    # The score is the same, but the numbers of discarded pictures clearly differ.
     random = numpy.random.default_rng(41)
     cells = null_world(random, 2, 12, lambda random, runs: random.normal(10, 1, runs))
     for cell, count in zip(cells, (0, 90), strict=True):

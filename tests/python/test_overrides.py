@@ -1,4 +1,4 @@
-"""`--set` reaches every key, in every form."""
+"""`--set` reaches every key, in every notation."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ VALUES = {
 }
 
 ADAPTIVE = ["application.kind=adaptive", "application.ladder=uq18-jp"]
-# Keys that exclude one another need a second assignment to make sense.
+# Keys that exclude each other need a second assignment to be valid.
 ON_OFF = ["cross_traffic.0.kind=on-off", "cross_traffic.0.rate=1Mb/s"]
 BESIDE = {
     "application.film": [],

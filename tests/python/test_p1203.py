@@ -14,7 +14,7 @@ import pytest
 
 from anabranch.metrics import p1203
 
-# An eighth digit of any coefficient moves some right side by more than this.
+# A change in the eighth digit of any coefficient changes some right side by more than this.
 EXACT = 1e-7
 
 

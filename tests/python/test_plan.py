@@ -164,7 +164,8 @@ def test_cross_traffic_that_is_no_lasting_tcp_flow():
     assert (bursts["size"], bursts["on_ns"], bursts["off_ns"], bursts["count"]) == (200, 10**9, 3 * 10**9, 4)
     assert (transfers["gap_ns"], transfers["bytes"]) == (5 * 10**8, 10**6)
     assert ["congestion" in group for group in plan["cross_traffic"]] == [False, False, True]
-    # 1 Mb/s, 4 times 2 Mb/s a quarter of the time and 16 Mb/s ask for the path; what they leave is the client's.
+    # 1 Mb/s, four flows of 2 Mb/s for a quarter of the time, and 16 Mb/s need the path. The client gets the
+    # rest.
     sized = {
         **TWO,
         "application": {"kind": "bulk", "bytes": "100 MB"},

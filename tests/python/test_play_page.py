@@ -37,7 +37,7 @@ def address(request, tmp_path_factory):
 
 
 class Driven:
-    """The page, and the actions of its user."""
+    """The page, with methods for the actions of a user."""
 
     def __init__(self, page, address):
         self.page, self.address = page, address

@@ -1,4 +1,4 @@
-"""Finding classes by their place or an entry point: what is found, what is hashed, what is wrong."""
+"""Classes given by file or by entry point: lookup, hashes and faults."""
 
 from __future__ import annotations
 
@@ -365,7 +365,7 @@ def test_a_data_file_that_a_plug_in_reads_is_hashed_and_no_other(write):
     first = hash_of()
     write("unused.txt", "2")
     assert hash_of() == first
-    # It was constructed with its default, so this file was not read.
+    # The plug-in was constructed with its default, so it did not read this file.
     write("b.txt", "2")
     assert hash_of() == first
     hashes = {first}

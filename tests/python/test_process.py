@@ -73,7 +73,7 @@ def within(tmp_path, monkeypatch):
     monkeypatch.setenv("ANABRANCH_CACHE", str(tmp_path / "cache"))
 
     def run(*arguments, given=None, env=None):
-        # Read once a process, of which this stands for several.
+        # In the program, stdin is read once per process. This test process stands for several.
         shipped.stdin.cache_clear()
         done = CliRunner().invoke(app, arguments, input=given, env=env)
         shipped.stdin.cache_clear()
@@ -253,7 +253,7 @@ def test_a_cache_that_cannot_be_written_is_reported_where_it_is_needed(within, f
     "file", [(), pytest.param(("here.mp4",), marks=pytest.mark.slow)], ids=["cache", "file"]
 )
 def test_a_disk_that_is_full_meanwhile_is_reported_and_leaves_nothing(tmp_path, file):
-    """A limit on the size of files stands for the disk."""
+    """A limit on the size of files simulates a full disk."""
     cache = tmp_path / "cache"
     command = f"ulimit -f 16; exec {sys.executable} -m anabranch {' '.join((*MAKE, *file))}"
     environment = {**os.environ, "ANABRANCH_CACHE": str(cache)}

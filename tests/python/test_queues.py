@@ -96,7 +96,7 @@ def test_corruption_is_a_share_or_a_table_that_lets_some_through():
     assert not {"corrupt", "corrupt_passes"} & down.keys()
     down, _ = links("paths.p.corrupt.passes=100%", corrupt={"share": "100 %"})
     assert down["corrupt_passes"] == 1.0
-    # A listener that receives only wrong bytes receives something.
+    # If all packets are wrong, the receiver still gets data.
     plan = plans.build(loading.load(scenario(corrupt={"share": "100 %", "passes": "1 %"})).scenario, None)
     assert plans.delivers(plan)
     plan = plans.build(loading.load(scenario(corrupt={"share": "100 %"})).scenario, None)

@@ -73,7 +73,8 @@ def test_waits_go_by_what_was_awaited():
     assert whole["stream_wait_ms"] == 0
     assert (whole["held_s"], whole["held_for_repair_s"]) == (0.6, 0.6)
     assert whole["reordered_share"] == 0
-    # a, b, a, a: two changes in two seconds; b is used while a, nearer, has a window a third of b's.
+    # The paths are a, b, a, a: two changes in two seconds. b is used while a, which has the lower RTT, has a
+    # window a third of b's.
     assert whole["path_changes_per_s"] == 1
     assert (whole["off_nearest_share"], whole["off_nearest_low_share"]) == (0.25, 1)
     assert (whole["buffer_waiting_share_max"], whole["buffer_waiting_bytes_max"]) == (0.25, 1000)

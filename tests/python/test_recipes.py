@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-#: The recipe that is a guide as well has thirty whole films: only its place in the index is tested.
+#: This recipe is also a guide and has thirty whole films, so only its place in the index is tested.
 GUIDE = DOCS / "guide" / "second-path.md"
 PAGES = sorted((DOCS / "recipes").glob("*.md"))
 _BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -71,7 +71,8 @@ def test_everything_in_a_recipe_runs_in_its_order(page, place):
             script.write_text(text)
             tested = ("-m", "doctest") if script.suffix == ".txt" else ()
             done = run(place, sys.executable, *tested, script.name)
-        # `doctor` exits with 0 whatever is missing; notes go to stderr, and no traceback ever does.
+        # `doctor` exits with 0 even if something is missing. Notes go to stderr, and there is never a
+        # traceback.
         assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
         assert "Traceback" not in done.stderr
 
@@ -87,7 +88,7 @@ def test_the_table_of_a_recipe_is_what_its_command_prints(place):
     number = r"[+-]?[\d.]+"
     for told, line in zip(table.splitlines()[1:], printed[1:], strict=True):
         assert told.split()[:2] == line.split()[:2]
-        # Another controller or scheduler in detail gives other numbers, but no other answer.
+        # A detail of another controller or scheduler changes the numbers, but not the answer.
         low, high = map(float, re.search(rf"\[({number}), ({number})\]", line).groups())
         assert low <= float(told.split()[2]) <= high
 

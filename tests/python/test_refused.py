@@ -1,4 +1,6 @@
-"""A plan that the simulator refuses is reported at the scenario's own key: no key is guessed from words."""
+"""A plan that the simulator refuses is reported at the scenario's key. The key is not derived from the words
+of the message.
+"""
 
 from __future__ import annotations
 
@@ -98,7 +100,7 @@ SCHEDULER = '{"name":"blest","lambda":-1}'
             line_of("lambda"),
             "`lambda`",
         ),
-        # The words say "scheduler", the fault is the congestion control's.
+        # The message contains "scheduler", but the fault is that of the congestion control.
         (
             at("transport", "congestion", value='{"name":"no-scheduler"}'),
             "transport.congestion",
@@ -218,7 +220,8 @@ def changing(tmp_path):
 
 def test_an_event_of_a_plan_is_one_of_its_scenario(changing):
     plan = plans.build(changing.scenario, None, run=3)
-    # By their moments; those of one moment in the file's order, and each direction separately.
+    # Events are sorted by time. Events at one time keep the file's order, and each direction is listed
+    # separately.
     keys = [(("events", 1), "mtu")] * 2 + [(("events", 2), "rate"), (("events", 3), "state")]
     keys += [(("events", 0), "rate"), (("events", 0), "rtt")] * 2
     for index, (event, key) in enumerate(keys):

@@ -309,7 +309,7 @@ def test_values_of_several_connections_or_clients_are_labelled(simulator, monkey
 @pytest.mark.module
 def test_what_a_path_could_carry_is_nothing_while_it_is_cut():
     run = anabranch.run({**FILM, "application": {"kind": "bulk", "duration": "12 s"}})
-    # Of lte, which has no limit, there is nothing to draw.
+    # lte has no rate limit, so nothing is drawn for it.
     assert _capacity.of_paths(run) == {"wifi": [(0.0, 5.0), (5.0, 0.0)]}
 
 
@@ -434,8 +434,8 @@ def test_a_sweep_says_which_cell_is_best_at_each_setting(results):
         ],
         keys,
     )
-    # One resample of three in 27 is the least value thrice, more than the 2.5 % below an interval.
-    # Three pairs of schedulers at the one rate, and one at the other.
+    # Only one resample of three in 27 takes the smallest value three times. This is more than the 2.5 % below
+    # an interval. Three pairs of schedulers at the one rate, and one at the other.
     corrected = "intervals are corrected for 4 comparisons"
     alike = "linux 8 ± 2.48 Mb/s, min-rtt 8 ± 2.48 Mb/s"
     best = "best by goodput is linux: 6 ± 2.48 Mb/s, and redundant cannot be told from it"

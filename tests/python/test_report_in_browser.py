@@ -1,4 +1,4 @@
-"""The report as a person meets it: in a browser at three widths, under the mouse, on paper."""
+"""The report in a browser: at three widths, with the mouse, and printed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PATHS = [
     {"name": "wifi", "rtt": "50 ms", "rate": "5 Mbit/s", "loss": "1 %"},
     {"name": "lte", "rtt": "100 ms", "rate": "2 Mbit/s"},
 ]
-#: With freezes, whose reasons stand in a table.
+#: A film with freezes, whose reasons are listed in a table.
 FILM = {
     "name": "film",
     "application": {"film": "papers-film", "duration": "25 s"},
@@ -54,12 +54,12 @@ def written(path, name):
         few = {"controllers": ["cubic", "balia"], "schedulers": ["linux", "ecf"], "trials": 3, "workers": 1}
         film = {**REPORTS["names"], "application": {"film": "papers-film", "duration": "3 s"}, "events": []}
         advice = anabranch.advise(film, **few)
-        # Or there is no column of risk.
+        # Otherwise the table would have no column of risk.
         assert advice.choice.risk is not None
         return advice.report(path).as_uri()
     run = anabranch.run(REPORTS[name])
     report.write(path, run)
-    # Or the table of freezes is looked at nowhere.
+    # Otherwise no page would have the table of freezes.
     assert run.qoe is None or run.qoe["buffer_underflows"] > 0
     return path.as_uri()
 
@@ -178,7 +178,8 @@ def test_the_mouse_reads_values_and_looks_closer(address, tmp_path, width):
     assert set(requests) <= {address, "data:,"}
 
 
-#: Links to the top and the bottom of everything that may not be cut: the browser writes where these are.
+#: Links to the top and the bottom of everything that must not be split across pages. The browser writes their
+#: positions into the PDF.
 ANCHORS = """(() => { let number = 0;
     for (const one of document.querySelectorAll('.panel, .tile, .verdicts, tr')) {
         // Heads of tables are not there on narrow paper.

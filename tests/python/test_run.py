@@ -231,7 +231,7 @@ def test_each_room_imports_only_what_is_below_it():
         "viewed",
         "_run",
     }
-    # A run and a comparison show themselves in a notebook.
+    # A run and a comparison can display themselves in a notebook.
     allowed = {"cli": above, "study": {"study", "_run"}, "comparison": {"comparison", "study", "figures"},
                "advice": {"advice", "comparison", "report", "study", "_run"},
                "report": {"report", "comparison", "figures", "why", "_run"},
