@@ -1,8 +1,8 @@
-"""Chances of statements made of others: all of them, or at least so many.
+"""Combines the p-values of statements: all of them must hold, or at least a number of them.
 
-Each statement has two p-values: of the data if it is false, which is small when they speak for it, and of
-the data if it is true. For "at least k of m" they are those of partial conjunction (Benjamini and Heller,
-2008, in Bonferroni's form).
+Each statement has two p-values: one for the data if the statement is false, and one if it is true. A small
+first value speaks for the statement. For "at least k of m", the p-values are those of partial conjunction
+(Benjamini and Heller, 2008, in Bonferroni's form).
 """
 
 from __future__ import annotations
@@ -16,39 +16,41 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Chance:
-    """How well the data fit a statement.
+    """The p-values of a statement.
 
     Attributes
     ----------
     false_if_holds
-        The largest chance of such data if the statement is false: that saying "it holds" errs.
+        The largest probability of such data if the statement is false, that is, of the error of calling it
+        true.
     false_if_fails
-        The same if it is true: that saying "it fails" errs.
+        The largest probability of such data if the statement is true, that is, of the error of calling it
+        false.
     """
 
     false_if_holds: float
     false_if_fails: float
 
     def turned(self) -> Chance:
-        """Return the chance of the opposite."""
+        """Return the p-values of the opposite statement."""
         return Chance(false_if_holds=self.false_if_fails, false_if_fails=self.false_if_holds)
 
 
-#: The chance without evidence.
+#: The p-values without evidence.
 UNKNOWN = Chance(false_if_holds=1.0, false_if_fails=1.0)
 
 
 def every(chances: Sequence[Chance]) -> Chance:
-    """Return the chance that all of some statements hold."""
+    """Return the p-values of the statement that all of some statements hold."""
     return at_least(len(chances), chances)
 
 
 def at_least(needed: int, chances: Sequence[Chance]) -> Chance:
-    """Return the chance that at least so many of some statements hold."""
+    """Return the p-values of the statement that at least `needed` of some statements hold."""
     count = len(chances)
     holds = sorted(chance.false_if_holds for chance in chances)
     fails = sorted(chance.false_if_fails for chance in chances)
-    # It fails when at least `count - needed + 1` of them do.
+    # It fails if at least `count - needed + 1` of the statements fail.
     return Chance(
         false_if_holds=min(1.0, (count - needed + 1) * holds[needed - 1]),
         false_if_fails=min(1.0, needed * fails[count - needed]),

@@ -22,7 +22,8 @@ _EARLIER = ", on the build and the trials of an earlier page"
 def renewed(text: str, papers: Sequence[Paper]) -> str:
     """Return a page with new sections for some papers, and the others unchanged.
 
-    Where a paper's results have no causes, those that the page has of it stay, marked as an earlier page's.
+    If a paper's results have no causes, the page's causes of that paper stay, marked as those of an earlier
+    page.
 
     Parameters
     ----------
@@ -79,7 +80,7 @@ def amend(text: str, papers: Sequence[Paper]) -> str:
     Raises
     ------
     InputError
-        When the page has no row of a claim.
+        If the page has no row for a claim.
     """
     _, table, rest = text.partition("\n| paper |")
     lines = [*page.BEGIN.splitlines(), *(table + rest).splitlines()]
@@ -109,7 +110,8 @@ def _section(lines: list[str], paper: Paper) -> list[str]:
             kept.pop()  # the empty line before it
         else:
             kept.append(line)
-    # After the sentence about the runs of the others, and those of claims that were judged later.
+    # The line goes after the sentence about the other claims' runs and those about claims that were judged
+    # later.
     at = max(place for place, line in enumerate(kept[:8]) if line.startswith(_LATER) or "; build: " in line)
     seeds = ", ".join(map(str, paper.seeds)) or "none"
     told = f"{_LATER}{', '.join(names)}. {paper.runs} runs; trials of a cell: {page.trials(paper)}; "
@@ -124,7 +126,7 @@ def _names(line: str) -> set[str]:
 
 
 def recounted(text: str) -> str:
-    """Return a page whose first table counts the verdicts that the others have."""
+    """Return a page whose first table counts the verdicts of the other tables."""
     lines = text.splitlines()
     counts: dict[str, dict[str, int]] = {}
     paper, inside = "", False
@@ -148,5 +150,5 @@ def recounted(text: str) -> str:
 
 def _cells(line: str) -> list[str]:
     """Return the cells of a table's row."""
-    # A sign within a cell has a backslash before it.
+    # A `|` inside a cell is escaped by a backslash.
     return line.removeprefix("| ").removesuffix(" |").split(" | ")

@@ -1,7 +1,7 @@
 """Claims over the range of an open assumption: the study with one assumption changed at a time.
 
-Few runs are made of each such world, so they are not tested: what counts is on which side the means lie. A
-claim holds by its means everywhere, here (in some worlds) or nowhere.
+Each such world has only a few runs, so no test is made. The verdict depends on the side on which the means
+lie. By its means, a claim holds everywhere, here (in some worlds) or nowhere.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ class World:
     assumption, said
         The assumption, and the settings that are changed, as results label them.
     rows
-        The rows that it concerns; of others the study's own runs count.
+        The rows that the change concerns. For other rows, the study's own runs count.
     about
-        The same of values of an axis: key and value, `transport.scheduler` and "spdx"; empty is all.
+        The axis values that the change concerns, as key and value: `transport.scheduler` and "spdx"; empty
+        for all.
     """
 
     assumption: str
@@ -43,7 +44,7 @@ class World:
     about: frozenset[tuple[str, str]] = frozenset()
 
     def concerns(self, cell: Cell) -> bool:
-        """Return whether a cell is another one in this world."""
+        """Return whether this world has other settings for a cell."""
         labels = dict(cell.labels)
         keys = {key for key, _ in self.about}
         return labels.get("row") in self.rows and all((key, labels.get(key)) in self.about for key in keys)
@@ -51,14 +52,14 @@ class World:
 
 @dataclass(frozen=True, kw_only=True)
 class Spread:
-    """In which worlds a claim holds by its means.
+    """The worlds in which a claim holds by its means.
 
     Attributes
     ----------
     own
-        Whether it holds in the study as it stands; None when its cells were not run, or say nothing.
+        Whether it holds in the unchanged study; None if its cells were not run or lack values.
     worlds
-        The same for each world that concerns it.
+        The same for each changed world that concerns the claim.
     """
 
     own: bool | None
@@ -66,7 +67,7 @@ class Spread:
 
     @property
     def where(self) -> Where:
-        """Return where it holds, of the worlds of which something is known."""
+        """Return where the claim holds, judged by the worlds with results."""
         known = [holds for holds in (self.own, *self.worlds.values()) if holds is not None]
         if not known:
             return "unknown"
@@ -74,7 +75,7 @@ class Spread:
 
     @property
     def flips(self) -> list[World]:
-        """Return the worlds in which it comes out otherwise than in the study as it stands."""
+        """Return the worlds whose result differs from that of the unchanged study."""
         if self.own is None:
             return []
         return [world for world, holds in self.worlds.items() if holds is not None and holds != self.own]
@@ -108,9 +109,9 @@ def spread(one: Stated, own: Runs, around: Mapping[World, Runs]) -> Spread:
     one
         The claim.
     own
-        The runs of the study as it stands.
+        The runs of the unchanged study.
     around
-        Those of each world that was run.
+        The runs of each changed world.
     """
     cells = one.cells()
     found = {
@@ -132,21 +133,22 @@ def _holds(one: Stated, means: _Means) -> bool | None:
 
 
 class _Means:
-    """Means over runs, as if they were known without chance.
+    """Means over runs, treated as exact values.
 
     Parameters
     ----------
     own
-        The runs of the study as it stands.
+        The runs of the unchanged study.
     other, world
-        Those of another world, which count for the rows that it concerns.
+        The runs of another world, which count for the rows that it concerns.
     """
 
     def __init__(self, own: Runs, other: Runs | None = None, world: World | None = None) -> None:
         self._own = own
         self._other = other
         self._world = world
-        # The same luck on both sides, where the study as it stands has more trials.
+        # If the unchanged study has more trials, only trials with the same random draws are used on both
+        # sides.
         self._numbers = None if other is None else other.numbers()
 
     def __contains__(self, cell: Cell) -> bool:
@@ -154,17 +156,17 @@ class _Means:
         return cell in self._of(cell)
 
     def is_exact(self, cell: Cell) -> bool:  # noqa: ARG002 - as runs have it
-        """Return that there is no chance in means."""
+        """Return True, because means are treated as exact."""
         return True
 
     def values(self, cell: Cell, metric: Metric) -> dict[int, float]:
-        """Return the mean of a metric as that of a single run; nothing where no run has it."""
+        """Return the mean of a metric as the value of a single run; empty if no run has the metric."""
         whole = self._of(cell).values(cell, metric)
         found = {run: value for run, value in whole.items() if self._numbers is None or run in self._numbers}
         return {0: sum(found.values()) / len(found)} if found else {}
 
     def endings(self, cell: Cell) -> Endings:
-        """Return how many runs of a cell ended too early."""
+        """Return how many runs of a cell ended early."""
         return self._of(cell).endings(cell)
 
     def _of(self, cell: Cell) -> Runs:

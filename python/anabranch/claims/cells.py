@@ -31,10 +31,10 @@ class Cell:
     labels
         Its labels in the results: column and value, `transport.congestion` and "cubic".
     said
-        The same with short names, `congestion`; without the keys that have a single value in the cell's
-        part, which a claim need not say.
+        The labels with short names, such as `congestion`. Keys with a single value in the cell's part are
+        left out, because a claim need not name them.
     shown
-        The same with the keys that have another value in another part of the row.
+        The short labels, including keys that have another value in another part of the row.
     paths
         The scenario's paths.
     """
@@ -54,7 +54,7 @@ class Cell:
 
 
 def of_study(folder: Path, study: Study) -> list[Cell]:
-    """Return the cells of a study's grid, assumptions as they stand."""
+    """Return the cells of a study's grid, with unchanged assumptions."""
     result: dict[Cell, None] = {}
     known: dict[tuple[str, str], set[Any]] = {}
     for part in study.parts:
@@ -80,13 +80,13 @@ def of_study(folder: Path, study: Study) -> list[Cell]:
 
 
 def stated(labels: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the labels by which claims call a cell of the results: all worlds of an arm are one cell."""
+    """Return the labels with which claims name a cell of the results. All worlds of an arm are one cell."""
     return {key: value for key, value in labels if key != WORLD}
 
 
 @lru_cache
 def short(key: str) -> str:
-    """Return a key's last part, by which claims call it."""
+    """Return the last part of a key, which claims use as its name."""
     return key.rpartition(".")[2]
 
 
@@ -98,7 +98,7 @@ def spread(choice: Mapping[str, Any]) -> Iterator[Choice]:
 
 
 def pick(cells: Sequence[Cell], choice: Choice) -> Cell | tuple[str, str, str]:
-    """Return the one cell that a choice names; else the key at fault, a message and a hint."""
+    """Return the one cell that a choice names; otherwise the key with the fault, a message and a hint."""
     found = [
         cell
         for cell in cells

@@ -1,4 +1,4 @@
-"""A study's claims, judged on a folder of results, for a page about it."""
+"""Judges a study's claims on a folder of results, for a page about it."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 
 
 def study_of(results: Path) -> Path | None:
-    """Return the folder of the study that results are of; None where they are of none that is here.
+    """Return the folder of the study of some results; None if the study is not on this host.
 
-    The folder that it was run from counts, else the study whose name that of the results begins with.
+    The folder from which the study was run is used; otherwise the study whose name is the beginning of the
+    results' name.
     """
     found = store.manifest(results)
     for folder in dict.fromkeys(cell["folder"] for cell in found["cells"]):
@@ -41,12 +42,12 @@ def study_of(results: Path) -> Path | None:
 
 
 def judged(results: Path) -> Paper | None:
-    """Return the claims of the study that results are of; None where that states none.
+    """Return the judged claims of the study of some results; None if the study states none.
 
     Raises
     ------
     InputError
-        When the study or its claims are faulty, or the folder holds no results.
+        If the study or its claims have faults, or the folder has no results.
     """
     folder = study_of(results)
     if folder is None or not (folder / statement.FILE).exists():
@@ -103,8 +104,8 @@ def paper(name: str, folder: Path, study: Study, stated: Sequence[Stated], place
 
 
 def _lacking(study: Study, runs: Runs) -> dict[str, int]:
-    """Return the trials or worlds that the study asks for, of the rows that have fewer."""
-    # Labels of runs are in small letters.
+    """Return the number of trials or worlds that the study requires, for the rows that have fewer."""
+    # The labels of runs are in lower case.
     counts = {one.row.lower(): one.count for one in study.worlds}
     asked = {row: counts.get(row.lower(), study.trials) for row in study.rows()}
     fewest = runs.fewest()
@@ -112,15 +113,15 @@ def _lacking(study: Study, runs: Runs) -> dict[str, int]:
 
 
 def _notes(study: Study, made: Mapping[str, str]) -> dict[str, str]:
-    """Return the assumptions that results rest on: theirs, and the study's later ones that set nothing."""
+    """Return the assumptions of the results, and the study's later assumptions that set no key."""
     later = {name: text for name, text in studies.sentences(study).items() if not study.assumptions[name].set}
     known = {**later, **made} if made else {}
-    # In the study's order.
+    # They are in the study's order.
     return {name: known[name] for name in dict.fromkeys((*study.assumptions, *made)) if name in known}
 
 
 def _changed(folder: Path, study: Study, place: Path) -> int:
-    """Return how many cells of the results have other settings than the study as it stands."""
+    """Return how many cells of the results have settings that the study no longer has."""
 
     def key(labels: object, settings: object, tables: object = None) -> str:
         return json.dumps([labels, settings, tables], sort_keys=True, default=str)

@@ -1,10 +1,10 @@
 """Verdicts on the claims of a paper by stored results.
 
-A comparison claims that a mean, a difference of means or a quotient of means lies in some region: a
-difference beyond what matters (`less`, `more`), one within it (`equal`: two one-sided tests), a figure within
-its bounds. It holds when its 95 % interval lies in that region, and fails when the interval lies outside.
-Either has a p-value, by Student's t over pairs. `_logic` joins comparisons to claims, and Benjamini and
-Hochberg's procedure bounds the share of false verdicts within a paper.
+A comparison claims that a mean, a difference of means or a quotient of means lies in a region: a difference
+larger than the smallest one that matters (`less`, `more`), one smaller than that (`equal`: two one-sided
+tests), or a value within bounds. It holds if its 95 % interval lies in that region, and fails if the interval
+lies outside. Either has a p-value, by Student's t over pairs. `_logic` combines comparisons to claims.
+Benjamini and Hochberg's procedure bounds the share of false verdicts within a paper.
 """
 
 from __future__ import annotations
@@ -34,12 +34,13 @@ VERDICTS: tuple[Verdict, ...] = ("reproduced", "not reproduced", "undecided", "n
 
 #: The share of verdicts of a paper that may be false: Benjamini and Hochberg's level.
 ALPHA = 0.05
-#: The share of a cell's runs that never start, or do not reach the end, from which on a claim is void.
+#: A claim is void if at least this share of a cell's runs never start, or do not reach the end.
 VOID = 0.05
-#: The fewest pairs that can decide anything.
+#: The smallest number of pairs on which a verdict can be based.
 FEWEST = 3
-#: The frequency of the outcomes that equal pairs have to exclude: one in five, as the papers had five trials.
-#: Without a spread there is no test, and p is the chance that an outcome of this frequency did not occur.
+#: The frequency of outcomes that equal pairs must exclude: one in five, because the papers had five trials.
+#: Without a spread no test is possible. p is then the probability that an outcome of this frequency did not
+#: occur.
 _RARE = 0.2
 
 
@@ -47,7 +48,7 @@ class Evidence(Protocol):
     """The evidence for a claim: runs of cells, or their means."""
 
     def is_exact(self, cell: Cell) -> bool:
-        """Return whether no chance is in a cell's numbers."""
+        """Return whether a cell's values do not depend on random draws."""
         ...
 
     def values(self, cell: Cell, metric: measure.Metric) -> dict[int, float]:
@@ -55,7 +56,7 @@ class Evidence(Protocol):
         ...
 
     def endings(self, cell: Cell) -> Endings:
-        """Return how many runs of a cell ended too early."""
+        """Return how many runs of a cell ended early."""
         ...
 
 
@@ -66,13 +67,13 @@ class Finding:
     Attributes
     ----------
     what
-        The cells compared, the metric and the claim, in a line.
+        A line with the compared cells, the metric and the claimed relation.
     effect
         The difference, quotient or mean.
     chance
-        p-values of the claim's being false, and of its being true.
+        The p-values for the claim's being false and for its being true.
     exact
-        No chance is involved: the cells draw nothing.
+        Whether the cells have no random draws, so that no test is needed.
     note
         The reason if no verdict is possible.
     """
@@ -100,11 +101,12 @@ class Judged:
     stated
         The claim.
     verdict
-        The verdict of the results. A claim that a setting was inferred from is at best `inferred`.
+        The verdict of the results. If a setting was inferred from the claim, the best verdict is `inferred`.
+        A claim that a setting was inferred from is at best `inferred`.
     findings
         The result of each comparison.
     q
-        The adjusted p-value of the verdict; None where there is nothing to test.
+        The adjusted p-value of the verdict; None if nothing was tested.
     note
         The reason if no verdict is possible.
     """
@@ -122,7 +124,7 @@ def judge(claims: Sequence[Stated], runs: Runs) -> list[Judged]:
     Parameters
     ----------
     claims
-        The paper's claims: all of them, as the share of false verdicts is held over them together.
+        All claims of the paper, because the share of false verdicts is bounded over all of them.
     runs
         The results.
     """
@@ -158,8 +160,8 @@ def judge(claims: Sequence[Stated], runs: Runs) -> list[Judged]:
 def _void(one: Stated, runs: Evidence) -> str:
     """Return why a claim is void; empty if it is not.
 
-    Too many runs of a cell stand still or never started, or did not reach the end and the claim is about
-    what a viewer saw.
+    A claim is void if too many runs of a cell stand still or never started. A claim about the viewer is also
+    void if too many runs did not reach the end.
     """
     seen = any(part.metric is None or is_seen(part.metric) for part in one.comparisons)
     for cell in one.cells():
@@ -175,8 +177,8 @@ def _void(one: Stated, runs: Evidence) -> str:
 def weighed(one: Stated, runs: Evidence, *, trials: int | None = None) -> tuple[tuple[Finding, ...], Chance]:
     """Return the results of a claim's comparisons, and their combination.
 
-    With a number of trials, the results of so many in four of five cases, if means and spreads are those
-    of these runs. A void claim has no results.
+    With a number of trials, return the results that so many trials would have in four of five cases, if means
+    and spreads are those of these runs. A void claim has no results.
     """
     if _void(one, runs):
         return (), _logic.UNKNOWN
@@ -191,7 +193,7 @@ def _comparison(one: Comparison, runs: Evidence, trials: int | None) -> tuple[li
         finding = _tested(one, one.metric, one.test, runs, trials)
         return [finding], finding.chance
     parsed = map(measure.parse, (*VIEWER, *STILL))
-    # Results of an earlier build may lack some of them.
+    # Results of an earlier build may lack some metrics.
     sides = [side for side in (one.of, one.than) if isinstance(side, Cell)]
     metrics = [
         metric
@@ -205,7 +207,7 @@ def _comparison(one: Comparison, runs: Evidence, trials: int | None) -> tuple[li
     if one.test == "alike":
         found = [_tested(one, metric, "equal", runs, trials) for metric in metrics]
         return found, _logic.every([finding.chance for finding in found])
-    # Fewer of one, and not more of the other.
+    # One of the metrics must be better, and the other not worse.
     wanted, feared = ("less", "more") if one.test == "better" else ("more", "less")
     gains = [_tested(one, metric, wanted, runs, trials) for metric in metrics]
     losses = [_tested(one, metric, feared, runs, trials) for metric in metrics]
@@ -245,7 +247,7 @@ def _tested(
     chances = [_one_sided(margin, exact=series.exact, trials=trials) for margin in margins]
     chance = _logic.every(chances)
     if trials is not None and not series.exact:
-        # The interval that has to agree leaves out half as much on either side.
+        # For the interval to agree, half as much must lie outside on either side.
         chance = Chance(
             false_if_holds=min(1.0, 2 * chance.false_if_holds),
             false_if_fails=min(1.0, 2 * chance.false_if_fails),
@@ -258,7 +260,7 @@ def _tested(
         outside = (
             effect.low is not None and effect.high is not None and (effect.high < low or high < effect.low)
         )
-        # Both have to agree: a test that assumes a normal mean, and an interval that does not.
+        # Both must agree: a test that assumes a normal mean, and an interval that does not.
         chance = Chance(
             false_if_holds=chance.false_if_holds if inside else 1.0,
             false_if_fails=chance.false_if_fails if outside else 1.0,
@@ -283,7 +285,7 @@ def _series(one: Comparison, metric: measure.Metric, runs: Evidence) -> _Series:
 
 
 def _region(one: Comparison, metric: measure.Metric, test: str) -> tuple[float, float]:
-    """Return where the effect has to lie."""
+    """Return the region in which the effect must lie."""
     if one.within is not None:
         return one.within
     by = one.by[metric.text]
@@ -293,7 +295,7 @@ def _region(one: Comparison, metric: measure.Metric, test: str) -> tuple[float, 
 
 
 def _margins(one: Comparison, metric: measure.Metric, test: str, series: _Series) -> Iterator[Values]:
-    """Yield for each bound by how much each pair is on its right side."""
+    """For each bound, yield the distance of each pair from the bound, positive on the right side."""
     low, high = _region(one, metric, test)
     left, right = series.left, series.right
     if test == "ratio" and right is not None:
@@ -306,7 +308,7 @@ def _margins(one: Comparison, metric: measure.Metric, test: str, series: _Series
 
 
 def _one_sided(margin: Values, *, exact: bool, trials: int | None) -> Chance:
-    """Return the chances for and against a mean margin that is not negative."""
+    """Return the p-values for and against a mean margin of at least zero."""
     count, mean = trials or margin.size, float(margin.mean())
     if exact:
         return Chance(false_if_holds=0.0 if mean >= 0 else 1.0, false_if_fails=1.0 if mean >= 0 else 0.0)
@@ -317,7 +319,7 @@ def _one_sided(margin: Values, *, exact: bool, trials: int | None) -> Chance:
         )
     score = mean / (float(margin.std(ddof=1)) / count**0.5)
     if trials is not None:
-        # In four of five cases, the score is not closer to zero than this.
+        # In four of five cases, the score is at least this far from zero.
         away = student_quantile(paired.POWER, count - 1)
         score = math.copysign(max(0.0, abs(score) - away), score)
     return Chance(

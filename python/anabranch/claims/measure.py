@@ -14,7 +14,7 @@ from anabranch.metrics import METRICS, SUBFLOW_METRICS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-#: The columns of `runs` that are in no list of metrics: they are made where a run's row is made.
+#: Columns of `runs` that are not in a list of metrics. They are computed when a run's row is made.
 _OF_RUNS = ("retransmissions", "unfinished_sessions", "unstarted_sessions", "unreached_sessions")
 _SIGNS: Mapping[type[ast.operator], Callable[[float, float], float]] = {
     ast.Add: operator.add,
@@ -32,14 +32,14 @@ class Metric:
     Attributes
     ----------
     text
-        The text of the file.
+        The text in the file.
     """
 
     text: str
     _tree: ast.expr
 
     def value(self, row: Mapping[str, Any]) -> float | None:
-        """Return the value in a run; None when the run lacks one of its columns, or divides by zero.
+        """Return the value in a run; None if the run lacks one of its columns, or if it divides by zero.
 
         Parameters
         ----------
@@ -55,7 +55,7 @@ class Metric:
 
 
 def parse(text: str) -> Metric | str:
-    """Return a metric, or why the text is none."""
+    """Return a metric, or the reason why the text is not one."""
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -75,7 +75,7 @@ def unknown(metric: Metric, paths: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _sound(node: ast.AST) -> bool:
-    """Return whether a tree has nothing but columns, numbers and the four signs."""
+    """Return whether a tree contains only columns, numbers and the four operators."""
     if isinstance(node, ast.BinOp):
         return type(node.op) in _SIGNS and _sound(node.left) and _sound(node.right)
     if isinstance(node, ast.Constant):

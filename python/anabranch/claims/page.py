@@ -32,7 +32,7 @@ what hangs on a narrow difference may be on either side by chance. *Changed by* 
 comes out otherwise than in the study as it stands.
 """
 _PLACES: tuple[Where, ...] = ("everywhere", "here", "nowhere")
-#: The most seeds that are named.
+#: The largest number of seeds that are listed.
 _MOST_SEEDS = 8
 #: The beginning of the table of causes, up to the command that made it.
 CAUSES = "Why pictures froze and were discarded (`anabranch study why`"
@@ -49,9 +49,10 @@ class Paper:
     judged
         The claims.
     runs, trials, seeds
-        Number of runs, fewest and most runs or drawn worlds of a cell that draws something, and seeds.
+        The number of runs, the smallest and largest number of runs or drawn worlds of a cell with random
+        draws, and the seeds.
     lacking
-        The runs or drawn worlds that the study asks for, of each row that has fewer.
+        The number of runs or drawn worlds that the study requires, for each row that has fewer.
     code
         The build that made the results.
     notes
@@ -59,15 +60,15 @@ class Paper:
     cpu_s
         Seconds of processor time that the runs took; None when unknown.
     changed
-        Number of cells whose settings are not those of the study as it stands.
+        Number of cells whose settings are no longer those of the study.
     spreads
-        For each claim where it holds by its means.
+        For each claim, the worlds in which it holds by its means.
     worlds
-        The worlds that were run, with the fewest and the most runs of a cell.
+        The changed worlds that were run, with the smallest and largest number of runs of a cell.
     missing
-        Those that were not.
+        The changed worlds that were not run.
     causes
-        By row and control why pictures froze, of the runs in which that was looked for.
+        The causes of freezes by row and congestion control, for the runs in which they were searched.
     found
         Other findings, in the words of the list of claims.
     """
@@ -99,7 +100,7 @@ class Part:
     name
         The study.
     verdicts, means
-        Its rows of the two tables at the begin.
+        Its rows of the two tables at the beginning.
     section
         The lines of its section, from the empty one before its heading on.
     """
@@ -111,12 +112,12 @@ class Part:
 
 
 def evidence(one: Judged) -> str:
-    """Return the evidence for a verdict, in a line: the strongest comparison."""
+    """Return a line with the evidence for a verdict: the strongest comparison."""
     if not one.findings:
         return one.note
     states = [finding.state for finding in one.findings]
     wanted = {"not reproduced": "fails", "undecided": "open"}.get(one.verdict, "holds")
-    # Of those that make the verdict the clearest; where all have to hold, the one that holds with most doubt.
+    # If one comparison is enough, this is the clearest one. If all must hold, it is the least certain one.
     states_of = [finding for finding in one.findings if finding.state == wanted] or list(one.findings)
     telling = max(states_of, key=lambda f: _weight(f, wanted))
     text = line(telling)
@@ -149,7 +150,7 @@ def line(finding: Finding) -> str:
 
 
 def plain(one: Judged, spread: Spread) -> dict[str, Any]:
-    """Return a verdict with all of its comparisons and worlds, as JSON can have it."""
+    """Return a verdict with all of its comparisons and worlds, for JSON."""
     return {
         "id": one.stated.claim.id,
         "place": one.stated.claim.place,
@@ -184,7 +185,7 @@ def plain(one: Judged, spread: Spread) -> dict[str, Any]:
 
 
 def _numbers(seeds: Sequence[int]) -> str:
-    """Return seeds as text: of drawn worlds, each of which has one, how many there are."""
+    """Return seeds as text. For drawn worlds, which have one seed each, return their number."""
     if len(seeds) > _MOST_SEEDS:
         return f"{len(seeds)}, one for each drawn world"
     return ", ".join(map(str, seeds)) or "none"
@@ -242,7 +243,7 @@ def _section(paper: Paper) -> list[str]:
 
 
 def _asked(lacking: Mapping[str, int]) -> str:
-    """Return how many trials a study asks for: with the rows, if their numbers differ."""
+    """Return the number of trials that a study requires, with the rows if their numbers differ."""
     numbers = sorted(set(lacking.values()))
     if len(numbers) == 1:
         return str(numbers[0])
@@ -251,7 +252,10 @@ def _asked(lacking: Mapping[str, int]) -> str:
 
 
 def row(one: Judged, spread: Spread | None) -> str:
-    """Return a claim's row of its paper's table; None is a claim around which no world was looked at."""
+    """Return a claim's row of its paper's table.
+
+    `spread` is None if no changed world was evaluated for it.
+    """
     claim = one.stated.claim
     verdict = f"**{one.verdict}**" if one.verdict in VERDICTS[:2] else one.verdict
     cells = (
@@ -283,7 +287,7 @@ def _causes(paper: Paper) -> list[str]:
     kinds = {"frozen_s": "frozen, s", "discards": "discards"}
     said = f"{CAUSES}), means a run over all schedulers:"
     if any(group["steps_down"] for group in paper.causes.values()):
-        # A ladder's pictures are not looked into.
+        # Single pictures of a ladder are not examined.
         kinds = {"frozen_s": "frozen, s", "steps_down": "steps down"}
         said = f"{CAUSES}), and why the resolution fell, means a run over all schedulers:"
     lines = ["", said, "", f"| row | control | runs | {' | '.join(kinds.values())} |", "|---" * 5 + "|"]
@@ -294,7 +298,7 @@ def _causes(paper: Paper) -> list[str]:
 
 
 def _by_means(spread: Spread) -> str:
-    """Return where a claim holds by its means, and in how many worlds, the study itself being one."""
+    """Return where a claim holds by its means, and in how many worlds, including the study itself."""
     known = [holds for holds in (spread.own, *spread.worlds.values()) if holds is not None]
     return f"{spread.where} ({sum(known)} of {len(known)})" if known else ""
 
@@ -319,7 +323,7 @@ def trials(paper: Paper) -> str:
 
 
 def _count(trials: tuple[int, int]) -> str:
-    """Return the fewest and the most."""
+    """Return the smallest and the largest number."""
     least, most = trials
     return str(least) if least == most else f"{least} to {most}"
 

@@ -1,4 +1,4 @@
-"""A pilot: how many trials a study needs until its claims are decided, from a few on other luck."""
+"""A pilot estimates from a few runs with another seed how many trials a study's claims need."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from anabranch.claims.statement import Stated
     from anabranch.claims.stored import Runs
 
-#: The most trials that are considered: a claim that needs more is about a tiny difference.
+#: The largest number of trials that is considered. A claim that needs more concerns a tiny difference.
 MOST = 1_000
 
 
@@ -26,9 +26,9 @@ class Needed:
     claim
         Its name.
     trials
-        The fewest that decide it in four cases of five, at 5 % and before p-values are adjusted, if means and
-        spreads are the pilot's; 1 where nothing is drawn, None for more than `MOST` or where nothing can be
-        said.
+        The smallest number of trials that decides the claim in four cases of five, at 5 % and before p-values
+        are adjusted, if means and spreads are the pilot's. It is 1 if nothing is drawn, and None if more than
+        `MOST` are needed or no estimate is possible.
     outcome
         The outcome by the pilot's means.
     """
@@ -39,7 +39,7 @@ class Needed:
 
 
 def needed(stated: Sequence[Stated], runs: Runs) -> list[Needed]:
-    """Return how many trials each claim needs that can be tested on these runs."""
+    """Return the number of trials for each claim that these runs can test."""
     testable = (one for one in stated if one.claim.missing is None)
     return [_needed(one, runs) for one in testable if all(cell in runs for cell in one.cells())]
 
@@ -56,7 +56,7 @@ def _needed(one: Stated, runs: Runs) -> Needed:
     outcome = decides(MOST)
     if outcome == "unknown":
         return Needed(claim=one.claim.id, trials=None, outcome=outcome)
-    # More trials decide what fewer do.
+    # If a number of trials decides a claim, every larger number does too.
     few, enough = judge.FEWEST - 1, MOST
     while enough - few > 1:
         middle = (few + enough) // 2

@@ -1,4 +1,4 @@
-"""A study's `claims.toml`: every claim of its paper, as a statement that its results can be held against."""
+"""A study's `claims.toml`: every claim of its paper in a form that results can refute."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 FILE = "claims.toml"
 #: The measures of `better`, `worse` and `alike`: the papers' two first measures, in their order.
 VIEWER = ("picture_discards", "buffer_underflows")
-#: Further metrics for these relations, because a player notices no underflow while its input blocks. The
-#: number is the least difference that matters if the file sets none: 1 s, the film that VLC gathers before it
-#: resumes.
+#: Further metrics for these relations, because a player counts no underflow while its input is blocked. The
+#: number is the smallest difference that matters if the file sets none: 1 s, the film that VLC buffers before
+#: it resumes.
 STILL = {"still_s": 1.0, "unplayed_s": 1.0}
 
 #: The relations between two cells' means.
 _Between = Literal["less", "more", "equal"]
-#: Those that look at all of `VIEWER` at once.
+#: The relations that use all metrics of `VIEWER` at once.
 _Whole = Literal["better", "worse", "alike"]
-#: Those with bounds of their own: on a mean, and on a quotient of two means.
+#: The relations with separate bounds: on a mean, and on a quotient of two means.
 _Bounded = Literal["between", "ratio"]
 Test = Literal["less", "more", "equal", "better", "worse", "alike", "between", "ratio"]
 
@@ -44,7 +44,7 @@ class _Table(BaseModel):
 
 
 class Matters(_Table):
-    """The smallest difference of a metric that matters, and why so much."""
+    """The smallest difference of a metric that matters, and the reason for it."""
 
     by: Annotated[float, Field(gt=0, allow_inf_nan=False)]
     why: Annotated[str, Field(min_length=1)]
@@ -56,18 +56,19 @@ class Part(_Table):
     Attributes
     ----------
     test
-        The claimed relation of the cells `of`: `less`, `more` or `equal` in a metric (by what matters) than
-        the cells `than` or a number; `better`, `worse` or `alike` in discards and underflows; a mean
-        `between` two bounds; a `ratio` of means within two bounds.
+        The claimed relation. `less`, `more` or `equal`: a metric of the cells `of` compared with the cells
+        `than` or a number, by at least what matters. `better`, `worse` or `alike`: discards and underflows.
+        `between`: a mean within two bounds. `ratio`: a quotient of means within two bounds.
     metric
         A column, or arithmetic over columns.
     of, than
-        The cells: keys of the grid and their values; a list stands for each of its values. `than`
-        changes what it names of `of`.
+        The cells: keys of the grid and their values. A list stands for each of its values. `than` has only
+        the keys that differ from `of`.
     within
         The two bounds.
     by, why
-        Replace the smallest effect that matters in the file; the reason for this or for the bounds.
+        These replace the file's smallest difference that matters, and give the reason for it or for the
+        bounds.
     """
 
     test: Test
@@ -80,7 +81,7 @@ class Part(_Table):
 
 
 class Claim(_Table):
-    """A claim as the file has it.
+    """A claim as it is written in the file.
 
     Attributes
     ----------
@@ -89,13 +90,13 @@ class Claim(_Table):
     at
         The part of `of` that all parts share.
     parts
-        All of them have to hold.
+        The comparisons, all of which must hold.
     at_least
         The number of comparisons that must hold, if the paper does not require all.
     missing
-        Instead of parts: the measurement without which the claim cannot be tested.
+        Instead of parts: the missing measurement, without which the claim cannot be tested.
     inferred
-        The setting of the study that was taken from this claim: it cannot count as reproduced.
+        The setting of the study that was taken from this claim, which therefore cannot count as reproduced.
     """
 
     id: Annotated[str, Field(min_length=1)]
@@ -128,7 +129,7 @@ class Claims(_Table):
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """A part of a claim with its lists written out: one cell against one cell or number.
+    """A part of a claim with its lists expanded: one cell compared with one cell or number.
 
     Attributes
     ----------
@@ -137,7 +138,7 @@ class Comparison:
     metric
         None if the test uses all metrics of `VIEWER` and `STILL`.
     of, than
-        The cells; `than` may be a number, or None where only bounds are.
+        The cells. `than` may be a number, or None if there are only bounds.
     within
         The two bounds of `between` and `ratio`.
     by
@@ -154,12 +155,12 @@ class Comparison:
 
 @dataclass(frozen=True, kw_only=True)
 class Stated:
-    """A claim that is ready to be judged.
+    """A claim that can be judged.
 
     Attributes
     ----------
     claim
-        As the file has it.
+        The claim as it is written in the file.
     comparisons
         The comparisons that must hold; empty if a measurement is missing.
     needed
@@ -193,7 +194,7 @@ def read(folder: Path, study: Study) -> list[Stated]:
     Parameters
     ----------
     folder, study
-        The study, whose grid the claims name cells of.
+        The study whose cells the claims name.
 
     Raises
     ------
@@ -235,7 +236,7 @@ def _keys(path: KeyPath) -> list[str]:
 
 
 class _Reader:
-    """A valid statement, checked with the study; faults are collected on the way."""
+    """Checks a valid file against the study, and collects faults."""
 
     def __init__(self, source: _faults.Source, whole: Claims, grid: list[Cell]) -> None:
         self.faults: list[Fault] = []
@@ -259,7 +260,7 @@ class _Reader:
         return Stated(claim=claim, comparisons=tuple(found))
 
     def check_names(self) -> None:
-        """Report names that are given twice, and metrics that no claim has."""
+        """Report names that occur twice, and metrics that no claim uses."""
         seen: set[str] = set()
         for place, claim in enumerate(self._whole.claims):
             if claim.id in seen:
@@ -334,7 +335,7 @@ class _Reader:
         return found
 
     def _bounds(self, path: KeyPath, part: Part) -> bool:
-        """Return whether a part has what its test compares with, and nothing else."""
+        """Return whether a part has exactly the values that its test needs."""
         before = len(self.faults)
         bounded = part.test in get_args(_Bounded)
         if bounded != (part.within is not None):

@@ -1,4 +1,4 @@
-"""The runs of a folder of results, as claims ask for them: a cell's metric, run by run."""
+"""The stored runs of a folder of results, with access by cell, metric and run."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from anabranch.claims.cells import Cell
     from anabranch.claims.measure import Metric
 
-#: The numbers that add up where a path had several subflows, one for each connection of the player; of others
-#: that of the subflow counts which carried the most: the player's first ones only look into the film.
+#: Values that are added up if a path had several subflows, one for each connection of the player. Other
+#: values are those of the subflow that carried most, because the player's first connections only read the
+#: film's structure.
 _SUMS = (
     "bytes",
     "throughput_mbps",
@@ -33,7 +34,8 @@ _SUMS = (
 )
 
 
-#: Metrics of a viewer whose player reached the end: a session that dies has less of them.
+#: Metrics of the viewer that need a session that reaches the end. A session that ends early has smaller
+#: values.
 _SEEN = (
     "picture_discards",
     "buffer_underflows",
@@ -80,9 +82,9 @@ class Runs:
     labels
         The columns that distinguish cells.
     exact
-        The names of the cells that draw nothing, each of which has one run.
+        The names of the cells without random draws, each of which has one run.
     varied
-        The other value of an assumption that they are of; None is the study as it stands.
+        The changed value of an assumption; None for the unchanged study.
     """
 
     def __init__(
@@ -97,7 +99,7 @@ class Runs:
         self._exact = set()
         names = set(exact)
         for row in rows:
-            # Rows of another value of an assumption are no results of the study as it stands.
+            # Rows with another value of an assumption are not results of the unchanged study.
             if row.get("varied") == varied:
                 place = _place({name: row.get(name) for name in self._labels})
                 self._cells.setdefault(place, {})[pair_of(row)] = row
@@ -109,14 +111,14 @@ class Runs:
         return _place(dict(cell.labels)) in self._cells
 
     def is_exact(self, cell: Cell) -> bool:
-        """Return whether a cell draws nothing, so that its one run is all there is to know."""
+        """Return whether a cell has no random draws, so that its one run is exact."""
         return _place(dict(cell.labels)) in self._exact
 
     def values(self, cell: Cell, metric: Metric) -> dict[int, float]:
         """Return a metric by the number of the run, for the runs that have it.
 
-        For drawn worlds: the mean over a world's runs, by the number of the world. A run that did not
-        reach the end has no values of the viewer's metrics: no underflow would look good.
+        For drawn worlds: the mean over a world's runs, by the number of the world. A run that did not reach
+        the end has no values of the viewer's metrics, because a small number of underflows would look good.
         """
         rows = self._cells.get(_place(dict(cell.labels)), {})
         seen = is_seen(metric)
@@ -166,7 +168,7 @@ class Runs:
 
 
 def read(folder: Path) -> Runs:
-    """Return the runs of a folder of results: of the study as it stands.
+    """Return the runs of a folder of results, for the unchanged study.
 
     Raises
     ------
@@ -193,7 +195,7 @@ def _read(folder: Path, varied: Sequence[str | None]) -> dict[str | None, Runs]:
     """Return the runs of each of some values of an assumption."""
     made = store.made(folder)
     rows = {(row["cell"], row["run"]): dict(row) for row in all_rows(folder).iter_rows(named=True)}
-    # Those that carried the most come first.
+    # The subflows that carried most come first.
     subflows = all_rows(folder, "subflows").sort("bytes", descending=True, maintain_order=True)
     for subflow in subflows.iter_rows(named=True):
         row = rows.get((subflow["cell"], subflow["run"]))
@@ -204,7 +206,7 @@ def _read(folder: Path, varied: Sequence[str | None]) -> dict[str | None, Runs]:
 
 
 def is_seen(metric: Metric) -> bool:
-    """Return whether a metric is about the viewer: only a session that reaches the end has all of it."""
+    """Return whether a metric concerns the viewer and needs a session that reaches the end."""
     return any(name in _SEEN or name.startswith(("frames.", "time_at.")) for name in metric.columns())
 
 
@@ -214,7 +216,10 @@ def _is_short(row: Mapping[str, Any]) -> bool:
 
 
 def _never_started(row: Mapping[str, Any]) -> bool:
-    """Return whether a player of a run never started. Results of an earlier build do not count sessions."""
+    """Return whether a player of a run never started.
+
+    Results of an earlier build do not have counts of sessions.
+    """
     if row.get("unstarted_sessions") is not None:
         return bool(row["unstarted_sessions"])
     return (
@@ -236,5 +241,5 @@ def _add(row: dict[str, Any], subflow: Mapping[str, Any]) -> None:
 
 
 def _place(labels: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Return labels as a key: in order, without those that a cell does not have."""
+    """Return labels as a sorted key, without missing ones."""
     return tuple(sorted((key, str(value).lower()) for key, value in labels.items() if value is not None))

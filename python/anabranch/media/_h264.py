@@ -22,7 +22,7 @@ class Picture:
 
 
 def length_size(extradata: bytes | None) -> int | None:
-    """Return how many bytes a NAL unit's length takes (avcC), or None for start codes (Annex B)."""
+    """Return the size of a NAL unit's length field in bytes (avcC), or None for start codes (Annex B)."""
     if extradata and len(extradata) > 4 and extradata[0] == 1:
         return (extradata[4] & 3) + 1
     return None
@@ -58,7 +58,7 @@ def _with_lengths(data: bytes, prefix: int) -> Iterator[tuple[int, int]]:
 
 
 def _with_start_codes(data: bytes) -> Iterator[tuple[int, int]]:
-    """Yield where each NAL unit begins behind its start code; its end is not looked for."""
+    """Yield the start of each NAL unit after its start code; its end is not searched."""
     position = data.find(b"\0\0\1")
     while 0 <= position < len(data) - 3:
         yield position + 3, len(data)
@@ -66,7 +66,7 @@ def _with_start_codes(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 class _Bits:
-    """A reader of bits over a payload, emulation prevention bytes taken out (7.4.1)."""
+    """Reads bits of a payload, without emulation prevention bytes (7.4.1)."""
 
     def __init__(self, payload: bytes) -> None:
         raw = payload.replace(b"\0\0\3", b"\0\0")

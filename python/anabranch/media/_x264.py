@@ -18,7 +18,7 @@ def set_up(video: Any, rate_bps: int, *params: str, **options: str) -> None:  # 
     video
         A stream of `libx264`, not opened yet.
     rate_bps
-        Mean rate of the pictures in bits per second; half as much again is the most over two seconds.
+        Mean rate of the pictures in bits per second. Over two seconds, at most half as much again is used.
     params
         Settings of x264 that FFmpeg has no names for, as `name=value`.
     options

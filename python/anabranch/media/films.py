@@ -24,11 +24,11 @@ class Film:
     Attributes
     ----------
     name
-        How the person named it.
+        The film as the user named it.
     size_bytes, duration_ns
         Of the whole file.
     plan
-        The plan's `film`; None for a film that was only described and not made.
+        The plan's `film`; None for a film that was described but not made.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Named:
     description
         The film in a sentence.
     size_bytes, duration_ns, rate_bps
-        Of the whole file.
+        The size and duration of the whole file.
     synthetic
         The plan's table of a synthetic film; None for a film whose packets are stored (`tables`). Such a film
         also has a file, which is made when a program plays it.
@@ -160,10 +160,10 @@ def open_film(
     folders
         Where a relative path is looked up.
     described
-        Only size and duration are wanted.
+        Whether only size and duration are needed.
     played
-        A program will play the film's file: its packets are read from the file, which is made if it has
-        to be.
+        Whether an external program will play the film's file. The packets are then read from the file, which
+        is made if necessary.
     progress
         Called with the seconds of film made so far, and of the whole film.
 
@@ -195,7 +195,7 @@ def open_film(
 def file_of(
     film: str, folders: Sequence[Path], *, progress: Callable[[float, float], None] | None = None
 ) -> Path:
-    """Return the file of a film, made first if it has to be.
+    """Return the file of a film; make it if necessary.
 
     Raises
     ------
@@ -213,7 +213,7 @@ def file_of(
 
 
 def make(film: str | None, progress: Callable[[float, float], None] | None = None) -> Path | None:
-    """Return the file of a film with a stored table, made now if need be; None for any other film.
+    """Return the file of a film with a stored table, and make it if necessary; None for any other film.
 
     Raises
     ------

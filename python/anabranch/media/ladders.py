@@ -85,7 +85,7 @@ def check_ladder(source: Source, folders: Sequence[Path], warnings: list[Fault])
 def _check_numbers(
     source: Source, given: Mapping[str, Any], folders: Sequence[Path], warnings: list[Fault]
 ) -> list[Fault]:
-    """Return the faults of a ladder by numbers that its keys alone do not show."""
+    """Return the faults of a ladder by numbers that go beyond its keys."""
     here = ("application", "ladder")
     if ("renditions" in given) == ("master" in given):
         hint = 'renditions = [{ height = 240, bitrate = "400 kbit/s" }], or master = "master.m3u8"'
@@ -149,7 +149,7 @@ def open_ladder(
     *,
     progress: Callable[[float, float], None] | None = None,
 ) -> Film | None:
-    """Return a ladder as the plan needs it, made first if it has to be.
+    """Return a ladder for the plan; make it if necessary.
 
     Its size is that of its highest rendition and its sound.
 
@@ -207,7 +207,7 @@ def file_of(ladder: str | Numbers, folders: Sequence[Path]) -> Path:
 
 
 def make(ladder: str | None, progress: Callable[[float, float], None] | None = None) -> Path | None:
-    """Return the folder of a ladder that is made on demand, made now if need be; None for any other ladder.
+    """Return the folder of a ladder that is made on demand (made if necessary); None for others.
 
     Raises
     ------
@@ -233,7 +233,7 @@ def make(ladder: str | None, progress: Callable[[float, float], None] | None = N
 
 @contextmanager
 def _own(folder: Path) -> Iterator[Path]:
-    """Give a folder of one's own that takes another's place when it is full.
+    """Yield a temporary folder, which replaces another one when it is complete.
 
     Another process that makes the same ladder writes to other files; the first one that finishes is kept.
     """
@@ -241,7 +241,7 @@ def _own(folder: Path) -> Iterator[Path]:
 
     own = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", suffix=".part", dir=folder.parent))
     try:
-        # A viewer is another user.
+        # The viewer runs as another user.
         own.chmod(0o755)
         yield own
         with writing("the ladder", folder):
@@ -251,7 +251,7 @@ def _own(folder: Path) -> Iterator[Path]:
 
 
 def _put(own: Path, folder: Path) -> None:
-    """Put a finished ladder in its place, unless another one has come there meanwhile."""
+    """Move a finished ladder to its place, unless another process has put one there."""
     if not (folder / _MASTER).exists():
         shutil.rmtree(folder, ignore_errors=True)
     try:

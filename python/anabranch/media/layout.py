@@ -13,9 +13,11 @@ if TYPE_CHECKING:
 
     from anabranch.media.probe import Packets
 
-#: The film that VLC gathers before it plays: more than its network delay of 1 s, in steps of 250 ms.
+#: The length of film that VLC buffers before it plays: more than its network delay of 1 s, in steps of 250
+#: ms.
 GATHERED_S = 1.25
-#: Connection establishment and the request, before the first byte comes (RFC 9293 section 3.5).
+#: The round trips of connection establishment and of the request, before the first byte arrives (RFC 9293
+#: section 3.5).
 ROUND_TRIPS_PER_CONNECTION = 2
 
 Index = Literal["front", "end", "fragments", "none"]
@@ -35,13 +37,14 @@ class Layout:
     index_bytes
         Its size.
     connections
-        HTTP connections that VLC 3 opens before it plays: it looks behind an MP4's media data and comes back.
+        HTTP connections that VLC 3 opens before it plays an MP4: it reads after the media data and comes
+        back.
     least_connections
-        Those of a player that only reads what it needs.
+        Connections of a player that reads only what it needs.
     first_bytes
-        Bytes that have to arrive before it plays: up to the last packet of the first 1.25 s, and the index.
+        Bytes that must arrive before it plays: up to the last packet of the first 1.25 s, and the index.
     needed_bytes
-        The same if the index were in front and sound were interleaved with its pictures.
+        The same number if the index were at the front and sound were interleaved with the pictures.
     apart_s
         The longest time between sound and pictures at one place of the file.
     """
@@ -57,7 +60,7 @@ class Layout:
 
 
 def start_s(connections: int, size_bytes: int, *, rtt_s: float, rate_bps: float) -> float:
-    """Return the least time before a film plays over a path, seconds.
+    """Return the shortest possible startup delay of a film over a path, seconds.
 
     Slow start and losses add to it.
 
@@ -103,7 +106,7 @@ def _gathered(packets: Packets) -> tuple[int, int]:
     start = min(packets.dts_ns)
     last, total, at = 0, 0, 0
     for position, size, dts in zip(packets.position, packets.size, packets.dts_ns, strict=True):
-        # A packet without a position lies in a unit with the one before it.
+        # A packet without a position is in the same unit as the previous packet.
         at = at + size if position is None else position + size
         if dts - start <= GATHERED_S * 1e9:
             last, total = max(last, at), total + size
@@ -124,7 +127,7 @@ def _apart(packets: Packets) -> float:
 
 
 def _index(path: Path) -> tuple[Index, int]:
-    """Return where an MP4's index lies, and its size."""
+    """Return the place and the size of an MP4's index."""
     names = list(_boxes.outermost(path))
     size = sum(length for name, length in names if name == b"moov")
     order = [name for name, _ in names]

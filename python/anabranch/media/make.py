@@ -1,7 +1,7 @@
-"""A real film made here: H.264 and AAC in MP4, from moving generated pictures.
+"""Makes a film file: H.264 and AAC in MP4, from moving generated pictures.
 
-The pictures pan over a large texture with grain on top, and cut to another scene every few seconds,
-so that the encoder has as much to do as with a filmed scene and really spends the rate it is given.
+The pictures pan over a large texture with grain, and cut to another scene every few seconds. The encoder
+therefore has as much work as with a filmed scene, and uses the requested rate.
 """
 
 from __future__ import annotations
@@ -75,11 +75,11 @@ def make_film(
     Parameters
     ----------
     path
-        Where to put it; None is the cache.
+        The file to write; None for the cache.
     duration_s
         Seconds.
     rate_bps
-        Of the whole file, sound and container included; met within 3 %.
+        The rate of the whole file, including sound and container; it is met within 3 %.
     size
         Width and height, both even.
     frame_rate
@@ -119,7 +119,7 @@ def make_film(
 
 @contextmanager
 def writing(what: str, target: Path) -> Iterator[None]:
-    """Say in a sentence why what is made cannot be written.
+    """Turn errors into a sentence with the reason why the result cannot be written.
 
     Raises
     ------
@@ -137,8 +137,8 @@ def writing(what: str, target: Path) -> Iterator[None]:
 def _met(
     part: Path, shape: _Shape, rate_bps: int, progress: Callable[[float, float], None] | None
 ) -> float | None:
-    """Encode until the rate is met; return the result, or None and leave no file."""
-    # The overhead of container and sound is estimated; the second try knows it exactly.
+    """Encode until the rate is met, and return the result. On failure, return None and leave no file."""
+    # The overhead of container and sound is an estimate. After the first attempt it is known exactly.
     video_bps = rate_bps - _AUDIO_BPS - 12_000.0
     try:
         for tried in range(_TRIES):
@@ -157,7 +157,7 @@ def _met(
 
 
 def _halved(progress: Callable[[float, float], None], tried: int) -> Callable[[float, float], None]:
-    """Return a function for the progress of one try, as half of the work: the second one usually succeeds."""
+    """Return a progress function for one of two attempts; the second one usually succeeds."""
     return lambda done_s, whole_s: progress(min((done_s + tried * whole_s) / 2, whole_s), whole_s)
 
 
@@ -169,7 +169,7 @@ def _rate(path: Path, shape: _Shape) -> float:
 def _encode(
     path: Path, shape: _Shape, video_bps: int, progress: Callable[[float, float], None] | None
 ) -> None:
-    """Encode one try."""
+    """Encode once."""
     import av
 
     with av.open(str(path), "w", options={"movflags": "+faststart"}) as container:

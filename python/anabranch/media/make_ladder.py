@@ -126,7 +126,7 @@ def make_ladder(
             has_sound = _sound(film, folder / "audio", chunk_s)
             master = _master(folder, made, has_sound=has_sound)
     except BaseException:
-        # The same command is to find the folder as it was.
+        # After a failure, the folder is as before, so that the same command can be repeated.
         for part in parts:
             if part.is_dir():
                 shutil.rmtree(part, ignore_errors=True)
@@ -202,7 +202,7 @@ def _pictures(
             at = float(frame.time or 0.0)
             scaled = frame.reformat(width=width, height=height, format="yuv420p")
             scaled.pts, scaled.time_base = frame.pts, frame.time_base
-            # A whole chunk is due when as many seconds have passed, or all but half a picture of them.
+            # A whole chunk is complete when its duration has passed, with a tolerance of half a picture.
             due = int((at + 0.5 / float(rate)) / chunk_s)
             scaled.pict_type = PictureType.I if due > chunk else PictureType.NONE
             chunk = max(chunk, due)

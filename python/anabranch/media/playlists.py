@@ -228,7 +228,7 @@ def _is_below(file: Path, folder: Path) -> bool:
     try:
         return file.resolve().is_relative_to(folder.resolve())
     except (OSError, RuntimeError, ValueError):
-        return True  # there is no such file, which is said as such
+        return True  # A file that does not exist is reported separately.
 
 
 def _media(master: Playlist, line: int, uri: str) -> Playlist:
@@ -260,7 +260,7 @@ def _measured(media: Playlist, base: Path) -> dict[str, Any]:
     chunks: list[dict[str, Any]] = []
     setups: list[tuple[int, int]] = []
     before: tuple[str, int] | None = None
-    # Of a playlist with faults nothing is measured: what is there need not match.
+    # The files of a playlist with faults are not measured, because they need not match.
     for segment in [] if media.faults else media.segments:
         span, before = _span(segment, before)
         # hls.js never loads a segment without duration (`fragmentWithinToleranceTest`).

@@ -184,7 +184,7 @@ def _describe(path: Path, container: InputContainer) -> Probe:
     rate = video.average_rate or video.guessed_rate or Fraction(25)
     first = min(row.pts for row in rows if row.kind != "A")
     return Probe(
-        # A file's name need not be text; a film's stands in plans and reports.
+        # A file's name need not be valid text, but the film's name is printed in plans and reports.
         name=os.fsencode(path.stem).decode(errors="replace"),
         container=_container(container),
         size_bytes=size,
@@ -217,7 +217,10 @@ def _pictures_of(path: Path, container: InputContainer) -> VideoStream:
 
 
 def _in_file_order(rows: list[_Row]) -> list[_Row]:
-    """Return the packets by position; one without follows the one before it of its stream."""
+    """Return the packets by position.
+
+    A packet without a position follows the previous packet of its stream.
+    """
     last = {True: 0, False: 0}
     keyed = []
     for row in rows:
@@ -231,8 +234,8 @@ def _in_file_order(rows: list[_Row]) -> list[_Row]:
 def _kind(packet: Packet[Any], prefix: int | None, *, is_h264: bool, earlier: bool) -> tuple[str, bool]:
     """Return a picture's kind and whether others refer to it.
 
-    H.264 says both in its NAL units. Elsewhere a key frame is an I, a picture shown before one that
-    was decoded earlier is a B without references, and the rest are P.
+    H.264 has both in its NAL units. In other formats, a key frame is an I, a picture shown before an earlier
+    decoded one is a B without references, and all others are P.
     """
     if is_h264:
         found = _h264.picture(bytes(packet), prefix)

@@ -1,9 +1,9 @@
 """Metrics: pure functions of a trace's tables, under the papers' names.
 
-`qoe` has the viewer's metrics, `qos` the network's; both are the objects that
-`anabranch run --json` prints. The Rust crate `metrics` computes them. Only what a receiver held back
-(`receiver`) is computed here. With several clients each number is the mean over the clients (a flag
-is true when it is true for all) and `by_client` gives each client's own.
+`qoe` has the viewer's metrics, `qos` the network's; both are the objects that `anabranch run --json` prints.
+The Rust crate `metrics` computes them. Only the metrics of the receiver (`receiver`) are computed here. With
+several clients, each number is the mean over the clients, and a flag is true if it is true for all.
+`by_client` returns each client's own values.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from anabranch.metrics._receiver import receiver
 from anabranch.metrics._rows import Tables, of_each, rows
 from anabranch.plugins.tables import module
 
-#: The tables that the metrics of clients are computed from, and those of the links and of cross traffic.
+#: The tables from which the metrics of clients, links and cross traffic are computed.
 _OF_CLIENTS = (
     *("connections", "subflows", "samples", "player", "frames", "playback"),
     *("requests", "chunks", "renditions", "events"),
@@ -149,9 +149,9 @@ def qos(tables: Tables, each: Clients | None = None, *, paths: Sequence[str] = (
     Returns
     -------
     dict
-        The metrics of `METRICS` that concern the network, means over the clients; `subflows`, a list of dicts
-        with those of `SUBFLOW_METRICS` in the order of establishment, and `paths`, one with those of
-        `PATH_METRICS` in the scenario's order; with cross traffic also what that did.
+        The metrics of `METRICS` that concern the network, as means over the clients. `subflows` is a list
+        with `SUBFLOW_METRICS` for each subflow in the order of establishment. `paths` is a list with
+        `PATH_METRICS` in the scenario's order. With cross traffic, its results are added.
     """
     found = [client["qos"] for client in (by_client(tables, paths=paths) if each is None else each)]
     result: dict[str, Any] = module().whole_metrics(_some(tables, _OF_ALL), _mean(found))
@@ -179,7 +179,7 @@ def _some(tables: Tables, names: Sequence[str]) -> Tables:
 
 
 def _add_receiver(qos: dict[str, Any], own: Tables) -> None:
-    """Add what a client's receiver held back to the client's metrics."""
+    """Add the metrics of a client's receiver to the client's metrics."""
     inside = receiver(own)
     if inside is None:
         return
@@ -221,7 +221,10 @@ def lookup(
 
 
 def _mean(each: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the mean of equal-shaped objects, number by number; one object comes back as it is."""
+    """Return the mean of objects of the same form, number by number.
+
+    A single object is returned unchanged.
+    """
     if len(each) == 1:
         return each[0]
     result: dict[str, Any] = module().mean_metrics(list(each))

@@ -8,7 +8,7 @@ from anabranch.metrics._rows import Tables, rows
 
 
 def chunks(own: Tables, *, track: str = "video") -> list[dict[str, Any]]:
-    """Return a client's chunks of a track that came in whole, each with its rendition's size and rate."""
+    """Return a client's completely received chunks of a track, each with its rendition's size and rate."""
     ladder = {row["rendition"]: row for row in rows(own.get("renditions", {})) if row["track"] == track}
     found = rows(own.get("chunks", {}))
     return [

@@ -1,4 +1,4 @@
-"""Stretches of bytes: who covers them, and from when on everything before them is there."""
+"""Ranges of bytes: which segments cover them, and when everything before them has arrived."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Pieces:
-    """Bytes cut wherever one of many stretches begins or ends, in their order.
+    """Ranges cut at every begin and end of a segment, in order.
 
     Attributes
     ----------
     start, size
         Of each piece, bytes.
     first, source
-        The earliest time of those stretches that cover it, infinite without one, and which that is, -1
-        without one.
+        The earliest time of the segments that cover the range (infinite without one), and the index of that
+        segment (-1 without one).
     last
-        The latest time of those stretches.
+        The latest time of these segments.
     count
-        How many they are.
+        The number of these segments.
     """
 
     start: Places
@@ -40,14 +40,14 @@ class Pieces:
 
     @property
     def ready(self) -> Times:
-        """From when on a piece and all before it are there; infinite after one that never is."""
+        """Return when each range and all before it have arrived; infinite after one that never does."""
         if self.start.size and self.start[0] > 0:
             return np.full(self.start.size, np.inf)
         return np.maximum.accumulate(self.first)
 
     @property
     def awaited(self) -> Places:
-        """For each piece the one that it becomes ready with: itself, or the one before it that came last."""
+        """Return for each range the one that makes it ready: itself, or an earlier one that came last."""
         places = np.arange(self.start.size)
         before = np.concatenate(([-np.inf], np.maximum.accumulate(self.first)[:-1]))
         result: Places = np.maximum.accumulate(np.where(self.first > before, places, 0))
@@ -60,20 +60,20 @@ class Pieces:
 
 
 def cut(start: Places, size: Places, times: Times) -> Pieces:
-    """Return the pieces of stretches of bytes, each with a time.
+    """Return the ranges of some segments, each with a time.
 
     Parameters
     ----------
     start, size
         The stretches.
     times
-        When each was sent, or came.
+        The time at which each segment was sent or arrived.
     """
     bounds = distinct(np.concatenate((start, start + size)))
     begin, end = np.searchsorted(bounds, start), np.searchsorted(bounds, start + size)
     spans = end - begin
     whose = np.repeat(np.arange(start.size), spans)
-    # The pieces of each stretch one after another.
+    # The ranges of each segment one after another.
     piece = np.arange(whose.size) + np.repeat(begin - np.concatenate(([0], np.cumsum(spans)[:-1])), spans)
     order = np.lexsort((times[whose], piece))
     piece, whose = piece[order], whose[order]
@@ -87,7 +87,10 @@ def cut(start: Places, size: Places, times: Times) -> Pieces:
 
 
 def distinct(values: Places) -> Places:
-    """Return each value once, in rising order: by sorting, faster here than the hashes of `numpy.unique`."""
+    """Return each value once, in ascending order.
+
+    Sorting is faster here than the hashes of `numpy.unique`.
+    """
     ordered: Places = np.sort(values)
     first = np.ones(ordered.size, dtype=bool)
     first[1:] = ordered[1:] != ordered[:-1]
@@ -96,12 +99,12 @@ def distinct(values: Places) -> Places:
 
 
 def union_s(begin: Times, end: Times) -> float:
-    """Return how long at least one of some intervals lasts."""
+    """Return the length of the union of some intervals."""
     keep = end > begin
     order = np.argsort(begin[keep])
     begin, end = begin[keep][order], np.maximum.accumulate(end[keep][order])
     if not begin.size:
         return 0.0
-    # A piece that begins before the earlier ones end adds only the part beyond their end.
+    # An interval that begins before earlier ones end adds only the part after their end.
     before = np.concatenate(([-np.inf], end[:-1]))
     return float(np.sum(np.maximum(end - np.maximum(begin, before), 0.0)))

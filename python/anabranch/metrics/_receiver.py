@@ -1,7 +1,7 @@
-"""Data that a client's receiver held back, from the segments that a run recorded on request (`record`).
+"""The metrics of a client's receive buffer, from the segments that a run recorded on request (`record`).
 
-A segment may wait twice: in its subflow for one that was lost there, and in the connection for what another
-subflow has yet to bring. Its bytes can be read once both are over. All means go by bytes.
+The data of a segment may wait twice: on its subflow for a lost segment, and in the connection for data on
+another subflow. It can be read when both waits are over. All means are weighted by bytes.
 """
 
 from __future__ import annotations
@@ -20,38 +20,39 @@ if TYPE_CHECKING:
     Whole = NDArray[np.int64]
     Flags = NDArray[np.bool_]
 
-#: The ratio of a window to another one below which it is far lower.
+#: If the ratio of two windows is below this number, one is far lower than the other.
 _FAR_LOWER = 0.5
-#: The film whose lack can be seen: three pictures of thirty a second.
+#: The length of film whose absence is visible: three pictures of thirty a second.
 _SEEN_S = 0.1
-#: The stretches of a session in which a subflow is used or is not, seconds.
+#: The length of the intervals of a session in which a subflow is used or not, seconds.
 _STRETCH_S = 10.0
-#: The rest of a window, bytes, below which a sender is at its edge: two segments' payload.
+#: If less than this is left of the window, the sender is limited by it: two segments' payload, bytes.
 _EDGE = 2 * 1460
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Stream:
-    """The data of a connection that came, in pieces by their place in it.
+    """The received data of a connection, in ranges by position.
 
     Attributes
     ----------
     size
         Bytes.
     subflow
-        Which brought it.
+        The subflow that delivered each range.
     sent_s, came_s, up_s, ready_s
-        When it was first sent, came, had all before it on its subflow, and could be read.
+        When the data was first sent, when it arrived, when its subflow had all data before it, and when it
+        could be read.
     until_s
-        The same, or when its connection was given up.
+        The same time, or the time at which its connection was given up.
     behind
-        The subflow that brought what it became readable with.
+        The subflow with whose data it became readable.
     repaired
         Whether the data that made it readable had been retransmitted.
     copies
         How often it was sent, on any subflow.
     retransmitted
-        How often of these it had been sent on the same subflow before.
+        How often it had been sent before on the same subflow.
     """
 
     size: Whole
@@ -68,10 +69,10 @@ class _Stream:
 
 
 def receiver(own: Tables) -> tuple[dict[str, Any], dict[int, dict[str, Any]]] | None:
-    """Return what the receiver of a client held back, and by subflow; None where that was not recorded."""
+    """Return the metrics of a client's receiver, and those by subflow; None if they were not recorded."""
     if not own.get("departures") or not own.get("arrivals") or not len(own["arrivals"]["t_s"]):
         return None
-    # Behind the answer of most runs: it takes longer to import than a short run lasts.
+    # Imported late: most runs have no such records, and the import takes longer than a short run.
     import numpy as np
 
     from anabranch.metrics._pieces import distinct
@@ -115,10 +116,10 @@ def receiver(own: Tables) -> tuple[dict[str, Any], dict[int, dict[str, Any]]] | 
 
 
 def _ends(came: dict[str, Any]) -> dict[int, float]:
-    """Return by connection when it was given up.
+    """Return the time at which each connection was given up.
 
-    A player leaves a connection with data in it when it goes to another place of the film. One over which
-    something came after all others is not given up; any other is, with the last that came over it.
+    A player leaves a connection with unread data when it seeks in the film. A connection is not given up if
+    it received data after all others. Any other connection is given up with the last data that it received.
     """
     import numpy as np
 
@@ -165,7 +166,7 @@ def _again(sent: dict[str, Any]) -> Flags:
 
 
 def _stream(sent: dict[str, Any], came: dict[str, Any], again: Flags, end_s: float) -> _Stream:
-    """Return the data of one connection, which was given up at a time."""
+    """Return the data of one connection, which was given up at the given time."""
     import numpy as np
 
     from anabranch.metrics._pieces import cut, distinct
@@ -219,7 +220,7 @@ def _joined(streams: list[_Stream]) -> _Stream:
 
 
 def _union(whole: _Stream, which: Flags, duration_s: float) -> float:
-    """Return for how long some of the data waited to be readable."""
+    """Return for how long some of the data waited to become readable."""
     import numpy as np
 
     from anabranch.metrics._pieces import union_s
@@ -245,7 +246,7 @@ def _changes(sent: dict[str, Any], new: Flags, duration_s: float) -> dict[str, f
 
 
 def _underflows(own: Tables, whole: _Stream) -> dict[str, float]:
-    """Return how many underflows occurred while enough unreadable data had arrived, by the awaited data."""
+    """Return the number of underflows with enough arrived but unreadable data, by its wait's reason."""
     import numpy as np
 
     frames = own.get("frames")
@@ -264,7 +265,7 @@ def _underflows(own: Tables, whole: _Stream) -> dict[str, float]:
 
 
 def _buffer(own: Tables, sent: dict[str, Any], ends: dict[int, float]) -> dict[str, float | None]:
-    """Return how full of waiting data the receive buffer was, and how long its window held the sender up."""
+    """Return how full of waiting data the buffer was, and how long its window limited the sender."""
     import numpy as np
 
     from anabranch.metrics._pieces import distinct
@@ -272,7 +273,7 @@ def _buffer(own: Tables, sent: dict[str, Any], ends: dict[int, float]) -> dict[s
     if not own.get("receivers") or not len(own["receivers"]["t_s"]):
         return {}
     seen = _columns(own["receivers"])
-    # A connection over which nothing came, or that was given up, has no values.
+    # A connection that received nothing, or that was given up, has no values.
     until = np.array([ends.get(one, -np.inf) for one in seen["connection"].tolist()])
     seen = _where(seen, seen["t_s"] <= until)
     waits = seen["ahead_bytes"] + seen["subflow_bytes"]
@@ -301,7 +302,8 @@ def _in_repair(own: Tables, new: dict[str, Any], number: int) -> dict[str, Any]:
     if not samples:
         return {}
     repairs = [one["state"] in REPAIR for one in samples]
-    # Between two samples with this state: most repairs begin and end between samples.
+    # Only the time between two samples with this state is counted, because most repairs begin and end between
+    # samples.
     inside = np.array([False, *(one and other for one, other in pairwise(repairs)), False])
     left = new["subflow"] == number
     during = inside[np.searchsorted([one["t_s"] for one in samples], new["t_s"][left], side="right")]
@@ -309,7 +311,7 @@ def _in_repair(own: Tables, new: dict[str, Any], number: int) -> dict[str, Any]:
 
 
 def _used(sent: dict[str, Any], number: int) -> float | None:
-    """Return in what share of the session's stretches, until nothing is sent any more, a subflow sent."""
+    """Return the share of the session's intervals, until the last data is sent, in which a subflow sent."""
     import numpy as np
 
     stretch = np.floor_divide(sent["t_s"], _STRETCH_S)
@@ -319,7 +321,7 @@ def _used(sent: dict[str, Any], number: int) -> float | None:
 
 
 def _of_subflow(whole: _Stream, number: int, duration_s: float) -> dict[str, Any]:
-    """Return what concerns one subflow."""
+    """Return the metrics of one subflow."""
     import numpy as np
 
     reads = np.isfinite(whole.ready_s)

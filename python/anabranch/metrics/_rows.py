@@ -20,9 +20,9 @@ def clients(tables: Tables) -> list[int]:
 
 
 def of_each(tables: Tables) -> Iterator[tuple[int, Tables]]:
-    """Yield each client's own tables, in order; what is no client's is in all of them.
+    """Yield each client's own tables, in order. Tables without a client are included for every client.
 
-    Every table is gone through once, however many clients there are.
+    Every table is read once, however many clients there are.
     """
     whole = {name: table for name, table in tables.items() if "client" not in table}
     parts = {name: _split(table) for name, table in tables.items() if "client" in table}
@@ -51,7 +51,7 @@ def _split(table: Table) -> dict[int, Table]:
 
 
 def rows(table: Table, *, client: int | None = None) -> Iterator[dict[str, Any]]:
-    """Yield a table's rows as dicts, those of one client when asked."""
+    """Yield a table's rows as dicts, if requested only those of one client."""
     names = list(table)
     owners = table.get("client") if client is not None else None
     each = zip(*(table[name] for name in names), strict=True)

@@ -18,7 +18,7 @@ FREEZE_S = 0.15
 
 
 def standing_times(own: Tables) -> list[Stretch]:
-    """Return a client's freezes; a session of a player that shows no picture is one from its begin."""
+    """Return a client's freezes. If a player never shows a picture, the whole session is one freeze."""
     found: list[Stretch] = module().standing_times(own)
     return found
 

@@ -1,10 +1,9 @@
-"""ITU-T P.1203 of an adaptive session: the standard's input, and those of its terms that are published.
+"""ITU-T P.1203 for an adaptive session: the standard's input, and the terms that are published.
 
-`request` is the JSON that the standard's reference program takes (mode 0: rates, sizes and stalls of
-each chunk). `terms` computes its published formulas of mode 0 per second: P.1203.2 for sound,
-P.1203.1 for pictures, P.1203.3 up to the stalling. What P.1203.3 adds from there on (the corrections
-for a bad stretch and for oscillation, a forest of decision trees) is not computed, so `mos` is no
-P.1203 score, and is not called one.
+`request` is the JSON that the standard's reference program takes (mode 0: rates, sizes and stalls of each
+chunk). `terms` computes its published formulas of mode 0 per second: P.1203.2 for sound, P.1203.1 for
+pictures, P.1203.3 up to the stalling. The further steps of P.1203.3 (corrections for a bad period and for
+oscillation, and a forest of decision trees) are not computed. `mos` is therefore not a P.1203 score.
 """
 
 from __future__ import annotations
@@ -63,14 +62,14 @@ def terms(tables: Tables, *, client: int = 0) -> dict[str, float | None]:
     Returns
     -------
     dict
-        `o21` and `o22`, means of sound and pictures; `o35`, both over the session; `stalling`, the
-        factor for stalls, from 0 to 1; `mos`, the last two together.
+        `o21` and `o22`: means of sound and pictures. `o35`: both, over the session. `stalling`: the factor
+        for stalls, from 0 to 1. `mos`: the product of the last two.
     """
     given = request(tables, client=client)
     seen = _per_second(given["I13"]["segments"], _pictures)
     if not seen:
         return dict.fromkeys(("o21", "o22", "o35", "stalling", "mos"))
-    # Sound that comes with the pictures has no separate quality: it is taken for perfect.
+    # Sound inside the chunks of pictures has no separate quality, so the best one is assumed.
     heard = _per_second(given["I11"]["segments"], _sound) or [4.9] * len(seen)
     heard += heard[-1:] * (len(seen) - len(heard))
     both = [_together(o21, o22) for o21, o22 in zip(heard, seen, strict=False)]
@@ -109,14 +108,14 @@ def _seen(row: dict[str, Any], own: Tables) -> dict[str, Any]:
         "bitrate": rounded(8e-3 * row["bytes"] / row["duration_s"]),
         "start": row["start"],
         "duration": row["duration_s"],
-        # A playlist need not have either; a whole screen at 24 a second has no penalty.
+        # A playlist may lack either value. A full screen at 24 pictures a second has no penalty.
         "resolution": f"{row['width'] or _DISPLAY[0]}x{row['height'] or _DISPLAY[1]}",
         "fps": rendition["frame_rate"] or 24.0,
     }
 
 
 def _stalls(own: Tables) -> list[tuple[float, float]]:
-    """Return each stall by film time and length, the start one at film time 0."""
+    """Return each stall as film time and length. The startup delay is at film time 0."""
     events = sorted(rows(own["playback"]), key=lambda row: row["t_s"])
     begun = next((row["t_s"] for row in events if row["event"] == "start"), None)
     first = first_request_s(own)
@@ -149,7 +148,7 @@ def r_from_mos(mos: float) -> float:
     """Return the rating that corresponds to a mean opinion score: the inverse, by bisection."""
     if mos <= 1.05:
         return 0.0
-    # The curve dips below its beginning first, and is back there at the lesser root of r² - 160 r + 500.
+    # The curve first falls below its start, and reaches it again at the smaller root of r² - 160 r + 500.
     low, high = 3.0, 100.0
     for _ in range(60):
         middle = (low + high) / 2
@@ -158,7 +157,7 @@ def r_from_mos(mos: float) -> float:
 
 
 def _pictures(segment: dict[str, Any]) -> float:
-    """Return O22: what a second of pictures is worth (P.1203.1, mode 0)."""
+    """Return O22, the quality of a second of pictures (P.1203.1, mode 0)."""
     width, height = map(int, segment["resolution"].split("x"))
     pixels, fps, kbps = width * height, segment["fps"], segment["bitrate"]
     a1, a2, a3, a4 = _A
@@ -174,18 +173,18 @@ def _pictures(segment: dict[str, Any]) -> float:
 
 
 def _sound(segment: dict[str, Any]) -> float:
-    """Return O21: what a second of sound is worth (P.1203.2, AAC-LC)."""
+    """Return O21, the quality of a second of sound (P.1203.2, AAC-LC)."""
     return mos_from_r(100 - (100 * math.exp(-0.05 * segment["bitrate"]) + 14.6))
 
 
 def _together(o21: float, o22: float) -> float:
-    """Return O34: sound and pictures of a second."""
+    """Return O34, the quality of sound and pictures of a second."""
     both = -0.00069084 + 0.15374283 * o21 + 0.97153861 * o22 + 0.02461776 * o21 * o22
     return min(max(both, 1.0), 5.0)
 
 
 def _session(both: Sequence[float]) -> float:
-    """Return O35 without its corrections: later and worse seconds weigh more."""
+    """Return O35 without its corrections. Later and worse seconds have more weight."""
     weights = [
         (0.00666620 + 0.0000404 * math.exp((at / len(both)) / 0.1565)) * (0.14318 - 0.0238642 * value)
         for at, value in enumerate(both, 1)
@@ -194,7 +193,7 @@ def _session(both: Sequence[float]) -> float:
 
 
 def _stalling(stalls: Sequence[Sequence[float]], film_s: float) -> float:
-    """Return the factor for stalls; the wait for the start weighs less than those that follow it."""
+    """Return the factor for stalls. The startup delay has less weight than later stalls."""
     if not stalls:
         return 1.0
     half = [0.48413 + 0.51587 * 0.5 ** ((film_s - place) / 10) for place, _ in stalls]

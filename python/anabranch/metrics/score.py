@@ -15,20 +15,21 @@ if TYPE_CHECKING:
 
 #: The share of the worst trials, whose mean is the risk.
 WORST = 0.1
-#: The columns of a run's row with the score: waiting is the film's score with the other sign.
+#: The columns with the score in a run's row. Waiting is the negative score of a film.
 WAITING, RATE, GOODPUT = "waiting_s", "rate_less_waiting_mbps", "goodput_mbps"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
-    """How a run's row becomes a number, of which more is better.
+    """Converts a run's row to a number, of which larger is better.
 
     Attributes
     ----------
     kind
         `adaptive`, `progressive`, or `transfer`.
     film_s
-        Length of the film in seconds; 0 for a transfer. Of an adaptive film, what the session wants of it.
+        Length of the film in seconds; 0 for a transfer. For an adaptive film, the part that the session wants
+        to play.
     top_mbps
         Rate of an adaptive film's highest rendition, sound included.
     """
@@ -68,16 +69,16 @@ class Score:
         # A session that never started waited for all of its duration.
         start = row.get("startup_delay_s")
         waited = float(row["duration_s"]) if start is None else float(start) + float(_still_s(row) or 0.0)
-        # Film that was not shown in sessions that did not reach the end counts as waiting, too.
+        # In sessions that did not reach the end, film that was not shown counts as waiting, too.
         waited += float(row.get("unplayed_s") or 0.0) if _is_short(row) else 0.0
         if self.kind == "adaptive":
             return float(row.get("bitrate_mean_mbps") or 0.0) - self.top_mbps * waited / self.film_s
-        # Discarded pictures are part of `still_s`; film that a flush skipped is not.
+        # Discarded pictures are part of `still_s`, but film that a flush skipped is not.
         total, skipped = int(row.get("frames.total") or 0), float(row.get("frames.flushed") or 0)
         return -(waited + (self.film_s * skipped / total if total and not _is_short(row) else 0.0))
 
     def columns(self, row: Mapping[str, Any]) -> dict[str, float]:
-        """Return the column that a run's row gets for the score; a transfer has its goodput already."""
+        """Return the column with the score for a run's row. A transfer already has its goodput."""
         if self.kind == "transfer":
             return {}
         value = self.of(row)
@@ -118,7 +119,8 @@ def of(kind: str, film: Film | None, duration_ns: int | None = None) -> Score:
         return Score(kind="transfer")
     if kind == "progressive":
         return Score(kind=kind, film_s=film.duration_ns / 1e9)
-    # Waiting is a share of the time in which the session can play, or it would cost little in a short one.
+    # Waiting is computed relative to the time in which the session can play. Otherwise it would cost little
+    # in a short session.
     wanted_ns = film.duration_ns if duration_ns is None else min(film.duration_ns, duration_ns)
     return Score(kind=kind, film_s=wanted_ns / 1e9, top_mbps=_top_mbps(film))
 
@@ -136,6 +138,6 @@ def _top_mbps(film: Film) -> float:
 
 
 def worst(values: Sequence[float]) -> float:
-    """Return the mean of the worst tenth of values, at least of one: their conditional value at risk."""
+    """Return the mean of the worst tenth of the values, at least of one (conditional value at risk)."""
     count = max(1, math.ceil(WORST * len(values) - 1e-9))
     return sum(sorted(values)[:count]) / count

@@ -1,7 +1,7 @@
 """Plug-ins: their names, their faults, and the classes that a plug-in in Python works with.
 
-A scheduler or a congestion control is a plain class, named by its place (`mine.py:LowestRtt`) or by
-an entry point. The arguments and answers of such a class are here:
+A scheduler or a congestion control is a plain class. It is given by its file (`mine.py:LowestRtt`) or by an
+entry point. The arguments and answers of such a class are here:
 
 >>> from anabranch.plugins import Send, Wait, candidates  # doctest: +SKIP
 
@@ -89,7 +89,7 @@ _RUST = {
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
-    """Take the parts written in Rust from the module at their first use."""
+    """Import the parts written in Rust at their first use."""
     if name in _RUST:
         return getattr(module(), name)
     message = f"module {__name__!r} has no attribute {name!r}"

@@ -1,12 +1,12 @@
 """Importing a plug-in by its place, under a unique name.
 
-A plug-in and its local modules live below a package of their own, named after their contents. Two
-plug-ins with a `helper.py` each do not meet, the program's own modules are not touched, `sys.path`
-stays as it is, and a file that was changed is another module. Only what was hashed can be run: the
-loader has the sources, and never looks at the disk.
+A plug-in and its local modules are in a separate package named after their contents. Two plug-ins that both
+have a `helper.py` are therefore independent. The program's modules and `sys.path` do not change, and a
+changed file is another module. Only hashed sources can be run: the loader has these sources and never reads
+the disk.
 
-The state of a module or a class ends with its run: every `Session` executes the modules again, so
-that equal runs are equal in spite of earlier runs in the process.
+The state of a module or a class ends with its run. Every `Session` executes the modules again, so that
+earlier runs in the process have no effect.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _ROOT = "_anabranch_plugins"
 
 
 class Session:
-    """One load of a scenario, or one run: each module is executed once in it, and by it.
+    """One load of a scenario, or one run. It executes each module once.
 
-    The modules stay importable by their names until the next session executes them again. Runs in
-    threads of one process do not share what they imported before they began; what a method imports
-    only while it runs is that of the last session.
+    The modules can be imported by their names until the next session executes them again. Runs in threads of
+    one process do not share earlier imports. If a method imports a module while it runs, it gets that of the
+    last session.
     """
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class Session:
         module
             Its full name.
         sources
-            The package's files: its modules among them are executed again, no others.
+            The package's files. Only modules among them are executed again.
 
         Raises
         ------
@@ -94,14 +94,14 @@ def _module_name(file: str) -> str:
 
 
 def _forget(package: str) -> None:
-    """Take a plug-in's modules from the interpreter's."""
+    """Remove a plug-in's modules from the interpreter's table."""
     for name in [name for name in sys.modules if name == package or name.startswith(f"{package}.")]:
         del sys.modules[name]
 
 
 @lru_cache(maxsize=256)
 def _compiled(source: bytes, origin: str) -> CodeType:
-    """Return a source as code: a run pays for its modules' execution alone."""
+    """Compile a source. The result is cached, so that a run only executes its modules."""
     return compile(source, origin, "exec", dont_inherit=True)
 
 
@@ -129,7 +129,7 @@ class _Plugged(Loader):
         return found if fromlist else sys.modules[f"{self.package}.{top}"]
 
     def spec(self, name: str) -> ModuleSpec | None:
-        """Return how to make a module, if there is one of that name."""
+        """Return the specification of a module, if there is one of that name."""
         place = name.removeprefix(f"{self.package}.").replace(".", "/")
         for file, is_package in ((f"{place}/__init__.py", True), (f"{place}.py", False)):
             if file in self.sources.files:
@@ -142,11 +142,11 @@ class _Plugged(Loader):
         return None
 
     def create_module(self, spec: ModuleSpec) -> None:  # noqa: ARG002 - the protocol's
-        """Leave it to the interpreter."""
+        """Return None, so that the interpreter creates the module."""
         return
 
     def exec_module(self, module: ModuleType) -> None:
-        """Run a module's source, its imports going by this plug-in's own."""
+        """Execute a module's source. Its imports prefer the plug-in's own modules."""
         spec = module.__spec__
         if spec is None or spec.origin is None:
             message = "a module without a place"
@@ -182,7 +182,7 @@ _LOCK = threading.RLock()
 
 
 def _install() -> None:
-    """Put the finder among the interpreter's, once."""
+    """Add the finder to the interpreter's finders, once."""
     if _FINDER not in sys.meta_path:
         sys.meta_path.insert(0, _FINDER)
         sys.modules[_ROOT] = _empty_package(_ROOT)
