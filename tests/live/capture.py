@@ -21,8 +21,8 @@ _EXPERT = (
     "mptcp.connection.missing_algorithm",
     "mptcp.connection.unsupported_algorithm",
     "mptcp.dss.infinite_mapping",
-    # The FIN of a subflow is in no mapping, whose last is that of the DATA_FIN; and of segments that carry their
-    # own, tshark does not find it with some that come out of order.
+    # The FIN of a subflow is not part of a mapping; the last mapping is that of the DATA_FIN. tshark also
+    # does not find the mappings of some segments that arrive out of order.
     "(mptcp.dss.missing_mapping && tcp.len > 0 && !tcp.options.mptcp.rawdataseqno)",
 )
 _SYN = 0x02
@@ -99,12 +99,12 @@ def _options(raw: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def requires_checksums(option: bytes) -> bool:
-    """Tell whether an `MP_CAPABLE` has flag A (RFC 8684 section 3.1)."""
+    """Return whether an `MP_CAPABLE` has flag A (RFC 8684 section 3.1)."""
     return option[2] >> 4 == _CAPABLE and bool(option[3] & 0x80)
 
 
 def mappings(found: list[Packet]) -> list[bool]:
-    """Return of each DSS with a mapping whether it carries a checksum (RFC 8684 section 3.3)."""
+    """Return for each DSS with a mapping whether it has a checksum (RFC 8684 section 3.3)."""
     result = []
     for option in (option for packet in found for option in packet.mptcp if option[2] >> 4 == _DSS):
         flags = option[3]
@@ -116,20 +116,20 @@ def mappings(found: list[Packet]) -> list[bool]:
 
 
 def is_join_syn(option: bytes) -> bool:
-    """Tell an `MP_JOIN` as a SYN has it (RFC 8684 section 3.2)."""
+    """Return whether an option is an `MP_JOIN` of a SYN (RFC 8684 section 3.2)."""
     return option[2] >> 4 == _JOIN and len(option) == 12
 
 
 def faults(capture: Path, *, mptcp: bool) -> list[str]:
-    """Return what tshark finds wrong with a capture, a line each: the frame's number and its words.
+    """Return tshark's complaints about a capture, one per line: the frame number and the message.
 
-    These are the packets that it calls malformed, and, with `mptcp`, all its remarks on MPTCP's connections
-    and mappings, none of which it calls worse than a warning.
+    These are malformed packets and, with `mptcp`, all remarks on MPTCP's connections and mappings, which
+    tshark reports as warnings at most.
     """
     wrong = " || ".join(("_ws.malformed", *(_EXPERT if mptcp else ())))
     command = ["tshark", "-r", str(capture), "-o", "mptcp.analyze_mappings:TRUE", "-Y", wrong]
-    # Some payload looks like a protocol's with a long message: tshark would reassemble its segments, each
-    # time again.
+    # Some payload looks like a protocol with a long message, and tshark would reassemble its segments
+    # repeatedly.
     command += ["-o", "tcp.desegment_tcp_streams:FALSE"]
     command += ["-T", "fields", "-e", "frame.number", "-e", "_ws.expert.message"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()

@@ -1,6 +1,6 @@
-"""The cells of the interop matrix: who serves, who asks, over which addresses, and what befalls the packets.
+"""The cells of the interoperability matrix: server, client, address family, and impairment of the packets.
 
-Each impairment has evidence that it took effect; a cell without the evidence is no pass.
+Each impairment has a check that it took effect. A cell without this evidence fails.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ ROLES = {
 
 FAMILIES = ("ipv4", "ipv6")
 
-#: Cells in which the kernel does not follow RFC 8684, by role and impairment, with its behaviour: they end
-#: in wrong bytes, between two kernels as well.
+#: Cells in which the kernel violates RFC 8684, by role and impairment, with its behaviour. They end with
+#: wrong bytes, also between two kernels.
 KERNEL_FAULTS = {
     ("our client, MPTCP", "data stripped"): (
         "a server of Linux 6.18 that has had the third packet's MP_CAPABLE does not fall back when"
@@ -45,10 +45,10 @@ def scenario(impairment: Impairment, *, multipath: bool, family: str) -> dict[st
 
 
 def cells() -> list[tuple[str, str, str]]:
-    """Return role, family and impairment of every cell."""
+    """Return the role, family and impairment of every cell."""
     return [(role, family, name) for role in ROLES for family in FAMILIES for name in IMPAIRMENTS]
 
 
 def means_nothing(role: str, name: str) -> str:
-    """Return why an impairment means nothing to a role; empty where it does."""
+    """Return why an impairment is not applicable to a role; empty if it is."""
     return "" if ROLES[role][2] else IMPAIRMENTS[name].nothing_to_tcp

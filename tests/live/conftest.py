@@ -1,4 +1,6 @@
-"""Tests over real packets: they need root, /dev/net/tun and a kernel with MPTCP, and say so where they are skipped."""
+"""Tests over real packets. They need root, /dev/net/tun and a kernel with MPTCP, and print the reason if they
+are skipped.
+"""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ fn a_parameter_without_effect_is_refused() {
         built.err().map_or(0, |error| error.faults.len())
     };
     assert_eq!(faults("bbr3(ecn=true, ecn_max_rtt_ms=20)"), 0);
-    // Without ECN no mark counts, on whatever route.
+    // Without ECN no mark counts, so the parameter for the route is rejected.
     assert_eq!(faults("bbr3(ecn_max_rtt_ms=20)"), 1);
     assert_eq!(faults("bbr3(ecn=false, ecn_max_rtt_ms=20)"), 1);
 }
@@ -133,7 +133,7 @@ fn cubic_follows_the_curve_of_its_standard() {
     let mut compared = 0;
     for (t, cwnd) in curve.into_iter().filter(|(t, _)| *t > 1.0 && *t < 9.0) {
         let target = 0.4 * (t + rtt - k).powi(3) + window;
-        // The window follows the target within a round trip of its growth.
+        // The window follows the target with a delay of one round trip.
         let slack = 2.0 + 1.2 * (rtt + 0.05) * 1.2 * (t + rtt - k).powi(2).max(1.0);
         assert!((f64::from(cwnd) - target).abs() < slack, "{t}: {cwnd} against {target}");
         compared += 1;
@@ -150,8 +150,8 @@ fn cubic_is_never_slower_than_reno_would_be() {
     assert!(f64::from(cwnd) > 0.9 * reno, "{cwnd} after {t} s, Reno-friendly {reno}");
 }
 
-/// RFC 9438 section 4.7: a loss below the last maximum remembers a smaller one, W (1 + beta) / 2. After 400
-/// and then 300 that is 255, to which 210 grow in K = cbrt(45 / 0.4) = 4.8 s.
+/// RFC 9438 section 4.7: a loss below the last maximum remembers a smaller one, W (1 + beta) / 2. After losses at 400
+/// and then 300, the remembered maximum is 255. The window grows from 210 to it in K = cbrt(45 / 0.4) = 4.8 s.
 #[test]
 fn cubic_releases_more_when_it_did_not_come_back() {
     let mut cubic = congestion::build(&named("cubic"), &Registry::TABLES, random()).expect("cubic");
@@ -233,8 +233,8 @@ fn controllers_ask_for_what_their_algorithm_needs() {
     }
 }
 
-/// `tcp_reno_cong_avoid`: segments used by slow start are not counted again, even if an unused window was cut below
-/// the count.
+/// `tcp_reno_cong_avoid`: segments used by slow start are not counted again, even if an unused window was reduced
+/// below the counter.
 #[test]
 fn slow_start_leaves_the_count_alone() {
     let now = Instant::ZERO + Duration::from_secs(10);
@@ -248,7 +248,7 @@ fn slow_start_leaves_the_count_alone() {
         state = Window { cwnd: 10, ssthresh: 15 };
         controller.on_ack(&acknowledgement(now, 1, rtt), &mut state);
         assert_eq!(state.cwnd, 11, "{name}");
-        // In congestion avoidance it makes a segment at once (`tcp_cong_avoid_ai`).
+        // In congestion avoidance, the window then grows by one segment at once (`tcp_cong_avoid_ai`).
         state.ssthresh = 11;
         controller.on_ack(&acknowledgement(now, 1, rtt), &mut state);
         assert_eq!(state.cwnd, 12, "{name}");

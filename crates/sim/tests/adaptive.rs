@@ -94,8 +94,8 @@ fn a_full_buffer_leaves_the_connection_idle_and_its_window_decays() {
     let gaps = table(&trace, "gaps").numbers("gap_s");
     let idle = gaps.iter().filter(|gap| **gap > 5.0).count();
     assert!(idle >= 6, "a chunk of 10 s takes less than 2 s: {gaps:?}");
-    // After as many retransmission timeouts without traffic a sender begins again with its initial
-    // window (RFC 2861; Linux's `tcp_cwnd_restart`), and a sample sees that within three round trips.
+    // After an idle time of that many retransmission timeouts, a sender begins again with its initial window (RFC
+    // 2861; Linux's `tcp_cwnd_restart`). A sample within three round trips shows this.
     let samples = table(&trace, "samples");
     let (times, windows) = (samples.numbers("t_s"), samples.numbers("cwnd_segments"));
     let began = table(&trace, "gaps").numbers("t_s");
@@ -139,7 +139,7 @@ fn hlsjs_has_pictures_and_sound_come_at_the_same_moment_over_two_connections() {
         one.contains("/audio/") != other.contains("/audio/") && !one.contains("m3u8")
     };
     let both = pairs.iter().filter(both).count();
-    // Where the pictures' connection was idle, a chunk of sound may be in before their first byte.
+    // While the pictures' connection was idle, a chunk of sound may have arrived completely before their first byte.
     assert!(both > 6, "more than half of twelve chunks have sound beside them: {pairs:?}");
     assert_eq!(both, pairs.iter().filter(|(one, _)| !one.contains("m3u8")).count());
     // Each connection had bytes in flight at the same moment, and each has its row.
@@ -182,7 +182,7 @@ fn a_chunk_that_is_given_up_takes_its_connection_with_it() {
     assert_eq!(done.iter().filter(|done| done.is_nan()).count(), given_up);
     let subflows = table(&trace, "subflows").numbers("subflow");
     assert_eq!(subflows.len(), 2 + given_up, "each chunk given up cost a connection");
-    // The sound's went on: each of its chunks came once.
+    // The sound's connection continued: each of its chunks arrived once.
     let sound = words(chunks, "track").into_iter().filter(|track| *track == "audio").count();
     assert_eq!(sound, 12);
     assert_eq!(times(&trace, "end").len(), 1);

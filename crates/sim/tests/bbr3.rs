@@ -1,4 +1,4 @@
-//! BBR version 3 over one path of 40 ms: the draft's promises and their costs.
+//! BBR version 3 over one path of 40 ms: the properties that the draft promises, and their cost.
 
 mod common;
 
@@ -7,9 +7,10 @@ use anabranch_sim::Trace;
 use common::{numbers, total};
 
 const RTT_MS: f64 = 40.0;
-/// Payload of a segment beside 12 bytes of timestamps, over its packet.
+/// The share of payload in a packet: a segment with 12 bytes of timestamps.
 const PAYLOAD: f64 = 1448.0 / 1500.0;
-/// Paced 1 % below the bandwidth; half a flight for 200 ms and a round trip out of every 5 s and that.
+/// The pacing rate is 1 % below the bandwidth. Every 5 s there is a visit with half the flight for 200 ms plus a
+/// round trip.
 const MARGIN_AND_VISITS: f64 = 0.99 * (1.0 - 0.5 * 0.24 / 5.24);
 
 struct World {
@@ -24,7 +25,8 @@ struct World {
     seed: u64,
 }
 
-/// A minute alone over 20 Mbit/s: 67 packets of pipe, a queue of half as much again.
+/// A flow alone for a minute over 20 Mbit/s, with a bandwidth-delay product of 67 packets and a queue of half as much
+/// again.
 const ALONE: World = World {
     congestion: "bbr3",
     clients: 1,
@@ -123,7 +125,7 @@ fn one_loss_in_a_hundred_costs_what_the_rounds_between_probes_lose() {
         let beside = shares(&reno, &simulate(&reno))[0];
         assert!(beside < 0.2 && share > 4.0 * beside, "{mbps}: {share}, Reno {beside}");
     }
-    // Above the threshold every probe meets a bound.
+    // Above the threshold, every probe sets a bound.
     let world = World { loss: 0.04, ..ALONE };
     let trace = simulate(&world);
     assert!(numbers(&trace, "links", "dropped_loss")[0] > 500.0, "the loss took effect");
@@ -191,10 +193,10 @@ fn the_rate_follows_the_path_up_and_down() {
     assert!(rate(&trace, 2.0, 10.0) > 0.9 * 20.0 * PAYLOAD);
     let dropped = numbers(&trace, "links", "dropped_queue")[0];
     assert!(dropped > 1.0, "the queue overflowed at the change: {dropped}");
-    // Once two cycles are over; each took up to 3 s and the drain of a full queue, 0.6 s a round.
+    // This is measured after two cycles. Each took up to 3 s plus the drain of a full queue, at 0.6 s per round.
     let paced = mean(&trace, "pacing_rate_mbps", 25.0, 90.0);
     assert!((1.7..2.1).contains(&paced), "paced at {paced}");
-    // The full queue made the round trip look long. The margin drains it, and visits do where the
+    // The full queue increased the measured round trip. The pacing margin drains it, and visits do so when the
     // minimum no longer falls.
     let queue = |from, to| mean(&trace, "srtt_ms", from, to) - RTT_MS;
     let (early, late) = (queue(25.0, 35.0), queue(80.0, 90.0));

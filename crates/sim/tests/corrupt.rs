@@ -11,7 +11,8 @@ const LENGTH: u64 = 5_000_000;
 /// Keys of a link that changes the payload of a hundredth of its packets.
 const PASSES: &str = r#","corrupt":0.01,"corrupt_passes":1.0"#;
 
-/// A transfer over paths of 10 Mb/s and 40 ms, whose links to the client have this too, beside queues that drop nothing.
+/// A transfer over paths of 10 Mb/s and 40 ms. The links to the client have these additional keys, and queues that
+/// drop nothing.
 struct World<'a> {
     seed: u64,
     multipath: bool,
@@ -98,7 +99,7 @@ fn what_does_not_pass_is_discarded_as_ever() {
     let (changed, wrong) = changed_and_wrong(&some);
     assert!(changed > 10.0 && wrong > 10.0, "{changed}, {wrong}");
     assert!(total(&some, "links", "dropped_corrupt") > 10.0);
-    // A changed packet whose data had come before changes nothing.
+    // A changed packet whose data had already arrived has no effect.
     assert!(wrong <= changed, "{wrong} of {changed}");
 }
 
@@ -134,7 +135,7 @@ fn checksums_on_the_only_path_end_mptcp_and_tcp_notices_nothing() {
 
 #[test]
 fn who_misunderstands_what_was_changed_ends_and_is_no_defect() {
-    // Requests and heads of responses are changed too, so that lengths are wrong and answers never come.
+    // Requests and heads of responses are changed too. Lengths are then wrong, and some answers never arrive.
     let film = r#"{"kind":"adaptive","adaptive":{"abr":{"name":"fixed","rendition":0}}},
         "ladder":{"synthetic":{"name":"uq18-jp","duration_ns":60000000000}}"#;
     let hit = r#","corrupt":0.05,"corrupt_passes":1.0"#;

@@ -1,6 +1,6 @@
-//! The three goals of RFC 6356 section 2, measured for LIA, OLIA and BALIA beside plain TCP (Reno)
-//! at bottlenecks, and always beside uncoupled Reno, which misses them: improve throughput, do no
-//! harm, balance congestion. The numbers are in docs/coupled.md.
+//! The three goals of RFC 6356 section 2 (improve throughput, do no harm, balance congestion), measured for LIA, OLIA
+//! and BALIA. They compete with plain TCP (Reno) at bottlenecks and are compared with uncoupled Reno, which misses
+//! the goals. The numbers are in docs/coupled.md.
 
 mod common;
 
@@ -13,9 +13,9 @@ const SEEDS: std::ops::RangeInclusive<u64> = 1..=12;
 /// The tolerance for chance in ratios of means over the seeds. The share of one Reno flow among others
 /// has a standard deviation of 7 % from seed to seed, the mean of twelve 2 %, a ratio of two such means 3 %.
 const CHANCE: f64 = 0.1;
-/// A known deviation: what LIA takes beyond one TCP over two equal paths through one bottleneck, 1.09 with 36 seeds, which
-/// leaves no room for [`CHANCE`]. It is the pushes' and not the controller's: a single subflow that is handed its data the
-/// same way takes more still (docs/coupled.md).
+/// A known deviation: what LIA takes beyond one TCP over two equal paths through one bottleneck, 1.09 with 36 seeds,
+/// which leaves no room for [`CHANCE`]. The cause is that its data is pushed, and not the controller: a single
+/// subflow with pushed data takes even more (docs/coupled.md).
 const KNOWN_EXCESS: f64 = 0.05;
 
 /// A network: bottlenecks of 12 Mbit/s (a packet takes a millisecond) with 100 packets of queue, and
@@ -24,7 +24,7 @@ const KNOWN_EXCESS: f64 = 0.05;
 struct Network {
     /// One-way delays of the client's paths `a` and `b`, milliseconds.
     delays_ms: [u64; 2],
-    /// TCP flows at the bottlenecks of `a` and `b`; `None`: both cross that of `a`.
+    /// TCP flows at the bottlenecks of `a` and `b`. With `None`, both paths cross the bottleneck of `a`.
     flows: (u32, Option<u32>),
     /// How long a transfer lasts.
     seconds: u64,
@@ -82,12 +82,12 @@ struct Got {
 }
 
 impl Network {
-    /// A transfer over the client's paths of these indices; over one path it is plain TCP.
+    /// Measures a transfer over the client's paths with these indices. Over one path it is plain TCP.
     fn measure(&self, congestion: &str, used: &[usize]) -> Got {
         self.measure_with(congestion, used, used.len() > 1)
     }
 
-    /// The same with MPTCP or plain TCP.
+    /// Like `measure`, with MPTCP or plain TCP as requested.
     fn measure_with(&self, congestion: &str, used: &[usize], multipath: bool) -> Got {
         let (flows_a, flows_b) = self.flows;
         let [a, b] = self.delays_ms;
@@ -126,10 +126,10 @@ impl Network {
     }
 }
 
-/// Goal 2 at one bottleneck: a connection with two subflows takes what one TCP takes; uncoupled it
-/// takes two shares where the RTTs are equal, and more than one where they are not. With equal RTTs
-/// that is goal 1 too; where they differ the coupled ones fall short of it (docs/coupled.md). A single subflow, whose
-/// data is pushed as theirs is, takes more than a TCP, and more than they do.
+/// Goal 2 at one bottleneck: a connection with two subflows takes as much as one TCP. Without coupling it takes two
+/// shares if the RTTs are equal, and more than one share otherwise. With equal RTTs this is also goal 1. With
+/// different RTTs the coupled controllers miss goal 1 (docs/coupled.md). A single subflow with pushed data takes more
+/// than a TCP, and more than the coupled ones.
 #[test]
 #[ignore = "long: 120 transfers of 200 s beside other flows"]
 fn at_a_shared_bottleneck_they_take_no_more_than_one_tcp() {
@@ -184,7 +184,8 @@ fn over_equal_bottlenecks_they_gain_and_do_no_harm() {
     let network = Network { delays_ms: [20, 20], flows: (1, Some(1)), seconds: 100 };
     let best = network.measure("reno", &[0]).goodput;
     let uncoupled = network.measure("reno", &[0, 1]);
-    // Beside one TCP in the same place, as above: with a single rival who is ahead stays so for long.
+    // A TCP in the same place has a single competitor, as above. With a single competitor, the flow that is ahead
+    // stays ahead for long.
     assert!(uncoupled.goodput > 2.0 * best * (1.0 - CHANCE), "uncoupled {uncoupled:?}, one {best}");
     assert!(uncoupled.share > 1.0 + 2.0 * CHANCE, "there is harm to do: {uncoupled:?}");
     for name in COUPLED {
@@ -240,13 +241,12 @@ fn after_death(congestion: &str, paths: usize) -> f64 {
     rates.iter().sum::<f64>() / rates.len() as f64
 }
 
-/// With the dead path out of the sums the survivor is Reno's. In the sums it has a segment of window
-/// and its last RTT: of the survivor's w segments LIA makes growth by (w / (w + 1))^2, so that the rate
-/// goes with w / (w + 1), 3 % less with the 30 of these losses. OLIA may take it for the best path,
-/// whose share of the growth the survivor gives away unused: alpha is -1/2, growth 0.94 - 0.5 of
-/// a segment a round trip, and the rate, which goes with its root, 0.66 where LIA has 0.97. Which of the
-/// two went longer between losses is chance, one half if both are alike; were it but a tenth of the time, it
-/// would cost 0.03 more than LIA.
+/// If the dead path is removed from the sums, the survivor grows like Reno. In the sums it has a segment of window
+/// and its last RTT: of the survivor's w segments LIA makes growth by (w / (w + 1))^2, so that the rate goes with w /
+/// (w + 1), 3 % less with the 30 of these losses. OLIA may take it for the best path, whose share of the growth the
+/// survivor gives away unused: alpha is -1/2, growth 0.94 - 0.5 of a segment a round trip, and the rate, which goes
+/// with its root, 0.66 where LIA has 0.97. Which of the two went longer between losses is chance, one half if both
+/// are alike; were it but a tenth of the time, it would cost 0.03 more than LIA.
 #[test]
 #[ignore = "long: 21 transfers of 200 s"]
 fn the_dead_slow_a_survivor_down_only_if_they_stay() {

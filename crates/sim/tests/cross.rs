@@ -1,4 +1,4 @@
-//! Background TCP flows beside the clients: what they take, what they leave alone, how they end.
+//! Background TCP flows beside the clients: their effect on the clients, and their end.
 
 mod common;
 
@@ -117,7 +117,7 @@ fn a_flow_takes_nothing_before_its_start_and_its_share_after_it() {
 
 #[test]
 fn flows_on_other_links_move_nothing_of_a_client() {
-    // The client's link draws losses and jitter, so that a draw that moved would show.
+    // The client's link draws losses and jitter, so a shifted draw would be visible.
     let lossy = |text: String| {
         let clean = r#""delay_ns":25000000},
   {"name":"near.up""#;
@@ -137,7 +137,7 @@ fn flows_on_other_links_move_nothing_of_a_client() {
     }
     assert_eq!(head(&alone, "links", 2), head(&beside, "links", 2));
 
-    // Nor does a further group move the starts of the first.
+    // A further group does not change the start times of the first group either.
     let first = simulate(&lossy(plan(4, 40, &crossed(&groups[..1]))));
     let starts = |trace: &Trace| table(trace, "cross_traffic").numbers("start_s");
     assert_eq!(starts(&first), starts(&beside)[..5]);

@@ -61,7 +61,7 @@ struct Outcome {
     queue_drops: f64,
     losses: f64,
     timeouts: f64,
-    /// Past the first third, segments and milliseconds.
+    /// Averages after the first third of the run: segments, and milliseconds.
     cwnd: f64,
     srtt_ms: f64,
 }
@@ -96,8 +96,8 @@ fn compound_fills_a_long_fat_path_faster_than_reno() {
     assert!(compound.mbps > 0.92 * path.mbps * PAYLOAD, "{compound:?}");
 }
 
-/// A queue of 40 packets hardly ever holds gamma = 30 of this flow's before it overflows. Tuned gamma
-/// finds that out: the delay window gives way, and the flow stays long where the other one loses.
+/// A queue of 40 packets hardly ever holds gamma = 30 of this flow's before it overflows. Tuned gamma adapts: the
+/// delay window shrinks, and the flow has no losses for longer than the other.
 #[test]
 fn tuned_gamma_backs_off_from_a_queue_that_fixed_gamma_overflows() {
     let path = Path { mbps: 40.0, rtt_ms: 100.0, queue: 40, loss: 0.0 };
@@ -142,7 +142,7 @@ fn cubic_as_printed_lacks_the_reno_friendly_region() {
     assert!(printed.cwnd < 0.9 * curve.cwnd, "{printed:?} {curve:?}");
 }
 
-/// PC16.3, PC16.11: CCP retransmits where the others do not.
+/// PC16.3, PC16.11: CCP retransmits in cases in which the others do not.
 #[test]
 fn ccp_overflows_a_short_queue_again_and_again() {
     let path = Path { mbps: 5.0, rtt_ms: 50.0, queue: 10, loss: 0.0 };
@@ -172,8 +172,8 @@ fn ccp_does_not_react_to_random_loss() {
     }
 }
 
-/// SD18.10: "underestimates cwnd in lossy and narrow bandwidth paths". With Kp below 3 the window is
-/// below what the path holds, with 3 above it: what is Kp's doing, not that of loss or bandwidth.
+/// SD18.10: "underestimates cwnd in lossy and narrow bandwidth paths". If Kp is below 3, the window is smaller than
+/// the path's capacity, and with Kp of 3 it is larger. The cause is Kp, not loss or bandwidth.
 #[test]
 fn whether_ccp_underestimates_a_narrow_lossy_path_hangs_on_kp() {
     let path = Path { mbps: 3.0, rtt_ms: 100.0, queue: 50, loss: 0.005 };
@@ -188,9 +188,9 @@ fn whether_ccp_underestimates_a_narrow_lossy_path_hangs_on_kp() {
     assert!(wide < 0.95, "on a wide path too: {wide}");
 }
 
-/// The effect of Kp over its required range. The law gains Kp / 3 once a round trip
-/// on a backlog that is a round trip old: below 3 it converges, above it does not. With 1 the queue is empty,
-/// and cwnd = (B - cwnd) / 2 is a third of the capacity of the path with its longest wait.
+/// The effect of Kp over its required range. The law reacts with the gain Kp / 3 once per round trip, to a backlog
+/// that is one round trip old. It converges below 3 and diverges above. With 1 the queue is empty, and cwnd = (B -
+/// cwnd) / 2 is a third of the capacity of the path with its longest wait.
 #[test]
 fn the_gain_decides_between_unused_and_overflowing_paths() {
     let path = Path { mbps: 5.0, rtt_ms: 100.0, queue: 25, loss: 0.0 };

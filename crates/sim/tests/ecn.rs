@@ -1,4 +1,4 @@
-//! Worlds whose endpoints speak ECN (RFC 3168) over queues that mark, and over those that do not.
+//! Simulations whose endpoints use ECN (RFC 3168) over queues that mark, and over queues that do not.
 
 mod common;
 
@@ -18,8 +18,8 @@ fn ecn(client: &str, server: &str) -> String {
     format!(r#","ecn":{{"client":"{client}","server":"{server}"}}"#)
 }
 
-/// A bulk session over `paths` paths of 10 Mb/s and 20 ms each way with a queue of 400 packets, about 480 ms.
-/// `down` is what else their links towards the client have.
+/// A bulk session over `paths` paths of 10 Mb/s and 20 ms each way, with a queue of 400 packets (about 480 ms).
+/// `down` has further keys of the links towards the client.
 fn plan(paths: usize, congestion: &str, ecn: &str, down: &str) -> String {
     let (multipath, nanos) = (paths > 1, SECONDS * 1_000_000_000);
     let link = r#""rate_bps":10000000,"queue":{"packets":400},"delay_ns":20000000"#;
@@ -62,7 +62,7 @@ fn a_queue_that_marks_stays_short_and_drops_nothing() {
         let told = total(&with, "subflows", "delivered_ce");
         let reductions = total(&with, "subflows", "ecn_reductions");
         assert!(marked > 0.0 && told >= marked / 2.0, "{congestion}: {told} of {marked}");
-        // Once a window at most, and every reduction has a mark.
+        // The window is reduced at most once per round trip, and each reduction has a mark.
         assert!(reductions > 0.0 && reductions <= marked, "{congestion}: {reductions}, {marked}");
         assert!(srtt(&with) < 70.0, "{congestion}: {} ms", srtt(&with));
         let share = goodput(&with) / goodput(&without);

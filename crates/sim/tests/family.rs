@@ -57,7 +57,7 @@ fn a_full_link_carries_less_payload_by_the_longer_header() {
         assert!(total(&trace, "links", "dropped_queue") < 1.0, "the receive buffer is the limit");
         let expected = RATE * (PACKET - header - TCP) / PACKET;
         let goodput = steady(&trace, "samples", "subflow", 0);
-        // An acknowledgement more or less at each end of 20 s: two segments of 20,000.
+        // At each end of the 20 s, one acknowledgement more or less may count: two segments of 20,000.
         assert!((goodput / expected - 1.0).abs() < 2e-4, "{family}: {goodput}, not {expected}");
         // And full packets are of 1500 bytes in both.
         let down = numbers(&trace, "links", "bytes_delivered")[0];

@@ -53,14 +53,13 @@ fn pftk(p: f64, b: f64, rtt: f64, t0: f64) -> f64 {
 /// (`tcp_cong_avoid_ai`, like RFC 3465), so that its receiver's delayed acknowledgements do not slow
 /// it: of both laws the variant that acknowledges every segment holds, b = 1.
 ///
-/// - Above: C / (RTT sqrt(p)) with C = 1.31, Mathis et al.'s constant for random losses (table 1; for
-///   periodic ones it is sqrt(3/2) = 1.22, with delayed acknowledgements 0.93 and 0.87). No timeout and
-///   no loss counted twice: an upper bound. The constant for periodic losses is not a bound here: chance alone
-///   puts Reno above it where losses are rare (1.26 at one in a thousand, over eight seeds).
-/// - Below: PFTK with b = 1. It takes all that follows the first loss of a round for lost as well and
-///   knows no SACK, so that it has more timeouts than independent losses cause: a lower bound. The
-///   rate goes with p^-1/2 and the p of the run is used, so chance leaves less than 1 / sqrt(drops),
-///   2 % here.
+/// - Above: C / (RTT sqrt(p)) with C = 1.31, Mathis et al.'s constant for random losses (table 1; for periodic ones
+///   it is sqrt(3/2) = 1.22, with delayed acknowledgements 0.93 and 0.87). The bound assumes no timeouts and counts
+///   no loss twice, so it is an upper bound. The constant for periodic losses is not a bound here: chance alone puts
+///   Reno above it where losses are rare (1.26 at one in a thousand, over eight seeds).
+/// - Below: PFTK with b = 1. PFTK assumes that all segments after the first loss of a round are lost, and knows no
+///   SACK. It therefore predicts more timeouts than independent losses cause, so it is a lower bound. The rate goes
+///   with p^-1/2 and the p of the run is used, so chance leaves less than 1 / sqrt(drops), 2 % here.
 fn lies_between_pftk_and_mathis(cases: &[(f64, u64)]) {
     for &(loss, seconds) in cases {
         let trace = transfer(3, seconds, 200_000_000, 10_000, loss);
@@ -85,7 +84,8 @@ fn lies_between_pftk_and_mathis(cases: &[(f64, u64)]) {
             (below..above).contains(&rate),
             "{rate} packets a second at {p}: not within {below} and {above}"
         );
-        // More than any law with delayed acknowledgements: that is what counting segments does.
+        // This is more than any law with delayed acknowledgements permits, because Linux counts acknowledged
+        // segments.
         assert!(rate > (3.0_f64 / 4.0).sqrt() / (RTT * p.sqrt()), "{rate} at {p}");
     }
 }

@@ -1,4 +1,4 @@
-//! Links that take smaller packets than hosts send, with and without the news of it (RFC 1191, RFC 2923).
+//! Links that carry smaller packets than hosts send, with and without ICMP messages (RFC 1191, RFC 2923).
 
 mod common;
 
@@ -8,8 +8,8 @@ use common::{numbers, simulate, total};
 /// The length of the download: the client checks every byte.
 const BYTES: u64 = 4_000_000;
 
-/// A session over `paths` paths of 10 Mb/s and 20 ms each way. `down` and `up` are what else the last path's
-/// links have, `more` what else the plan has.
+/// A session over `paths` paths of 10 Mb/s and 20 ms each way. `down` and `up` have further keys of the last path's
+/// links, and `more` has further keys of the plan.
 fn plan(paths: usize, down: &str, up: &str, more: &str) -> String {
     let multipath = paths > 1;
     let link = r#""rate_bps":10000000,"queue":{"packets":200},"delay_ns":20000000"#;
@@ -50,7 +50,8 @@ fn a_sender_that_is_told_sends_smaller_segments_and_loses_no_time() {
     let resent = total(&small, "subflows", "retransmissions");
     assert!((20.0 - resent).abs() < 1.0, "each in two pieces: {resent}");
     assert!(total(&small, "subflows", "timeouts") < 1.0);
-    // A round trip for the news, and headers of more packets: 1348 instead of 1448 bytes each.
+    // The difference is a round trip for the ICMP message, and the headers of more packets: 1348 instead of 1448
+    // bytes each.
     let (with, without) = (lasted(&small), lasted(&plain));
     assert!(with > without && with < without * 1.02 + 0.1, "{with} s against {without} s");
     let segments = |trace: &Trace| total(trace, "subflows", "data_segments");
@@ -65,7 +66,7 @@ fn without_news_nothing_large_ever_arrives() {
     assert!(total(&hole, "links", "dropped_mtu") > 10.0);
     assert!(total(&hole, "subflows", "timeouts") > 3.0);
     assert!(total(&hole, "connections", "bytes_read") < 1.0);
-    // The news is lost as packets are, where the way back is down.
+    // If the way back is down, the ICMP message is lost like other packets.
     let falls = r#"{"at_ns":1000000000,"link":"p0.down","change":{"mtu":1400}}"#;
     let cut = format!(
         r#","events":[{{"at_ns":999000000,"link":"p0.up","change":"down"}},{falls},

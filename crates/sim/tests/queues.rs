@@ -1,5 +1,5 @@
-//! Worlds with managed queues and with packets that fall behind, are copied or spoilt: whole TCP
-//! connections over them, under the checkers.
+//! Managed queues, and packets that are delayed, duplicated or corrupted: whole TCP connections, with all checks of
+//! the simulator.
 
 mod common;
 
@@ -7,8 +7,8 @@ use anabranch_sim::Trace;
 use anabranch_units::Seed;
 use common::{numbers, simulate, srtt, total};
 
-/// A bulk session over one path of 10 Mb/s and 20 ms each way with a queue of 400 packets, about 480 ms.
-/// `down` is what else its link towards the client has, `more` what else the plan has.
+/// A bulk session over one path of 10 Mb/s and 20 ms each way with a queue of 400 packets, about 480 ms. `down` has
+/// further keys of its link towards the client, and `more` has further keys of the plan.
 fn plan(down: &str, seconds: u64, more: &str) -> String {
     let nanos = seconds * 1_000_000_000;
     format!(
@@ -65,8 +65,8 @@ fn a_flow_that_asks_for_little_does_not_wait_for_those_that_take_all() {
     assert!(total(&fair, "links", "dropped_aqm") > 0.0, "it took effect");
     let [alone, with, without] =
         [paced(FQ_CODEL, true).0, fair.clone(), paced("", false).0].map(|trace| srtt(&trace));
-    // Beyond what it has alone, of the others' packets of 1.2 ms one in service and, while its queue is an
-    // old one still, a turn of each.
+    // Beyond its delay alone, a packet waits for one packet of the others in service and, while its queue is not new,
+    // for one packet of each flow.
     assert!(with < alone + 3.6 && without > 200.0, "{with} ms, {alone} alone, {without} without");
     assert!((goodput(&fair, 30) - 1.0).abs() < 0.02, "{} Mb/s", goodput(&fair, 30));
     // The others share the rest.
@@ -108,7 +108,7 @@ fn impairments_of_the_wire_hit_packets_and_the_stream_stays_whole() {
         let hit = numbers(&trace, "links", column)[0];
         let share = if column == "dropped_corrupt" { 0.005 } else { 0.01 };
         let deviation = (packets * share * (1.0 - share)).sqrt();
-        // Packets that the queue drops are not hit.
+        // Packets that the queue drops are not impaired.
         let sent = packets - numbers(&trace, "links", "dropped_queue")[0];
         assert!((hit - sent * share).abs() < 4.0 * deviation + 5.0, "{column}: {hit} of {sent}");
         assert!(goodput(&trace, 20) > 1.0, "{column}: {} Mb/s", goodput(&trace, 20));
@@ -189,7 +189,8 @@ fn drawn(seed: u64) -> String {
 
 #[test]
 fn worlds_drawn_by_a_seed_hold_every_checker() {
-    // A broken rule ends a run: bytes out of place, windows overrun, packets unaccounted for, standstill.
+    // The simulator ends a run if a rule is broken: bytes out of place, exceeded windows, uncounted packets, or a
+    // standstill.
     let mut seen = [0.0; 4];
     for seed in 0..24 {
         let trace = simulate(&drawn(seed));

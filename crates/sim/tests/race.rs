@@ -55,7 +55,7 @@ fn the_connection_begins_over_the_path_that_answers_first() {
         let trace = simulate(&plan(&rtts, true, BULK, ""));
         assert_eq!(connected_ms(&trace), race);
         assert!((total(&trace, "connections", "bytes_read") - 4e6).abs() < 0.5);
-        // The loser is no subflow, and its path joins.
+        // The attempt that lost is not a subflow, so its path joins later.
         let mut used = paths(&trace);
         assert_eq!(used[0], if race == 120 { "p1" } else { "p0" });
         used.sort();
@@ -78,7 +78,7 @@ fn a_path_that_is_down_at_the_start_costs_the_delay() {
     let trace = simulate(&plan(&[(40, ""), (20, "")], true, BULK, &events));
     assert_eq!(connected_ms(&trace), 120);
     assert_eq!(paths(&trace)[0], "p1");
-    // The interface goes down behind the first SYN, and its path is none for the second attempt.
+    // The interface goes down after the first SYN, so the second attempt cannot use this path.
     let events = r#","events":[{"at_ns":0,"path":"p0","interface":"down"}]"#;
     let trace = simulate(&plan(&[(40, ""), (20, "")], true, BULK, events));
     assert_eq!((connected_ms(&trace), paths(&trace)), (120, vec!["p1".to_owned()]));

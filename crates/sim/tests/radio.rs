@@ -1,4 +1,4 @@
-//! Worlds with links that follow a model: whole TCP connections over them, under the checkers.
+//! Links that follow a model: whole TCP connections over them, with all checks of the simulator.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Background traffic that is no lasting TCP flow: datagrams and transfers, against arithmetic and theory.
+//! Background traffic other than a lasting TCP flow: datagrams and transfers, compared with arithmetic and theory.
 
 mod common;
 
@@ -50,7 +50,7 @@ fn flow(trace: &Trace, column: &str) -> f64 {
     values[0]
 }
 
-/// A whole number of the one flow there is.
+/// A whole number in the row of the only flow.
 fn count(trace: &Trace, column: &str) -> i64 {
     flow(trace, column) as i64
 }
@@ -96,10 +96,11 @@ fn datagrams_beyond_the_rate_of_a_link_are_lost() {
     let trace = world(1, 60, QUIET, &[&group]);
     let (sent, lost) = (count(&trace, "datagrams_sent"), count(&trace, "datagrams_lost"));
     assert_eq!(sent, 120_000);
-    // A link reports a drop in its next turn, which the run's end may have cut off for the last one.
+    // A link reports a drop in its next turn, so the last drop may be unreported when the run ends.
     let untold = link(&trace, "dropped_queue")[2] as i64 - lost;
     assert!((0..=1).contains(&untold), "{untold}");
-    // Half of them; what waits at the end, at most 100 packets and 25 of propagation, is neither.
+    // Half of them are lost. Packets that are under way at the end are neither lost nor delivered: at most 100 in the
+    // queue and 25 in propagation.
     assert!((59_870..=60_000).contains(&lost), "{lost}");
     let delay = flow(&trace, "datagram_delay_ms");
     assert!((120.0..127.0).contains(&delay), "a queue of 100 packets of 1 ms, and 25 ms: {delay}");
@@ -145,7 +146,7 @@ fn datagrams_at_random_wait_as_the_queue_of_m_d_1_does() {
 #[test]
 fn bursts_have_the_rate_of_their_share_of_time_and_are_bursts() {
     let (on, off): (f64, f64) = (0.1, 0.3);
-    // The seconds that were sent in, of those that were to be expected, and the deviation of that.
+    // The seconds in which datagrams were sent, the expected number of seconds, and its standard deviation.
     let sent = |rate_mbps: u64, seconds: u64| {
         let group = format!(
             r#","rate_bps":{rate_mbps}000000,"size":1500,"on_ns":100000000,"off_ns":300000000"#
@@ -192,7 +193,7 @@ fn transfers_begin_at_random_and_carry_their_bytes() {
     let share = (-1.0f64).exp();
     let bound = 4.0 * (share * (1.0 - share) / gaps.len() as f64).sqrt();
     assert!((long - share).abs() < bound, "{long}, not {share} +- {bound}");
-    // They are on the link, and it is theirs alone.
+    // The packets are on this link, which carries nothing else.
     assert!(link(&trace, "bytes_delivered")[2] > 30_000.0 * expected * 0.9);
 }
 

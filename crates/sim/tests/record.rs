@@ -71,7 +71,7 @@ fn every_segment_leaves_and_comes_and_together_they_are_the_data() {
         let trace = simulate(&plan(kind, multipath, ASKED));
         let sent = rows(&trace, "departures", ["subflow", "position", "bytes"]);
         let came = rows(&trace, "arrivals", ["subflow", "position", "bytes"]);
-        // The last acknowledgements may be under way when the run ends, what was sent is not.
+        // The last acknowledgements may be missing when the run ends, but every sent segment is recorded.
         assert_eq!(sent.len() as u64, total(&trace, "subflows", "data_segments") as u64);
         assert!(came.iter().all(|segment| sent.contains(segment)), "what came was sent");
         assert!(came.len() < sent.len(), "some was lost");
@@ -108,11 +108,11 @@ fn every_segment_leaves_and_comes_and_together_they_are_the_data() {
                 *end = to.max(*end);
             }
         }
-        // A player leaves its earlier connections with losses in them that nothing repairs any more.
+        // A player leaves its earlier connections. Losses in them are then not repaired.
         assert!(has_hole.iter().zip(0..).all(|(hole, of)| !hole || kind == FILM && of < last));
         let (came_in_order, read): (u64, _) =
             (ends.iter().sum(), total(&trace, "connections", "bytes_read") as u64);
-        // And with data in them that it never reads.
+        // It also leaves data in them that it never reads.
         assert!(if kind == FILM { came_in_order >= read } else { came_in_order == read });
         if multipath {
             let pairs = rows(&trace, "departures", ["nearest", "subflow", "bytes"]);

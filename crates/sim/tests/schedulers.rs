@@ -33,7 +33,7 @@ const fn shallow(rtt_ms: u64, mbps: f64) -> Way {
 /// The load: its source, its duration and the receiver.
 #[derive(Clone, Copy, Debug)]
 struct Load {
-    /// Paced at this rate; as fast as it goes without.
+    /// The rate of paced data; `None` sends as fast as possible.
     mbps: Option<f64>,
     seconds: u64,
     receive_buffer: u64,
@@ -53,7 +53,7 @@ fn simulate(scheduler: &str, ways: &[Way], load: Load, path_manager: &str) -> Tr
     simulate_with(scheduler, ways, load, path_manager, "")
 }
 
-/// `rest` is what else the plan has, with a comma behind.
+/// `rest` has further keys of the plan, followed by a comma.
 fn simulate_with(
     scheduler: &str,
     ways: &[Way],
@@ -113,7 +113,7 @@ fn meshed(scheduler: &str, ways: &[Way], load: Load) -> Trace {
     simulate(scheduler, ways, load, "full-mesh")
 }
 
-/// 2 paths of 6 Mbit/s, 50 and 100 ms, and a film's 5.24 Mbit/s: one path is enough.
+/// Two paths of 6 Mbit/s with 50 and 100 ms, and a film of 5.24 Mbit/s: one path is enough.
 const EVEN: [Way; 2] = [way(50, 6.0, 0.0), way(100, 6.0, 0.0)];
 const FILM: Load = paced(5.24, 60);
 
@@ -199,7 +199,7 @@ fn penalties_take_effect_and_relieve_a_small_receive_buffer() {
         let (before, after) = (goodput_mbps(&before), goodput_mbps(&after));
         assert!(after > 1.4 * before, "{plain} {before}, {relieved} {after}");
     }
-    // With room for everything there is nothing to relieve.
+    // If both paths have enough capacity, the scheduler does not change anything.
     let [ample, plain] = ["min-rtt-0.9x", "min-rtt"].map(|name| meshed(name, &EVEN, FILM));
     assert!(total(&ample, "subflows", "penalties") < 1.0);
     assert_eq!(ample.summary.digest, plain.summary.digest);
@@ -217,7 +217,7 @@ fn redundancy_hides_losses() {
 /// The decisions of a scheduler while subflows repaired losses (Recovery and Loss).
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
-    /// Bytes that were new and went to one of them.
+    /// New bytes that were scheduled on a subflow in repair.
     repairing: u64,
     /// The number of scheduler calls in that time.
     asked_meanwhile: u64,
@@ -310,7 +310,7 @@ fn rtx_aware_sends_nothing_new_where_losses_are_repaired() {
 
 #[test]
 fn who_keeps_its_choice_sends_what_it_would_if_it_were_asked_for_each_segment() {
-    // The watched one does not say that it keeps its choice.
+    // The wrapper does not return true from `keeps_choice`.
     let lossy = [Way { loss: 0.01, ..EVEN[0] }, EVEN[1]];
     let shallow = [shallow(20, 20.0), shallow(150, 3.0)];
     for profile in ["linux-6.18", "mptcp-0.94"] {

@@ -1,5 +1,5 @@
-//! Whole worlds under the checkers: random topologies and faults, determinism, and what every run
-//! must leave behind. A failing case prints its plan, which is all that is needed to repeat it.
+//! Whole simulations with all checks: random topologies and faults, determinism, and the final state of every run. A
+//! failing case prints its plan, which is all that is needed to repeat it.
 
 mod common;
 
@@ -31,7 +31,7 @@ fn interface(at: u64, path: u64, what: &str) -> String {
     format!(r#"{{"at_ns":{at},"path":"p{path}","interface":"{what}"}}"#)
 }
 
-/// A plan over these paths; `rest` holds the application and whatever else.
+/// A plan over these paths. `rest` has the application and further keys.
 fn plan(ways: &[Way], scheduler: &str, congestion: &str, seed: u64, rest: &str) -> String {
     let mut links = Vec::new();
     let mut paths = Vec::new();
@@ -199,8 +199,8 @@ fn a_withdrawn_path_is_replaced_sooner_than_one_that_falls_silent() {
             gap(&removed),
             gap(&down)
         );
-        // To the server an interface that is down looks as a silent cut does; BBR's queues stand
-        // elsewhere once a packet more or less has been acknowledged.
+        // To the server, an interface that is down looks like a silent outage. BBR's queues differ after a packet
+        // more or less has been acknowledged.
         let apart = (gap(&down) - gap(&silent)).abs();
         let most = if congestion == "bbr" { 0.5 } else { 0.2 };
         assert!(apart < most, "{congestion}: {} {}", gap(&down), gap(&silent));

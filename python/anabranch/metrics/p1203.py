@@ -63,7 +63,7 @@ def terms(tables: Tables, *, client: int = 0) -> dict[str, float | None]:
     -------
     dict
         `o21` and `o22`: means of sound and pictures. `o35`: both, over the session. `stalling`: the factor
-        for stalls, from 0 to 1. `mos`: the product of the last two.
+        for stalls, from 0 to 1. `mos`: 1 + (`o35` - 1) x `stalling`.
     """
     given = request(tables, client=client)
     seen = _per_second(given["I13"]["segments"], _pictures)

@@ -13,7 +13,7 @@ from uplinks import wait
 RATE_MBPS, LEAST_MBPS = 50, 45
 #: Time between two chunks of the stream, s.
 _STEP_S = 0.01
-#: The shortest time over which a rate means something: a hundred pieces of the stream, s.
+#: The shortest time for a meaningful rate: a hundred chunks of the stream, s.
 _LEAST_S = 1.0
 
 
@@ -67,7 +67,7 @@ class Bystander:
         self._socket.close()
 
     def meter(self):
-        """Return a function that returns the rate since now, Mb/s, over `_LEAST_S` at least."""
+        """Return a function that returns the rate in Mb/s since now, over at least `_LEAST_S`."""
         began, before = time.monotonic(), self._read
 
         def rate():

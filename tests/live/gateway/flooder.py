@@ -1,7 +1,7 @@
 """Sends packets of one size to an address repeatedly until the input ends, and prints how many a second.
 
-flooder.py ADDRESS SIZE COUNT RATE: the packets, IP headers and all, come by the input first; RATE 0 is as fast as the
-machine does.
+flooder.py ADDRESS SIZE COUNT RATE: the packets, including IP headers, are read from stdin first. RATE 0 sends
+as fast as possible.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import socket
 import sys
 import time
 
-#: Packets between two looks at the input and the clock: a hundredth of the device's queue of 500 would be lost in more.
+#: The number of packets between two checks of the input and the clock. With more, packets would be lost in
+#: the device's queue of 500.
 _BURST = 100
 
 

@@ -32,11 +32,11 @@ def syn(source, port, options=b"", address=V4, seq=None):
 
 @contextmanager
 def poured(lab, address=V4, sources=250, rate=0):
-    """Send SYNs to an address from so many others, so many a second or as many as the machine gives.
+    """Send SYNs to an address from `sources` other addresses, at `rate` per second or as fast as possible.
 
-    The list has the number that was sent a second in the end.
+    At the end, the yielded list contains the number sent per second.
     """
-    # 10.77.1.0/24 is the client's link, where these addresses do not answer.
+    # 10.77.1.0/24 is the network of the client's link. These addresses in it do not answer.
     if sources <= 250:
         named = [f"10.77.1.{3 + number}" for number in range(sources)]
     else:

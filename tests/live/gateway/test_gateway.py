@@ -28,7 +28,7 @@ from uplinks import (
 )
 
 MIB = 1 << 20
-#: The metric of what clients were given.
+#: The metric of the bytes that clients received.
 TO_CLIENT = 'relayed_bytes_total{direction="to_client"}'
 
 
@@ -48,7 +48,7 @@ def test_bytes_arrive_as_they_were_sent(lab, mptcp, v6):
         assert record["end"] == "finished"
         (path,) = record["path"]
         assert path["ends"].startswith(f"[{V6}]:{PORT}-" if v6 else f"{V4}:{PORT}-")
-        # A piece that the connection sends again counts with the subflow that carries it.
+        # Data that the connection sends again counts for the subflow that carries it.
         assert len(down) <= path["down"] < 1.1 * len(down)
         assert path["up"] >= len(up)
         counted = gateway.metrics()
@@ -87,8 +87,8 @@ def test_connections_at_once_each_have_bytes_of_their_own(lab):
 
 @pytest.mark.slow
 def test_what_many_clients_acknowledge_is_heard_while_much_is_sent(lab):
-    # A device that --setup-print did not make has room for 500: further packets, while it is not read, are
-    # lost.
+    # A device that was not made by --setup-print has a queue of 500. While it is not read, further packets
+    # are lost.
     lab.host.run("ip link set anabranch0 txqueuelen 500")
     down, clients = pattern(2 * MIB, 1), 60
     with Origin(lab.host, says(down)), lab.gateway("--no-offload", "--per-source", "1000") as gateway:
@@ -106,7 +106,7 @@ def test_what_many_clients_acknowledge_is_heard_while_much_is_sent(lab):
         gateway.records(clients)
     of_device = "/sys/class/net/anabranch0/statistics"
     sent, dropped = (int(lab.host.run(f"cat {of_device}/{name}")) for name in ("tx_packets", "tx_dropped"))
-    # Some of each client's packets, and so many that they would fill the queue again and again.
+    # Each client's packets are included, and there are enough to fill the queue repeatedly.
     assert sent > 10_000
     assert dropped < sent / 100
 
@@ -159,7 +159,7 @@ def test_a_reader_that_waits_holds_the_origin_up(lab, mptcp):
         while still[0] != still[1]:
             time.sleep(1)
             still = [still[1], sent[0]]
-        # The buffers of the host's kernel take some of it: tcp_rmem and tcp_wmem.
+        # The buffers of the host's kernel (tcp_rmem and tcp_wmem) hold a part of the data.
         assert 0 < sent[0] < 32 * MIB
         held = gateway.metrics()["held_bytes"]
         assert 0 < held <= 2 * buffer
@@ -168,7 +168,7 @@ def test_a_reader_that_waits_holds_the_origin_up(lab, mptcp):
 
 
 def sends_while_it_may(client, data):
-    """Send until nothing more is taken for a while; return how much was."""
+    """Send until nothing more is accepted for a while, and return the number of sent bytes."""
     client.settimeout(2)
     sent = 0
     try:
@@ -248,7 +248,7 @@ def test_a_client_that_breaks_off_resets_the_origin(lab, mptcp):
 
 @contextmanager
 def slow_client(lab, talk):
-    """A client that has asked a question of 200,000 bytes, and has little room for the answer."""
+    """A client that has sent a request of 200,000 bytes and has a small receive buffer for the answer."""
     with (
         Origin(lab.host, talk),
         lab.gateway() as gateway,
@@ -269,7 +269,7 @@ def test_an_answer_that_was_said_to_its_end_arrives_though_the_origin_reads_no_m
         connected.sendall(down)
         connected.shutdown(socket.SHUT_WR)
         assert passed.wait(HUNG_S)
-        # Unread data makes a reset of the end.
+        # With unread data, closing the socket sends a reset.
 
     with slow_client(lab, talk) as (gateway, client):
         wait(lambda: gateway.metrics()[TO_CLIENT] == len(down), "the gateway has all of the answer")
@@ -291,7 +291,7 @@ def test_an_answer_that_waits_in_the_gateways_kernel_arrives_though_the_origin_r
         connected.sendall(down)
         connected.shutdown(socket.SHUT_WR)
         wait(lambda: unacknowledged(connected) == 0, "the gateway's kernel has all of the answer")
-        # Unread data makes a reset of the end.
+        # With unread data, closing the socket sends a reset.
         connected.close()
         gone.set()
 

@@ -106,7 +106,9 @@ def test_incomplete_handshakes_and_the_share_of_a_source(lab):
 
 
 def test_a_full_backlog_keeps_no_client_out(lab):
-    """A SYN cookie stands for the handshake (RFC 4987 section 3.6): no incomplete one expires meanwhile."""
+    """A SYN cookie replaces the record of the handshake (RFC 4987 section 3.6), so no incomplete handshake
+    expires meanwhile.
+    """
     arguments = ("--backlog", "4", "--half-open", "200 s")
     with Origin(lab.host, echo), lab.gateway(*arguments) as gateway, raw(lab) as flood:
         sends(flood, gateway, [syn("10.77.1.9", 1024 + number, OPTIONS) for number in range(4)])
@@ -118,7 +120,9 @@ def test_a_full_backlog_keeps_no_client_out(lab):
 
 @pytest.mark.parametrize("known", [True, False], ids=["known-token", "guessed-tokens"])
 def test_joins(lab, known):
-    """A known token draws one answer for each join, and guesses 64 a second. The connection goes on."""
+    """Joins with a known token get one answer each. Joins with guessed tokens get 64 a second. The connection
+    continues.
+    """
     lab.second_path()
     with Origin(lab.host, echo), lab.gateway() as gateway, raw(lab) as flood, lab.connect() as victim:
         assert exchange_one(victim)

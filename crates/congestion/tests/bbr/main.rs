@@ -1,5 +1,5 @@
-//! BBR version 1 against a second, plain implementation of `tcp_bbr.c`'s definitions: bytes and segments
-//! in floating point where the kernel has fixed point, one rule after another.
+//! BBR version 1 compared with a second, simple implementation of the definitions in `tcp_bbr.c`. It computes bytes
+//! and segments in floating point where the kernel uses fixed point, rule by rule.
 
 mod model;
 mod saved;
@@ -23,22 +23,22 @@ struct Said {
     /// Segments delivered over `interval`.
     rate: u32,
     interval: Duration,
-    /// It acknowledges what was sent after the last acknowledgement: a round begins.
+    /// Whether it acknowledges data that was sent after the last acknowledgement, so that a round begins.
     round: bool,
     prior_in_flight: u32,
     in_flight: u32,
     newly_lost: u32,
     app_limited: bool,
     rtt: Duration,
-    /// It may have been held back by the receiver.
+    /// Whether the receiver may have delayed it.
     delayed: bool,
-    /// How long pacing holds the next segment back.
+    /// For how long pacing delays the next segment.
     departs: Duration,
-    /// Since the acknowledgement before.
+    /// The time since the previous acknowledgement.
     after: Duration,
 }
 
-/// 1000 segments a second over 100 ms: 100 segments of pipe, which are in flight.
+/// 1000 segments a second over 100 ms: a bandwidth-delay product of 100 segments, which are in flight.
 const FULL: Said = Said {
     acked: 2,
     rate: 100,
@@ -76,7 +76,7 @@ impl Flow {
         flow
     }
 
-    /// A flow that has found its pipe full and has just drained it, its window at the target.
+    /// A flow that has found its pipe full and has just drained it. Its window is at the target.
     fn probing(seed: u64, said: Said) -> Self {
         let mut flow = Self::new(seed);
         for _ in 0..4 {
@@ -88,13 +88,13 @@ impl Flow {
         flow
     }
 
-    /// That, in the phase that probes for more.
+    /// The same flow in the phase that probes for more bandwidth.
     fn raised() -> Self {
         let mut flows = (0..100).map(|seed| Self::probing(seed, FULL));
         flows.find(|flow| flow.gain(1000.0) > 1.2).expect("a cycle begins with it")
     }
 
-    /// The window that the model gives, with one more segment acknowledged.
+    /// The window that follows from the model after one more acknowledged segment.
     fn target(&mut self) -> u32 {
         self.window.cwnd = 1 << 20;
         self.hear(Said { acked: 1, round: false, ..FULL });
@@ -198,14 +198,14 @@ fn close(found: f64, expected: f64, slack: f64) -> bool {
     (found - expected).abs() <= slack * expected
 }
 
-/// Draws of all sizes: uniform in the logarithm between the two.
+/// Draws a number between the two limits, uniform in its logarithm.
 fn any(random: &mut RandomStream, least: f64, most: f64) -> f64 {
     least * (most / least).powf(random.uniform())
 }
 
 #[test]
 fn the_first_pace_is_the_initial_window_over_the_round_trip() {
-    // `bbr_init`: that of the handshake, where it measured one; else a millisecond is assumed.
+    // `bbr_init` uses the handshake's RTT. If it was not measured, a millisecond is assumed.
     for (rtt, seconds) in [(Some(RTT), 0.1), (None, 0.001)] {
         let mut flow = Flow::new(1);
         let opened = Opened { coarse_now: flow.now, rtt, mss: MSS };
@@ -214,7 +214,7 @@ fn the_first_pace_is_the_initial_window_over_the_round_trip() {
     }
     let mut flow = Flow::new(1);
     assert!(flow.bbr.pacing_rate().is_none());
-    // The sample, one segment in 100 ms, is slower, and before the pipe is full the pace only rises.
+    // The sample of one segment in 100 ms is slower. Before the pipe is full, the pacing rate only rises.
     flow.hear(Said { rate: 1, acked: 1, ..FULL });
     assert!(close(flow.pace(), paced(HIGH_GAIN, 10.0 / 0.1), 2e-3), "{}", flow.pace());
     flow.hear(Said { rate: 200, ..FULL });
@@ -264,7 +264,8 @@ fn pace_and_window_of_the_cycle_are_what_the_formulas_give() {
             ..FULL
         };
         let mut flow = Flow::probing(seed, said);
-        // Each is longer than the minimum RTT, with the pipe more than full: a phase further.
+        // Each acknowledgement comes after more than the minimum RTT, with the pipe more than full, so the cycle
+        // moves on by one phase.
         for _ in 0..seed % 8 {
             flow.hear(said);
         }
@@ -289,7 +290,7 @@ fn pace_and_window_of_the_cycle_are_what_the_formulas_give() {
     assert!(phases[0] > 200 && phases[1] > 200 && phases[2] > 2000, "{phases:?}");
 }
 
-/// The cycle begins anywhere but below 1 and keeps its order.
+/// The cycle begins with any phase except 3/4 and keeps its order.
 #[test]
 fn the_cycle_goes_up_down_and_cruises_six_round_trips() {
     let mut firsts = [0; 8];
@@ -315,7 +316,8 @@ fn the_cycle_goes_up_down_and_cruises_six_round_trips() {
     assert_eq!(firsts[1], 0);
     assert!(firsts.iter().filter(|count| **count > 20).count() == 7, "{firsts:?}");
 
-    // Up ends after an RTT with the pipe a quarter over, or a loss; down as soon as it is drained.
+    // The phase 5/4 ends after an RTT with a quarter more than the pipe holds, or with a loss. The phase 3/4 ends as
+    // soon as the queue is drained.
     let mut flow = Flow::raised();
     // Packets in the network once the burst under way has left: short of the target by one.
     let goal = goal(flow.pace()) as u32;
@@ -338,12 +340,12 @@ fn startup_ends_after_three_rounds_under_a_quarter_more() {
     for rate in [64, 80, 100, 125] {
         for _ in 0..2 {
             flow.hear(Said { rate, ..FULL });
-            // Neither what comes within the round nor what the application holds back counts.
+            // Rates within the round, and rates that the application limited, do not count.
             flow.hear(Said { rate, round: false, ..FULL });
             flow.hear(Said { rate, app_limited: true, ..FULL });
         }
     }
-    // 125 has counted once; 156 is no quarter more, by 0.25.
+    // 125 was counted once. 156 is just not a quarter more: it is short by 0.25.
     flow.hear(Said { rate: 156, ..FULL });
     assert!(!over(&flow));
     assert!(close(flow.pace(), paced(HIGH_GAIN, 1560.0), 2e-3));
@@ -354,10 +356,10 @@ fn startup_ends_after_three_rounds_under_a_quarter_more() {
     assert!(close(flow.pace(), paced(1.0 / HIGH_GAIN, 1560.0), 1e-2), "{}", flow.pace());
     // The window keeps the high gain and grows by the acknowledged segments.
     assert_eq!(flow.window.cwnd, before + 2);
-    // The capacity at the pace of the startup, which was in force when it was computed.
+    // The bandwidth-delay product at the pacing rate of startup, which applied when it was computed.
     let full = target(156.0, 1.0, 0.0, paced(HIGH_GAIN, 1560.0), false);
     assert_eq!(flow.window.ssthresh, full);
-    // The drain ends with that much in flight, at the pace of the drain.
+    // The drain ends with that many segments in flight, at the pacing rate of the drain.
     let full = target(156.0, 1.0, 0.0, flow.pace(), false);
     flow.hear(Said { rate: 156, in_flight: full + 1, ..FULL });
     assert!(flow.gain(1560.0) < 0.5);
@@ -392,7 +394,7 @@ fn after_ten_seconds_four_segments_for_200_ms_and_a_round() {
     assert!(close(flow.gain(1000.0), 1.0, 1e-3));
     assert!(flow.bbr.marks_application_limited());
     let before = target(100.0, 2.0, 0.0, flow.pace(), false);
-    // The time runs from four in flight on.
+    // The 200 ms begin when four segments are in flight.
     let held = |in_flight: u32| Said { in_flight, acked: 1, ..said };
     for _ in 0..50 {
         flow.hear(held(5));
@@ -410,7 +412,7 @@ fn after_ten_seconds_four_segments_for_200_ms_and_a_round() {
     flow.hear(said);
     assert!(!flow.bbr.marks_application_limited());
 
-    // Idleness spares the visit: nothing was in flight anyway.
+    // After idleness there is no visit, because nothing was in flight anyway.
     let mut flow = Flow::probing(1, FULL);
     flow.now += Duration::from_secs(11);
     flow.start(true);
@@ -442,7 +444,7 @@ fn a_recovery_conserves_packets_for_a_round_and_gives_the_window_back() {
     flow.hear(Said { newly_lost: 0, acked: 1, ..within });
     assert!(flow.window.cwnd >= before, "{} and not {before}", flow.window.cwnd);
 
-    // Never below one by losses, nor below four after them.
+    // Losses never reduce the window below one segment, and after them it has at least four.
     let mut flow = Flow::probing(1, FULL);
     flow.hear(Said { newly_lost: 10_000, ..within });
     assert_eq!(flow.window.cwnd, 4);
@@ -463,7 +465,7 @@ fn after_a_timeout_the_window_comes_back_with_the_state() {
     flow.hear(Said { acked: 1, ..FULL });
     assert!(flow.window.cwnd >= before.min(target(100.0, 2.0, 0.0, flow.pace(), false)));
 
-    // The startup measures its growth again: three more rounds are needed.
+    // Startup measures the growth again, so three more rounds are needed.
     let mut flow = Flow::new(1);
     for _ in 0..3 {
         flow.hear(FULL);
@@ -481,8 +483,8 @@ fn after_a_timeout_the_window_comes_back_with_the_state() {
 
 #[test]
 fn a_policer_sets_the_pace_for_48_rounds_of_the_cycle() {
-    // `bbr_lt_bw_sampling`: bursts come at 2000 segments a second, a round of 100 ms brings 100 of 140 that
-    // were sent. Two intervals of four rounds agree, then what they brought is the bandwidth, with gain 1.
+    // `bbr_lt_bw_sampling`: bursts arrive at 2000 segments a second, and a round of 100 ms delivers 100 of 140 sent
+    // segments. If two intervals of four rounds agree, their throughput is the bandwidth, with gain 1.
     let lossy = Said { acked: 100, rate: 200, newly_lost: 40, after: RTT, ..FULL };
     let mut flow = Flow::probing(1, Said { rate: 200, ..FULL });
     let policed = |flow: &Flow| close(flow.gain(1000.0), 1.0, 2e-3);
@@ -491,7 +493,8 @@ fn a_policer_sets_the_pace_for_48_rounds_of_the_cycle() {
         policed(&flow)
     });
     assert_eq!(found, Some(8));
-    // `bbr_lt_bw_max_rtts`; then the cycle restarts with the rates of the bursts, in any phase except 3/4.
+    // `bbr_lt_bw_max_rtts`: after these rounds the cycle restarts with the rates of the bursts, in any phase except
+    // 3/4.
     let released = (1..=100).find(|_| {
         flow.hear(lossy);
         !policed(&flow)

@@ -24,7 +24,7 @@ fn an_acknowledgement_that_may_be_delayed_takes_no_old_minimums_place() {
     assert_eq!(window(50, true), short, "a lower one it is all the same");
 }
 
-/// Ten rounds (`bbr_bw_rtts`); what the application held back counts only where it is faster.
+/// The filter has ten rounds (`bbr_bw_rtts`). Samples that the application limited count only if they are faster.
 #[test]
 fn the_best_rate_is_remembered_for_ten_rounds() {
     let believed = |flow: &mut Flow| f64::from(flow.target()) / 200.0;
@@ -89,8 +89,8 @@ fn up_ends_after_a_whole_round_trip_with_a_loss_or_a_full_pipe() {
     assert!(up(&flow), "nothing was delivered");
 }
 
-/// `bbr_packets_in_net_at_edt`: what the pipe drains until the next segment may leave, 10 of 1000 a second
-/// in 10.5 ms, is in flight no more.
+/// `bbr_packets_in_net_at_edt`: segments that are delivered before the next departure no longer count as in flight:
+/// 10 in 10.5 ms at 1000 a second.
 #[test]
 fn what_drains_before_the_next_departure_does_not_count() {
     for (more, drained) in [(10, true), (11, false)] {
@@ -123,7 +123,7 @@ fn a_policer_sets_the_pace_for_48_rounds() {
     flow.hear(Said { newly_lost: 0, ..round });
     assert!(flow.gain(2000.0) > 0.7, "{}", flow.gain(2000.0));
 
-    // An interval ends with losses only: one round later where the fourth has none.
+    // An interval ends only in a round with losses. If the fourth round has none, it ends one round later.
     let mut flow = Flow::probing(1, FULL);
     for n in 1..=10 {
         assert!(!policed(&flow) || n == 1, "round {n}");
@@ -131,7 +131,7 @@ fn a_policer_sets_the_pace_for_48_rounds() {
     }
     assert!(policed(&flow));
 
-    // A spurious recovery was none of its losses.
+    // After a spurious recovery, its losses do not count.
     let mut flow = Flow::probing(1, FULL);
     (0..7).for_each(|_| flow.hear(round));
     flow.window.cwnd = 123;
@@ -139,7 +139,7 @@ fn a_policer_sets_the_pace_for_48_rounds() {
     assert_eq!(flow.bbr.undo_cwnd(&window, 500), 123, "`bbr_undo_cwnd` leaves the window");
     flow.hear(round);
     assert!(!policed(&flow));
-    // Nor was there a timeout that ended a round.
+    // The same holds for a timeout that ended a round.
     let mut flow = Flow::probing(1, FULL);
     (0..7).for_each(|_| flow.hear(round));
     flow.enter(CongestionState::Loss);

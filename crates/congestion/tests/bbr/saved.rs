@@ -1,10 +1,10 @@
-//! The window that is saved and given back (`bbr_save_cwnd`), and visits to the minimum RTT.
+//! Saving and restoring the window (`bbr_save_cwnd`), and visits to ProbeRTT.
 
 use super::*;
 
 const WITHIN: Said = Said { round: false, ..FULL };
 
-/// A flow whose minimum RTT has just grown too old, with four in flight.
+/// A flow whose minimum RTT has just become too old, with four segments in flight.
 fn visiting() -> Flow {
     let mut flow = Flow::probing(1, FULL);
     flow.now += Duration::from_secs(11);
@@ -13,7 +13,7 @@ fn visiting() -> Flow {
     flow
 }
 
-/// `prior_cwnd` is the window before the first trouble, and not that of an earlier one.
+/// `prior_cwnd` is the window before the first problem of the episode, not that of an earlier episode.
 #[test]
 fn the_window_before_the_trouble_comes_back() {
     let give_back = |flow: &mut Flow| {
@@ -32,13 +32,13 @@ fn the_window_before_the_trouble_comes_back() {
     flow.hear(WITHIN);
     assert_eq!(give_back(&mut flow), 151);
 
-    // The next episode begins with what there is then.
+    // The next episode begins with the current window.
     flow.window.cwnd = 100;
     flow.enter(CongestionState::Recovery);
     flow.hear(Said { in_flight: 40, ..WITHIN });
     assert_eq!(give_back(&mut flow), 101);
 
-    // The four of a visit are no window to come back to.
+    // The window of four segments during a visit is not restored.
     let mut flow = visiting();
     flow.enter(CongestionState::Recovery);
     flow.hear(Said { in_flight: 4, ..WITHIN });
@@ -57,7 +57,7 @@ fn losses_count_with_what_is_delivered() {
     assert_eq!(flow.window.cwnd, 100);
 }
 
-/// Ten seconds to the nanosecond are not too old; the minimum was measured 2 ms after the start at 100 s.
+/// Ten seconds exactly are not too old. The minimum was measured 2 ms after the start at 100 s.
 #[test]
 fn a_visit_comes_after_more_than_ten_seconds() {
     let mut flow = Flow::probing(1, FULL);

@@ -21,8 +21,8 @@ fn lia_takes_the_initial_path_for_the_best_where_all_are_zero() {
     }
 }
 
-/// A path is seen from (cwnd << 32) / srtt^2 = 1 on: 49 segments at 57 ms, 150 at 100 ms and 500 at 183 ms
-/// beside an initial one of 2 at 57 ms. Sums and alpha by hand: 51,200, 3 and 52,224, 77; 89,016, 1 and
+/// A path is not zero from (cwnd << 32) / srtt^2 = 1 on: 49 segments at 57 ms, 150 at 100 ms and 500 at 183 ms,
+/// beside an initial path of 2 segments at 57 ms. Sums and alpha by hand: 51,200, 3 and 52,224, 77; 89,016, 1 and
 /// 157,192, 26; 161,204, 0 (then 1) and 518,575, 7.
 #[test]
 fn lia_does_not_see_paths_with_small_windows() {
@@ -41,9 +41,9 @@ fn lia_does_not_see_paths_with_small_windows() {
     }
 }
 
-/// `mptcp_ccc_set_state` and the ends of `mptcp_ccc_cong_avoid`: alpha stays while another window shrinks, and
-/// follows when it grows or its subflow changes its state. Two paths of 10 ms by hand: windows 10 and 10: 20,480,
-/// alpha 102, 40; 10 and 5: 15,360, 182, 22; 10 and 20: 30,720, 91, 45.
+/// `mptcp_ccc_set_state` and the ends of `mptcp_ccc_cong_avoid`: alpha does not change when another window shrinks.
+/// It changes when another window grows or another subflow changes its state. Two paths of 10 ms by hand: windows 10
+/// and 10: 20,480, alpha 102, 40; 10 and 5: 15,360, 182, 22; 10 and 20: 30,720, 91, 45.
 #[test]
 fn lia_keeps_alpha_until_a_window_grows_or_a_state_changes() {
     let penalty: fn(&mut SiblingView) = |view| view.window.cwnd = 5;
@@ -69,9 +69,9 @@ fn lia_keeps_alpha_until_a_window_grows_or_a_state_changes() {
 }
 
 /// `mptcp_olia_cong_avoid` for two paths of 20 segments: (20,480^2 << 10) / (20 x 40,961^2) = 12 of 1023 an
-/// acknowledgement. Then growth moves from a window of 40 to one of 10 with more between losses:
-/// ((51,201^2 + 2 x 10,240^2) << 10) / (2 x 10 x 51,201^2) = 55, and ((2 x 40,960^2 - 51,201^2) << 10) /
-/// (2 x 40 x 51,201^2) = 3. The count is gone with the segment.
+/// acknowledgement. Then growth moves from a window of 40 to one of 10 with more between losses: ((51,201^2 + 2 x
+/// 10,240^2) << 10) / (2 x 10 x 51,201^2) = 55, and ((2 x 40,960^2 - 51,201^2) << 10) / (2 x 40 x 51,201^2) = 3. The
+/// counter restarts with each whole segment.
 #[test]
 fn olia_counts_whole_parts_of_a_segment() {
     let equal = views(&[path(20, 100), path(20, 100)]);
@@ -94,7 +94,7 @@ fn olia_overflows_where_losses_are_rare() {
     }
 }
 
-/// `mptcp_loss3` goes with the acknowledgements that may grow the window: none during a reduction.
+/// `mptcp_loss3` changes only with acknowledgements that may grow the window, which do not occur during a reduction.
 #[test]
 fn olia_does_not_count_what_a_reduction_delivers() {
     let mut siblings = views(&[delivered(40, 100, 10_000), delivered(10, 100, 90_000)]);
@@ -114,8 +114,8 @@ fn balia_counts_acknowledgements() {
     assert_eq!(acknowledgements_after_slow_start("balia", &siblings), 81);
 }
 
-/// Acknowledgements of two segments each that 20 segments take to grow, after a slow start that ends there:
-/// it has the first calculation.
+/// The number of acknowledgements of two segments each until 20 segments grow to 21, after a slow start that ends at
+/// 20. Slow start includes the first calculation.
 fn acknowledgements_after_slow_start(name: &str, siblings: &[SiblingView]) -> u32 {
     let mut controller = build(&format!("{name}(form=kernel)"));
     let mut window = Window { cwnd: 19, ssthresh: 20 };
@@ -129,7 +129,7 @@ fn acknowledgements_after_slow_start(name: &str, siblings: &[SiblingView]) -> u3
     heard
 }
 
-/// The controller as an acknowledgement in slow start leaves it: 21 segments, beside a path of `other`.
+/// The controller after an acknowledgement in slow start, with 21 segments, beside a path of `other` segments.
 fn balia_beside(other: u32) -> (Box<dyn CongestionController>, Window) {
     let siblings = views(&[path(20, 100), path(other, 100)]);
     let mut controller = build("balia(form=kernel)");
@@ -144,8 +144,8 @@ fn cut(controller: &mut Box<dyn CongestionController>, mut window: Window) -> u3
     window.ssthresh
 }
 
-/// The ratio of rates is divided to a whole number: up to twice the own rate is none, 42 beside 21 is two and
-/// then 1.5: of 10, the half of 21, 10 or 15 go.
+/// The ratio of rates is rounded down to a whole number. Up to twice this path's rate, it has no effect. With 42
+/// beside 21 it is two, limited to 1.5. The cut of 10 (half of 21) becomes 10 or 15.
 #[test]
 fn balia_cuts_by_a_whole_ratio() {
     for (other, left) in [(10, 11), (41, 11), (42, 6), (400, 6)] {
@@ -155,15 +155,15 @@ fn balia_cuts_by_a_whole_ratio() {
 }
 
 /// `mptcp_balia_ssthresh`: max((u32)(cwnd - md), 1) with the cut of the last calculation, here 10. Two penalties
-/// halve 21 to 10 and to 5: 10 - 10 is one, 5 - 10 wraps around, beyond any threshold. The end of a reduction
-/// calculates: a window of 5 next to one of 20 loses 1.5 x 2.
+/// halve 21 to 10 and then to 5. 10 - 10 gives the minimum of one, and 5 - 10 wraps around to a huge threshold. The
+/// end of a reduction calculates: a window of 5 next to one of 20 loses 1.5 x 2.
 #[test]
 fn balia_has_no_threshold_where_the_cut_is_more_than_the_window() {
     let siblings = views(&[path(5, 100), path(20, 100)]);
     for (cwnd, left) in [(10, 1), (9, u32::MAX), (5, u32::MAX)] {
         let (mut controller, _) = balia_beside(20);
         let mut window = Window { cwnd, ssthresh: 5 };
-        // A change of state that ends no reduction calculates nothing.
+        // A change of state that does not end a reduction computes nothing.
         for state in [CongestionState::Disorder, CongestionState::Open] {
             controller.on_state(Instant::ZERO, state, &mut window);
         }
@@ -207,7 +207,8 @@ fn weighted_vegas_shares_by_whole_rates() {
     }
 }
 
-/// On plain TCP they are Reno, segments and losses (`tcp_reno_cong_avoid`, `tcp_reno_ssthresh`).
+/// On plain TCP these controllers behave like Reno for segments and losses (`tcp_reno_cong_avoid`,
+/// `tcp_reno_ssthresh`).
 #[test]
 fn on_plain_tcp_they_are_reno() {
     for name in ["lia", "olia", "balia"] {

@@ -112,8 +112,8 @@ fn ack(own: usize, siblings: &[SiblingView], acked: u32) -> AckSample<'_> {
 const LOSS: CongestionEvent =
     CongestionEvent { now: Instant::ZERO, kind: CongestionKind::Loss, in_flight: 10 };
 
-/// By how much the window grows in all over a number of acknowledgements of one segment each, while
-/// windows are held where they are.
+/// Returns the total growth of the window over a number of acknowledgements of one segment each, while all windows
+/// are reset to their start.
 fn growth(choice: &str, own: usize, siblings: &[SiblingView], acknowledgements: u32) -> i64 {
     let mut controller = build(choice);
     let held = siblings[own].window;
@@ -126,7 +126,7 @@ fn growth(choice: &str, own: usize, siblings: &[SiblingView], acknowledgements: 
     grown
 }
 
-/// Acknowledged segments for one more in the window.
+/// The acknowledged segments for which the window grows by one.
 fn segments_per_increase(choice: &str, own: usize, siblings: &[SiblingView]) -> u32 {
     let mut controller = build(choice);
     let held = siblings[own].window;
@@ -196,7 +196,7 @@ fn any_paths() -> impl Strategy<Value = (usize, Vec<Path>)> {
     proptest::collection::vec(any_path(), 1..5).prop_flat_map(|paths| (0..paths.len(), Just(paths)))
 }
 
-/// Whole segments are counted: the equation's number is met to a half.
+/// Only whole segments are counted, so the equation's number is matched to within a half.
 fn holds(name: &str, per: u32, equation: f64) {
     let exact = 1.0 / equation;
     assert!((f64::from(per) - exact).abs() <= 0.5 + 1e-6 * exact, "{name}: {per}, not {exact}");
@@ -208,7 +208,7 @@ proptest! {
     #[test]
     fn increases_are_those_of_the_equations((own, paths) in any_paths()) {
         let siblings = views(&paths);
-        // Growth too slow to be counted here is left to the closed forms below.
+        // Growth that is too slow to be counted here is tested by the closed forms below.
         let linked = rfc_6356(own, &paths);
         if linked > 1e-5 {
             holds("lia", segments_per_increase("lia", own, &siblings), linked);
@@ -251,8 +251,8 @@ proptest! {
     }
 }
 
-/// RFC 6356 section 3 with n equal paths: alpha is 1 / n, so that n^2 windows are acknowledged for
-/// one segment more; BALIA and OLIA have the same equilibrium and the same increase there.
+/// RFC 6356 section 3 with n equal paths: alpha is 1 / n, so the window grows by one segment for n^2 acknowledged
+/// windows. BALIA and OLIA have the same equilibrium and the same increase there.
 #[test]
 fn equal_paths_share_the_growth_of_one() {
     for n in 1..=4 {
@@ -267,8 +267,8 @@ fn equal_paths_share_the_growth_of_one() {
     }
 }
 
-/// With one path all three are Reno, acknowledgement by acknowledgement, whatever the losses; but OLIA
-/// keeps its count over them.
+/// With one path, all three behave like Reno at each acknowledgement, whatever the losses. Only OLIA keeps its
+/// counter over losses.
 #[test]
 fn alone_they_are_reno() {
     for (name, losses) in [("lia", 0.01), ("olia", 0.0), ("balia", 0.01)] {
@@ -296,7 +296,7 @@ fn alone_they_are_reno() {
 
 #[test]
 fn olia_moves_growth_to_good_paths_with_small_windows() {
-    // Equal RTTs; the second delivers more between losses with a smaller window: B \ M.
+    // The RTTs are equal. The second path delivers more between losses with a smaller window: it is in B \ M.
     let paths = [delivered(40, 100, 10_000), delivered(10, 100, 90_000)];
     let siblings = views(&paths);
     // Per window: w^2 / (sum w)^2 - 1 / 2 and + 1 / 2.
@@ -312,7 +312,7 @@ fn olia_moves_growth_to_good_paths_with_small_windows() {
     let shrunk = growth("olia", 0, &siblings, 30 * rounds) as f64 / f64::from(rounds);
     assert!((shrunk - (900.0 / 4900.0 - 1.0 / 6.0)).abs() < 0.002, "{shrunk}");
 
-    // Windows do go down: at most to one segment.
+    // Windows can shrink, but to no less than one segment.
     let paths = [delivered(3, 100, 0), delivered(1, 10, 90_000)];
     let siblings = views(&paths);
     let mut controller = build("olia");
@@ -349,14 +349,14 @@ fn a_dead_subflow_leaves_the_sums_or_stays() {
             assert_eq!(growth(&stay, 0, siblings, 20_000), alone, "{stay}");
         }
         assert_eq!(growth(name, 0, &once, 20_000), coupled, "{name}");
-        // Its own subflow has just been acknowledged: it lives, whatever its own view says.
+        // The subflow itself was just acknowledged, so it counts as alive, whatever its own view contains.
         assert_eq!(growth(name, 1, &silent, 20_000), growth(name, 1, &dead(|_| ()), 20_000));
     }
 }
 
 #[test]
 fn printed_forms_run_as_printed() {
-    // PC16's loss rule leaves the window; a timeout halves it as ever.
+    // PC16's loss rule does not change the window. A timeout halves it as usual.
     let mut window = Window { cwnd: 30, ssthresh: 1 };
     let mut controller = build("lia(form=printed)");
     controller.on_congestion(&LOSS, &mut window);
@@ -420,8 +420,8 @@ fn lossy(name: &str, rtts_ms: &[u64], p: f64, seconds: f64) -> f64 {
     }
 }
 
-/// Goals 1 and 2 of RFC 6356 section 2 as its design meets them: under equal loss all subflows
-/// together get what one TCP gets on the path that is best for it, however different the RTTs are.
+/// Goals 1 and 2 of RFC 6356 section 2: under equal loss, all subflows together get the rate of one TCP on the path
+/// that is best for it, however different the RTTs are.
 ///
 /// The equations are those of smooth windows at the equilibrium; a tenth is left for whole segments
 /// and for chance, which with p^-1/2 and a thousand losses and more makes 1.5 % of each side.

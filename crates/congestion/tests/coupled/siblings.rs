@@ -2,13 +2,13 @@
 
 use super::*;
 
-/// `mptcp_olia_set_state` and `tcp_reno_ssthresh`: nothing touches `mptcp_snd_cwnd_cnt`. LIA and BALIA count
-/// in `snd_cwnd_cnt`, which a reduction clears (`tcp_init_cwnd_reduction`).
+/// `mptcp_olia_set_state` and `tcp_reno_ssthresh` do not change `mptcp_snd_cwnd_cnt`. LIA and BALIA count in
+/// `snd_cwnd_cnt`, which a reduction clears (`tcp_init_cwnd_reduction`).
 #[test]
 fn what_olia_has_counted_outlives_a_loss() {
-    // Alone: nine of ten are counted before the loss, and the next one is enough for five. Beside an
-    // equal path, which is the best one: 79 of 80, and the second of 10 / (10 + 20)^2 = 1 / 90. LIA adds
-    // 20 / 30^2, BALIA 10 / 30^2 (1 + 2) / 2 (4 + 2) / 5.
+    // With one path, nine of ten are counted before the loss, so the next one completes a window of five. Beside an
+    // equal path, which is the best one: 79 of 80, and the second of 10 / (10 + 20)^2 = 1 / 90. LIA adds 20 / 30^2,
+    // BALIA 10 / 30^2 (1 + 2) / 2 (4 + 2) / 5.
     let two = [path(20, 100), delivered(20, 100, 90_000)];
     for (paths, before, after) in [(&[path(10, 100)][..], 9, [1, 5, 5]), (&two, 79, [2, 45, 50])] {
         for (name, after) in ["olia", "lia", "balia"].into_iter().zip(after) {
@@ -33,8 +33,8 @@ fn what_olia_has_counted_outlives_a_loss() {
     }
 }
 
-/// RFC 6356 section 4 and `mptcp_get_crt_cwnd` of OLIA take the threshold of a path in fast recovery,
-/// `mptcp_balia_recalc_ai` its window.
+/// For a path in fast recovery, RFC 6356 section 4 and OLIA's `mptcp_get_crt_cwnd` use the threshold, and
+/// `mptcp_balia_recalc_ai` uses the window.
 #[test]
 fn a_sibling_in_recovery_counts_with_its_threshold_or_its_window() {
     let mut siblings = views(&[path(20, 100), path(60, 100)]);
@@ -54,7 +54,8 @@ fn a_sibling_in_recovery_counts_with_its_threshold_or_its_window() {
     }
 }
 
-/// `cnt_established` counts a path that has no RTT yet (its handshake was repeated), where the sums do not.
+/// `cnt_established` includes a path that has no RTT yet (its handshake was retransmitted). The sums do not include
+/// it.
 #[test]
 fn a_path_without_an_rtt_counts_among_the_paths() {
     let mut siblings =

@@ -59,7 +59,7 @@ pub(super) fn vegas_rounds(choice: &str, rtts_ms: &[u64], before: Window) -> Win
     vegas_rounds_beside(choice, rtts_ms, before, &[])
 }
 
-/// The same beside other subflows.
+/// Like `vegas_rounds`, beside other subflows.
 pub(super) fn vegas_rounds_beside(
     choice: &str,
     rtts_ms: &[u64],
@@ -90,13 +90,13 @@ fn weighted_vegas_steps_by_the_segments_queued() {
     let avoiding = Window { cwnd: 40, ssthresh: 20 };
     let three_quarters = |cwnd: u32| cwnd / 2 + cwnd / 4;
     let grown = Window { cwnd: 41, ssthresh: three_quarters(41) };
-    // Without a queue it grows, and is not drained.
+    // Without a queue, the window grows and nothing is drained.
     assert_eq!(vegas_rounds("wvegas", &[100], avoiding), grown);
     assert_eq!(vegas_rounds("wvegas", &[104], avoiding), grown);
-    // Two are initial_alpha: now the rate is known, and alone in the world alpha is 10.
+    // Two is initial_alpha. Once the rate is known, alpha is 10 for a single path.
     assert_eq!(vegas_rounds("wvegas", &[106], avoiding), grown);
     assert_eq!(vegas_rounds("wvegas(initial_alpha=3)", &[106], avoiding), grown);
-    // alpha is two at least.
+    // alpha is at least two.
     let kept = Window { cwnd: 40, ssthresh: three_quarters(40) };
     assert_eq!(vegas_rounds("wvegas(total_alpha=1)", &[106], avoiding), kept);
     let shrunk = Window { cwnd: 39, ssthresh: three_quarters(39) };
@@ -113,9 +113,9 @@ fn weighted_vegas_steps_by_the_segments_queued() {
     assert_eq!(vegas_rounds("wvegas(gamma=0)", &[104], starting), ended);
 }
 
-/// At 106 ms a window of 40 has 2 segments in the queue and 4.4 Mbit/s. Beside nine times that its share
-/// of ten segments is one, so that it gets the least, two, and stands; without it the share is ten, and it
-/// grows.
+/// At 106 ms a window of 40 has 2 segments in the queue and 4.4 Mbit/s. Beside a path with nine times that rate, its
+/// share of ten segments is one. It therefore gets the minimum of two, and the window stays. Without that path its
+/// share is ten, and the window grows.
 #[test]
 fn the_rate_of_a_dead_subflow_leaves_the_sum_or_stays() {
     let published = |change: fn(&mut SiblingView)| {
@@ -182,7 +182,7 @@ fn a_rate_is_published_while_its_round_has_samples() {
     // 40 segments in 106.001 ms.
     let rate = Some((40.0 * f64::from(MSS) / 0.106_001) as u64);
     assert_eq!(published[8..], [None, rate, rate], "{published:?}");
-    // A recovery leaves the rate, a timeout forgets it (`CA_EVENT_LOSS`).
+    // A recovery does not change the rate, and a timeout resets it (`CA_EVENT_LOSS`).
     for (state, expected) in [(CongestionState::Recovery, rate), (CongestionState::Loss, None)] {
         controller.on_state(Instant::ZERO, state, &mut Window { cwnd: 40, ssthresh: 20 });
         assert_eq!(controller.published_rate().map(Rate::bytes_per_second), expected);

@@ -1,4 +1,4 @@
-//! CCP and CCPD: the law of SD18 (equation 4) and the additions of the reconstruction.
+//! CCP and CCPD: the control law of SD18 (equation 4) and the additions of the reconstruction.
 
 use anabranch_congestion::{CongestionState, RateSample, Window};
 use anabranch_units::Duration;
@@ -6,8 +6,8 @@ use proptest::prelude::*;
 
 use super::flow::{Flow, MSS, millis};
 
-/// Feeds a flow what a link of 500 segments a second shows: two acknowledgements 2 ms apart of segments
-/// sent together, the shortest RTT and then the longest one.
+/// Simulates a link of 500 segments a second: two acknowledgements, 2 ms apart, of segments sent together, with the
+/// shortest RTT and then the longest one.
 fn probe(flow: &mut Flow, longest: Duration) {
     flow.ack(1, millis(500), Some(millis(100)));
     flow.ack(1, millis(2), Some(millis(102)));
@@ -16,8 +16,8 @@ fn probe(flow: &mut Flow, longest: Duration) {
 
 const CAPACITY: f64 = 500.0;
 
-/// x = (Kp B - 3 C m) / (Kp + 3) is where the law stands still, and that is a queue within the buffer
-/// for 3 m / M < Kp < 3 M / m.
+/// The fixed point of the law is x = (Kp B - 3 C m) / (Kp + 3). It is a queue within the buffer for 3 m / M < Kp < 3
+/// M / m.
 #[test]
 fn ccp_stands_still_at_its_closed_form() {
     let (least, longest) = (0.1, 0.2);
@@ -39,7 +39,7 @@ fn ccp_stands_still_at_its_closed_form() {
     }
 }
 
-/// With the backlog held, each application of the law halves the distance and changes its sign.
+/// With a constant backlog, each application of the law halves the distance to the fixed point and changes its sign.
 #[test]
 fn the_inner_loop_of_ccp_has_the_eigenvalue_minus_a_half() {
     let mut flow = Flow::new("ccp", 60, 60);
@@ -58,7 +58,8 @@ fn the_inner_loop_of_ccp_has_the_eigenvalue_minus_a_half() {
     assert!(flow.window.cwnd.abs_diff(80) <= 2);
 }
 
-/// The law from the whole history: capacity of the pair with the least delays, longest RTT, least RTT.
+/// The law computed from the whole history: the capacity of the pair with the smallest delays, the longest RTT and
+/// the shortest RTT.
 #[derive(Default)]
 struct CcpByTheBook {
     history: Vec<(f64, f64, u32)>,
@@ -74,7 +75,7 @@ impl CcpByTheBook {
             let pair = (r0 + r1, f64::from(n) / (t1 - t0));
             (sent_apart > -1e-9 && sent_apart < 0.001 + 1e-9).then_some(pair)
         });
-        // The newest of equals.
+        // Of equal pairs, the newest one is used.
         let best = pairs.reduce(|best, next| if next.0 <= best.0 + 1e-12 { next } else { best })?;
         let longest = self.history.iter().map(|seen| seen.1).fold(0.0, f64::max);
         Some(((best.1 * longest - 1e-9).ceil(), best.1 * (rtt - 0.1).max(0.0)))
@@ -84,7 +85,7 @@ impl CcpByTheBook {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
 
-    /// Bursts over a link, within half of CCP's memory: window by window what the whole history gives.
+    /// Bursts over a link, within half of CCP's memory. Each window must equal that computed from the whole history.
     #[test]
     fn ccp_follows_its_equation(
         kp in 1_u32..5,
@@ -152,7 +153,7 @@ fn ccp_starts_like_reno_and_is_cut_by_nothing() {
     flow.in_flight = 60;
     flow.ack(1, millis(500), Some(millis(100)));
     assert_eq!(flow.window.cwnd, (3 * 100 - 60) / 2);
-    // A timeout is TCP's: from one segment by slow start to where the law may speak again.
+    // A timeout has TCP's effect: slow start from one segment up to the window at which the law applies again.
     flow.time_out(1);
     assert_eq!(flow.window, Window { cwnd: 1, ssthresh: 120 });
     flow.ack(1, millis(500), Some(millis(100)));
@@ -197,8 +198,8 @@ fn delivery_rates_tell_the_capacity_where_no_pair_does() {
     assert_eq!(flow.window.cwnd, 45);
 }
 
-/// The law sizes the window whether it is in use or not, slow start does not; nothing is sized while the
-/// core repairs losses.
+/// The law sets the window whether it is fully used or not; slow start does not. Nothing is set while the core
+/// repairs losses.
 #[test]
 fn ccp_speaks_only_when_it_may() {
     for (may_grow, cwnd) in [(true, 45), (false, 60)] {
@@ -216,7 +217,7 @@ fn ccp_speaks_only_when_it_may() {
     }
 }
 
-/// A round ends when more is acknowledged than was sent at its beginning.
+/// A round ends when a position beyond that of its beginning is acknowledged.
 #[test]
 fn the_trend_is_that_of_whole_rounds() {
     let windows = |name: &str| {
@@ -225,7 +226,7 @@ fn the_trend_is_that_of_whole_rounds() {
         flow.in_flight = 50;
         flow.next = flow.una + 2 * MSS;
         let mut windows = Vec::new();
-        // The first ends a round, and the third the one that began with it.
+        // The first acknowledgement ends a round, and the third one ends the round that began with the first.
         for rtt in [120, 160, 160] {
             flow.ack(1, millis(500), Some(millis(rtt)));
             windows.push(flow.window.cwnd);

@@ -20,8 +20,8 @@ struct CompoundByTheBook {
     /// RTT of the round that has not been judged yet.
     rtt: Option<f64>,
     diff_reno: Option<f64>,
-    /// How far whole segments may have led apart: what does not show does not help to grow, and at a
-    /// loss the window, half of the loss window and its counter are rounded down.
+    /// The possible deviation due to whole segments. A fraction that is not part of the window does not contribute to
+    /// growth. At a loss, the window, half of the loss window and its counter are rounded down.
     error: f64,
 }
 
@@ -30,7 +30,7 @@ impl CompoundByTheBook {
         self.cwnd + self.dwnd
     }
 
-    /// The deciding value of a round: gamma less diff.
+    /// The value that decides a round: gamma minus diff.
     fn margin(&self) -> Option<f64> {
         self.rtt.map(|rtt| self.gamma - self.win() * (1.0 - self.base / rtt))
     }
@@ -68,7 +68,7 @@ impl CompoundByTheBook {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
 
-    /// Rounds and losses in any order: the windows stay together.
+    /// With rounds and losses in any order, both windows stay together.
     #[test]
     fn compound_follows_its_equations(
         start in 20_u32..200,
@@ -88,7 +88,7 @@ proptest! {
                 flow.lose();
                 book.lose();
             }
-            // Where a threshold is met by a hair, rounding decides.
+            // Near a threshold, rounding decides the outcome.
             let gate_is_near = gated && (book.win() - 41.0).abs() < 5.0;
             if gate_is_near || book.margin().is_some_and(|margin| margin.abs() < 2.0) {
                 break;
@@ -128,7 +128,8 @@ fn the_gate_holds_the_delay_window_back_below_41_segments() {
     assert!(grown("compound", 41) > grown("reno", 41) + 3);
 }
 
-/// As HO20 and PC16 print it, the delay window never leaves 0: 0 + a 0^k - 1 < 0. Only Reno remains.
+/// With the printed formula of HO20 and PC16, the delay window never leaves 0: 0 + a 0^k - 1 < 0. The remaining
+/// behaviour is Reno's.
 #[test]
 fn compound_as_printed_is_reno() {
     let run = |name: &str| {
@@ -162,7 +163,7 @@ fn compound_shrinks_by_its_backlog_and_not_below_its_loss_window() {
     let diff = full * (1.0 - 100.0 / 130.0);
     let fallen = full - f64::from(flow.window.cwnd);
     assert!((fallen - diff).abs() < 3.0, "fell by {fallen}, not {diff}");
-    // Reno's 20 rounds remain however long the queue stays full.
+    // Only Reno's growth of 20 rounds remains, however long the queue stays full.
     (0..40).for_each(|_| flow.round(millis(200)));
     let least = f64::from(flow.window.cwnd);
     assert!((160.0..166.0).contains(&least), "100 + 62 rounds, not {least}");
@@ -221,7 +222,7 @@ fn the_delay_window_waits_for_congestion_avoidance_and_enough_samples() {
         flow.window.cwnd
     };
     let whole: fn(&mut Flow) = |flow| flow.round(millis(100));
-    // One acknowledgement without RTT and two with: those of a round may all have been delayed.
+    // One acknowledgement without an RTT and two with one: with so few samples, all may have been delayed.
     let sparse: fn(&mut Flow) = |flow| {
         flow.next = flow.una + 60 * MSS;
         for rtt in [None, Some(millis(100)), Some(millis(100))] {
@@ -233,8 +234,8 @@ fn the_delay_window_waits_for_congestion_avoidance_and_enough_samples() {
     assert!(after("compound", 50, whole) > after("reno", 50, whole) + 4, "else it grows");
 }
 
-/// The backlog that tunes gamma is that of a round just before the loss: what came before a spell of
-/// disorder does not count (`ctcp_enable` in the module).
+/// Gamma is tuned with the backlog of a round just before the loss. Rounds before a period of disorder do not count
+/// (`ctcp_enable` in the module).
 #[test]
 fn gamma_is_tuned_by_the_backlog_before_a_loss() {
     let fallen = |disorder: bool| {

@@ -30,7 +30,7 @@ fn cubic_as_printed_falls_twice_and_follows_the_printed_curve() {
         }
         assert!(compared > 80);
     }
-    // The reference keeps to one beta: 0.7 stays 0.7.
+    // The reference uses a single beta, so 0.7 stays 0.7.
     let mut flow = Flow::new("cubic", 100, 100);
     flow.lose();
     flow.ack(1, millis(1), Some(millis(100)));
@@ -46,7 +46,7 @@ fn target(ahead: f64) -> f64 {
     10_000.0 + c * (ahead - k).powi(3)
 }
 
-/// "do not update within 1/32 s" while the window stands. From 10,000 to 7001: the curve rises by 14
+/// "do not update within 1/32 s" applies while the window does not change. From 10,000 to 7001: the curve rises by 14
 /// segments in that time, so that each segment takes 7001 / 45 acknowledged ones, and then 7001 / 59.
 #[test]
 fn the_curve_is_followed_every_32nd_of_a_second() {
@@ -58,7 +58,7 @@ fn the_curve_is_followed_every_32nd_of_a_second() {
         flow.lose();
         let left = flow.window.cwnd;
         assert_eq!(left, 7001);
-        // The first begins the curve.
+        // The first acknowledgement begins the curve.
         flow.ack(1, millis(1), Some(millis(100)));
         assert_eq!(flow.window.cwnd, left);
         flow.ack(10_000, thirty_second + Duration::from_nanos(nanos), Some(millis(100)));

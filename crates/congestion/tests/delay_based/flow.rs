@@ -1,4 +1,4 @@
-//! A controller alone, and the acknowledgements that it gets.
+//! A controller without a simulator, and its acknowledgements.
 
 use anabranch_congestion as congestion;
 use anabranch_congestion::{
@@ -10,7 +10,7 @@ use anabranch_units::{Duration, Instant, Rate, Seed, SubflowId};
 
 pub(crate) const MSS: u64 = 1448;
 
-/// A controller with its window, and the acknowledgements that it gets.
+/// A controller with its window and its acknowledgements.
 pub(crate) struct Flow {
     pub(crate) controller: Box<dyn CongestionController>,
     pub(crate) window: Window,
@@ -84,8 +84,8 @@ impl Flow {
         self.controller.on_ack(&ack, &mut self.window);
     }
 
-    /// A round trip: one acknowledgement a segment. The first ends the round before and has no RTT, so
-    /// that it counts for neither.
+    /// A round trip: one acknowledgement a segment. The first one ends the previous round and has no RTT, so it
+    /// counts in neither round.
     pub(crate) fn round(&mut self, rtt: Duration) {
         let segments = self.window.cwnd;
         self.next = self.una + u64::from(segments) * MSS;

@@ -4,7 +4,7 @@ use anabranch_units::{Duration, Rate};
 
 use super::flow::{Flow, MSS, millis};
 
-/// A flow of `cwnd` segments that has seen its minimum RTT; a round has just begun and does not end.
+/// A flow of `cwnd` segments that has measured its minimum RTT. A round has just begun and does not end.
 fn starting(cwnd: u32, min_rtt: Duration) -> Flow {
     let mut flow = Flow::new("cubic", cwnd - 1, u32::MAX);
     flow.ack(1, millis(10), Some(min_rtt));
@@ -50,7 +50,7 @@ fn rising_delay_ends_slow_start() {
     assert!(!flow.window.in_slow_start());
 }
 
-/// `hystart_low_window`: below sixteen segments nothing is looked at.
+/// `hystart_low_window`: below sixteen segments the detector is off.
 #[test]
 fn below_sixteen_segments_slow_start_goes_on() {
     let mut flow = starting(14, millis(100));
@@ -87,7 +87,7 @@ fn a_long_train_of_acknowledgements_ends_slow_start() {
         rest(&mut flow, 1);
         assert!(!flow.window.in_slow_start(), "{last} times {gap} and one more, paced: {paced}");
     }
-    // A gap longer than 2 ms breaks it for the round.
+    // A gap longer than 2 ms ends the train for this round.
     let mut flow = starting(20, millis(100));
     flow.ack(1, millis(10), Some(millis(100)));
     flow.ack(1, Duration::from_micros(2001), Some(millis(100)));
@@ -95,7 +95,8 @@ fn a_long_train_of_acknowledgements_ends_slow_start() {
     assert!(flow.window.in_slow_start());
 }
 
-/// Once found it stays so until a timeout (`bictcp_reset`), and not in the second after a curve began.
+/// Once slow start has ended, this holds until a timeout (`bictcp_reset`). Samples within the first second of a curve
+/// do not count.
 #[test]
 fn what_was_found_holds_until_a_timeout() {
     let mut flow = starting(20, millis(100));
