@@ -412,7 +412,7 @@ fn after_ten_seconds_four_segments_for_200_ms_and_a_round() {
     flow.hear(said);
     assert!(!flow.bbr.marks_application_limited());
 
-    // After idleness there is no visit, because nothing was in flight anyway.
+    // Idleness replaces the visit, because nothing was in flight anyway.
     let mut flow = Flow::probing(1, FULL);
     flow.now += Duration::from_secs(11);
     flow.start(true);
