@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import anabranch
 from anabranch.advice import make, of_path
 from anabranch.advice.read import judged
 from anabranch.comparison import price
@@ -163,3 +164,35 @@ def test_the_data_of_a_film_is_by_the_hour_of_film():
     use = terms.use([{**played, "bytes_lte": 450 * MB}], ["lte"])
     assert use.gb_per_hour["lte"] == pytest.approx(1.8)
     assert use.per_hour == pytest.approx(3.6)
+
+
+@pytest.mark.parametrize(
+    ("lte", "helps"),
+    [
+        ({"rtt": "30 ms", "rate": "8 Mbit/s"}, True),
+        # A path that holds the small receive buffer: it does not help.
+        ({"rtt": "700 ms", "rate": "600 kbit/s", "loss": "2 %"}, False),
+    ],
+)
+def test_compare_and_advise_give_one_verdict_on_the_same_runs(lte, helps):
+    world = {
+        "name": "one",
+        "application": {"kind": "bulk", "bytes": "1 MB"},
+        "transport": {"receive_buffer": "256 KiB"},
+        "paths": [
+            {"name": "wifi", "rtt": "20 ms", "rate": "6 Mbit/s", "jitter": "1 ms"},
+            {"name": "lte", "jitter": "1 ms", **lte},
+        ],
+    }
+    compared = anabranch.compare(world, trials=6, workers=1, progress=False)
+    (of_lte,) = (one for one in compared.added if one.path == "lte")
+    few = {"controllers": ["cubic"], "schedulers": ["linux"], "trials": 6, "budget": 18, "workers": 1}
+    found = anabranch.advise(world, **few)
+    (advised_of_lte,) = (one for one in found.of_paths if one.path == "lte")
+    assert (of_lte.verdict == "helps") == helps
+    meaning = {"helps": of_path.USE, "undecided": of_path.UNDECIDED}
+    assert advised_of_lte.verdict == meaning.get(of_lte.verdict, of_path.LEAVE)
+    assert advised_of_lte.own == of_lte.verdict
+    assert advised_of_lte.own_sentence is None
+    # The same runs, the same difference, the same interval.
+    assert advised_of_lte.effect == of_lte.judgement.effect

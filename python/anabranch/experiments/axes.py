@@ -73,7 +73,9 @@ def of(rows: Sequence[Row], labels: Sequence[str]) -> Axes | None:
     labels
         The keys of the grid.
     """
-    several = [name for name in labels if len({row[name] for row in rows}) > 1]
+    # Of a comparison, `paths` is a label, and in these rows the retransmissions by path.
+    plain = [name for name in labels if not isinstance(rows[0][name], dict)]
+    several = [name for name in plain if len({row[name] for row in rows}) > 1]
     known: dict[str, tuple[dict[object, float], str]] = {}
     for name in several:
         texts = list(dict.fromkeys(row[name] for row in rows))

@@ -39,12 +39,24 @@ def every(results: Path, *, dots: bool = True) -> dict[str, Picture]:
     InputError
         When the folder holds no results.
     """
+    from anabranch.experiments import axes
     from anabranch.figures import study
+    from anabranch.results import store
 
     rows = runs(results)
+    labels = store.made(results).labels
+    # The panels of a study are its rows, with bars.
+    found = (
+        None if "row" in labels or not rows else axes.of(rows, [name for name in labels if name in rows[0]])
+    )
     # A metric that is zero in every run has an empty panel.
     shown = [name for name in study.BARS if _has(rows, name) and any(row.get(name) for row in rows)]
-    made = {metric.replace("_", "-"): bars(rows, metric, dots=dots) for metric in shown}
+    made = {
+        name.replace("_", "-"): bars(rows, name, dots=dots)
+        if found is None
+        else axes.picture(rows, [name], found)
+        for name in shown
+    }
     flows = [
         {**row, "path": path, "retransmissions": count}
         for row in rows
