@@ -194,8 +194,8 @@ wasm: | tools
 	@test "$(WASM_CARGO)" != cargo || test -d "$$(rustc --print sysroot)/lib/rustlib/$(WASM_TARGET)" || { \
 	echo "error: Rust's target $(WASM_TARGET) is missing" >&2; echo >&2; \
 	echo "  hint: rustup target add $(WASM_TARGET), or name a cargo that has it: make wasm WASM_CARGO=..." >&2; exit 1; }
-	@ANABRANCH_SOURCES=$$(find crates -name '*.rs' -o -name Cargo.toml | LC_ALL=C sort | xargs cat Cargo.toml Cargo.lock | \
-	sha256sum | cut -c 1-12) $(WASM_CARGO) build --quiet --package anabranch-web --target $(WASM_TARGET) --profile wasm
+	@ANABRANCH_SOURCES=$$(bash .ci/wasm-sources) \
+	$(WASM_CARGO) build --quiet --package anabranch-web --target $(WASM_TARGET) --profile wasm
 	@mkdir -p $(dir $(WASM))
 	@if command -v wasm-opt >/dev/null; then wasm-opt -O3 --enable-bulk-memory --enable-nontrapping-float-to-int \
 	--enable-sign-ext --enable-mutable-globals --enable-multivalue --enable-reference-types \

@@ -1,6 +1,7 @@
 // Two settings side by side, on the same luck: the same seed, the same run, the same losses.
 
 import { digits, el, seconds } from "./dom.js";
+import * as link from "./link.js";
 import { applies, complete } from "./plan.js";
 import { Plot } from "./plot.js";
 import { together } from "./series.js";
@@ -21,6 +22,7 @@ const METRICS = {
 export class View {
   constructor(node, page) {
     Object.assign(this, { node, page, choice: null, kept: null, number: 0, running: false });
+    this.follow();
     const keep = el("button", { type: "button", class: "act quiet", id: "compare-keep", onclick: () => this.keep() }, "Keep this setting");
     this.select = el("select", { id: "compare-with", onchange: () => { this.choice = this.select.value; this.turn(); } });
     this.many = el("button", { type: "button", class: "act", id: "compare-many", onclick: () => this.seeds() }, `Run ${RUNS} times`);
@@ -48,6 +50,15 @@ export class View {
     this.many.hidden = Boolean(tables.fixed[setup.scenario]?.drawn);
     this.options();
     if (!this.node.hidden) this.turn();
+  }
+
+  // Takes the other side from the address.
+  follow() {
+    const { compared, tables } = this.page;
+    if (!compared) return;
+    const [what, text] = compared.split(/:(.*)/s);
+    if (what === "kept") this.kept = link.read(tables, text ?? "").setup;
+    this.choice = what === "kept" ? "kept" : compared;
   }
 
   opened() {
@@ -96,6 +107,8 @@ export class View {
     this.means.replaceChildren();
     this.verdict.textContent = "";
     const setup = this.other();
+    this.page.compared = this.choice === "kept" ? `kept:${link.write(this.page.tables, this.kept)}` : this.choice;
+    this.page.written();
     try {
       const result = await page.runner.seat("other").send({ what: "run", ...await this.request(setup, page.run) });
       if (number === this.number) this.draw({ setup, result });

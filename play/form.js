@@ -14,9 +14,10 @@ export class Form {
   show(setup) {
     this.setup = setup;
     const focus = document.activeElement?.dataset?.key;
+    const lead = el("p", { class: "lead" }, "Change anything: the film is streamed again at once.");
     if (setup.scenario) this.node.replaceChildren(this.fixed(setup), this.group("Transport", "transport", setup.transport), this.luck(setup));
     else this.node.replaceChildren(
-      this.group("Video", "application", setup.application),
+      lead, this.group("Video", "application", setup.application),
       ...setup.paths.map((path, place) => this.path(path, place)),
       this.adding(),
       this.group("Transport", "transport", setup.transport),
@@ -77,12 +78,12 @@ export class Form {
   controls(section, part, prefix, without = []) {
     const shown = this.tables.keys[section]
       .filter((key) => !without.includes(key.id) && applies(this.tables, section, key, part));
-    const rare = shown.filter((key) => key.more);
-    const found = shown.filter((key) => !key.more).flatMap((key) =>
-      [this.control(key, part, prefix), ...this.parameters(key, part)]);
+    const rare = [...shown.flatMap((key) => this.parameters(key, part)),
+      ...shown.filter((key) => key.more).map((key) => this.control(key, part, prefix))];
+    const found = shown.filter((key) => !key.more).map((key) => this.control(key, part, prefix));
     if (rare.length) {
       const more = el("details", { class: "more", open: this.open.has(prefix) },
-        el("summary", {}, "More"), ...rare.map((key) => this.control(key, part, prefix)));
+        el("summary", {}, "More"), ...rare);
       more.addEventListener("toggle", () => { if (more.open) this.open.add(prefix); else this.open.delete(prefix); });
       found.push(more);
     }
@@ -118,7 +119,7 @@ export class Form {
         },
       });
       return el("div", { class: "field text parameter", title: one.allowed },
-        el("label", { for: input.id }, one.key.replaceAll("_", " ")), input);
+        el("label", { for: input.id }, `${part[key.id]}: ${one.key.replaceAll("_", " ")}`), input);
     });
   }
 

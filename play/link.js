@@ -5,7 +5,7 @@
 import { complete, decimal } from "./plan.js";
 
 // Returns the part of an address behind `#`.
-export function write(tables, setup, { run = 0, code = "", build = "", digest = "" } = {}) {
+export function write(tables, setup, { run = 0, code = "", compare = "", build = "", digest = "" } = {}) {
   const found = [["v", "1"]];
   const { scenario } = setup;
   const usual = complete(tables, scenario ? { scenario } : {});
@@ -27,6 +27,7 @@ export function write(tables, setup, { run = 0, code = "", build = "", digest = 
   });
   if (run) found.push(["run", String(run)]);
   if (code) found.push(["code", code]);
+  if (compare) found.push(["compare", compare]);
   if (build) found.push(["build", build]);
   if (digest) found.push(["digest", digest]);
   return found.map(([name, value]) => `${name}=${encodeURIComponent(value).replaceAll("%20", "+")}`).join("&");
@@ -35,7 +36,7 @@ export function write(tables, setup, { run = 0, code = "", build = "", digest = 
 // Returns what an address stands for: a set-up, the number of the run, and the build that made the link.
 export function read(tables, text) {
   const given = { application: {}, transport: {}, paths: [] };
-  const found = { setup: null, run: 0, code: "", build: "", digest: "", unknown: [] };
+  const found = { setup: null, run: 0, code: "", compare: "", build: "", digest: "", unknown: [] };
   for (const [name, value] of new URLSearchParams(text.replace(/^#/, ""))) {
     const steps = name.split(".");
     if (name === "v") {

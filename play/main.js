@@ -50,6 +50,10 @@ class Page {
     const found = text ? link.read(this.tables, text) : { setup: complete(this.tables, preset.setup), run: 0, unknown: [] };
     this.run = found.run;
     this.code = found.code ?? "";
+    this.compared = found.compare ?? "";
+    if (this.compared) this.show("compare");
+    const own = this.tables.presets.find((one) => one.setup.scenario && one.setup.scenario === found.setup.scenario);
+    if (text) $("preset").value = own ? `${own.group}/${own.name}` : "";
     this.asked = Boolean(this.code);
     this.claimed = found.digest ? { digest: found.digest, build: found.build } : null;
     this.unknown = found.unknown;
@@ -103,8 +107,7 @@ class Page {
       this.result.show(setup, result);
       this.foot(result);
       $("peek").textContent = $("verdict").textContent;
-      this.address = link.write(this.tables, setup, this.extras(result));
-      history.replaceState(null, "", `#${this.address}`);
+      this.written();
       for (const view of Object.values(this.views)) view.show?.(setup, result);
       this.warn();
       document.body.dataset.digest = result.digest;
@@ -116,8 +119,16 @@ class Page {
     }
   }
 
+  // Writes the run, and the comparison if that is shown, into the address.
+  written() {
+    if (!this.last) return;
+    this.address = link.write(this.tables, this.last.setup, this.extras(this.last.result));
+    history.replaceState(null, "", `#${this.address}`);
+  }
+
   extras(result) {
-    return { run: this.run, code: this.code, build: this.build, digest: result.digest.slice(0, 16) };
+    const compare = document.body.dataset.view === "compare" ? this.compared : "";
+    return { run: this.run, code: this.code, compare, build: this.build, digest: result.digest.slice(0, 16) };
   }
 
   fail(error) {
@@ -183,7 +194,7 @@ class Page {
   }
 
   tabs() {
-    const show = (name) => {
+    this.show = (name) => {
       for (const view of VIEWS) {
         const chosen = view === name, tab = $(`tab-${view}`);
         tab.setAttribute("aria-selected", String(chosen));
@@ -192,9 +203,10 @@ class Page {
       }
       document.body.dataset.view = name;
       this.view(name);
+      this.written();
     };
     for (const view of VIEWS) {
-      $(`tab-${view}`).addEventListener("click", () => show(view));
+      $(`tab-${view}`).addEventListener("click", () => this.show(view));
       $(`tab-${view}`).addEventListener("keydown", (event) => {
         const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
         if (step === undefined) return;
@@ -204,8 +216,8 @@ class Page {
         next.click();
       });
     }
-    $("peek").addEventListener("click", () => show("result"));
-    show("result");
+    $("peek").addEventListener("click", () => this.show("result"));
+    this.show("result");
   }
 
   // Loads a view when it is first opened.

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 import anabranch
 from anabranch.cli._app import app
-from anabranch.play import build, links, presets, server
+from anabranch.play import build, links, policy, presets, server
 from anabranch.scenario import _overrides, load
 
 pytestmark = pytest.mark.module
@@ -212,3 +212,14 @@ def test_the_tables_are_kept_between_starts_until_a_source_changes(tmp_path, mon
     (kept,) = [path for path in tmp_path.iterdir() if "second" in path.read_text(encoding="utf-8")]
     kept.write_text("broken", encoding="utf-8")
     assert build._tables()["tables"] == "second"
+
+
+def test_every_file_with_a_page_has_its_policy(tmp_path):
+    source = _ROOT / "play"
+    for path in sorted(source.rglob("*.html")):
+        is_lesson = path.parent != source
+        text = policy.written(path.read_text(encoding="utf-8"), is_lesson=is_lesson)
+        assert text.count("Content-Security-Policy") == 1
+        assert (policy.LESSON if is_lesson else policy.PAGE) in text
+        # It has effect only before all that it governs.
+        assert text.index("Content-Security-Policy") < min(text.find(tag) for tag in ("<title", "<link"))

@@ -190,6 +190,53 @@ def test_two_settings_are_compared_on_the_same_luck(tmp_path, address):
     assert empty[1:3] == [f"{run['buffer_underflows']} times" for run in (both, one)]
 
 
+def test_a_scenario_with_a_fixed_network_runs_and_prints_why(tmp_path, address):
+    async def look(page):
+        digest = await page.open("#v=1&scenario=recorded-lte", width=390)
+        preset = await page.page.value("document.getElementById('preset').value")
+        await page.click("tab-setup")
+        changed = await page.fill("transport.scheduler", "round-robin")
+        return digest, preset, await page.text("fixed"), changed
+
+    digest, preset, fixed, changed = driven(tmp_path, address, look)
+    assert digest == anabranch.run("recorded-lte").summary["digest"]
+    assert preset == "Scenarios/recorded-lte"
+    assert "what no slider shows: recordings" in fixed
+    assert changed == anabranch.run("recorded-lte", scheduler="round-robin").summary["digest"]
+
+
+_ROWS = "[...document.querySelectorAll('#compare-table tr')].map((row) => [...row.cells].map((cell) => cell.textContent))"
+_SHOWN = "document.querySelectorAll('#compare-table tr').length > 2"
+
+
+def test_the_address_of_a_comparison_opens_both_sides(tmp_path, address):
+    start = "#v=1&paths.0.name=wifi&paths.1.name=lte&application.kind=bulk&application.bytes=1"
+
+    async def compare(page):
+        await page.open(start)
+        await page.click("tab-compare")
+        await page.until(_SHOWN)
+        # The first setting is kept, and the second one has another scheduler.
+        await page.click("compare-keep")
+        await page.fill("transport.scheduler", "redundant")
+        await page.until(f"{_SHOWN} && location.hash.includes('redundant')")
+        await page.until("decodeURIComponent(location.hash).includes('compare=kept:')")
+        await asyncio.sleep(1)
+        first = await page.page.value(_ROWS), await page.page.value("location.hash")
+        await page.open(first[1])
+        await page.until(_SHOWN)
+        again = await page.page.value(_ROWS), await page.page.value("location.hash")
+        await page.click("tab-result")
+        return first, again, await page.page.value("location.hash")
+
+    first, again, plain = driven(tmp_path, address, compare)
+    assert again == first
+    assert first[0][1][1] != ""
+    assert "compare" not in plain
+    # The command line runs this side of it.
+    assert links.read(first[1]).setup["transport"] == {"scheduler": "redundant"}
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -1,12 +1,11 @@
 //! BALIA, the balanced linked adaptation algorithm (Peng et al., IEEE/ACM `ToN` 2016;
 //! draft-walid-mptcp-congestion-control; `mptcp_balia.c` of the out-of-tree kernel).
 //!
-//! With `x_r` = `w_r` / `RTT_r` and `a_r` = max x / `x_r`, a window grows per acknowledged segment by
-//! `x_r` / (`RTT_r` (sum x)^2) (1 + `a_r`) / 2 (4 + `a_r`) / 5, never more than Reno's 1 / `w_r`, and
-//! a loss takes `w_r` / 2 min(`a_r`, 1.5). The kernel divides `a_r` to a whole number
-//! (`ratio = "whole"`), so that up to twice the rate of the slower path makes no difference to it. A
-//! path in fast recovery counts with its window as it stands.
-//! `form = "kernel"` is the kernel's own arithmetic (`balia/kernel.rs`).
+//! Let `x_r` = `w_r` / `RTT_r` and `a_r` = max x / `x_r`. For each acknowledged segment, a window grows by `x_r` /
+//! (`RTT_r` (sum x)^2) (1 + `a_r`) / 2 (4 + `a_r`) / 5, but never by more than Reno's 1 / `w_r`. A loss reduces it by
+//! `w_r` / 2 min(`a_r`, 1.5). The kernel rounds `a_r` down to a whole number (`ratio = "whole"`). A path therefore
+//! behaves like the fastest one as long as its rate is more than half of the fastest rate. For a path in fast
+//! recovery, the current window is used. `form = "kernel"` is the kernel's own arithmetic (`balia/kernel.rs`).
 
 mod kernel;
 
@@ -24,9 +23,9 @@ pub struct Balia {
     whole_ratio: bool,
     /// Segments acknowledged towards the next increase.
     counter: u32,
-    /// a, as of the last acknowledgement: the fastest path's rate by our own.
+    /// The ratio a at the last acknowledgement: the fastest path's rate divided by this subflow's rate.
     ratio: f64,
-    /// Paths there are, as of the last acknowledgement.
+    /// The number of paths at the last acknowledgement.
     paths: usize,
 }
 
@@ -43,8 +42,8 @@ impl Balia {
         Box::new(Self { coupling, whole_ratio, counter: 0, ratio: 1.0, paths: 1 })
     }
 
-    /// Takes in the rates of all paths; returns the segments to be acknowledged for one more in the
-    /// window.
+    /// Updates the ratio from the rates of all paths. Returns the number of acknowledged segments for which the
+    /// window grows by one.
     fn couple(&mut self, ack: &AckSample<'_>, window: &Window) -> u32 {
         self.paths = self.coupling.established(ack);
         let paths = self.coupling.paths(ack, window);
@@ -77,7 +76,7 @@ impl CongestionController for Balia {
         self.counter = 0;
         let ratio = if self.whole_ratio { self.ratio.floor() } else { self.ratio };
         let kept = f64::from(window.cwnd) * (1.0 - ratio.min(1.5) / 2.0);
-        // Several paths may go down to a segment each, a single one is Reno's.
+        // With several paths, each window may fall to one segment. A single path has Reno's minimum of two.
         window.ssthresh = (kept as u32).max(if self.paths > 1 { 1 } else { 2 });
     }
 

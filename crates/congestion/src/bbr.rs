@@ -1,9 +1,9 @@
 //! BBR version 1 as in Linux (`tcp_bbr.c`, the same from 6.1 to 7.2): a model of the path's bandwidth
 //! and minimum RTT sets pacing rate and window; loss does not cut them.
 //!
-//! ECN-Echo does not make the window smaller, as in Linux. The policer model (`lt_bw`) is implemented. There is also
-//! a form as in Linux 4.14: the rate counts IP headers and has no margin, there is no allowance for aggregation, and
-//! the flight is counted now, not at the departure of the next segment.
+//! ECN-Echo does not make the window smaller, as in Linux. The policer model (`lt_bw`) is implemented. A second form
+//! imitates Linux 4.14. Its rate counts IP headers and has no margin, it has no allowance for aggregation, and it
+//! counts the flight now, not at the departure of the next segment.
 
 pub(super) mod aggregation;
 pub(super) mod filter;
@@ -37,7 +37,7 @@ const BW_ROUNDS: u64 = 10;
 const MIN_CWND: u32 = 4;
 /// The margin of the pacing rate below the bandwidth, per cent.
 const PACING_MARGIN_PERCENT: u64 = 1;
-/// The pacing rate below which segments leave one by one.
+/// The pacing rate below which segments are sent one at a time.
 pub(super) const SINGLE_SEGMENTS_BELOW: Rate = Rate::from_bps(1_200_000);
 /// Headers of IP and TCP with timestamps, bytes.
 const HEADERS: u32 = 20 + 20 + 12;
@@ -69,7 +69,7 @@ pub struct Bbr {
     probe_rtt_done: Option<Instant>,
     probe_rtt_round_done: bool,
     idle_restart: bool,
-    /// Rates are of a visit to `ProbeRtt`, and count only where they raise the bandwidth.
+    /// The flow is in `ProbeRtt`: delivery rates are used only if they raise the bandwidth estimate.
     ignores_rates: bool,
     packet_conservation: bool,
     prior_cwnd: u32,
@@ -88,9 +88,9 @@ pub struct Bbr {
     mss: u32,
     policer: Policer,
     aggregation: Aggregation,
-    /// As in 4.14.
+    /// Whether to imitate Linux 4.14.
     linux_414: bool,
-    /// It looks for the minimum RTT also when the last one grew old during an outage.
+    /// Whether to measure the minimum RTT again if it became too old during an outage.
     outage_probe: bool,
 }
 
@@ -141,13 +141,13 @@ impl Bbr {
         self.policer.bandwidth().unwrap_or_else(|| self.bw.get())
     }
 
-    /// Segments that leave at `pacing_rate` in about a millisecond (`bbr_tso_segs_goal`).
+    /// The number of segments that are sent in about a millisecond at `pacing_rate` (`bbr_tso_segs_goal`).
     fn burst_goal(&self) -> u32 {
         let rate = self.pacing.map_or(0, Rate::bytes_per_second);
         ((rate >> 10).min(65_200) as u32 / self.mss).max(self.least_burst()).min(0x7f)
     }
 
-    /// `bbr_bdp`: segments in flight that fill the path `gain` times.
+    /// `bbr_bdp`: the number of segments in flight that equals `gain` times the bandwidth-delay product.
     fn bdp(&self, bw: u64, gain: u64) -> u32 {
         let Some(min_rtt) = self.min_rtt else {
             return 10;
@@ -182,7 +182,7 @@ impl Bbr {
 
     /// `bbr_bw_to_pacing_rate`.
     fn rate(&self, bw: u64, gain: u64) -> Rate {
-        // `tcp_mss_to_mtu` and no margin, or the segment and a little less.
+        // Linux 4.14 uses `tcp_mss_to_mtu` and no margin. Later versions use the segment and subtract a margin.
         let (segment, percent) = if self.linux_414 {
             (self.mss + HEADERS, 100)
         } else {
@@ -193,7 +193,7 @@ impl Bbr {
         Rate::from_bytes_per_second((bytes >> BW_SCALE) as u64)
     }
 
-    /// Until there is an RTT, one window a millisecond (`bbr_init_pacing_rate_from_rtt`).
+    /// Before the first RTT sample, the rate is one window per millisecond (`bbr_init_pacing_rate_from_rtt`).
     fn init_pacing(&mut self, cwnd: u32, srtt: Option<Duration>) {
         let rtt = srtt.map_or(1_000, |srtt| srtt.as_micros().max(1));
         self.seen_rtt = srtt.is_some();
@@ -368,7 +368,7 @@ impl CongestionController for Bbr {
     }
 
     fn on_open(&mut self, opened: &Opened, window: &mut Window) {
-        // `bbr_init`: the handshake's RTT counts, and ages from here.
+        // `bbr_init`: the handshake's RTT is the first minimum RTT, and its age counts from now.
         self.mss = opened.mss;
         self.min_rtt = opened.rtt;
         self.min_rtt_at = opened.coarse_now;
@@ -394,7 +394,7 @@ impl CongestionController for Bbr {
     }
 
     fn on_congestion(&mut self, _event: &CongestionEvent, window: &mut Window) {
-        // `bbr_ssthresh`: no cut, only remember.
+        // `bbr_ssthresh`: the window is not cut, but saved.
         self.save_cwnd(window.cwnd);
     }
 
@@ -410,7 +410,7 @@ impl CongestionController for Bbr {
 
     fn on_transmit_start(&mut self, start: &TransmitStart, window: &mut Window) {
         if self.min_rtt.is_none() {
-            // `bbr_init`: the handshake's RTT counts, and ages from here.
+            // `bbr_init`: the handshake's RTT is the first minimum RTT, and its age counts from now.
             self.min_rtt = start.min_rtt;
             self.min_rtt_at = start.now;
         }

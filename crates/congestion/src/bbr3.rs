@@ -1,18 +1,17 @@
-//! BBR version 3 (draft-ietf-ccwg-bbr of August 2026, 4ce5e87): version 1's model of the path with
-//! bounds learnt from loss, a long-term one on what may be in flight and short-term ones until the
-//! next probe.
+//! BBR version 3 (draft-ietf-ccwg-bbr of August 2026, 4ce5e87). It extends version 1's model of the path by bounds
+//! that are learnt from losses: a long-term bound on the data in flight, and short-term bounds until the next probe.
 //!
-//! The draft is followed; where its text leaves a choice or its parts differ, this is done:
-//! - The state to return to after a spurious recovery is saved once an episode, as the prose has it;
-//!   the pseudocode saves it again with every round of losses, and so what the first ones cut.
-//! - "In flight reaches `inflight_longterm`" (`IsTimeToGoDown`) looks at the flight before the
-//!   acknowledgement: after it there is always less than the window.
-//! - A loss cannot lie before the segment it concerns: `InflightAtLoss` takes a prefix of 0 to 1.
-//! - Idleness begins a new epoch of aggregation with nothing acknowledged in it, as in Linux.
-//! - A tail loss that a probe repaired counts as a loss of its round, but is no lost segment.
-//! - An ACK without a valid delivery rate does not count for a plateau.
-//! - An ACK that may have been delayed renews no minimum RTT that has grown old, as in Linux.
-//! - `full_bw_now` is set on the exit from Startup by loss too, as the appendix tests it.
+//! The code follows the draft. Where the draft leaves a choice or contradicts itself, the code does the following:
+//! - The state to restore after a spurious recovery is saved once per episode, as in the draft's prose. The
+//!   pseudocode saves it again in every round of losses, and therefore after the first cuts.
+//! - "In flight reaches `inflight_longterm`" (`IsTimeToGoDown`) uses the flight before the acknowledgement. After the
+//!   acknowledgement, the flight is always less than the window.
+//! - A loss cannot be before its own segment, so `InflightAtLoss` uses a prefix between 0 and 1.
+//! - Idleness begins a new epoch of aggregation without acknowledged segments, as in Linux.
+//! - A tail loss that was repaired by a probe counts as a loss of its round, but not as a lost segment.
+//! - An ACK without a valid delivery rate is ignored in the search for a plateau.
+//! - An ACK that may have been delayed does not replace a minimum RTT that is too old, as in Linux.
+//! - `full_bw_now` is also set when losses end Startup, because the appendix tests it.
 //!
 //! Linux (google/bbr, branch v3) differs: it drains at 0.35 with no limit of rounds and goes down at
 //! 0.91; takes any ACK's rate for growth; reckons what is in flight when the next segment leaves;
@@ -56,7 +55,7 @@ const ECN_MAX_RTT_MS: f64 = 5.0;
 const EXTRA_ACKED_ROUNDS: u64 = 10;
 const EXTRA_ACKED_STARTUP_ROUNDS: u64 = 1;
 
-/// Where a flow stands; the four of `ProbeBW` are states of their own.
+/// The state of a flow. The four phases of `ProbeBW` are separate states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Startup,
@@ -79,7 +78,7 @@ impl State {
         matches!(self, Self::Startup | Self::Refill | Self::Up)
     }
 
-    /// Per cent of the bandwidth to pace at.
+    /// The pacing rate in per cent of the bandwidth.
     const fn pacing_gain(self) -> u64 {
         match self {
             Self::Startup => 277,
@@ -90,7 +89,7 @@ impl State {
         }
     }
 
-    /// Per cent of the bandwidth-delay product to have in flight.
+    /// The target flight in per cent of the bandwidth-delay product.
     const fn cwnd_gain(self) -> u64 {
         match self {
             Self::Up => 225,
@@ -139,7 +138,7 @@ impl Feedback<'_> {
 #[derive(Debug)]
 pub struct Bbr3 {
     random: RandomStream,
-    /// It looks for the minimum RTT also when the last one grew old during an outage.
+    /// Whether to measure the minimum RTT again if it became too old during an outage.
     outage_probe: bool,
     state: State,
     ca_state: CongestionState,
@@ -153,12 +152,12 @@ pub struct Bbr3 {
     /// `BBR.bw`: the lesser of the maximum and the short-term bound.
     bw: Bandwidth,
     signals: Signals,
-    /// The state of marks, if marks count.
+    /// The state for ECN marks, if the controller reacts to them.
     marks: Option<Marks>,
     undo: Undo,
     probe: Probe,
     min_rtt: MinRtt,
-    /// Rates are of a visit to `ProbeRtt`, and count only where they raise the bandwidth.
+    /// The flow is in `ProbeRtt`: delivery rates are used only if they raise the bandwidth estimate.
     ignores_rates: bool,
     idle_restart: bool,
     epoch: Epoch,
@@ -255,7 +254,7 @@ impl Bbr3 {
         self.extra_acked.update(window, self.rounds.count, extra);
     }
 
-    /// `UpdateModelAndState` for an acknowledgement that delivers something, up to the minimum RTT.
+    /// `UpdateModelAndState`, without the minimum RTT, for an acknowledgement of new data.
     fn update_model(&mut self, news: &Feedback<'_>) {
         self.update_latest_delivery(news);
         self.update_congestion_signals(news);
@@ -304,14 +303,14 @@ impl CongestionController for Bbr3 {
     }
 
     fn on_congestion(&mut self, event: &CongestionEvent, window: &mut Window) {
-        // `OnEnterRTO`, `OnEnterFastRecovery`: no cut, only remember.
+        // `OnEnterRTO`, `OnEnterFastRecovery`: the window is not cut, but saved.
         match event.kind {
             CongestionKind::TailLoss => self.note_loss(window.cwnd),
             CongestionKind::Loss | CongestionKind::Timeout => {
                 self.save_cwnd(window.cwnd);
                 self.save_state();
             }
-            // A single one is not answered; shares of them are where they count.
+            // A single mark has no effect. `marks.rs` reacts to the share of marked data.
             CongestionKind::Ecn => {}
         }
     }

@@ -1,12 +1,12 @@
-//! CCP, Capacity and Congestion Probing: the law of PC16 and SD18 (equation 4 in both); what no source
-//! gives is reconstructed.
+//! CCP, Capacity and Congestion Probing: the control law of PC16 and SD18 (equation 4 in both). Parts that no source
+//! describes are reconstructed.
 //!
-//! Printed: at every acknowledgement `cwnd = (Kp (B - x) - in_flight) / 2`, B what the path stores, x the
-//! backlog; a loss cuts nothing; slow start as Reno until the threshold or the first loss; the window is
-//! frozen while losses are repaired, here by PRR towards an unchanged window. Reconstructed, each a
-//! parameter: Kp; B = capacity times the longest RTT, x = capacity times the RTT above its minimum, the
-//! capacity by packet pairs (`CapProbe`, which CCP's paper cites); slow start up to a share of B
-//! (`CapStart`, by the same authors); floor and ceiling.
+//! From the papers: at every acknowledgement `cwnd = (Kp (B - x) - in_flight) / 2`, where B is the data that the path
+//! can store and x the backlog. A loss cuts nothing. Slow start is Reno's, up to the threshold or the first loss.
+//! While losses are repaired, the window is frozen; here PRR steers towards the unchanged window. Reconstructed, each
+//! as a parameter: Kp; B = capacity times the longest RTT; x = capacity times the RTT above its minimum; the capacity
+//! by packet pairs (`CapProbe`, which CCP's paper cites); slow start up to a share of B (`CapStart`, by the same
+//! authors); floor and ceiling.
 
 mod derivative;
 mod path;
@@ -25,11 +25,11 @@ use path::Path;
 pub struct Ccp {
     kp: f64,
     derivative: Option<Derivative>,
-    /// Slow start ends at this share of B; `None` for the first loss alone.
+    /// Slow start ends when the window reaches this share of B; with `None` only at the first loss.
     start: Option<f64>,
     /// Segments.
     floor: f64,
-    /// Multiples of B.
+    /// The largest window as a multiple of B.
     ceiling: f64,
     /// Whether the law sets the window during recovery too.
     unfrozen: bool,
@@ -81,16 +81,17 @@ impl CongestionController for Ccp {
             }
             return;
         }
-        // No gate for a window that is not used: the law does not start from the window.
+        // The law also applies if the window is not fully used, because it does not depend on the window.
         let Some(view) = view else { return };
         let law = self.kp * (view.storage - view.backlog) - trend - f64::from(ack.in_flight);
         let ceiling = (self.ceiling * view.storage).max(self.floor);
         window.cwnd = (law / 2.0).clamp(self.floor, ceiling).round() as u32;
-        // The law may go below the threshold: slow start is not to take over there.
+        // The law may set a window below the threshold. The threshold is lowered too, so that slow start does not
+        // begin again.
         window.ssthresh = window.cwnd;
     }
 
-    /// No cut: recovery ends with the window that it began with.
+    /// The window is not cut: recovery ends with the same window with which it began.
     fn on_congestion(&mut self, _event: &CongestionEvent, window: &mut Window) {
         window.ssthresh = window.cwnd;
     }

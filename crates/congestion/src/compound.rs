@@ -2,9 +2,9 @@
 //! (`tcp_compound.c` by Castellani, Hemminger and Andrew) for what those leave open: gamma tuned by
 //! emulating Reno, the minimum RTT of a round, what idleness resets.
 //!
-//! Read off those sources and kept: the base RTT is the lowest ever seen and never expires. Decided
-//! here: `low_window` is 41, the gate of the paper, which is also where the module's integers first
-//! let the delay window grow (41^0.75 / 8 - 1 = 1).
+//! Taken from these sources: the base RTT is the lowest RTT ever seen and never expires. Our choice: `low_window` is
+//! 41, as in the paper. With it, the integers of the Linux module first let the delay window grow (41^0.75 / 8 - 1 =
+//! 1).
 
 use anabranch_plugin::Parameters;
 use anabranch_units::{Duration, Instant, RandomStream};
@@ -15,11 +15,11 @@ use super::{
     WindowChange,
 };
 
-/// The first value of a tuned gamma; the nearest bound where this is out of them.
+/// The first value of a tuned gamma, limited to the bounds.
 const GAMMA: f64 = 30.0;
-/// The share of Reno's backlog at a loss that gamma is set to, which is Reno's mean backlog.
+/// Gamma is set to this share of Reno's backlog at a loss, which is Reno's mean backlog.
 const GAMMA_SHARE: f64 = 0.75;
-/// The least number of RTT samples in a round: fewer may all be of delayed acknowledgements.
+/// The smallest number of RTT samples in a round. With fewer, all acknowledgements may have been delayed.
 const LEAST_SAMPLES: u32 = 3;
 
 /// Segments in the queue above which the delay window shrinks.
@@ -37,7 +37,7 @@ impl Gamma {
         Self::Tuned { now: GAMMA.clamp(low, high), low, high, weight }
     }
 
-    /// Starts over, when it is tuned.
+    /// Restarts the tuning, if gamma is tuned.
     fn restart(&mut self) {
         if let Self::Tuned { now, low, high, .. } = self {
             *now = GAMMA.clamp(*low, *high);
@@ -45,25 +45,26 @@ impl Gamma {
     }
 }
 
-/// The round trip under way, while the state is Open.
+/// The current round trip, while the state is Open.
 #[derive(Clone, Copy, Debug, Default)]
 struct Round {
-    /// It ends when more than this is acknowledged; set by its first acknowledgement.
+    /// The round ends when a position beyond this one is acknowledged. It is set by the first acknowledgement.
     end: Option<u64>,
     min_rtt: Option<Duration>,
     samples: u32,
 }
 
-/// A loss window like Reno's and a delay window, which together are the window.
+/// A loss window like Reno's and a delay window. The congestion window is their sum.
 #[derive(Debug)]
 pub struct Compound {
-    /// The delay window alone stands where the reference has both (HO20 equation 3).
+    /// Whether the delay window's step depends on the delay window alone, as printed in HO20 (equation 3). In the
+    /// reference it depends on the sum.
     printed: bool,
     alpha: f64,
     beta: f64,
     k: f64,
     eta: f64,
-    /// The least window at which the delay window grows, segments.
+    /// The smallest window at which the delay window grows, segments.
     low_window: f64,
     gamma: Gamma,
     /// The loss window, segments.
@@ -71,11 +72,11 @@ pub struct Compound {
     counter: u32,
     /// The delay window, segments: never negative.
     delay: f64,
-    /// Both before the last reduction, for its undoing.
+    /// Both windows before the last reduction, to be restored if it is undone.
     prior: (u32, f64),
     base_rtt: Option<Duration>,
     round: Option<Round>,
-    /// Segments that the loss window alone had in the queue at the end of the last round.
+    /// The backlog of the loss window alone at the end of the last round, segments.
     reno_backlog: Option<f64>,
 }
 
@@ -114,8 +115,8 @@ impl Compound {
         self.loss + self.delay as u32
     }
 
-    /// Parts a window that others have set: what is more belongs to the loss window, what is less is
-    /// taken from it while both fit.
+    /// Divides a window that another part of the code has set. Any excess goes to the loss window, and a reduction is
+    /// taken from the loss window as long as both windows fit.
     fn split(&mut self, cwnd: u32) {
         if self.total() > cwnd && (self.loss > cwnd || self.delay > f64::from(cwnd)) {
             self.delay = 0.0;
@@ -139,7 +140,7 @@ impl Compound {
         }
     }
 
-    /// Counts an RTT sample; once a round trip, the round that has ended.
+    /// Adds an RTT sample. Once per round trip, returns the finished round.
     fn measure(&mut self, ack: &AckSample<'_>) -> Option<Round> {
         if let Some(rtt) = ack.rtt {
             self.base_rtt = Some(self.base_rtt.map_or(rtt, |base| base.min(rtt)));
@@ -157,7 +158,7 @@ impl Compound {
         })
     }
 
-    /// The delay window's step, once a round trip.
+    /// Applies the delay window's step once per round trip.
     fn step(&mut self, round: &Round, window: &mut Window) {
         let (Some(base), Some(rtt)) = (self.base_rtt, round.min_rtt) else {
             return;
@@ -174,7 +175,7 @@ impl Compound {
         }
         if diff >= self.gamma() {
             self.delay = (self.delay - self.eta * diff).max(0.0);
-            // The delay window gives way: slow start is not to take it back.
+            // The delay window shrinks. The threshold is lowered too, so that slow start does not undo this.
             window.ssthresh = window.ssthresh.min(self.total());
         } else if self.printed {
             self.delay = (self.delay + self.alpha * self.delay.powf(self.k) - 1.0).max(0.0);
@@ -202,7 +203,8 @@ impl CongestionController for Compound {
             acked = slow_start(window, acked);
         }
         if acked > 0 {
-            // One segment a window of both: a round trip adds one, however large the delay window.
+            // The loss window grows by one segment per total window, that is, by one per round trip, however large
+            // the delay window is.
             let per = window.cwnd;
             additive_increase(window, &mut self.counter, per, acked);
         }
@@ -212,7 +214,7 @@ impl CongestionController for Compound {
         }
     }
 
-    /// The total falls to (1 - beta) of itself; half of the loss window is that of Reno.
+    /// The total window falls to (1 - beta) of itself. Half of the loss window remains, as in Reno.
     fn on_congestion(&mut self, _event: &CongestionEvent, window: &mut Window) {
         self.tune();
         self.split(window.cwnd);
@@ -233,7 +235,7 @@ impl CongestionController for Compound {
     }
 
     fn on_transmit_start(&mut self, _start: &TransmitStart, _window: &mut Window) {
-        // Old measurements no longer hold, except the base RTT; the whole window is loss window.
+        // Old measurements are no longer valid, except the base RTT. The whole window becomes the loss window.
         self.gamma.restart();
         self.delay = 0.0;
         self.reno_backlog = None;
@@ -306,7 +308,7 @@ mod tests {
         }
     }
 
-    /// `tcp_compound.c`: a total that others have cut leaves the delay window while both windows fit in.
+    /// `tcp_compound.c`: if the total was cut elsewhere, the delay window is kept as long as both windows fit.
     #[test]
     fn a_window_set_by_others_is_split() {
         for (loss, delay, cwnd, expected) in [
@@ -357,8 +359,8 @@ mod tests {
         assert!((compound.gamma() - 22.5).abs() < 1e-9, "a backlog counts once");
     }
 
-    /// HO20 equation 3 steps by the delay window alone, the reference by both: `0.125 w^0.75 - 1`. Both
-    /// need three samples.
+    /// HO20 equation 3 computes the step from the delay window alone, and the reference from the total: `0.125 w^0.75
+    /// - 1`. Both need three samples.
     #[test]
     fn a_round_steps_the_delay_window() {
         let round = Round { end: None, min_rtt: Some(Duration::from_millis(100)), samples: 3 };

@@ -8,7 +8,7 @@ use super::{AckSample, CongestionEvent, LostSegment, Opened, TransmitStart, Wind
 
 /// A congestion controller: one per subflow.
 ///
-/// `on_ack` and `on_congestion` are all that is needed; every other callback does nothing visible.
+/// Only `on_ack` and `on_congestion` are required. Every other callback has no effect by default.
 pub trait CongestionController: fmt::Debug + Send {
     /// The name in the table.
     fn name(&self) -> &'static str;
@@ -18,13 +18,13 @@ pub trait CongestionController: fmt::Debug + Send {
         false
     }
 
-    /// The handshake is complete. The first data is paced by the handshake's measurements.
+    /// The handshake is complete. The first data is paced by the measurements of the handshake.
     fn on_open(&mut self, _opened: &Opened, _window: &mut Window) {}
 
-    /// An acknowledgement arrived. Grow only when `ack.may_grow` and `ack.cwnd_limited`.
+    /// An acknowledgement arrived. The window may grow only if `ack.may_grow` and `ack.cwnd_limited` are true.
     fn on_ack(&mut self, ack: &AckSample<'_>, window: &mut Window);
 
-    /// Congestion was found: set `window.ssthresh`; the core takes `cwnd` there (PRR, RFC 6937).
+    /// Congestion was found. Set `window.ssthresh`; the core then reduces `cwnd` to it (PRR, RFC 6937).
     fn on_congestion(&mut self, event: &CongestionEvent, window: &mut Window);
 
     /// The retransmission timer expired: set `window.ssthresh`; the core sets `cwnd` (RFC 5681 section 3.1).
@@ -32,14 +32,14 @@ pub trait CongestionController: fmt::Debug + Send {
         self.on_congestion(event, window);
     }
 
-    /// A segment was marked lost: called for each, before `on_congestion` or `on_rto` where they
-    /// follow from it and before the acknowledgement's `on_ack`.
+    /// A segment was marked lost. Called once for each segment, before the `on_congestion` or `on_rto` that follows
+    /// from the loss, and before the acknowledgement's `on_ack`.
     fn on_lost(&mut self, _segment: &LostSegment, _window: &Window) {}
 
     /// The congestion state changed.
     fn on_state(&mut self, _now: Instant, _state: CongestionState, _window: &mut Window) {}
 
-    /// Data is sent and nothing was in flight.
+    /// Data is about to be sent, and nothing was in flight.
     fn on_transmit_start(&mut self, _start: &TransmitStart, _window: &mut Window) {}
 
     /// The window was restarted after idleness (`CA_EVENT_CWND_RESTART`).
@@ -48,7 +48,8 @@ pub trait CongestionController: fmt::Debug + Send {
     /// The core set the window itself.
     fn on_window_changed(&mut self, _cause: WindowChange, _window: &mut Window) {}
 
-    /// A reduction was spurious: the window to return to (`undo_cwnd`), given the one before it.
+    /// Returns the window after a reduction proved spurious (`undo_cwnd`). `prior_cwnd` is the window before the
+    /// reduction.
     fn undo_cwnd(&mut self, window: &Window, prior_cwnd: u32) -> u32 {
         window.cwnd.max(prior_cwnd)
     }
@@ -58,7 +59,7 @@ pub trait CongestionController: fmt::Debug + Send {
         None
     }
 
-    /// The controller replaces PRR and the window after idleness (`cong_control`).
+    /// Whether the controller replaces PRR and the window after idleness (`cong_control`).
     fn owns_recovery(&self) -> bool {
         false
     }
@@ -73,7 +74,7 @@ pub trait CongestionController: fmt::Debug + Send {
         2
     }
 
-    /// The controller itself holds the subflow back: its rate samples do not tell the path's rate.
+    /// Whether the controller itself currently limits the subflow, so that rate samples do not show the path's rate.
     fn marks_application_limited(&self) -> bool {
         false
     }
@@ -83,13 +84,13 @@ pub trait CongestionController: fmt::Debug + Send {
         false
     }
 
-    /// Both ends report each mark separately, for a controller that counts marks (DCTCP's echo, RFC 8257 section
-    /// 3.2). Each acknowledgement then echoes only the marks of the data that it acknowledges.
+    /// Whether both ends must report each mark separately, for a controller that counts marks (DCTCP's echo, RFC 8257
+    /// section 3.2). Each acknowledgement then echoes only the marks of the data that it acknowledges.
     fn counts_marks(&self) -> bool {
         false
     }
 
-    /// The rate it makes known to its siblings (`SiblingView::published_rate`).
+    /// The rate that this controller shows to its siblings (`SiblingView::published_rate`).
     fn published_rate(&self) -> Option<Rate> {
         None
     }

@@ -1,9 +1,9 @@
 //! CUBIC as in Linux (`tcp_cubic.c`, 6.12): RFC 9438 with Linux's constants and `HyStart`; there is
 //! also the `HyStart` of 4.14.
 //!
-//! Deviations from RFC 9438 kept as Linux has them: no a=1 switch in the Reno-friendly region, the
-//! minimum delay (not the current RTT) as look-ahead, the state wiped at an RTO, cwnd (not flight)
-//! times beta, undo without restoring `W_max` and K.
+//! Like Linux, it deviates from RFC 9438: no a=1 switch in the Reno-friendly region, the minimum delay (not the
+//! current RTT) as look-ahead, the state reset at an RTO, cwnd (not flight) times beta, and undo without restoring
+//! `W_max` and K.
 
 mod printed;
 
@@ -81,7 +81,7 @@ impl HyStart {
             Form::Linux414 => return self.update_414(ack, cwnd, delay, delay_min),
             Form::Off => return false,
         }
-        // Rounds are followed from the first segment on, so that they begin where flights do.
+        // Rounds are counted from the first segment on, so that each begins with a flight.
         if ack.snd_una > self.round_end {
             self.reset(ack.now, ack.snd_nxt);
         }
@@ -114,8 +114,8 @@ impl HyStart {
         self.found
     }
 
-    /// `hystart_update` of 4.14: its clock counts whole milliseconds, a train is half the least delay
-    /// long, and the delay of a round is the least of its first eight samples.
+    /// `hystart_update` of 4.14. Its clock counts whole milliseconds, an ACK train lasts half the minimum delay, and
+    /// the delay of a round is the minimum of its first eight samples.
     fn update_414(
         &mut self,
         ack: &AckSample<'_>,
@@ -142,8 +142,8 @@ impl HyStart {
         self.found
     }
 
-    /// Slow start goes on: 4.14 begins a round when the window grows, behind its look at the round
-    /// before (`bictcp_cong_avoid`).
+    /// Slow start continues. Linux 4.14 begins a round when the window grows, after evaluating the round before
+    /// (`bictcp_cong_avoid`).
     fn on_growth(&mut self, ack: &AckSample<'_>) {
         if self.form == Form::Linux414 && ack.snd_una > self.round_end {
             self.reset(whole_milliseconds(ack.now), ack.snd_nxt);
@@ -160,13 +160,13 @@ fn whole_milliseconds(now: Instant) -> Instant {
 #[derive(Debug, Default)]
 pub struct Cubic {
     counter: u32,
-    /// Acknowledged segments per increase (`cnt`).
+    /// Acknowledged segments for which the window grows by one (`cnt`).
     per: u32,
     last_max_cwnd: u32,
     last_cwnd: u32,
     last_time: Instant,
     origin: u32,
-    /// Time to the origin in 1/1024 s.
+    /// Time to the inflection point of the curve, in 1/1024 s.
     k: u64,
     delay_min: Option<Duration>,
     epoch_start: Option<Instant>,
@@ -192,7 +192,7 @@ impl Cubic {
         Box::new(Self { hystart: HyStart { form, ..HyStart::default() }, ..Self::default() })
     }
 
-    /// `bictcp_update`: how many acknowledged segments the next increase takes.
+    /// `bictcp_update`: computes for how many acknowledged segments the window grows by one.
     fn update(&mut self, ack: &AckSample<'_>, acked: u32, cwnd: u32) {
         self.ack_count += u64::from(acked);
         let now = ack.coarse_now;
@@ -256,12 +256,12 @@ impl Cubic {
     }
 }
 
-/// K for a maximum so many segments above the window, in 1/1024 s: a first guess of six bits and one step of
-/// Newton's, up to half a per cent off, as the kernel has it (`cubic_root`). The guess is a curve through the
-/// kernel's table, and hits the same number for seven of ten.
+/// Returns K in 1/1024 s, for a maximum this many segments above the window. Like the kernel's `cubic_root`, it uses
+/// a first guess of six bits and one Newton step, so it is up to half a per cent off. The guess is a curve through
+/// the kernel's table, and gives the same number in seven of ten cases.
 fn time_to_origin(segments: u32) -> u64 {
     let cubed = CUBE_FACTOR * u64::from(segments);
-    // A third of the bits, less one.
+    // A third of the bits, minus one.
     let bits = (u64::BITS - cubed.leading_zeros()) * 84 / 256 - 1;
     let guess = (GUESS_OFFSET + cube_root(GUESS_SCALE * (cubed >> (3 * bits)))) << bits >> 6;
     (2 * guess + cubed / (guess * (guess - 1))) * 341 / 1024
@@ -285,7 +285,7 @@ impl CongestionController for Cubic {
     }
 
     fn on_ack(&mut self, ack: &AckSample<'_>, window: &mut Window) {
-        // `cubictcp_acked`: delay samples, not within a second of the epoch's start.
+        // `cubictcp_acked`: takes delay samples, except within the first second of an epoch.
         let recent = self
             .epoch_start
             .is_some_and(|epoch| ack.coarse_now.since(epoch) < Duration::from_secs(1));
@@ -316,7 +316,7 @@ impl CongestionController for Cubic {
     fn on_congestion(&mut self, _event: &CongestionEvent, window: &mut Window) {
         self.counter = 0;
         self.epoch_start = None;
-        // Fast convergence: a flow that did not reach its last maximum releases more.
+        // Fast convergence: a flow that did not reach its last maximum gives up more of its window.
         self.last_max_cwnd = if window.cwnd < self.last_max_cwnd {
             (u64::from(window.cwnd) * (BETA_SCALE + BETA) / (2 * BETA_SCALE)) as u32
         } else {

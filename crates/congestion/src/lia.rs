@@ -4,8 +4,8 @@
 //! alpha is computed on every acknowledgement (section 4.1 allows it less often) and in floating point. The kernel's
 //! is a multiple of 2^-12 segments and counts acknowledgements (`count = "acks"`). A sibling in fast recovery counts
 //! with its ssthresh, as in section 4; in the kernel, with its window. One MSS is assumed for all subflows. `form =
-//! "printed"` is PC16's loss rule, which its own text contradicts: `cwnd + 1/cwnd`, so that a loss does not cut the
-//! window; a timeout halves it. `form = "kernel"` is the kernel's own arithmetic (`lia/kernel.rs`).
+//! "printed"` uses PC16's printed loss rule `cwnd + 1/cwnd`, which contradicts its own text: a loss does not cut the
+//! window, and a timeout halves it. `form = "kernel"` is the kernel's own arithmetic (`lia/kernel.rs`).
 
 mod kernel;
 
@@ -38,13 +38,13 @@ impl Lia {
         Box::new(Self { coupling, printed: form == "printed", counter: 0 })
     }
 
-    /// Segments to be acknowledged for one more in the window, unless Reno needs more:
-    /// `cwnd_total` / alpha.
+    /// Returns the acknowledged segments for which the window grows by one: `cwnd_total` / alpha, unless Reno needs
+    /// more.
     fn segments_per_increase(&self, ack: &AckSample<'_>, window: &Window) -> u32 {
         let paths = self.coupling.paths(ack, window);
         let best = paths.clone().map(|path| path.rate() / path.rtt).fold(0.0, f64::max);
         let sum: f64 = paths.map(|path| path.rate()).sum();
-        // Nothing in the sums: 0 / 0, which is cast to 0.
+        // If no path is in the sums, the quotient is 0 / 0, which is cast to 0.
         (sum * sum / best).round() as u32
     }
 }

@@ -1,7 +1,7 @@
 //! Congestion control: the trait, the values that a controller gets, and the table of names.
 //!
-//! Linux's division of labour: the subflow finds losses, runs recovery and undo; the controller
-//! sizes the window. `Window` belongs to the subflow, callbacks get `&mut Window`.
+//! The division of labour is Linux's: the subflow finds losses and runs recovery and undo, and the controller sizes
+//! the window. The subflow owns the `Window`, and callbacks get `&mut Window`.
 
 mod balia;
 mod bbr;
@@ -183,8 +183,8 @@ pub fn parameters(name: &str) -> Result<Vec<ParameterInfo>, PluginError> {
     anabranch_plugin::parameters::<Controllers>(name)
 }
 
-/// The note that belongs to a result of the controller `choice`, if there is one: that it is a
-/// reconstruction, and with which parameters it ran.
+/// Returns the note that belongs to a result of the controller `choice`: that it is a reconstruction, and its
+/// parameters. `None` for other controllers.
 ///
 /// # Errors
 /// Unknown names, and every parameter that is unknown or out of range.

@@ -1,11 +1,11 @@
 //! OLIA, opportunistic linked increases (Khalili et al., `CoNEXT` 2012;
 //! draft-khalili-mptcp-congestion-control; `mptcp_olia.c` of the out-of-tree kernel).
 //!
-//! Best paths maximise l / RTT^2 as in the kernel (the draft's text has other powers in places), l
-//! being the larger of the bytes since the last loss and between the last two. Fractions are carried
-//! over, where the kernel drops what is over a segment. `form = "printed"` is HO20's equation 5,
-//! whose numerator lacks 1 / `RTT_i`^2; RTTs are in seconds there, since it names no unit.
-//! `form = "kernel"` is the kernel's own arithmetic (`olia/kernel.rs`).
+//! The best paths have the largest l / RTT^2, as in the kernel (the draft's text has other powers in places). Here l
+//! is the number of bytes since the last loss or between the last two losses, whichever is larger. Fractions are
+//! carried over. The kernel drops the remainder beyond a whole segment. `form = "printed"` is equation 5 of HO20,
+//! whose numerator lacks 1 / `RTT_i`^2. RTTs are in seconds there, because the paper names no unit. `form = "kernel"`
+//! is the kernel's own arithmetic (`olia/kernel.rs`).
 
 mod kernel;
 
@@ -21,9 +21,9 @@ use super::{AckSample, CongestionController, CongestionEvent, Window};
 pub struct Olia {
     coupling: Coupling,
     printed: bool,
-    /// Segments acknowledged towards the next increase, while there is one path.
+    /// Acknowledged segments towards the next increase, used with a single path.
     counter: u32,
-    /// Part of a segment that the window is still to grow by; negative: to shrink.
+    /// The fraction of a segment by which the window must still grow; if negative, shrink.
     credit: f64,
 }
 
@@ -66,7 +66,7 @@ impl Olia {
         Box::new(Self { coupling, printed: form == "printed", counter: 0, credit: 0.0 })
     }
 
-    /// Segments to grow by for each one acknowledged; `None` is Reno's growth, on a single path.
+    /// Returns the growth in segments for each acknowledged segment. `None` means Reno's growth, for a single path.
     fn increase(&self, ack: &AckSample<'_>, window: &Window) -> Option<f64> {
         let paths = self.coupling.paths(ack, window);
         let own = paths.clone().find(|path| path.view.id == ack.id)?;

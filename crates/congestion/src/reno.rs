@@ -23,8 +23,8 @@ impl Reno {
     }
 }
 
-/// Slow start (`tcp_slow_start`): one segment per segment acknowledged, up to ssthresh; returns
-/// what is left over for congestion avoidance.
+/// Slow start (`tcp_slow_start`): the window grows by one segment per acknowledged segment, up to ssthresh. Returns
+/// the acknowledged segments that remain for congestion avoidance.
 pub fn slow_start(window: &mut Window, acked: u32) -> u32 {
     let grown = (window.cwnd.saturating_add(acked)).min(window.ssthresh);
     let left = acked - (grown - window.cwnd);

@@ -9,7 +9,7 @@ use super::SiblingView;
 pub struct Window {
     /// Segments that may be in flight.
     pub cwnd: u32,
-    /// Below it the window grows by slow start; `u32::MAX` until the first congestion.
+    /// Below this threshold the window grows by slow start; `u32::MAX` until the first congestion.
     pub ssthresh: u32,
 }
 
@@ -31,7 +31,7 @@ pub struct RateSample {
     pub interval: Duration,
     /// The sample was taken while the application had nothing to send.
     pub app_limited: bool,
-    /// Segments in flight when the sampled segment was sent, itself not counted.
+    /// Segments in flight when the sampled segment was sent, without itself.
     pub in_flight_at_send: u32,
     /// Segments marked lost between its transmission and its acknowledgement.
     pub lost: u32,
@@ -44,9 +44,9 @@ pub struct RateSample {
 pub struct AckSample<'a> {
     /// When the acknowledgement arrived.
     pub now: Instant,
-    /// `now` as the host's tick clock shows it (jiffies), for algorithms that read that clock.
+    /// `now` by the host's tick clock (jiffies), for algorithms that read that clock.
     pub coarse_now: Instant,
-    /// A tick of that clock; zero where it is exact.
+    /// The length of a tick of that clock; zero if the clock is exact.
     pub tick: Duration,
     /// Segments newly acknowledged, cumulatively or selectively.
     pub acked: u32,
@@ -54,7 +54,7 @@ pub struct AckSample<'a> {
     pub acked_bytes: u64,
     /// Segments newly marked lost.
     pub newly_lost: u32,
-    /// Segments delivered since the subflow began, that of the handshake among them (`tp->delivered`).
+    /// Segments delivered since the subflow began, including the handshake's (`tp->delivered`).
     pub delivered: u64,
     /// The part of `delivered` whose acknowledgements reported a mark (`tp->delivered_ce`).
     pub delivered_ce: u64,
@@ -62,7 +62,7 @@ pub struct AckSample<'a> {
     pub echo: bool,
     /// Payload of a full segment, bytes.
     pub mss: u32,
-    /// When pacing lets the next segment out; in the past when it does not hold one back.
+    /// When pacing permits the next segment; in the past if pacing does not delay it.
     pub next_departure: Instant,
     /// Segments in flight before the acknowledgement.
     pub prior_in_flight: u32,
@@ -70,7 +70,7 @@ pub struct AckSample<'a> {
     pub in_flight: u32,
     /// RTT of the most recently sent segment newly acknowledged, without ambiguity.
     pub rtt: Option<Duration>,
-    /// The receiver may have held it back: it is of a lone segment that was not full
+    /// The receiver may have delayed the acknowledgement, because it is for a single segment that was not full
     /// (`is_ack_delayed`).
     pub maybe_delayed: bool,
     /// Smoothed RTT.
@@ -79,11 +79,11 @@ pub struct AckSample<'a> {
     pub min_rtt: Option<Duration>,
     /// The delivery-rate sample.
     pub rate: RateSample,
-    /// Payload bytes sent so far by position: where the next new byte will stand.
+    /// Payload bytes sent so far, that is, the position of the next new byte.
     pub snd_nxt: u64,
     /// Position up to which everything is acknowledged.
     pub snd_una: u64,
-    /// The window was in use (`tcp_is_cwnd_limited`): without it no loss-based controller grows.
+    /// The window was fully used (`tcp_is_cwnd_limited`). Otherwise no loss-based controller grows.
     pub cwnd_limited: bool,
     /// The core allows growth: the acknowledgement advanced and no reduction is under way.
     pub may_grow: bool,
@@ -93,7 +93,7 @@ pub struct AckSample<'a> {
     pub pacing_rate: Rate,
     /// The subflow is one of Multipath TCP, and not plain TCP (`mptcp`).
     pub multipath: bool,
-    /// The subflow's own identity, to find itself among the siblings.
+    /// The subflow's own identity, used to find it among the siblings.
     pub id: SubflowId,
     /// All subflows of the connection, itself included; empty unless `wants_siblings`.
     pub siblings: &'a [SiblingView],
@@ -104,19 +104,19 @@ pub struct AckSample<'a> {
 pub struct LostSegment {
     /// When it was marked.
     pub now: Instant,
-    /// Its first payload byte, as a position in the subflow, and the position behind its last.
+    /// The position of its first payload byte in the subflow, and the position after its last byte.
     pub start: u64,
     /// See `start`.
     pub end: u64,
-    /// Segments in flight when it was sent last, itself not counted.
+    /// Segments in flight when it was last sent, without itself.
     pub in_flight_at_send: u32,
-    /// Segments marked lost since then, itself included.
+    /// Segments marked lost since then, including itself.
     pub lost_since_send: u32,
     /// It was sent while the application had nothing more to send.
     pub app_limited: bool,
-    /// Segments delivered since the subflow began, those of the acknowledgement under way included.
+    /// Segments delivered since the subflow began, including those of the current acknowledgement.
     pub delivered: u64,
-    /// The peer reports what it has received beyond a hole (SACK).
+    /// Whether the peer supports SACK.
     pub selective_acks: bool,
 }
 
@@ -151,7 +151,7 @@ pub struct TransmitStart {
     pub now: Instant,
     /// `now` as the host's tick clock shows it (jiffies).
     pub coarse_now: Instant,
-    /// The last transmission before, as that clock showed it (`lsndtime`).
+    /// The time of the last transmission by that clock (`lsndtime`).
     pub last_sent: Instant,
     /// The application, not the window, had held the subflow back.
     pub app_limited: bool,
@@ -162,7 +162,7 @@ pub struct TransmitStart {
 /// A subflow's handshake is complete (`init` of `tcp_congestion_ops`, in `tcp_init_transfer`).
 #[derive(Clone, Copy, Debug)]
 pub struct Opened {
-    /// When, as the host's tick clock shows it.
+    /// The time of completion, by the host's tick clock.
     pub coarse_now: Instant,
     /// The RTT that the handshake measured.
     pub rtt: Option<Duration>,
@@ -173,7 +173,7 @@ pub struct Opened {
 /// Why the core changed the window itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WindowChange {
-    /// Proportional rate reduction, or its end.
+    /// Proportional rate reduction (PRR), or its end.
     Reduction,
     /// The retransmission timer.
     Timeout,

@@ -9,8 +9,8 @@ use anabranch_units::{Duration, Rate, SubflowId};
 use super::reno::slow_start;
 use super::{AckSample, CongestionState, Window};
 
-/// The number of timeouts in a row without progress after which a subflow is dead: a single one may be
-/// bad luck, and has taken the window down to one segment anyway.
+/// A subflow is dead after this number of consecutive timeouts without progress. A single timeout may be accidental,
+/// and has already reduced the window to one segment.
 const DEAD_AFTER_TIMEOUTS: u32 = 2;
 
 /// A coupled controller's view of a sibling subflow.
@@ -60,19 +60,19 @@ impl Path<'_> {
 /// The parameters that all coupled controllers have.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Coupling {
-    /// A dead subflow leaves the sums.
+    /// Whether a dead subflow is removed from the sums.
     dead_leave: bool,
-    /// Growth counts acknowledgements, whatever each of them acknowledges.
+    /// Whether growth counts acknowledgements instead of acknowledged segments.
     per_acknowledgement: bool,
     recovering: Recovering,
 }
 
-/// The window that counts for a sibling in fast recovery.
+/// The window that is used for a sibling in fast recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Recovering {
-    /// Its threshold, as recovery has the window (RFC 6356 section 4; `mptcp_get_crt_cwnd` of OLIA).
+    /// Its threshold, the window after recovery (RFC 6356 section 4; `mptcp_get_crt_cwnd` of OLIA).
     Threshold,
-    /// Its window as it stands (`mptcp_balia_recalc_ai`).
+    /// Its current window (`mptcp_balia_recalc_ai`).
     Window,
 }
 
@@ -86,15 +86,14 @@ impl Coupling {
         }
     }
 
-    /// The paths there are, N: all that could be in the sums, whether they have an RTT or not
-    /// (`cnt_established`).
+    /// The number of paths N: all that could be in the sums, even without an RTT (`cnt_established`).
     pub(super) fn established(self, ack: &AckSample<'_>) -> usize {
         let there = |view: &&SiblingView| view.id == ack.id || counts(view, self.dead_leave);
         ack.siblings.iter().filter(there).count()
     }
 
-    /// The subflows in the sums: those with an RTT that are not closed, and with `dead = "leave"`
-    /// not dead either. Its own always counts: it has just been acknowledged.
+    /// The subflows in the sums: those with an RTT that are not closed, and with `dead = "leave"` not dead either.
+    /// The subflow itself always counts, because it was just acknowledged.
     pub(super) fn paths<'a>(
         self,
         ack: &'a AckSample<'_>,
@@ -115,8 +114,8 @@ impl Coupling {
         })
     }
 
-    /// Takes slow start, which is not coupled, and returns what is left for congestion avoidance:
-    /// segments, or with `count = "acks"` one an acknowledgement.
+    /// Applies slow start, which is not coupled. Returns the remaining segments for congestion avoidance; with `count
+    /// = "acks"`, one per acknowledgement.
     pub(super) fn after_slow_start(self, ack: &AckSample<'_>, window: &mut Window) -> u32 {
         if !ack.may_grow || !ack.cwnd_limited {
             return 0;
@@ -126,13 +125,13 @@ impl Coupling {
     }
 }
 
-/// Reads `dead`: true when a dead subflow leaves the sums.
+/// Reads the parameter `dead`. Returns true if a dead subflow is removed from the sums.
 pub(super) fn leaves(parameters: &mut Parameters<'_>) -> bool {
     parameters.word("dead", &["leave", "stay"]) == "leave"
 }
 
-/// A sibling counts while it is not closed, and when the dead leave only while it is alive: not
-/// stale, and not timed out again and again without progress.
+/// Returns whether a sibling is in the sums: it is not closed and, if dead ones are removed, neither stale nor
+/// repeatedly timed out without progress.
 pub(super) fn counts(view: &SiblingView, dead_leave: bool) -> bool {
     let dead = view.stale || view.consecutive_timeouts >= DEAD_AFTER_TIMEOUTS;
     view.usable && !(dead && dead_leave)

@@ -1,10 +1,10 @@
-//! Weighted Vegas (Cao, Xu and Fu, ICNP 2012; `mptcp_wvegas.c` of the out-of-tree kernel): each subflow
-//! keeps alpha segments in queues, its share of `total_alpha` by its share of the rate.
+//! Weighted Vegas (Cao, Xu and Fu, ICNP 2012; `mptcp_wvegas.c` of the out-of-tree kernel). Each subflow keeps alpha
+//! segments in queues. Its alpha is a share of `total_alpha` that equals its share of the rate.
 //!
-//! As in the kernel it looks at delay once a round trip and grows whether the window was in use or
-//! not. One difference: a queue is drained only when there is one. A round whose mean RTT is the
-//! minimum to the microsecond would halve the window there, which no real clock ever shows. With
-//! `form = "kernel"` (`wvegas/kernel.rs`) it does.
+//! As in the kernel, it evaluates the delay once per round trip, and grows even if the window was not fully used. One
+//! difference: this form drains a queue only if there is one. In the kernel, a round whose mean RTT equals the
+//! minimum to the microsecond halves the window. With real clocks this does not happen. With `form = "kernel"`
+//! (`wvegas/kernel.rs`) it happens here too.
 
 mod kernel;
 
@@ -19,16 +19,15 @@ use super::{
 /// State that restarts whenever the subflow returns to Open (`wvegas_enable`).
 #[derive(Debug)]
 struct Rounds {
-    /// The round ends when this position is acknowledged; `None`: with the next acknowledgement it
-    /// begins.
+    /// The round ends when this position is acknowledged. If `None`, the next acknowledgement begins a round.
     end: Option<u64>,
-    /// RTTs of the round: how many, and their sum in microseconds.
+    /// The number of RTT samples in the round, and their sum in microseconds.
     count: u64,
     sum: u64,
     alpha: f64,
-    /// Segments per second when the queue was last found long enough; zero before.
+    /// The rate in segments per second when the queue last had its target length; zero before.
     rate: f64,
-    /// Smallest queueing delay since the queue was last drained, microseconds; zero before any.
+    /// The smallest queueing delay since the last drain, microseconds; zero before the first sample.
     queue_delay: u64,
 }
 
@@ -40,7 +39,7 @@ pub struct WVegas {
     gamma: f64,
     dead_leave: bool,
     reno: Reno,
-    /// Only in state Open does delay decide.
+    /// Whether the state is Open. Only then does the delay control the window.
     open: bool,
     rounds: Rounds,
     /// Smallest RTT ever, microseconds.
@@ -76,7 +75,7 @@ impl WVegas {
         })
     }
 
-    /// The share of this subflow in the rate of all that have found theirs.
+    /// Returns this subflow's share of the total rate of all subflows that have a rate.
     fn weight(&self, ack: &AckSample<'_>) -> f64 {
         let others = ack.siblings.iter().filter(|view| view.id != ack.id);
         let alive = others.filter(|view| counts(view, self.dead_leave));
@@ -85,7 +84,7 @@ impl WVegas {
         own / (own + bps)
     }
 
-    /// A round trip is over: compares its mean RTT with the smallest there was.
+    /// Ends a round trip: compares its mean RTT with the minimum RTT.
     fn end_round(&mut self, ack: &AckSample<'_>, window: &mut Window) {
         let (cwnd, base) = (u64::from(window.cwnd), self.base_rtt);
         let rtt = self.rounds.sum / self.rounds.count;
@@ -105,7 +104,7 @@ impl WVegas {
         window.ssthresh = window.ssthresh.max(window.cwnd / 2 + window.cwnd / 4);
     }
 
-    /// One segment more or less, towards alpha segments in queues.
+    /// Changes the window by one segment, towards alpha segments in queues.
     fn steer(&mut self, ack: &AckSample<'_>, window: &mut Window, queued: f64, rtt: u64) {
         if queued >= self.rounds.alpha {
             self.rounds.rate = f64::from(window.cwnd) * 1e6 / rtt as f64;
@@ -119,7 +118,7 @@ impl WVegas {
         }
     }
 
-    /// Backs off once when the queue has doubled since it was last drained.
+    /// Reduces the window once if the queueing delay has doubled since the last drain.
     fn drain(&mut self, window: &mut Window, rtt: u64) {
         let delay = rtt - self.base_rtt;
         let rounds = &mut self.rounds;
@@ -141,7 +140,7 @@ impl CongestionController for WVegas {
     fn on_ack(&mut self, ack: &AckSample<'_>, window: &mut Window) {
         self.mss = ack.mss;
         if let Some(rtt) = ack.rtt {
-            // A microsecond more, so that it is never zero (`mptcp_wvegas_pkts_acked`).
+            // One microsecond is added, so that the RTT is never zero (`mptcp_wvegas_pkts_acked`).
             let rtt = rtt.as_micros() + 1;
             self.base_rtt = self.base_rtt.min(rtt);
             self.rounds.sum += rtt;
@@ -190,7 +189,7 @@ impl CongestionController for WVegas {
         true
     }
 
-    /// Only with samples in the round under way (`mptcp_wvegas_weight` asks `sampled_rtt`).
+    /// Published only if the current round has samples (`mptcp_wvegas_weight` reads `sampled_rtt`).
     fn published_rate(&self) -> Option<Rate> {
         let bytes = self.rounds.rate * f64::from(self.mss);
         (bytes > 0.0 && self.rounds.count > 0).then(|| Rate::from_bytes_per_second(bytes as u64))

@@ -28,7 +28,7 @@ class Row:
     Attributes
     ----------
     where
-        The file, as a person would write it.
+        The file, as shown in messages.
     line
         Line in the file, from 1.
     cells
@@ -47,7 +47,7 @@ class Row:
         self.faults.append(Fault(message=message, where=self.where, line=self.line, key=column, hint=hint))
 
     def text(self, column: str) -> str:
-        """Return a cell; a column that is not there reads as empty."""
+        """Return a cell's text. A missing column counts as empty."""
         return self.cells.get(column, "")
 
     def word(self, column: str, known: Iterable[str], noun: str) -> str | None:
@@ -59,13 +59,13 @@ class Row:
         return None
 
     def has(self, column: str) -> bool:
-        """Return whether there is anything in a cell."""
+        """Return whether a cell has text."""
         return bool(self.text(column).strip())
 
     def number_or(
         self, column: str, default: float, *, least: float = 0.0, below: float = math.inf
     ) -> float | None:
-        """Return a cell as a number, and the default where nothing is in it."""
+        """Return a cell as a number, or the default if the cell is empty."""
         return self.number(column, least=least, below=below) if self.has(column) else default
 
     def number(self, column: str, *, least: float = 0.0, below: float = math.inf) -> float | None:
@@ -84,7 +84,10 @@ class Row:
 
 
 def header(path: Path, where: str, faults: list[Fault]) -> list[str]:
-    """Return the columns of a CSV file; none when it cannot be read, which goes to `faults`."""
+    """Return the columns of a CSV file.
+
+    If the file cannot be read, return none and add the fault to `faults`.
+    """
     text = _text(path, where, faults)
     try:
         return next(csv.reader(io.StringIO(text or "", newline=""), strict=True), [])
@@ -101,7 +104,7 @@ def rows(
     *,
     known: Sequence[str] | None = None,
 ) -> Iterator[Row]:
-    """Yield the rows of a CSV file, plain or gzipped; what is wrong goes to `faults`.
+    """Yield the rows of a CSV file, plain or gzipped. Faults are added to `faults`.
 
     A table without one of its required columns yields nothing: each row would only repeat the fault.
 
@@ -143,7 +146,8 @@ def rows(
         if not found:
             faults.append(Fault(message="a table without rows", where=where))
     except csv.Error as error:
-        # The inner reader's: the outer one counts a row when it is whole.
+        # The line number of the inner reader is used, because the outer reader counts a row only when it is
+        # complete.
         line = reader.reader.line_num
         faults.append(Fault(message=f"not a CSV table: {error}", where=where, line=line))
 
@@ -166,7 +170,7 @@ def _text(path: Path, where: str, faults: list[Fault]) -> str | None:
 
 def _missing(column: str, header: Sequence[str], required: Sequence[str], where: str) -> Fault:
     """Return the fault of a missing column, with the nearest column that exists."""
-    # A column of another path is no misspelling of this one.
+    # A column of another path is not offered as the correct spelling.
     known = {_NUMBER.sub("#", name) for name in required}
     spare = nearest(column, [name for name in header if _NUMBER.sub("#", name) not in known])
     hint = f"is it the column `{spare}`?" if spare else ""

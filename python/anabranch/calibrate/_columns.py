@@ -10,10 +10,10 @@ from anabranch.errors import Fault, nearest
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-#: The columns of a path: those that it needs, and those that it may have.
+#: The columns of a path: the required ones and the optional ones.
 LEG = ("rtt#_ms", "bw#_mbps", "loss#")
 LEG_MORE = ("loss_up#", "queue#_packets")
-#: How late the emulator delivered a path's packets on average, in microseconds.
+#: The average lateness with which the emulator delivered a path's packets, in microseconds.
 LATENESS = "emu#_late_mean_us"
 #: The columns with the figures of a subflow.
 SUBFLOW = ("sf#_bytes_acked", "sf#_retrans_segs", "sf#_cwnd_mean", "sf#_cwnd_median", "sf#_srtt_mean_ms")
@@ -21,7 +21,7 @@ SUBFLOW = ("sf#_bytes_acked", "sf#_retrans_segs", "sf#_cwnd_mean", "sf#_cwnd_med
 RUN = ("run", "case", "proto", "cc", "trial", "pace", "dur", "goodput_mbps", "max_read_gap_s")
 RUN_MORE = ("events", "tcp_rmem_max", "sched", "queue_p", "seed")
 FILM = ("stalls",)
-#: The columns of a hand-over, in a separate table or in a table of runs.
+#: The columns of a handover, in a separate table or in a table of runs.
 CUT = ("how", "mode", "cut_at_s", "resume_after_cut_s")
 HANDOFF = (
     "run", "how", "mode", "cc", "trial", "cut_at_s", "resume_after_cut_s", "goodput_mbps",
@@ -33,7 +33,7 @@ VLC = ("run", "case", "proto", "cc", "trial", "file", *PLAYED)
 VLC_MORE = ("dur", "read_bytes")
 
 # Further columns that the laboratory writes and that are not compared: counters of the emulator and its host,
-# and figures that repeat others. A minimum RTT is the path's on either side.
+# and values that repeat others. A minimum RTT is only the path's delay, in the kernel and in the simulator.
 _EMULATOR = (
     "emu#_in_p", "emu#_out_p", "emu#_qdrop", "emu#_rndloss", "emu#_up_rndloss", LATENESS,
     "emu#_late_p99_us", "emu#_late_max_us", "emu_late_max_us", "emu_cpu_frac", "host_cpu_busy", "host_steal",
@@ -69,7 +69,7 @@ def numbered(names: Iterable[str], number: int) -> tuple[str, ...]:
 
 
 def unknown(header: Sequence[str], known: Sequence[str], where: str) -> list[Fault]:
-    """Return the fault of each column that nothing is known of, with the known one that is nearest."""
+    """Return a fault for each unknown column, with the nearest known one."""
     names = set(known)
     faults = []
     for column in header:

@@ -1,4 +1,4 @@
-"""From the rows of the laboratory's tables to settings and trials."""
+"""Conversion of the rows of the laboratory's tables to settings and trials."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 _LEGS_MOST = 8
 HOWS = ("blackhole", "linkdown", "linkdown+epdel")
 
-# The length of the laboratory's sessions, and its pace, for tables without the columns `dur` or `pace`: from
-# its script for hand-overs, from its README for players.
+# The length and the pace of the laboratory's sessions, for tables without the columns `dur` or `pace`. The
+# values are from its script for handovers and its README for players.
 _HANDOFF_S = 45.0
-# The length of a session from its request on: its process was ended 105 s after it began.
+# The length of a session, counted from its request. The process was ended 105 s after its start.
 _VLC_S = 105.0 - LAUNCH_S
 _PACE_BPS = 5.24e6
-# An event in the form of the emulator's program, `t:k:what`: seconds, the path from 0, and the change.
+# An event in the notation of the emulator, `t:k:what`: the time in seconds, the path from 0, and the change.
 _EVENT = re.compile(r"(\d+(?:\.\d+)?):([0-7]):(?:rate=(\d+(?:\.\d+)?)([kMG]?)|(down|up))")
 _STATES: dict[str, Literal["", "down", "up"]] = {"": "", "down": "down", "up": "up"}
 _MEGA = {"": 1e-6, "k": 1e-3, "M": 1.0, "G": 1e3}
@@ -45,7 +45,7 @@ class Reader:
 
     def __init__(self, folder: str = "", kernel: str = kernels.DEFAULT) -> None:
         self.trials: dict[Setting, list[Trial]] = {}
-        #: The most that any player read of a film.
+        #: For each film, the largest number of bytes that a player read.
         self.bytes_read: dict[str, int] = {}
         self._folder, self._kernel = folder, kernel
         self._cases: dict[str, tuple[tuple[Leg, ...], str]] = {}
@@ -56,8 +56,8 @@ class Reader:
         self._legs(row, row.text("case"))
 
     def run(self, row: Row, *, film: bool = False) -> None:
-        """Read a bulk or paced run, or one whose path was cut, or one that a film was reckoned from."""
-        # A film's case may have other queues than the case of that name.
+        """Read a row of a bulk or paced run, of a run with a cut path, or of a `film` run."""
+        # The case of a film may have other queues than the case with the same name in other tables.
         legs = self._legs(row, f"film {row.text('case')}" if film else row.text("case"))
         if row.has("how"):
             self._cut(row, legs)
@@ -101,7 +101,10 @@ class Reader:
         self._keep(row, setting, kept)
 
     def handoff(self, row: Row) -> None:
-        """Read a hand-over; without a column `case`, its case comes from the row's name: `handoff_P4_...`."""
+        """Read a handover.
+
+        Without a column `case`, the case is taken from the row's name: `handoff_P4_...`.
+        """
         words = row.text("run").split("_")
         case = row.text("case") or (words[1] if len(words) > 1 else "")
         self._cut(row, self._case(row, case, "case" if row.text("case") else "run"), case=case)
@@ -133,7 +136,7 @@ class Reader:
         self._keep(row, setting, Trial(run=row.text("run"), number=int(trial), figures=figures))
 
     def _cut(self, row: Row, legs: tuple[Leg, ...] | None, *, case: str = "") -> None:
-        """Read a row of a hand-over, whose subflows' figures are in its table or not."""
+        """Read a row of a handover; its table may or may not have values of subflows."""
         congestion = row.word("cc", catalogue().congestion, "congestion control")
         how = row.word("how", HOWS, "kind of hand-over")
         mode = row.word("mode", ("bulk", "paced"), "mode")
@@ -159,7 +162,7 @@ class Reader:
             duration_s=duration,
             pace_bps=pace if mode == "paced" else 0.0,
             how=how,
-            # The cut itself is among a run's events.
+            # The cut is also in the list of the run's events.
             changes=tuple(one for one in changes if (one.at_s, one.path, one.state) != (cut, 1, "down")),
             kernel=self._kernel,
             folder=self._folder,
@@ -168,7 +171,7 @@ class Reader:
         self._keep(row, setting, Trial(run=row.text("run"), number=int(trial), figures=figures, cut_at_s=cut))
 
     def _seed(self, row: Row) -> tuple[bool, int | None]:
-        """Return whether a row's seed can be read, and it, where the emulator's losses come from it."""
+        """Return whether a row's seed is valid, and the seed if the emulator's losses were drawn from it."""
         if not kernels.KERNELS[self._kernel].seeded or not row.has("seed"):
             return True, None
         seed = row.number("seed")
@@ -180,7 +183,7 @@ class Reader:
         return row.word("sched", known, "scheduler") if row.has("sched") else "default"
 
     def _legs(self, row: Row, case: str) -> tuple[Leg, ...] | None:
-        """Return a row's paths; a case is described once, or always the same."""
+        """Return a row's paths. Two rows that describe the same case must agree."""
         legs: list[Leg] = []
         sound = True
         for number in range(1, _LEGS_MOST + 1):
@@ -200,7 +203,7 @@ class Reader:
         return known
 
     def _case(self, row: Row, case: str, column: str) -> tuple[Leg, ...] | None:
-        """Return the paths of a case that the row only names."""
+        """Return the paths of a case that the row names but does not describe."""
         if case in self._cases:
             return self._cases[case][0]
         hint = f"{did_you_mean(case, self._cases)}; " if self._cases else ""
@@ -208,7 +211,7 @@ class Reader:
         return None
 
     def _keep(self, row: Row, setting: Setting, trial: Trial) -> None:
-        """Add a trial to its setting; settings of one name must agree."""
+        """Add a trial to its setting. Settings with the same name must agree."""
         known, where = self._named.setdefault(setting.name, (setting, f"{row.where}, line {row.line}"))
         if known != setting:
             hint = f"another duration, pace, protocol, buffer or event than in {where}"
@@ -242,14 +245,14 @@ def _names(row: Row) -> tuple[str | None, str | None]:
 
 
 def _figures(row: Row, names: Sequence[str]) -> dict[str, float] | None:
-    """Return figures by name, or None when one of them is no number."""
+    """Return values by name, or None if one of them is not a number."""
     values = {name: row.number(name) for name in names}
     found = {name: value for name, value in values.items() if value is not None}
     return found if len(found) == len(values) else None
 
 
 def _subflows(row: Row, legs: int, *, any_of_them: bool = False) -> dict[str, float] | None:
-    """Return the figures of every subflow, or None when one of them is no number.
+    """Return the values of every subflow, or None if one of them is not a number.
 
     Parameters
     ----------
@@ -258,8 +261,8 @@ def _subflows(row: Row, legs: int, *, any_of_them: bool = False) -> dict[str, fl
     legs
         How many paths it has.
     any_of_them
-        Whether the table may have some of the figures only, and none to say that it has none; otherwise a
-        subflow without any was never there, and carried nothing.
+        Whether the table may have only some of the values and cannot mark missing ones. Otherwise a subflow
+        without any value did not exist and carried nothing.
     """
     result: dict[str, float] = {}
     sound = True
@@ -290,7 +293,7 @@ def _lateness(row: Row, legs: int) -> tuple[float, ...] | None:
 
 
 def _changes(row: Row, legs: int) -> tuple[Change, ...] | None:
-    """Return what becomes of the paths on the way, or None when it is not understood.
+    """Return the changes of the paths during the run, or None if they are not understood.
 
     The column holds the events as text with spaces between, or as a JSON array.
     """

@@ -1,16 +1,16 @@
-"""Kernel and simulator compared, figure by figure.
+"""Comparison of kernel and simulator, value by value.
 
-A figure with a target is judged by these rules, each independent of the others:
+A value with a target must pass each of these rules:
 
-- **Outside.** A simulator's mean outside the range of all trials by more than the target is a miss.
-- **Interval.** The kernel's mean is only known within its 95 % t-interval, which replaces a narrower
-  target: unchanged with `TRIALS_FOR_INTERVAL` trials or more, with fewer up to `INTERVAL_MOST` times the
-  target.
-- **Modes.** With as many trials, a figure that has two modes is compared mode by mode: the share of the lower
-  one lies in the exact interval of the kernel's, and on either side the mean of the simulator's runs is as
-  near to the kernel's mode as the two rules above require of a separate figure. If no run falls
-  into a mode, the share decides.
-- **Missing.** A figure that the simulator does not have is a miss.
+- **Outside.** If the simulator's mean is outside the range of all trials by more than the target, it is a
+  miss.
+- **Interval.** The kernel's mean is known only within its 95 % t-interval. If the interval is wider than the
+  target, it replaces the target. With fewer than `TRIALS_FOR_INTERVAL` trials, this is limited to
+  `INTERVAL_MOST` times the target.
+- **Modes.** With at least as many trials, a value with two modes is compared mode by mode. The share of runs
+  in the lower mode must be within the exact interval of the kernel's share. In each mode, the mean of the
+  simulator's runs must satisfy the two rules above. A mode without any run is judged by its share only.
+- **Missing.** A value that the simulator does not have is a miss.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ if TYPE_CHECKING:
 
 Verdict = Literal["ok", "miss", "not judged"]
 
-#: The number of trials from which on the interval of the kernel's mean may replace any narrower target, and
+#: With this number of trials or more, the interval of the kernel's mean may replace any narrower target, and
 #: two modes are distinguished.
 TRIALS_FOR_INTERVAL = 12
-#: The limit of the interval of fewer trials, as a multiple of the target.
+#: With fewer trials, the interval is limited to this multiple of the target.
 INTERVAL_MOST = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """How far the simulator's mean may be from the kernel's: the wider of both.
+    """The permitted distance of the simulator's mean from the kernel's. The wider of the two limits applies.
 
     Attributes
     ----------
     relative
-        As a share of the kernel's figure; of all subflows' bytes together for a subflow's bytes.
+        As a share of the kernel's value. For the bytes of a subflow, it is a share of all subflows' bytes.
     absolute
         In the figure's own unit.
     """
@@ -59,16 +59,16 @@ class Target:
 
 @dataclass(frozen=True, kw_only=True)
 class Allowance:
-    """How far a simulator's mean may be from the mean of some trials.
+    """The permitted distance of a simulator's mean from the mean of some trials.
 
     Attributes
     ----------
     target
-        The tolerance of the target.
+        The distance that the target permits.
     allowed
-        The tolerance that applies: that one, or the interval in its place.
+        The distance that applies: the target's or the interval's.
     why
-        The replacement of the target; empty if it applies itself.
+        The reason why another limit replaces the target; empty if the target applies.
     """
 
     target: float
@@ -78,16 +78,16 @@ class Allowance:
 
 @dataclass(frozen=True, kw_only=True)
 class Mode:
-    """One of a figure's two modes.
+    """One of the two modes of a value.
 
     Attributes
     ----------
     kernel, simulator
-        Mean of the trials and of the runs in it; the latter is None when no run is.
+        The mean of the trials and of the runs in this mode; the latter is None if the mode has no run.
     allowed
         The permitted distance.
     holds
-        Whether they are as near.
+        Whether the means are within this distance.
     """
 
     kernel: float
@@ -98,14 +98,14 @@ class Mode:
 
 @dataclass(frozen=True, kw_only=True)
 class Modes:
-    """A figure with two modes, compared by how often each came and where it lies.
+    """A value with two modes, compared by the share and the place of each mode.
 
     Attributes
     ----------
     split
         The value between the modes.
     kernel, simulator
-        Share of runs below it.
+        The share of runs below this value.
     low, high
         95 % interval of the kernel's share.
     lower, upper
@@ -122,7 +122,7 @@ class Modes:
 
     @property
     def hold(self) -> bool:
-        """Whether share and places are the kernel's."""
+        """Whether share and places agree with the kernel's."""
         return self.low <= self.simulator <= self.high and self.lower.holds and self.upper.holds
 
 
@@ -135,19 +135,19 @@ class Comparison:
     figure
         The measurements' column.
     trials, runs
-        How many the means are of.
+        The numbers of trials and runs in the means.
     kernel, simulator
         The means; the simulator's is None when it has none.
     half_width
-        Of the 95 % t-interval of the kernel's mean; None for one trial.
+        Half the width of the 95 % t-interval of the kernel's mean; None for one trial.
     allowed
-        The permitted distance of the means; None without a target, and with two modes.
+        The permitted distance of the means; None without a target or with two modes.
     modes
         The modes, where there are two.
     verdict
-        The verdict; a figure with a target is always judged.
+        The verdict. Every value with a target has one.
     why
-        Why nothing was judged, or what was judged in place of the target.
+        Why there is no verdict, or the rule that was used in place of the target.
     """
 
     figure: str
@@ -163,7 +163,7 @@ class Comparison:
 
     @property
     def error(self) -> float | None:
-        """Simulator less kernel."""
+        """The simulator's mean minus the kernel's."""
         return None if self.simulator is None else self.simulator - self.kernel
 
     def to_json(self) -> dict[str, Any]:
@@ -183,10 +183,10 @@ class Comparison:
 
 
 def target(setting: Setting, figure: str) -> Target | None:
-    """Return the tolerance of a figure; None if it is only reported."""
+    """Return the target of a value; None if the value is only reported."""
     name = figure.split("_", 1)[1] if figure.startswith("sf") else figure
     if name == "bytes_acked" and (setting.kind == "paced" or setting.pace_bps):
-        # Of a paced application the split is judged.
+        # For a paced application, only the split between paths is judged.
         return None
     return {
         "goodput_mbps": Target(relative=0.03 if setting.congestion == "bbr" else 0.02),
@@ -206,7 +206,7 @@ def target(setting: Setting, figure: str) -> Target | None:
 
 
 def compare(measured: Measured, runs: Sequence[Figures]) -> list[Comparison]:
-    """Return every figure of a setting that both sides have, and those with a target that the kernel has.
+    """Return every value of a setting that both sides have, and every value of the kernel with a target.
 
     Parameters
     ----------
@@ -244,9 +244,9 @@ def judge(
     kernel, simulator
         Its values, one a run; the simulator may have none.
     target
-        The tolerance of the means; None to report and not to judge.
+        The target of the means; None to report without a verdict.
     whole
-        The value that the target is a share of; None for the kernel's mean.
+        The value to which a relative target refers; None for the kernel's mean.
     """
     mean, found = fmean(kernel), fmean(simulator) if simulator else None
     verdict: Verdict = "not judged"
@@ -286,7 +286,7 @@ def outside(kernel: Sequence[float], found: float) -> float:
 
 
 def allowance(kernel: Sequence[float], target: Target, whole: float | None) -> Allowance:
-    """Return how far from these trials' mean a simulator's mean may be.
+    """Return the permitted distance of a simulator's mean from these trials' mean.
 
     Parameters
     ----------
@@ -295,7 +295,7 @@ def allowance(kernel: Sequence[float], target: Target, whole: float | None) -> A
     target
         The target.
     whole
-        The value that the target is a share of; None for the trials' mean.
+        The value to which a relative target refers; None for the trials' mean.
     """
     aim = target.amount(fmean(kernel) if whole is None else whole)
     half = half_width(kernel)
@@ -310,10 +310,10 @@ def allowance(kernel: Sequence[float], target: Target, whole: float | None) -> A
 def two_modes(
     kernel: Sequence[float], simulator: Sequence[float], target: Target, whole: float | None = None
 ) -> Modes | None:
-    """Return both modes on both sides, or None when the kernel's trials have one or are too few.
+    """Return both modes of both sides, or None if the kernel's trials have one mode or are too few.
 
-    Modes no further apart than the target do not matter: the mean of both is better evidence than their
-    shares.
+    Modes whose distance is at most the target do not matter: the overall mean is then better evidence than
+    the shares.
     """
     if len(kernel) < TRIALS_FOR_INTERVAL:
         return None
@@ -345,6 +345,6 @@ def _mode(kernel: Sequence[float], simulator: Sequence[float], target: Target, w
     """Return one mode of a kernel's trials and a simulator's runs."""
     mean, room = fmean(kernel), allowance(kernel, target, whole)
     found = fmean(simulator) if simulator else None
-    # A mode that no run has is judged by its share.
+    # A mode without any run is judged by its share.
     holds = found is None or (abs(found - mean) <= room.allowed and outside(kernel, found) <= room.target)
     return Mode(kernel=mean, simulator=found, allowed=room.allowed, holds=holds)

@@ -1,4 +1,4 @@
-"""A film from the table of its packets: what a player streamed, without the file."""
+"""Makes a film from the table of its packets, which replaces the file that a player streamed."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def read(path: Path, where: str, name: str, *, bytes_read: int, faults: list[Fau
     name
         The film's file name; its extension gives the container.
     bytes_read
-        The most that a player read of it: the table does not have the length of the file behind its last
-        packet, and a player that reached the end read all of it.
+        The largest number of bytes that a player read. The table does not have the file's length after its
+        last packet, but a player that reached the end read the whole file.
     faults
         Receives the faults.
     """
@@ -63,7 +63,7 @@ def read(path: Path, where: str, name: str, *, bytes_read: int, faults: list[Fau
         "size_bytes": size,
         "duration_ns": duration,
         "frame_rate": round(_NS / step, 3),
-        # The table does not have this, and the player does not need it.
+        # The table does not have these values, and the player does not need them.
         "width": 0,
         "height": 0,
         "packets": packets,
@@ -86,9 +86,9 @@ def _packets(path: Path, where: str, faults: list[Fault]) -> dict[str, list[Any]
             continue
         kind, reference = "A", False
         if stream == "video":
-            # Without the pictures' headers: a key frame is an I, one shown before a picture that was
-            # decoded earlier is a B that nothing refers to, the rest are P (as for any film that is
-            # not H.264, see anabranch.media.probe).
+            # The table has no picture headers. A key frame counts as I. A picture that is shown before an
+            # earlier decoded one counts as a B to which no other refers. All others count as P (as for any
+            # film that is not H.264, see anabranch.media.probe).
             earlier = pts < shown
             shown = max(shown, pts)
             kind = "I" if row.text("key") == "1" else "B" if earlier else "P"

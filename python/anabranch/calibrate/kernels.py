@@ -1,4 +1,4 @@
-"""The measured kernels: the settings of their hosts and links unless a table has others."""
+"""The measured kernels: the settings of their hosts and links that apply unless a table has others."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ FILE = "kernel.toml"
 
 @dataclass(frozen=True, kw_only=True)
 class Kernel:
-    """One kernel in one laboratory.
+    """A kernel as it was measured in one laboratory.
 
     Attributes
     ----------
     name
-        Its name in folders, which is also a scenario's profile if profiles exist.
+        The kernel's name in folders, and the name of a scenario's profile if that profile exists.
     schedulers
-        The plug-in of each scheduler by the kernel's name of it.
+        The plug-in for each scheduler, by the kernel's name for it.
     receive_buffer, receive_buffer_initial
         The client's largest receive buffer (`tcp_rmem`) and its first one; None is the scenario's default.
     jitter
@@ -67,8 +67,8 @@ KERNELS = {
             # tcp_rmem max 32 MB.
             receive_buffer="32 MiB",
             # The emulator delivers late by 0.12 ms on average and by less than 0.3 ms in 99 of 100 cases:
-            # drawn evenly, a packet is up to twice the mean late. Without it acknowledgements keep a beat
-            # that real ones never do.
+            # drawn evenly, a packet is up to twice the mean late. Without jitter, acknowledgements would
+            # arrive in a regular rhythm that real networks do not have.
             jitter="0.24 ms",
             seeded=True,
         ),
@@ -80,7 +80,7 @@ KERNELS = {
             receive_buffer_initial="87380 B",
             # The clock is virtual, and the links are exact.
             jitter="0 ms",
-            # They count acknowledgements, in integers.
+            # The kernel counts acknowledgements and computes with integers.
             congestion={name: {"form": "kernel"} for name in _COUPLED},
         ),
     )
@@ -95,7 +95,8 @@ def of_folder(folder: Path, columns: Sequence[str], faults: list[Fault]) -> str:
     folder
         The folder; its file `kernel.toml` names the kernel.
     columns
-        The columns of its tables: without that file, counters of the out-of-tree kernel identify it.
+        The columns of its tables. Without the file, a folder with counters of the out-of-tree kernel is
+            recognised by them.
     faults
         Receives the faults of the file.
     """

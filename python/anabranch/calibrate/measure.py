@@ -1,8 +1,9 @@
-"""The kernel's figures from a trace, computed as the laboratory computed them from the kernel.
+"""The values that the laboratory measured on a kernel, computed from a trace in the same way.
 
-Its server asked the kernel for the state of every subflow at its `accept`, then every 200 ms while it
-sent; means are over those samples and totals are of the last one. Its client counted what it read until
-the time was up, counted from its own `connect`, and recorded silences of more than 150 ms between reads.
+The laboratory's server queried the kernel for the state of every subflow when `accept` returned, and then
+every 200 ms while it sent. Means are over those samples, and totals are from the last sample. The
+laboratory's client counted the bytes that it read until the time was up, from its own `connect`. It also
+recorded silences of more than 150 ms between reads.
 """
 
 from __future__ import annotations
@@ -21,17 +22,19 @@ if TYPE_CHECKING:
 
 Figures = dict[str, float]
 
-#: The rate of the film whose stalls are computed, and the part of it that a player has when it begins.
+#: The rate of the film whose stalls are computed, and the length of film that a player buffers before it
+#: starts.
 FILM_BPS = 5.24e6
 CACHE_S = 1.0
 
 # The trace samples every 100 ms, the laboratory every 200 ms.
 _TRACE_STEP_MS = 100
 _STEP_MS = 200
-# accept() returns with the handshake's third segment, one and a half round trips behind connect().
+# accept() returns when the handshake's third segment arrives, one and a half round trips after connect() was
+# called.
 _ACCEPT_RTTS = 1.5
-# The shortest silence that the laboratory's client reports. A hand-over's is the longest of those that end
-# after the cut and begin less than 1.5 s after it.
+# The shortest silence that the laboratory's client reports. For a handover, the value is the longest silence
+# that ends after the cut and begins less than 1.5 s after it.
 _GAP_S = 0.15
 _STALL_WITHIN_S = 1.5
 
@@ -46,7 +49,7 @@ def figures(setting: Setting, tables: Tables, *, cut_at_s: float | None) -> Figu
     tables
         The trace.
     cut_at_s
-        When path 1 was lost.
+        The time at which path 1 was lost.
     """
     if setting.kind == "vlc":
         return vlc.figures(tables)
@@ -69,7 +72,7 @@ def figures(setting: Setting, tables: Tables, *, cut_at_s: float | None) -> Figu
 
 
 def goodput_mbps(tables: Tables) -> float:
-    """Return what the client read over the time from its connect."""
+    """Return the bytes that the client read divided by the time since its connect."""
     connections = tables["connections"]
     return float(connections["bytes_read"][0] * 8e-6 / connections["duration_s"][0])
 
@@ -77,7 +80,7 @@ def goodput_mbps(tables: Tables) -> float:
 def samples(setting: Setting, tables: Tables) -> dict[str, list[dict[str, Any]]]:
     """Return each path's samples at the laboratory's times, with `t_s` counted from the accept.
 
-    The trace's samples that serve are the first behind the accept and every second one from there.
+    These are the first sample of the trace after the accept and every second one from there on.
     """
     table = tables["samples"]
     accept_ms = _ACCEPT_RTTS * setting.legs[0].rtt_ms
@@ -88,14 +91,14 @@ def samples(setting: Setting, tables: Tables) -> dict[str, list[dict[str, Any]]]
     for time, path, *values in zip(*columns, strict=True):
         since_ms = round(time * 1000) - first_ms
         row = dict(zip(names, values, strict=True))
-        # A subflow has a smoothed RTT once its handshake is done: the laboratory counts no other.
+        # A subflow has a smoothed RTT only after its handshake. The laboratory ignores subflows without one.
         if since_ms >= 0 and since_ms % _STEP_MS == 0 and row["srtt_ms"] is not None and row["srtt_ms"] > 0:
             result.setdefault(path, []).append({"t_s": since_ms / 1000, **row})
     return result
 
 
 def subflow(rows: Sequence[Mapping[str, Any]]) -> Figures:
-    """Return one subflow's figures from its samples; without any, it carried nothing."""
+    """Return the values of one subflow from its samples. A subflow without samples carried nothing."""
     if not rows:
         return {"bytes_acked": 0.0, "retrans_segs": 0.0}
     windows = sorted(row["cwnd_segments"] for row in rows)
@@ -103,16 +106,17 @@ def subflow(rows: Sequence[Mapping[str, Any]]) -> Figures:
         "bytes_acked": float(rows[-1]["bytes_acked"]),
         "retrans_segs": float(rows[-1]["retransmissions"]),
         "cwnd_mean": fmean(windows),
-        # The laboratory's median of an even number is the upper of the middle two.
+        # For an even number of values, the laboratory uses the upper of the two middle ones.
         "cwnd_median": float(windows[len(windows) // 2]),
         "srtt_mean_ms": fmean(row["srtt_ms"] for row in rows),
     }
 
 
 def stalls(arrivals: Sequence[tuple[float, float]]) -> int:
-    """Return how often a player of a film of `FILM_BPS` would have stalled, from the arrival times.
+    """Return how often a player of a film at `FILM_BPS` would have stalled, given the arrival times.
 
-    It starts with `CACHE_S` of film, and so it does after each stall. A stall that lasts to the end counts.
+    The player starts with `CACHE_S` of film, and resumes with the same amount after each stall. A stall that
+    lasts until the end counts.
 
     Parameters
     ----------
@@ -135,7 +139,7 @@ def stalls(arrivals: Sequence[tuple[float, float]]) -> int:
 
 
 def resume_s(gaps: Mapping[str, Sequence[Any]], cut_at_s: float) -> float:
-    """Return how long after the cut in-order data came again; 0 without such a silence.
+    """Return the time from the cut to the next in-order data; 0 if there was no silence.
 
     Parameters
     ----------

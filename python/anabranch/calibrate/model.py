@@ -21,7 +21,7 @@ QUEUE_PACKETS = 100
 
 @dataclass(frozen=True, kw_only=True)
 class Leg:
-    """One path of the laboratory's emulator.
+    """One path of the emulator.
 
     Attributes
     ----------
@@ -30,9 +30,9 @@ class Leg:
     rate_mbps
         Rate of each direction, counting IP bytes.
     loss
-        Share of packets lost at random from server to client, behind the queue.
+        Share of packets lost at random after the queue, from server to client.
     loss_up
-        The same from client to server.
+        The same share from client to server.
     queue_packets
         Length of the drop-tail queue each way, the packet in service included.
     """
@@ -55,9 +55,9 @@ class Change:
     path
         Number of the path, from 1.
     rate_mbps
-        Its new rate; None when it goes or comes back.
+        Its new rate; None if the path goes down or up.
     state
-        `down` or `up`; empty with a new rate.
+        `down` or `up`; empty if the rate changes.
     """
 
     at_s: float
@@ -73,7 +73,7 @@ class Setting:
     Attributes
     ----------
     kind
-        `bulk`, `paced`, `film` (bulk, with a player's stalls reckoned from it), `handoff` or `vlc`.
+        `bulk`, `paced`, `film` (bulk, from which a player's stalls are computed), `handoff` or `vlc`.
     case
         The laboratory's name of the paths.
     congestion
@@ -83,23 +83,23 @@ class Setting:
     legs
         The paths; the first carries the initial subflow.
     duration_s
-        How long the session lasts from the client's connect.
+        The duration of the session from the client's connect.
     pace_bps
         Rate of the sending application; 0 is as fast as possible.
     how
-        The kind of hand-over of path 1: `blackhole`, `linkdown` or `linkdown+epdel`.
+        The kind of handover of path 1: `blackhole`, `linkdown` or `linkdown+epdel`.
     film
         File that a player streamed.
     changes
-        Changes of the paths during the run, without a hand-over's own cut.
+        Changes of the paths during the run, except the cut of a handover.
     receive_buffer_bytes
         The client's largest receive buffer; None is the laboratory's.
     scheduler
         The kernel's name of its scheduler.
     kernel
-        Which kernel it was: a name of `kernels`.
+        The measured kernel: a name in `kernels`.
     folder
-        Name of the folder that it is from; empty for the one that others are in.
+        The name of the sub-folder of measurements; empty for the folder itself.
     """
 
     kind: Kind
@@ -119,12 +119,12 @@ class Setting:
 
     @property
     def name(self) -> str:
-        """The setting's name, of which `--only` takes any part: `bulk/P1/cubic`."""
+        """The setting's name, such as `bulk/P1/cubic`. `--only` accepts any part of it."""
         return self._called(self.congestion)
 
     @property
     def group(self) -> str:
-        """The name of the group of settings: a case with any congestion control."""
+        """The name of a group of settings that differ only in the congestion control."""
         return self._called("")
 
     def _called(self, congestion: str) -> str:
@@ -147,7 +147,7 @@ class Trial:
     Attributes
     ----------
     run
-        The row's name, and that of its time series.
+        The name of the row and of its time series.
     number
         The trial, from 1.
     figures
@@ -155,11 +155,10 @@ class Trial:
     cut_at_s
         When path 1 was lost, from the client's connect.
     seed
-        The seed of the emulator's losses; None if the table has none, or the losses were drawn otherwise
-        than a path's `emulator_seed`.
+        The seed of the emulator's losses. None if the table has no seed, or if a path's `emulator_seed`
+        cannot reproduce the losses.
     lateness_us
-        How late the emulator delivered on average, in microseconds, path by path; empty where the table does
-        not tell.
+        The emulator's average lateness in microseconds for each path; empty if the table does not have it.
     """
 
     run: str
@@ -172,14 +171,14 @@ class Trial:
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """A setting with all its trials, pooled over the tables.
+    """A setting with all its trials from all tables.
 
     Attributes
     ----------
     setting, trials
         The setting, and the results of each trial.
     folder
-        Where the tables are, and the time series in `ts`.
+        The folder of the tables, with the time series in `ts`.
     """
 
     setting: Setting
@@ -192,13 +191,13 @@ class Measured:
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """The seeds of the trials' losses; none unless every trial has one."""
+        """The seeds of the trials' losses; empty unless every trial has one."""
         told = tuple(trial.seed for trial in self.trials if trial.seed is not None)
         return told if len(told) == len(self.trials) else ()
 
     @property
     def lateness_us(self) -> tuple[float, ...]:
-        """The emulator's mean lateness over all trials, path by path; none unless every trial has it."""
+        """The emulator's mean lateness over all trials for each path; empty unless every trial has it."""
         if not all(trial.lateness_us for trial in self.trials):
             return ()
         return tuple(fmean(path) for path in zip(*(trial.lateness_us for trial in self.trials), strict=True))
@@ -215,7 +214,7 @@ class GroundTruth:
     films
         The films of the players, by file name.
     refused
-        Parts of the folders that are not understood, and are left out.
+        Parts of the folders that were not understood and are left out.
     """
 
     measured: tuple[Measured, ...]

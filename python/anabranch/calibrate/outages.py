@@ -1,7 +1,7 @@
 """Comparison of the simulator with a kernel in worlds whose paths fall silent and return.
 
-A cell is a world, a mode, a controller and a variant of the rules for outages. Each cell has one kernel run,
-so a share of each variant's cells is judged, and not a single cell.
+A cell is a world, a mode, a controller and a variant of the rules for outages. Each cell has one kernel run.
+The verdict therefore concerns the share of good cells for each variant, not single cells.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 NAME = "returning-paths"
 FOLDER = SHIPPED / NAME
 
-#: The keys of `[transport]` for each variant. The kernel's `A` and `capA` are missing: the simulator has no
-#: rule that refuses the undoing of a timeout but counts its RTT sample.
+#: The keys of `[transport]` for each variant. The kernel's variants `A` and `capA` are missing. The simulator
+#: has no rule that refuses to undo a timeout but still uses its RTT sample.
 _CAP = {"rto_max": "1 s", "retries": 60}
 _COUNTED: dict[str, Any] = {"outage": "timeouts"}
 VARIANTS: Mapping[str, Mapping[str, Any]] = {
@@ -55,14 +55,14 @@ _COLUMNS = ("case", "mode", "cc", "variant", "goodput", "longest", "still")
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """Figures of one run: goodput in Mb/s, and the longest and the sum over 0.5 s of its read gaps, in s."""
+    """Values of one run: goodput in Mb/s, the longest read gap and the sum of gaps over 0.5 s, in s."""
 
     goodput_mbps: float
     longest_s: float
     still_s: float
 
     def near(self, kernel: Figures) -> tuple[bool, bool, bool]:
-        """Return for each figure whether it is near the kernel's."""
+        """Return for each value whether it is near the kernel's."""
         return (
             abs(self.goodput_mbps - kernel.goodput_mbps) <= _GOODPUT * kernel.goodput_mbps,
             _near(self.longest_s, kernel.longest_s),
@@ -79,7 +79,7 @@ class Cell:
     case, mode, congestion, variant
         The names that identify the run.
     world
-        The legs and events of its world, as in the file.
+        The paths and events of its world, as in the file.
     kernel
         The kernel's figures.
     """
@@ -179,7 +179,7 @@ def is_here(folder: Path) -> bool:
 
 
 def read(folder: Path = FOLDER) -> list[Cell]:
-    """Read the cells of a folder, without those of variants that the simulator does not have.
+    """Read the cells of a folder, except those of variants that the simulator does not have.
 
     Raises
     ------

@@ -119,9 +119,9 @@ class Outcome:
     truth
         The measurements.
     measured, compared, tasks
-        The settings that were run, their figures, and the first task of each.
+        The settings that were run, their values, and the first task of each.
     runs
-        How many runs a setting with random loss was given.
+        The number of runs of a setting with random loss.
     same_losses
         The settings that were run again with the losses of the kernel's trials.
     """
@@ -136,7 +136,7 @@ class Outcome:
 
 @dataclass(frozen=True, kw_only=True)
 class Picture:
-    """One figure of the page: its file's name, and the settings side by side in it."""
+    """One figure of the page: its file's name, and the settings that it shows side by side."""
 
     name: str
     alt: str
@@ -147,7 +147,7 @@ class Picture:
 def kernel_series(measured: Sequence[Measured], faults: list[Fault]) -> dict[str, Series]:
     """Return the series of each setting's first trial by the setting's name; faults go to `faults`.
 
-    A trial of which `ts` has nothing has none, and the page no picture of it.
+    If `ts` has no series of a trial, the trial has none, and the page has no figure of it.
     """
     result: dict[str, Series] = {}
     for one in measured:
@@ -186,12 +186,12 @@ def group(setting: Setting) -> str:
 
 
 def kept(text: str) -> str:
-    """Return the text that was written by hand into an earlier page."""
+    """Return the handwritten text of an existing page."""
     return _between(text, KEPT) or _NOTHING_KEPT
 
 
 def drawn(text: str) -> str:
-    """Return the text about random settings of an earlier page."""
+    """Return an existing page's text about random settings."""
     return _between(text, RANDOM) or _NOTHING_DRAWN
 
 
@@ -223,9 +223,9 @@ def page(
     shown
         The figures.
     folder
-        Where their files are, seen from the page.
+        The folder of the figures, relative to the page.
     by_hand
-        Text about the figures that are still outside their targets.
+        Handwritten text about values that are outside their targets.
     random
         Text about random settings.
     """
@@ -267,7 +267,7 @@ def _chapter(setting: Setting) -> str:
 
 
 def _summary(outcome: Outcome) -> str:
-    """Return how many figures hold, by folder and kind, and which do not."""
+    """Return how many values are within their targets, by folder and kind, and which are not."""
     everything = score.judged(outcome.measured, outcome.compared)
     lines = ["## In short\n", f"|{' | '.join(score.HEAD)} |", "|---|--:|--:|--:|--:|"]
     kinds = score.by(everything, lambda setting: _chapter(setting).rpartition(":")[0])
@@ -291,7 +291,7 @@ def _summary(outcome: Outcome) -> str:
 
 
 def _same_losses(outcome: Outcome, everything: Sequence[score.Judged]) -> list[str]:
-    """Return how many figures hold with the kernel's own losses, compared with the same settings above."""
+    """Return how many values are within their targets with the kernel's own losses and without."""
     if not outcome.same_losses:
         return []
     repeated = {one.setting for one in outcome.same_losses}
@@ -326,7 +326,7 @@ def _section(setting: Setting, picture: Picture | None, folder: str) -> str:
 
 
 def _becomes(change: Change) -> str:
-    """Return what a path becomes."""
+    """Return the words for a path's new state."""
     return change.state if change.rate_mbps is None else f"has {change.rate_mbps:g} Mb/s"
 
 

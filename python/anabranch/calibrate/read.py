@@ -1,13 +1,13 @@
 """Reads settings and trials from a folder of measurements, and reports unknown parts.
 
-The layout is the one that the laboratory writes (groundtruth/README.md): `handoff.csv`, `vlc.csv`,
-`film.csv` of runs that a player's stalls were reckoned from, and any other table is one of runs, bulk or
-paced by its column `pace`, and cut off according to its column `how`. Rows name their own paths; a row
-without such columns is looked up by its case, in `cases.csv` first and then among the other tables' rows.
-`kernel.toml` names the measured kernel.
+The layout is that of the laboratory (groundtruth/README.md). `handoff.csv` and `vlc.csv` have handovers and
+players, and `film.csv` has runs from which a player's stalls were computed. Any other table has runs, which
+are bulk or paced according to the column `pace`, and cut according to the column `how`. Rows describe their
+own paths. For a row without such columns, the case is looked up in `cases.csv` first and then in the rows of
+other tables. `kernel.toml` names the measured kernel.
 
-A table, a column or a row that is not understood is refused, and the rest is read: a table with
-an unknown column is read without it, and a table without a required column is left out.
+A part that is not understood is refused, and the rest is read. A table with an unknown column is read without
+that column, and a table without a required column is left out.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _REQUIRED = (*_columns.RUN, *_FIRST_LEG, *_columns.numbered(_columns.SUBFLOW, 1)
 
 
 def shipped() -> GroundTruth:
-    """Read what came with the program: its folders one after the other."""
+    """Read the measurements that come with the program, folder by folder."""
     parts = [read(SHIPPED / name, name=name) for name in SHIPPED_FOLDERS]
     return GroundTruth(
         measured=tuple(one for part in parts for one in part.measured),
@@ -85,7 +85,7 @@ def read(folder: Path, *, name: str = "", kernel: str | None = None) -> GroundTr
 
     for row in rows("cases.csv", ("case", *_FIRST_LEG), _columns.OF_CASES):
         reader.case(row)
-    # Films behind the other runs.
+    # Films are read after the other runs.
     for table, path in sorted(tables.items(), key=lambda one: (one[0] == "film.csv", one[0])):
         if table not in ("cases.csv", "handoff.csv", "vlc.csv") and _is_of_runs(path, faults):
             film = table == "film.csv"
@@ -107,7 +107,7 @@ def read(folder: Path, *, name: str = "", kernel: str | None = None) -> GroundTr
 
 
 def _is_of_runs(path: Path, faults: list[Fault]) -> bool:
-    """Return whether a table is one of runs: by its name, or by most of the columns that one has to have."""
+    """Return whether a table has runs, by its name or by most of the columns that such a table must have."""
     if path.name in _NAMED:
         return True
     before = len(faults)

@@ -1,6 +1,6 @@
-"""How many figures hold: shares over many settings, by kind of figure and by anything else.
+"""Shares of values within their targets over many settings, by kind of value and by any other property.
 
-The denominator is every figure with a target; one that could not be held against anything is not inside.
+The denominator is the number of values with a target. A value that could not be compared counts as a miss.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Judged(NamedTuple):
 
 
 class Share(NamedTuple):
-    """How many of some figures are inside."""
+    """How many of some values are within their targets."""
 
     inside: int
     of: int
@@ -35,7 +35,7 @@ class Share(NamedTuple):
 
     @property
     def percent(self) -> float | None:
-        """The share in percent; None of no figures."""
+        """The share in percent; None if there are no values."""
         return 100 * self.inside / self.of if self.of else None
 
 
@@ -46,9 +46,9 @@ class Score:
     Attributes
     ----------
     goodput, retransmissions, everything
-        Of the figures with a target of these kinds.
+        The shares for values with a target, by kind.
     worst_goodput
-        The setting whose goodput is furthest away, and its error in percent; None without goodput.
+        The setting whose goodput deviates most, and its error in percent; None without goodput.
     """
 
     goodput: Share
@@ -86,7 +86,7 @@ def score(found: Iterable[Judged]) -> Score:
 
 
 def by(found: Sequence[Judged], key: Callable[[Setting], str]) -> Mapping[str, Score]:
-    """Return the scores of settings that have a key in common, in the order of the keys' coming."""
+    """Return the scores of groups of settings with the same key, in the order of first occurrence."""
     groups: dict[str, list[Judged]] = {}
     for one in found:
         groups.setdefault(key(one.setting), []).append(one)
@@ -94,14 +94,14 @@ def by(found: Sequence[Judged], key: Callable[[Setting], str]) -> Mapping[str, S
 
 
 def excess(figure: Comparison) -> float:
-    """Return how many times as far off as allowed a figure is; without an end where nothing is allowed."""
+    """Return the error as a multiple of the permitted one; infinity if no error is permitted."""
     if not figure.allowed or figure.error is None:
         return math.inf
     return abs(figure.error) / figure.allowed
 
 
 def worst(found: Iterable[Judged]) -> list[tuple[Setting, Comparison]]:
-    """Return the figures that miss, those the furthest off first."""
+    """Return the values that miss their targets, the largest excess first."""
     missed = [
         (one.setting, figure) for one in found for figure in one.comparisons if figure.verdict == "miss"
     ]

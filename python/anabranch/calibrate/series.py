@@ -1,4 +1,4 @@
-"""Time series of one trial and of one simulated run, in the same form, to be drawn over each other."""
+"""Time series of one trial and of one simulated run in the same form, so that they can be drawn together."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ _SENDER = ("t", "remote", "cwnd", "rtt_us", "bytes_acked")
 _RECEIVER = ("t", "bytes")
 # The laboratory's client has the address 10.N.0.1 on path N.
 _ADDRESS = re.compile(r"10\.([1-8])\.\d+\.\d+(?::\d+)?$")
-# The length of the steps over which rates are taken: shorter ones show the sampling, not the network.
+# The length of the steps for which rates are computed. Shorter steps would show the sampling instead of the
+# network.
 _RATE_STEP_S = 1.0
 
 
@@ -32,7 +33,7 @@ def kept(folder: Path, run: str) -> bool:
 
 
 def _files(folder: Path, run: str) -> tuple[Path, Path]:
-    """Return where the series of a trial's sender and receiver are."""
+    """Return the files with the series of a trial's sender and receiver."""
     return folder / "ts" / f"{run}.csv.gz", folder / "ts" / f"{run}.rx.csv.gz"
 
 
@@ -98,7 +99,7 @@ def of_simulator(setting: Setting, tables: Tables) -> Series:
 
 
 def rate(counts: Sequence[tuple[float, float]]) -> Points:
-    """Return the Mb/s of a count of bytes over whole seconds, each at the end of its step."""
+    """Return the rate in Mb/s of a count of bytes for each whole second, placed at the end of the second."""
     result: Points = []
     last = counts[0] if counts else (0.0, 0.0)
     for time, count in counts:

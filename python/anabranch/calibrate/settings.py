@@ -1,4 +1,4 @@
-"""From a measured setting to the scenario that repeats it."""
+"""Conversion of a measured setting to the scenario that repeats it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
     from anabranch.calibrate.model import Change, Leg, Setting
 
-# tcp_wmem max of every laboratory so far.
+# The largest tcp_wmem of every laboratory so far.
 _SEND_BUFFER = "4 MiB"
-#: The state of an event for each kind of hand-over of the laboratory.
+#: The state of an event for each kind of handover of the laboratory.
 STATES = {"blackhole": "down", "linkdown": "link-down", "linkdown+epdel": "removed"}
 
 
@@ -40,10 +40,10 @@ def scenario(
         The emulator's mean lateness in microseconds, path by path; empty takes the usual one of
         that laboratory.
     cut_at_s
-        When path 1 is lost; None is never.
+        When path 1 is lost; None if it is not.
     seed
-        From which the laboratory's emulator drew the losses, to be the simulator's, too; None is losses of
-        its own.
+        The seed from which the laboratory's emulator drew the losses. The simulator then uses the same
+        losses; None draws its own.
     one_processor
         Whether the laboratory's hosts share one processor.
     """
@@ -51,7 +51,7 @@ def scenario(
     most = setting.receive_buffer_bytes
     first = kernel.receive_buffer_initial
     own = kernel.congestion.get(setting.congestion)
-    # Drawn evenly, a packet is up to twice the mean late.
+    # With a uniform draw, a packet is late by up to twice the mean.
     jitters = [f"{2 * mean:.3f} us" for mean in lateness_us] or [kernel.jitter] * len(setting.legs)
     result: dict[str, Any] = {
         "name": setting.name,
@@ -85,7 +85,7 @@ def _application(setting: Setting) -> dict[str, Any]:
     """Return the client's application; a player's film is passed to the run separately."""
     duration = _seconds(setting.duration_s)
     if setting.kind == "vlc":
-        # The name only makes the scenario whole: the recorded film is given with the run.
+        # The name only makes the scenario valid. The recorded film is passed to the run.
         return {"kind": "progressive", "film": "papers-film", "duration": duration}
     if setting.pace_bps:
         return {"kind": "paced", "rate": f"{setting.pace_bps:.0f} bit/s", "duration": duration}
@@ -103,13 +103,13 @@ def _path(number: int, leg: Leg, jitter: str, seed: int | None) -> dict[str, Any
         "queue": f"{leg.queue_packets} packets",
     }
     if seed is not None:
-        # The laboratory's programs give each path the run's seed and its number.
+        # The laboratory's programs use the sum of the run's seed and the path's number for each path.
         result["emulator_seed"] = seed + number
     return result | ({"up": {"loss": _percent(leg.loss_up)}} if leg.loss_up else {})
 
 
 def _event(change: Change) -> dict[str, Any]:
-    """Return what a change is of a scenario."""
+    """Return a change as an event of a scenario."""
     here = {"at": _seconds(change.at_s), "path": path_name(change.path)}
     if change.rate_mbps is None:
         return {**here, "state": change.state}
@@ -117,15 +117,15 @@ def _event(change: Change) -> dict[str, Any]:
 
 
 def _rate(mbps: float) -> str:
-    """Return a rate as a scenario writes it."""
+    """Return a rate in a scenario's notation."""
     return f"{mbps * 1e6:.0f} bit/s"
 
 
 def _percent(share: float) -> str:
-    """Return a share as a scenario writes it."""
+    """Return a share in a scenario's notation."""
     return f"{share * 100:.9g} %"
 
 
 def _seconds(value: float) -> str:
-    """Return seconds as a scenario writes them."""
+    """Return seconds in a scenario's notation."""
     return f"{value:.6f} s"

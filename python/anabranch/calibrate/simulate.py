@@ -1,4 +1,4 @@
-"""Running the settings, over processes."""
+"""Runs the settings in several processes."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 
-#: The runs of a setting without random loss, where only the emulator's lateness, the time of a cut and bbr's
-#: own draws vary.
+#: The number of runs of a setting without random loss. In these, only the emulator's lateness, the time of a
+#: cut and BBR's own draws vary.
 RUNS_WITHOUT_LOSS = 30
-#: The most runs of a setting of ten minutes.
+#: The largest number of runs of a setting that lasts ten minutes.
 RUNS_OF_FILMS = 20
-# The number of runs that a process is given at once, so large that handing them out costs nothing.
+# The number of runs that a process is given at once. It is so large that distributing them costs nothing.
 _CHUNK = 10
 
 
@@ -38,17 +38,17 @@ class Task:
     Attributes
     ----------
     place
-        The setting's among others.
+        The index of the setting.
     setting, film
         The setting and its film.
     runs
         The numbers of the runs.
     cuts
-        When path 1 is lost, by turns.
+        The times at which path 1 is lost, used in turn.
     seeds
-        Of the emulator's losses, by turns; none for losses of the simulator's own.
+        The seeds of the emulator's losses, used in turn; empty if the simulator draws its own.
     lateness_us
-        The emulator's mean lateness, path by path; empty takes the usual one of that laboratory.
+        The emulator's mean lateness for each path; empty for the laboratory's usual values.
     one_processor
         Whether the laboratory's hosts share one processor.
     """
@@ -72,7 +72,7 @@ def tasks(
     same_losses: bool = False,
     one_processor: bool = False,
 ) -> list[Task]:
-    """Return what is to be done.
+    """Return the list of tasks.
 
     Parameters
     ----------
@@ -81,12 +81,11 @@ def tasks(
     films
         The films of the players, by file name.
     runs
-        How many runs a setting with random loss is given.
+        The number of runs of a setting with random loss.
     plain
-        How many any other is given at most.
+        The largest number of runs of any other setting.
     same_losses
-        Whether the runs lose the packets that the kernel's trials lost, trial by trial, each as often as the
-        others.
+        Whether the runs lose the same packets as the kernel's trials; each trial is used equally often.
     one_processor
         Whether the laboratory's hosts share one processor.
 
@@ -127,14 +126,14 @@ def tasks(
 def each(
     todo: Sequence[Task], *, workers: int, progress: Callable[[float, float], None] | None = None
 ) -> Iterator[tuple[int, list[Figures]]]:
-    """Yield settings' places, in their order, with the figures of every run as soon as they are there.
+    """Yield each setting's index with the values of all its runs, in order and as soon as possible.
 
     Parameters
     ----------
     todo
         The tasks.
     workers
-        Processes; 1 is this one.
+        Number of processes; with 1, this process makes the runs.
     progress
         Called with the number of runs done, and of all runs.
     """
@@ -164,8 +163,8 @@ def simulate(todo: Sequence[Task], *, workers: int) -> dict[int, list[Figures]]:
 def trace(task: Task, run: int) -> tuple[Figures, Tables]:
     """Run a task's setting once; return its figures and the trace.
 
-    The runs of a hand-over take the trials' times of the cut in turn, and those with the kernel's losses
-    the trials' seeds.
+    The runs of a handover use the trials' cut times in turn. Runs with the kernel's losses use the trials'
+    seeds in turn.
     """
     from anabranch._run import run_loaded
     from anabranch.scenario.load import load
@@ -184,12 +183,12 @@ def trace(task: Task, run: int) -> tuple[Figures, Tables]:
 
 
 def done(work: Callable[[T], R], todo: Sequence[T], *, workers: int) -> Iterator[tuple[int, R]]:
-    """Yield the places of tasks with their results, as they are done.
+    """Yield the index of each task with its result, in the order of completion.
 
     Parameters
     ----------
     work
-        A function of a module, which other processes call too.
+        A function at module level, so that other processes can call it.
     todo
         The arguments of the call.
     workers

@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _CONFIDENCE = 0.95
-# The fewest values on either side of a split: with two, an outlier and its neighbour would be a mode.
+# The smallest number of values on either side of a split. With two, an outlier and its neighbour would count
+# as a mode.
 _MODE_LEAST = 3
-# The level of significance. One setting has a dozen figures: at 5 %, one of them would seem to have two modes
-# every other time.
+# The level of significance. A setting has a dozen values. At 5 %, in every second setting one of them would
+# seem to have two modes.
 _MODES_SIGNIFICANCE = 0.01
 _MODES_DRAWS = 4000
 
@@ -38,13 +39,13 @@ class Split(NamedTuple):
 
 
 def two_modes(values: Sequence[float]) -> Split | None:
-    """Return where values fall into two modes, or None when they are of one kind.
+    """Return where values split into two modes, or None if they have one mode.
 
-    The values are split where the two sides vary least within themselves (Fisher's natural break), and
-    the distance of the sides is Ashman's D, the difference of their means over the root mean square of
-    their standard deviations (Ashman, Bird and Zepf 1994). Cutting anything in two pulls the sides apart,
-    so that Ashman's own threshold of 2 means nothing here: the sides are two modes when D is one that at
-    most 1 % of equally many draws of one normal distribution, split the same way, reach.
+    The values are split where the variation within the two sides is smallest (Fisher's natural break). The
+    distance of the sides is Ashman's D: the difference of their means over the root mean square of their
+    standard deviations (Ashman, Bird and Zepf 1994). Splitting any sample separates its sides, so Ashman's
+    own threshold of 2 cannot be used. Instead, the sides count as two modes if at most 1 % of equally large
+    samples of a normal distribution, split in the same way, reach this D.
     """
     if len(values) < 2 * _MODE_LEAST:
         return None
@@ -64,7 +65,7 @@ def _splits(ordered: NDArray[float64]) -> tuple[NDArray[intp], NDArray[float64]]
 
     count = ordered.shape[1]
     places = np.arange(_MODE_LEAST, count - _MODE_LEAST + 1)
-    # Around each row's mean, so that the sums of squares lose no digits.
+    # Values are taken relative to each row's mean, so that sums of squares lose no digits.
     centred = ordered - ordered.mean(axis=1, keepdims=True)
     sums, squares = centred.cumsum(axis=1), (centred**2).cumsum(axis=1)
     low_sum, low_square = sums[:, places - 1], squares[:, places - 1]
@@ -84,6 +85,6 @@ def _chance(count: int) -> float:
     """Return the D that only one in a hundred samples of one normal distribution exceeds."""
     import numpy as np
 
-    # A fixed seed: the same measurements are judged the same every time.
+    # The seed is fixed, so the same measurements always get the same verdict.
     draws = np.sort(np.random.default_rng(1994).standard_normal((_MODES_DRAWS, count)), axis=1)
     return float(np.quantile(_splits(draws)[1], 1 - _MODES_SIGNIFICANCE))

@@ -1,20 +1,19 @@
-"""VLC's counters from a trace.
+"""Computes VLC's counters from a trace.
 
 The meaning of the columns (`vlc_play.py` of the laboratory, VLC 3.0's source):
 
-`startup_s`
-    From the start of the Python process to the first `MediaPlayerBuffering` of 100 %. VLC's request goes
-    out `LAUNCH_S` after the process began. 100 % is reported when the film read *reaches* the network delay
-    (`es_out.c`, `EsOutDecodersStopBuffering`), one clock report before playing begins: the trace's `full`.
-`rebuffer_count`, `rebuffer_s`
-    From `MediaPlayerBuffering` of 0 % (`EsOutChangePosition`: the trace's `underflow`) to the next 100 %
-    (`full`). One that has not ended when the session is cut off does not count.
+`startup_s` From the start of the Python process to the first `MediaPlayerBuffering` of 100 %. VLC sends its
+    request `LAUNCH_S` after the process began. 100 % is reported when the film that was read *reaches* the
+    network delay (`es_out.c`, `EsOutDecodersStopBuffering`), one clock report before playback begins. This is
+    `full` in the trace.
+`rebuffer_count`, `rebuffer_s` From `MediaPlayerBuffering` of 0 % (`EsOutChangePosition`: the trace's
+    `underflow`) to the next 100 % (`full`). A rebuffer that has not ended when the session is cut off does
+    not count.
 `lost_pictures`
     Pictures that came too late to the display (`video_output.c`): discarded, `late`. Pictures that the
     decoder skips or a flush drops are not counted.
-`displayed_pictures`
-    Pictures put on the screen, and the last one again every 80 ms while nothing new comes
-    (`video_output.c`, `VOUT_REDISPLAY_DELAY`; `ThreadDisplayRenderPicture` counts both).
+`displayed_pictures` Pictures put on the screen. The last picture counts again every 80 ms while no new one
+    comes (`video_output.c`, `VOUT_REDISPLAY_DELAY`; `ThreadDisplayRenderPicture` counts both).
 """
 
 from __future__ import annotations
@@ -34,13 +33,13 @@ Figures = dict[str, float]
 #: an idle machine.
 LAUNCH_S = 0.07
 
-# The time after which the picture on the screen is displayed again, less the time that the display takes to
-# wake (`VOUT_MWAIT_TOLERANCE`).
+# The time after which the current picture is displayed again, minus the time that the display takes to wake
+# (`VOUT_MWAIT_TOLERANCE`).
 _REDISPLAY_S = 0.080 - 0.004
 
 
 def figures(tables: Tables) -> Figures:
-    """Return what VLC would have counted in the one session of a trace."""
+    """Return the values that VLC would have counted in the session of a trace."""
     playback = tables["playback"]
     events = sorted(zip(playback["t_s"], playback["event"], strict=True), key=lambda event: event[0])
     started = next((time for time, event in events if event == "full"), None)
@@ -57,7 +56,7 @@ def figures(tables: Tables) -> Figures:
 
 
 def _stalls(events: Sequence[tuple[float, str]]) -> list[tuple[float, float]]:
-    """Return each underflow's beginning and the 100 % that ended it."""
+    """Return the start of each underflow and the time of the 100 % that ended it."""
     stalls = []
     began: float | None = None
     for time, event in events:
@@ -89,6 +88,6 @@ def displayed(
     count = len(shown)
     for here, there in pairwise(shown):
         end = min([there, *(flush for flush in flushes if here <= flush < there)])
-        # One that falls due with the next picture is not needed.
+        # If the repetition is due at the same time as the next picture, it does not happen.
         count += max(ceil((end - here) / _REDISPLAY_S) - 1, 0)
     return count

@@ -1,4 +1,4 @@
-"""Figures, numbers and verdicts as a person reads them."""
+"""Texts for values, numbers and verdicts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def figure_name(figure: str) -> str:
 
 
 def path_words(setting: Setting) -> str:
-    """Return a setting's paths; a queue of the usual length is left out."""
+    """Return the words for a setting's paths. A queue of the usual length is omitted."""
     return " | ".join(
         f"{leg.rtt_ms:g} ms, {leg.rate_mbps:g} Mb/s"
         + (f", {leg.loss:.2%} loss" if leg.loss else "")
@@ -50,7 +50,7 @@ def path_words(setting: Setting) -> str:
 
 
 def error_words(comparison: Comparison) -> str:
-    """Return how far the simulator is off: in percent, or as it is where the kernel has nothing."""
+    """Return the simulator's error in percent, or as a difference if the kernel's value is zero."""
     error = comparison.error
     if error is None:
         return ""
@@ -58,7 +58,7 @@ def error_words(comparison: Comparison) -> str:
 
 
 def verdict_words(comparison: Comparison) -> str:
-    """Return the verdict with its reason, or the shares and places that it is of."""
+    """Return the verdict with its reason, or with the shares and places of the modes."""
     if comparison.modes is None:
         return comparison.verdict + (f" ({comparison.why})" if comparison.why else "")
     return f"{comparison.verdict} ({mode_words(comparison.modes)})"

@@ -28,19 +28,26 @@ Outages = Annotated[
     str | None,
     typer.Option(
         metavar="A,B,C",
-        help="Rules for outages to choose from: kernel, cap, dsack (default: all if paths may fall silent).",
+        help="Outage rules to choose from: kernel, cap, dsack (default: all, if a path may fall silent).",
     ),
 ]
 Trials = Annotated[
-    int, typer.Option(min=2, max=1_000_000, help="Most runs of a candidate, on the same luck in each.")
+    int,
+    typer.Option(
+        min=2,
+        max=1_000_000,
+        help="Largest number of runs of a candidate. Trial N has the same random draws for every candidate.",
+    ),
 ]
 Budget = Annotated[
     int | None,
     typer.Option(
-        min=1, metavar="RUNS", help="Most runs of all (default: a fifth of every candidate's every trial)."
+        min=1,
+        metavar="RUNS",
+        help="Largest number of all runs (default: a fifth of --trials runs of every candidate).",
     ),
 ]
-Workers = Annotated[int | None, typer.Option(min=1, help="Processes (default: one a core).")]
+Workers = Annotated[int | None, typer.Option(min=1, help="Number of processes (default: one per core).")]
 Out = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Folder of results (default: results/NAME-advice).")
 ]
@@ -48,7 +55,7 @@ Out = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class How:
-    """The choices, and how runs are made: the options of the command."""
+    """The candidates to try, and how to run them: the options of the command."""
 
     controllers: str | None
     schedulers: str | None
@@ -82,13 +89,14 @@ def advise(
     report: Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Say which paths, which scheduler and which congestion control to use, and print what carries it out.
+    """Recommend paths, a scheduler and a congestion control, with the commands to set them up.
 
-    Candidates are run on the same luck, those that are hard to tell apart at the top more often: a fifth of
-    the runs of trying everything. Films are ranked by waiting for the start, standstill and film not shown.
-    Where a path may fall silent and return, rules for outages are ranked too. Printed are the ranking, a
-    sentence for each path, the scenario, and the settings of the hosts' kernels. Finished runs are kept;
-    repeat the command to go on. For example:
+    Every candidate gets runs with the same random draws. The best candidates that are still hard to
+    distinguish get more runs. All this takes a fifth of the runs that every trial of every candidate would
+    take. Films are ranked by startup delay, standstill and the part of the film that is not shown. If a path
+    may fall silent and return, outage rules are ranked too. The output has the ranking, a sentence for each
+    path, the scenario, and the kernel settings of the hosts. Finished runs are kept. To continue after an
+    interrupt, repeat the command. For example:
 
       anabranch advise two-paths
       anabranch advise wifi-lte --controllers cubic,bbr --schedulers linux,blest,'rtx-aware(min-rtt)'
@@ -150,7 +158,7 @@ def _advise(given: Given, how: How) -> None:
 
 
 def _asked(given: Given, how: How) -> Asked:
-    """Return the question to answer; faults of it and of the report's file are raised together."""
+    """Return the question to answer. Faults in it and in the report's file name are raised together."""
     from anabranch.advice import candidates, make
     from anabranch.cli import _commands, _outputs
 
@@ -183,7 +191,7 @@ def _asked(given: Given, how: How) -> Asked:
 
 
 def _names(text: str | None) -> tuple[str, ...]:
-    """Return names between commas; those in brackets are of one name."""
+    """Split a list of names at commas, except at commas inside brackets."""
     found, depth = [""], 0
     for letter in text or "":
         depth += (letter in "([{") - (letter in ")]}")
@@ -195,7 +203,7 @@ def _names(text: str | None) -> tuple[str, ...]:
 
 
 def _announced(what: Asked) -> str:
-    """Return what will be done."""
+    """Return a sentence that announces the runs."""
     count = len(what.candidates)
     names = {one.paths for one in what.candidates}
     sets = f"{len(names)} set{'s' if len(names) > 1 else ''} of paths"
@@ -230,4 +238,4 @@ def tell(found: Advice) -> None:
         _console.out(text.rstrip("\n"))
     if found.kernel is None and not found.missing:
         _console.out()
-        _console.out("no candidate can be carried out by a mainline kernel alone")
+        _console.out("a mainline kernel alone supports no candidate")

@@ -1,4 +1,7 @@
-"""The commands by name. A command is imported when it is called; printing their list imports none."""
+"""A table of the commands by name.
+
+A command's module is imported only when the command is called. Printing the list imports no module.
+"""
 
 from __future__ import annotations
 
@@ -10,52 +13,46 @@ import typer
 
 from anabranch.cli import _console, _groups, _values
 
-#: By the module that has them, every command with the first sentence of its help.
+#: For each module, its commands with the first sentence of their help.
 COMMANDS: dict[str, dict[str, str]] = {
     "_one": {
         "run": "Simulate a scenario, and print the metrics of viewer and network.",
-        "check": "Check a scenario, and report everything that is wrong with it at once.",
+        "check": "Check a scenario, and report all its faults at once.",
         "init": "Write a commented scenario to start from.",
         "list": "List the names that a scenario may use: plug-ins, profiles, films and others.",
-        "doctor": "Check this host: what is installed, and what each part is needed for.",
-        "demo": "Stream a film over two paths, compare with either path alone, and write a report.",
-        "calibrate": "Repeat in the simulator what was measured on a Linux kernel, and compare figure by "
-        "figure.",
+        "doctor": "Check which programs and kernel features this host has, and what each is needed for.",
+        "demo": "Stream a film over two paths together and over each path alone, and write a report.",
+        "calibrate": "Repeat measurements of a Linux kernel in the simulator, and compare value by value.",
     },
     "_play": {"play": "Open the page of the simulator, served on this host only."},
     "_many": {
-        "compare": "Say whether another path helps: each path alone, every pair, and all together.",
-        "sweep": "Run a scenario with every combination of some keys' values, many times each.",
-        "results": "Print the means of a folder's cells, their differences, or the answer to a query; draw "
-        "and report them.",
+        "compare": "Judge whether another path helps: run each path alone, every pair, and all together.",
+        "sweep": "Run a scenario many times with every combination of the values of some keys.",
+        "results": "Print the means of a folder's cells, differences, or a query's result; draw reports.",
         "report": "Write the HTML report of a run that was made by `sweep` or `study run`.",
-        "why": "Say why the picture froze or lost pictures or resolution, and why a run was not better.",
+        "why": "Explain why the picture froze or lost pictures or resolution, and why a run was not better.",
         "verify": "Repeat stored runs, and compare every byte with the stored one.",
     },
     "_advise": {
-        "advise": "Say which paths, which scheduler and which congestion control to use, and print what "
-        "carries it out.",
+        "advise": "Recommend paths, a scheduler and a congestion control, with the commands to set them up.",
     },
     "_live": {
         "live": "Run a scenario over real packets, in real time: our endpoint against this host's kernel.",
-        "parity": "Run a scenario in the simulator, over real packets, and with this host's kernel serving, "
-        "and compare.",
-        "emulate": "Run a program behind the paths of a scenario: this host's kernel at both ends, the links "
-        "emulated.",
-        "shell": "Open a shell behind the paths of a scenario; they end with it.",
+        "parity": "Compare simulated runs of a scenario with runs over real packets.",
+        "emulate": "Run a program over a scenario's emulated paths, with this host's kernel at both ends.",
+        "shell": "Open a shell whose network is the emulated paths of a scenario.",
     },
     "_gateway": {
-        "gateway": "Serve clients over Multipath TCP and TCP, and pass their bytes to an origin over plain "
-        "TCP.",
+        "gateway": "Accept clients over MPTCP and TCP, and forward their bytes to an origin over plain TCP.",
     },
     "_media": {"media": "Inspect a film, make one, or cut one into a ladder."},
-    "_study": {"study": "Repeat the papers' experiments, with every assumption named."},
+    "_study": {"study": "Repeat experiments from papers, with every assumption named."},
     "_traces": {"trace": "Inspect, convert or make recordings of links."},
 }
 
 
 class Commands(UserDict[str, Any]):
-    """The commands by name, each of which is made at its first use."""
+    """The commands by name. Each command object is built at its first use."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -97,7 +97,7 @@ def calibrate(asked: Asked, *, as_json: bool) -> None:
 def _measurements(asked: Asked) -> tuple[GroundTruth, list[Cell]]:
     """Return the requested settings, and the cells with outages.
 
-    A page, losses that are repeated and a kernel of choice are of settings alone.
+    A page, `--same-losses` and a given kernel apply to settings only, so the cells with outages are left out.
     """
     from anabranch.calibrate import outages, read
     from anabranch.calibrate.model import GroundTruth
@@ -111,7 +111,7 @@ def _measurements(asked: Asked) -> tuple[GroundTruth, list[Cell]]:
 
 
 def _outages(cells: Sequence[Cell], *, workers: int) -> list[Row]:
-    """Run the cells with outages; return what those of each variant and controller come to."""
+    """Run the cells with outages, and return a row of results for each variant and controller."""
     from anabranch.calibrate import outages
 
     if not cells:
@@ -121,7 +121,7 @@ def _outages(cells: Sequence[Cell], *, workers: int) -> list[Row]:
 
 
 def _known(asked: Asked) -> None:
-    """Refuse an unknown kernel, a kernel for the program's own measurements, and half of a page.
+    """Refuse an unknown kernel, a kernel for the program's own measurements, and an incomplete page.
 
     Raises
     ------
@@ -151,7 +151,7 @@ def _known(asked: Asked) -> None:
 
 
 def _tells_losses(one: Measured) -> bool:
-    """Return whether packets were lost at random, and from which seeds."""
+    """Return whether packets were lost at random with known seeds."""
     return one.setting.lossy and bool(one.seeds)
 
 
@@ -195,7 +195,7 @@ def _conclude(
     *,
     tables: bool,
 ) -> None:
-    """Say how many figures hold, and fail when one does not or when something was refused."""
+    """Print how many figures are within their targets. Fail if one is not, or if something was refused."""
     from anabranch.calibrate import outages, score
 
     if tables and outage_rows:
@@ -237,7 +237,7 @@ def _prepare(docs: Path, measured: Sequence[Measured]) -> dict[str, Series]:
 
 
 def _unreadable(docs: Path) -> Fault | None:
-    """Return what keeps an earlier page from being read, whose handwritten part is to stay."""
+    """Return the fault of an existing page whose handwritten part cannot be read and would be lost."""
     try:
         if docs.exists():
             docs.read_text(encoding="utf-8")
@@ -280,7 +280,7 @@ def chosen(truth: GroundTruth, only: Sequence[str], others: Sequence[str] = ()) 
         When a pattern names none, and none of the `others`.
     """
     names = [*(one.setting.name for one in truth.measured), *others]
-    # Of hundreds of cells the kinds are enough.
+    # There are hundreds of cells, so only their kinds are listed.
     shown = [*names[: len(truth.measured)], *sorted({name.split("/")[0] for name in others})]
     faults = [
         Fault(

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 ALL = "all"
 _RESULTS = Path("results")
-#: Default number of runs of each cell of a world around a study: too few to test anything.
+#: Default number of runs of each cell with a changed assumption; too few for a statistical test.
 _AROUND_TRIALS = 3
 
 
 @dataclass(frozen=True, kw_only=True)
 class Around:
-    """Which other values of assumptions are run.
+    """The assumptions whose other values are run.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Around:
     trials: int | None = None
 
     def of(self, study: Study) -> list[str]:
-        """Return the assumptions of a study that are meant."""
+        """Return the names of the selected assumptions of a study."""
         known = [name for name, one in study.assumptions.items() if one.sweep]
         return [name for name in known if ALL in self.names or name in self.names]
 
@@ -181,14 +181,17 @@ def _chosen(stated: dict[str, list[Stated]], only: Sequence[str]) -> dict[str, l
 
 
 def _place(study: str, stated: Sequence[Stated], *, only: bool) -> str:
-    """Return what the folder of a study's results is called: of chosen claims it has their numbers."""
+    """Return the name of the folder of a study's results.
+
+    If claims were selected, it contains their numbers.
+    """
     if not only:
         return study
     return f"{study}-only-{'+'.join(one.claim.id.rpartition('.')[2] for one in stated)}"
 
 
 def needed(what: Sweep, stated: Sequence[Stated]) -> Sweep:
-    """Return a sweep with those of its cells alone that claims need."""
+    """Return a sweep with only those cells that the claims need."""
     from dataclasses import replace
 
     from anabranch.claims import cells
@@ -203,7 +206,7 @@ def _labels(stated: Sequence[Stated]) -> set[str]:
 
 
 def _text(labels: dict[str, Any]) -> str:
-    """Return labels as text: equal ones have equal texts."""
+    """Return labels as text. Equal labels have equal texts."""
     return json.dumps(labels, sort_keys=True)
 
 

@@ -92,18 +92,18 @@ class Files:
     link: bool = False
 
     def named(self) -> list[_outputs.Named]:
-        """Return those that are wanted, each with its option."""
+        """Return the requested files, each with its option."""
         named = ((self.report, "--report"), (self.pcapng, "--pcapng"), (self.p1203, "--p1203"))
         return [(path, option) for path, option in named if path is not None]
 
     def faults(self) -> list[Fault]:
-        """Return what is wrong with each, before any work is done for it."""
+        """Return the faults of the files, before any work is done."""
         found = [_outputs.unwritable(path, option) for path, option in self.named()]
         return [*filter(None, found), *_outputs.twice(self.named())]
 
 
 def run(given: Given, *, run: int | None, as_json: bool, files: Files) -> None:
-    """Run a scenario and write its results. Without a number, the run is that of a link, or 0."""
+    """Run a scenario and write its results. Without a run number, use that of the link, or 0."""
     from anabranch.cli import _links
 
     loaded = opened(given, files)
@@ -139,7 +139,7 @@ def opened(given: Given, files: Files, faults: Sequence[Fault] = ()) -> Loaded:
 def tell(result: Run, files: Files, *, as_json: bool) -> None:
     """Print a run and write its files.
 
-    The exit code is 1 if an expectation did not hold, and else 3 if a player did not reach the end.
+    The exit code is 1 if an expectation does not hold, and otherwise 3 if a player did not reach the end.
     """
     from anabranch import _unfinished
     from anabranch.cli import _show
@@ -223,7 +223,7 @@ def check(given: Given, *, show_plan: bool) -> None:
 
 
 def prepare_film(loaded: Loaded, *, played: bool = False) -> Film | None:
-    """Return a scenario's film, as `film_of` does. A file is made under a progress bar if it has to be."""
+    """Return a scenario's film, as `film_of` does. A missing film file is made under a progress bar."""
     from anabranch._run import film_of
 
     with making_film() as progress:
@@ -264,7 +264,7 @@ def init(file: Path, *, force: bool) -> None:
     _console.note(f"hint: {_console.program()} run {shlex.quote(str(file))}")
 
 
-#: The kinds of plug-in by what `anabranch list` calls them.
+#: The kinds of plug-in by their name in `anabranch list`.
 _PLUGINS: dict[str, Kind] = {
     "schedulers": "scheduler",
     "congestion": "congestion",
@@ -352,7 +352,7 @@ def _queue_rows() -> list[dict[str, Any]]:
 
 
 def _profiles() -> Mapping[str, str]:
-    """Return the kernel generations, and below them the parts of each that can be switched."""
+    """Return the kernel generations, each followed by its parts that can be switched off."""
     from anabranch import plugins
 
     known = plugins.catalogue()

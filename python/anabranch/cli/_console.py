@@ -1,4 +1,4 @@
-"""Speaking to a person: tables to stdout, notes and progress to stderr, faults as exit codes."""
+"""Output for people: tables to stdout, notes and progress to stderr, faults as exit codes."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def unwritten(error: OSError) -> MissingError:
 
 
 def settle() -> bool:
-    """Write out what the streams still hold; False when stdout cannot take it."""
+    """Flush the streams, and return False if stdout cannot take the data."""
     sound = True
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -99,7 +99,7 @@ def is_terminal(stream: TextIO | None) -> bool:
 
 @functools.cache
 def program() -> str:
-    """Return how this program is called from where one is: `anabranch` where that finds it."""
+    """Return the command that calls this program from the working folder: `anabranch` if that finds it."""
     here = Path(sys.argv[0])
     found = shutil.which("anabranch")
     if here.name != "anabranch" or (found is not None and Path(found).resolve() == here.resolve()):
@@ -130,24 +130,25 @@ def guarded(command: Callable[P, R]) -> Callable[P, R]:
 
 
 def pastable(text: str) -> str:
-    """Return a help text whose examples are kept in their lines, and call the program as it was called.
+    """Return a help text with the program's full name in its examples, whose lines are not rewrapped.
 
     Examples are the lines that are indented and begin with `anabranch`.
     """
     called = _EXAMPLE.sub(lambda _: f"  {program()} ", text)
-    # Click does not rewrap the paragraph after this sign (its "Preventing Rewrapping").
+    # Click does not rewrap a paragraph after this character (see "Preventing Rewrapping" in its
+    # documentation).
     return re.sub(r"\n\n(?=  \S)", "\n\n\b\n", called)
 
 
 def interrupted(error: KeyboardInterrupt) -> int:
-    """Say what ended the program, and return its exit code."""
+    """Print what ended the program, and return its exit code."""
     number = getattr(error, "number", None)
     note("interrupted" if number is None else f"ended by {number.name}")
     return INTERRUPTED if number is None else 128 + int(number)
 
 
 def failed(error: Exception) -> int:
-    """Say what went wrong, and return its exit code."""
+    """Print the error, and return its exit code."""
     note(_said(error))
     if isinstance(error, InputError | PluginError):
         return BAD_INPUT
@@ -185,8 +186,8 @@ def heading(text: str) -> None:
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> None:
     """Write a table: drawn for a terminal, plain aligned columns elsewhere.
 
-    A table of many columns that is wider than the terminal, or than `COLUMNS` elsewhere, becomes several,
-    one below the other, each with the columns of words in front.
+    A table with many columns that is wider than the terminal (or than `COLUMNS` elsewhere) is split into
+    several. They are printed one below the other, and each repeats the columns of words.
 
     Parameters
     ----------
@@ -261,7 +262,7 @@ def _drawn(
             escape(header),
             justify="left" if words else "right",
             header_style="dim",
-            # Words are folded where a line has no room for them; a number is never cut.
+            # Words are wrapped if a line has no room for them. A number is never cut.
             min_width=None if words else width,
             no_wrap=not words,
         )

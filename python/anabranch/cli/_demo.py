@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from anabranch.cli import _commands, _compare, _console, _outputs, _show, _sweep
 from anabranch.errors import InputError
 
-#: Runs of each set of paths: enough for an interval, in a few seconds.
+#: Runs of each set of paths: enough for a confidence interval, in a few seconds.
 _TRIALS = 5
 
 

@@ -48,7 +48,7 @@ class Finding:
 
 
 def doctor(*, as_json: bool, fix: bool = False, agreed: bool = False) -> None:
-    """Write every finding; exit with 4 when something needed is missing.
+    """Print every finding, and exit with code 4 if a required one is missing.
 
     With `fix`, missing components are installed afterwards. The user confirms each one, unless
     `agreed`.
@@ -234,7 +234,7 @@ def _pyroute2() -> Iterator[Finding]:
 
 
 def _live() -> Iterator[Finding]:
-    """Look at whether all is there that real packets take."""
+    """Check everything that runs over real packets need."""
     from anabranch.live import rootless
     from anabranch.live.testbed import missing
 
@@ -244,7 +244,7 @@ def _live() -> Iterator[Finding]:
 
 
 def _root() -> Iterator[Finding]:
-    """Look at who is running this."""
+    """Check whether the user is root."""
     root = os.geteuid() == 0
     detail = "yes" if root else "no; simulated runs need none"
     yield Finding(name="root", found=root, detail=detail, unlocks="network namespaces, the real world")

@@ -31,7 +31,7 @@ def run(study: Study, what: Sweep, how: How, *, as_json: bool) -> None:
     wanted = study.worlds and study.base is not None and not as_json and not store.journals(folder)
     if wanted and versus.is_comparable(folder, "arm", str(study.base)):
         _changes(folder, f"arm={study.base}")
-    # The exit code of runs that stand still comes last, so that nothing is left out.
+    # The exit code for unfinished runs is set last, so that everything is printed first.
     _sweep.check_standstills(folder)
 
 
@@ -45,7 +45,7 @@ def _changes(folder: Path, base: str) -> None:
 
 
 def _measured(folder: Path) -> list[str]:
-    """Return the metrics whose changes are printed, of those that the runs have."""
+    """Return those metrics of the list that the runs have."""
     from anabranch.results.read import present_runs
 
     columns = present_runs(folder).columns

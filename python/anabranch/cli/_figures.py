@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def figures(results: Path, out: Path, *, first: bool, budget: int | None, workers: int | None) -> None:
-    """Write every figure that the results have the numbers for.
+    """Draw every figure for which the results have numbers.
 
     Parameters
     ----------

@@ -24,59 +24,96 @@ def _option(help_: str, metavar: str | None = None, **more: Any) -> Any:  # noqa
 
 
 _PLACE = "ADDRESS:PORT"
-_MINE = "FILE.py:CLASS is one of yours."
+_MINE = "FILE.py:CLASS is a class of your own."
 
-Listen = Annotated[list[str], _option("Where clients connect: an address of its own; repeatable.", _PLACE)]
-Origin = Annotated[str, _option("Who gets the bytes; looked up at the start.", "HOST:PORT")]
-Tun = Annotated[str, _option("The TUN device, made before.", "NAME")]
-Preset = Annotated[str, _option("Plug-ins and timeouts together.", "kernel|video")]
+Listen = Annotated[
+    list[str],
+    _option(
+        "Address and port where clients connect. The address must not be the host's own. Repeatable.", _PLACE
+    ),
+]
+Origin = Annotated[
+    str,
+    _option(
+        "The server to which the gateway forwards clients' bytes. The name is looked up once, at the start.",
+        "HOST:PORT",
+    ),
+]
+Tun = Annotated[str, _option("An existing TUN device.", "NAME")]
+Preset = Annotated[str, _option("A named set of plug-ins and timeouts.", "kernel|video")]
 Scheduler = Annotated[str | None, _option(f"Path scheduler, instead of the preset's; {_MINE}")]
 Congestion = Annotated[str | None, _option(f"Congestion control, instead of the preset's; {_MINE}")]
 Announce = Annotated[
-    list[str] | None, _option("A further address of its own that clients may join; repeatable.", "ADDRESS")
+    list[str] | None,
+    _option("Another address of the gateway that is announced to clients; repeatable.", "ADDRESS"),
 ]
-ProxyProtocol = Annotated[str | None, _option("Tell the origin its client by the PROXY protocol.", "v2")]
-NoMptcp = Annotated[bool, typer.Option("--no-mptcp", help="Speak plain TCP only.")]
+ProxyProtocol = Annotated[
+    str | None, _option("Send the client's address to the origin with the PROXY protocol.", "v2")
+]
+NoMptcp = Annotated[bool, typer.Option("--no-mptcp", help="Use plain TCP only, without MPTCP.")]
 NoOffload = Annotated[
-    bool, typer.Option("--no-offload", help="Take each packet from the device as it is on the wire.")
+    bool,
+    typer.Option(
+        "--no-offload", help="Read each packet from the device separately, without segmentation offload."
+    ),
 ]
-Metrics = Annotated[str, _option("Where Prometheus asks for the metrics; off is nowhere.", _PLACE)]
-Connections = Annotated[int, _option("Connections at most.", min=1)]
-PerSource = Annotated[int, _option("Connections at most of an IPv4 address or an IPv6 /64.", min=1)]
+Metrics = Annotated[
+    str, _option("Address and port at which Prometheus reads the metrics; `off` disables them.", _PLACE)
+]
+Connections = Annotated[int, _option("Largest number of connections.", min=1)]
+PerSource = Annotated[int, _option("Largest number of connections from one IPv4 address or IPv6 /64.", min=1)]
 PerSite = Annotated[
-    int | None, _option("Connections at most of an IPv6 /48 (default: four times --per-source).", min=1)
+    int | None,
+    _option("Largest number of connections from one IPv6 /48 (default: four times --per-source).", min=1),
 ]
 WaitForClient = Annotated[
     bool,
-    typer.Option("--wait-for-client", help="Connect the origin only when the client has sent a byte."),
+    typer.Option("--wait-for-client", help="Connect to the origin only after the client has sent a byte."),
 ]
 Limits = Annotated[
-    Path | None, _option("TOML with limits, which count more than options; SIGHUP reads it again.", "FILE")
+    Path | None, _option("TOML file with limits, which override the options; SIGHUP reads it again.", "FILE")
 ]
 Log = Annotated[
     Path | None,
-    _option("Where a line for each connection goes (default: stdout); SIGHUP opens it again.", "FILE"),
+    _option(
+        "File that gets a line for each finished connection (default: stdout); SIGHUP opens it again.", "FILE"
+    ),
 ]
-Backlog = Annotated[int, _option("Incomplete handshakes that are remembered; then cookies.", min=0)]
-HalfOpen = Annotated[str, _option("How long a handshake may take, 262 s at most.", "TIME")]
-ConnectTimeout = Annotated[str, _option("How long connecting to one address of the origin may take.", "TIME")]
-Idle = Annotated[str, _option("How long nothing may move.", "TIME")]
-Grace = Annotated[str, _option("How long connections may go on after SIGTERM.", "TIME")]
-Memory = Annotated[str, _option("Data in buffers, of all connections together; divided if short.", "SIZE")]
+Backlog = Annotated[
+    int, _option("Number of incomplete handshakes; beyond it, the gateway answers with SYN cookies.", min=0)
+]
+HalfOpen = Annotated[str, _option("Longest duration of a handshake, at most 262 s.", "TIME")]
+ConnectTimeout = Annotated[
+    str, _option("Longest duration of a connection attempt to one address of the origin.", "TIME")
+]
+Idle = Annotated[
+    str, _option("End a connection after this time without any data in either direction.", "TIME")
+]
+Grace = Annotated[str, _option("Time that open connections have to finish after SIGTERM.", "TIME")]
+Memory = Annotated[
+    str,
+    _option("Buffer memory of all connections together; divided among clients if it becomes short.", "SIZE"),
+]
 ReceiveBuffer = Annotated[str, _option("Receive buffer of a connection.", "SIZE")]
 SendBuffer = Annotated[str, _option("Send buffer of a subflow.", "SIZE")]
 SetupPrint = Annotated[
-    bool, typer.Option("--setup-print", help="Print what root does before, and do nothing.")
+    bool,
+    typer.Option("--setup-print", help="Print the commands that root must run before the start, and exit."),
 ]
-User = Annotated[str | None, _option("With --setup-print: who is to run it (default: you).", "NAME")]
+User = Annotated[
+    str | None, _option("With --setup-print: the user who will run the gateway (default: you).", "NAME")
+]
 Public = Annotated[
     list[str] | None,
-    _option("With --setup-print: the host's address that clients know (DNAT); repeatable.", _PLACE),
+    _option(
+        "With --setup-print: the host's public address, translated to the gateway's (DNAT); repeatable.",
+        _PLACE,
+    ),
 ]
 Mtu = Annotated[int, _option("With --setup-print: MTU of the device.", min=1280, max=9000)]
 SynLimit = Annotated[
     int | None,
-    _option("With --setup-print: SYNs a second that the host lets one address, or /64, send.", min=1),
+    _option("With --setup-print: largest number of SYNs a second from one address or IPv6 /64.", min=1),
 ]
 
 
@@ -117,12 +154,12 @@ def gateway(
     mtu: Mtu = 1500,
     syn_limit: SynLimit = None,
 ) -> None:
-    """Serve clients over Multipath TCP and TCP, and pass their bytes to an origin over plain TCP.
+    """Accept clients over MPTCP and TCP, and forward their bytes to an origin over plain TCP.
 
-    It needs no privilege, only a TUN device that is this user's, and it changes nothing on the host:
-    --setup-print shows what root does before. A line for each connection that is over goes to stdout, or to
-    --log. SIGTERM lets connections end; a second one does not. SIGHUP opens the log again and reads --limits
-    again. For example:
+    The gateway needs no privilege, only a TUN device that belongs to the user. It changes nothing on the
+    host: --setup-print prints the commands that root must run before. A line for each finished connection
+    goes to stdout, or to --log. SIGTERM lets open connections finish, and a second SIGTERM ends them at once.
+    SIGHUP opens the log again and reads --limits again. For example:
 
       anabranch gateway --listen 10.9.0.1:443 --origin 127.0.0.1:8443 --setup-print --public 203.0.113.7:443
       anabranch gateway --listen 10.9.0.1:443 --origin 127.0.0.1:8443 --proxy-protocol v2
@@ -131,7 +168,7 @@ def gateway(
 
 
 def _gateway(given: SimpleNamespace) -> None:
-    """Serve, or print what is done before."""
+    """Run the gateway, or print the commands for its setup."""
     from anabranch.live import gateway as gateways
     from anabranch.live import gateway_limits
 

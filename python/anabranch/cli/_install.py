@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 #: A missing piece: its name, its purpose, and the commands that install it.
 Piece = tuple[str, str, tuple[str, ...]]
-#: The program that installs packages of the system; others than Debian have others.
+#: The package manager. Only Debian's is supported.
 _SYSTEM = "apt-get"
 
 
 def run(missing: Sequence[Piece], *, agreed: bool) -> None:
-    """Install what is missing, as far as a command does it.
+    """Install those missing pieces for which there is a command.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def run(missing: Sequence[Piece], *, agreed: bool) -> None:
 
 
 def _asked(text: str) -> bool:
-    """Ask whether a command may run; without a terminal it is only printed."""
+    """Ask whether a command may run. Without a terminal, only print the command."""
     if not sys.stdin.isatty():
         _console.note(f"not run: there is no terminal to ask (--yes agrees): {text}")
         return False
@@ -67,7 +67,7 @@ def _asked(text: str) -> bool:
 
 
 def _commands(missing: Sequence[Piece]) -> list[list[str]]:
-    """Return the commands, each once; those of the system's packages as one, by root."""
+    """Return the commands without duplicates. System packages are installed by one command as root."""
     packages: dict[str, None] = {}
     others: dict[str, None] = {}
     for _, _, install in missing:

@@ -1,4 +1,4 @@
-"""`anabranch media check`: what a film's layout costs before it plays."""
+"""`anabranch media check`: how much a film's layout delays the start."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """The run that a command demands.
+    """The requested run.
 
     Attributes
     ----------
@@ -35,9 +35,9 @@ class Asked:
 
 
 def asked(scenario: str, run: int | None, *, changed: bool) -> Asked:
-    """Return the run of this number, or of a link's if there is none.
+    """Return the run with this number, or the run of a link if no number is given.
 
-    A link does not promise its digest if keys were `changed` or if the run has another number.
+    If keys were `changed`, or if the run has another number, a link promises no digest.
     """
     from anabranch.play import is_link
 
@@ -70,7 +70,7 @@ def tell_link(setup: Mapping[str, Any], result: Run) -> None:
 
 
 def compare(link: Asked, result: Run) -> None:
-    """Report a run that is not the one that its link promises; the exit code is 1."""
+    """Report a run whose digest differs from the link's, and exit with code 1."""
     digest = result.summary["digest"]
     if not link.digest or digest.startswith(link.digest):
         return

@@ -1,4 +1,4 @@
-"""The commands of the real world, and their options: `live`, `emulate`, `shell`."""
+"""The commands for real packets and their options: `live`, `emulate`, `shell`."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ Asked = Annotated[
     str | None,
     typer.Option(
         metavar="bulk|paced|player|vlc|hlsjs",
-        help="What is asked for, not the scenario's own: as much as comes in 10 s, 10 s of 5 Mbit/s, or "
-        "20 s of a film; --set application.KEY=VALUE goes over it. vlc and hlsjs: VLC, or hls.js in "
-        "Chromium, plays the scenario's own film or ladder, which an nginx serves.",
+        help="Replace the scenario's application: bulk (10 s), paced (10 s at 5 Mbit/s) or player (20 s of a "
+        "film). --set application.KEY=VALUE then changes this application. vlc and hlsjs: VLC, or hls.js "
+        "in Chromium, plays the scenario's own film or ladder from an nginx server.",
     ),
 ]
 Pcapng = Annotated[Path | None, typer.Option(help="Write every packet at the client to this file.")]
@@ -51,31 +51,33 @@ def register(app: typer.Typer) -> None:
 
 def live(
     scenario: ScenarioOrLink,
-    server: Annotated[str, typer.Option(help="Who serves: gateway (our endpoint) or kernel.")] = "gateway",
-    client: Annotated[str, typer.Option(help="Who asks: kernel or anabranch (our endpoint).")] = "kernel",
+    server: Annotated[str, typer.Option(help="The server: gateway (our endpoint) or kernel.")] = "gateway",
+    client: Annotated[str, typer.Option(help="The client: kernel or anabranch (our endpoint).")] = "kernel",
     application: Asked = None,
     scheduler: Scheduler = None,
     congestion: Congestion = None,
     preset: Preset = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the links' draws.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the links' random draws.")] = None,
     set_: Set = None,
     as_json: Json = False,
     report: Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")] = None,
     pcapng: Pcapng = None,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Serve a page on loopback that shows the run while it runs.")
+        bool,
+        typer.Option("--watch", help="Serve a page on a loopback address that shows the run while it runs."),
     ] = False,
     watch_at: Annotated[
         str | None,
         typer.Option(
-            metavar="ADDRESS:PORT", help="--watch at an address of loopback and a port; else a free one."
+            metavar="ADDRESS:PORT",
+            help="Like --watch, at this loopback address and port (default: a free port).",
         ),
     ] = None,
 ) -> None:
     """Run a scenario over real packets, in real time: our endpoint against this host's kernel.
 
-    It takes root, or a host that permits user namespaces. The network between the two is emulated as
-    the scenario has it; nothing of the host is changed. For example:
+    This needs root, or a host that permits user namespaces. The network between the two is emulated as in the
+    scenario. Nothing on the host is changed. For example:
 
       anabranch live bulk-two-paths --set application.bytes=5MB
       anabranch live wifi-lte --application bulk --set application.duration=20s
@@ -116,7 +118,7 @@ def live(
 
 
 def _viewer(loaded: Loaded, server: str, client: str, application: str | None) -> str | None:
-    """Return the viewer program, if one plays, after checking that the host has everything for the run.
+    """Check that the host has everything for the run, and return the name of the external player.
 
     The check comes first because making a film takes minutes.
 
@@ -163,7 +165,7 @@ def _watched(place: tuple[str, int] | Fault | None) -> Iterator[Page | None]:
         return
     if rootless.entered():
         message = (
-            "--watch takes root: without it the program has a network of its own, which no browser reaches"
+            "--watch needs root: without it, the program has a separate network that no browser can reach"
         )
         raise MissingError(message)
     with page.served(place) as shown:
@@ -172,7 +174,10 @@ def _watched(place: tuple[str, int] | Fault | None) -> Iterator[Page | None]:
 
 
 def _asked(application: str | None, given: Sequence[str]) -> Iterator[Override]:
-    """Yield what an application sets; one whose bytes are `given` lasts as long as they take."""
+    """Yield the keys that an application sets.
+
+    If its bytes are `given`, it lasts until they are transferred.
+    """
     from anabranch.scenario._overrides import Override
 
     if application not in APPLICATIONS:
@@ -182,19 +187,26 @@ def _asked(application: str | None, given: Sequence[str]) -> Iterator[Override]:
         del table["duration"]
     origin = f"--application {application}"
     yield Override(key="application", value=table, origin=origin)
-    # The scenario's expectations are about its own application.
+    # The scenario's expectations concern its own application.
     yield Override(key="expect", value={}, origin=origin)
 
 
 def parity(
     scenario: Scenario,
-    trials: Annotated[int, typer.Option(min=1, max=1000, help="Runs in each of the three worlds.")] = 5,
+    trials: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=1000,
+            help="Runs of each kind: simulated, with our endpoint and with the kernel as the server.",
+        ),
+    ] = 5,
     set_: Set = None,
     as_json: Json = False,
 ) -> None:
-    """Run a scenario in the simulator, over real packets, and with this host's kernel serving, and compare.
+    """Compare simulated runs of a scenario with runs over real packets.
 
-    It takes root, and in two of the three worlds as long as the scenario says. For example:
+    This needs root. Two of the three kinds of runs take as long as the scenario says. For example:
 
       anabranch parity bulk-two-paths --set application.bytes=5MB --trials 3
     """
@@ -246,17 +258,20 @@ def emulate(
         list[str], typer.Argument(metavar="-- COMMAND...", help="The program and its arguments.")
     ],
     serve: Annotated[
-        str | None, typer.Option(metavar="COMMAND", help="A program to run at the server's end meanwhile.")
+        str | None,
+        typer.Option(metavar="COMMAND", help="A program to run at the server's end at the same time."),
     ] = None,
     set_: Set = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what the network did as JSON.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the results of the network as JSON.")
+    ] = False,
     pcapng: Pcapng = None,
 ) -> None:
-    """Run a program behind the paths of a scenario: this host's kernel at both ends, the links emulated.
+    """Run a program over a scenario's emulated paths, with this host's kernel at both ends.
 
-    The program reaches the server's end and nothing else; its environment has ANABRANCH_SERVER, the server's
-    address on the first path. It takes root, and the program runs as whoever called sudo. Ends with the
-    program's exit code. For example:
+    The program reaches only the server's end. Its environment variable ANABRANCH_SERVER has the server's
+    address on the first path. This needs root. The program runs as the user who called sudo. The exit code is
+    the program's. For example:
 
       anabranch emulate wifi-lte -- ping -c 3 10.1.0.1
       anabranch emulate wifi-lte --serve "iperf3 -s -1" -- iperf3 -c 10.1.0.1 -R
@@ -267,12 +282,13 @@ def emulate(
 def shell(
     scenario: Scenario,
     serve: Annotated[
-        str | None, typer.Option(metavar="COMMAND", help="A program to run at the server's end meanwhile.")
+        str | None,
+        typer.Option(metavar="COMMAND", help="A program to run at the server's end at the same time."),
     ] = None,
     set_: Set = None,
     pcapng: Pcapng = None,
 ) -> None:
-    """Open a shell behind the paths of a scenario; they end with it.
+    """Open a shell whose network is the emulated paths of a scenario.
 
     For example:
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from anabranch.viewed.make import Done
     from anabranch.viewed.read import LiveStudy
 
-#: The most seconds of a run that are not spent playing: a start, and an end.
+#: Largest part of a run, in seconds, that is not playback: the start and the end.
 _AROUND_S = 3.0
 
 
@@ -49,7 +49,7 @@ class How:
 
 
 def live(name: str, how: How, *, runs: bool, docs: Path | None, as_json: bool) -> None:
-    """Make the runs that are missing, and print simulator and viewer side by side."""
+    """Make the missing runs, and print the values of simulator and real player side by side."""
     from anabranch.cli._commands import making_film
     from anabranch.study import study as studies
     from anabranch.study.sweep import make_films
@@ -114,7 +114,7 @@ def _check(found: LiveStudy, what: Sweep) -> None:
 
 
 def _announce(what: Sweep, workers: int) -> None:
-    """Say how long it takes."""
+    """Print how long the runs will take."""
     from anabranch.scenario import plan as plans
     from anabranch.study.sweep import afresh
 

@@ -23,35 +23,43 @@ from anabranch.cli._results_options import (
 )
 from anabranch.errors import Fault, InputError
 
-Workers = Annotated[int | None, typer.Option(min=1, help="Processes (default: one a core).")]
-Dask = Annotated[str | None, typer.Option(metavar="ADDRESS", help="Run on a Dask cluster instead.")]
+Workers = Annotated[int | None, typer.Option(min=1, help="Number of processes (default: one per core).")]
+Dask = Annotated[
+    str | None, typer.Option(metavar="ADDRESS", help="Run on a Dask cluster instead of in local processes.")
+]
 ShardOption = Annotated[
-    str | None, typer.Option("--shard", metavar="N/M", help="Only part N of M, to spread runs over machines.")
+    str | None,
+    typer.Option("--shard", metavar="N/M", help="Run only part N of M, to distribute runs over machines."),
 ]
 Out = Annotated[Path | None, typer.Option(metavar="DIR", help="Folder of results (default: results/NAME).")]
-#: The same of a study.
+#: Folder of results of a study.
 StudyOut = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR",
-        help="Folder of results (default: results/NAME, with what is chosen behind it: NAME-quick, and "
-        "NAME-queue with --vary queue, and so on).",
+        help="Folder of results (default: results/NAME plus the choices, for example NAME-quick, or "
+        "NAME-queue with --vary queue).",
     ),
 ]
 Percent = Annotated[bool, typer.Option("--percent", help="With --versus: changes of the means in percent.")]
 Trials = Annotated[
-    int, typer.Option(min=1, max=1_000_000, help="Runs of each cell, on the same luck in each.")
+    int,
+    typer.Option(
+        min=1, max=1_000_000, help="Runs of each cell. Run N has the same random draws in every cell."
+    ),
 ]
 Keep = Annotated[
-    list[str] | None, typer.Option(metavar="TABLE", help="Keep a table of every run's trace, e.g. samples.")
+    list[str] | None, typer.Option(metavar="TABLE", help="Store a table of every run's trace, e.g. samples.")
 ]
 KeepTrace = Annotated[
-    bool, typer.Option("--keep-trace", help="Keep every run's trace whole, for `anabranch report`.")
+    bool, typer.Option("--keep-trace", help="Store the whole trace of every run, for `anabranch report`.")
 ]
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder of results.")]
 RunId = Annotated[
     str | None,
-    typer.Option("--run", metavar="ID", help="A run, by the beginning of its identity (default: the first)."),
+    typer.Option(
+        "--run", metavar="ID", help="A run, given by the beginning of its identity (default: the first run)."
+    ),
 ]
 
 
@@ -69,7 +77,12 @@ def compare(
     seed: Seed = None,
     set_: Set = None,
     trials: Annotated[
-        int, typer.Option(min=1, max=1_000_000, help="Runs of each set of paths, on the same luck in each.")
+        int,
+        typer.Option(
+            min=1,
+            max=1_000_000,
+            help="Runs of each set of paths. Run N has the same random draws in every set.",
+        ),
     ] = 10,
     workers: Workers = None,
     out: Annotated[
@@ -78,10 +91,11 @@ def compare(
     report: Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Say whether another path helps: each path alone, every pair, and all together.
+    """Judge whether another path helps: run each path alone, every pair, and all together.
 
-    Each set of paths is run as often, with the same luck, so that differences are taken run by run. A single
-    path is used over plain TCP. Finished runs are kept; repeat the command to go on. For example:
+    Each set of paths is run equally often with the same random draws, so that differences are computed run by
+    run. A single path is used over plain TCP. Finished runs are kept. To continue after an interrupt, repeat
+    the command. For example:
 
       anabranch compare two-paths
       anabranch compare adaptive-two-paths --trials 20 --report report.html
@@ -122,10 +136,10 @@ def sweep(
     keep_trace: KeepTrace = False,
     as_json: JsonArray = False,
 ) -> None:
-    """Run a scenario with every combination of some keys' values, many times each.
+    """Run a scenario many times with every combination of the values of some keys.
 
-    Finished runs are kept. After an interrupt, repeat the command to go on; with more --trials, more values
-    or other axes of the grid, or an edited scenario or plug-in it runs only what is missing. For example:
+    Finished runs are kept. To continue after an interrupt, repeat the command. With more --trials, more
+    values or axes of the grid, or an edited scenario or plug-in, only missing runs are made. For example:
 
       anabranch sweep two-paths --grid transport.scheduler=min-rtt,linux --grid paths.wifi.rtt=50ms,100ms
       anabranch sweep bulk-two-paths --grid transport.congestion=cubic,reno --trials 100 --out results/mine
@@ -160,10 +174,10 @@ def results(
     report: ReportFile = None,
     as_json: JsonArray = False,
 ) -> None:
-    """Print the means of a folder's cells, their differences, or the answer to a query; draw and report them.
+    """Print the means of a folder's cells, differences, or a query's result; draw reports.
 
-    Only runs of the present inputs count: the cells of the last sweep, its scenario, plug-ins, films and
-    recordings as they are now, and this build. Runs that are left out are reported, and shown with --earlier.
+    Only runs of the present inputs count: the cells of the last sweep, with its scenario, plug-ins, films and
+    recordings as they are now, and this build. --earlier shows the others.
 
     For example:
 
@@ -183,7 +197,7 @@ def results(
         message = f"`{beside}` uses only runs of the present inputs"
         raise InputError([Fault(message=message, where="--earlier", hint="leave one of them out")])
     if percent and versus is None:
-        message = "changes in percent need something to compare with"
+        message = "changes in percent need a value to compare with"
         raise InputError([Fault(message=message, where="--percent", hint="add --versus VALUE")])
     if versus is not None:
         _sweep.versus(
@@ -206,12 +220,12 @@ def results(
 def report(
     folder: Folder,
     run: RunId = None,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write it.")] = Path("report.html"),
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The file to write.")] = Path("report.html"),
 ) -> None:
     """Write the HTML report of a run that was made by `sweep` or `study run`.
 
-    If --keep-trace kept its trace, that is read. Otherwise the run is repeated, and its digest shows whether
-    the result is the same. For example:
+    If --keep-trace stored the run's trace, the report uses it. Otherwise the run is repeated, and its digest
+    shows whether the result is the same. For example:
 
       anabranch sweep bulk-two-paths --set application.bytes=5MB --trials 2
       anabranch results results/bulk-two-paths --sql 'SELECT identity, run, goodput_mbps FROM runs'
@@ -230,26 +244,29 @@ def why(
         typer.Option(
             min=0,
             metavar="N",
-            help="Instead: what the other path would have given for the scheduler's decision number N, of "
-            "those with a choice.",
+            help="Instead: repeat the run with the other path for decision N of the scheduler, counted over "
+            "decisions with a choice.",
         ),
     ] = None,
     at: Annotated[
         float | None,
-        typer.Option(min=0, metavar="SECONDS", help="The same for the first such decision from a time on."),
+        typer.Option(
+            min=0, metavar="SECONDS", help="Like --decision, for the first such decision from this time on."
+        ),
     ] = None,
     by_cell: Annotated[
-        bool, typer.Option("--by-cell", help="Instead: the causes of each cell, over its first trials.")
+        bool, typer.Option("--by-cell", help="Instead: print the causes in each cell, over its first trials.")
     ] = False,
     trials: Annotated[int, typer.Option(min=1, help="With --by-cell: runs of each cell.")] = 1,
     as_json: Json = False,
 ) -> None:
-    """Say why the picture froze or lost pictures or resolution, and why a run was not better.
+    """Explain why the picture froze or lost pictures or resolution, and why a run was not better.
 
-    Every freeze is divided among the causes of the missing data; a discarded picture has the causes
-    of the nearest freeze. A step down of an adaptive player has the causes of the data that it lacked to keep
-    the rendition. Sentences below the table name the reasons against a higher rendition and a higher rate.
-    A path's rate is the scenario's; of a model of a link, the fastest it carried. For example:
+    Every freeze is divided among the causes of the missing data. A discarded picture has the causes of the
+    nearest freeze. If an adaptive player steps down, the causes are those of the data that it lacked to keep
+    the rendition. Sentences below the table explain why a higher rendition or a higher rate was not reached.
+    The rate of a path is the scenario's. If the path follows a model, it is the highest rate that it had. For
+    example:
 
       anabranch sweep two-paths --set application.duration=20s --trials 1
       anabranch why results/two-paths
@@ -272,15 +289,16 @@ def why(
 def verify(
     folder: Folder,
     identity: Annotated[
-        list[str] | None, typer.Argument(help="Runs, by the beginning of their identity (default: all).")
+        list[str] | None,
+        typer.Argument(help="Runs, given by the beginning of their identity (default: all)."),
     ] = None,
     sample: Annotated[
-        int | None, typer.Option(min=1, help="Verify only this many runs, evenly spread.")
+        int | None, typer.Option(min=1, help="Verify only this many runs, evenly spaced.")
     ] = None,
 ) -> None:
     """Repeat stored runs, and compare every byte with the stored one.
 
-    Exits with 1 when something differs. For example:
+    The exit code is 1 if something differs. For example:
 
       anabranch sweep bulk-two-paths --trials 3
       anabranch verify results/bulk-two-paths --sample 2

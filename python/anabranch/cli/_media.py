@@ -30,7 +30,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(media, name="media")
 
 
-#: The bounds of films that are made: what FFmpeg and a person's patience allow.
+#: The bounds of films that can be made, chosen for FFmpeg's limits and a reasonable duration.
 _LEAST_RATE = 10_000
 _LEAST_CHUNK_NS, _MOST_CHUNK_NS = 10**8, 3600 * 10**9
 _MOST_FILM_NS = 24 * 3600 * 10**9
@@ -65,7 +65,7 @@ def probe(
 @guarded
 def check(
     file: Annotated[Path, typer.Argument(help="A video file.")],
-    rtt: Annotated[str, typer.Option(help="Round trip to the server.")] = "50 ms",
+    rtt: Annotated[str, typer.Option(help="Round-trip time to the server.")] = "50 ms",
     rate: Annotated[str, typer.Option(help="Rate of the path.")] = "8 Mbit/s",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -84,12 +84,12 @@ def check(
 @media.command()
 @guarded
 def make(
-    file: Annotated[Path | None, typer.Argument(help="Where to put it (default: the cache).")] = None,
-    duration: Annotated[str, typer.Option(help="How long.")] = "60 s",
-    rate: Annotated[str, typer.Option(help="Rate of the whole file, sound included.")] = "5.24 Mbit/s",
-    size: Annotated[str, typer.Option(help="Width x height.")] = "1280x720",
-    fps: Annotated[int, typer.Option(min=1, max=120, help="Pictures a second.")] = 30,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the file if it is there.")] = False,
+    file: Annotated[Path | None, typer.Argument(help="The file to write (default: in the cache).")] = None,
+    duration: Annotated[str, typer.Option(help="Duration of the film.")] = "60 s",
+    rate: Annotated[str, typer.Option(help="Bitrate of the whole file, sound included.")] = "5.24 Mbit/s",
+    size: Annotated[str, typer.Option(help="Width x height in pixels.")] = "1280x720",
+    fps: Annotated[int, typer.Option(min=1, max=120, help="Pictures per second.")] = 30,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file if it exists.")] = False,
 ) -> None:
     """Make a film of moving pictures: H.264 and AAC in MP4. Prints its path.
 
@@ -142,12 +142,12 @@ def make(
 @guarded
 def ladder(
     film: Annotated[Path, typer.Argument(help="A video file.")],
-    out: Annotated[Path, typer.Argument(help="The folder to put it into.")],
+    out: Annotated[Path, typer.Argument(help="The folder to write.")],
     rung: Annotated[
         list[str] | None,
-        typer.Option(metavar="HEIGHT=RATE", help="A rendition, repeatable (default: a usual set)."),
+        typer.Option(metavar="HEIGHT=RATE", help="A rendition, repeatable (default: a common set)."),
     ] = None,
-    chunk: Annotated[str, typer.Option(help="How long a chunk plays.")] = "10 s",
+    chunk: Annotated[str, typer.Option(help="Duration of a chunk.")] = "10 s",
 ) -> None:
     """Make a ladder from a film: real HLS playlists and chunks. Prints the master playlist's path.
 
@@ -190,9 +190,9 @@ def ladder(
     for one, mean in made.off():
         asked = f"{one.rate_bps / 1e6:g} Mb/s asked for"
         why = (
-            "the film has no more in it at that size"
+            "the film has too little detail for this rate at that size"
             if mean < one.rate_bps
-            else "it is too little for the size"
+            else "the rate is too low for the size"
         )
         _console.note(f"warning: {one.height}p has {mean / 1e6:.2f} Mb/s, not the {asked}: {why}")
     _console.note(f'hint: application.kind = "adaptive", application.ladder = "{out}"')

@@ -1,4 +1,4 @@
-"""The commands for one run, for names and for the host, and their options: `run`, `check`, `list` ..."""
+"""The commands for one run, for names and for the host (`run`, `check`, `list` and others)."""
 
 from __future__ import annotations
 
@@ -39,12 +39,14 @@ def run(
     set_: Set = None,
     as_json: Json = False,
     report: Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")] = None,
-    pcapng: Annotated[Path | None, typer.Option(help="Write every packet to this file.")] = None,
+    pcapng: Annotated[
+        Path | None, typer.Option(help="Write every packet to this capture file (pcapng).")
+    ] = None,
     p1203: Annotated[
         Path | None, typer.Option(help="Write the input of ITU-T P.1203 to this file (adaptive playback).")
     ] = None,
     link: Annotated[
-        bool, typer.Option("--link", help="Print a link that repeats the run in the page.")
+        bool, typer.Option("--link", help="Print a link that repeats the run in the browser page.")
     ] = False,
 ) -> None:
     """Simulate a scenario, and print the metrics of viewer and network.
@@ -79,10 +81,10 @@ def check(
     preset: Preset = None,
     set_: Set = None,
     plan: Annotated[
-        bool, typer.Option("--plan", help="Print the plan: what the simulator would be given.")
+        bool, typer.Option("--plan", help="Print the plan, that is, the simulator's complete input.")
     ] = False,
 ) -> None:
-    """Check a scenario, and report everything that is wrong with it at once.
+    """Check a scenario, and report all its faults at once.
 
     For example:
 
@@ -97,8 +99,8 @@ def check(
 
 
 def init(
-    file: Annotated[Path, typer.Argument(help="Where to write it; - is stdout.")] = Path("scenario.toml"),
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the file if it is there.")] = False,
+    file: Annotated[Path, typer.Argument(help="The file to write; - is stdout.")] = Path("scenario.toml"),
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file if it exists.")] = False,
 ) -> None:
     """Write a commented scenario to start from.
 
@@ -117,7 +119,7 @@ def list_(
         str | None,
         typer.Argument(
             help="schedulers, congestion, path-managers, abr, queues, profiles, scenarios, films or ladders; "
-            "default: print these kinds."
+            "without it, these kinds are printed."
         ),
     ] = None,
     as_json: JsonArray = False,
@@ -137,11 +139,11 @@ def list_(
 def doctor(
     as_json: JsonArray = False,
     fix: Annotated[
-        bool, typer.Option("--fix", help="Install what is missing; asks before each command.")
+        bool, typer.Option("--fix", help="Install missing programs; asks before each command.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="With --fix: do not ask.")] = False,
 ) -> None:
-    """Check this host: what is installed, and what each part is needed for.
+    """Check which programs and kernel features this host has, and what each is needed for.
 
     For example:
 
@@ -154,7 +156,7 @@ def doctor(
 
 
 def demo(
-    report: Annotated[Path, typer.Option(help="Where to write the report.")] = Path("report.html"),
+    report: Annotated[Path, typer.Option(help="The report file to write.")] = Path("report.html"),
     scenario: Annotated[str, typer.Option(help="The scenario to show.")] = "two-paths",
     scheduler: Scheduler = None,
     congestion: Congestion = None,
@@ -162,7 +164,7 @@ def demo(
     seed: Seed = None,
     set_: Set = None,
 ) -> None:
-    """Stream a film over two paths, compare with either path alone, and write a report.
+    """Stream a film over two paths together and over each path alone, and write a report.
 
     For example:
 
@@ -183,29 +185,39 @@ def demo(
 
 def calibrate(
     against: Annotated[
-        Path | None, typer.Option(help="Folder of measurements (default: those of the program).")
+        Path | None,
+        typer.Option(help="Folder of measurements (default: the folder that comes with the program)."),
     ] = None,
     kernel: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Kernel of the folder (default: from kernel.toml)."),
+        typer.Option(
+            metavar="NAME", help="Kernel that was measured (default: from kernel.toml in the folder)."
+        ),
     ] = None,
     only: Annotated[
         list[str] | None,
-        typer.Option(metavar="PATTERN", help="Only settings with this in their name; repeatable."),
+        typer.Option(metavar="PATTERN", help="Only settings whose name contains this text; repeatable."),
     ] = None,
-    runs: Annotated[int, typer.Option(min=1, help="Runs of a setting with random loss.")] = 100,
+    runs: Annotated[int, typer.Option(min=1, help="Runs of each setting with random loss.")] = 100,
     same_losses: Annotated[
         bool,
-        typer.Option("--same-losses", help="Only lossy settings, with the losses of the kernel's trials."),
+        typer.Option(
+            "--same-losses",
+            help="Only settings with loss; the simulator then loses the same packets as the kernel's trials.",
+        ),
     ] = False,
-    workers: Annotated[int | None, typer.Option(min=1, help="Processes (default: one a core).")] = None,
-    docs: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the page and its figures.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Number of processes (default: one per core).")
+    ] = None,
+    docs: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the calibration page and its figures.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Repeat in the simulator what was measured on a Linux kernel, and compare figure by figure.
+    """Repeat measurements of a Linux kernel in the simulator, and compare value by value.
 
-    Exits with 1 when a figure misses its target, and with 2 when some part of the folder was not understood:
-    that part is named and left out, and the rest is judged. For example:
+    The exit code is 1 if a value misses its target. It is 2 if a part of the folder was not understood; the
+    message names that part, and the rest is judged. For example:
 
       anabranch calibrate
       anabranch calibrate --only P1/cubic --only handoff --runs 20

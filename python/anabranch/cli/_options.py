@@ -26,10 +26,14 @@ Scheduler = Annotated[str | None, typer.Option(help="Path scheduler, instead of 
 Congestion = Annotated[str | None, typer.Option(help="Congestion control, instead of the scenario's.")]
 Preset = Annotated[
     str | None,
-    typer.Option(metavar="kernel|video", help="Plug-ins and timeouts together, instead of the scenario's."),
+    typer.Option(
+        metavar="kernel|video", help="A named set of plug-ins and timeouts, instead of the scenario's."
+    ),
 ]
 Seed = Annotated[int | None, typer.Option(min=0, help="Seed of every draw, instead of the scenario's.")]
-RunNumber = Annotated[int, typer.Option("--run", min=0, max=2**63 - 1, help="Another draw of the same seed.")]
+RunNumber = Annotated[
+    int, typer.Option("--run", min=0, max=2**63 - 1, help="Another draw of the same seed, by number.")
+]
 Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Any key of the scenario, e.g. paths.wifi.rtt=80ms."),

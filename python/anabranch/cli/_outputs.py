@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from anabranch.scenario.load import Loaded
 
-#: A file, and the option or the word that names it to a person.
+#: An output file, and the option or word that names it in messages.
 Named = tuple[Path, str]
 
 
@@ -27,7 +27,7 @@ def unwritable(path: Path, option: str) -> Fault | None:
         if not os.access(path if path.exists() else path.resolve().parent, os.W_OK):
             return Fault(message=f"no permission to write: `{path}`", where=option)
     except (OSError, ValueError, RuntimeError) as error:
-        # Names too long, with a NUL, or links in a ring.
+        # Names that are too long or contain a NUL, or links in a ring.
         reason = getattr(error, "strerror", None) or "not the name of a file"
         return Fault(message=f"cannot write a file of that name: {reason}: {shown(path)}", where=option)
     return None
@@ -41,7 +41,7 @@ def exists(path: Path, *, force: bool) -> Fault | None:
 
 
 def twice(outputs: Sequence[Named]) -> list[Fault]:
-    """Return a fault for each output that is one before it; devices take any number."""
+    """Return a fault for each output that is also named before; devices may be named repeatedly."""
     return [
         Fault(message=f"two outputs into one file: `{path}`", where=f"{before}, {option}")
         for place, (path, option) in enumerate(outputs)
@@ -99,7 +99,10 @@ def inputs(loaded: Loaded, scenario: str) -> Iterator[Named]:
 
 
 def _same(one: Path, other: Path) -> bool:
-    """Return whether two names are one file, there already or not; what is no file is never spoilt."""
+    """Return whether two names are the same file, which need not exist yet.
+
+    Devices and other non-files never count as the same.
+    """
     try:
         if one.exists() and other.exists():
             return one.is_file() and one.samefile(other)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def pilot(name: str, *, trials: int, seed: int, how: How, as_json: bool) -> None:
-    """Run a study a few times on other luck, and print how many trials each claim needs."""
+    """Run a study a few times with another seed, and print how many trials each claim needs."""
     from anabranch.claims import pilot as pilots
     from anabranch.claims import statement, stored
     from anabranch.cli import _sweep
@@ -29,7 +29,7 @@ def pilot(name: str, *, trials: int, seed: int, how: How, as_json: bool) -> None
     study = studies.read(folder)
     claims = statement.read(folder, study)
     if study.worlds:
-        # Of a study with drawn worlds, other worlds are the other luck, and each of them is a trial.
+        # For a study with drawn worlds, another seed draws other worlds, and each world is a trial.
         study = drawn.with_seed(study, seed)
         what = studies.sweep(folder, study, worlds=trials)
     else:

@@ -15,9 +15,9 @@ from anabranch.cli import _console
 from anabranch.cli._console import guarded
 from anabranch.errors import Fault, InputError, MissingError
 
-#: The page's sources: in a checkout a link to the folder `play`.
+#: The page's source files. In a checkout, this is a link to the folder `play`.
 _SOURCE = Path(__file__).resolve().parent.parent / "_play"
-#: The places where the engine may be: beside the page, or where `make wasm` writes it.
+#: The places where the WebAssembly engine may be: next to the page, or where `make wasm` writes it.
 _ENGINES = (
     _SOURCE / "anabranch.wasm",
     Path(__file__).resolve().parents[3] / "build" / "play" / "anabranch.wasm",
@@ -31,13 +31,16 @@ def register(app: typer.Typer) -> None:
 
 def play(
     scenario: Annotated[
-        str, typer.Argument(help="A scenario file, the name of one, or a link of the page.")
+        str,
+        typer.Argument(help="A scenario file, a name (`anabranch list scenarios`), or a link of the page."),
     ] = "two-paths",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 is a free one.")] = 0,
-    open_: Annotated[bool, typer.Option("--open", help="Open it in the browser of this host.")] = False,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of the local server; 0 selects a free one.")
+    ] = 0,
+    open_: Annotated[bool, typer.Option("--open", help="Open the page in this host's browser.")] = False,
     native: Annotated[
         bool,
-        typer.Option("--native", help="Run plans in this program, even if a WebAssembly build is there."),
+        typer.Option("--native", help="Run plans in this program, even if a WebAssembly build exists."),
     ] = False,
 ) -> None:
     """Open the page of the simulator, served on this host only.
@@ -69,7 +72,7 @@ def play(
 
 
 def written(folder: Path, *, native: bool = False) -> None:
-    """Write the page into a folder, with the engine if there is one.
+    """Write the page into a folder, with the engine if one was built.
 
     Raises
     ------

@@ -14,8 +14,8 @@ from anabranch.errors import Fault
 if TYPE_CHECKING:
     from types import FrameType
 
-#: The signals that end the program in an orderly way, as Ctrl-C does: from `kill`, a batch system, or a
-#: terminal that was closed.
+#: The signals that end the program as Ctrl-C does: from `kill`, a batch system, or a terminal that was
+#: closed.
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
@@ -43,7 +43,7 @@ def main() -> None:
     except KeyboardInterrupt as error:
         code = _console.interrupted(error)
     finally:
-        # The interpreter would report a stream that cannot be written in its own words.
+        # Otherwise the interpreter would print its own message about a stream that cannot be written.
         if not _console.settle():
             code = code or _console.MISSING
     sys.exit(code)
@@ -60,7 +60,7 @@ def _run() -> str | int | None:
     except BrokenPipeError:
         return _console.UNREAD
     except Exception as error:  # noqa: BLE001 - whatever it is, it is told in a sentence
-        # Of the options that end at once; help is written by the library.
+        # This handles options that end the program at once, such as --version. The library writes the help.
         return _console.failed(_console.unwritten(error) if isinstance(error, OSError) else error)
     return None
 

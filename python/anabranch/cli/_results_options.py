@@ -7,24 +7,24 @@ import typer
 
 By = Annotated[
     list[str] | None,
-    typer.Option(metavar="COLUMN", help="Columns that make a cell (default: the grid's keys)."),
+    typer.Option(metavar="COLUMN", help="Columns that define a cell (default: the grid's keys)."),
 ]
 Metrics = Annotated[
     list[str] | None,
-    typer.Option(metavar="COLUMN", help="Columns to take the mean of (default: a selection)."),
+    typer.Option(metavar="COLUMN", help="Columns whose mean is printed (default: a selection)."),
 ]
-Sql = Annotated[str | None, typer.Option(help="A query of your own over the tables `runs` and `subflows`.")]
+Sql = Annotated[str | None, typer.Option(help="An SQL query over the tables `runs` and `subflows`.")]
 Versus = Annotated[
     str | None,
     typer.Option(
-        metavar="VALUE", help="Differences to the cells with this value of a key of the grid, e.g. linux."
+        metavar="VALUE", help="Print differences from cells with this value of a grid key, e.g. linux."
     ),
 ]
 Earlier = Annotated[
     bool,
     typer.Option(
         "--earlier",
-        help="Also runs of earlier sources, builds and cells, distinguished by column `sources`.",
+        help="Include runs of earlier sources, builds and cells, distinguished by column `sources`.",
     ),
 ]
 Figure = Annotated[
@@ -39,7 +39,8 @@ Width = Annotated[
     typer.Option(metavar="CM|COLUMN", help="Width of the figure: 8.9, or ieee, ieee-page, acm, acm-page."),
 ]
 FontSize = Annotated[
-    float | None, typer.Option(min=4, max=30, metavar="PT", help="Size of its letters (default: 8).")
+    float | None,
+    typer.Option(min=4, max=30, metavar="PT", help="Size of the figure's letters in points (default: 8)."),
 ]
 Table = Annotated[
     Path | None,
@@ -47,5 +48,5 @@ Table = Annotated[
 ]
 ReportFile = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Write one HTML page: verdicts, means, figures, assumptions."),
+    typer.Option(metavar="FILE", help="Write an HTML page with verdicts, means, figures and assumptions."),
 ]

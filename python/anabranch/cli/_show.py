@@ -142,7 +142,7 @@ def subflows(result: Run) -> None:
 
 
 def receiver(result: Run) -> None:
-    """Write what the receiver held back, where that was recorded."""
+    """Print how much data waited at the receiver, if this was recorded."""
     found = result.qos["receiver"]
     _console.heading("What had come and could not be read yet")
     awaited: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""`anabranch study`: what the papers ran, as studies."""
+"""`anabranch study`: the experiments of papers as studies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from anabranch.errors import Fault, InputError
 
 study = typer.Typer(
     cls=_groups.Group,
-    help="Repeat the papers' experiments, with every assumption named.",
+    help="Repeat experiments from papers, with every assumption named.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -28,12 +28,14 @@ def register(app: typer.Typer) -> None:
 
 
 Quick = Annotated[
-    bool, typer.Option("--quick", help="A smoke test: few trials, short sessions; into results/NAME-quick.")
+    bool,
+    typer.Option("--quick", help="A quick test: few trials and short sessions, into results/NAME-quick."),
 ]
 Assume = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="NAME=TEXT", help="Take an assumption's other value that has this text; repeatable."
+        metavar="NAME=TEXT",
+        help="Use another value of an assumption, given by a part of the value's text; repeatable.",
     ),
 ]
 
@@ -46,16 +48,16 @@ Rows = Annotated[
 ]
 Worlds = Annotated[
     int | None,
-    typer.Option(min=1, max=100_000, help="Drawn worlds of each row (default: the study's)."),
+    typer.Option(min=1, max=100_000, help="Number of drawn worlds for each row (default: the study's)."),
 ]
 
 
 @study.command("list")
 @guarded
 def list_studies(as_json: JsonArray = False) -> None:
-    """List the studies: those of a folder `studies` here or above, and those of the program.
+    """List the studies in a folder `studies` here or in a parent folder, and the studies of the program.
 
-    For a study that cannot be read, the reason is printed; the other ones are still listed.
+    If a study cannot be read, the reason is printed and the other studies are still listed.
 
     For example:
 
@@ -68,7 +70,7 @@ def list_studies(as_json: JsonArray = False) -> None:
         try:
             found = studies.read(folder)
         except InputError as error:
-            # One broken study hides none of the others.
+            # One broken study must not hide the others.
             _console.note(str(error))
             continue
         rows.append({"name": name, "title": found.title, "source": found.source, "rows": found.rows()})
@@ -88,10 +90,10 @@ def show_study(
         typer.Option(min=0, metavar="N", help="Print the scenario of the drawn world with this number."),
     ] = None,
     row: Annotated[
-        str | None, typer.Option(metavar="ROW", help="The row that the world is of (default: the first).")
+        str | None, typer.Option(metavar="ROW", help="The row of the world (default: the first row).")
     ] = None,
     arm: Annotated[
-        str | None, typer.Option(metavar="ARM", help="Set an arm's keys in the world's scenario.")
+        str | None, typer.Option(metavar="ARM", help="Set the keys of this arm in the world's scenario.")
     ] = None,
 ) -> None:
     """Print what a study runs, or one of its drawn worlds as a scenario.
@@ -110,12 +112,13 @@ def show_study(
 @guarded
 def judge_claims(
     name: Annotated[
-        str, typer.Argument(help="A study's name or folder, or `all` for each study that states claims.")
+        str, typer.Argument(help="A study's name or folder, or `all` (all studies with claims).")
     ],
     results: Annotated[
         Path | None,
         typer.Argument(
-            metavar="RESULTS", help="Its folder of results, or that of all of them (default: results)."
+            metavar="RESULTS",
+            help="Folder of the study's results, or of all results (default: results).",
         ),
     ] = None,
     runs: Annotated[bool, typer.Option("--run", help="Make the missing runs first.")] = False,
@@ -123,26 +126,26 @@ def judge_claims(
     around: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="ASSUMPTION", help="Run an assumption's other values too, or those of `all`; repeatable."
+            metavar="ASSUMPTION",
+            help="Also run the other values of this assumption, or of `all`; repeatable.",
         ),
     ] = None,
     around_trials: Annotated[
-        int | None, typer.Option(min=1, max=1_000_000, help="Runs of each cell there (default: 3).")
+        int | None, typer.Option(min=1, max=1_000_000, help="Runs of each such cell (default: 3).")
     ] = None,
     only: Annotated[
         list[str] | None,
         typer.Option(
             metavar="CLAIM",
-            help="Judge, and with --run run, only what this claim needs; repeatable. Results are apart, and "
-            "of the page that --docs names only these claims change.",
+            help="Judge only this claim; repeatable. With --run, only the necessary runs are made, into a "
+            "separate folder. With --docs, only the rows of these claims change in the page.",
         ),
     ] = None,
     worlds: Worlds = None,
     docs: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE",
-            help="Write the page of verdicts, in Markdown; an existing one keeps its other papers.",
+            metavar="FILE", help="Write the verdicts as Markdown. An existing page keeps other papers."
         ),
     ] = None,
     workers: Workers = None,
@@ -151,10 +154,10 @@ def judge_claims(
 ) -> None:
     """Judge the claims of a paper on the results of its study.
 
-    A claim is reproduced, not reproduced, undecided or not testable. Where an assumption's other values were
-    run, it holds by its means everywhere, here (in some of these worlds) or nowhere.
+    A claim is reproduced, not reproduced, undecided or not testable. If an assumption's other values were
+    run, the result also states whether the means agree everywhere, here (with some of the values) or nowhere.
 
-    With --run finished runs are kept: after an interrupt, repeat the command to go on. For example:
+    With --run, finished runs are kept. To continue after an interrupt, repeat the command. For example:
 
       anabranch study claims LEO24 --run --trials 3
       anabranch study claims LEO24
@@ -182,10 +185,13 @@ def judge_claims(
 @study.command("pilot")
 @guarded
 def plan_trials(
-    name: Annotated[str, typer.Argument(help="A study's name, or its folder; it has a claims.toml.")],
+    name: Annotated[
+        str, typer.Argument(help="A study's name or folder; the folder must contain claims.toml.")
+    ],
     trials: Annotated[int, typer.Option(min=3, max=1_000, help="Runs of each cell.")] = 8,
     seed: Annotated[
-        int, typer.Option(min=0, max=2**63 - 1, help="The pilot's luck; the study's own is another.")
+        int,
+        typer.Option(min=0, max=2**63 - 1, help="Seed of the pilot. It must differ from the study's seed."),
     ] = 1001,
     workers: Workers = None,
     dask: Dask = None,
@@ -194,12 +200,12 @@ def plan_trials(
     ] = None,
     as_json: JsonArray = False,
 ) -> None:
-    """Tell how many trials the claims of a paper need, from a few on other luck.
+    """Estimate how many trials the claims of a paper need, from a few runs with another seed.
 
-    For each claim the fewest trials that decide it in four cases of five, if means and spreads are those of
-    the pilot. Take that number for the study itself, whose luck is another.
+    For each claim, print the smallest number of trials that would decide it in four cases of five, if means
+    and spreads are those of the pilot. Use that number for the study itself, which has another seed.
 
-    Finished runs are kept: after an interrupt, repeat the command to go on. For example:
+    Finished runs are kept. To continue after an interrupt, repeat the command. For example:
 
       anabranch study pilot LEO24 --trials 3
       anabranch study pilot SD18
@@ -214,12 +220,12 @@ def plan_trials(
 @guarded
 def draw_figures(
     results: Annotated[Path, typer.Argument(metavar="RESULTS", help="A study's folder of results.")],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where figures go.")] = Path("figures"),
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the figures.")] = Path("figures"),
     first_trials: Annotated[
         bool,
         typer.Option(
             "--first-trials",
-            help="Also draw each cell's first trial over time; it is run again unless its trace was kept.",
+            help="Also draw each cell's first trial over time, and repeat it if its trace was not stored.",
         ),
     ] = False,
     budget: Annotated[
@@ -227,16 +233,16 @@ def draw_figures(
         typer.Option(
             min=1,
             metavar="TRIALS",
-            help="Also draw what each cell carries of bulk data against the film's rate, by so many runs of "
-            "each, made in RESULTS-budget.",
+            help="Also draw how much bulk data each cell can carry, relative to the film's rate, with "
+            "this number of bulk runs for each cell in RESULTS-budget.",
         ),
     ] = None,
     workers: Workers = None,
 ) -> None:
-    """Draw a study's results: bars with single trials, flows, and what quality costs.
+    """Draw a study's results: bars with single trials, flows, and the cost of quality.
 
-    Each figure is written as SVG, PNG and the numbers as CSV. With --first-trials there are also sequence
-    numbers and congestion windows of each path, and the resolution on the screen. For example:
+    Each figure is written as SVG, PNG and the numbers as CSV. With --first-trials, the sequence numbers and
+    congestion windows of each path, and the resolution on the screen, are drawn too. For example:
 
       anabranch study figures results/PC16 --out figures/PC16
       anabranch study figures results/UQ18 --first-trials
@@ -251,7 +257,7 @@ def draw_figures(
 @guarded
 def write_report(
     results: Annotated[Path, typer.Argument(metavar="RESULTS", help="A study's folder of results.")],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write it.")] = Path("report.html"),
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The file to write.")] = Path("report.html"),
 ) -> None:
     """Write one page about a study: verdicts on its claims, means, figures, and every assumption.
 
@@ -270,13 +276,13 @@ def write_report(
 def tell_causes(
     results: Annotated[Path, typer.Argument(metavar="RESULTS", help="A study's folder of results.")],
     trials: Annotated[
-        int, typer.Option(min=1, help="Runs of each cell, or drawn worlds of each row, from 0 on.")
+        int, typer.Option(min=1, help="Runs of each cell, or drawn worlds of each row, counted from 0.")
     ] = 1,
 ) -> None:
-    """Say why pictures froze, were discarded or lost in resolution, by row and congestion control.
+    """Explain why pictures froze, were discarded or lost resolution, by row and congestion control.
 
-    Runs are opened again and their causes kept beside the results, where `study claims --docs` finds them.
-    For example:
+    The runs are opened again. Their causes are stored beside the results, where `study claims --docs` finds
+    them. For example:
 
       anabranch study why results/PC16 --trials 2
     """
@@ -292,18 +298,16 @@ def run_study(
     trials: Trials = None,
     quick: Quick = False,
     vary: Annotated[
-        str | None, typer.Option(metavar="ASSUMPTION", help="Run an assumption's other values too.")
+        str | None, typer.Option(metavar="ASSUMPTION", help="Also run the other values of this assumption.")
     ] = None,
     grid: Annotated[
         list[str] | None,
-        typer.Option("--grid", metavar="KEY=A,B,C", help="Instead of the study's own values of a key."),
+        typer.Option("--grid", metavar="KEY=A,B,C", help="Values of a key that replace the study's own."),
     ] = None,
     only: Rows = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="Set a key in every row, instead of what an assumption sets."
-        ),
+        typer.Option("--set", metavar="KEY=VALUE", help="Set a key in every row, over assumptions."),
     ] = None,
     assume: Assume = None,
     worlds: Worlds = None,
@@ -315,9 +319,9 @@ def run_study(
     keep_trace: KeepTrace = False,
     as_json: JsonArray = False,
 ) -> None:
-    """Run a study, and print the means of its cells and every assumption they rest on.
+    """Run a study, and print the means of its cells and all its assumptions.
 
-    Finished runs are kept: after an interrupt, repeat the command to go on. For example:
+    Finished runs are kept. To continue after an interrupt, repeat the command. For example:
 
       anabranch study run SD18 --quick
       anabranch study run PC16 --only 'diff*' --set 'paths.*.loss=0.2 %'
@@ -362,35 +366,40 @@ def run_study(
 @guarded
 @rooted
 def run_live_study(
-    name: Annotated[str, typer.Argument(help="A study's name, or its folder; it has a live.toml.")],
+    name: Annotated[str, typer.Argument(help="A study's name or folder; the folder must contain live.toml.")],
     trials: Annotated[
         int | None, typer.Option(min=1, max=1000, help="Runs of each arm (default: the study's).")
     ] = None,
     only: Annotated[
         list[str] | None, typer.Option(metavar="ARM", help="Run only this arm; repeatable.")
     ] = None,
-    runs: Annotated[bool, typer.Option(" /--no-run", help="Only compare what is there.")] = True,
+    runs: Annotated[
+        bool, typer.Option(" /--no-run", help="Make no runs; compare only the stored ones.")
+    ] = True,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Runs side by side (default: one a core).")
+        int | None, typer.Option(min=1, help="Number of runs in parallel (default: one per core).")
     ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder of results (default: results/NAME-live).")
     ] = None,
     record: Annotated[
-        bool, typer.Option("--record", help="Add finished runs to the study's live.csv: they count as done.")
+        bool,
+        typer.Option("--record", help="Add finished runs to the study's live.csv; they are not run again."),
     ] = False,
     docs: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Write a page, and the report of each arm's first trial, there."),
+        typer.Option(
+            metavar="DIR", help="Write a page, and the report of each arm's first trial, into this folder."
+        ),
     ] = None,
     as_json: JsonArray = False,
 ) -> None:
-    """Run a study over real packets with the program that plays, and compare it with the simulator.
+    """Run a study over real packets with a real player, and compare it with the simulator.
 
-    The arms are in the study's live.toml. They are run by turns and in real time. A run in which the
-    emulator was late by more than 1 ms at the 99th percentile is void, and made again. It takes root, and
-    what `anabranch doctor` says. Finished runs are kept: after an interrupt, repeat the command to go on.
-    Runs in the study's live.csv are not repeated. For example:
+    The arms are in the study's live.toml. The arms take turns and run in real time. If the emulator was late
+    by more than 1 ms at the 99th percentile, the run is void and repeated. This needs root, and everything
+    that `anabranch doctor` lists for it. Finished runs are kept. To continue after an interrupt, repeat the
+    command. Runs in the study's live.csv are not repeated. For example:
 
       anabranch study live HO20 --trials 1
       anabranch study live SD18 --workers 4 --docs docs/examples

@@ -84,7 +84,7 @@ def run(what: Sweep, how: How, *, as_json: bool) -> None:
 
 
 def check_standstills(folder: Path) -> None:
-    """End the program with the exit code of unreached ends if a run of a finished sweep stands still."""
+    """Exit with the code for unreached ends if a run of a finished sweep stands still."""
     from anabranch.results import summary
 
     if summary.standstills(folder):
@@ -92,7 +92,7 @@ def check_standstills(folder: Path) -> None:
 
 
 def make(what: Sweep, how: How, *, told: bool = True) -> bool:
-    """Make the runs of a sweep that its folder lacks; return whether all runs are made.
+    """Make the runs that the folder lacks, and return whether all runs are made.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def make(what: Sweep, how: How, *, told: bool = True) -> bool:
             shard=None if how.shard is None else Shard.parse(how.shard),
         )
     except KeyboardInterrupt:
-        # While films are made there is no folder yet.
+        # While films are being made, the folder does not exist yet.
         if folder.exists():
             _console.note(f"interrupted; finished runs are in {folder}: repeat the command to go on")
         raise
@@ -156,7 +156,7 @@ def report(folder: Path, run: str | None, *, out: Path) -> None:
 
 
 def decision(folder: Path, run: str | None, *, number: int | None, at_s: float | None, as_json: bool) -> None:
-    """Print what another choice of path would have given, for one decision of a stored run."""
+    """For one decision of a stored run, print the result of choosing another path."""
     from anabranch.why import decision as decisions
 
     if number is not None and at_s is not None:
@@ -337,18 +337,18 @@ def _difference(row: Mapping[str, Any], name: str, most: int) -> str:
 
 
 def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row as JSON can have it: what is no number is null."""
+    """Return a row for JSON, with null for NaN and infinity."""
     wild = {name for name, value in row.items() if isinstance(value, float) and not math.isfinite(value)}
     return {name: None if name in wild else value for name, value in row.items()}
 
 
 def _said(value: object) -> float | str:
-    """Return what JSON has no type for: DuckDB's decimals as numbers, times and all else as text."""
+    """Convert a value without a JSON type: DuckDB's decimals to numbers, times and others to text."""
     return float(value) if isinstance(value, Decimal) else str(value)
 
 
 def _shortened(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[dict[str, Any]]:
-    """Return rows with the classes among some columns' values named as people read them."""
+    """Return rows in which the names of classes are shortened for reading."""
     from anabranch import plugins
 
     short = plugins.short(row[name] for row in rows for name in names if isinstance(row.get(name), str))
@@ -362,7 +362,7 @@ def _shortened(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[
 
 
 def _cell(row: Mapping[str, Any], interval: str, name: str) -> str:
-    """Return a value as a table shows it, with its interval where it has one."""
+    """Return a value for a table, with its interval if it has one."""
     value, width = row.get(name), row.get(interval)
     if value is None:
         return "-"

@@ -1,4 +1,4 @@
-"""`anabranch trace`: look into recordings of links, convert them, or make one of a scenario's link."""
+"""`anabranch trace`: show, convert or make recordings of links."""
 
 from __future__ import annotations
 
@@ -33,15 +33,18 @@ def register(app: typer.Typer) -> None:
 _SUFFIXES = {".csv": "anabranch", ".json": "sabre"}
 _To = Annotated[
     str | None,
-    typer.Option("--to", help="anabranch, mahimahi, pairs, pensieve or sabre (default: by OUT's ending)."),
+    typer.Option(
+        "--to",
+        help="Format: anabranch, mahimahi, pairs, pensieve or sabre (default: by the file name's ending).",
+    ),
 ]
-_Step = Annotated[str, typer.Option("--step", help="Length of a window where windows are needed.")]
+_Step = Annotated[str, typer.Option("--step", help="Length of a time window, for formats with windows.")]
 
 
 @trace.command()
 @guarded
 def show(
-    file: Annotated[Path, typer.Argument(help="A recording, in any form.")],
+    file: Annotated[Path, typer.Argument(help="A recording in any format.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Summarise a recording: length, rates, delays and losses.
@@ -73,12 +76,12 @@ def show(
 @trace.command()
 @guarded
 def convert(
-    source: Annotated[Path, typer.Argument(metavar="IN", help="A recording, in any form.")],
-    target: Annotated[Path, typer.Argument(metavar="OUT", help="Where to put it.")],
+    source: Annotated[Path, typer.Argument(metavar="IN", help="A recording in any format.")],
+    target: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write.")],
     to: _To = None,
     step: _Step = "1 s",
 ) -> None:
-    """Write a recording in another form: .csv is ours, .json Sabre's, anything else Mahimahi's.
+    """Convert a recording to another format: .csv is anabranch's, .json Sabre's, any other ending Mahimahi's.
 
     For example:
 
@@ -96,19 +99,23 @@ def convert(
 @trace.command()
 @guarded
 def record(
-    scenario: Annotated[str, typer.Argument(help="A scenario file, the name of one, or - for stdin.")],
-    path: Annotated[str, typer.Argument(help="A path, or link, of it.")],
-    target: Annotated[Path, typer.Argument(metavar="OUT", help="Where to put it.")],
+    scenario: Annotated[
+        str, typer.Argument(help="A scenario file, a name (`anabranch list scenarios`), or - for stdin.")
+    ],
+    path: Annotated[str, typer.Argument(help="A path or a link of the scenario.")],
+    target: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write.")],
     direction: Annotated[str, typer.Option(help="down or up.")] = "down",
-    duration: Annotated[str, typer.Option(help="How long.")] = "60 s",
+    duration: Annotated[str, typer.Option(help="Duration of the recording.")] = "60 s",
     seed: Annotated[
         int | None, typer.Option(min=0, max=2**63 - 1, help="Seed, instead of the scenario's.")
     ] = None,
-    run: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Another draw of the same seed.")] = 0,
+    run: Annotated[
+        int, typer.Option(min=0, max=2**63 - 1, help="Another draw of the same seed, by number.")
+    ] = 0,
     to: _To = None,
     step: _Step = "100 ms",
 ) -> None:
-    """Record what the link of a scenario's path does without other traffic: rate, delay and loss.
+    """Record the rate, delay and loss of the link of a scenario's path without other traffic.
 
     For example:
 

@@ -1,8 +1,8 @@
-"""Values of the command line about which nothing can be wrong: they need no validator.
+"""Plain values of the command line, which need no validator.
 
-The library builds a validator of pydantic for each parameter of a command, which takes longer than many a
-command. None is built here for missing values, for text, and for whole numbers as they are usually
-written; whatever else is given is judged, and refused, by the library.
+The library builds a pydantic validator for each parameter of a command, which takes longer than many commands
+do. This module builds no validator for missing values, text, and whole numbers in their usual form. All other
+values are checked, and refused, by the library.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _WHOLE = re.compile(r"-?[1-9][0-9]{0,17}|0", re.ASCII)
-#: Returned for a value that the library is to judge.
+#: Returned for a value that the library must check.
 _UNJUDGED = object()
 
 

@@ -82,5 +82,11 @@ def cells(folder: Path, *, trials: int, as_json: bool) -> None:
         )
         for cell, group in found.items()
     ]
-    heads = ("cell", "runs", "frozen, s a run", "below the top rendition, s of film", "unused rate, Mb/s")
+    heads = (
+        "cell",
+        "runs",
+        "frozen, s a run",
+        "seconds of film below the top rendition",
+        "unused rate, Mb/s",
+    )
     _console.table(heads, lines, left=1)

@@ -1,7 +1,7 @@
 """The process that serves the page of a run: it receives the run's state and sends it to browsers.
 
-It only reads: it answers GET and HEAD. A request whose `Host` is not loopback is refused, so that a page from
-elsewhere whose name was made to lead here learns nothing (DNS rebinding).
+It answers only GET and HEAD. A request whose `Host` is not loopback is refused. A page from another site
+whose name resolves to this address therefore learns nothing (DNS rebinding).
 """
 
 from __future__ import annotations
@@ -25,17 +25,18 @@ from importlib.resources import files
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-#: Moments that are kept: five minutes of a run.
+#: The number of stored states: five minutes of a run.
 KEPT = 3000
-#: The span that throughput and shares are taken over, in seconds, with some room for late looks.
+#: The time over which throughput and shares are computed, in seconds, with some tolerance for late samples.
 _WINDOW_S = 1.05
-#: The least time between two events of a stream, and the longest, in seconds.
+#: The shortest and the longest time between two events of a stream, in seconds.
 _LEAST_S, _MOST_S = 0.2, 5.0
-#: Streams that are served at once.
+#: The largest number of streams that are served at once.
 _STREAMS = 16
-#: How long a browser may take over a request, and those that watch to hear of the end, in seconds.
+#: The time that a browser has for a request, and the time that browsers have to receive the end of the run,
+#: in seconds.
 _PATIENCE_S, _FAREWELL_S = 30.0, 1.0
-#: The most bytes of a message.
+#: The largest size of a message, bytes.
 _MESSAGE = 1 << 18
 _POLICY = (
     "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; connect-src 'self'; img-src data:; "
@@ -58,7 +59,7 @@ class State:
         self._version = 0
 
     def take(self, message: dict[str, Any]) -> None:
-        """Process a message of the run: its begin, its state, its end."""
+        """Process a message about the run: its start, its state, or its end."""
         with self.news:
             if "run" in message:
                 self._run, self._over = {**message["run"], "number": self._number}, None
@@ -70,7 +71,7 @@ class State:
             self._changed()
 
     def end(self) -> None:
-        """Take in that the program ends."""
+        """Record that the program ends."""
         with self.news:
             self.ended = True
             self._changed()
@@ -80,12 +81,12 @@ class State:
         self.news.notify_all()
 
     def wait(self, version: int, timeout_s: float) -> None:
-        """Wait until there is something newer than a version, or the time is up."""
+        """Wait until the state is newer than a version, or the time is up."""
         with self.news:
             self.news.wait_for(lambda: self._version != version, timeout_s)
 
     def told(self, since: int | None = None) -> tuple[int, dict[str, Any]]:
-        """Return the version and the moments: those after number `since`, or the last one."""
+        """Return the version and the stored states: those after number `since`, or the last one."""
         with self.news:
             after = self._number - 1 if since is None else since
             moments = []
@@ -98,7 +99,7 @@ class State:
 
 
 def rated(moment: Moment, before: deque[Moment], number: int) -> Moment:
-    """Return a moment with what takes a moment before it: throughput and shares, by path."""
+    """Return a state with the values that need earlier states: throughput and shares of each path."""
     least = moment["t_s"] - _WINDOW_S
     then = None
     for other in reversed(before):
@@ -147,7 +148,7 @@ def is_here(host: str, port: int) -> bool:
 
 
 class Server(ThreadingHTTPServer):
-    """Serves what is known of a run over a socket that listens."""
+    """Serves the state of a run over a listening socket."""
 
     daemon_threads = True
     block_on_close = False
@@ -168,7 +169,7 @@ class Server(ThreadingHTTPServer):
                 return
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as the library has it
-        """Say what went wrong, unless it is that a browser has gone."""
+        """Report an error, unless the browser has closed the connection."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)
 
@@ -182,7 +183,7 @@ class Handler(BaseHTTPRequestHandler):
     timeout = _PATIENCE_S
 
     def parse_request(self) -> bool:
-        """Read a request; False where it is not one to answer, and was refused."""
+        """Read a request. Return False if it was refused."""
         if not super().parse_request():
             return False
         hosts = self.headers.get_all("Host") or []
@@ -241,12 +242,12 @@ class Handler(BaseHTTPRequestHandler):
             self.server.streams.release()
 
     def _refuse(self, status: HTTPStatus, why: str, **headers: str) -> None:
-        """Answer in a sentence, and hang up: what else the request holds is not read."""
+        """Answer with a sentence and close the connection, without reading the rest of the request."""
         self.close_connection = True
         self._answer(why.encode(), "text/plain; charset=utf-8", status, Connection="close", **headers)
 
     def _answer(self, body: bytes, kind: str, status: HTTPStatus = HTTPStatus.OK, **headers: str) -> None:
-        """Send an answer; of a HEAD its head."""
+        """Send an answer; for a HEAD request, only its head."""
         self._head(status, kind, Content_Length=str(len(body)), **headers)
         if self.command != "HEAD":
             self.wfile.write(body)
@@ -266,7 +267,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, format: str, *given: Any) -> None:  # noqa: A002, ANN401 - as the library has it
-        """Say nothing: stderr is the run's."""
+        """Log nothing, because stderr belongs to the run."""
 
 
 def follow(heard: socket.socket, state: State) -> None:
@@ -277,9 +278,12 @@ def follow(heard: socket.socket, state: State) -> None:
 
 
 def main() -> None:
-    """Serve until the run hangs up; given are the numbers of a listening socket and of the run's."""
+    """Serve until the run closes its connection.
+
+    The arguments are the descriptors of a listening socket and of the run's socket.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # The run goes first.
+    # The run has priority over this process.
     os.nice(5)
     listener, heard = (socket.socket(fileno=int(number)) for number in sys.argv[1:3])
     state = State()

@@ -1,4 +1,4 @@
-"""The Rust world of real packets, with its errors as the program's own."""
+"""The Rust code for real packets, with its errors as errors of the program."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from anabranch.live.testbed import Bed
     from anabranch.scenario.load import Loaded
 
-#: The priority of the thread that carries packets among those that run before others: a low one.
+#: The real-time priority of the thread that carries packets: a low one.
 _PRIORITY = 2
 #: A kernel's end: namespace, devices, MPTCP, congestion control.
 End = tuple[str, list[str], bool, str | None]
@@ -29,10 +29,10 @@ def end(bed: Bed, which: str, *, multipath: bool, congestion: str | None = None)
 
 @contextmanager
 def _before_others() -> Iterator[None]:
-    """Let this thread run before all others of the host, where it may: packets are late when it waits."""
+    """Give this thread real-time priority if the host permits it, because packets are late if it waits."""
     policy, given = os.sched_getscheduler(0), os.sched_getparam(0)
     try:
-        # Programs that are started meanwhile are as others.
+        # Programs that are started meanwhile have normal priority.
         os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(_PRIORITY))
     except PermissionError:
         yield
@@ -43,7 +43,7 @@ def _before_others() -> Iterator[None]:
         try:
             os.sched_setscheduler(0, policy, given)
         except PermissionError:
-            # Only who is privileged may let what it starts inherit again.
+            # Only a privileged process may reset this flag.
             os.sched_setscheduler(0, policy | os.SCHED_RESET_ON_FORK, given)
 
 
@@ -61,22 +61,23 @@ def go(
     origin: tuple[str, str] | None = None,
     watch: Callable[[dict[str, Any]], None] | None = None,
 ) -> dict[str, Any]:
-    """Run a plan over real packets and return its trace; `begun` is called once the network carries them.
+    """Run a plan over real packets and return its trace. `begun` is called when the network carries packets.
 
-    Without an application of the plan, our endpoint passes on what programs ask for to `origin`: a namespace,
+    Without an application in the plan, our endpoint relays connections of programs to `origin`: a namespace,
     and an address with a port in it. `watch` is called with the run's state, as `live` of the Rust module
     defines it.
 
     Raises
     ------
     ScenarioError
-        When the plan cannot run here.
+        If the plan cannot run here.
     PluginError, InputError
-        When a plug-in in Python raises, or answers wrongly.
+        If a plug-in in Python raises an exception or returns a wrong value.
     MissingError
-        When devices cannot be opened.
+        If devices cannot be opened.
     OSError
-        When the capture's file cannot be written: only the caller knows its name for people.
+        If the capture's file cannot be written. The message has no name, because only the caller knows how
+        the user named the file.
     """
     from anabranch.scenario import plan as plans
 

@@ -10,20 +10,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import CodeType, FrameType
 
-#: How long one call may take, in seconds; it is found out within twice that.
+#: The longest time for one call, in seconds. A longer call is noticed within twice this time.
 MOST_S = 0.1
 
 
 @contextmanager
 def deadline(base: CodeType, exempt: CodeType) -> Iterator[None]:
-    """Let a call that takes too long raise `TimeoutError` where it is.
+    """Raise `TimeoutError` inside a call that takes too long.
 
     Parameters
     ----------
     base
         The function that runs the Rust module, which makes the calls.
     exempt
-        A function that it calls too, and which may take its time.
+        A function that it also calls and that may take longer.
     """
     seen: FrameType | None = None
 

@@ -1,4 +1,4 @@
-"""A program of one's own behind the paths of a scenario."""
+"""Runs a user's program over the emulated paths of a scenario."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Emulated:
     Attributes
     ----------
     status
-        The program's exit code; 128 and the signal's number where a signal ended it.
+        The program's exit code; 128 plus the signal's number if a signal ended it.
     summary
         `duration_s`, `lateness` and `refused_packets` of the network.
     links
-        The totals of each link, a dict a row of the trace's table `links`.
+        The totals of each link, as rows of the trace's table `links`.
     """
 
     status: int
@@ -43,7 +43,7 @@ def emulate(
     serve: Sequence[str] | None = None,
     pcapng: str | Path | None = None,
 ) -> Emulated:
-    """Run a program in the client's namespace, behind the paths of a scenario, until it ends.
+    """Run a program in the client's namespace, over the paths of a scenario, until the program ends.
 
     Parameters
     ----------
@@ -60,9 +60,9 @@ def emulate(
     Raises
     ------
     ScenarioError
-        When the scenario has something that [real packets are not given][anabranch.live.unsupported].
+        If the scenario has something that [real packets do not support][anabranch.live.unsupported].
     MissingError
-        When this host lacks something, the program among it.
+        If this host lacks something, for example the program.
     """
     from anabranch.live import _world
     from anabranch.live.testbed import needed, open_bed

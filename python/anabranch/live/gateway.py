@@ -27,35 +27,37 @@ if TYPE_CHECKING:
 RELOADED = ("connections", "per_source", "per_site", "memory", "idle_s", "grace_s")
 #: Commands to the gateway: continue, accept no new clients and finish, stop at once.
 SERVE, FINISH, STOP = 0, 1, 2
-#: The signals that end a gateway: the first one gently, the second one at once.
+#: The signals that end a gateway: the first one lets connections finish, and the second one ends at once.
 _ENDING = (signal.SIGTERM, signal.SIGINT)
 #: The signal that opens the log again and reads the limits again.
 _RELOAD = signal.SIGHUP
 _MOST_PORT = 65_535
-#: The parts of a socket's address over IPv4: address and port. Over IPv6 there are a flow and a scope too.
+#: The number of parts of an IPv4 socket address: address and port. Over IPv6 there are a flow and a scope
+#: too.
 _IN_IPV4 = 2
-#: The announced addresses whose identifiers one byte has room for; 0 is the initial one's.
+#: The largest number of announced addresses: identifiers have one byte, and 0 is the initial address.
 _MOST_ANNOUNCED = 255
 _LEAST_BUFFER = 64 << 10
 #: Descriptors that a gateway needs in addition to one for each connection: for its device, threads, metrics,
 #: log and plug-ins.
 _OTHER_DESCRIPTORS = 64
-#: A device's name, as both the kernel and a shell take it.
+#: A device's name that is valid for the kernel and needs no quotes in a shell.
 _DEVICE = re.compile(r"(?!\.{1,2}$)[\w.-]{1,15}", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The settings of a gateway. An address has one spelling, whatever the input was.
+    """The settings of a gateway. Addresses are converted to one canonical form.
 
     Attributes
     ----------
     tun
         The device.
     offload
-        Whether it cuts bursts, merges segments and finishes checksums.
+        Whether the device offloads: it cuts bursts, merges segments and fills in checksums.
     listen
-        Where connections are accepted, `ADDRESS:PORT` each: addresses of the gateway's own.
+        The addresses and ports at which connections are accepted, as `ADDRESS:PORT`. The addresses belong to
+        the gateway.
     origin
         The origin's addresses, in the order in which they are tried.
     announce
@@ -67,20 +69,20 @@ class Settings:
     outage
         How the acknowledgements after an outage are judged: `kernel`, `timeouts` or `dsack`.
     multipath
-        Whether MPTCP is spoken.
+        Whether MPTCP is supported.
     proxy_protocol
         Whether the origin receives the client's address in a header of the PROXY protocol, version 2.
     wait_for_client
         Whether the origin is connected only after the client has sent a byte.
     metrics
-        The address of the metrics; None is no metrics.
+        The address of the metrics; None disables them.
     log
         The file with a line for each connection that has ended; None is stdout.
     backlog
-        Handshakes that may be incomplete before cookies answer.
+        The number of incomplete handshakes above which SYN cookies are sent.
     half_open_s, idle_s, grace_s
-        How long a handshake may be incomplete, a connection without a byte, and a connection go on once the
-        gateway is to finish, in seconds.
+        In seconds: the longest duration of a handshake, the longest time without a byte, and the time that
+        connections have after the gateway starts to finish.
     connect_s
         The longest time for an attempt to connect to one address of the origin, in seconds.
     connections, per_source, per_site
@@ -118,7 +120,7 @@ class Settings:
     send_buffer: int = 4 << 20
 
     def __post_init__(self) -> None:
-        """Give every address that is one its one spelling."""
+        """Convert every address to its canonical form."""
         for name in ("listen", "origin"):
             object.__setattr__(self, name, tuple(_spelt(place) for place in getattr(self, name)))
         object.__setattr__(self, "announce", tuple(canonical(address) for address in self.announce))
@@ -126,7 +128,7 @@ class Settings:
             object.__setattr__(self, "metrics", _spelt(self.metrics))
 
     def faults(self, finder: Finder) -> Iterator[Fault]:
-        """Yield everything that is wrong; what is plugged in is found by `finder`."""
+        """Yield all faults. `finder` finds the plug-ins."""
         if not _DEVICE.fullmatch(self.tun):
             hint = "at most 15 letters, digits, dots, dashes and underscores"
             yield Fault(message=f"not a device's name: {shown(self.tun)}", where="--tun", hint=hint)
@@ -161,7 +163,7 @@ class Settings:
                 yield Fault(message=f"less than {_LEAST_BUFFER >> 10} KiB", where=option)
 
     def places(self) -> list[tuple[str, int]]:
-        """Return the addresses and ports to listen at, those that are right."""
+        """Return the valid addresses and ports at which the gateway listens."""
         return [found for place in self.listen if not isinstance(found := split(place), Fault)]
 
     def _timeout_faults(self) -> Iterator[Fault]:
@@ -178,7 +180,7 @@ class Settings:
             yield Fault(message=f"unknown rule: {shown(self.outage)}", where="outage", hint=hint)
 
     def _listen_faults(self) -> Iterator[Fault]:
-        """Yield what is wrong with where connections are accepted."""
+        """Yield the faults of the addresses at which connections are accepted."""
         if not self.listen:
             yield Fault(message="no address to listen at", where="--listen", hint="--listen 10.9.0.1:443")
         for place in self.listen:
@@ -232,10 +234,10 @@ def split(place: str, option: str = "--listen") -> tuple[str, int] | Fault:
 
 
 def canonical(address: str) -> str:
-    """Return an IP address in the one spelling that it is compared in; what is none stays as it is.
+    """Return an IP address in canonical form, which can be compared. Other texts are returned unchanged.
 
-    It is that of RFC 5952; an IPv4 address written as one of IPv6 (`::ffff:10.9.0.1`) is one of IPv4, as no
-    packet has the former.
+    The form is that of RFC 5952. An IPv4 address in IPv6 notation (`::ffff:10.9.0.1`) becomes an IPv4
+    address, because packets never contain it in IPv6 notation.
     """
     try:
         found = ipaddress.ip_address(address)
@@ -245,7 +247,7 @@ def canonical(address: str) -> str:
 
 
 def _spelt(place: str) -> str:
-    """Return `ADDRESS:PORT` with the address in its one spelling; what is no place stays as it is."""
+    """Return `ADDRESS:PORT` with a canonical address. Other texts are returned unchanged."""
     found = split(place)
     return place if isinstance(found, Fault) else _place(*found)
 
@@ -268,7 +270,7 @@ def resolve(origin: str) -> tuple[str, ...]:
     Raises
     ------
     InputError
-        When it is none, or has no address.
+        If the text is not an origin, or has no address.
     """
     _, host, port = _parts(origin)
     if not host or port is None:
@@ -363,7 +365,7 @@ class _Signals:
             self.notes.append(f"{name}: ending at once")
 
     def reloaded(self, settings: Settings, reread: Callable[[], Settings]) -> Settings | None:
-        """Return the settings to apply if they must be read again, and None otherwise."""
+        """Return new settings if they must be read again, and None otherwise."""
         if not self.reload:
             return None
         self.reload = False
@@ -404,16 +406,16 @@ def serve(settings: Settings, *, ready: str, reread: Callable[[], Settings] | No
     settings
         The settings.
     ready
-        The line to print on stderr when the gateway serves.
+        The line that is printed on stderr when the gateway accepts connections.
     reread
         Returns the settings with the limits that SIGHUP reads again.
 
     Raises
     ------
     InputError
-        With everything that is wrong with the settings.
+        With all faults of the settings.
     MissingError
-        When the device cannot be had, or an address not be listened at.
+        If the device cannot be opened, or an address cannot be listened at.
     """
     finder = Finder(Path.cwd())
     faults = list(settings.faults(finder))
@@ -444,7 +446,7 @@ def serve(settings: Settings, *, ready: str, reread: Callable[[], Settings] | No
 
 
 def _failed(finder: Finder, failure: Exception) -> Fault:
-    """Return what a plug-in did that cost its connection, as a fault at its own line."""
+    """Return the fault of a plug-in that ended its connection, with the file and line."""
     kind, name, *rest = failure.args
     plugged = finder.found[kind][name]
     if isinstance(failure, module().AnswerError):
@@ -454,7 +456,7 @@ def _failed(finder: Finder, failure: Exception) -> Fault:
 
 
 def _missing(settings: Settings, error: OSError) -> MissingError:
-    """Return the error of something that the host does not let the gateway have."""
+    """Return the error for something that the host does not permit or have."""
     said = str(error.strerror or error)
     hints = {
         errno.ENODEV: f"make it: ip tuntap add dev {settings.tun} mode tun user $USER (see --setup-print)",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from anabranch.live.gateway import Settings
 
 _MOST_CONNECTIONS = (1 << 32) - 1
-#: The least memory: one connection may hold more than a third of it between its buffers.
+#: The smallest value of the memory limit. One connection may hold more than a third of it in its buffers.
 _LEAST_MEMORY = 1 << 20
 
 
@@ -61,7 +61,7 @@ KEYS: dict[str, tuple[str, Callable[[object], Any]]] = {
     "idle": ("idle_s", _positive_seconds),
     "grace": ("grace_s", _seconds),
 }
-#: Limits that are options only.
+#: Limits that exist only as options.
 OPTIONS: dict[str, tuple[str, Callable[[object], Any]]] = {
     "backlog": ("backlog", _backlog),
     "half_open": ("half_open_s", _positive_seconds),
@@ -72,9 +72,9 @@ OPTIONS: dict[str, tuple[str, Callable[[object], Any]]] = {
 
 
 def given(options: Mapping[str, object]) -> tuple[dict[str, Any], list[Fault]]:
-    """Return the settings that options make, and the faults of those that cannot be read.
+    """Return the settings from the options, and the faults of invalid options.
 
-    A limit that cannot be read has its default. `per_site` may be None.
+    An invalid limit is replaced by its default. `per_site` may be None.
     """
     settings: dict[str, Any] = {}
     faults: list[Fault] = []
@@ -98,7 +98,7 @@ def applied(settings: Settings, path: Path) -> Settings:
     InputError
         With all faults of the file.
     """
-    # Imported late: most gateways have no such file, and start in half the time without the models.
+    # Imported late: most gateways have no limits file, and start twice as fast without the models.
     from anabranch.scenario import load
 
     tables, lines = load.read(path, str(path), what="limits")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 #: Seconds that the unit waits beyond the grace time before it kills.
 _BEYOND_GRACE_S = 5
-#: The unit's memory in addition to twice the data that connections may hold, MiB: for the program itself,
+#: The unit's memory limit beyond twice the data that connections may hold, MiB. It covers the program itself,
 #: packets in flight, and the kernel's buffers of sockets to the origin.
 _BEYOND_DATA_MIB = 512
 #: The unit's restrictions, the strongest first.
@@ -30,7 +30,7 @@ _SANDBOX = (
     "DevicePolicy=closed",
     "DeviceAllow=/dev/net/tun rw",
     "RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX",
-    # systemd's sets differ between versions, so the calls of io_uring are named.
+    # systemd's sets of system calls differ between versions, so the calls of io_uring are named.
     "SystemCallFilter=@system-service io_uring_setup io_uring_enter io_uring_register",
     "SystemCallFilter=~@privileged @resources @keyring @memlock @setuid @chown",
     "SystemCallErrorNumber=EPERM",
@@ -54,14 +54,15 @@ _SANDBOX = (
     "RestrictRealtime=yes",
     "RestrictSUIDSGID=yes",
     "LockPersonality=yes",
-    # The log is the only file. Its group may read it, for example to ship it.
+    # The log is the only file that the gateway writes. Its group may read it, for example to ship it.
     "UMask=0027",
 )
-#: The packets that the device holds: what clients acknowledge of all that waits to be written.
+#: The length of the device's queue, packets. It must hold the clients' acknowledgements of all packets that
+#: wait to be written.
 _QUEUE = 2000
 #: The version of IP with long addresses.
 _V6 = 6
-#: The options that ask for the text, and those that name a plug-in.
+#: The options of the setup text, and those that name a plug-in.
 _FOR_TEXT = frozenset({"--user", "--public", "--mtu", "--syn-limit"})
 _PLUGGED = frozenset({"--scheduler", "--congestion"})
 #: The options whose value is a file.
@@ -79,7 +80,7 @@ def text(
     command: list[str],
     syn_limit: int | None = None,
 ) -> str:
-    """Return the commands, each with its reason. A second run changes nothing.
+    """Return the commands, each with its reason. Running the commands again changes nothing.
 
     Parameters
     ----------
@@ -88,19 +89,19 @@ def text(
     user
         The user that runs it.
     public
-        Addresses of the host, `ADDRESS:PORT` each, at which clients find the gateway; none where its own
-        addresses are routed to the host.
+        Public addresses of the host, as `ADDRESS:PORT`, at which clients find the gateway; empty if the
+        gateway's own addresses are routed to the host.
     mtu
         The device's MTU, bytes.
     command
-        The words that start the gateway.
+        The command line that starts the gateway.
     syn_limit
-        SYNs a second of one source that the host lets pass; None limits none.
+        The number of SYNs per second and source that the host lets pass; None for no limit.
 
     Raises
     ------
     InputError
-        When a public address is none, or has no counterpart of its family.
+        If a public address is invalid, or the gateway has no address of the same family.
     """
     lines = _device(settings, user, mtu) + _translations(settings, public) + _limit(settings, syn_limit)
     lines += _unit(settings, user, command)
@@ -188,9 +189,9 @@ def _limit(settings: Settings, a_second: int | None) -> list[str]:
 
 
 def flood_rules(device: str, a_second: int) -> list[str]:
-    """Return rules of nftables that drop SYNs for a device, beyond so many a second of one source.
+    """Return nftables rules that drop SYNs for a device beyond a rate per source.
 
-    A source is an IPv4 address, or an IPv6 /64. It has five seconds' worth at once.
+    A source is an IPv4 address, or an IPv6 /64. A source may send five seconds' worth of SYNs at once.
     """
     table = _table(device, "floods")
     limit = f"limit rate over {a_second}/second burst {5 * a_second} packets"
@@ -212,7 +213,10 @@ def flood_rules(device: str, a_second: int) -> list[str]:
 
 
 def _table(device: str, *more: str) -> str:
-    """Return the name of a device's table, so that another gateway's rules stay when these are replaced."""
+    """Return the name of a device's table.
+
+    Each gateway has its own, so replacing one leaves the others unchanged.
+    """
     named = re.sub(r"[^A-Za-z0-9]", lambda found: f"_{ord(found[0]):x}_", device)
     return "_".join(("anabranch", named, *more))
 
@@ -220,7 +224,7 @@ def _table(device: str, *more: str) -> str:
 def _unit(settings: Settings, user: str, command: list[str]) -> list[str]:
     """Return the systemd unit."""
     program, *words = command
-    # The program's own place is not looked through for variables, unlike the words behind it.
+    # systemd replaces variables in the arguments but not in the program's path.
     started = [_quoted(program.replace("%", "%%")), *(_word(word) for word in words)]
     return [
         "",
@@ -261,21 +265,21 @@ def _log_folder(settings: Settings) -> list[str]:
 
 
 def _word(word: str) -> str:
-    """Return a word of a command as systemd reads it: `%` begins a specifier there, `$` a variable."""
+    """Return a word of a command for systemd, where `%` begins a specifier and `$` a variable."""
     return _quoted(word.replace("%", "%%").replace("$", "$$"))
 
 
 def _quoted(word: str) -> str:
-    """Return a word in the quotes that systemd needs around it, where it needs any."""
+    """Return a word with the quotes that systemd needs, if any."""
     if _PLAIN.fullmatch(word):
         return word
     escaped = word.replace("\\", "\\\\").replace('"', '\\"')
-    # A line of a unit ends with the line; no other character has to be escaped within quotes.
+    # A newline would end the line of the unit. No other character must be escaped within quotes.
     return '"' + escaped.replace("\n", "\\n").replace("\r", "\\r") + '"'
 
 
 def started_with(arguments: list[str]) -> list[str]:
-    """Return the words of a command line without those that ask for this text.
+    """Return the words of a command line without the options for this text.
 
     Files and the paths of plug-ins are made absolute, because systemd uses another working directory.
     """

@@ -1,7 +1,6 @@
-"""Folders of runs over real packets, and leftovers of runs that were killed.
+"""Temporary folders of runs over real packets, and the removal of folders of killed runs.
 
-Their names contain the number of their process and its start time, so that the next run recognises those that
-are no longer used.
+Their names contain the process ID and start time, so that a later run recognises unused ones.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ _OURS = re.compile(r"anabranch-(?:origin|viewer)-(\d+)-(\d+)-\w+")
 
 
 def began(process: int) -> str | None:
-    """Return when a process began, in ticks since the machine did; None when there is no such process."""
+    """Return the start time of a process in clock ticks since boot; None if the process does not exist."""
     try:
         stat = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    # The name, which may have anything in it, ends at the last parenthesis.
+    # The process name may contain any character, so the text is split at the last parenthesis.
     return stat.rpartition(")")[2].split()[19]
 
 
@@ -43,7 +42,7 @@ def lives(process: str, its_begin: str) -> bool:
 
 @contextmanager
 def folder(kind: str) -> Iterator[Path]:
-    """Make a folder for an `origin` or a `viewer`, which goes with the block."""
+    """Make a folder for an `origin` or a `viewer`, and remove it after the block."""
     with tempfile.TemporaryDirectory(
         prefix=f"anabranch-{kind}-{owner()}-", ignore_cleanup_errors=True
     ) as name:
@@ -51,9 +50,9 @@ def folder(kind: str) -> Iterator[Path]:
 
 
 def sweep() -> None:
-    """Take away the folders of processes that were killed."""
+    """Remove the folders of processes that were killed."""
     for place in Path(tempfile.gettempdir()).glob("anabranch-*"):
         found = _OURS.fullmatch(place.name)
         if found and not lives(*found.groups()):
-            # Others' stay: they cannot be removed, or are no folders.
+            # Folders that cannot be removed, and other files, stay.
             shutil.rmtree(place, ignore_errors=True)

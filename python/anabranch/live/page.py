@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from anabranch.scenario.load import Loaded
 
-#: The default address of pages: at a free port.
+#: The default address of pages, with a free port.
 ANYWHERE = ("127.0.0.1", 0)
-#: How long the page's process may take to hear what it must not miss, and to end, in seconds.
+#: The time that the page's process has to receive important messages, and to end, in seconds.
 _PATIENCE_S = 3.0
 
 
@@ -33,7 +33,7 @@ class Page:
     Attributes
     ----------
     url
-        Where a browser of this host finds it.
+        The page's address for a browser on this host.
     """
 
     def __init__(self, url: str, told: socket.socket) -> None:
@@ -41,7 +41,7 @@ class Page:
         self._told = told
 
     def begin(self, run: Mapping[str, Any]) -> None:
-        """Say that a run begins: `scenario`, `paths`, `server`, `client`, `application`, `expected_s`."""
+        """Report the start of a run: `scenario`, `paths`, `server`, `client`, `application`, `expected_s`."""
         self._tell({"run": run}, patience_s=_PATIENCE_S)
 
     def show(self, moment: Mapping[str, Any]) -> None:
@@ -49,7 +49,7 @@ class Page:
         self._tell({"moment": moment})
 
     def over(self, how: str) -> None:
-        """Say that the run is over: `done` or `failed`."""
+        """Report the end of the run: `done` or `failed`."""
         self._tell({"over": how}, patience_s=_PATIENCE_S)
 
     def _tell(self, message: Mapping[str, Any], *, patience_s: float = 0.0) -> None:
@@ -60,7 +60,7 @@ class Page:
 
     @contextmanager
     def following(self, loaded: Loaded, **more: Any) -> Iterator[Callable[[Mapping[str, Any]], None]]:  # noqa: ANN401
-        """Show the run of a scenario inside the block; yield the function that takes its state.
+        """Show the run of a scenario inside the block, and yield the function that receives its state.
 
         Parameters
         ----------
@@ -82,7 +82,7 @@ class Page:
 
 
 def place(text: str, option: str = "--watch-at") -> tuple[str, int] | Fault:
-    """Return the address and port of `ADDRESS:PORT`, which have to be on loopback."""
+    """Return the address and port of `ADDRESS:PORT`, which must be on loopback."""
     from anabranch.live.gateway import split
 
     found = split(text, option)
@@ -112,7 +112,7 @@ def listening(where: tuple[str, int] = ANYWHERE) -> socket.socket:
 
 @contextmanager
 def served(where: tuple[str, int] = ANYWHERE) -> Iterator[Page]:
-    """Serve a page inside the block; after a run it shows how that ended.
+    """Serve a page inside the block. After a run, the page shows how the run ended.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def served(where: tuple[str, int] = ANYWHERE) -> Iterator[Page]:
     Raises
     ------
     MissingError
-        When the address cannot be had.
+        If the address cannot be used.
     """
     with listening(where) as listener:
         address, port = listener.getsockname()[:2]
@@ -130,7 +130,8 @@ def served(where: tuple[str, int] = ANYWHERE) -> Iterator[Page]:
         with told:
             with heard:
                 numbers = (listener.fileno(), heard.fileno())
-                # In a separate session: Ctrl-C is for the run, whose end the page then shows.
+                # The process has a separate session, so Ctrl-C ends only the run, and the page shows this
+                # end.
                 process = subprocess.Popen(
                     [sys.executable, "-m", "anabranch.live._page_server", *map(str, numbers)],
                     pass_fds=numbers,

@@ -1,4 +1,4 @@
-"""One scenario in the simulator, over real packets with our endpoint serving, and with the kernel serving."""
+"""Compares a scenario in the simulator, over real packets, and with the kernel as the server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WORLDS = ("simulator", "gateway", "kernel")
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """A figure of a scenario, in each world.
+    """A measured value of a scenario in each world.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class Figure:
         return half_width(self.values[world])
 
     def apart(self, world: str, other: str) -> float | None:
-        """Return how far a world's mean is from another's, as a share of the other's."""
+        """Return the relative difference between the means of two worlds."""
         mean, reference = self.mean(world), self.mean(other)
         return None if mean is None or not reference else mean / reference - 1
 
@@ -58,7 +58,7 @@ def _dropped(run: Run) -> float:
 
 
 def _share(run: Run) -> float | None:
-    """Return the first path's share of the bytes that came to the client, in percent."""
+    """Return the first path's share of the bytes received by the client, in percent."""
     down = {row["link"]: row["bytes_delivered"] for row in run.rows("links")}
     first = run.plan["paths"][0]["down"][-1]
     last = {path["down"][-1] for path in run.plan["paths"]}
@@ -79,7 +79,7 @@ def _startup(run: Run) -> float | None:
     return None if run.qoe is None else run.qoe.get("startup_delay_s")
 
 
-#: The figures by name. Figures that a kernel as server does not report are left out there.
+#: The figures by name. Values that a kernel server does not report are left out.
 _FIGURES: Mapping[str, Callable[[Run], float | None]] = {
     "goodput, Mb/s": _goodput,
     "duration, s": lambda run: run.duration_s,

@@ -1,4 +1,4 @@
-"""Programs of others in the namespaces of a testbed."""
+"""External programs in the namespaces of a testbed."""
 
 from __future__ import annotations
 
@@ -27,14 +27,17 @@ _SET_DEATH_SIGNAL = 1
 
 
 class Slack:
-    """How late the kernel may wake this thread to save power, for programs that it starts later."""
+    """The timer slack: how late the kernel may wake a thread to save power.
+
+    It is used for programs that are started later.
+    """
 
     def __init__(self) -> None:
         self._call = ctypes.CDLL(None).prctl
         self._ns = self._call(_GET_SLACK)
 
     def give(self) -> None:
-        """Let the calling thread have it."""
+        """Set this slack for the calling thread."""
         self._call(_SET_SLACK, ctypes.c_ulong(self._ns))
 
 
@@ -49,7 +52,7 @@ class User:
 
 
 def caller() -> User:
-    """Return the user who called sudo, where one did.
+    """Return the user who called sudo, or the current user.
 
     Raises
     ------
@@ -83,7 +86,7 @@ def start(
     ends_with_us: bool = False,
     **given: Any,  # noqa: ANN401
 ) -> subprocess.Popen[bytes]:
-    """Start a program in a namespace, its environment having every path's addresses.
+    """Start a program in a namespace. Its environment contains every path's addresses.
 
     Parameters
     ----------
@@ -96,8 +99,8 @@ def start(
     user
         Whom it runs as; None is the user who called sudo.
     ends_with_us
-        Whether it receives SIGTERM when the thread that starts it ends, killed too. Only for a
-        program that does not become another user.
+        Whether it gets SIGTERM when the thread that started it ends, even if that thread is killed. Only for
+        a program that does not become another user.
     given
         Further arguments of `subprocess.Popen`.
 
@@ -117,7 +120,7 @@ def start(
     user = caller() if user is None else user
 
     def prepare() -> None:
-        # The thread that carries packets has precise timers, which its programs would inherit.
+        # The thread that carries packets has precise timers, which its child processes would inherit.
         slack.give()
         if ends_with_us:
             ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, ctypes.c_ulong(signal.SIGTERM))

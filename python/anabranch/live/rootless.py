@@ -29,11 +29,11 @@ def entered() -> bool:
 def enter() -> None:
     """Start the program again in new namespaces, if it is not root and the host permits it.
 
-    It returns where nothing is to be done, or nothing can be.
+    Return if no new namespaces are needed, or if they are not possible.
     """
     if os.geteuid() == 0 or entered() or not possible():
         return
-    # Namespaces are named below /run, which is the host's.
+    # Names of namespaces are files below /run, which belongs to the host, so a private /run is mounted.
     script = 'mount -t tmpfs tmpfs /run && exec "$@"'
     again = [sys.executable, "-m", "anabranch", *sys.argv[1:]]
     os.environ[_INSIDE] = "1"

@@ -56,10 +56,10 @@ def run_live(
     loaded
         The scenario.
     server, client
-        Whether our endpoint or a kernel is at that end. At least one is a kernel.
+        Whether our endpoint or a kernel is at this end. At least one is a kernel.
     announced
-        Paths, except the first, whose address the server announces (`ADD_ADDR`). A kernel joins from where it
-        has a route, our endpoint from all its addresses.
+        Paths, except the first, whose address the server announces (`ADD_ADDR`). A kernel opens subflows only
+        from addresses with a route, our endpoint from all its addresses.
     run
         The number of the run. Each has its own random draws from the seed.
     pcapng
@@ -69,9 +69,9 @@ def run_live(
     film
         The film, if it is already open.
     viewer
-        A program that plays what nginx serves: `vlc` a film, `hlsjs` in Chromium a ladder. None: our player.
+        `vlc` plays a film from nginx, `hlsjs` in Chromium a ladder; None is our player.
     watch
-        A page that shows the run while it runs, of [`page.served`][anabranch.live.page.served].
+        A page that shows the run, as returned by [`page.served`][anabranch.live.page.served].
     stock_client, tcp_nopush
         Whether a kernel client keeps its own timeouts and retries, and whether nginx sets `TCP_CORK`.
 
@@ -86,7 +86,7 @@ def run_live(
     InputError
         If [real packets do not support][anabranch.live.unsupported] the scenario, or an argument is wrong.
     MissingError
-        When this host lacks something, or a viewer did not speak MPTCP.
+        If this host lacks something, or a viewer did not use MPTCP.
     """
     from anabranch._run import film_of, finished
     from anabranch.live.testbed import open_bed
@@ -109,7 +109,7 @@ def run_live(
 def possible(
     loaded: Loaded, server: Server, client: Client, announced: Collection[str], viewer: str | None
 ) -> None:
-    """Make sure that there are such ends and paths, and that this host has what they and a viewer need."""
+    """Check that the ends and paths exist, and that this host has everything that they and a viewer need."""
     from anabranch.live.testbed import needed
 
     if server == "gateway" and client == "anabranch":
@@ -138,12 +138,12 @@ def _follower(
 
 
 def _shown(watch: Page | None, loaded: Loaded, **more: Any) -> AbstractContextManager[Watch | None]:  # noqa: ANN401
-    """Return the function that takes a run's state, if it is watched."""
+    """Return the function that receives the run's state, if a page shows the run."""
     return nullcontext() if watch is None else watch.following(loaded, **more)
 
 
 def _noted(plan: dict[str, Any], trace: dict[str, Any]) -> dict[str, Any]:
-    """Return a trace that notes that what its plan asks to record was not."""
+    """Return a trace with a note that the plan's requested records were not made."""
     if plan.get("record"):
         note = "Nothing was recorded: when segments left and came is known of a simulated run alone."
         trace["summary"]["notes"] = [*trace["summary"].get("notes", ()), note]
@@ -151,7 +151,7 @@ def _noted(plan: dict[str, Any], trace: dict[str, Any]) -> dict[str, Any]:
 
 
 def _joinable(loaded: Loaded, announced: Collection[str]) -> None:
-    """Make sure that there are such paths behind the first."""
+    """Check that the paths exist and are not the first."""
     others = [path.name for path in loaded.scenario.paths[1:]]
     hint = f"paths behind the first: {', '.join(others)}"
     unknown = [name for name in announced if name not in others]
@@ -161,7 +161,7 @@ def _joinable(loaded: Loaded, announced: Collection[str]) -> None:
 
 
 def _known(congestion: str) -> None:
-    """Make sure that the kernel has a congestion control: an MPTCP socket does not report a missing one."""
+    """Check that the kernel has a congestion control; MPTCP sockets do not report a missing one."""
     names = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text(encoding="ascii").split()
     if congestion not in names:
         message = f"this kernel has no congestion control {congestion}; it has {', '.join(names)}"
@@ -170,7 +170,7 @@ def _known(congestion: str) -> None:
 
 @dataclass(frozen=True)
 class _LiveRun:
-    """A plan that real packets are to carry out.
+    """A plan to be run over real packets.
 
     Attributes
     ----------
@@ -258,7 +258,7 @@ class _LiveRun:
         return trace
 
     def _listens(self, stack: ExitStack, bed: Bed) -> socket.socket | None:
-        """Return the kernel's socket at which what is played is served; None where our endpoint does it."""
+        """Return the kernel's listening socket for films; None if our endpoint is the server."""
         if self.played is None or self.server != "kernel":
             return None
         congestion = self.loaded.scenario.transport.congestion.name
@@ -267,7 +267,7 @@ class _LiveRun:
         return stack.enter_context(made)
 
     def _plan(self) -> dict[str, Any]:
-        """Return the plan for the world: a program that plays ends without a limit."""
+        """Return the plan for the run. If a program plays, the plan has no time limit."""
         if self.played is None:
             return self.plan
         return {**self.plan, "application": {**self.plan["application"], "duration_ns": None}}

@@ -1,7 +1,7 @@
-"""Two network namespaces, a client's and a server's, with a TUN device a path between them.
+"""Two network namespaces, for client and server, with a TUN device in each for every path.
 
-Everything that is made carries the program's name and the number of its process, and goes when it ends; what
-an earlier process was killed over is taken away by the next one. Nothing else is touched.
+Names of everything that is created contain the program's name and process ID. It is removed at the end, or by
+the next run if the process was killed. Nothing else on the host is changed.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
 _OURS = re.compile(r"anabranch-(\d+)-(\d+)-(client|server|trial)")
 #: Where namespaces are named.
 _NAMED = Path("/run/netns")
-#: Path names that a device may have.
+#: Path names that are valid as device names.
 _DEVICE = re.compile(r"[a-z][a-z0-9-]{0,14}")
-#: Names that mean something else in /proc/sys/net.
+#: Names with another meaning in /proc/sys/net.
 _RESERVED = {"lo", "all", "default"}
 #: Bytes of an IPv4 and a TCP header without options.
 _HEADERS = 40
-#: The first of the client's routing tables, one a path.
+#: The number of the client's first routing table; there is one table for each path.
 _FIRST_TABLE = 101
 #: Bits of the prefix of a path's network.
 _PREFIX = {"ipv4": 16, "ipv6": 64}
 #: `TUNSETIFF` and `TUNSETPERSIST`, and the flags of a device that carries IP packets and nothing else.
 _TUNSETIFF, _TUNSETPERSIST, _IFF_TUN, _IFF_NO_PI = 0x400454CA, 0x400454CB, 0x0001, 0x1000
-#: `IFA_F_NODAD`: an IPv6 address that can be used at once, also when its interface is back.
+#: `IFA_F_NODAD`: the IPv6 address can be used at once, also after its interface comes back.
 _NO_DETECTION = 0x02
 #: `MPTCP_PM_ADDR_FLAG_SIGNAL`, `MPTCP_PM_ADDR_FLAG_SUBFLOW` and `MPTCP_PM_ADDR_FLAG_BACKUP`.
 _SIGNAL, _SUBFLOW, _BACKUP = 1 << 0, 1 << 1, 1 << 2
@@ -65,7 +65,7 @@ class Lane:
     backup
         Whether its subflow is a backup.
     announced
-        Whether the client joins over it only when the server announces its address there (`ADD_ADDR`).
+        Whether the client joins over this path only after the server has announced its address (`ADD_ADDR`).
     """
 
     name: str
@@ -99,7 +99,7 @@ class Bed:
         return str(_NAMED / getattr(self, end))
 
     def counters(self, end: str) -> dict[str, int]:
-        """Return what an end's kernel has counted of MPTCP: `MPTcpExt` of /proc/net/netstat, by name."""
+        """Return the MPTCP counters of an end's kernel: `MPTcpExt` of /proc/net/netstat, by name."""
         with inside(getattr(self, end)):
             lines = Path("/proc/thread-self/net/netstat").read_text(encoding="ascii").splitlines()
         names, values = (line.split()[1:] for line in lines if line.startswith("MPTcpExt:"))
@@ -132,7 +132,10 @@ class Bed:
 
 
 def lanes(plan: Mapping[str, Any], announced: Collection[str] = ()) -> list[Lane]:
-    """Return the paths of a plan as two kernels see them; those of these names are announced."""
+    """Return the paths of a plan as the two kernels see them.
+
+    `announced` has the names of announced paths.
+    """
     from anabranch import plugins
 
     result = []
@@ -158,7 +161,7 @@ def lanes(plan: Mapping[str, Any], announced: Collection[str] = ()) -> list[Lane
 
 
 def missing() -> str | None:
-    """Return what this host lacks for real packets, in a sentence; None when it has all."""
+    """Return a sentence that names what this host lacks for real packets; None if nothing is missing."""
     if not Path("/dev/net/tun").exists():
         return "/dev/net/tun is not there: load the kernel module tun"
     if os.geteuid() != 0:
@@ -187,7 +190,7 @@ def _forbidden() -> str | None:
 
 
 def needed() -> None:
-    """Make sure that real packets can be had.
+    """Check that this host supports real packets.
 
     Raises
     ------
@@ -207,25 +210,23 @@ def open_bed(
     announced: Collection[str] = (),
     stock_client: bool = False,
 ) -> Iterator[Bed]:
-    """Make the two namespaces of a plan, and take them away at the end, on a host that has what is needed.
+    """Make the two namespaces of a plan, and remove them after the block.
 
     Parameters
     ----------
     plan
         The plan, for its paths and its transport's buffers.
     congestion
-        The congestion control of both kernels, where they allow it to a namespace; None leaves theirs.
+        The congestion control of both kernels, if they allow it in a namespace; None leaves theirs.
     announced
-        Paths on which a kernel that is the server announces its address, and a kernel that is the client has
-        no end point.
+        Paths on which a server kernel announces its address. A client kernel has no MPTCP endpoint on them.
     stock_client
         Whether the client's kernel keeps its own timeouts and retries.
 
     Raises
     ------
     MissingError
-        When a kernel's setting that is needed cannot be set; whether the host has all else is for the caller
-        to ask (`needed`).
+        If a required kernel setting cannot be set. The caller must check everything else (`needed`).
     """
     _sweep()
     from pyroute2 import netns
@@ -260,7 +261,7 @@ def _furnish(stack: ExitStack, bed: Bed, end: str, plan: Mapping[str, Any], cong
             _set(f"ipv6/conf/{lane.device}/addr_gen_mode", 1)
             _set(f"ipv6/conf/{lane.device}/accept_dad", 0)
             _set(f"ipv6/conf/{lane.device}/router_solicitations", 0)
-            # Else an interface that goes down has no IPv6 address when it is back.
+            # Otherwise an interface that goes down would have no IPv6 address when it is up again.
             _set(f"ipv6/conf/{lane.device}/keep_addr_on_down", 1)
     route.link("set", index=1, state="up")
     for number, lane in enumerate(bed.lanes):
@@ -289,7 +290,7 @@ def _rule(route: Any, number: int, lane: Lane) -> None:  # noqa: ANN401
 
 
 def _route(route: Any, number: int, lane: Lane, index: int) -> None:  # noqa: ANN401
-    """Let what comes from a path's address leave by its device, wherever it goes."""
+    """Route packets from a path's address to its device, whatever their destination."""
     family = socket.AF_INET6 if lane.family == "ipv6" else socket.AF_INET
     route.route("replace", dst="default", oif=index, table=_FIRST_TABLE + number, family=family)
 
@@ -363,7 +364,7 @@ def _tun(name: str) -> None:
 
 @contextmanager
 def inside(name: str) -> Iterator[None]:
-    """Be in a namespace with this thread."""
+    """Move this thread into a namespace for the duration of the block."""
     from pyroute2 import netns
 
     netns.pushns(name)
@@ -374,12 +375,12 @@ def inside(name: str) -> Iterator[None]:
 
 
 def _name(which: str) -> str:
-    """Return what a namespace of this process is called."""
+    """Return the name of a namespace of this process."""
     return f"anabranch-{leftovers.owner()}-{which}"
 
 
 def _end_all(name: str) -> None:
-    """End every program that is still in a namespace of ours: it would keep the namespace."""
+    """End every program in one of our namespaces, which it would keep alive."""
     try:
         there = (_NAMED / name).stat()
     except OSError:
@@ -395,7 +396,7 @@ def _end_all(name: str) -> None:
 
 
 def _sweep() -> None:
-    """Take away what processes that were killed have left: namespaces with their programs, and folders."""
+    """Remove the namespaces, programs and folders of processes that were killed."""
     for place in _NAMED.glob("anabranch-*"):
         found = _OURS.fullmatch(place.name)
         if found and not leftovers.lives(*found.groups()[:2]):
@@ -404,7 +405,7 @@ def _sweep() -> None:
 
 
 def _remove(name: str) -> None:
-    """Take away a namespace, and with it its devices, addresses, routes, settings and programs."""
+    """Remove a namespace together with its devices, addresses, routes, settings and programs."""
     from pyroute2 import netns
 
     _end_all(name)

@@ -27,8 +27,8 @@ def check(loaded: Loaded, *, kernel_client: bool = False) -> None:
     Raises
     ------
     ScenarioError
-        If a link lets corrupted packets through, whose TCP checksum would not fit, or if a kernel's client
-        is to race.
+        If a link delivers corrupted packets, whose TCP checksum would be wrong, or if a kernel client is to
+        race.
     """
     faults = list(_passing(loaded))
     if kernel_client and loaded.scenario.transport.first_path == "race":
@@ -41,7 +41,7 @@ def check(loaded: Loaded, *, kernel_client: bool = False) -> None:
 
 def _passing(loaded: Loaded) -> Iterator[Fault]:
     """Return a fault for each link that lets corrupted packets through."""
-    # Imported late: a gateway has no scenario, and the models take half of a program's start.
+    # Imported late: a gateway has no scenario, and importing the models takes half of the start-up time.
     from anabranch.scenario.models import Corrupt
 
     groups: dict[str, Sequence[Path | Link]] = {

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _PERIOD_S = 0.1
 #: `INET_DIAG_INFO`, as the bit of its extension.
 _INFO = 1 << 1
-#: Every state but that of a socket that listens.
+#: Every state except that of a listening socket.
 _STATES = 0xFFF & ~(1 << 10)
 #: The kernel's threshold before the first congestion (`TCP_INFINITE_SSTHRESH`).
 _INFINITE = 0x7FFFFFFF
@@ -38,7 +38,7 @@ _KEPT = (
     "data_segs_out", "delivered_ce", "ca_state",
 )  # fmt: skip
 
-#: A socket at a moment: when, by the clock that is never set; the client's address and port; its `tcp_info`.
+#: A socket at a moment: the time of the monotonic clock, the client's address and port, and its `tcp_info`.
 Look = tuple[float, str, int, dict[str, int]]
 
 
@@ -84,7 +84,7 @@ def _watch() -> None:
 
 
 def _look(diag: Any) -> list[Look]:  # noqa: ANN401
-    """Return what the kernel knows of each socket now."""
+    """Return the kernel's data about each socket now."""
     result = []
     for family in (socket.AF_INET, socket.AF_INET6):
         for found in diag.get_sock_stats(family=family, states=_STATES, extensions=_INFO):
@@ -108,7 +108,7 @@ def tables(looks: Sequence[Look], bed: Bed, begin_s: float) -> dict[str, Any]:
     last: dict[int, tuple[str, dict[str, int]]] = {}
     for at, address, port, info in looks:
         path = paths.get(address)
-        # A socket that has sent nothing is the one that a request made.
+        # A socket that has sent nothing is the one that carried the request.
         if path is None or info["bytes_sent"] == 0:
             continue
         number = numbers.setdefault((address, port), len(numbers))

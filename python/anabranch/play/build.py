@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from anabranch import _cache, _files, plugins
-from anabranch.play import fixed, keys, presets, templates
+from anabranch.play import fixed, keys, policy, presets, templates
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +44,11 @@ def write(
         if path.suffix in _SUFFIXES:
             copy = target / path.relative_to(source)
             copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, copy)
+            if path.suffix == ".html":
+                text = path.read_text(encoding="utf-8")
+                _files.write(copy, policy.written(text, is_lesson=path.parent != source), "the page")
+            else:
+                shutil.copyfile(path, copy)
     made = _tables()
     films = templates.films(progress, more=made["more"])
     (target / "films").mkdir(exist_ok=True)

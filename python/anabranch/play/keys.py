@@ -130,12 +130,12 @@ def _application() -> list[Key]:
     section: Section = "application"
     return [
         Key(id="kind", section=section, label="Stream", toml=("kind",), default="progressive",
-            choices=(("progressive", "Film, played by VLC"),
+            choices=(("progressive", "Film (VLC)"),
                      ("adaptive", "Ladder (HLS)"),
                      ("bulk", "File, in bulk"))),
         Key(id="film", section=section, label="Film", toml=("film",), default="demo", when=_FILM,
-            choices=(("demo", "60 s at 5.2 Mbit/s"), ("leo24-film", "3 min at 5.2 Mbit/s"),
-                     ("papers-film", "10 min at 5.2 Mbit/s"))),
+            choices=(("demo", "60 s, 5.2 Mbit/s"), ("leo24-film", "3 min, 5.2 Mbit/s"),
+                     ("papers-film", "10 min, 5.2 Mbit/s"))),
         Key(id="ladder", section=section, label="Ladder", toml=("ladder",), default="uq18-va", when=_LADDER,
             choices=(("uq18-va", "5 min, 0.5 to 12 Mbit/s"), ("uq18-jp", "10 min, 0.2 to 3.3 Mbit/s"))),
         Key(id="abr", section=section, label="Rate adaptation", toml=("abr",), default="vlc-nearoptimal",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 #: The version of the form.
 _VERSION = "1"
 #: Facts about a run that are not keys of a set-up.
-_FACTS = ("v", "scenario", "run", "code", "build", "digest")
+_FACTS = ("v", "scenario", "run", "code", "compare", "build", "digest")
 _PLUGINS = ("scheduler.", "congestion.")
 _CUT_KEYS = ("cuts", "cut")
 #: Characters that `encodeURIComponent` leaves as they are.

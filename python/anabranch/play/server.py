@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch import metrics, plugins
 from anabranch.metrics._still import strips
+from anabranch.play import policy
 from anabranch.plugins import module
 
 if TYPE_CHECKING:
@@ -23,14 +24,6 @@ if TYPE_CHECKING:
 _HOST = "127.0.0.1"
 #: The largest plan that is accepted, bytes: a film of hours is a tenth of it.
 _LARGEST = 64 * 2**20
-_POLICY = (
-    "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self' data:; "
-    "connect-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'"
-)
-#: A scheduler that is written in the page is compiled there, in the worker.
-_WORKER_POLICY = (
-    "default-src 'none'; script-src 'self' 'wasm-unsafe-eval' blob:; worker-src blob:; connect-src 'self'"
-)
 mimetypes.add_type("application/wasm", ".wasm")
 mimetypes.add_type("text/javascript", ".js")
 
@@ -100,6 +93,16 @@ def simulated(text: str, left: Callable[[], bool] = lambda: False) -> dict[str, 
     return {"digest": summary["digest"], "summary": summary, "tables": columns, "metrics": found}
 
 
+def _has_left(connection: socket.socket) -> bool:
+    """Return whether the browser has closed a connection."""
+    try:
+        return not connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+
+
 def _handler(folder: Path) -> type[BaseHTTPRequestHandler]:
     """Return the class that answers requests for a folder."""
     root = folder.resolve()
@@ -131,20 +134,13 @@ def _handler(folder: Path) -> type[BaseHTTPRequestHandler]:
                 self._answer(400, b"not a plan", "text/plain")
                 return
             try:
-                answer = simulated(self.rfile.read(length).decode("utf-8", "replace"), self._has_left)
+                answer = simulated(
+                    self.rfile.read(length).decode("utf-8", "replace"), lambda: _has_left(self.connection)
+                )
             except LeftError:
                 self.close_connection = True
                 return
             self._answer(200, json.dumps(answer, separators=(",", ":")).encode(), "application/json")
-
-        def _has_left(self) -> bool:
-            """Return whether the browser has closed the connection."""
-            try:
-                return not self.connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-            except BlockingIOError:
-                return False
-            except OSError:
-                return True
 
         def _is_local(self) -> bool:
             """Return whether the request names the page's own address and no other host."""
@@ -167,7 +163,7 @@ def _handler(folder: Path) -> type[BaseHTTPRequestHandler]:
             self.send_header("Content-Length", str(len(body)))
             self.send_header("Cache-Control", "no-store")
             self.send_header("X-Content-Type-Options", "nosniff")
-            self.send_header("Content-Security-Policy", _WORKER_POLICY if worker else _POLICY)
+            self.send_header("Content-Security-Policy", policy.WORKER if worker else policy.PAGE)
             self.end_headers()
             self.wfile.write(body)
 

@@ -1,1 +1,1 @@
-"""Scenarios: TOML with units in strings, validated once, turned into a plan."""
+"""Scenarios: TOML files with units in strings, which are validated once and converted to a plan."""

@@ -38,6 +38,6 @@ Name = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^
 
 
 class Table(BaseModel):
-    """A table of the file: frozen, and unknown keys are faults."""
+    """A table of the file. It is immutable, and unknown keys are faults."""
 
     model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True, strict=True)

@@ -1,7 +1,7 @@
 """Checks that involve several keys of a scenario.
 
-These checks read the raw tables, not the validated ones, so that their faults are reported
-together with all others. Anything of a wrong type is skipped here: the model has reported it.
+These checks read the raw tables, not the validated ones, so that their faults are reported together with all
+others. Values of a wrong type are skipped here, because the model has already reported them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from anabranch.scenario._lines import KeyPath
 
 _CHANGES = ("state", "rate", "rtt", "delay", "loss", "mtu")
-#: The least MTU of IPv6 less the headers of IPv4 and TCP, for messages about `mss`, bytes.
+#: The smallest IPv6 MTU minus the headers of IPv4 and TCP, for messages about `mss`, bytes.
 _LEAST_IPV6_MSS = LEAST_IPV6_MTU - 40
 _CROSS_EXAMPLES = {
     "rate": '"2 Mbit/s"',
@@ -34,7 +34,7 @@ _CROSS_EXAMPLES = {
 
 
 def check(source: Source, finder: Finder) -> list[Fault]:
-    """Return the faults between keys; `finder` takes in the plug-ins that are written in Python."""
+    """Return the faults between keys. `finder` finds the plug-ins that are written in Python."""
     return [
         *_duplicates(source, "paths"),
         *_duplicates(source, "links"),
@@ -81,7 +81,8 @@ def _duplicates(source: Source, key: str) -> Iterator[Fault]:
             continue
         if name in seen:
             here, other = (key, index, "name"), (key, seen[name], "name")
-            # The later one is at fault, but where only the earlier one was set on the command line.
+            # The later of two equal names has the fault, unless only the earlier one was set on the command
+            # line.
             if here not in source.origins and other in source.origins:
                 here, other = other, here
             first = source.lines.get(other)
@@ -112,7 +113,7 @@ def _path_keys(source: Source) -> Iterator[Fault]:
 
 
 def _given_twice(source: Source, kind: str, index: int, item: dict[str, Any], delay: str) -> Iterator[Fault]:
-    """Check that a key given once for both directions is not overruled in both."""
+    """Check that a key for both directions is not overridden in both."""
     down, up = _table(item, "down"), _table(item, "up")
     for key, inner in (
         (delay, "delay"),
@@ -145,7 +146,7 @@ def _path_links(source: Source) -> Iterator[Fault]:
 
 
 def _families(source: Source) -> Iterator[Fault]:
-    """Check that segments and paths have the size that every IPv6 link carries (RFC 8200 section 5)."""
+    """Check that segments and paths have the minimum size for IPv6 (RFC 8200 section 5)."""
     paths = [(index, item) for index, item in _tables(source, "paths") if item.get("family") == "ipv6"]
     names = [item.get("name") for _, item in paths]
     sizes: list[tuple[KeyPath, dict[str, Any]]] = [(("paths", index, "mtu"), item) for index, item in paths]
@@ -277,7 +278,7 @@ def _events(source: Source) -> Iterator[Fault]:
 
 
 def _handoffs(source: Source) -> Iterator[Fault]:
-    """Check that a handoff is of paths that exist, with the keys that its kind needs."""
+    """Check that a handoff names existing paths, and has the keys that its kind needs."""
     known = _names(source, "paths")
     for index, item in _tables(source, "handoffs"):
         here = ("handoffs", index)
@@ -303,7 +304,7 @@ def _handoffs(source: Source) -> Iterator[Fault]:
 
 
 def _time(value: object) -> int:
-    """Return a time, or 0 for a value that is not one, which the model has reported already."""
+    """Return a time, or 0 for an invalid value, which the model has already reported."""
     try:
         return units.time_ns(value)
     except units.UnitError:
@@ -336,7 +337,7 @@ def _application(source: Source) -> Iterator[Fault]:
 
 
 def _players(source: Source, application: Mapping[str, Any]) -> Iterator[Fault]:
-    """Check that an application has no key of another player than its own."""
+    """Check that an application has no key that belongs to another player."""
     adaptive = application.get("kind") == "adaptive"
     other, own = ("adaptive", "progressive") if not adaptive else ("progressive", "adaptive")
     if adaptive and "film" in application:

@@ -24,7 +24,7 @@ def warnings(source: Source) -> list[Fault]:
 
 
 def _delay(source: Source, given: Mapping[str, Any]) -> list[Fault]:
-    """Return a warning if the time between attempts is given and the client makes only one."""
+    """Return a warning if the time between attempts is set although the client makes only one attempt."""
     if "attempt_delay" not in given or "first_path" in given:
         return []
     message = "has no effect without a race: each connection is opened over the first path"
@@ -34,7 +34,7 @@ def _delay(source: Source, given: Mapping[str, Any]) -> list[Fault]:
 
 
 def _retries(source: Source, given: Mapping[str, Any], preset: Mapping[str, Any]) -> list[Fault]:
-    """Return a warning if only one of the longest timeout and the number of retries is given."""
+    """Return a warning if only one of `rto_max` and `retries` is given."""
     longest = given.get("rto_max", preset.get("rto_max"))
     of_preset = source.origins.get(("transport", "rto_max"), "").startswith("--preset")
     bounded = "rto_max" in given and not of_preset
@@ -60,7 +60,7 @@ def _retries(source: Source, given: Mapping[str, Any], preset: Mapping[str, Any]
 
 
 def _hidden(source: Source, given: Mapping[str, Any], preset: Mapping[str, Any]) -> list[Fault]:
-    """Return a warning if the command line sets a preset and the file's own keys hide what it sets."""
+    """Return a warning if the command line sets a preset, but keys of the file override its values."""
     if ("transport", "preset") not in source.origins:
         return []
     kept = [key for key, value in preset.items() if key in given and not _same(given[key], value)]

@@ -13,7 +13,7 @@ _SECOND = 10**9
 
 
 def expected_duration_s(plan: dict[str, Any], film: Film | None) -> float:
-    """Return roughly how long the session will last, for progress and limits, in seconds."""
+    """Return the approximate duration of the session in seconds, for progress and limits."""
     application = plan["application"]
     if application["duration_ns"] is not None:
         return float(application["duration_ns"] / _SECOND)
@@ -29,7 +29,7 @@ def expected_duration_s(plan: dict[str, Any], film: Film | None) -> float:
 
 
 def delivers(plan: dict[str, Any]) -> bool:
-    """Return whether a path lets anything through, both ways, by the losses of its links."""
+    """Return whether at least one path can deliver packets in both directions, judged by its links' loss."""
     mended = {event["link"] for event in plan["events"] if "link" in event and "loss" in event["change"]}
     dead = {link["name"] for link in plan["links"] if link.get("loss") == {"bernoulli": 1.0}} - mended
     dead |= {
@@ -41,7 +41,7 @@ def delivers(plan: dict[str, Any]) -> bool:
 
 
 def _bottleneck_bps(plan: dict[str, Any]) -> float:
-    """Return the sum over paths of each path's slowest link, server to client, less what others take."""
+    """Return the sum of the paths' slowest downlink rates, minus the part of cross traffic."""
     rates = {link["name"]: _left_bps(plan, link) for link in plan["links"]}
     total = 0.0
     for path in plan["paths"]:
@@ -51,9 +51,11 @@ def _bottleneck_bps(plan: dict[str, Any]) -> float:
 
 
 def _left_bps(plan: dict[str, Any], link: dict[str, Any]) -> float | None:
-    """Return what cross traffic leaves of a link's rate: flows take equal shares, other traffic its mean.
+    """Return the part of a link's rate that cross traffic leaves.
 
-    The result is at least a tenth: a run that needs more reports it itself.
+    TCP flows take equal shares, and other traffic takes its mean rate.
+
+    The result is at least a tenth of the rate. A run that needs more time reports this itself.
     """
     groups = [group for group in plan["cross_traffic"] if link["name"] in group["data"]]
     flows = sum(group["count"] for group in groups if group["kind"] in ("bulk", "paced"))
@@ -66,7 +68,7 @@ def _left_bps(plan: dict[str, Any], link: dict[str, Any]) -> float | None:
 
 
 def _mean_bps(group: dict[str, Any]) -> float:
-    """Return the rate that a group offers to a link; 0 for those that take a share."""
+    """Return the mean rate that a group sends to a link; 0 for groups that take a share."""
     match group["kind"]:
         case "udp" | "poisson":
             return float(group["rate_bps"] * group["count"])
@@ -79,9 +81,9 @@ def _mean_bps(group: dict[str, Any]) -> float:
 
 
 def time_limit_ns(plan: dict[str, Any], film: Film | None) -> int:
-    """Return when to give up: four times what the links would need, and five minutes.
+    """Return the time after which the run gives up: four times the estimated duration, plus five minutes.
 
-    An adaptive player may insist on its highest rendition.
+    An adaptive player may stay at its highest rendition.
     """
     seconds = expected_duration_s(plan, film)
     if film is not None and plan["application"]["kind"] == "adaptive":

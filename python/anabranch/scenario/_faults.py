@@ -1,4 +1,4 @@
-"""From pydantic's errors to faults that name the file, the line, the key and the nearest valid name."""
+"""Conversion of pydantic's errors to faults with file, line, key and nearest valid name."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ _TAGS = ("<share>", "<model>", "<limit>", "<queue>", "<word>", "<sides>", "<all>
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """Where a scenario's keys came from.
+    """The source of a scenario's keys.
 
     Attributes
     ----------
     where
-        The file, as the person named it.
+        The file, as the user named it.
     raw
         The tables, overrides applied.
     lines
         Line of each key path in the file.
     origins
-        Key paths that overrides set, and how they were given.
+        Key paths that overrides set, and the text of each override.
     """
 
     where: str
@@ -62,7 +62,7 @@ class Source:
 
     def fault(self, path: KeyPath, message: str, *, hint: str = "") -> Fault:
         """Return a fault at a key path."""
-        # An override that replaces a table of the file has no lines there.
+        # If an override replaces a table of the file, keys in it have no line number.
         replaced = next((n for n in range(len(path) + 1) if path[:n] in self.origins), len(path) + 1)
         for length in range(len(path), -1, -1):
             prefix = path[:length]
@@ -77,7 +77,7 @@ class Source:
         return Fault(message=message, where=where, line=line, key=self.show(path), hint=hint)
 
     def show(self, path: KeyPath) -> str:
-        """Return a key path as a person writes it: elements of arrays by their name."""
+        """Return a key path for messages, with elements of arrays by their name."""
         parts, node = [], self.raw
         for step in path:
             node = _child(node, step)
@@ -86,7 +86,7 @@ class Source:
         return ".".join(parts)
 
     def order(self, fault: Fault) -> tuple[bool, int]:
-        """Return the place of a fault among others: the file's order, then the overrides."""
+        """Return a sort key for a fault: first the order of the file, then the overrides."""
         return (fault.line is None, fault.line or 0)
 
 
@@ -102,7 +102,7 @@ def from_pydantic(
     error
         pydantic's error.
     valid
-        The keys of the table that an unknown key's path is in; default: those of a scenario's.
+        The keys of the table that contains an unknown key; by default those of a scenario's table.
     """
     path = _real_path(source.raw, error["loc"])
     kind, value = error["type"], error["input"]
@@ -122,14 +122,14 @@ def from_pydantic(
             return None
         return source.fault(path, f"`{source.show(path)}` is empty: at least one is needed")
     if path[:1] == ("expect",) and path[-1] == "equals":
-        # It is tried as a number, then as a flag.
+        # Pydantic tries it as a number first, and then as a flag.
         message = f"expected a number, or true or false, got {shown(value)}"
         return None if kind.startswith("bool") else source.fault(path, message)
     return source.fault(path, _words.message(kind, value, context))
 
 
 def _unknown_word(source: Source, path: KeyPath, value: object, expected: str) -> Fault:
-    """Return the fault of a value that is not one of the words that a key takes."""
+    """Return the fault of a value that is not among the words that a key accepts."""
     known = [part.strip("' ") for part in expected.replace(" or ", ", ").split(",")]
     if not isinstance(value, str):
         return source.fault(path, f"expected a string, got {shown(value)}", hint=did_you_mean("", known))
@@ -159,7 +159,7 @@ def _keys(source: Source, path: KeyPath) -> list[str]:
 
 
 def _example(path: KeyPath) -> str:
-    """Return how a missing key might be written."""
+    """Return an example of a missing key."""
     if path == ("paths",):
         return 'add a path: [[paths]] with name = "wifi", rtt = "50 ms", rate = "5 Mbit/s"'
     if path[-1] == "name" and (path[0] in ("transport", "application") or "congestion" in path):
@@ -174,7 +174,7 @@ def _example(path: KeyPath) -> str:
 
 
 def _real_path(raw: object, location: tuple[str | int, ...]) -> KeyPath:
-    """Return a pydantic location without the tags that stand in no file."""
+    """Return a pydantic location without the tags, which are not part of the file."""
     path: list[str | int] = []
     node = raw
     for position, step in enumerate(location):

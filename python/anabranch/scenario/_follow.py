@@ -1,4 +1,4 @@
-"""Recordings and models that links follow: finding and reading them, and their form in the plan."""
+"""Recordings and models that links follow: finds and reads them, and converts them for the plan."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _WAYS = ("down", "up")
 
 
 def places(raw: dict[str, Any]) -> Iterator[tuple[KeyPath, dict[str, Any]]]:
-    """Return every table of a raw scenario that may have a `trace`, with its key path."""
+    """Yield every table of a raw scenario that may have a `trace`, with its key path."""
     for kind in ("paths", "links"):
         tables = raw.get(kind)
         for index, table in enumerate(tables if isinstance(tables, list) else []):
@@ -88,7 +88,7 @@ def _read(file: str, shown: str, state: _files.State) -> traces.Trace:
 
 
 def model(table: ScenarioPath | Link, way: str, *, seed: int, run: int) -> dict[str, Any] | None:
-    """Return what one direction of a path or link follows, as the plan has it.
+    """Return the plan's description of the model or recording that one direction of a path or link follows.
 
     Parameters
     ----------
@@ -111,20 +111,20 @@ def model(table: ScenarioPath | Link, way: str, *, seed: int, run: int) -> dict[
 
 
 def place(name: str, *, seed: int, run: int) -> float:
-    """Return where in its recordings a path or link begins: a share of their length, from 0 to less than 1.
+    """Return where a path or link begins in its recordings, as a fraction of their length below 1.
 
-    Both directions have the same start, so that they stay as they were recorded. Paths draw separately:
-    one more path does not change another's start.
+    Both directions have the same start, because they were recorded together. Each path has a separate draw,
+    so an additional path does not change another path's start.
     """
     text = f"{seed} {run} traces.{name}"
-    # 53 bits: a larger whole number would be rounded, in the end to 1.
+    # 53 bits are used, because a larger whole number would be rounded and could become 1.
     return (int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 11) / 2**53
 
 
 def random_starts(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tables of a scenario whose recordings begin at random places by default.
+    """Return the tables of a scenario with random starts for recordings without a given start.
 
-    Recordings with a start, and those that do not repeat, stay as they are.
+    Recordings with a start, and those that do not repeat, are not changed.
     """
     found = copy.deepcopy(dict(raw))
     for _, table in places(found):
@@ -142,7 +142,7 @@ def _trace(recording: Recording) -> traces.Trace:
 
 
 def likely_bps(link: dict[str, Any]) -> float:
-    """Return what TCP may be expected to get of a link of the plan, rather too little; for estimates."""
+    """Return a cautious estimate of the rate that TCP gets on a link of the plan."""
     cap = link["rate_bps"] or 1e9
     kind, settings = next(iter((link.get("model") or {"fixed": {}}).items()))
     expected: float = cap
@@ -157,7 +157,7 @@ def likely_bps(link: dict[str, Any]) -> float:
 
 
 def _mean(steps: dict[str, Any]) -> float:
-    """Return the mean rate of recorded steps; the last one's where it holds for ever."""
+    """Return the mean rate of recorded steps. If the last step holds for ever, return its rate."""
     begins, rates, end = steps["begin_ns"], steps["rates_bps"], steps["repeat_ns"]
     if end is None:
         return float(max(rates[-1], 1000))

@@ -42,7 +42,7 @@ def key_lines(text: str) -> dict[KeyPath, int]:
 
 @cache
 def _toml() -> Language:
-    """Return the grammar; it is imported when a file is read."""
+    """Return the grammar. It is imported only when a file is read."""
     import tree_sitter
     import tree_sitter_toml
 
@@ -50,7 +50,7 @@ def _toml() -> Language:
 
 
 class _Index:
-    """The key paths met so far, and how many elements each array of tables has."""
+    """The key paths found so far, and the number of elements of each array of tables."""
 
     def __init__(self) -> None:
         self.lines: dict[KeyPath, int] = {}
@@ -82,7 +82,7 @@ class _Index:
         self.value(value, self.record(prefix, _key(key), key))
 
     def value(self, node: Node, path: KeyPath) -> None:
-        """Record what an inline table or an array holds."""
+        """Record the content of an inline table or an array."""
         children = [child for child in node.named_children if child.type != "comment"]
         if node.type == "inline_table":
             self.body(children, path)
@@ -91,7 +91,7 @@ class _Index:
                 self.value(child, self.record(path, (position,), child))
 
     def record(self, prefix: KeyPath, keys: KeyPath, node: Node) -> KeyPath:
-        """Note the line of every key on the way, and return the whole path."""
+        """Record the line of every key along a path, and return the whole path."""
         for length in range(1, len(keys) + 1):
             self.lines.setdefault(prefix + keys[:length], node.start_point[0] + 1)
         return prefix + keys

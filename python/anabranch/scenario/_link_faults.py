@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from anabranch.scenario._faults import Source
     from anabranch.scenario._lines import KeyPath
 
-#: The keys of a path that the laboratory's emulator has nothing of.
+#: The keys of a path that the laboratory's emulator does not support.
 _NOT_EMULATED = ("model", "trace", "reorder", "duplicate", "corrupt")
 
 
@@ -28,7 +28,10 @@ def follows(table: dict[str, Any]) -> bool:
 
 
 def brings_delay(table: dict[str, Any]) -> bool:
-    """Return whether the model or recording of a raw path may have delays; a recording is read for it."""
+    """Return whether the model or recording of a raw path may include delays.
+
+    A recording is read to find out.
+    """
     model = model_class(table.get("model"))
     ways = [table.get(way) for way in ("down", "up")]
     return (model is not None and model.delays) or any(
@@ -64,7 +67,7 @@ def _table(source: Source, here: KeyPath, table: dict[str, Any]) -> Iterator[Fau
 
 
 def _emulator(source: Source, parts: Sequence[tuple[KeyPath, dict[str, Any]]]) -> Iterator[Fault]:
-    """Check that a path with an emulator's seed is a set rate behind drop-tail, and nothing else."""
+    """Check that a path with `emulator_seed` has a fixed rate and a drop-tail queue, and nothing else."""
     for place, part in parts:
         queue = part.get("queue")
         kind = queue.get("name", PLAIN) if isinstance(queue, dict) else PLAIN
@@ -76,7 +79,7 @@ def _emulator(source: Source, parts: Sequence[tuple[KeyPath, dict[str, Any]]]) -
 
 
 def _model(source: Source, here: KeyPath, given: object) -> Iterator[Fault]:
-    """Check a model's parameters together; a parameter with a fault counts as not given."""
+    """Check a model's parameters together. A parameter with a fault counts as missing."""
     kind, settings = model_class(given), expanded(given)
     if kind is None or settings is None:
         return

@@ -1,8 +1,8 @@
 """`--set key=value`: overrides of any key of a scenario by its dotted path.
 
-A path walks tables by key and arrays by index or by the `name` of an element: `paths.wifi.rtt`,
-`paths.0.rtt`. A value that is valid TOML is read as such, any other as a plain string, so that
-neither `80ms` nor `5 Mbit/s` needs quotes.
+A path goes through tables by key and through arrays by index or by the `name` of an element:
+`paths.wifi.rtt`, `paths.0.rtt`. A value that is valid TOML is read as such, any other as a plain string, so
+that neither `80ms` nor `5 Mbit/s` needs quotes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from anabranch.scenario._lines import KeyPath
 
-#: A path whose parts TOML takes as they are: most.
+#: A path whose parts are bare keys of TOML, as most paths are.
 _BARE = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*")
 #: Keys whose value may be a plain name or a table with a name and parameters.
 _NAMED_TABLES = {"scheduler", "congestion", "path_manager", "base", "abr", "model"}
@@ -37,9 +37,9 @@ class Override:
     key
         Dotted path.
     value
-        The raw value, as TOML would give it.
+        The value as TOML would return it.
     origin
-        How the person gave it, for messages: `--set paths.wifi.rtt=80ms`.
+        The override as the user wrote it, for messages: `--set paths.wifi.rtt=80ms`.
     """
 
     key: str
@@ -80,7 +80,7 @@ def parse_assignment(text: str) -> Override | Fault:
 
 
 def parse_value(text: str) -> Any:  # noqa: ANN401 - whatever TOML can say
-    """Return the value of a text: TOML where it is TOML, else the text itself."""
+    """Return the value of a text: parsed if it is valid TOML, and otherwise the text itself."""
     try:
         ((_, value),) = tomllib.loads(f"value = {text}").items()
     except ValueError:  # no TOML, or more than one value
@@ -97,7 +97,7 @@ def by_name(
     congestion: str | type | Mapping[str, Any] | None,
     set: Mapping[str, Any] | None,  # noqa: A002 - the name that the command line has
 ) -> list[Override]:
-    """Return the overrides that a call in Python gives; what is None is the scenario's own.
+    """Return the overrides for arguments of a Python call. None leaves the scenario's own value.
 
     Raises
     ------
@@ -140,7 +140,7 @@ def split_key(key: str) -> list[str]:
 
 
 def _apply_one(result: Overridden, override: Override) -> Fault | None:
-    """Set one value; return what is wrong with its path, if anything."""
+    """Set one value, and return the fault of its path, if any."""
     parts = split_key(override.key)
     if not all(parts):
         return _misfit(override, f"empty part in a key: `{override.key}`", "")
@@ -155,7 +155,7 @@ def _apply_one(result: Overridden, override: Override) -> Fault | None:
             node.append({})
             result.origins[path] = override.origin
         elif isinstance(node, dict) and step not in node:
-            # The first element of an array that the file does not have.
+            # The array is missing in the file, and this is its first element.
             node[step] = [] if following == "0" else _new_table(path)
             result.origins[path] = override.origin
         elif isinstance(node[step], str) and part in _NAMED_TABLES:
@@ -173,7 +173,7 @@ def _apply_one(result: Overridden, override: Override) -> Fault | None:
 
 
 def _new_table(path: KeyPath) -> dict[str, Any]:
-    """Return a table to put a first key into; a plug-in that is given parameters keeps its default name."""
+    """Return a new table for a first key. A plug-in that is given parameters keeps its default name."""
     from anabranch.scenario.models import Application, CrossTraffic, Plugin, Table, Transport
 
     models: dict[str, type[Table]] = {
@@ -205,5 +205,5 @@ def _step(node: object, part: str, override: Override) -> str | int | Fault:
 
 
 def _misfit(override: Override, message: str, hint: str) -> Fault:
-    """Return the fault of an override whose path leads nowhere."""
+    """Return the fault of an override whose path does not exist."""
     return Fault(message=message, where=override.origin, key=override.key, hint=hint)

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from anabranch.scenario._faults import Source
     from anabranch.scenario._lines import KeyPath
 
-#: The word for each kind that `anabranch list` takes.
+#: The word for each kind in `anabranch list`.
 _LISTED: dict[plugins.Kind, str] = {
     "scheduler": "schedulers",
     "congestion": "congestion",
     "path_manager": "path-managers",
     "abr": "abr",
 }
-#: The most plug-ins in a composition, the same number as in the simulator.
+#: The largest number of plug-ins in a composition, which is also the simulator's.
 _LEVELS = 16
 _UNKNOWN = re.compile(r"unknown (.+): `(.*)`")
 
@@ -32,7 +32,7 @@ _UNKNOWN = re.compile(r"unknown (.+): `(.*)`")
 def check(source: Source, finder: Finder) -> Iterator[Fault]:
     """Yield the faults of the plug-ins of the transport and of the application.
 
-    `finder` takes in those that are written in Python.
+    `finder` finds the plug-ins that are written in Python.
     """
     for kind in _LISTED:
         name = "application" if kind == "abr" else "transport"
@@ -66,7 +66,7 @@ def faults(
 
 
 def _unfit(given: str | dict[str, Any]) -> Iterator[tuple[KeyPath, str]]:
-    """Yield what no plug-in accepts: tables nested too deeply, numbers that are not finite."""
+    """Yield values that no plug-in accepts: tables nested too deeply, and numbers that are not finite."""
     tables: list[tuple[KeyPath, Any]] = [((), given)] if isinstance(given, dict) else []
     for _ in range(_LEVELS):
         for path, table in tables:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from anabranch.scenario._lines import KeyPath
     from anabranch.scenario.models import Event, Scenario
 
-#: A fault from the simulator: the keys of the plan that lead to it, its message, the nearest valid name.
+#: A fault from the simulator: the path of keys in the plan, the message, and the nearest valid names.
 Refused = tuple["KeyPath", str, "Sequence[str]"]
 
 #: Keys of a plan whose name in a scenario differs by more than the unit at its end.
@@ -27,7 +27,7 @@ _CHANGES = {"rate_bps": ("rate",), "delay_ns": ("delay", "rtt"), "loss": ("loss"
 def faults(
     refused: Sequence[Refused], plan: Mapping[str, Any], scenario: Scenario, source: Source
 ) -> list[Fault]:
-    """Return the faults of a plan that was refused, each at the key of the scenario that it comes from.
+    """Return the faults of a refused plan, each at the scenario's key from which it comes.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def faults(
     plan
         The plan.
     scenario, source
-        The plan's scenario, and the lines of its keys.
+        The scenario of the plan, and the lines of its keys.
     """
     return [
         source.fault(
@@ -47,7 +47,7 @@ def faults(
 
 
 def of_scenario(path: KeyPath, plan: Mapping[str, Any], scenario: Scenario) -> KeyPath:
-    """Return the scenario's keys for those of a plan, as far as they have a place there."""
+    """Return the scenario's keys for keys of a plan, as far as they correspond."""
     match path:
         case ("film" | "ladder" as what, *_):
             return ("application", what)
@@ -73,10 +73,10 @@ def of_scenario(path: KeyPath, plan: Mapping[str, Any], scenario: Scenario) -> K
 
 
 def _event(planned: Mapping[str, Any], rest: Sequence[str | int], scenario: Scenario, *, run: int) -> KeyPath:
-    """Return the event or handoff that a plan's event is made of, and the key in it.
+    """Return the event or handoff from which an event of the plan was made, and the key in it.
 
-    One event of a scenario becomes several of a plan, in another order: it is found by its time, its target,
-    and its changed property.
+    One event of a scenario becomes several of a plan, in another order. It is therefore found by its time,
+    its target and its changed property.
     """
     change = planned.get("change")
     keys = _CHANGES[next(iter(change))] if isinstance(change, dict) else ("state",)
@@ -97,7 +97,7 @@ def _event(planned: Mapping[str, Any], rest: Sequence[str | int], scenario: Scen
 
 
 def _link(name: str, rest: Sequence[str | int], scenario: Scenario) -> KeyPath:
-    """Return the table that a one-way link of a plan is made of, and the key in it."""
+    """Return the table from which a one-way link of a plan was made, and the key in it."""
     table, _, way = name.rpartition(".")
     groups = (
         ("paths", [path.name for path in scenario.paths]),
@@ -118,7 +118,7 @@ def _link(name: str, rest: Sequence[str | int], scenario: Scenario) -> KeyPath:
 
 
 def _plain(step: str | int) -> str | int:
-    """Return a key without the unit that a plan's has, by the scenario's name for it."""
+    """Return the scenario's name for a plan's key, which has a unit at its end."""
     if isinstance(step, int):
         return step
     unit = next((unit for unit in _UNITS if step.endswith(unit)), "")

@@ -31,7 +31,7 @@ EXPECTED = {
     "model_attributes_type": "a table",
 }
 
-#: The words for a bound that a number must keep, and pydantic's name of the bound.
+#: The words for a bound of a number, and pydantic's name for it.
 _BOUNDS = {
     "greater_than_equal": ("at least", "ge"),
     "greater_than": ("above", "gt"),
@@ -41,7 +41,7 @@ _BOUNDS = {
 
 
 def message(kind: str, value: object, context: Mapping[str, Any]) -> str:
-    """Return what is wrong with a value.
+    """Return a message about a wrong value.
 
     Parameters
     ----------

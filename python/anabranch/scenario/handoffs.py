@@ -1,4 +1,4 @@
-"""Handoffs, by which a client loses a path and perhaps gets it back, translated into events.
+"""Handoffs, in which a client loses a path and may get it back. They are translated into events.
 
 The time of a handoff may be drawn from a range, separately for each run.
 """
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 #: The number of steps of a fade.
 _STEPS = 10
-#: The share of the rate that is left at the last step, and the loss that was added by then: a
-#: station at the edge of its cell sends at the lowest of its rates, and retries do not always help.
+#: The share of the rate at the last step of a fade, and the loss added by then. A station at the edge of its
+#: cell sends at its lowest rate, and retries do not always succeed.
 _LEAST_RATE = 0.1
 _MOST_LOSS = 0.2
 
@@ -31,7 +31,7 @@ def with_events(scenario: Scenario, *, run: int) -> Scenario:
     scenario
         The validated scenario.
     run
-        Number of the run: another draw of the moments.
+        The run number, which selects another draw of the moments.
     """
     if not scenario.handoffs:
         return scenario

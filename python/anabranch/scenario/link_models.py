@@ -1,6 +1,6 @@
 """The tables of models and recordings: `model = "lte"`, `model = { name = "wifi" }`, `trace = "a.csv"`.
 
-Names, parameters, ranges and defaults of models are those of the Rust module's table, and stand nowhere else.
+Names, parameters, ranges and defaults of models come from the Rust module's table and are not repeated here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from anabranch.scenario._base import LimitedRate, Name, PositiveTime, Share, Tab
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: How a scenario writes what a parameter measures.
+#: For each unit of a parameter, the notation in a scenario.
 _MEASURED: dict[str, Any] = {
     "count": int,
     "decibels": Annotated[float, quantity(units.decibels)],
@@ -40,17 +40,17 @@ class Parameter:
     Attributes
     ----------
     key, plan
-        Its key in a scenario, empty if the link's place sets it, and in a plan.
+        The parameter's key in a scenario (empty if the link's place sets it), and its key in a plan.
     form
-        "way", "place", "shared" or "word", or what it measures.
+        "way", "place", "shared" or "word", or its unit.
     words
         The permitted words; the first is the default.
     usual
-        The default number; None if the model decides.
+        The default; None if the model chooses it.
     by
-        Or the key of a word, and the number for each.
+        For a default that depends on a word: the word's key, and the default for each word.
     least, most, below
-        The range, and whether the most is too much.
+        The range, and whether the maximum itself is excluded.
     meaning
         Its meaning.
     """
@@ -92,7 +92,7 @@ class Parameter:
 class LinkModel(Table):
     """A model of a link, by name, with its parameters."""
 
-    #: How a report calls it.
+    #: The model's name in reports.
     called: ClassVar[str] = ""
     #: Whether the model has delays.
     delays: ClassVar[bool] = False
@@ -143,7 +143,7 @@ class Recording(Table):
 
     @model_validator(mode="after")
     def _repeats(self) -> Self:
-        """Refuse a place that might lie at the very end, with nothing behind it."""
+        """Refuse a start at the very end of a recording, after which nothing follows."""
         if self.start == "random" and not self.repeat:
             message = "a random start in a recording that does not repeat"
             raise _fault(message, 'leave `repeat = false` out, or `start = "random"`')
@@ -155,7 +155,7 @@ MODELS, SHORT = _classes()
 
 
 def expanded(value: object) -> dict[str, Any] | None:
-    """Return a raw model as a table with the name of a class; None when it names none."""
+    """Return a raw model as a table with the name of its class; None if it names no model."""
     name = value.get("name") if isinstance(value, dict) else value
     if not isinstance(name, str) or name not in SHORT:
         return None

@@ -32,14 +32,14 @@ _LARGEST = 16 * 2**20
 
 @dataclass(frozen=True, kw_only=True)
 class Loaded:
-    """A validated scenario, and where it came from.
+    """A validated scenario and its source.
 
     Attributes
     ----------
     scenario
         The values.
     source
-        Where each key stood, for the faults that show later (a film that cannot be read).
+        The source of each key, for faults that are found later (for example a film that cannot be read).
     folders
         Folders in which the relative path of a film or ladder is looked up, in order.
     plugins
@@ -74,11 +74,11 @@ def load(
     Parameters
     ----------
     scenario
-        Path of a TOML file, name of a shipped scenario, or the tables themselves.
+        The path of a TOML file, the name of a scenario that comes with the program, or the tables themselves.
     overrides
-        Keys to set in place of the file's; their faults are reported with all others.
+        Overrides of keys. Their faults are reported with all others.
     folder
-        Where relative paths in tables count from; None is the working directory.
+        The base of relative paths in tables; None is the working directory.
 
     Returns
     -------
@@ -104,7 +104,7 @@ def load(
     finder = Finder(folder)
     told = any(("application", key) in applied.origins for key in ("film", "ladder"))
     folders = (Path.cwd(), folder) if told else (folder,)
-    # A recording named on the command line is looked for here first, as a film is.
+    # A recording given on the command line is looked up in the working directory first, like a film.
     overridden = any("trace" in key for key in applied.origins)
     warnings: list[Fault] = []
     beside = (Path.cwd(), folder) if overridden else (folder,)
@@ -152,7 +152,7 @@ def read(path: Path, where: str, *, what: str = "scenario") -> tuple[dict[str, A
     Raises
     ------
     ScenarioError
-        When it cannot be read, is no text or no TOML.
+        If it cannot be read, is not text or is not TOML.
     """
     try:
         data = shipped.stdin() if path == shipped.STDIN else _files.content(path, _LARGEST)
@@ -168,20 +168,23 @@ def read(path: Path, where: str, *, what: str = "scenario") -> tuple[dict[str, A
         raise ScenarioError([fault]) from None
     try:
         tables, lines = _parsed(text)
-        # The caller may change them.
+        # The caller may change the result, so it is a copy.
         return copy.deepcopy(tables), dict(lines)
     except tomllib.TOMLDecodeError as error:
         raise ScenarioError([_syntax_fault(text, str(error), where)]) from None
     except RecursionError:
         raise ScenarioError([Fault(message="tables are nested too deeply", where=where)]) from None
     except ValueError:
-        # Python reads no number of more than 4300 digits.
+        # Python does not read numbers of more than 4300 digits.
         raise ScenarioError([Fault(message="a number of thousands of digits", where=where)]) from None
 
 
 @lru_cache(maxsize=32)
 def _parsed(text: str) -> tuple[dict[str, Any], dict[KeyPath, int]]:
-    """Return a text's tables and the line of each key: a sweep reads one file for each of its cells."""
+    """Parse a text into its tables and the line of each key.
+
+    The result is cached, because a sweep reads one file for each of its cells.
+    """
     return tomllib.loads(text), key_lines(text)
 
 

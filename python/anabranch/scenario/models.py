@@ -59,7 +59,7 @@ Family = Literal["ipv4", "ipv6"]
 
 
 class Reorder(Table):
-    """Packets that fall behind those that follow them."""
+    """The share of packets that are delayed so that later ones overtake them."""
 
     share: Share = Field(description="chance per packet to fall behind")
     delay: PositiveTime = Field(description="how much later than in its turn it arrives")
@@ -69,7 +69,7 @@ class Reorder(Table):
 
 
 class Corrupt(Table):
-    """Packets that are corrupted, some of which get through."""
+    """The share of packets that are corrupted, some of which are delivered."""
 
     share: Share = Field(description="chance per packet to be corrupted")
     passes: Share = Field(
@@ -90,7 +90,7 @@ AnyCorrupt = Annotated[
 
 
 class Direction(Table):
-    """One direction of a path or link; what is left out comes from the keys given once."""
+    """One direction of a path or link. Missing keys are taken from the keys for both directions."""
 
     rate: Rate = Field(default=None, description="bit rate, counting IP bytes")
     delay: Time | None = Field(default=None, description="one-way propagation delay")
@@ -107,7 +107,7 @@ class Direction(Table):
 
 
 class LinkKeys(Table):
-    """Keys of a path's own link and of a shared link alike, each with one queue in each direction."""
+    """The keys of a path's own link and of a shared link."""
 
     name: Name
     rate: Rate = Field(default=None, description="bit rate of each direction")
@@ -246,7 +246,7 @@ class Application(Table):
 
     @property
     def ladder_name(self) -> str | None:
-        """The ladder's name, or the path or URL of its master playlist; None of renditions by numbers."""
+        """The ladder's name, or the path or URL of its master playlist; None for a ladder by numbers."""
         return self.ladder.master if isinstance(self.ladder, Numbers) else self.ladder
 
 
@@ -322,7 +322,7 @@ Memory = Annotated[int, quantity(units.size_bytes), Field(ge=256, le=2**20)]
 
 
 class Host(Table):
-    """The computers at both ends: what they add to the protocol; the defaults are the Rust module's."""
+    """Properties of the computers at both ends beyond the protocol. The Rust module has the defaults."""
 
     timer_tick: Time | None = Field(default=None, description="granularity of the timers; 0 s is exact")
     clock_phase: Time | None = Field(
@@ -390,14 +390,14 @@ CROSS_KINDS = {
     "on-off": (("rate", "on", "off"), ("size", "count")),
     "poisson": (("rate",), ("size", "count")),
 }
-#: Those that send datagrams.
+#: The kinds that send datagrams.
 DATAGRAMS = ("udp", "on-off", "poisson")
-#: The size of a datagram's packet that has none given.
+#: The default size of a datagram's packet, bytes.
 DATAGRAM_BYTES = 1500
 
 
 def cross_name(index: int, name: str | None) -> str:
-    """Return what the flows of one table are called: its name, or one by its place from 0."""
+    """Return the name of the flows of one table: the given name, or one made from the table's index."""
     return f"cross-{index + 1}" if name is None else name
 
 
@@ -434,7 +434,7 @@ Moment = Annotated[tuple[Time, Time], Field(strict=False), BeforeValidator(_mome
 
 
 class Handoff(Table):
-    """How the clients lose a path, and perhaps find it again."""
+    """A time at which clients lose a path, and perhaps get it back."""
 
     path: str = Field(description="the path that is lost")
     kind: Literal["silent", "link-down", "removed", "fade", "ping-pong"] = Field(
@@ -459,12 +459,12 @@ class Bounds(Table):
 
 
 def _bounds(value: object) -> object:
-    """Read an expectation: a table of bounds, or the very value."""
+    """Read an expectation: a table of bounds, or the expected value itself."""
     return {"equals": value} if isinstance(value, bool | int | float) else value
 
 
 class Cost(Table):
-    """Money and time for verdicts on paths; no run depends on it."""
+    """Money and time for verdicts on paths, without an effect on any run."""
 
     currency: str = Field(default="", max_length=10, description="the currency of prices")
     hours_per_month: Annotated[float, Field(gt=0, le=744, allow_inf_nan=False, strict=False)] = Field(
@@ -473,7 +473,7 @@ class Cost(Table):
 
 
 class Scenario(Table):
-    """A scenario: who streams what to whom over which paths."""
+    """A scenario: the server's clients, their application, and the paths between."""
 
     name: Name
     description: str = ""

@@ -1,4 +1,4 @@
-"""From a validated scenario to the plan: plain data, every unit resolved, every default filled in.
+"""Conversion of a validated scenario to the plan: plain data with resolved units and all defaults.
 
 The plan's form is described in docs/plan-and-trace.md.
 """
@@ -46,7 +46,7 @@ def build(scenario: Scenario, film: Film | None, *, run: int = 0) -> dict[str, A
     film
         The film of the application; None for an application without a film.
     run
-        Number of the run: another draw of the same seed.
+        The run number, which selects another draw under the same seed.
 
     Returns
     -------
@@ -86,12 +86,12 @@ def build(scenario: Scenario, film: Film | None, *, run: int = 0) -> dict[str, A
 
 
 def encode(plan: dict[str, Any]) -> str:
-    """Return the plan as JSON text, the same for the same plan."""
+    """Return the plan as JSON text. Equal plans give equal texts."""
     return json.dumps(plan, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def _application(scenario: Scenario, film: Film | None) -> dict[str, Any]:
-    """Return the application; the default size and rate of bulk and paced ones are a film's."""
+    """Return the application. Bulk and paced ones take their default size and rate from a film."""
     given = scenario.application
     rate, duration, size = given.rate, given.duration, given.bytes
     plays = given.kind in ("progressive", "adaptive")
@@ -112,7 +112,7 @@ def _application(scenario: Scenario, film: Film | None) -> dict[str, Any]:
 
 
 def _host(scenario: Scenario) -> dict[str, int]:
-    """Return what hosts add to the protocol: what is given over the module's defaults."""
+    """Return the properties of hosts: the given keys over the module's defaults."""
     given = scenario.host.model_dump(exclude_none=True)
     for key in ("timer_tick", "clock_phase"):
         if key in given:
@@ -143,13 +143,13 @@ def _transport(scenario: Scenario) -> dict[str, Any]:
 
 
 def _outages(given: Transport) -> dict[str, Any]:
-    """Return what the transport does about outages, where it is not what the kernel does."""
+    """Return the rules for outages that differ from the kernel's."""
     said = {"outage": given.stack.outage, "rto_max_ns": given.rto_max, "retries": given.retries}
     return {key: value for key, value in said.items() if value not in (None, "kernel")}
 
 
 def _ecn(given: Transport) -> dict[str, Any]:
-    """Return what the sides do with ECN, where it is not what they do by default."""
+    """Return the ECN settings of the two sides that differ from the default."""
     word = given.ecn
     sides = Ecn(client=word, server=word) if isinstance(word, str) else word
     return {} if sides == Ecn() else {"ecn": sides.model_dump()}
@@ -164,7 +164,7 @@ def _own_links(scenario: Scenario) -> set[str]:
 
 
 def _touches_link(event: Event) -> bool:
-    """Return whether an event of a path needs a link to change, not just the client's interface."""
+    """Return whether an event of a path changes a link, not only the client's interface."""
     return event.state == "down" or bool(event.model_fields_set & {"rate", "rtt", "delay", "loss", "mtu"})
 
 
@@ -174,7 +174,7 @@ def _shares(path: Path) -> bool:
 
 
 def _path(path: Path, *, has_own: bool) -> dict[str, Any]:
-    """Return a path as chains of one-way links; its own link is the client's side of it."""
+    """Return a path as chains of one-way links. Its own link is on the client's side."""
     down = [f"{name}.down" for name in (path.links if path.links is not None else path.links_down or ())]
     up = [f"{name}.up" for name in reversed(path.links if path.links is not None else path.links_up or ())]
     if has_own:
@@ -184,14 +184,14 @@ def _path(path: Path, *, has_own: bool) -> dict[str, Any]:
 
 
 def _family(family: str | None) -> dict[str, str]:
-    """Return the family of addresses as a part of the plan: nothing for the one by default."""
+    """Return the plan's key for the address family; empty for the default family."""
     return {} if family in (None, "ipv4") else {"family": family}
 
 
 def _crossing(index: int, flows: CrossTraffic, paths: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return a group of background flows, its links in the order that data and acknowledgements meet them.
+    """Return a group of background flows with its links in the order in which packets cross them.
 
-    The delay that only the flow has is on the client's side, as a path's own link is.
+    A flow's own delay is on the client's side, like a path's own link.
     """
     name, family = cross_name(index, flows.name), flows.family
     if flows.links is not None:
@@ -226,7 +226,7 @@ def _crossing(index: int, flows: CrossTraffic, paths: list[dict[str, Any]]) -> d
 
 
 def _delays(index: int, flows: CrossTraffic) -> list[dict[str, Any]]:
-    """Return the links that delay background flows and do nothing else; used only where there is a delay."""
+    """Return the links that only delay background flows; used only if a delay is set."""
     name, half = cross_name(index, flows.name), flows.rtt // 2
     plain = {"rate_bps": None, "queue": None, "jitter_ns": 0, "loss": None, "loss_at": "exit"}
     return [
@@ -279,7 +279,7 @@ def _one_way(table: Path | Link, way: str, draw: tuple[int, int]) -> dict[str, A
 
 
 def _emulator(table: Path | Link, way: str) -> dict[str, Any]:
-    """Return which draws of the laboratory's emulator one direction takes; nothing where it takes its own."""
+    """Return which draws of the laboratory's emulator one direction uses; empty if it has its own draws."""
     if isinstance(table, Link) or table.emulator_seed is None:
         return {}
     return {"emulator": {"seed": table.emulator_seed, "down": way == "down"}}
@@ -313,7 +313,7 @@ def _mtu(table: Path | Link, own: Direction) -> dict[str, Any]:
 
 
 def _delay(table: Path | Link, way: str) -> int:
-    """Return the delay of one direction when given for the whole."""
+    """Return the delay of one direction, computed from a value for both."""
     if isinstance(table, Link):
         return table.delay
     rtt = table.rtt or 0
@@ -321,21 +321,21 @@ def _delay(table: Path | Link, way: str) -> int:
 
 
 def _loss(loss: float | GilbertElliott | None) -> dict[str, Any] | None:
-    """Return a loss model; no loss at all is null."""
+    """Return a loss model; None if there is no loss."""
     if isinstance(loss, GilbertElliott):
         return {"gilbert_elliott": {"p": loss.p, "r": loss.r, "h": loss.h, "k": loss.k}}
     return {"bernoulli": loss} if loss else None
 
 
 def _ordered_events(scenario: Scenario) -> list[Event]:
-    """Return the events by time; those at one time in the file's order."""
+    """Return the events by time. Events at the same time keep the file's order."""
     return sorted(scenario.events, key=lambda event: event.at)
 
 
 def _events(scenario: Scenario) -> list[dict[str, Any]]:
     """Return the events as changes of one-way links and of the clients' interfaces.
 
-    A path is back when what took it away is undone: its links, the interface, or both.
+    When a path comes back, everything that was down is restored: its links, the interface, or both.
     """
     result: list[dict[str, Any]] = []
     cut: set[str] = set()

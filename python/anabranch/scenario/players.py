@@ -1,4 +1,4 @@
-"""The player's settings in a scenario, and under the plan's names."""
+"""The player's settings in a scenario, and their names in the plan."""
 
 from __future__ import annotations
 
@@ -14,15 +14,18 @@ BOTH_PLAYERS = frozenset({"cmcd"})
 ADAPTIVE_PLAYER = frozenset(
     {"model", "start_buffer", "resume_buffer", "max_buffer", "max_buffer_bytes", "append", "requests"}
 )
-#: The bytes that VLC reads ahead of the demuxer, by version: 2 has no thread for it, and reads up to ten
-#: times `STREAM_READ_ATONCE` when the demuxer asks (`stream.c`, `AStreamReadStream`); 3 has a ring
-#: (`stream_filter/prefetch.c`).
+#: The bytes that VLC reads ahead of the demuxer, by version. Version 2 has no thread for this, and reads up
+#: to ten times `STREAM_READ_ATONCE` when the demuxer requests data (`stream.c`, `AStreamReadStream`). Version
+#: 3 has a ring (`stream_filter/prefetch.c`).
 PREFETCH = {2: 10 * 1024, 3: 16 * 2**20}
 _PLAYER_NAMES = {"prefetch": "prefetch_bytes", "late_threshold": "late_threshold_pictures"}
 
 
 class Player(Table):
-    """The player's settings: the progressive one's, named after VLC's, then the adaptive one's."""
+    """The player's settings.
+
+    The first keys are the progressive player's, named after VLC's; then the adaptive player's follow.
+    """
 
     version: Literal[2, 3] = Field(default=3, description="major version of VLC")
     network_cache: PositiveTime = Field(default=10**9, description="media to buffer before playing")
@@ -61,7 +64,10 @@ class Player(Table):
     )
 
     def plan(self, *, adaptive: bool = False) -> dict[str, Any]:
-        """Return the settings of one of the players under the plan's names; what is not given is its own."""
+        """Return the settings of one of the players by the plan's names.
+
+        A missing one keeps the player's default.
+        """
         suffixes = {int: "_ns"}
         given = self.model_dump(exclude_none=True)
         given = {name: given[name] for name in player_keys(adaptive=adaptive) if name in given}
@@ -70,7 +76,7 @@ class Player(Table):
             given.setdefault("prefetch", PREFETCH[version])
             given["closes_before_seek"] = version == 2
             if version == 2:
-                # It reads on demand: a seek is a request.
+                # This player reads on demand, so a seek causes a request.
                 given.setdefault("probe_after", 0)
         if adaptive:
             return {

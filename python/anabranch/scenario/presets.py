@@ -25,7 +25,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
     },
 }
 
-#: The values of `--preset kernel`: the keys that presets have, as Linux has them.
+#: The values of `--preset kernel`: Linux's values for the keys that presets set.
 KERNEL_KEYS: Mapping[str, Any] = {
     "scheduler": "linux",
     "congestion": "cubic",
@@ -37,12 +37,12 @@ OutageWord = Literal["kernel", "timeouts", "dsack"]
 
 
 def preset(name: object) -> Mapping[str, Any]:
-    """Return what a preset sets in `[transport]`; nothing for an unknown name, which is refused later."""
+    """Return the keys that a preset sets in `[transport]`; none for an unknown name (refused later)."""
     return PRESETS.get(name, {}) if isinstance(name, str) else {}
 
 
 def preset_keys(name: str) -> dict[str, Any]:
-    """Return the same under dotted keys."""
+    """Return the keys of a preset as dotted keys."""
     keys: dict[str, Any] = {}
     for key, value in preset(name).items():
         inner = value if isinstance(value, dict) else {"": value}

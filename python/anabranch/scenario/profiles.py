@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 ProfileName = Literal["linux-6.18", "mptcp-0.94"]
 
-#: The defaults of a profile that differ from those of the default profile: for each table of the scenario
-#: the keys as a file would have them. A piece of data written is 45 segments of 1,428
-#: bytes there: as many as one large buffer takes (`tcp_xmit_size_goal`).
+#: The defaults of a profile that differ from those of the default profile. For each table of the scenario, it
+#: has the keys as a file would. In that profile, a fragment of written data has 45 segments of 1,428 bytes,
+#: as many as one large buffer holds (`tcp_xmit_size_goal`).
 _DEFAULTS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "mptcp-0.94": {
         "transport": {"scheduler": "dft", "receive_buffer_initial": "87380 B"},

@@ -1,6 +1,6 @@
 """Kinds of queue: `queue = { name = "codel", target = "5 ms" }`.
 
-Names, parameters, ranges and defaults are those of the Rust module's table, and stand nowhere else.
+Names, parameters, ranges and defaults come from the Rust module's table and are not repeated here.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from anabranch.scenario._base import Limit, Table
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: The kind of a queue that is only a limit.
+#: The name of the kind that a plain limit selects.
 PLAIN = "drop-tail"
-#: The default limit of such a queue.
+#: The default limit of a drop-tail queue.
 USUAL_LIMIT: dict[str, int] = dict(
     limit for name, _, limit, _ in listed("queue_disciplines") if name == PLAIN
 )
@@ -36,7 +36,7 @@ class Queue(Table):
 
 
 def _kind_of_queue(value: object) -> str:
-    """Distinguish a queue given as a table from a limit, raw or read."""
+    """Distinguish a queue given as a table from a limit, before and after validation."""
     read = isinstance(value, dict) and value.keys() in ({"packets"}, {"bytes"})
     return "<queue>" if isinstance(value, dict | Queue) and not read else "<limit>"
 
@@ -57,7 +57,7 @@ class Parameter:
     unit
         Its unit: "count", "flag", "size" (bytes) or "time" (ns).
     default, least, most
-        Its value when it is not given, and the range of those that may be.
+        Its default, and the permitted range.
     meaning
         Its meaning.
     """
@@ -70,7 +70,7 @@ class Parameter:
     meaning: str
 
     def parse(self, value: object) -> int:
-        """Return a value as the plan has it.
+        """Return a value in the plan's unit.
 
         Raises
         ------
@@ -133,7 +133,7 @@ def disciplines() -> Mapping[str, Discipline]:
 
 
 def plan(queue: Mapping[str, int] | Queue | None) -> dict[str, Any]:
-    """Return a queue as the plan has it: its limit, and its kind where it is not plain."""
+    """Return a queue for the plan: its limit, and its kind unless it is drop-tail."""
     if not isinstance(queue, Queue):
         return {"queue": queue}
     kind = disciplines()[queue.name]

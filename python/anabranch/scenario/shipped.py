@@ -1,4 +1,4 @@
-"""Scenarios by name: those of a `scenarios` folder here or above, then those that came with the program."""
+"""Scenarios by name: those in a folder `scenarios` here or above, then those of the program."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STDIN = Path("-")
 
 @cache
 def stdin() -> bytes:
-    """Return all of stdin, which is read once.
+    """Read all of stdin. Later calls return the same data.
 
     Raises
     ------
@@ -35,7 +35,7 @@ def stdin() -> bytes:
 
 
 def folders() -> list[Path]:
-    """Return the folders that hold named scenarios, nearest first."""
+    """Return the folders with named scenarios, nearest first."""
     here = Path.cwd()
     found = [folder / "scenarios" for folder in (here, *here.parents)]
     unique: dict[Path, None] = {}
@@ -46,7 +46,7 @@ def folders() -> list[Path]:
 
 
 def files() -> dict[str, Path]:
-    """Return every named scenario; a nearer folder's wins."""
+    """Return every named scenario. If a name occurs twice, the nearer folder's is used."""
     result: dict[str, Path] = {}
     for folder in folders():
         for path in sorted(folder.glob("*.toml")):
@@ -65,7 +65,7 @@ def resolve(scenario: str | Path) -> Path:
     Raises
     ------
     ScenarioError
-        When there is neither such a file nor such a name.
+        If there is neither such a file nor such a name.
     """
     if str(scenario) == str(STDIN):
         return STDIN
@@ -91,7 +91,7 @@ def resolve(scenario: str | Path) -> Path:
 
 
 def display(path: Path) -> str:
-    """Return a file's path as short as a person would write it."""
+    """Return a file's path in its shortest form."""
     if path == STDIN:
         return "stdin"
     absolute = path.resolve()

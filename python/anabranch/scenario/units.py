@@ -1,10 +1,10 @@
 """Quantities as people write them: "50 ms", "5 Mbit/s", "0.5 %", "100 packets", "6 MiB".
 
 Every parser takes the raw value of a scenario file and returns a whole number in the plan's unit
-(nanoseconds, bits per second, bytes) or, for percentages, a fraction. The arithmetic is decimal, so
-that "0.1 ms" is 100,000 ns and not one less.
+(nanoseconds, bits per second, bytes) or, for percentages, a fraction. The arithmetic is decimal, so that "0.1
+ms" is exactly 100,000 ns.
 
-Each raises `UnitError`, which carries a hint.
+Each parser raises `UnitError`, which contains a hint.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ PACKET_UNITS: Mapping[str, Decimal] = {"packet": Decimal(1), "packets": Decimal(
 FREQUENCY_UNITS: Mapping[str, Decimal] = {"MHz": Decimal(1), "GHz": Decimal(1000)}
 
 _LARGEST = Decimal(2**63 - 1)
-#: The most characters of a number, and the largest exponent, of a quantity that is read.
+#: The largest number of characters of a number, and the largest exponent, that a quantity may have.
 _MOST_DIGITS = 60
 _MOST_EXPONENT = 4
 
 
 class UnitError(ValueError):
-    """A quantity that cannot be read; `hint` has the right form."""
+    """A quantity that cannot be read. `hint` shows the correct form."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         self.hint = hint
@@ -79,9 +79,9 @@ class Quantity:
     noun
         "a time", "a rate", ...
     units
-        Each unit's worth in the plan's unit.
+        The value of each unit in the plan's unit.
     example
-        How such a value is written.
+        An example of such a value.
     suggest
         The unit to propose for a bare number.
     """
@@ -138,7 +138,7 @@ def _terms(value: object, quantity: Quantity) -> list[tuple[Decimal, str]]:
     Raises
     ------
     UnitError
-        When the value is no string, or any part of it is no number with a known unit.
+        If the value is not a string, or a part of it is not a number with a known unit.
     """
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         message = f"expected {quantity.noun}, got {shown(value)}"
@@ -180,7 +180,7 @@ _DATA = re.compile(
     re.IGNORECASE,
 )
 _WORDS = {"kilo": "k", "mega": "M", "giga": "G", "ki": "Ki", "mi": "Mi", "gi": "Gi"}
-#: Other words for a time, in small letters and without the plural's s.
+#: Other words for time units, in lower case and without a plural s.
 _TIMES = {
     "sec": "s", "second": "s", "msec": "ms", "millisecond": "ms", "usec": "us", "microsecond": "us",
     "\N{GREEK SMALL LETTER MU}": "us", "nsec": "ns", "nanosecond": "ns",
@@ -189,7 +189,7 @@ _TIMES = {
 
 
 def _unit_hint(number: str, unit: str, quantity: Quantity) -> str:
-    """Return what was meant by an unknown unit; where that is eight times something else, both."""
+    """Return the hint for an unknown unit. If bits and bytes may be confused, it has both."""
     data = _DATA.fullmatch(unit)
     if data is not None and quantity in (RATE, SIZE, QUEUE):
         return _data_hint(number, data, quantity)
@@ -201,7 +201,7 @@ def _unit_hint(number: str, unit: str, quantity: Quantity) -> str:
 
 
 def _data_hint(number: str, data: re.Match[str], quantity: Quantity) -> str:
-    """Return how an amount of data is written: in bits for a rate, in bytes for a size, converted."""
+    """Return the correct form for an amount of data: bits for a rate, bytes for a size."""
     given = (data["scale"] or "").lower()
     number = number.replace("_", "").replace(" ", "")
     tera = given == "t"
@@ -218,7 +218,7 @@ def _data_hint(number: str, data: re.Match[str], quantity: Quantity) -> str:
     meant = f'"{_scaled(bits)}bit/s"'
     if in_bytes:
         return f"a byte is 8 bits: write {meant}, or {as_bytes}"
-    # In small letters alone, as in `5 mb/s`, it may stand for either.
+    # In lower case alone, as in `5 mb/s`, the unit may mean bits or bytes.
     unsure = data["what"] == "b" and data["scale"] in ("m", "g") and data["per"] != "ps"
     if unsure:
         return f"write {meant} if bits are meant, {as_bytes} if bytes"
@@ -227,7 +227,7 @@ def _data_hint(number: str, data: re.Match[str], quantity: Quantity) -> str:
 
 
 def _scaled(number: Decimal) -> str:
-    """Return a number with all its digits and the scale that suits it, to be followed by a unit."""
+    """Return a number with all its digits and a suitable scale prefix for the unit."""
     scale, exponent = next(
         (scale, exponent)
         for scale, exponent in (("G", 9), ("M", 6), ("k", 3), ("", 0))
@@ -237,12 +237,15 @@ def _scaled(number: Decimal) -> str:
 
 
 def _digits(number: Decimal) -> str:
-    """Return a number without an exponent and without zeros behind its last digit."""
+    """Return a number without an exponent and without trailing zeros."""
     return trimmed(f"{number:f}")
 
 
 def _total(value: object, quantity: Quantity) -> Decimal:
-    """Return the sum of a value's terms in the plan's unit, refusing negative and absurd ones."""
+    """Return the sum of a value's terms in the plan's unit.
+
+    Negative and absurdly large values are refused.
+    """
     terms = _terms(value, quantity)
     if len(terms) > 1 and quantity is not TIME:
         message = f"cannot read {quantity.noun}: {shown(value)}"
@@ -318,7 +321,10 @@ def queue(value: object) -> dict[str, int] | None:
 
 
 def _positive_total(value: object, quantity: Quantity, noun: str) -> int:
-    """Return a total as a whole number above zero. The error for a bare zero does not ask for a unit."""
+    """Return a total as a whole number above zero.
+
+    For a zero without a unit, the error does not ask for a unit.
+    """
     if _is_bare_zero(value):
         _positive(0, noun, value)
     return _positive(int(_total(value, quantity).to_integral_value()), noun, value)
@@ -340,7 +346,7 @@ def _positive(number: int, noun: str, value: object) -> int:
 
 
 def show_time(ns: int) -> str:
-    """Return a time as a person would write it."""
+    """Return a time in a readable unit."""
     for unit in ("min", "s", "ms", "us"):
         worth = int(TIME_UNITS[unit])
         if ns and ns % worth == 0 and (unit != "min" or ns >= 2 * worth):
@@ -349,7 +355,7 @@ def show_time(ns: int) -> str:
 
 
 def show_rate(bps: int | None) -> str:
-    """Return a rate as a person would write it."""
+    """Return a rate in a readable unit."""
     if bps is None:
         return "unlimited"
     for unit in ("Gbit/s", "Mbit/s", "kbit/s"):

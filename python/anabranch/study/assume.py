@@ -28,7 +28,7 @@ class Assumed(Protocol):
 def chosen(
     assumptions: Mapping[str, Assumed], assume: Sequence[str], vary: str | None
 ) -> dict[str, dict[str, Any]]:
-    """Return the other values that are chosen, by assumption."""
+    """Return the selected other values of each assumption."""
     faults: list[Fault] = []
     result: dict[str, dict[str, Any]] = {}
     for text in assume:
@@ -69,7 +69,10 @@ def said(settings: Mapping[str, Any]) -> str:
 
 
 def _plain(value: object) -> str:
-    """Return a value in words: a table with the value for each value of an axis, `spdx(hold=1) for spdx`."""
+    """Return a value in words.
+
+    A table is written with one value for each value of an axis: `spdx(hold=1) for spdx`.
+    """
     if (
         isinstance(value, dict)
         and all(isinstance(one, str) for one in value.values())

@@ -27,7 +27,7 @@ def place(results: Path) -> Path:
 
 
 def sweep(results: Path, *, trials: int) -> Sweep:
-    """Return the study as it stands with bulk data in the place of the film, for as long as a session lasted.
+    """Return the study with bulk data in place of the film, with the same duration of a session.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def sweep(results: Path, *, trials: int) -> Sweep:
     Raises
     ------
     InputError
-        When nothing in it streams a film.
+        If no cell streams a film.
     """
     cells = tuple(_bulk(cell, lasted) for cell, _, _, lasted in _streamed(results))
     if not cells:
@@ -50,10 +50,10 @@ def sweep(results: Path, *, trials: int) -> Sweep:
 
 
 def taken(results: Path) -> dict[str, dict[str, float]]:
-    """Return what films take in each row of a study: Mb/s by name.
+    """Return the rates of the films in each row of a study: Mb/s by name.
 
-    A ladder takes what its lowest and its highest rendition do, sound included. Where the cells of a row have
-    several films, the names of all but the first have their rates.
+    A ladder has the rates of its lowest and highest rendition, sound included. If the cells of a row have
+    several films, the names of all but the first contain their rates.
     """
     found: dict[str, dict[str, float]] = {}
     for cell, loaded, film, _ in _streamed(results):
@@ -88,7 +88,7 @@ def _streamed(results: Path) -> Iterator[tuple[Cell, Loaded, Film | None, float]
 def _bulk(cell: Cell, lasted_s: float) -> Cell:
     """Return a cell with bulk data in the place of its film."""
     raw: dict[str, Any] = json.loads(cell.raw)
-    # Bounds are about the film.
+    # The expectations concern the film.
     raw.pop("expect", None)
     raw["application"] = {"kind": "bulk"}
     others = tuple(one for one in cell.settings if one[0].partition(".")[0] not in ("application", "expect"))

@@ -1,4 +1,7 @@
-"""Whether anything in a plan is left to chance: what draws nothing has the same numbers in every run."""
+"""Finds out whether a plan draws anything at random.
+
+A plan without draws has the same results in every run.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: Parts that never draw. Any other part may draw: a model of a link, a queue that manages itself, an
-#: impairment, a congestion control with a random stream, a plug-in of the user's.
+#: Parts of a link that never draw. Any other part may draw: a model of a link, a queue that manages itself,
+#: an impairment, a congestion control with a random stream, a plug-in of the user's.
 _LINK = {"name", "rate_bps", "queue", "delay_ns", "jitter_ns", "loss", "loss_at"}
 _QUEUE = {"packets", "bytes"}
 _EVENT = {"at_ns", "path", "link", "interface", "state", "rate_bps", "delay_ns", "queue"}
@@ -17,18 +20,19 @@ _CONTROLS = {"balia", "ccp", "ccpd", "compound", "cubic", "lia", "olia", "reno",
 
 
 def draws_nothing(plan: Mapping[str, Any], again: Mapping[str, Any], sources: Mapping[str, str]) -> bool:
-    """Return whether all runs of a plan come out the same; False when that is not certain.
+    """Return whether all runs of a plan are the same; False if this is not certain.
 
     Parameters
     ----------
     plan, again
-        The plans of two runs: what the plan itself draws, as the moment of a handoff, differs between them.
+        The plans of two runs. Values that the plan itself draws, such as the moment of a handoff, differ
+            between them.
     sources
         The plug-ins that do not come with the program.
     """
     return (
         not sources
-        # Where in a tick of the hosts' clocks a run begins is drawn unless it is given.
+        # The phase of the hosts' clocks is drawn at random unless it is given.
         and plan["host"].get("clock_phase_ns") is not None
         and {**plan, "run": None} == {**again, "run": None}
         and plan["clients"] == 1

@@ -162,7 +162,9 @@ def settings(
     fixed: Mapping[str, Any],
     over: Sequence[tuple[str, Any, str]] = (),
 ) -> tuple[tuple[str, Any, str], ...]:
-    """Return the keys that are set in a world: by assumptions, by an arm in place of them, and by axes.
+    """Return the keys that are set in a world: first by assumptions, then by an arm, then by axes.
+
+    Later ones replace earlier ones.
 
     An arm's preset also replaces the keys that assumptions set and the preset has a value for.
 

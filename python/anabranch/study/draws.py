@@ -92,7 +92,7 @@ class Draw:
 
 
 def picked(weights: Sequence[float], number: float) -> int:
-    """Return the place that a random number picks."""
+    """Return the index that a random number selects."""
     passed = 0.0
     for place, weight in enumerate(weights):
         passed += weight

@@ -33,7 +33,7 @@ def drive(
     dask: str | None = None,
     shard: Shard | None = None,
 ) -> Done:
-    """Make the runs of a sweep that its folder lacks.
+    """Make the missing runs of a sweep.
 
     Parameters
     ----------

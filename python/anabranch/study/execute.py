@@ -1,4 +1,7 @@
-"""Running many runs: in this process, over processes, or on a Dask cluster, with the same bytes."""
+"""Execution of many runs: in this process, in several processes, or on a Dask cluster.
+
+The results are the same bytes.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ def work(job: Job, code: str) -> Outcome:
     job
         What.
     code
-        The identity of the program that asks: another one would give other numbers.
+        The identity of the program that requests the run. Another program would give other results.
 
     Raises
     ------
@@ -99,7 +102,7 @@ def execute(jobs: Iterable[Job], *, workers: int, dask: str | None = None) -> Ge
 
 
 def _lost(dask: str | None) -> tuple[type[BaseException], ...]:
-    """Return what a run ends with when its cluster is gone; without a cluster nothing."""
+    """Return the exceptions of a run whose cluster is gone; none without a cluster."""
     if dask is None:
         return ()
     from distributed import CancelledError
@@ -112,13 +115,13 @@ def _lost(dask: str | None) -> tuple[type[BaseException], ...]:
 
 
 def _flow(pool: Executor, jobs: Iterator[Job], code: str, ahead: int) -> Iterator[tuple[Job, Outcome]]:
-    """Keep a number of runs handed out, and yield those that are done."""
+    """Keep a number of runs submitted, and yield the finished ones."""
     under_way: dict[Any, Job] = {}
     try:
         while True:
             for job in islice(jobs, ahead - len(under_way)):
                 with undisturbed():
-                    # Processes begin here, and inherit that interrupts wait.
+                    # Processes start here, and inherit the setting that interrupts wait.
                     under_way[pool.submit(work, job, code)] = job
             if not under_way:
                 return
@@ -131,13 +134,13 @@ def _flow(pool: Executor, jobs: Iterator[Job], code: str, ahead: int) -> Iterato
 
 @contextmanager
 def _cluster(address: str) -> Iterator[tuple[Executor, int]]:
-    """Connect to a Dask cluster; yield an executor and how many runs it does at once."""
+    """Connect to a Dask cluster. Yield an executor and the number of runs that it executes at once."""
     _extras.need("distributed", for_="a cluster")
     from distributed import Client
     from distributed.comm import addressing
 
     try:
-        # A text that is no address is refused here: a half-made client would raise an error when it is
+        # An invalid address is refused here, because an incomplete client would raise an error when it is
         # deleted.
         addressing.get_address_host_port(address)
         client = Client(address, timeout="10s", set_as_default=False)
@@ -149,5 +152,5 @@ def _cluster(address: str) -> Iterator[tuple[Executor, int]]:
         if threads == 0:
             message = f"the cluster at `{address}` has no workers"
             raise MissingError(message, hint=f"start one: dask worker {address}")
-        # A run that failed fails again: retries would only hide it.
+        # A run that failed would fail again, so it is not repeated.
         yield client.get_executor(pure=False, retries=0), threads

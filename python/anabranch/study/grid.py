@@ -21,7 +21,7 @@ _OPEN, _CLOSE = "([{", ")]}"
 
 @dataclass(frozen=True, kw_only=True)
 class Axis:
-    """One key and the values it takes.
+    """A key and its values.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class Axis:
     values
         Raw values, as TOML would give them.
     texts
-        The values as they were written.
+        The values as the user wrote them.
     origin
         How the person gave it, for messages.
     """
@@ -48,7 +48,7 @@ class Axis:
 
 
 def parse(text: str) -> Axis | Fault:
-    """Read one `KEY=VALUE,VALUE` of the command line; commas in brackets or quotes part nothing."""
+    """Read one `KEY=VALUE,VALUE` of the command line. Commas in brackets or quotes do not separate values."""
     key, equals, rest = text.partition("=")
     origin = f"--grid {text}"
     texts = tuple(part.strip() for part in split(rest)) if equals else ()
@@ -65,7 +65,7 @@ def parse(text: str) -> Axis | Fault:
 def given(key: str, values: Sequence[Any]) -> Axis | Fault:
     """Return the axis of values that a call in Python gives.
 
-    A text is read as on the command line, so that both make the same runs; numbers may be NumPy's.
+    A text is parsed as on the command line, so that both make the same runs. Numbers may be NumPy's.
     """
     from anabranch.plugins.cells import placed
 
@@ -108,7 +108,7 @@ def axis(key: str, texts: Sequence[str], *, origin: str) -> Axis:
 
 
 def split(text: str) -> list[str]:
-    """Return the parts between the commas that stand in no brackets and no quotes."""
+    """Return the parts between commas, except for commas in brackets or quotes."""
     parts, start, depth, quote = [], 0, 0, ""
     for place, character in enumerate(text):
         if quote:
@@ -126,7 +126,7 @@ def split(text: str) -> list[str]:
 
 
 def duplicates(axes: Sequence[Axis]) -> Iterator[Fault]:
-    """Yield the axes whose key another one has already."""
+    """Yield a fault for each axis whose key an earlier axis has."""
     seen: set[str] = set()
     for one in axes:
         if one.key in seen:
@@ -135,6 +135,6 @@ def duplicates(axes: Sequence[Axis]) -> Iterator[Fault]:
 
 
 def points(axes: Sequence[Axis]) -> Iterator[tuple[tuple[Axis, int], ...]]:
-    """Yield every combination: for each axis the place of its value; the last axis turns fastest."""
+    """Yield every combination as the index of each axis' value. The last axis changes fastest."""
     for places in product(*(range(len(one.values)) for one in axes)):
         yield tuple(zip(axes, places, strict=True))

@@ -1,4 +1,4 @@
-"""From a run to the rows that are kept of it."""
+"""Conversion of a run to the rows that are stored."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def rows(job: Job, run: Run, prices: Mapping[str, float], scored: Score | None =
     prices
         Price of a gigabyte on each path that has one.
     scored
-        How the run becomes a number for verdicts; None writes none.
+        The function that computes a run's score for verdicts; None stores no score.
     """
     head: Row = {
         **dict(job.cell.labels),
@@ -67,7 +67,7 @@ def rows(job: Job, run: Run, prices: Mapping[str, float], scored: Score | None =
         "run": run.run,
     }
     numbers = dict(_flat(run.qoe or {})) | dict(_flat(run.qos))
-    # A path that never came up carried nothing, which is a number.
+    # A path that was never used carried 0 bytes.
     per_path = {path["name"]: 0 for path in run.plan["paths"]} | _bytes_per_path(run.qos["subflows"])
     numbers["retransmissions"] = sum(subflow["retransmissions"] for subflow in run.qos["subflows"])
     numbers["unfinished_sessions"] = sum(not row["finished"] for row in run.rows("connections"))
@@ -96,7 +96,7 @@ def rows(job: Job, run: Run, prices: Mapping[str, float], scored: Score | None =
 
 
 def renamed(found: Rows, labels: Iterable[str], other: Job) -> Rows:
-    """Return the rows of a run as those of another one that differs in nothing but its name.
+    """Return the rows of a run as those of a run that differs only in its name.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def renamed(found: Rows, labels: Iterable[str], other: Job) -> Rows:
     """
     loaded, _ = other.ready()
     head = {"identity": other.identity, "cell": other.name, "scenario": loaded.scenario.name}
-    # A label such as `seed` is a column of `HEAD` too, and every row has those.
+    # A label such as `seed` is also in `HEAD`, whose columns every row has.
     own = {*head, *(set(labels) - set(HEAD))}
     return {
         table: [
@@ -145,7 +145,7 @@ def traces(job: Job, run: Run) -> dict[str, bytes]:
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    """Return scalars by dotted name, tables in tables one level down; lists have tables of their own."""
+    """Return scalars by dotted name, with nested tables one level down. Lists have separate tables."""
     found: list[tuple[str, Any]] = []
     for key, value in values.items():
         if isinstance(value, dict):
@@ -170,7 +170,7 @@ def _bytes_per_path(subflows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
 
 def unknown_tables(keep: Sequence[str]) -> list[Fault]:
     """Return the faults of tables that no trace has."""
-    # A row a subflow is in the results already.
+    # The results always have one row for each subflow.
     known = [table for table in TRACE if table != "subflows"]
     return [
         Fault(message=f"no such table: `{table}`", where=f"--keep {table}", hint=did_you_mean(table, known))

@@ -14,7 +14,7 @@ class Table(BaseModel):
 
 
 class Assumption(Table):
-    """A value that no source states.
+    """A value that no source gives.
 
     Attributes
     ----------
@@ -27,7 +27,7 @@ class Assumption(Table):
         axis of the grid, the value is a pattern for each value of the axis, `penalising({})`, or a table that
         replaces some of them, `{ spdx = "spdx(hold=1)" }`. Values that are not in the table stay.
     sweep
-        Other values, for the sensitivity sweep: each replaces some of `set`.
+        Other values for the sensitivity sweep. Each replaces a part of `set`.
     range
         The reason for these values: a verdict "over the range" covers them and no others.
     scenarios
@@ -72,7 +72,7 @@ class Drawn(Table):
     row
         The row's name in results.
     file
-        The file of the distribution, in the study's folder.
+        The file with the distribution, in the study's folder.
     count
         The number of worlds. With a larger one, the first worlds stay the same.
     seed

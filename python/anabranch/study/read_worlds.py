@@ -1,4 +1,4 @@
-"""Reading a file of worlds: every fault at once, and each kind tried in a world."""
+"""Reads a file of worlds, reports all its faults at once, and tries each kind in a world."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LIST = ("count", "name", "draw", "set", "kinds")
 _KIND = ("weight", "draw", "set")
 #: The most elements of a list.
 _MOST = 16
-#: The number of worlds in which a kind is looked for.
+#: The number of worlds that are searched for one with a given kind.
 _TRIED = 1000
 #: The keys that every world sets itself.
 _OF_WORLDS = ("name", "seed")
@@ -65,7 +65,7 @@ def _tried(worlds: Worlds, path: Path) -> list[Fault]:
 
 
 def faults_of(worlds: Worlds, folder: Path, key: str, place: int) -> Sequence[Fault]:
-    """Return the faults of the first world with elements of a kind, or a scenario of one."""
+    """Return the faults of the first world that has elements of a kind, or that has a scenario of a kind."""
     try:
         drawn = (worlds.tables("world", seed=1, world=world, kind=(key, place)) for world in range(_TRIED))
         found = next((one for one in drawn if key == KINDS or key in one), None)
@@ -89,7 +89,7 @@ class _Scope:
 
 
 class _Reader:
-    """Reads a file; faults are gathered on the way."""
+    """Reads a file and collects its faults."""
 
     def __init__(self, source: _faults.Source) -> None:
         self.faults: list[Fault] = []
@@ -159,7 +159,7 @@ class _Reader:
         return None
 
     def _check_paths(self, path: KeyPath, one: Draw | None, known: set[str], scope: _Scope) -> None:
-        """Find draws of paths that come too early, and draws of another path that name no drawn path."""
+        """Find draws of paths that come too early, and draws of another path that name no drawn one."""
         if one is None:
             return
         for inner in one.values if one.form == "choice" else ():
@@ -244,7 +244,7 @@ class _Reader:
         return Kind(weight=weight, draws=drawn, tables=self._set((*path, "set"), raw.get("set", {}), inner))
 
     def _set(self, path: KeyPath, raw: Any, scope: _Scope) -> list[dict[str, Any]]:  # noqa: ANN401 - TOML
-        """Return the tables of one element, or of several that come together."""
+        """Return the tables of one element, or of several elements that belong together."""
         one = self._scenario if path[0] == KINDS else self._tables
         if not isinstance(raw, list):
             return [one(path, raw, scope)]

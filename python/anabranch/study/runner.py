@@ -1,4 +1,4 @@
-"""Running a sweep into a folder: what is there already is not run again."""
+"""Execution of a sweep into a folder. Runs that are already there are not repeated."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Shard:
     Attributes
     ----------
     number, of
-        The part's number, from 1, and how many parts there are.
+        The part's number, from 1, and the number of parts.
     """
 
     number: int
@@ -42,7 +42,7 @@ class Shard:
         Raises
         ------
         InputError
-            When the text is not a shard.
+            If the text is not a shard.
         """
         match = re.fullmatch(r"(\d+)/(\d+)", text.strip())
         number, of = (int(match[1]), int(match[2])) if match else (0, 0)
@@ -56,16 +56,16 @@ class Shard:
 
 @dataclass(frozen=True, kw_only=True)
 class Done:
-    """How a sweep went.
+    """The outcome of a sweep.
 
     Attributes
     ----------
     total
         Runs of the whole sweep.
     before
-        Those that were there already.
+        Runs that were already there.
     now
-        Those that were run.
+        Runs that were made now.
     notes
         Sentences about damaged files of the folder.
     """
@@ -77,7 +77,7 @@ class Done:
 
     @property
     def complete(self) -> bool:
-        """Nothing is left to run."""
+        """Whether no run is left."""
         return self.before + self.now == self.total
 
 
@@ -90,20 +90,20 @@ def run(
     shard: Shard | None = None,
     progress: Callable[[float, float], None] | None = None,
 ) -> Done:
-    """Make the missing runs of a sweep, and make tables when all are done.
+    """Make the missing runs of a sweep. When all runs exist, write the tables.
 
     Parameters
     ----------
     what
         The sweep.
     folder
-        Where its results go.
+        The folder of the results.
     workers
         Processes on this machine.
     dask
         Address of a Dask scheduler that runs them instead.
     shard
-        Only a part of the runs; the shard that finds nothing left to run makes the tables.
+        The part of the runs to make. The shard that finds no run left writes the tables.
     progress
         Called with the number of runs done, and of all runs.
 
@@ -146,7 +146,7 @@ def run(
                 if progress is not None:
                     progress(count, mine)
         done = store.done(what.keep)
-    # Others may have run theirs meanwhile.
+    # Other shards may have finished their runs meanwhile.
     left = sum((job.name, job.identity) not in done for job in what.jobs(planned))
     if left == 0:
         store.finish()
@@ -154,7 +154,7 @@ def run(
 
 
 def _renamed(store: Store, jobs: Iterator[Job], keep: Sequence[str]) -> bool:
-    """Give stored runs that are those of other cells the names of these; return whether there were any."""
+    """Rename stored runs for cells that differ only in their name. Return whether there were any."""
     files = store.tables()
     if files.rows_of("runs") is None:
         return False
@@ -182,7 +182,7 @@ def _left(what: Sweep, planned: Sequence[Planned], shard: Shard | None, done: se
 
 
 class _Alike:
-    """Runs of cells that differ in nothing but their name: one of them is made, and counts for all.
+    """Runs of cells that differ only in their name. One of them is made and used for all.
 
     Parameters
     ----------
@@ -202,12 +202,12 @@ class _Alike:
                 self._groups.setdefault((job.alike, job.run), []).append(job)
 
     def is_first(self, job: Job) -> bool:
-        """Return whether a job is to be run, and not one before it for it."""
+        """Return whether a job must be run, because no equal job comes before it."""
         group = self._groups.get((job.alike, job.run))
         return group is None or group[0] == job
 
     def others(self, job: Job) -> list[Job]:
-        """Return the jobs that this one does as well."""
+        """Return the later jobs that have the same result."""
         return self._groups.get((job.alike, job.run), [])[1:]
 
 

@@ -40,10 +40,10 @@ def find(folder: Path, run: str | None = None) -> tuple[store.Row, int]:
     InputError
         When the folder holds no results, or none or several runs with such an identity.
     """
-    # A run that is named may be of earlier sources.
+    # A run that the user names may belong to earlier sources.
     frame = present_runs(folder) if run is None else all_runs(folder)
     places = {entry["cell"] for entry in entries(store.manifest(folder))}
-    # A row of a cell that is not in the manifest cannot be run again: it counts as none.
+    # A row whose cell is not in the manifest cannot be repeated, so it is ignored.
     rows = [row for row in frame.iter_rows(named=True) if row["cell"] in places]
     if not rows:
         raise _none(folder, "the folder holds no runs")
@@ -86,7 +86,7 @@ def open_run(
 
 
 def _again(folder: Path, row: store.Row, progress: Callable[[float, float], None] | None) -> Run:
-    """Repeat a stored run; its digest proves that it is the same."""
+    """Repeat a stored run, and check by its digest that it is the same."""
     from anabranch._run import run_loaded
 
     loaded, film = scenario_of(folder, row)
@@ -121,7 +121,7 @@ def prove(folder: Path, row: store.Row, run: Run) -> None:
 
 
 def _apart(digest: str, row: store.Row) -> str:
-    """Return two digests that should be one."""
+    """Return the text for two digests that differ."""
     return f"its digest is {digest[:12]}, not {row['digest'][:12]}"
 
 
@@ -177,6 +177,6 @@ def _is_sealed(kept: Path) -> bool:
 
 
 def _none(folder: Path, message: str) -> InputError:
-    """Return the error of a run that is not there."""
+    """Return the error for a run that does not exist."""
     hint = f"`anabranch results {folder} --sql 'SELECT identity, cell, run FROM runs'` lists them"
     return InputError([Fault(message=message, where=str(folder), hint=hint)])

@@ -98,7 +98,7 @@ def read(folder: Path) -> Study:
 
 
 def validated(path: Path, model: type[M], keys: Callable[[KeyPath], Sequence[str]]) -> M:
-    """Return what a file of a study has.
+    """Return the content of a study's file.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ def sweep(
     assume: Sequence[str] = (),
     worlds: int | None = None,
 ) -> Sweep:
-    """Return what is to be run.
+    """Return the sweep to run.
 
     Parameters
     ----------
@@ -186,11 +186,11 @@ def sweep(
     trials
         Instead of the study's own number.
     quick
-        As the study's `quick` has it: a smoke test of its machinery, not its result.
+        With the changes of the study's `quick`: a test of the machinery, without meaningful results.
     vary
         The assumption whose other values are run too.
     axes
-        Axes that replace the study's own of the same key, or are added to them.
+        Axes that are added to the study's own, or replace those with the same key.
     keep
         Tables of every run's trace to keep.
     only
@@ -256,7 +256,7 @@ def _cells(
 
 
 def drawn_points(folder: Path, study: Study) -> Iterator[Point]:
-    """Yield the cells of a study's drawn worlds as it stands; their scenarios are not validated."""
+    """Yield the cells of a study's drawn worlds without other options. Their scenarios are not validated."""
     return _cells(folder, study.model_copy(update={"parts": []}), None, study.rows(), (), quick=False)
 
 
@@ -272,7 +272,7 @@ def drawn_point(folder: Path, study: Study, one: Drawn, world: int, arm: str | N
 
 
 def _with_values(study: Study, values: Mapping[str, dict[str, Any]]) -> Study:
-    """Return a study with other values of assumptions as its own."""
+    """Return a study in which these values of assumptions replace its own."""
     changed = {
         name: one.model_copy(update={"set": one.set | values[name]}) if name in values else one
         for name, one in study.assumptions.items()
@@ -286,7 +286,7 @@ def sentences(study: Study) -> dict[str, str]:
 
 
 def _check_varied(study: Study, vary: str | None) -> None:
-    """Refuse an assumption that is not there, or has no other values."""
+    """Refuse an assumption that does not exist or has no other values."""
     if vary is not None and vary not in study.assumptions:
         hint = did_you_mean(vary, study.assumptions)
         raise InputError([Fault(message=f"no such assumption: `{vary}`", where="--vary", hint=hint)])
@@ -295,14 +295,14 @@ def _check_varied(study: Study, vary: str | None) -> None:
         raise InputError([Fault(message=message, where="--vary", hint="its `sweep` in study.toml is empty")])
 
 
-#: The most characters that chosen rows have in a folder's name.
+#: The largest number of characters for selected rows in a folder's name.
 _LONGEST = 60
 
 
 def around(
     folder: Path, study: Study, name: str, *, cells_of: Callable[[Mapping[str, Any]], bool], trials: int
 ) -> Sweep:
-    """Return the cells with the other values of an assumption, without the study as it stands.
+    """Return the cells with the other values of an assumption, without the cells of the study itself.
 
     Parameters
     ----------
@@ -311,7 +311,7 @@ def around(
     name
         The assumption.
     cells_of
-        Returns by a cell's labels whether it is wanted.
+        Returns whether a cell is wanted, given its labels.
     trials
         Runs of each cell.
     """

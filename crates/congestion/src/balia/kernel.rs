@@ -1,10 +1,10 @@
 //! BALIA as `mptcp_balia.c` of the out-of-tree kernel computes it, with its faults.
 //!
 //! The kernel computes the increase and the cut together and stores both. In slow start it does so with every
-//! acknowledgement, otherwise when the window has grown and when a reduction has ended. A change of state should
-//! cause it as well, but the kernel sets a flag of the subflow and reads that of the connection. A penalty halves the
-//! window and leaves the stored cut unchanged. If a loss follows soon, the cut is larger than the window and the
-//! threshold wraps around: the window has no limit until the next loss.
+//! acknowledgement, otherwise when the window has grown and when a reduction has ended. A change of state should also
+//! cause it. The kernel has a fault here: it sets a flag of the subflow, but reads the flag of the connection. A
+//! penalty halves the window and leaves the stored cut unchanged. If a loss follows soon, the cut is larger than the
+//! window and the threshold wraps around. The window then has no limit until the next loss.
 
 use super::super::reno::Reno;
 use super::super::sibling::kernel::{Growth, KernelPath, count, grow, leaves, paths};
@@ -18,9 +18,9 @@ use anabranch_units::SubflowId;
 const LARGEST_RATE: u64 = 1 << 25;
 /// The number of bits by which rates are scaled down at a time (`scale_num`).
 const STEP_BITS: u32 = 5;
-/// Bits of a's fraction, of which the division before it has left nothing (`alpha_scale`).
+/// Fraction bits of a (`alpha_scale`). The kernel's earlier integer division has already removed the fraction.
 const ALPHA_BITS: u32 = 10;
-/// The threshold that stands for no threshold (`TCP_INFINITE_SSTHRESH`).
+/// The value of the slow-start threshold that means "none" (`TCP_INFINITE_SSTHRESH`).
 const NO_THRESHOLD: u32 = 0x7fff_ffff;
 
 /// Balanced linked adaptation in the kernel's integers.
@@ -30,12 +30,12 @@ pub(super) struct Kernel {
     reno: Reno,
     /// Acknowledgements towards the next increase (`snd_cwnd_cnt`).
     counter: u64,
-    /// Acknowledgements that one more segment takes (`ai`).
+    /// The number of acknowledgements for which the window grows by one segment (`ai`).
     per: u64,
-    /// Segments that a loss takes off (`md`).
+    /// The number of segments by which a loss reduces the window (`md`).
     cut: u64,
     multipath: bool,
-    /// As of the last acknowledgement: all subflows, which of them is this one, a full segment's bytes.
+    /// State at the last acknowledgement: all subflows, the index of this one, and the bytes of a full segment.
     siblings: Vec<SiblingView>,
     id: SubflowId,
     mss: u32,

@@ -1,5 +1,5 @@
-//! How much more is acknowledged in a burst than the bandwidth explains
-//! (`bbr_update_ack_aggregation`): aggregating links need the window to cover it.
+//! Measures how much more is acknowledged in a burst than the bandwidth explains (`bbr_update_ack_aggregation`). On
+//! links that aggregate, the window must be larger by this amount.
 
 use anabranch_units::{Duration, Instant};
 
@@ -13,7 +13,7 @@ const ROUNDS: u32 = 5;
 /// The count at which an epoch ends.
 const EPOCH_RESET: u64 = 1 << 20;
 
-/// A span of time over which more is acknowledged than the bandwidth explains.
+/// A time span in which more is acknowledged than the bandwidth explains.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Epoch {
     since: Instant,
@@ -21,7 +21,7 @@ pub(crate) struct Epoch {
 }
 
 impl Epoch {
-    /// It begins here.
+    /// Begins a new epoch at `now`.
     pub(crate) fn restart(&mut self, now: Instant) {
         self.since = now;
         self.acked = 0;
@@ -46,7 +46,7 @@ impl Epoch {
     }
 }
 
-/// The epoch under way and the largest excess of the last two spans of rounds.
+/// The current epoch, and the largest excess of the last two spans of rounds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Aggregation {
     extra: [u32; 2],
@@ -56,12 +56,12 @@ pub(super) struct Aggregation {
 }
 
 impl Aggregation {
-    /// The largest excess lately, segments.
+    /// The largest recent excess, segments.
     pub(super) fn extra(&self) -> u32 {
         self.extra[0].max(self.extra[1])
     }
 
-    /// An epoch begins here.
+    /// Begins a new epoch at `now`.
     pub(super) fn restart(&mut self, now: Instant) {
         self.epoch.restart(now);
     }
@@ -119,12 +119,12 @@ mod tests {
     #[test]
     fn a_burst_beyond_the_bandwidth_is_remembered_and_forgotten() {
         let mut aggregation = Aggregation::default();
-        // One segment a millisecond is explained; 30 come at once.
+        // The bandwidth explains one segment per millisecond; 30 arrive at once.
         let at = |ms: u64| Instant::ZERO + Duration::from_millis(ms);
         let explained = |now: Instant| move |epoch: Instant| now.since(epoch).as_millis();
         aggregation.update(at(100), 30, 100, true, explained(at(100)));
         assert_eq!(aggregation.extra(), 30);
-        // That was the first of five rounds; it is remembered for those and the five after them.
+        // This was the first of five rounds. The maximum is kept for these five and the next five rounds.
         for round in 2..=10 {
             assert_eq!(aggregation.extra(), 30, "round {round}");
             let now = at(100 * round);

@@ -12,7 +12,7 @@ impl<V: Copy + Ord> WindowedMax<V> {
         self.samples[0].1
     }
 
-    /// Takes the value of a round; older ones leave after `window` rounds.
+    /// Adds the value of a round. Values older than `window` rounds are removed.
     pub(crate) fn update(&mut self, window: u64, round: u64, value: V) {
         let new = (round, value);
         let s = &mut self.samples;
@@ -78,7 +78,8 @@ mod tests {
             filter.update(8, round, value);
             assert_eq!(filter.samples, samples, "round {round}");
         }
-        // From 1, 4 and 6: one leaves, two leave, all leave; an equal one takes every place.
+        // Starting from rounds 1, 4 and 6: one sample expires, two expire, all expire. An equal value replaces all
+        // three.
         for (round, value, samples) in [
             (12, 1, [(4, 40), (6, 20), (12, 1)]),
             (13, 1, [(6, 20), (13, 1), (13, 1)]),

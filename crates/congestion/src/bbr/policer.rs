@@ -56,7 +56,7 @@ impl Policer {
         self.in_use.then_some(self.bw)
     }
 
-    /// Forgets everything; an interval would begin here.
+    /// Forgets all samples. A new interval may begin now.
     pub(super) fn reset(&mut self, now: Instant, delivered: u64, lost: u64) {
         *self = Self { since: now, delivered, lost, ..Self::default() };
     }
@@ -107,7 +107,7 @@ impl Policer {
         self.finish((delivered << BW_SCALE) / (millis * 1_000), round)
     }
 
-    /// An interval is complete: does it agree with the one before?
+    /// Completes an interval, and compares its rate with that of the interval before.
     fn finish(&mut self, bw: u64, round: &Round) -> Verdict {
         if self.bw > 0 {
             let difference = bw.abs_diff(self.bw);
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
     use anabranch_units::Duration;
 
-    /// A round of 100 ms, with segments delivered and lost.
+    /// A round of 100 ms with 256 delivered segments and no loss.
     const CALM: Heard = Heard { ms: 100, delivered: 256, lost: 0, started: true, mss: 1448 };
     const LOSSY: Heard = Heard { lost: 80, ..CALM };
 
@@ -143,7 +143,7 @@ mod tests {
         mss: u32,
     }
 
-    /// A policer with the counters so far.
+    /// A policer and its counters so far.
     struct Bench {
         policer: Policer,
         ms: u64,
@@ -177,35 +177,35 @@ mod tests {
             })
         }
 
-        /// The round, of `rounds` such ones, in which a policer is found.
+        /// Returns in which of `rounds` equal rounds a policer is found.
         fn found(&mut self, heard: Heard, rounds: usize) -> Option<usize> {
             (1..=rounds).find(|_| self.hear(heard) == Verdict::Policed)
         }
 
-        /// Its rate, segments a second.
+        /// The detected rate, segments a second.
         fn rate(&self) -> Option<f64> {
             let bw = self.policer.bandwidth()?;
             Some((bw as f64 * 1e6 / f64::from(1 << BW_SCALE)).round())
         }
     }
 
-    /// Each interval has four rounds, the one that its first loss begins included.
+    /// Each interval has four rounds, including the round with the interval's first loss.
     #[test]
     fn two_lossy_intervals_of_one_rate_are_a_policer() {
         let mut bench = Bench::new();
         assert_eq!(bench.found(LOSSY, 20), Some(8));
         assert_eq!(bench.rate(), Some(2560.0));
-        // Rounds without losses before do not count, nor what is no round.
+        // Rounds without losses before the interval do not count. Neither do acknowledgements that begin no round.
         let mut bench = Bench::new();
         assert_eq!(bench.found(CALM, 20), None);
         assert_eq!(bench.found(LOSSY, 20), Some(8));
         let mut bench = Bench::new();
         assert_eq!(bench.found(Heard { started: false, ..LOSSY }, 40), None);
-        // Of no time nothing is reckoned.
+        // No rate is computed over a time of zero.
         assert_eq!(Bench::new().found(Heard { ms: 0, ..LOSSY }, 40), None);
     }
 
-    /// 50 / 256 lost, exactly, are enough.
+    /// A loss rate of exactly 50/256 is enough.
     #[test]
     fn light_loss_is_no_policer() {
         for (lost, found) in [(1, None), (49, None), (50, Some(8))] {
@@ -221,7 +221,7 @@ mod tests {
             let mut bench = Bench::new();
             bench.hear(LOSSY);
             assert_eq!(bench.found(CALM, calm), None);
-            // 16 or 17 rounds: as many as were lost in all of them.
+            // Over 16 or 17 rounds, as many segments are lost as in all of these rounds.
             bench.hear(Heard { lost: 2000, ..CALM });
             assert_eq!(bench.found(LOSSY, 20), Some(left), "{calm} calm rounds");
         }
@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(bench.found(LOSSY, 20), Some(8), "all is forgotten");
     }
 
-    /// Within an eighth of each other, or 4000 bit/s: then their mean.
+    /// If the rates agree within an eighth or within 4000 bit/s, the result is their mean.
     #[test]
     fn the_rates_of_two_intervals_agree_within_an_eighth_or_4_kbit() {
         let per_second =

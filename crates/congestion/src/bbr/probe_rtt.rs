@@ -1,4 +1,4 @@
-//! The least RTT, and the visits to `ProbeRtt` that look for it (`bbr_update_min_rtt`).
+//! The minimum RTT, and the visits to `ProbeRtt` in which it is measured again (`bbr_update_min_rtt`).
 
 use anabranch_units::{Duration, Instant};
 
@@ -11,13 +11,13 @@ const MIN_RTT_WINDOW: Duration = Duration::from_secs(10);
 const PROBE_RTT_TIME: Duration = Duration::from_millis(200);
 
 impl Bbr {
-    /// `bbr_update_min_rtt`, with the visit to `ProbeRtt` when it has grown old. An acknowledgement
-    /// that may have been delayed can lower the minimum, but not take the place of an old one.
+    /// `bbr_update_min_rtt`, including the visit to `ProbeRtt` when the minimum RTT is too old. If an acknowledgement
+    /// may have been delayed, its RTT can lower the minimum, but cannot replace an old minimum.
     pub(super) fn update_min_rtt(&mut self, ack: &AckSample<'_>, window: &mut Window) {
         let mut expired = ack.coarse_now > self.min_rtt_at + MIN_RTT_WINDOW;
         let lost = [self.previous_state, self.state].contains(&CongestionState::Loss);
         if expired && lost && !self.outage_probe && self.min_rtt.is_some() {
-            // The path was silent: nothing was seen of its delay, which is looked for later.
+            // The path was silent, so its delay was not measured. A visit follows later.
             self.min_rtt_at = ack.coarse_now;
             expired = false;
         }
@@ -34,7 +34,7 @@ impl Bbr {
             self.save_cwnd(window.cwnd);
             self.probe_rtt_done = None;
         }
-        // Also at the acknowledgement that ends the visit.
+        // This includes the acknowledgement that ends the visit.
         self.ignores_rates = self.mode == Mode::ProbeRtt;
         if self.mode == Mode::ProbeRtt {
             if self.probe_rtt_done.is_none() {

@@ -22,23 +22,23 @@ impl Bandwidth {
         Self(if time.is_zero() { 0 } else { scaled / time.as_micros().max(1) })
     }
 
-    /// A share of it; an unbounded one stays so.
+    /// Returns a percentage of the bandwidth. An unbounded one stays unbounded.
     pub(super) fn percent(self, percent: u64) -> Self {
         Self(u64::try_from(u128::from(self.0) * u128::from(percent) / PERCENT).unwrap_or(u64::MAX))
     }
 
-    /// Whole segments that it delivers in a time.
+    /// Returns the whole segments delivered in a time.
     pub(super) fn delivers(self, time: Duration) -> u64 {
         ((u128::from(self.0) * u128::from(time.as_micros())) >> SCALE) as u64
     }
 
-    /// Segments in flight that keep it up over a round trip, times `gain`, the last one whole.
+    /// Returns the segments in flight that sustain `gain` per cent of this bandwidth over a round trip, rounded up.
     pub(super) fn fills(self, rtt: Duration, gain: u64) -> u32 {
         let product = u128::from(self.0) * u128::from(rtt.as_micros()) * u128::from(gain);
         product.div_ceil(PERCENT << SCALE).min(u128::from(u32::MAX)) as u32
     }
 
-    /// Bytes a second at `mss` bytes a segment, times `gain` less `margin`, both in per cent.
+    /// Returns `gain` minus `margin` per cent of the bandwidth in bytes a second, with `mss` bytes per segment.
     pub(super) fn rate(self, mss: u32, gain: u64, margin: u64) -> Rate {
         let per_second = u128::from(self.0) * u128::from(mss) * 1_000_000;
         let paced = per_second * u128::from(gain) * (PERCENT - u128::from(margin));
@@ -62,7 +62,7 @@ impl CycleMax {
         self.now = self.now.max(bw);
     }
 
-    /// `AdvanceMaxBwFilter`: a cycle begins; one without a sample makes nothing forgotten.
+    /// `AdvanceMaxBwFilter`: begins a cycle. If the last cycle had no sample, older values are kept.
     pub(super) fn advance(&mut self) {
         if self.now > Bandwidth::ZERO {
             *self = Self { before: self.now, now: Bandwidth::ZERO };

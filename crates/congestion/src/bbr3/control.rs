@@ -1,4 +1,4 @@
-//! Pacing rate, burst and window as they follow from the model.
+//! Computes pacing rate, burst size and window from the model.
 
 use anabranch_units::{Duration, Rate};
 
@@ -9,7 +9,7 @@ use crate::{AckSample, Window};
 
 /// The margin of the pacing rate below the bandwidth, per cent (`PacingMarginPercent`).
 const MARGIN: u64 = 1;
-/// The RTT assumed until there is one.
+/// The RTT assumed before the first sample.
 const NOMINAL_RTT: Duration = Duration::from_millis(1);
 /// The largest burst, bytes.
 const QUANTUM_MAX: u64 = 65_536;
@@ -24,7 +24,7 @@ impl Bbr3 {
         self.seen_rtt = rtt.is_some();
     }
 
-    /// `SetPacingRate`; the initial rate holds from the first RTT there is.
+    /// `SetPacingRate`. The initial rate is used until the first RTT sample.
     pub(super) fn set_pacing(&mut self, srtt: Option<Duration>) {
         if !self.seen_rtt && srtt.is_some() {
             self.init_pacing(INITIAL_WINDOW, srtt);
@@ -32,7 +32,7 @@ impl Bbr3 {
         self.set_pacing_with_gain(self.state.pacing_gain());
     }
 
-    /// `SetPacingRateWithGain`: until the pipe was full once, only upwards.
+    /// `SetPacingRateWithGain`: until the pipe has been full once, the rate only rises.
     pub(super) fn set_pacing_with_gain(&mut self, gain: u64) {
         let rate = self.bw.rate(self.mss, gain, MARGIN);
         if self.pipe.reached || self.pacing.is_none_or(|current| rate > current) {
@@ -40,7 +40,7 @@ impl Bbr3 {
         }
     }
 
-    /// `UpdateOffloadBudget` over `SetSendQuantum`: three bursts, segments.
+    /// `UpdateOffloadBudget` with `SetSendQuantum`: three bursts, in segments.
     fn offload_budget(&self) -> u32 {
         let millisecond = self.pacing.map_or(0, Rate::bytes_per_second) / 1000;
         let mss = u64::from(self.mss);
@@ -65,7 +65,7 @@ impl Bbr3 {
         self.quantized(fills.saturating_add(self.extra_acked.get()))
     }
 
-    /// `SetCwnd`; an acknowledgement of nothing only bounds.
+    /// `SetCwnd`. If nothing was acknowledged, only the bounds are applied.
     pub(super) fn set_cwnd(&self, ack: &AckSample<'_>, window: &mut Window) {
         if ack.acked > 0 {
             let most = self.max_inflight();

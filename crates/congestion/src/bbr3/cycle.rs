@@ -1,23 +1,23 @@
-//! `ProbeBW`: down, cruise, refill, up; when to probe, how far, and when to stop.
+//! `ProbeBW` with its phases down, cruise, refill and up: when to probe, how far, and when to stop.
 
 use anabranch_units::{Duration, Instant};
 
 use super::loss::with_headroom;
 use super::{Bbr3, Feedback, State, UNBOUNDED};
 
-/// The least time between probes by the clock; up to a second is added by chance.
+/// The shortest time between two probes. Up to a second is added at random.
 const PROBE_WAIT: Duration = Duration::from_secs(2);
-/// The most rounds between probes.
+/// The largest number of rounds between two probes.
 const PROBE_ROUNDS: u32 = 63;
-/// The number of rounds for which growth doubles.
+/// The number of rounds in which the growth doubles.
 const GROWTH_ROUNDS: u32 = 30;
 
-/// How the long-term bound grows while the flow probes: by 1, 2, 4... segments a round.
+/// The growth of the long-term bound during a probe: 1, 2, 4... segments per round.
 #[derive(Debug, Default)]
 pub(super) struct Growth {
-    /// Acknowledged since the last segment was added (`bw_probe_up_acked`).
+    /// Segments acknowledged since the bound last grew (`bw_probe_up_acked`).
     acked: u32,
-    /// Acknowledged for each segment to add (`probe_up_acked_per_inc`).
+    /// Acknowledged segments for which the bound grows by one (`probe_up_acked_per_inc`).
     per_segment: u32,
     /// `bw_probe_up_rounds`.
     rounds: u32,
@@ -39,16 +39,16 @@ impl Growth {
     }
 }
 
-/// The present cycle of probing and the last probe.
+/// The current probing cycle and the last probe.
 #[derive(Debug, Default)]
 pub(super) struct Probe {
     /// When the cycle began (`cycle_stamp`) and how long it waits (`bw_probe_wait`).
     since: Instant,
     pub(super) wait: Duration,
-    /// The probe is over, but its acknowledgements arrive for one more round (`ACKS_PROBE_STOPPING`; nothing depends
-    /// on the other phases).
+    /// The probe is over, but acknowledgements of its segments arrive for one more round (`ACKS_PROBE_STOPPING`; no
+    /// code depends on the other phases).
     pub(super) stopping: bool,
-    /// Losses now are of segments sent while probing, and not reacted to (`is_bw_probe_sample`).
+    /// Losses now concern segments of the probe, and the flow has not reacted to them yet (`is_bw_probe_sample`).
     pub(super) sampled: bool,
     /// `prev_probe_too_high`.
     pub(super) too_high: bool,
@@ -114,7 +114,7 @@ impl Bbr3 {
         }
     }
 
-    /// `AdaptLongTermModel`: true if a new probe begins.
+    /// `AdaptLongTermModel`. Returns true if a new probe begins.
     fn adapt_long_term(&mut self, news: &Feedback<'_>) -> bool {
         if self.probe.stopping && self.rounds.started {
             self.probe.sampled = false;
@@ -164,7 +164,7 @@ impl Bbr3 {
         news.ack.cwnd_limited && news.cwnd >= self.bounds.long_inflight
     }
 
-    /// `IsTimeToProbeBW`: by the clock, or as often as Reno would lose here.
+    /// `IsTimeToProbeBW`: after the waiting time, or after as many rounds as Reno would need between two losses.
     fn is_time_to_probe(&self, news: &Feedback<'_>) -> bool {
         news.ack.now > self.probe.since + self.probe.wait
             || self.rounds.since_probe >= self.target_inflight(news.cwnd).min(PROBE_ROUNDS)
@@ -183,7 +183,7 @@ impl Bbr3 {
             return true;
         }
         if self.limited_by_long_term(news) {
-            // The bound, not the path, keeps the rate from growing.
+            // The bound, not the path, limits the rate, so the search for a plateau restarts.
             self.pipe.restart(news.bw);
             return false;
         }
@@ -206,7 +206,7 @@ mod tests {
         let mut added = Vec::new();
         for _ in 0..7 {
             growth.steepen(64);
-            // A window's worth of acknowledgements, two segments each.
+            // Acknowledges one window, two segments at a time.
             added.push((0..32).map(|_| growth.grow(2)).sum::<u32>());
         }
         assert_eq!(added, [1, 2, 4, 8, 16, 32, 64]);

@@ -18,17 +18,17 @@ const HEADROOM: u64 = 15;
 pub(super) struct Signals {
     /// The largest delivery rate of the round (`bw_latest`).
     pub(super) bw_latest: Bandwidth,
-    /// The most it delivered, segments (`inflight_latest`).
+    /// The segments delivered in the round (`inflight_latest`).
     pub(super) inflight_latest: u32,
     /// The delivered count at the sending of the segment that ends the round of losses.
     pub(super) round_end: u64,
     pub(super) round_started: bool,
     /// `is_loss_in_round`.
     pub(super) loss_in_round: bool,
-    /// Ranges lost in the round that do not touch, and the end of the last.
+    /// The number of separate lost ranges in the round, and the end of the last one.
     pub(super) lost_ranges: u32,
     last_lost_end: u64,
-    /// The peer reports what it has beyond a hole, as the last loss told.
+    /// Whether the peer sends SACK, as reported with the last loss.
     pub(super) selective_acks: bool,
 }
 
@@ -40,7 +40,7 @@ impl Signals {
         self.inflight_latest = 0;
     }
 
-    /// A round's ranges were counted.
+    /// Restarts the count of lost ranges for a new round.
     pub(super) fn forget_ranges(&mut self) {
         self.lost_ranges = 0;
         self.last_lost_end = 0;
@@ -55,22 +55,22 @@ impl Signals {
 /// The values to restore if a recovery proves spurious.
 #[derive(Debug, Default)]
 pub(super) struct Undo {
-    /// The losses of the episode under way are noted.
+    /// Whether the values were saved in the current episode of losses.
     pub(super) saved: bool,
-    /// The state that losses made the flow leave.
+    /// The state that the flow left because of losses.
     pub(super) state: Option<State>,
     pub(super) bw: Bandwidth,
     pub(super) short_inflight: u32,
     pub(super) long_inflight: u32,
 }
 
-/// More than the tolerated share of a flight was lost.
+/// Returns whether more than the tolerated share of a flight was lost.
 pub(super) fn exceeds_threshold(lost: u32, in_flight: u32) -> bool {
     u64::from(lost) * 100 > u64::from(in_flight) * LOSS_THRESHOLD
 }
 
-/// `InflightAtLoss`: with `before` in flight and `lost_before` of them lost, at which flight did one
-/// more segment's loss pass the threshold?
+/// `InflightAtLoss`: of `before` segments in flight, `lost_before` were lost. Returns the flight at which the loss of
+/// one more segment exceeded the threshold.
 pub(super) fn inflight_at_loss(before: u32, lost_before: u32) -> u32 {
     let tolerated = u64::from(before) * LOSS_THRESHOLD;
     let prefix = tolerated.saturating_sub(u64::from(lost_before) * 100) / (100 - LOSS_THRESHOLD);
@@ -86,7 +86,7 @@ pub(super) fn with_headroom(long_inflight: u32) -> u32 {
     long_inflight.saturating_sub(headroom).max(MIN_PIPE)
 }
 
-/// A volume times `Beta`.
+/// Multiplies a volume by `Beta`.
 pub(super) fn cut(volume: u32) -> u32 {
     (u64::from(volume) * BETA / 100) as u32
 }
@@ -108,7 +108,7 @@ impl Bbr3 {
         window.cwnd = window.cwnd.max(self.prior_cwnd);
     }
 
-    /// `SaveStateUponLoss`, once an episode.
+    /// `SaveStateUponLoss`, called once per episode.
     pub(super) fn save_state(&mut self) {
         if !self.undo.saved {
             self.undo = Undo {
@@ -151,7 +151,7 @@ impl Bbr3 {
         self.handle_too_high(segment.now, at_loss, cwnd);
     }
 
-    /// `HandleInflightTooHigh`, at that flight unless the application held the sender back.
+    /// `HandleInflightTooHigh`: bounds the flight to the given value, unless the application limited the sender.
     pub(super) fn handle_too_high(&mut self, now: Instant, flight: Option<u32>, cwnd: u32) {
         self.probe.too_high = true;
         self.probe.sampled = false;

@@ -1,14 +1,14 @@
-//! The response to marks of congestion on a path whose queues mark early (google/bbr branch v3, `tcp_bbr.c`). The
-//! marked share of the data bounds the flight, ends Startup and ends a probe.
+//! The response to ECN marks on a path whose queues mark early (google/bbr branch v3, `tcp_bbr.c`). The marked share
+//! of the data bounds the flight, ends Startup and ends a probe.
 //!
-//! The draft has nothing of this; constants and rules are those of Linux, in its fixed point of 1/256.
+//! The draft does not describe this. Constants and rules are Linux's, with its fixed-point unit of 1/256.
 
 use anabranch_units::Duration;
 
 use super::{Bbr3, UNBOUNDED};
 use crate::{AckSample, CongestionState, RateSample};
 
-/// The whole of a share (`BBR_UNIT`).
+/// A share of 100 % (`BBR_UNIT`).
 const UNIT: u64 = 256;
 /// The weight of a round's share in the average (`bbr_ecn_alpha_gain`).
 const GAIN: u64 = UNIT / 16;
@@ -16,9 +16,9 @@ const GAIN: u64 = UNIT / 16;
 const FACTOR: u64 = UNIT / 3;
 /// The share of marked data above which too much is in flight (`bbr_ecn_thresh`).
 const THRESHOLD: u64 = UNIT / 2;
-/// Rounds in a row with such a share that end Startup (`bbr_full_ecn_cnt`).
+/// The number of consecutive rounds above the threshold that end Startup (`bbr_full_ecn_cnt`).
 const FULL_ROUNDS: u32 = 2;
-/// The part of the long-term bound by which a probe begins once marks have ceased (`bbr_ecn_reprobe_gain`).
+/// After marks have ceased, a probe begins at this part of the long-term bound (`bbr_ecn_reprobe_gain`).
 const REPROBE: u64 = UNIT / 2;
 
 /// Whether marks count, and their state.
@@ -26,20 +26,20 @@ const REPROBE: u64 = UNIT / 2;
 pub(super) struct Marks {
     /// The longest minimum RTT on which marks count (`bbr_ecn_max_rtt_us`); unlimited if `None`.
     max_rtt: Option<Duration>,
-    /// They count (`ecn_eligible`).
+    /// Whether marks count on this path (`ecn_eligible`).
     pub(super) eligible: bool,
-    /// The average share, of 256 (`ecn_alpha`).
+    /// The average marked share in units of 1/256 (`ecn_alpha`).
     alpha: u64,
-    /// The delivered counts of the last round's beginning (`alpha_last_delivered`, `alpha_last_delivered_ce`).
+    /// The delivered counts at the beginning of the last round (`alpha_last_delivered`, `alpha_last_delivered_ce`).
     delivered: u64,
     delivered_ce: u64,
     /// An acknowledgement of the round reported a mark (`ecn_in_round`).
     pub(super) in_round: bool,
-    /// One of this cycle of probing did (`ecn_in_cycle`).
+    /// An acknowledgement of this probing cycle reported a mark (`ecn_in_cycle`).
     in_cycle: bool,
-    /// Something was lost in this cycle of probing (`loss_in_cycle`).
+    /// A loss occurred in this probing cycle (`loss_in_cycle`).
     loss_in_cycle: bool,
-    /// Rounds of Startup in a row with too many (`startup_ecn_rounds`).
+    /// Consecutive rounds of Startup with too many marks (`startup_ecn_rounds`).
     full_rounds: u32,
 }
 
@@ -48,7 +48,8 @@ impl Marks {
         Self {
             max_rtt,
             eligible: false,
-            // `bbr_ecn_alpha_init`: where the bottleneck is congested already, the first answer is quick.
+            // `bbr_ecn_alpha_init`: the average starts at 100 %, so that the first response to an existing congestion
+            // is quick.
             alpha: UNIT,
             delivered: 0,
             delivered_ce: 0,
@@ -64,12 +65,12 @@ impl Marks {
         (self.in_round, self.in_cycle, self.loss_in_cycle) = (false, false, false);
     }
 
-    /// A segment was lost (`bbr_note_loss`).
+    /// Records that a segment was lost (`bbr_note_loss`).
     pub(super) fn note_loss(&mut self) {
         self.loss_in_cycle = true;
     }
 
-    /// More of the data that a sample is of was marked than may be (`bbr_is_inflight_too_high`).
+    /// Returns whether more of a sample's data was marked than the threshold (`bbr_is_inflight_too_high`).
     pub(super) fn too_many(&self, rate: &RateSample) -> bool {
         self.eligible && u64::from(rate.delivered_ce) > u64::from(rate.delivered) * THRESHOLD / UNIT
     }
@@ -79,7 +80,7 @@ impl Marks {
         (u64::from(inflight) * (UNIT - self.alpha * FACTOR / UNIT) / UNIT) as u32
     }
 
-    /// Takes the share of a round that is over; true when Startup has had its rounds with too many
+    /// Adds the share of a finished round to the average. Returns true if enough rounds of Startup had too many marks
     /// (`bbr_update_ecn_alpha`, `bbr_check_ecn_too_high_in_startup`).
     fn end_round(&mut self, ack: &AckSample<'_>, min_rtt: Option<Duration>, full: bool) -> bool {
         let near = self.max_rtt.is_none_or(|most| min_rtt.is_some_and(|rtt| rtt <= most));
@@ -100,7 +101,7 @@ impl Marks {
 }
 
 impl Bbr3 {
-    /// A round is over: its share of marks counts, and may end Startup.
+    /// Ends a round: adds its share of marks, and may end Startup.
     pub(super) fn count_marks(&mut self, ack: &AckSample<'_>) {
         let (min_rtt, full) = (self.min_rtt.get(), self.pipe.reached);
         let Some(marks) = &mut self.marks else { return };
@@ -119,7 +120,7 @@ impl Bbr3 {
         }
     }
 
-    /// Once all else is done with an acknowledgement: what the cycle of probing has seen.
+    /// Records at the end of an acknowledgement whether the probing cycle has had marks.
     pub(super) fn note_cycle(&mut self, rate: &RateSample) {
         if let Some(marks) = &mut self.marks {
             marks.loss_in_cycle |= rate.lost > 0;
@@ -127,15 +128,15 @@ impl Bbr3 {
         }
     }
 
-    /// The short-term bound on the flight as marks of the round have it; none where there were none.
+    /// Returns the short-term bound on the flight that follows from the round's marks; `None` without marks.
     pub(super) fn bound_by_marks(&self, cwnd: u32) -> Option<u32> {
         let marks = self.marks.as_ref().filter(|marks| marks.in_round)?;
         let bound = self.bounds.short_inflight;
         Some(marks.cut(if bound == UNBOUNDED { cwnd } else { bound }))
     }
 
-    /// Where there were marks and no loss, and marks have ceased, the next probe begins at once: by how many
-    /// doublings of its growth (`bbr_check_time_to_probe_bw`).
+    /// If there were marks but no loss, and marks have ceased, the next probe begins at once. Returns the number of
+    /// doublings with which its growth begins (`bbr_check_time_to_probe_bw`).
     pub(super) fn reprobes(&self) -> Option<u32> {
         let marks = self.marks.as_ref()?;
         let calm = self.ca_state == CongestionState::Open && !marks.loss_in_cycle;

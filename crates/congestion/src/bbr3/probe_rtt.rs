@@ -1,15 +1,15 @@
-//! The minimum RTT, and the short visits to half the flight that keep it fresh.
+//! The minimum RTT, and the short phases with half the flight that measure it again.
 
 use anabranch_units::{Duration, Instant};
 
 use super::{Bandwidth, Bbr3, MIN_PIPE, State};
 use crate::{AckSample, CongestionState, Window};
 
-/// The time for which a minimum RTT holds (`MinRTTFilterLen`).
+/// The time after which a minimum RTT expires (`MinRTTFilterLen`).
 const MIN_RTT_WINDOW: Duration = Duration::from_secs(10);
-/// The time without a lower RTT after which one is looked for (`ProbeRTTInterval`).
+/// The time without a lower RTT after which a visit to ProbeRTT begins (`ProbeRTTInterval`).
 const INTERVAL: Duration = Duration::from_secs(5);
-/// The length of a look for a lower RTT (`ProbeRTTDuration`).
+/// The duration of a visit to ProbeRTT (`ProbeRTTDuration`).
 const TIME: Duration = Duration::from_millis(200);
 
 /// The minimum over ten seconds and over the interval between visits.
@@ -23,23 +23,24 @@ pub(super) struct MinRtt {
     expired: bool,
     /// The subflow was in Loss at the last acknowledgement, or has been since.
     lost: bool,
-    /// When the visit under way may end (`probe_rtt_done_stamp`).
+    /// When the current visit may end (`probe_rtt_done_stamp`).
     done: Option<Instant>,
     round_done: bool,
 }
 
 impl MinRtt {
-    /// The flow begins, with the RTT of the handshake.
+    /// Starts with the RTT of the handshake.
     pub(super) fn begin(&mut self, now: Instant, rtt: Option<Duration>) {
         *self = Self { min: rtt, at: now, recent: rtt, recent_at: now, ..Self::default() };
     }
 
-    /// A retransmission timeout.
+    /// Records a retransmission timeout.
     pub(super) fn on_loss(&mut self) {
         self.lost = true;
     }
 
-    /// The path was silent: nothing was seen of its delay, and what grew old meanwhile counts as new.
+    /// Keeps the minimum RTT over an outage: the path was silent, so values that became too old meanwhile count as
+    /// new.
     fn keep(&mut self, now: Instant) {
         if self.recent.is_some() && now > self.recent_at + INTERVAL {
             self.recent_at = now;
@@ -88,7 +89,7 @@ impl Bbr3 {
             self.probe.stopping = true;
             self.start_round();
         }
-        // Also at the acknowledgement that ends the visit (`MarkConnectionAppLimited`).
+        // This includes the acknowledgement that ends the visit (`MarkConnectionAppLimited`).
         self.ignores_rates = self.state == State::ProbeRtt;
         if self.ignores_rates {
             self.handle_probe_rtt(ack, window);
@@ -134,7 +135,7 @@ impl Bbr3 {
         self.bdp(self.bw, State::ProbeRtt.cwnd_gain()).max(MIN_PIPE)
     }
 
-    /// `BDPMultiple`: segments in flight that fill the path `gain` per cent.
+    /// `BDPMultiple`: `gain` per cent of the bandwidth-delay product, in segments.
     pub(super) fn bdp(&self, bw: Bandwidth, gain: u64) -> u32 {
         self.min_rtt.get().map_or(crate::INITIAL_WINDOW, |rtt| bw.fills(rtt, gain))
     }

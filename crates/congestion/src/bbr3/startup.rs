@@ -1,15 +1,15 @@
-//! Startup and Drain: is the pipe full, by a plateau of the delivery rate or by losses?
+//! Startup and Drain: detects a full pipe by a plateau of the delivery rate or by losses.
 
 use super::{Bandwidth, Bbr3, Feedback, State};
 use crate::CongestionState;
 
-/// The growth that shows that the pipe is not full, per cent of the baseline.
+/// If the rate grows to this percentage of the baseline, the pipe is not full.
 const GROWTH: u64 = 125;
-/// The number of rounds without such growth that show that it is full.
+/// The number of rounds without such growth after which the pipe is full.
 const FLAT_ROUNDS: u32 = 3;
 /// The number of separate ranges lost in a round that end Startup (`StartupFullLossCnt`).
 const LOST_RANGES: u32 = 6;
-/// The most rounds of Drain.
+/// The largest number of rounds in Drain.
 const DRAIN_ROUNDS: u64 = 3;
 
 /// The search for a plateau (`CheckFullBWReached`).
@@ -17,19 +17,19 @@ const DRAIN_ROUNDS: u64 = 3;
 pub(super) struct FullPipe {
     baseline: Bandwidth,
     flat_rounds: u32,
-    /// The path is full as far as the present search tells (`full_bw_now`).
+    /// The current search has found the pipe to be full (`full_bw_now`).
     pub(super) now: bool,
-    /// It was once (`full_bw_reached`).
+    /// The pipe has been full at least once (`full_bw_reached`).
     pub(super) reached: bool,
 }
 
 impl FullPipe {
-    /// `ResetFullBW`: a search begins from a rate.
+    /// `ResetFullBW`: starts a search from a baseline rate.
     pub(super) fn restart(&mut self, baseline: Bandwidth) {
         *self = Self { baseline, reached: self.reached, ..Self::default() };
     }
 
-    /// Takes the delivery rate of an acknowledgement; only the first of a round counts.
+    /// Adds the delivery rate of an acknowledgement. Only the first one of a round counts.
     pub(super) fn observe(&mut self, round_started: bool, app_limited: bool, bw: Bandwidth) {
         if self.now || !round_started || app_limited || bw == Bandwidth::ZERO {
             return;
@@ -63,12 +63,12 @@ impl Bbr3 {
         }
     }
 
-    /// `CheckStartupHighLoss`: a whole round in fast recovery with more than 2 % lost, in many
-    /// places. Without SACK a round shows one loss at most, and any counts.
+    /// `CheckStartupHighLoss`: the flow was in fast recovery for a whole round, more than 2 % was lost, and in
+    /// several separate ranges. Without SACK a round shows at most one loss, so one loss is enough.
     fn check_startup_loss(&mut self, news: &Feedback<'_>) {
         let signals = &self.signals;
         let high = if signals.selective_acks {
-            // The round of losses began with the first of them, and recovery did too.
+            // The round of losses began with the first loss, as recovery did.
             signals.round_started
                 && signals.lost_ranges >= LOST_RANGES
                 && self.is_too_high(news.ack.rate.lost, news.tx_in_flight())

@@ -1,4 +1,4 @@
-//! Each rule against values worked out by hand from the draft.
+//! Compares each rule with values computed by hand from the draft.
 
 mod cycle;
 mod formulas;
@@ -17,7 +17,7 @@ use crate::RateSample;
 const RTT: Duration = Duration::from_millis(100);
 const MSS: u32 = 1448;
 
-/// A controller and the path it believes in.
+/// A controller, and the path that its model describes.
 struct Bench {
     cc: Bbr3,
     window: Window,
@@ -32,7 +32,7 @@ struct Said {
     acked: u32,
     /// Segments delivered over one RTT.
     rate: u32,
-    /// It acknowledges what was sent after the last acknowledgement: a round begins.
+    /// Whether it acknowledges data that was sent after the last acknowledgement, so that a round begins.
     round: bool,
     in_flight: u32,
     prior_in_flight: u32,
@@ -41,14 +41,14 @@ struct Said {
     app_limited: bool,
     cwnd_limited: bool,
     rtt: Duration,
-    /// It may have been held back by the receiver.
+    /// Whether the receiver may have delayed it.
     delayed: bool,
-    /// It reports a mark, as do that many of the segments delivered over that RTT.
+    /// Whether it reports a mark, and how many of the delivered segments were marked.
     echo: bool,
     marked: u32,
 }
 
-/// 100 segments a round trip, and a full round trip later.
+/// An acknowledgement of 100 segments after a full round trip.
 const FULL: Said = Said {
     acked: 2,
     rate: 100,
@@ -64,10 +64,10 @@ const FULL: Said = Said {
     echo: false,
     marked: 0,
 };
-/// Within a round.
+/// An acknowledgement within a round.
 const WITHIN: Said = Said { round: false, ..FULL };
 
-/// An acknowledgement with these contents; `delivered` and `before` are the deliveries up to now and before.
+/// Builds an acknowledgement. `delivered` and `before` are the delivered counts now and before.
 fn acknowledgement(now: Instant, delivered: u64, before: u64, said: &Said) -> AckSample<'static> {
     AckSample {
         now,
@@ -128,7 +128,8 @@ impl Bench {
         bench
     }
 
-    /// A flow in that state on a path of 1000 segments a second and 100 ms: 100 segments.
+    /// Returns a flow in this state on a path of 1000 segments a second and 100 ms, whose bandwidth-delay product is
+    /// 100 segments.
     fn in_state(state: State) -> Self {
         let mut bench = Self::new();
         for _ in 0..4 {
@@ -155,7 +156,8 @@ impl Bench {
         self.cc.on_ack(&ack, &mut self.window);
     }
 
-    /// A segment of `place` is lost, `lost` of the `in_flight` before it are, itself included.
+    /// Reports the loss of the segment at `place`: `lost` of the `in_flight` segments up to it are lost, itself
+    /// included.
     fn lose(&mut self, place: u64, in_flight: u32, lost: u32) {
         self.lose_as(place, in_flight, lost, |_| {});
     }
@@ -191,7 +193,7 @@ impl Bench {
         self.cc.on_state(self.now, state, &mut self.window);
     }
 
-    /// The pacing rate over 1000 segments a second less the margin of 1 %.
+    /// Returns the pacing rate relative to 1000 segments a second minus the margin of 1 %.
     fn pace(&self) -> f64 {
         let rate = self.cc.pacing_rate().expect("paced").bytes_per_second();
         (rate as f64 / (1000.0 * f64::from(MSS) * 0.99) * 1000.0).round() / 1000.0

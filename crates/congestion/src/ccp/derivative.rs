@@ -1,4 +1,4 @@
-//! The trend of the backlog, which CCPD's law has beside CCP's.
+//! The trend of the backlog, which the law of CCPD adds to that of CCP.
 
 use crate::AckSample;
 
@@ -6,7 +6,7 @@ use crate::AckSample;
 #[derive(Debug)]
 pub(crate) struct Derivative {
     gain: f64,
-    /// The round ends when more than this is acknowledged.
+    /// The round ends when a position beyond this one is acknowledged.
     round_end: u64,
     /// The backlog at the end of the last round, segments.
     backlog: Option<f64>,
@@ -14,12 +14,12 @@ pub(crate) struct Derivative {
 }
 
 impl Derivative {
-    /// A term of this gain, before the first round.
+    /// Creates a term with this gain, before the first round.
     pub(crate) const fn new(gain: f64) -> Self {
         Self { gain, round_end: 0, backlog: None, change: 0.0 }
     }
 
-    /// The law's reduction for the trend, segments.
+    /// Returns the reduction of the window due to the trend, segments.
     pub(super) fn term(&mut self, ack: &AckSample<'_>, backlog: f64) -> f64 {
         if ack.snd_una > self.round_end {
             self.change = backlog - self.backlog.unwrap_or(backlog);

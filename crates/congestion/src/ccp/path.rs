@@ -7,10 +7,10 @@ use crate::AckSample;
 /// The longest time between segments that count as sent back to back.
 const TOGETHER: Duration = Duration::from_millis(1);
 
-/// The best of the recent values: those of at least the last half of a span, and at most the whole span.
+/// The best of the recent values. It covers at least the last half of a span, and at most the whole span.
 #[derive(Clone, Copy, Debug, Default)]
 struct Recent {
-    /// Rank and value, of the half under way and of the one before it.
+    /// Rank and value of the best, for the current half span and the one before it.
     halves: [Option<(f64, f64)>; 2],
     turned: Instant,
 }
@@ -49,7 +49,7 @@ pub(super) struct View {
 /// The measurements.
 #[derive(Debug)]
 pub(super) struct Path {
-    /// Packet pairs tell the capacity, once there is one; else delivery rates.
+    /// Whether the capacity comes from packet pairs. Delivery rates are used until there is a pair.
     pairs: bool,
     memory: Duration,
     /// Capacities by packet pairs, the pair with the least delay first (`CapProbe`).
@@ -58,7 +58,7 @@ pub(super) struct Path {
     rate: Recent,
     /// RTTs, seconds.
     longest: Recent,
-    /// When the last acknowledgement came, and the RTT of the newest segment that it delivered.
+    /// When the last acknowledgement arrived, and the RTT of the newest segment that it acknowledged.
     last: Option<(Instant, Duration)>,
 }
 
@@ -73,7 +73,7 @@ impl Path {
         self.last = None;
     }
 
-    /// Takes an acknowledgement; `None` until the path has been measured.
+    /// Processes an acknowledgement. Returns `None` until the path has been measured.
     pub(super) fn observe(&mut self, ack: &AckSample<'_>) -> Option<View> {
         if !ack.rate.interval.is_zero() {
             let rate = f64::from(ack.rate.delivered) / ack.rate.interval.as_secs_f64();
@@ -93,15 +93,15 @@ impl Path {
         Some(View { storage, backlog: capacity * (seconds - least).max(0.0) })
     }
 
-    /// The newest segments of two acknowledgements, when they left together, arrive as far apart as the
-    /// slowest link takes for those between. Delays add up where others stood between them.
+    /// If the newest segments of two acknowledgements were sent together, the distance of their arrivals is the time
+    /// that the slowest link needs for the segments between. Other packets between them add to the delay.
     fn measure_pair(&mut self, ack: &AckSample<'_>, rtt: Duration) {
         let before = self.last.replace((ack.now, rtt));
         let Some((then, earlier)) = before.filter(|_| ack.acked > 0) else {
             return;
         };
         let apart = ack.now.since(then);
-        // Sending times are arrival less RTT on both sides.
+        // The sending time of a segment is the arrival of its acknowledgement minus the RTT.
         let together = (rtt..=rtt + TOGETHER).contains(&(apart + earlier));
         if together && !apart.is_zero() {
             let capacity = f64::from(ack.acked) / apart.as_secs_f64();
@@ -186,7 +186,7 @@ mod tests {
             assert!(path.observe(&acknowledgement(500, 100)).is_none(), "one is no pair");
             path.observe(&acknowledgement(second, rtt)).map(|view| view.backlog)
         };
-        // Sent together and 2 ms apart: 500 segments a second, of which 2 ms wait.
+        // Two segments were sent together and arrive 2 ms apart: 500 segments a second, with a backlog of 2 ms.
         let backlog = measure(502, 102).expect("a pair");
         assert!((backlog - 1.0).abs() < 1e-9, "{backlog}");
         assert_eq!(measure(500, 100), None, "no distance, no capacity");

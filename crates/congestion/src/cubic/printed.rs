@@ -1,10 +1,10 @@
 //! CUBIC as the papers print it (HO20 equation 1, SD18 equation 3, PC16 equation 1), in place of RFC
 //! 9438: `cwnd = C (t - K)^3 + W_max` with `K = cbrt(W_max beta / C)`, and `cwnd = beta cwnd` at a loss.
 //!
-//! In K, beta is the share that a loss takes away; in the other rule it is the share that remains. So the
-//! window falls to `beta W_max` and then at once to the curve's start, `(1 - beta) W_max`, and only 0.5 is
-//! consistent. As in the papers there is no Reno-friendly region, no `HyStart` and no fast convergence, and
-//! slow start lasts until the first loss.
+//! In K, beta is the share that a loss takes away; in the other rule it is the share that remains. The window
+//! therefore falls to `beta W_max` and then jumps to the curve's start, `(1 - beta) W_max`. Only 0.5 is consistent.
+//! As in the papers there is no Reno-friendly region, no `HyStart` and no fast convergence, and slow start lasts
+//! until the first loss.
 
 use anabranch_plugin::Parameters;
 use anabranch_units::Instant;
@@ -53,12 +53,13 @@ impl CongestionController for PrintedCubic {
             slow_start(window, ack.acked);
             return;
         }
-        // Idleness may end slow start before any loss: then the window now is the plateau.
+        // If idleness ends slow start before any loss, the current window is the plateau.
         let plateau = f64::from(window.cwnd);
         let curve = *self.curve.get_or_insert(Curve { start: ack.now, k: 0.0, plateau });
         let t = ack.now.since(curve.start).as_secs_f64() - curve.k;
         window.cwnd = (self.c * t * t * t + curve.plateau).max(2.0) as u32;
-        // The curve begins below the threshold: slow start is not to leave it.
+        // The curve begins below the threshold. The threshold is lowered too, so that slow start does not begin
+        // again.
         window.ssthresh = window.ssthresh.min(window.cwnd);
     }
 

@@ -1,9 +1,9 @@
 //! LIA as `mptcp_coupled.c` of the out-of-tree kernel computes it, in its integers and with its fault.
 //!
-//! The best path has the largest (cwnd << 32) / srtt^2, as an integer, with srtt in eighths of microseconds: zero up
-//! to 48 segments at 57 ms, 149 at 100 ms and 499 at 183 ms. If it is zero on all paths, the last of the list counts
-//! as the best: the initial subflow. alpha is an integer of the connection. It is computed again when a window has
-//! grown or a subflow changed its state.
+//! The best path has the largest (cwnd << 32) / srtt^2 in integers, with srtt in eighths of microseconds. This is
+//! zero up to 48 segments at 57 ms, 149 at 100 ms and 499 at 183 ms. If it is zero on all paths, the last of the list
+//! counts as the best: the initial subflow. alpha is an integer of the connection. It is computed again when a window
+//! has grown or a subflow changed its state.
 
 use super::super::reno::Reno;
 use super::super::sibling::kernel::{Growth, KernelPath, count, grow, leaves, paths};
@@ -13,13 +13,13 @@ use super::super::{
 use anabranch_plugin::Parameters;
 use anabranch_units::{Instant, SubflowId};
 
-/// Bits of `alpha_scale_num`, and of the numerator that tells paths apart.
+/// Bits of `alpha_scale_num`, and of the numerator that is used to compare paths.
 const NUMERATOR_BITS: u32 = 32;
 /// Bits of `alpha_scale_den`.
 const DENOMINATOR_BITS: u32 = 10;
 /// Fraction bits of alpha (`alpha_scale`).
 const ALPHA_BITS: u32 = 12;
-/// Bits of the numerator with which no path's value is rounded to zero.
+/// With this many numerator bits, no path's value is rounded to zero.
 const EXACT_BITS: u32 = 54;
 
 /// Linked increases in the kernel's integers.
@@ -52,8 +52,8 @@ impl Kernel {
         })
     }
 
-    /// alpha is one number in the kernel, which each subflow computes when its own window has grown, and
-    /// whichever comes first after a change of state.
+    /// In the kernel, alpha is one number of the connection. A subflow computes it when its own window has grown;
+    /// after a change of state, the first subflow that is acknowledged does.
     fn heed_others(&mut self, ack: &AckSample<'_>) {
         let others = || ack.siblings.iter().filter(|view| view.id != ack.id);
         let moved = |(view, seen): (&SiblingView, &(SubflowId, u32, CongestionState))| {
@@ -72,7 +72,7 @@ impl Kernel {
             let square = u128::from(path.srtt_us) * u128::from(path.srtt_us);
             (u128::from(path.cwnd) << self.bits) / square.max(1)
         };
-        // Of equal values the last one stays.
+        // Of paths with equal values, the last one is the best.
         self.alpha = paths.clone().max_by_key(value).map_or(1, |best| {
             let term = |path: KernelPath<'_>| {
                 let scaled = u64::from(path.cwnd) << DENOMINATOR_BITS;

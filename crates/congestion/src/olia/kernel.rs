@@ -1,8 +1,8 @@
 //! OLIA as `mptcp_olia.c` of the out-of-tree kernel computes it.
 //!
-//! The growth counter is in units of 2^-10 segments, rounded down with every acknowledgement, and restarts with each
-//! whole segment. The best paths have the largest product of the bytes between losses and the square of an RTT. The
-//! product has 64 bits: at 110 ms it overflows with 24 MB between losses.
+//! The growth counter is in units of 2^-10 segments. It is rounded down at every acknowledgement, and restarts with
+//! each whole segment. The best paths have the largest product of the bytes between losses and the square of an RTT.
+//! The product has 64 bits: at 110 ms it overflows with 24 MB between losses.
 
 use anabranch_plugin::Parameters;
 
@@ -12,7 +12,7 @@ use super::super::{AckSample, CongestionController, CongestionEvent, CongestionS
 
 /// Bits of a window's fraction.
 const SCALE: u32 = 10;
-/// The count that makes a segment.
+/// The count at which the window grows by one segment.
 const SEGMENT: i64 = (1 << SCALE) - 1;
 
 /// Opportunistic linked increases in the kernel's integers.
@@ -20,7 +20,7 @@ const SEGMENT: i64 = (1 << SCALE) - 1;
 pub(super) struct Kernel {
     dead_leave: bool,
     reno: Reno,
-    /// Part of a segment that the window is to grow by, negative to shrink (`mptcp_snd_cwnd_cnt`).
+    /// The fraction of a segment by which the window must grow; if negative, shrink (`mptcp_snd_cwnd_cnt`).
     counter: i64,
 }
 
@@ -31,7 +31,7 @@ struct Epsilon {
     denominator: u64,
 }
 
-/// A path's window, during fast recovery what it will be afterwards (`mptcp_get_crt_cwnd`).
+/// Returns a path's window; during fast recovery, the window after it (`mptcp_get_crt_cwnd`).
 fn window_of(path: &KernelPath<'_>) -> u64 {
     let recovering = path.view.state == CongestionState::Recovery;
     u64::from(if recovering { path.view.window.ssthresh } else { path.cwnd })
@@ -39,7 +39,7 @@ fn window_of(path: &KernelPath<'_>) -> u64 {
 
 /// Bytes between losses, and the square of the RTT.
 fn interval(path: &KernelPath<'_>) -> (u64, u64) {
-    // The mark that goes with the acknowledgements stands still during a reduction (`mptcp_loss3`).
+    // During a reduction, the mark that otherwise follows the acknowledgements is not moved (`mptcp_loss3`).
     let reducing = matches!(path.view.state, CongestionState::Cwr | CongestionState::Recovery);
     let since = if reducing { 0 } else { path.view.bytes_since_loss };
     (since.max(path.view.bytes_between_losses), path.srtt_us * path.srtt_us)
@@ -86,7 +86,7 @@ impl Kernel {
         let paths = paths(ack.siblings, ack.id, window, self.dead_leave);
         let Some(own) = paths.clone().find(|path| path.view.id == ack.id) else { return 0 };
         let Epsilon { numerator, denominator } = epsilon(&own, paths.clone());
-        // `mptcp_get_rate`: one more, so that it is never zero.
+        // `mptcp_get_rate` adds one, so that the rate is never zero.
         let sum: u64 = paths
             .map(|path| (window_of(&path) << SCALE).wrapping_mul(own.srtt_us) / path.srtt_us.max(1))
             .sum();

@@ -1,9 +1,9 @@
 //! Common parts of the coupled controllers in the form of the out-of-tree kernel, v0.94 on Linux 4.14: its list of
 //! subflows and its integers.
 //!
-//! A subflow is in the sums while it can send (`mptcp_sk_can_send`) and has an RTT; a dead one does
-//! until it is closed. Slow start spills nothing into congestion avoidance, and an acknowledgement
-//! counts once, whatever it acknowledges. On plain TCP they are Reno.
+//! A subflow is in the sums while it can send (`mptcp_sk_can_send`) and has an RTT. A dead subflow stays in them
+//! until it is closed. Slow start leaves nothing for congestion avoidance, and an acknowledgement counts once,
+//! whatever it acknowledges. On plain TCP, these controllers behave like Reno.
 
 use anabranch_plugin::Parameters;
 use anabranch_units::SubflowId;
@@ -22,14 +22,14 @@ pub(crate) struct KernelPath<'a> {
     pub(crate) view: &'a SiblingView,
 }
 
-/// The growth that an acknowledgement allows.
+/// The growth that follows from an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Growth {
-    /// Nothing: it did not advance, a reduction is under way, or the window was not in use.
+    /// No growth: the acknowledgement did not advance, a reduction is in progress, or the window was not fully used.
     None,
     /// Slow start has grown.
     SlowStart,
-    /// One more to be counted.
+    /// Congestion avoidance counts one more acknowledgement.
     Avoidance,
 }
 
@@ -38,8 +38,8 @@ pub(crate) fn leaves(parameters: &mut Parameters<'_>) -> bool {
     parameters.word("dead", &["stay", "leave"]) == "leave"
 }
 
-/// The subflows in the sums in the order of the kernel's list (`mptcp_for_each_sk`): the newest first,
-/// the initial one last. `id` is one's own, whose window is `window`.
+/// The subflows in the sums in the order of the kernel's list (`mptcp_for_each_sk`): the newest first, the initial
+/// one last. `id` is the subflow itself, whose window is `window`.
 pub(crate) fn paths<'a>(
     siblings: &'a [SiblingView],
     id: SubflowId,
@@ -67,8 +67,8 @@ pub(crate) fn grow(ack: &AckSample<'_>, window: &mut Window) -> Growth {
     }
 }
 
-/// Counts an acknowledgement (`snd_cwnd_cnt`): true when the window is to grow, with the
-/// acknowledgement behind `per` others.
+/// Counts an acknowledgement (`snd_cwnd_cnt`). Returns true if the window must grow, which is at the acknowledgement
+/// after `per` others.
 pub(crate) fn count(counter: &mut u64, per: u64) -> bool {
     let full = *counter >= per;
     *counter = if full { 0 } else { *counter + 1 };

@@ -1,8 +1,8 @@
 //! Weighted Vegas as `mptcp_wvegas.c` of the out-of-tree kernel computes it.
 //!
-//! Rates are whole multiples of 2^-16 segments a microsecond, some 20 of them at 40 segments and 110 ms,
-//! and shares are quotients of such. A round without any queueing delay drains the queue that is not there,
-//! and halves the window.
+//! Rates are whole multiples of 2^-16 segments per microsecond. At 40 segments and 110 ms a rate is only about 20
+//! such units, and shares are quotients of such numbers. A round without any queueing delay halves the window, as if
+//! a queue had to be drained.
 
 use anabranch_plugin::Parameters;
 use anabranch_units::{Instant, Rate};
@@ -27,10 +27,9 @@ pub(super) struct Kernel {
     gamma: u64,
     dead_leave: bool,
     reno: Reno,
-    /// Delay decides (`doing_wvegas_now`): in state Open only.
+    /// Whether the delay controls the window (`doing_wvegas_now`), which is so only in state Open.
     open: bool,
-    /// The round ends behind this position (`beg_snd_nxt`); `None`: what the next acknowledgement finds
-    /// sent.
+    /// The round ends after this position (`beg_snd_nxt`). If `None`, the next acknowledgement sets it.
     end: Option<u64>,
     /// RTTs of the round: how many (`cnt_rtt`), and their sum in microseconds (`sampled_rtt`).
     count: u64,
@@ -44,7 +43,7 @@ pub(super) struct Kernel {
     /// Smallest queueing delay since the last drain, microseconds.
     queue_delay: u64,
     mss: u32,
-    /// Where the next new byte stood as of the last acknowledgement.
+    /// The position of the next new byte at the last acknowledgement.
     snd_nxt: u64,
 }
 
@@ -107,7 +106,7 @@ impl Kernel {
         window.ssthresh = window.ssthresh.max(window.cwnd / 2 + window.cwnd / 4);
     }
 
-    /// One segment more or less, towards alpha segments in queues.
+    /// Changes the window by one segment, towards alpha segments in queues.
     fn steer(&mut self, ack: &AckSample<'_>, window: &mut Window, queued: u64, rtt: u64) {
         if queued >= self.alpha {
             self.rate = (u64::from(window.cwnd) << SCALE) / rtt;
@@ -122,7 +121,7 @@ impl Kernel {
         }
     }
 
-    /// Backs off when the queue has doubled since it was last drained.
+    /// Reduces the window if the queueing delay has doubled since the last drain.
     fn drain(&mut self, window: &mut Window, rtt: u64) {
         let delay = rtt - self.base_rtt;
         if self.queue_delay == 0 || self.queue_delay > delay {
@@ -136,7 +135,7 @@ impl Kernel {
     }
 }
 
-/// A published rate in the kernel's units: it was made of whole ones.
+/// Returns a published rate in the kernel's units, in which it is a whole number.
 fn units(rate: Rate, mss: u32) -> u64 {
     let one = u128::from(mss) * 8_000_000;
     (((u128::from(rate.bps()) << SCALE) + one / 2) / one.max(1)) as u64
@@ -150,7 +149,7 @@ impl CongestionController for Kernel {
     fn on_ack(&mut self, ack: &AckSample<'_>, window: &mut Window) {
         (self.mss, self.snd_nxt) = (ack.mss, ack.snd_nxt);
         if let Some(rtt) = ack.rtt {
-            // A microsecond more, so that it is never zero (`mptcp_wvegas_pkts_acked`).
+            // One microsecond is added, so that the RTT is never zero (`mptcp_wvegas_pkts_acked`).
             let rtt = rtt.as_micros() + 1;
             self.base_rtt = self.base_rtt.min(rtt);
             // The acknowledgement that brings the subflow back to Open counts before the round begins.
@@ -197,7 +196,7 @@ impl CongestionController for Kernel {
         true
     }
 
-    /// Only with samples in the round under way (`sampled_rtt`).
+    /// Published only if the current round has samples (`sampled_rtt`).
     fn published_rate(&self) -> Option<Rate> {
         let bps = (u128::from(self.rate) * u128::from(self.mss) * 8_000_000) >> SCALE;
         (bps > 0 && self.sum > 0).then(|| Rate::from_bps(bps as u64))

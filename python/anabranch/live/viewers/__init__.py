@@ -1,4 +1,4 @@
-"""Other programs that play over real packets, with their reports translated to the trace's tables."""
+"""External players over real packets, with their reports converted to the trace's tables."""
 
 from __future__ import annotations
 
@@ -22,17 +22,18 @@ if TYPE_CHECKING:
     from anabranch.metrics._rows import Table, Tables
     from anabranch.scenario.load import Loaded
 
-#: The port that they ask, as our own player does.
+#: The server's port, the same as for our own player.
 PORT = 80
-#: How long a session lasts at most beyond the film, seconds: what stalls takes longer.
+#: The longest duration of a session beyond the film, seconds. A session that stalls takes longer than the
+#: film.
 _LIMIT_S = 3600.0
-#: The user that they run as without sudo.
+#: The user ID of the players if sudo is not used.
 _NOBODY = 65_534
 
 
 @dataclass(frozen=True, kw_only=True)
 class Viewer:
-    """A program that plays.
+    """An external player.
 
     Attributes
     ----------
@@ -41,14 +42,14 @@ class Viewer:
     kind
         The `application.kind` that it plays.
     lacks
-        Returns what this host lacks for it, in a sentence; None when it has all.
+        Returns a sentence that names what this host lacks for it; None if nothing is missing.
     install
         Returns the commands that install it.
     command
         Returns the program and its arguments for an order.
     read
-        Returns the tables of its reports, given the film, the start of the run, and the row of
-        `connections` as far as the sender knows it.
+        Returns the tables from its reports. Arguments: the film, the start of the run, and the row of
+        `connections` with the sender's values.
     notes
         Returns notes about it besides its tables.
     now
@@ -103,7 +104,7 @@ class Played:
     name
         Under which name it is served.
     asked
-        The first request: the name, or a playlist below it.
+        The path of the first request: the name, or a playlist below it.
     film
         Its description.
     """
@@ -126,7 +127,7 @@ def check(name: str, loaded: Loaded) -> None:
     Raises
     ------
     InputError
-        When there is no such program, or it plays something else.
+        If there is no such program, or it plays another kind of film.
     MissingError
         When this host lacks something of it.
     """
@@ -231,12 +232,12 @@ def _seconds(plan: Mapping[str, Any], film: Film) -> float:
 
 
 def seen(opened: Session, what: Played, begin_s: float, trace: Mapping[str, Any]) -> dict[str, Table]:
-    """Return the tables that a program's own words fill, to go over a trace's.
+    """Return the tables from a program's reports, which replace those of a trace.
 
     Raises
     ------
     MissingError
-        When it played nothing.
+        If it played nothing.
     """
     from anabranch.metrics._rows import rows
 
@@ -249,12 +250,12 @@ def seen(opened: Session, what: Played, begin_s: float, trace: Mapping[str, Any]
 
 
 def proved(what: Played, plan: Mapping[str, Any], counters: Mapping[str, int], tables: Tables) -> list[str]:
-    """Check by the counters of the client's kernel that a program spoke MPTCP; return notes.
+    """Check with the client kernel's counters that a program used MPTCP, and return notes.
 
     Raises
     ------
     MissingError
-        When it spoke plain TCP where the scenario has MPTCP.
+        If it used plain TCP although the scenario has MPTCP.
     """
     if not plan["transport"]["multipath"]:
         return []

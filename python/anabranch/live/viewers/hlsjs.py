@@ -67,7 +67,10 @@ def _install_library() -> str:
 
 
 def page(folder: Path) -> Path:
-    """Put the page that plays into a folder, and return it: it is read from there, and not over the paths."""
+    """Copy the page that plays into a folder, and return its path.
+
+    The browser reads it from there and not over the paths.
+    """
     here = Path(__file__).parent
     shutil.copyfile(here / _PAGE, folder / _PAGE)
     shutil.copyfile(here / _SCRIPT, folder / "page.js")
@@ -148,7 +151,7 @@ def _playback(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         elif line["what"] == "ended":
             found.append({**at, "event": "end"})
         elif line["what"] == "stop" and plays:
-            # The film time that it reached: an element that stands still need not fire `waiting`.
+            # The film time of the stop is recorded, because a stalled video element need not fire `waiting`.
             found.append({**at, "event": "stop"})
         elif line["what"] == "counters":
             found += [{**at, "event": "drop"}] * (line["dropped"] - dropped)
@@ -195,7 +198,7 @@ class _Arrived:
         self.busy = [(first, done) for first, done, _ in self._whole]
 
     def bytes_at(self, t_s: float) -> int:
-        """Return the bytes that had come by a time, those of a resource as if they came evenly."""
+        """Return the bytes received by a time, assuming that each resource arrived at a constant rate."""
         found = 0.0
         for first, done, size in self._whole:
             if t_s >= done:
@@ -206,7 +209,7 @@ class _Arrived:
 
 
 def _player(lines: Sequence[Mapping[str, Any]], arrived: _Arrived, until_s: float) -> list[dict[str, Any]]:
-    """Return the fill of its buffer, and the bytes read."""
+    """Return the length of its buffer, and the bytes read."""
     counted = [line for line in lines if line["what"] == "counters"]
     held = tables.Steps([(line["t_s"], line["buffer_s"]) for line in counted], 0.0)
     return [

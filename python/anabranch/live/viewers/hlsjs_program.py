@@ -1,8 +1,8 @@
-"""hls.js in Chromium without a window, which plays one address and reports events, a line of JSON each.
+"""hls.js in Chromium without a window. It plays one address and reports events as lines of JSON.
 
-It is a separate program: `python -m anabranch.live.viewers.hlsjs_program BROWSER PAGE URL SECONDS USER`.
-It prints `ready`, begins when it receives a line, and ends with the film, after so many seconds, or with its
-input.
+It is a separate program: `python -m anabranch.live.viewers.hlsjs_program BROWSER PAGE URL SECONDS USER`. It
+prints `ready` and begins when it receives a line. It ends with the film, after SECONDS, or when its input is
+closed.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _OPTIONS = (
     "--remote-debugging-pipe",
 )  # fmt: skip
 _GONE, _SILENT = "the browser has gone", "the page does not start"
-#: The descriptors at which the browser hears and answers (`--remote-debugging-pipe`).
+#: The browser's descriptors for commands and answers (`--remote-debugging-pipe`).
 _HEARS, _ANSWERS = 3, 4
 
 
 class BrowserError(Exception):
-    """The browser does not follow a command."""
+    """The browser did not execute a command."""
 
 
 class Browser:
@@ -47,7 +47,7 @@ class Browser:
         self._session: str | None = None
 
         def pipes() -> None:
-            # Copies first, so that neither covers the other.
+            # Copies are made first, so that neither overwrites the other.
             copies = os.dup(hears), os.dup(answers)
             os.dup2(copies[0], _HEARS)
             os.dup2(copies[1], _ANSWERS)
@@ -143,7 +143,7 @@ def main(program: str, page: str, url: str, seconds: str, user: str) -> None:
 
 def _follow(browser: Browser, until: float) -> None:
     """Pass on the page's reports until it ends."""
-    # The page's clock is the day's.
+    # The page's clock is the wall clock.
     offset_s = time.monotonic() - time.time()
     while time.monotonic() < until and not select.select([sys.stdin], [], [], 0)[0]:
         for heard in browser.hear(0.05):

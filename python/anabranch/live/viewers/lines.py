@@ -1,4 +1,4 @@
-"""The reports of a program that plays: a line of JSON each, with the time of the monotonic clock."""
+"""The reports of a player: each is a line of JSON with the time of the monotonic clock."""
 
 from __future__ import annotations
 

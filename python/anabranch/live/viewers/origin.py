@@ -1,4 +1,4 @@
-"""The origin: nginx in the server's namespace, with what viewers ask for."""
+"""The origin: nginx in the server's namespace, which serves the viewers' files."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def lacks() -> str | None:
 
 
 def lacks_mptcp() -> str | None:
-    """Return what this host lacks for programs of others to speak MPTCP; None when it has all."""
+    """Return what this host lacks for MPTCP in external programs; None if nothing is missing."""
     found = shutil.which("mptcpize")
     if found is None:
         return "mptcpize is not installed: apt install mptcpize"
@@ -84,7 +84,7 @@ def lacks_mptcp() -> str | None:
 def listener(bed: Bed, port: int, *, multipath: bool, congestion: str) -> socket.socket:
     """Return a socket of the server's kernel that listens on every path.
 
-    It is made here and not by nginx, whose configuration knows neither MPTCP nor a congestion control.
+    It is made here, because nginx's configuration supports neither MPTCP nor a congestion control.
 
     Parameters
     ----------
@@ -131,8 +131,8 @@ def serving(
     at
         A socket that listens; None is for our endpoint alone, at `BEHIND`.
     tcp_nopush
-        nginx's directive: whether it sets `TCP_CORK`. With Linux's MPTCP a corked subflow keeps an incomplete
-        last segment for a whole timeout, and the other subflows then wait for it.
+        nginx's directive: whether it sets `TCP_CORK`. With Linux's MPTCP, a corked subflow keeps an
+        incomplete last segment for a whole timeout, and the other subflows wait for it.
 
     Raises
     ------
@@ -149,7 +149,7 @@ def serving(
         address = BEHIND if at is None else ("127.0.0.1", at.getsockname()[1])
         configuration = folder / "nginx.conf"
         configuration.write_text(_text(folder, at, tcp_nopush=tcp_nopush), encoding="utf-8")
-        # Descriptors that it inherits, as from an nginx that is replaced.
+        # nginx inherits the descriptor, as it does when it replaces another nginx.
         inherited = {} if at is None else {"NGINX": f"{at.fileno()};"}
         with folder.joinpath("stderr").open("w+b") as said:
             process = programs.start(
@@ -159,7 +159,7 @@ def serving(
                 programs.Slack(),
                 user=programs.User(environment=inherited),
                 ends_with_us=True,
-                # Else it would hold open what this program writes to, should it be killed.
+                # Otherwise nginx would keep this program's output open if this program is killed.
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=said,
@@ -183,7 +183,7 @@ def _text(folder: Path, at: socket.socket | None, *, tcp_nopush: bool) -> str:
 
 
 def wrapped() -> list[str]:
-    """Return what a command begins with for its stream sockets to be of MPTCP.
+    """Return the beginning of a command whose stream sockets are to use MPTCP.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""One program that plays, from its start in the client's namespace to its last report."""
+"""A session of a player, from its start in the client's namespace to its last report."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """The task of a program.
+    """The order for a program.
 
     Attributes
     ----------
     url
         The address that it plays.
     seconds
-        When it ends at the latest.
+        The latest time of its end.
     cache_ms
         The network cache of the scenario's player, milliseconds.
     user
@@ -57,7 +57,7 @@ class Now(Protocol):
 
 
 class Underflows:
-    """A running count of the events that `playback` will contain.
+    """Counts the underflows that `playback` will contain.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class Underflows:
         self._plays = False
 
     def plays(self, moves: bool) -> None:  # noqa: FBT001 - what is said of it
-        """Take whether the film moves."""
+        """Record whether the film is playing."""
         self.count += self._plays and not moves
         self._plays = moves
 
@@ -143,7 +143,7 @@ class Session:
         return self._process.poll() is not None
 
     def during(self, heard: Callable[[float, float], bool]) -> Callable[[float, float], bool]:
-        """Return a follower of a run that ends it with the program."""
+        """Return a progress function that ends the run when the program ends."""
         return lambda done_s, total_s: heard(done_s, total_s) and not self.is_over()
 
     def shown(self, now: Now, show: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:

@@ -46,7 +46,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
 
 
 def table(name: str, rows: Sequence[Mapping[str, Any]]) -> Any:  # noqa: ANN401
-    """Return rows as the trace's table of that name; what a row leaves out is no text, or None."""
+    """Return rows as the trace's table of that name. A missing value becomes an empty text or None."""
     return _tables.made(COLUMNS[name], [{"client": 0, **row} for row in rows])
 
 
@@ -58,14 +58,14 @@ def connection(
     bytes_read: int,
     finished: bool,
 ) -> Any:  # noqa: ANN401
-    """Return the table `connections`: the row as far as the sender knows it, with the program's additions."""
+    """Return the table `connections`: the sender's values, with the program's additions."""
     longest_s = max((gap["gap_s"] for gap in silences), default=0.0)
     row = {**sent, "duration_s": duration_s, "bytes_read": bytes_read, "max_read_gap_s": longest_s}
     return table("connections", [{**row, "finished": finished}])
 
 
 def gaps(busy: Sequence[tuple[float, float]]) -> list[dict[str, float]]:
-    """Return the silences between times in which something was read, `(begin, end)` by their begin."""
+    """Return the silences between the given intervals of reading, `(begin, end)` sorted by begin."""
     found = []
     until = busy[0][1] if busy else 0.0
     for begin, end in busy:

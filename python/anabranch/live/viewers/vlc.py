@@ -29,7 +29,7 @@ _INSTALL = f"apt install libvlc5 vlc-plugin-base; {_extras.command('live')}"
 _NO_PLUGINS = "no plug-ins"
 #: The program that checks whether python-vlc and libvlc work together.
 _TRIAL = f"import sys, vlc; sys.exit(None if vlc.Instance(['--quiet']) else {_NO_PLUGINS!r})"
-#: VLC's own word for a whole buffer, percent.
+#: VLC's value for a full buffer, percent.
 _FULL = 100.0
 #: VLC shows a picture again after this time if the next one is late (`VOUT_REDISPLAY_DELAY`), in seconds.
 _REDISPLAY_S = 0.08
@@ -115,7 +115,7 @@ def read(told: Told, film: Film, begin_s: float, sent: Mapping[str, Any]) -> dic
 
 
 def _playback(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return what the player did: VLC's buffer is whole, or not any more."""
+    """Return the playback events: VLC's buffer became full, or is no longer full."""
     found: list[dict[str, Any]] = []
     plays, began = False, False
     for line in lines:
@@ -134,7 +134,7 @@ def _playback(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def _frames(
     counted: Sequence[Mapping[str, Any]], playback: Sequence[Mapping[str, Any]], film: Film
 ) -> list[dict[str, Any]]:
-    """Return what became of each picture, as far as VLC counts them, in the order in which it did."""
+    """Return the fate of each picture that VLC counted, in the order of counting."""
     pictures = _pictures(film)
     lasts_s = max(pictures[-1][0] - pictures[0][0], _LEAST_S) / max(len(pictures) - 1, 1)
     found: list[dict[str, Any]] = []
@@ -153,7 +153,7 @@ def _frames(
             shown, still = _new(shown, passed_s, lasts_s), False
             began_s = max(began_s, _plays_since(playback, line["t_s"]))
         elif passed_s < _LONG_S:
-            # While it buffers one picture is shown again and again.
+            # While VLC buffers, it shows one picture repeatedly.
             shown, still = min(shown, int(not still)), still or bool(shown)
             due_s = _plays_from(playback, line["t_s"], counted[-1]["t_s"])
         else:
@@ -194,7 +194,7 @@ def _new(shown: int, passed_s: float, lasts_s: float) -> int:
 
 
 def _pictures(film: Film) -> list[tuple[float, str, int]]:
-    """Return the film's pictures in the order in which they are shown: when, what kind, how many bytes."""
+    """Return the film's pictures in display order: time, type, and size in bytes."""
     packets = film.plan["recorded"]["packets"] if film.plan else {}
     columns = (packets[name] for name in ("stream", "pts_ns", "kind", "size"))
     every = zip(*columns, strict=True)
@@ -220,7 +220,7 @@ def _plays_from(playback: Sequence[Mapping[str, Any]], t_s: float, until_s: floa
 
 
 def _player(counted: Sequence[Mapping[str, Any]], film: Film, until_s: float) -> list[dict[str, Any]]:
-    """Return how full its buffer was: what was read, and not shown yet."""
+    """Return the length of its buffer: the film that was read and not shown yet."""
     known = _Position(film)
     nothing = {"read": 0, "demuxed": 0}
     counters = tables.Steps([(line["t_s"], line) for line in counted], nothing)

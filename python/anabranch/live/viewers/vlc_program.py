@@ -1,8 +1,8 @@
-"""VLC without a window, which plays one address and reports events, a line of JSON each.
+"""VLC without a window. It plays one address and reports events as lines of JSON.
 
-It is a separate program: `python -m anabranch.live.viewers.vlc_program URL SECONDS USER [OPTION...]`.
-It prints `ready`, begins when it receives a line, and ends with the film, after so many seconds, or with its
-input.
+It is a separate program: `python -m anabranch.live.viewers.vlc_program URL SECONDS USER [OPTION...]`. It
+prints `ready` and begins when it receives a line. It ends with the film, after SECONDS, or when its input is
+closed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from anabranch.live.viewers.lines import tell
 
 #: Time between two looks at VLC's counters.
 _PERIOD_S = 0.02
-#: The longest time without a report, though nothing changed.
+#: The longest time without a report if nothing changes.
 _SILENCE_S = 0.1
 #: The reported counters of libvlc, by our names.
 _COUNTERS = {
@@ -28,7 +28,7 @@ _COUNTERS = {
     "displayed": "displayed_pictures",
     "lost": "lost_pictures",
 }
-#: The options that have it show no picture, play no sound and heed no setting of the user's.
+#: The options with which VLC shows no picture, plays no sound and ignores the user's settings.
 _OPTIONS = (
     "--vout=vdummy", "--aout=adummy", "--no-osd", "--no-spu", "--no-video-title-show", "--avcodec-hw=none",
     "--ignore-config", "--quiet",
@@ -36,7 +36,7 @@ _OPTIONS = (
 
 
 def main(url: str, seconds: str, user: str, *options: str) -> None:
-    """Play a film, as a user of this number where one is given."""
+    """Play a film, as the user with this number if one is given."""
     import vlc
 
     if user:
@@ -80,7 +80,7 @@ def _follow(media: Any, player: Any, stats: Any, until: float, over: threading.E
     told = 0.0
     while not over.wait(_PERIOD_S):
         now = time.monotonic()
-        # The parent has ended, or asks it to end.
+        # The parent has ended or requests the end.
         if now >= until or select.select([sys.stdin], [], [], 0)[0]:
             break
         if not media.get_stats(stats):
@@ -97,5 +97,5 @@ def _follow(media: Any, player: Any, stats: Any, until: float, over: threading.E
 
 if __name__ == "__main__":
     main(*sys.argv[1:])
-    # VLC's own threads may still be about: nothing waits for them.
+    # VLC's own threads may still run. The process does not wait for them.
     os._exit(0)

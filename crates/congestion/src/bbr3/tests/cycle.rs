@@ -16,7 +16,7 @@ fn the_cycle_goes_down_cruises_refills_a_round_and_goes_up() {
     assert_eq!(bench.cc.state, State::Refill, "for a round");
     bench.hear(FULL);
     assert_eq!((bench.cc.state, bench.pace()), (State::Up, 1.25));
-    // The window: 2.25 times 100, what was aggregated, and two.
+    // The window is 2.25 times 100, plus the aggregated segments, plus two.
     bench.window.cwnd = 1000;
     bench.hear(WITHIN);
     let extra = bench.cc.extra_acked.get();
@@ -61,7 +61,7 @@ fn a_probe_comes_after_two_to_three_seconds_or_as_many_rounds_as_reno_would_take
                 bench.hear(FULL);
                 count += 1;
             }
-            // Counting begins at zero or one.
+            // The count begins at zero or one.
             seen[(rounds - count) as usize] += 1;
         }
         assert!(seen.iter().all(|times| *times > 8), "{rounds}: {seen:?}");
@@ -70,19 +70,18 @@ fn a_probe_comes_after_two_to_three_seconds_or_as_many_rounds_as_reno_would_take
 
 #[test]
 fn a_probe_that_loses_more_than_two_per_cent_bounds_the_flight() {
-    // 120 in flight before the segment and two lost of 121 are fine, three are not: 117.6 of 120 is
-    // what 2 % leaves of three, so that none of the third fits.
+    // Two of 121 lost are within the threshold of 2 %, three are not. No part of the third loss fits.
     let mut bench = Bench::in_state(State::Up);
     bench.cc.probe.sampled = true;
     bench.lose(1, 120, 2);
     assert_eq!((bench.cc.state, bench.cc.bounds.long_inflight), (State::Up, UNBOUNDED));
     bench.lose(5, 120, 3);
     assert_eq!((bench.cc.state, bench.cc.bounds.long_inflight), (State::Down, 120));
-    // Once a probe.
+    // The bound is set once per probe.
     bench.lose(9, 60, 4);
     assert_eq!(bench.cc.bounds.long_inflight, 120);
 
-    // At least 0.7 of the target flight: the product of 100, or the window if that is smaller.
+    // The bound is at least 0.7 of the target flight: the product of 100, or the window if that is smaller.
     for (cwnd, bound) in [(200, 70), (80, 56)] {
         let mut bench = Bench::in_state(State::Up);
         bench.cc.probe.sampled = true;
@@ -91,7 +90,7 @@ fn a_probe_that_loses_more_than_two_per_cent_bounds_the_flight() {
         assert_eq!((bench.cc.state, bench.cc.bounds.long_inflight), (State::Down, bound));
     }
 
-    // The application limited the flow, so the path was not tested; but the probe ends.
+    // The application limited the flow, so the path was not tested, but the probe ends.
     let mut bench = Bench::in_state(State::Up);
     bench.cc.probe.sampled = true;
     bench.lose_as(1, 30, 1, |segment| segment.app_limited = true);
@@ -137,14 +136,14 @@ fn after_a_probe_too_high_the_next_stops_where_that_one_lost_and_then_goes_on() 
     let at_bound = Said { prior_in_flight: 119, round: false, ..calm };
     bench.hear(at_bound);
     assert_eq!((bench.cc.state, bench.cc.probe.precautionary), (State::Down, true));
-    // Nothing lost in the round after it: again, and this time on and beyond.
+    // Nothing was lost in the round after the probe: the next probe goes further.
     bench.hear(calm);
     assert_eq!((bench.cc.state, bench.cc.probe.precautionary), (State::Refill, false));
     bench.hear(calm);
     bench.hear(at_bound);
     assert_eq!(bench.cc.state, State::Up);
 
-    // Had it lost too much again, it would be down.
+    // If too much had been lost again, the flow would be in Down.
     let mut bench = Bench::in_state(State::Down);
     bench.cc.bounds.long_inflight = 119;
     bench.cc.probe.stopping = true;
@@ -186,7 +185,7 @@ fn a_probe_raises_its_bound_only_where_the_bound_holds_it_back() {
     bench.window.cwnd = 65;
     bench.hear(Said { acked: 65, ..limited });
     assert_eq!((bench.cc.state, bench.cc.bounds.long_inflight), (State::Up, 66));
-    // While the bound holds it back, no plateau is the path's.
+    // While the bound limits the flow, a plateau says nothing about the path.
     let mut bench = up();
     for _ in 0..6 {
         for n in 0..64 {
@@ -198,7 +197,7 @@ fn a_probe_raises_its_bound_only_where_the_bound_holds_it_back() {
     // The slope is steeper from the first round's start on: 2, 4, 8, 16, 32 and 64.
     let bound = bench.cc.bounds.long_inflight;
     assert!((64 + 100..64 + 127).contains(&bound), "{bound}: the window has grown meanwhile");
-    // A flight that came through safely raises the bound at any time.
+    // If a larger flight is delivered without loss, it raises the bound at any time.
     let mut bench = up();
     bench.cc.state = State::Cruise;
     bench.hear(Said { in_flight_at_send: 69, ..WITHIN });

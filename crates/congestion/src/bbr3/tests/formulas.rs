@@ -1,9 +1,9 @@
-//! The arithmetic against a second, plain implementation: the draft's formulas in bytes and floating
-//! point, and its pseudocode as it stands.
+//! Compares the arithmetic with a second, simple implementation: the draft's formulas in bytes and floating point,
+//! and its pseudocode unchanged.
 
 use super::*;
 
-/// Draws of all sizes: uniform in the logarithm between the two.
+/// Draws a number between the two limits, uniform in its logarithm.
 fn any(random: &mut RandomStream, least: f64, most: f64) -> f64 {
     least * (most / least).powf(random.uniform())
 }

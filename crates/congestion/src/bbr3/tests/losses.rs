@@ -1,4 +1,4 @@
-//! Losses outside of probes, timeouts, and what proves spurious.
+//! Losses outside of probes, timeouts, and spurious losses.
 
 use super::*;
 
@@ -26,7 +26,7 @@ fn a_loss_between_probes_bounds_rate_and_flight_once_a_round_to_what_was_deliver
         assert!(off < 100_000, "{bw:?}: {off} off {segments} a second");
         assert_eq!(inflight, flight);
     };
-    // 0.7 of 1000 a second and of a window of 202, as 60 over 100 ms are less.
+    // The bounds are 0.7 of 1000 a second and 0.7 of a window of 202, because 60 segments over 100 ms are less.
     bench.window.cwnd = 200;
     near(round(&mut bench, 60), 700, 141);
     assert!((bench.pace() - 0.7).abs() < 1e-3, "{}", bench.pace());
@@ -35,7 +35,7 @@ fn a_loss_between_probes_bounds_rate_and_flight_once_a_round_to_what_was_deliver
     assert_eq!(bench.window.cwnd, 98);
     near(round(&mut bench, 60), 600, 68);
     near(round(&mut bench, 60), 600, 60);
-    // The next probe forgets them.
+    // The next probe resets the bounds.
     bench.now += Duration::from_secs(3);
     bench.hear(WITHIN);
     let bounds = bench.cc.bounds;
@@ -61,7 +61,7 @@ fn headroom_is_left_while_cruising() {
         bench.hear(Said { in_flight_at_send: 50, in_flight: 120, lost: 9, ..WITHIN });
         assert_eq!((bench.cc.state, bench.window.cwnd.min(200)), (state, cwnd));
     }
-    // Down is left only when the room is there.
+    // The flow leaves Down only when the flight is small enough.
     let mut bench = Bench::in_state(State::Down);
     bench.cc.bounds.long_inflight = 100;
     bench.hear(Said { in_flight_at_send: 50, in_flight: 86, ..WITHIN });
@@ -83,7 +83,7 @@ fn a_timeout_cuts_nothing_here_and_the_window_comes_back() {
     assert_eq!(bench.window.cwnd, MIN_PIPE, "from there by what is acknowledged");
     bench.hear(Said { in_flight: 1, ..WITHIN });
     assert_eq!(bench.window.cwnd, 6);
-    // A second timeout does not forget what was good.
+    // A second timeout does not overwrite the saved state.
     bench.enter(CongestionState::Loss);
     bench.cc.on_state(bench.now, CongestionState::Open, &mut bench.window);
     assert_eq!(bench.window.cwnd, 180);
@@ -91,7 +91,7 @@ fn a_timeout_cuts_nothing_here_and_the_window_comes_back() {
 
 #[test]
 fn a_spurious_recovery_leads_back_to_where_losses_led_away() {
-    // Three losses at once: the third ends the probe, a fourth comes behind it.
+    // Three losses at once: the third ends the probe, and a fourth follows.
     let mut bench = Bench::in_state(State::Up);
     bench.cc.probe.sampled = true;
     bench.cc.bounds.long_inflight = 160;
@@ -179,7 +179,7 @@ fn the_window_before_the_trouble_comes_back_once() {
     bench.enter(CongestionState::Recovery);
     assert_eq!(state(&mut bench, CongestionState::Open, 30), 60, "60 it was now");
 
-    // That of a visit is no window to come back to.
+    // The window during a visit to ProbeRTT is not restored.
     bench.window.cwnd = 150;
     bench.cc.save_cwnd(150);
     bench.cc.state = State::ProbeRtt;
@@ -201,7 +201,7 @@ fn the_round_of_losses_begins_with_the_first() {
     assert_eq!(bench.cc.signals.round_end, began);
 }
 
-/// A visit goes on when losses prove spurious, whatever they had ended.
+/// A visit continues when losses prove spurious.
 #[test]
 fn a_visit_goes_on_after_a_spurious_recovery() {
     for before in [State::Startup, State::Up] {

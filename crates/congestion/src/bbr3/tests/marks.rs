@@ -138,7 +138,8 @@ fn when_marks_cease_a_probe_begins_at_once_and_as_large_as_half_of_the_bound() {
     bench.window.cwnd = 200;
     bench.hear(FULL);
     assert_eq!(bench.cc.state, State::Up);
-    // The current bound: 150 were in flight; it grew from 128 to that, and ilog2 of 64 is 6.
+    // The current bound: 150 segments were in flight, so the bound grew from 128 to 150. The growth continues with
+    // ilog2(64) = 6 doublings.
     let mut growth = std::mem::take(&mut bench.cc.probe.growth);
     assert_eq!(growth.grow(200 >> 6), 1, "one for each three acknowledged");
     assert_eq!(ceased(1, CongestionState::Open).cc.state, State::Cruise, "after a loss");

@@ -19,7 +19,7 @@ fn a_rate_is_remembered_for_this_cycle_and_the_next() {
     let mut bench = fast();
     assert_eq!(probe(&mut bench, slower), 999, "1000 less the scale's last digit");
     assert_eq!(probe(&mut bench, slower), 499);
-    // An application-limited sample lowers no rate and begins no cycle.
+    // An application-limited sample does not lower the rate and begins no cycle.
     let mut bench = fast();
     for _ in 0..4 {
         assert_eq!(probe(&mut bench, Said { app_limited: true, ..slower }), 999);
@@ -192,7 +192,7 @@ fn an_acknowledgement_that_may_be_delayed_takes_no_old_minimums_place() {
     }
 }
 
-/// `ProbeRTTInterval` and `MinRTTFilterLen` to the nanosecond: only what is older is too old.
+/// `ProbeRTTInterval` and `MinRTTFilterLen` to the nanosecond: a value expires only after more than this time.
 #[test]
 fn minimums_are_too_old_after_more_than_their_time() {
     let began = Instant::ZERO + Duration::from_secs(100);

@@ -8,7 +8,7 @@ fn the_first_pace_is_the_initial_window_over_the_handshakes_round_trip() {
     let rate = |bench: &Bench| bench.cc.pacing_rate().expect("paced").bytes_per_second() as f64;
     let expected = 2.77 * 10.0 * f64::from(MSS) / 0.1;
     assert!((rate(&bench) / expected - 1.0).abs() < 1e-3, "{}, not {expected}", rate(&bench));
-    // 50 segments a second are less than 100, but say little yet.
+    // 50 segments a second are less than 100, but one round does not show a plateau.
     bench.hear(Said { rate: 5, ..FULL });
     assert!((rate(&bench) / expected - 1.0).abs() < 1e-3, "slower only once the pipe was full");
 }
@@ -21,7 +21,7 @@ fn the_first_window_is_acknowledged_before_the_model_bounds_it() {
         bench.hear(Said { rate: 1, ..WITHIN });
         windows.push(bench.window.cwnd);
     }
-    // A burst of twelve and two in flight are all that 10 segments a second want.
+    // The window needed for 10 segments a second: a burst of twelve plus two in flight.
     assert_eq!(windows, [12, 14, 16, 18, 18, 18]);
 }
 
@@ -104,7 +104,7 @@ fn drain_ends_when_the_flight_fits_the_path_or_after_three_rounds() {
         if rounds == 0 {
             bench.hear(Said { in_flight, ..WITHIN });
         }
-        // Where all is drained there is nothing to go down for.
+        // If the queue is already empty, the flow skips Down.
         let next = if in_flight == 100 { State::Cruise } else { State::Down };
         assert_eq!(bench.cc.state, next, "{in_flight}");
     }
@@ -140,7 +140,7 @@ fn startup_grows_to_what_the_model_wants() {
     let most = 200 + bench.cc.extra_acked.get();
     for (cwnd, grown) in [(most - 1, most + 1), (most, most)] {
         bench.window.cwnd = cwnd;
-        // Long after, so that nothing more is aggregated.
+        // Much later, so that no further segment counts as aggregated.
         bench.now += RTT * 2;
         bench.hear(Said { app_limited: true, ..WITHIN });
         assert_eq!(bench.window.cwnd, grown);
