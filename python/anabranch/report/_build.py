@@ -85,7 +85,7 @@ def build(run: Run, *, comparison: Comparison | None = None) -> str:
         cross_traffic=_cross_traffic(run),
         figure=_draw.figure(made),
         freezes=made.freezes,
-        not_better=why(run).sentences,
+        not_better=why(run, clients=1).sentences,
         causes=[(cause, CAUSES[cause]) for cause in made.frozen_s],
         changes=made.changes,
         lost=any(panel.title.startswith("Pictures, when") for panel in made.panels),

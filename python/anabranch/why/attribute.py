@@ -111,13 +111,15 @@ class Why:
         }
 
 
-def why(run: Run) -> Why:
+def why(run: Run, *, clients: int | None = None) -> Why:
     """Return why pictures froze, were discarded or lost in resolution in a run of a player.
 
     Parameters
     ----------
     run
         The run, with its trace.
+    clients
+        How many clients, from client 0 on; None is all.
     """
     freezes: list[Freeze] = []
     drops: list[Drop] = []
@@ -125,6 +127,8 @@ def why(run: Run) -> Why:
     rates: list[Rate] = []
     discards: dict[str, float] = defaultdict(float)
     for client, own in of_each(run.tables):
+        if clients is not None and client >= clients:
+            break
         if not own.get("player"):
             continue
         steps, asked = Steps(own, run.plan), Asked(own)
