@@ -12,7 +12,9 @@ const STARTS = ["Starts after", ({ qoe }) => qoe.startup_delay_s ?? null, "s", -
 const EMPTY = ["Buffer empty", ({ qoe }) => qoe.buffer_underflows, "times", -1];
 const STILL = ["Stands still", ({ qoe }) => qoe.still_s, "s", -1];
 const GOODPUT = ["Goodput", ({ qos }) => qos.goodput_mbps, "Mbit/s", 1];
-const UNFINISHED = ["Does not reach the end", ({ qoe }) => (qoe.reached_end === false ? 1 : 0), "of runs", -1];
+// A share of the runs; of one run it is yes or no.
+const SHARE = "of runs";
+const UNFINISHED = ["Does not reach the end", ({ qoe }) => (qoe.reached_end === false ? 1 : 0), SHARE, -1];
 const METRICS = {
   progressive: [STARTS, STILL, EMPTY, ["Lost pictures", ({ qoe }) => qoe.picture_discards, "", -1], GOODPUT, UNFINISHED],
   adaptive: [STARTS, STILL, EMPTY, ["Mean bit rate", ({ qoe }) => qoe.bitrate_mean_mbps, "Mbit/s", 1], GOODPUT, UNFINISHED],
@@ -135,7 +137,7 @@ export class View {
         const apart = mine === null || his === null || mine === undefined || his === undefined ? null : mine - his;
         const kind = !apart ? "" : apart * good > 0 ? "better" : "worse";
         return el("tr", {}, el("td", {}, name), el("td", {}, told(mine, unit)), el("td", {}, told(his, unit)),
-          el("td", { class: kind }, apart === null ? "–" : signed(apart, unit)));
+          el("td", { class: kind }, apart === null || unit === SHARE ? "–" : signed(apart, unit)));
       }));
     const both = [ours, other].map((one) => one.result.series);
     const end = Math.max(...both.map((series) => series.end));
@@ -191,7 +193,11 @@ export class View {
 
 const look = (n) => ({ kind: n ? "other" : "whole", paint: n ? "--freeze" : "--accent", dashed: n === 1 });
 
-const told = (value, unit) => (value === null || value === undefined ? "never" : `${digits(value)} ${unit}`.trim());
+function told(value, unit) {
+  if (unit === SHARE) return value ? "yes" : "no";
+  return value === null || value === undefined ? "never" : `${digits(value)} ${unit}`.trim();
+}
+
 const signed = (value, unit) => `${value > 0 ? "+" : value < 0 ? "−" : ""}${digits(Math.abs(value))} ${unit}`.trim();
 
 function spread({ mean, half }, unit, difference = false) {

@@ -31,7 +31,8 @@ function seriesOf(tables, metrics, names, packets) {
   return {
     end: Math.max(1, ...last),
     paths: samples.paths,
-    buffer: buffer.x.length ? buffer : null,
+    // Without a player, its buffer has no seconds of film.
+    buffer: strip.length && buffer.x.length ? buffer : null,
     strip,
     lost: lostPictures(tables),
     rungs: rungsOf(tables),

@@ -164,6 +164,16 @@ def test_a_scenario_with_a_fixed_network_takes_any_transport_and_seed(tmp_path, 
         assert copied == wanted
 
 
+def test_a_fixed_network_has_its_reasons(tables):
+    reasons = {name: one["reasons"] for name, one in tables["fixed"].items()}
+    assert reasons["cross-traffic"] == ["shared links", "cross traffic"]
+    assert reasons["shared-bottleneck"] == ["4 clients", "shared links"]
+    assert reasons["lossy-wifi"] == ["changes of a link"]
+    assert reasons["HO20/cell-handoff"] == ["handoffs"]
+    # Middleboxes that remove the options of MPTCP.
+    assert reasons["UQ18/jp-stripped"] == ["a detail of a path"]
+
+
 def test_the_keys_of_a_fixed_network_are_refused_in_a_link(tmp_path, tables):
     link = "#v=1&scenario=HO20/cell-handoff&paths.0.rate=3&application.film=demo&seed=5"
     with pytest.raises(InputError) as caught:

@@ -115,9 +115,10 @@ class Fixed:
             found.append("recordings")
         if any(event.get("state") not in ("up", *keys.CUTS) for event in raw.get("events", ())):
             found.append("changes of a link")
-        if raw.get("application", {}).keys() - {key.toml[0] for key in keys.of("application")}:
-            found.append("a detail of the video")
-        return found or ["a detail of a path"]
+        if found:
+            return found
+        has_more = raw.get("application", {}).keys() - {key.toml[0] for key in keys.of("application")}
+        return ["a detail of the video" if has_more else "a detail of a path"]
 
     def description(self) -> str:
         """Return its own description."""
