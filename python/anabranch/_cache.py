@@ -1,4 +1,4 @@
-"""Where made films and probes are kept between runs."""
+"""The cache for made films and for descriptions of video files."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _HINT = "ANABRANCH_CACHE=DIR names another folder"
 
 
 def place() -> Path:
-    """Return the cache folder, whether or not it is there.
+    """Return the cache folder, which need not exist.
 
-    `ANABRANCH_CACHE` names it outright; else it is `anabranch` in the XDG cache folder: `XDG_CACHE_HOME`,
-    an absolute path as the specification demands, or `~/.cache`.
+    It is `ANABRANCH_CACHE` if set; otherwise `anabranch` in the XDG cache folder: `XDG_CACHE_HOME` (an
+    absolute path, as the specification requires) or `~/.cache`.
 
     Raises
     ------
@@ -37,7 +37,7 @@ def place() -> Path:
 
 
 def folder() -> Path:
-    """Return the cache folder, made if need be.
+    """Return the cache folder, and create it if necessary.
 
     Raises
     ------
@@ -57,13 +57,13 @@ def folder() -> Path:
 
 
 def key(**parts: Any) -> str:  # noqa: ANN401 - anything JSON can say
-    """Return a short name that differs whenever any of the parts does."""
+    """Return a short name that depends on all parts."""
     text = json.dumps(parts, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def recall(name: str) -> str | None:
-    """Return a text that was kept, or None."""
+    """Return a stored text, or None."""
     try:
         return (place() / name).read_text(encoding="utf-8")
     except (OSError, ValueError, MissingError):
@@ -71,7 +71,7 @@ def recall(name: str) -> str | None:
 
 
 def keep(name: str, text: str) -> None:
-    """Keep a text, whole or not at all; without a usable cache nothing is kept."""
+    """Store a text completely or not at all. Without a usable cache, do nothing."""
     with suppress(OSError, MissingError):
         path = folder() / name
         part = path.with_name(f"{name}.{os.getpid()}.part")

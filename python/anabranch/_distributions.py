@@ -30,7 +30,7 @@ def student_below(value: float, freedom: int) -> float:
 
 @lru_cache(maxsize=4096)
 def student_quantile(share: float, freedom: int) -> float:
-    """Return the value that Student's t is below with a probability."""
+    """Return the quantile of Student's t for a probability."""
     if share == 0.5:
         return 0.0
     if share < 0.5:
@@ -43,7 +43,7 @@ def student_quantile(share: float, freedom: int) -> float:
 
 @lru_cache(maxsize=4096)
 def beta_quantile(share: float, a: float, b: float) -> float:
-    """Return the value that a beta distribution is below with a probability."""
+    """Return the quantile of a beta distribution for a probability."""
     return _root(lambda x: beta_below(x, 1.0 - x, a, b) - share, 0.0, 1.0)
 
 

@@ -21,11 +21,11 @@ class Broken:
     Attributes
     ----------
     metric
-        The metric's name, as the scenario has it.
+        The metric's name in the scenario.
     expected
-        The bound that did not hold: `>= 5`.
+        The violated bound: `>= 5`.
     found
-        The value instead; None when the run does not have this metric.
+        The actual value; None if the run does not have this metric.
     """
 
     metric: str
@@ -43,7 +43,10 @@ def broken(
     qos: Mapping[str, Any],
     duration: float | None,
 ) -> list[Broken]:
-    """Return the expectations that do not hold; one about a metric that the run lacks does not hold."""
+    """Return the expectations that are not met.
+
+    An expectation about a metric that the run lacks is not met.
+    """
     result = []
     for name, bounds in expect.items():
         found = metrics.lookup(name, qoe=qoe, qos=qos, duration=duration)
@@ -59,5 +62,5 @@ def broken(
 
 
 def _plain(bound: float | bool) -> str:  # noqa: FBT001 - a value to show
-    """Return a bound as the scenario has it."""
+    """Return a bound in the scenario's notation."""
     return json.dumps(bound) if isinstance(bound, bool) else f"{bound:g}"

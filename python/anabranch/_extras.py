@@ -1,7 +1,7 @@
 """The optional packages: which extra installs each, and the error if one is missing.
 
-The project is in no package index. A hint therefore installs the packages of the extra, which are in one. It
-names the interpreter that runs the program, so it is right for a clone and for a wheel.
+The project is in no package index. A hint therefore installs the packages of the extra, which are in a
+package index. It names the interpreter that runs the program, so it is right for a clone and for a wheel.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def need(*modules: str, for_: str) -> None:
         why = _pieces.unimportable(module)
         if why is not None:
             message = f"{for_} needs {EXTRAS[name].modules[module]}, which is missing or broken ({why})"
-            # A module that is installed, but lacks a part of its own, is installed again.
+            # A module that is installed but lacks a part is installed again.
             absent = f"No module named {module!r}" in why or f"import of {module} halted" in why
             raise MissingError(message, hint=command(name, again=not absent))
 

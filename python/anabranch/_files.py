@@ -1,4 +1,4 @@
-"""Questions about paths that people typed: an impossible name is no file, and no error either."""
+"""Checks of paths from users. An impossible name is not a file, and causes no error."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ State = tuple[int, int, int, int, int]
 
 
 def state(path: Path) -> State:
-    """Return values that differ after a file was written again.
+    """Return values that change whenever a file is rewritten.
 
     Unlike the time of change of the content, that of the state (`st_ctime_ns`) cannot be set by a program.
 
@@ -59,7 +59,7 @@ def is_device(path: Path) -> bool:
 
 
 def expanded(name: str) -> Path:
-    """Return a path with `~` replaced, where that means anything."""
+    """Return a path with `~` expanded if possible."""
     try:
         return Path(name).expanduser()
     except RuntimeError:
@@ -92,16 +92,16 @@ def write_bytes(file: Path, data: bytes, what: str) -> None:
 
 
 def unwritable(what: str, file: Path, error: OSError | FFmpegError) -> MissingError:
-    """Return the error of what cannot be written."""
+    """Return the error for a result that cannot be written."""
     message = f"cannot write {what}: {error.strerror or error}: `{file}`"
     return MissingError(message, hint="is the disk full?" if error.errno == errno.ENOSPC else "")
 
 
 @contextmanager
 def whole(file: Path, what: str) -> Iterator[Path]:
-    """Yield a temporary name next to a file; it replaces the file at the end, and is deleted after a failure.
+    """Yield a temporary name next to a file. At the end it replaces the file; after a failure it is deleted.
 
-    A device or a pipe is written to itself.
+    A device or a pipe is written directly.
 
     Raises
     ------
@@ -132,7 +132,7 @@ def whole(file: Path, what: str) -> Iterator[Path]:
 
 
 def refusal(file: Path) -> OSError | None:
-    """Return the system's error for writing more to a file that its writer does not report; else None.
+    """Return the system's error for further writes to a file, which its writer may not report.
 
     The bytes written for the check stay in the file.
     """

@@ -1,4 +1,4 @@
-"""Small pieces of HTML for notebooks: everything that comes from elsewhere is escaped."""
+"""Small pieces of HTML for notebooks. All texts from outside are escaped."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-#: Style that a notebook leaves open; colours of text are the notebook's, dark or light.
+#: Style that works in any notebook. The colours of text are the notebook's, dark or light.
 _TABLE = "border-collapse:collapse;margin:.4em 0"
 _LEFT, _RIGHT = (f"text-align:{side};padding:.15em .7em" for side in ("left", "right"))
 #: The size of a strip, pixels.
@@ -16,12 +16,12 @@ _WIDE, _HIGH = 480, 14
 
 
 def block(*parts: str) -> str:
-    """Return parts as one block, which scrolls if it is too wide."""
+    """Return parts as one block, which can be scrolled if it is too wide."""
     return f'<div style="max-width:100%;overflow-x:auto">{"".join(parts)}</div>'
 
 
 def heading(text: str, more: str = "") -> str:
-    """Return a heading, with words of less weight behind it."""
+    """Return a heading, followed by lighter text."""
     behind = f' <span style="opacity:.7">{escape(more)}</span>' if more else ""
     return f"<div><b>{escape(text)}</b>{behind}</div>"
 
@@ -56,7 +56,7 @@ def table(head: Sequence[str], lines: Iterable[Sequence[str]], *, left: int = 1)
 
 
 def strip(parts: Iterable[tuple[str, float, float, str]], whole: float, label: str) -> str:
-    """Return a bar of parts as SVG; the browser shows a part's name at the pointer.
+    """Return a bar of parts as SVG. The browser shows a part's name under the pointer.
 
     Parameters
     ----------

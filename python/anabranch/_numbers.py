@@ -47,12 +47,12 @@ def three_digits(value: float, *, signed: bool = False) -> str:
 
 
 def argument(value: object) -> str:
-    """Return a value as it is written on a command line."""
+    """Return a value in the notation of the command line."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def or_dash(value: float | None, form: str, *, scale: float | None = None) -> str:
-    """Return a number in a form such as `{:.2f} s`; None is a dash.
+    """Return a number in a format such as `{:.2f} s`; None becomes a dash.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def or_dash(value: float | None, form: str, *, scale: float | None = None) -> st
     form
         A template of `str.format` with one field.
     scale
-        A factor of the number; None is 1, and keeps whole numbers whole.
+        A factor for the number. Without one, whole numbers stay whole.
     """
     if value is None:
         return "-"

@@ -1,4 +1,4 @@
-"""Worker processes that begin and end without leaving anything behind."""
+"""Worker processes that are always ended with the program."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _INTERRUPTS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
 @contextmanager
 def processes(workers: int) -> Iterator[ProcessPoolExecutor]:
-    """Open a pool of processes, which end with this one in every case.
+    """Open a pool of processes, which end with this process in every case.
 
-    Submit inside `undisturbed`: processes begin then, and inherit that interrupts wait.
+    Submit jobs inside `undisturbed`: processes start then, and inherit the setting that interrupts wait.
     """
     with undisturbed():
-        # Not forked: the parent may have threads, of a progress bar for one.
+        # Forking is not safe, because the parent may have threads, for example of a progress bar.
         pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_begin, initargs=(os.getpid(),))
     try:
         yield pool
@@ -38,7 +38,7 @@ def processes(workers: int) -> Iterator[ProcessPoolExecutor]:
 
 
 def _begin(parent: int) -> None:
-    """End this worker when its parent ends, or asks it to."""
+    """End this worker when its parent ends or requests it."""
     # A broken pool ends its workers this way. The parent handles every other reason to end.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
 
@@ -52,10 +52,10 @@ def _begin(parent: int) -> None:
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Put off interrupts: one in the middle of a pool's work leaves its processes waiting for ever.
+    """Delay interrupts, because an interrupt during a pool's work would leave its processes waiting for ever.
 
-    Processes that begin meanwhile do not run the caller's script, of which they need nothing: it would sweep
-    again in each of them, or may be no file at all.
+    Processes that start inside the block do not run the caller's script, which they do not need. It might
+    start the sweep again in each process, or not be a file at all.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPTS)
     main = vars(sys.modules["__main__"])

@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 
 #: Receives how much is done, and how much there is to do.
 Told = Callable[[float, float], None]
-#: The caller's choice: a function, a bar (True), none (False), or a bar in a terminal or notebook (None).
+#: The caller's choice: a function, a bar (True), nothing (False), or a bar only in a terminal or notebook
+#: (None).
 Asked = Told | bool | None
 
-#: Where there is no bar: when the first message comes, and the interval of the others, seconds.
+#: Without a bar: the time of the first message, and the interval between later ones, seconds.
 _FIRST_S, _SILENT_S = 1.0, 5.0
-#: The least time from which what is left is estimated, seconds.
+#: The shortest time after which the remaining time is estimated, seconds.
 _KNOWN_S = 0.5
 
 
@@ -53,7 +54,7 @@ def shown(asked: Asked, what: str, *, unit: str) -> Iterator[Told]:
 
         console = Console(stderr=True)
         if console.is_jupyter and not _has_widgets():
-            # rich would only warn, and draw nothing.
+            # In this case rich would only print a warning.
             yield lines(what, unit, lambda text: console.print(text, markup=False))
         elif console.is_jupyter or console.is_terminal:
             with bar(console, what, unit) as (_, update):

@@ -1,4 +1,4 @@
-"""Running a scenario: validate, make the plan, simulate, measure."""
+"""Runs a scenario: validates it, makes the plan, simulates and computes the metrics."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Run:
         The trace: `tables[table][column]` is a sequence of values. Tables and columns are Arrow data, so
         that polars, pyarrow and pandas take them whole (docs/reference/trace.md has every column and unit).
     summary
-        The simulator's own summary: `digest`, `duration_s`, `steps`, `notes`, `world`.
+        The simulator's summary: `digest`, `duration_s`, `steps`, `notes`, `world`.
     qoe
         The viewer's metrics (docs/reference/trace.md, "Metrics"); times in seconds. None for bulk
         and paced applications. With several clients, means over them.
@@ -81,8 +81,9 @@ class Run:
     def open(cls, folder: str | Path, run: str | None = None) -> Run:
         """Return a run of a sweep or study, with its trace.
 
-        If `--keep-trace` kept its trace, that is read, even of another build. Otherwise the run is repeated
-        from its stored inputs, which takes as long as it did, and its digest is compared with the stored one.
+        If `--keep-trace` stored its trace, the trace is read, even from another build. Otherwise the run is
+        repeated from its stored inputs, which takes as long as before. Its digest is compared with the stored
+        one.
 
         Parameters
         ----------
@@ -102,7 +103,7 @@ class Run:
         >>> run = anabranch.Run.open("results/SD18")  # doctest: +SKIP
         >>> run.rows("subflows")  # doctest: +SKIP
         """
-        # By the package's door: rooms of many runs stand above this one.
+        # Imported from the package, because modules for many runs are in a higher layer than this one.
         import anabranch
 
         return anabranch.open_run(folder, run)
@@ -111,13 +112,13 @@ class Run:
     def digest(self) -> str:
         """The hash of the run's whole event log, 64 hex digits: equal inputs give equal digests.
 
-        It is empty of a run over real packets, of which no two are the same.
+        It is empty for a run over real packets, which cannot be repeated exactly.
         """
         return str(self.summary["digest"])
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Sentences that belong to the results: reconstructed plug-ins, sessions that did not finish."""
+        """Notes about the results: reconstructed plug-ins, and sessions that did not finish."""
         given_up = [row for row in self.rows("connections") if not row["finished"]]
         notes = [str(note) for note in self.summary.get("notes", ())]
         if given_up:
@@ -138,7 +139,7 @@ class Run:
 
     @property
     def whose_subflows(self) -> str:
-        """The explanation of a table of subflows in which a path has several rows; empty if none has."""
+        """The explanation of a table of subflows in which a path has several rows; may be empty."""
         paths = [subflow["path"] for subflow in self.qos["subflows"]]
         if len(set(paths)) == len(paths) or len(self.tables.get("requests", {}).get("id", ())) < 2:
             return ""
@@ -146,7 +147,7 @@ class Run:
 
     @property
     def cut_short(self) -> int | None:
-        """The session's `application.duration` in nanoseconds, where it ended a film; else None."""
+        """`application.duration` in nanoseconds if it ended a film before its end; else None."""
         duration: int | None = self.plan["application"]["duration_ns"]
         if self.qoe is None or self.qoe["finished"] or not all(self.tables["connections"]["finished"]):
             return None
@@ -235,7 +236,7 @@ class Run:
         Parameters
         ----------
         client
-            Whose session, from 0.
+            The client, counted from 0.
 
         Returns
         -------
@@ -310,7 +311,7 @@ def run(
     set
         Any other keys of the scenario by their dotted path: `{"paths.wifi.rtt": "80 ms"}`.
     pcapng
-        File to write a capture to, every packet as it passes the client; one interface a path.
+        File for a capture of every packet as it passes the client, with one interface for each path.
     progress
         Function that is called with the seconds of the session done so far and the seconds expected. True
         shows a bar, False nothing; None shows a bar in a notebook or a terminal.
@@ -323,7 +324,7 @@ def run(
     Raises
     ------
     ScenarioError
-        When something in the scenario is wrong; it carries every fault.
+        If something in the scenario is wrong; the error contains every fault.
     MediaError
         When its film or ladder is missing, unreadable or truncated.
     InputError
@@ -384,22 +385,22 @@ def run_loaded(
     film: Film | None = None,
     may_stand: bool = False,
 ) -> Run:
-    """Run a scenario that has been validated; its film, if not given, is opened or made.
+    """Run a validated scenario. If its film is not given, it is opened or made.
 
-    With `may_stand`, a run in which nothing is sent any more is returned too. Its summary has `standstills`.
+    With `may_stand`, a run that came to a standstill is returned too. Its summary has `standstills`.
 
     Raises
     ------
     ScenarioError
         When a plug-in refuses its parameters.
     InputError
-        When a plug-in in Python returns something that is not a valid answer, or sends nothing any more.
+        If a plug-in in Python returns an invalid answer, or stops sending.
     PluginError
-        When one raises.
+        If one raises an exception.
     MissingError
         When the simulator is not built, or the capture cannot be written.
     DefectError
-        When a rule was broken.
+        If the simulator found a violated rule.
     """
     from anabranch.scenario import plan as plans
 
@@ -409,7 +410,8 @@ def run_loaded(
     expected_s = plans.expected_duration_s(plan, film)
 
     def heard(done_s: float, _limit_s: float) -> None:
-        # Called even without a progress function: interrupts from the keyboard are noticed here.
+        # This is called even without a progress function, because interrupts from the keyboard are noticed
+        # here.
         if progress is not None:
             progress(done_s, max(expected_s, done_s))
 
@@ -452,14 +454,14 @@ def finished(
 
 
 def _identity(loaded: Loaded, film: Film | None, trace: Mapping[str, Any], run: int) -> str:
-    """Return the hash of a run's inputs; empty of one over real packets, which nothing repeats."""
+    """Return the hash of a run's inputs; empty for a run over real packets, which cannot be repeated."""
     if trace["summary"].get("world") == "live":
         return ""
     return identity.of_run(cell_of(loaded, film), run)
 
 
 def cell_of(loaded: Loaded, film: Film | None) -> str:
-    """Return the hash that all runs of a scenario share: that of run 0 without its number."""
+    """Return the hash that is common to all runs of a scenario: that of run 0 without its number."""
     from anabranch.scenario import plan as plans
 
     return identity.of_cell(plans.build(loaded.scenario, film), loaded.sources())
@@ -484,7 +486,7 @@ def simulated(
     progress
         Called with the seconds done, and the most there can be.
     watched
-        Given the plug-ins in Python, returns those that are used instead; may change the plan.
+        Gets the plug-ins in Python and returns those to use instead. It may change the plan.
     """
     from anabranch.scenario import plan as plans
 

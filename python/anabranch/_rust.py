@@ -1,4 +1,4 @@
-"""Runs of the Rust module: the classes that a scenario plugs in, and its errors as the program's own."""
+"""Runs with the Rust module: imports a scenario's Python classes, and converts the module's errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def classes(
     loaded: Loaded, plan: Mapping[str, Any], *, replay: str
 ) -> Iterator[Mapping[Kind, Mapping[str, Any]]]:
-    """Import a scenario's classes again and yield them for one run of its plan.
+    """Import a scenario's classes again, and yield them for one run of its plan.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def classes(
 
 
 def refuse_standstill(loaded: Loaded, summary: Mapping[str, Any], *, replay: str) -> None:
-    """Raise the fault of a run in which nothing is sent any more.
+    """Raise the fault of a run that came to a standstill.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def refuse_standstill(loaded: Loaded, summary: Mapping[str, Any], *, replay: str
 
 
 def _refusing(loaded: Loaded, message: str) -> Fault | None:
-    """Return the fault of the user's own scheduler in a run that stands still; None if it has none."""
+    """Return the fault of the user's own scheduler, if any, in a run that came to a standstill."""
     for one in loaded.plugins.get("scheduler", {}).values():
         fault = one.fault("schedule", f"the scheduler sends nothing more: {message}")
         hint = "return a subflow that `can_send` or `can_queue`, or `Wait(until_ms=...)` to be called again"

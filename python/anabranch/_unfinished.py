@@ -1,4 +1,4 @@
-"""Sessions that never ended: since when no data arrived, and which players did not reach the end."""
+"""Sessions that ended in silence, and players that did not reach the end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ _LEAST_S = 1.0
 
 
 def silent(tables: Tables, *, clients: int) -> Iterator[str]:
-    """Yield a sentence for each session that ended in silence: a player cannot know that no data will come.
+    """Yield a sentence for each session that ended in silence.
+
+    A player cannot know that no more data will come.
 
     Parameters
     ----------
@@ -75,7 +77,7 @@ def _last_byte_s(own: Mapping[str, Any]) -> float:
 
 
 def _cut(tables: Tables) -> str:
-    """Return what was cut and stayed so: `a, cut at 25.0 s`; empty where nothing was."""
+    """Return which links were down at the end: `a, cut at 25.0 s`; empty if there is none."""
     state: dict[str, tuple[float, bool]] = {}
     for row in sorted(rows(tables.get("events", {})), key=lambda row: row["t_s"]):
         if row["what"] in (*DOWN, *UP):

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 #: The fewest values of an axis that is drawn as a line.
 _FEWEST = 3
-#: From this quotient of the largest and the smallest value on, values that grow by factors have a
-#: logarithmic axis.
+#: If the largest value is at least this multiple of the smallest, and the values grow by factors, the axis is
+#: logarithmic.
 _LOG = 30.0
 _SCHEDULER, _CONGESTION = "transport.scheduler", "transport.congestion"
 
@@ -32,7 +32,7 @@ class Axes:
     Attributes
     ----------
     x
-        The key across.
+        The key on the horizontal axis.
     values
         Its values as numbers.
     unit
@@ -54,7 +54,7 @@ class Axes:
 
     @property
     def is_log(self) -> bool:
-        """Whether the axis across is logarithmic."""
+        """Whether the horizontal axis is logarithmic."""
         known = sorted(self.values.values())
         return known[0] > 0 and known[-1] / known[0] >= _LOG
 
@@ -62,9 +62,9 @@ class Axes:
 def of(rows: Sequence[Row], labels: Sequence[str]) -> Axes | None:
     """Return the axes of a figure with lines; None if no axis of the grid is numeric.
 
-    The numeric axis with the most values is across. A second one gives small multiples, that with the
-    fewest values, as do a study's rows. Colours show the scheduler, else the congestion control, else
-    another key.
+    The numeric axis with the most values is horizontal. Small multiples show a second axis, that with the
+    fewest values, or a study's rows. Colours show the scheduler, else the congestion control, else another
+    key.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def of(rows: Sequence[Row], labels: Sequence[str]) -> Axes | None:
     labels
         The keys of the grid.
     """
-    # Of a comparison, `paths` is a label, and in these rows the retransmissions by path.
+    # In a comparison, `paths` is a label, but in these rows it holds the retransmissions by path.
     plain = [name for name in labels if not isinstance(rows[0][name], dict)]
     several = [name for name in plain if len({row[name] for row in rows}) > 1]
     known: dict[str, tuple[dict[object, float], str]] = {}

@@ -1,4 +1,4 @@
-"""The figures of a folder of results: each with the numbers that it is drawn of."""
+"""The figures of a folder of results, each with the numbers that it shows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CARRIED = "goodput_mbps"
 
 
 def every(results: Path, *, dots: bool = True) -> dict[str, Picture]:
-    """Return every figure of means that the results have the numbers for, by name.
+    """Return every figure of means for which the results have numbers, by name.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def every(results: Path, *, dots: bool = True) -> dict[str, Picture]:
     found = (
         None if "row" in labels or not rows else axes.of(rows, [name for name in labels if name in rows[0]])
     )
-    # A metric that is zero in every run has an empty panel.
+    # A metric that is zero in every run would have an empty panel.
     shown = [name for name in study.BARS if _has(rows, name) and any(row.get(name) for row in rows)]
     made = {
         name.replace("_", "-"): bars(rows, name, dots=dots)
@@ -159,13 +159,13 @@ def _varying(rows: Sequence[Row], metrics: Sequence[str]) -> tuple[list[str], li
 
 
 def _has(rows: Sequence[Row], name: str) -> bool:
-    """Return whether a column is one of numbers, and some run has one."""
+    """Return whether a column is numeric and has a value in at least one run."""
     values = [row[name] for row in rows if row.get(name) is not None]
     return bool(values) and all(isinstance(value, int | float) for value in values)
 
 
 def first_trials(results: Path, progress: Callable[[float, float], None]) -> dict[str, Picture]:
-    """Return figures over time of each cell's first trial, which is run again unless its trace was kept.
+    """Return figures over time of each cell's first trial, which is repeated unless its trace was stored.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ def first_trials(results: Path, progress: Callable[[float, float], None]) -> dic
 
 
 def runs(results: Path) -> list[Row]:
-    """Return the runs of a folder as it stands, no assumption varied, with what figures need of each."""
+    """Return the runs of a folder without varied assumptions, with the columns that figures need."""
     from anabranch import plugins
     from anabranch.results import store
     from anabranch.results.read import present_runs
@@ -242,7 +242,7 @@ def runs(results: Path) -> list[Row]:
 
 
 def _said(name: str, value: object) -> str:
-    """Return a value of an axis in short: of a flag with its name."""
+    """Return a short form of a value on an axis; a flag gets its name."""
     short = name.rpartition(".")[2]
     return f"{short} {str(value).lower()}" if isinstance(value, bool) else str(value)
 
@@ -254,7 +254,7 @@ def _weighted(delays: Sequence[tuple[float, float]]) -> float | None:
 
 
 def _stalled(row: Row) -> float | None:
-    """Return the share of an adaptive session in which nothing moved, in per cent."""
+    """Return the share of an adaptive session without progress, in per cent."""
     stalled, whole = row.get("rebuffer_total_s"), row.get("total_s")
     return None if stalled is None or not whole else 100 * stalled / whole
 
@@ -296,7 +296,7 @@ def _grouped(rows: Sequence[Row], by: Sequence[str]) -> dict[tuple[str, ...], li
 
 
 def _trials(rows: Sequence[Row], metrics: Sequence[str], by: Sequence[str] = _CELL) -> list[Row]:
-    """Return a row a trial of each cell, for dots and numbers."""
+    """Return a row for each trial of each cell, for dots and numbers."""
     if all(row.get(WORLD) is None for row in rows):
         return list(rows)
     return [row for own in _grouped(rows, by).values() for row in worlds.trials(own, metrics)]

@@ -42,9 +42,9 @@ def sweep(
     dask: str | None = None,
     progress: Asked = None,
 ) -> Results:
-    """Run a scenario with every combination of some keys' values, many times each.
+    """Run a scenario many times with every combination of the values of some keys.
 
-    The runs are those of `anabranch sweep`, byte for byte: either can continue the other's folder.
+    The runs are the same as those of `anabranch sweep`, byte for byte. Each can continue the other's folder.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def sweep(
     grid
         Keys by their dotted path, each with its values: `{"paths.wifi.rtt": ["50 ms", "100 ms"]}`.
     trials
-        Runs of each cell, from 1: run 0, 1, ... with the same luck in every cell.
+        Runs of each cell, from 1. Run 0, 1, ... has the same random draws in every cell.
     seed, scheduler, congestion, set
         As of `anabranch.run`, for every cell.
     keep
@@ -61,8 +61,8 @@ def sweep(
     keep_trace
         Keep every run's trace whole.
     out
-        A folder that keeps the results; after an interrupt a repeat goes on there, and with more trials it
-        runs only those that are missing. None keeps them as long as what is returned.
+        A folder that keeps the results. After an interrupt, a repeated call continues there, and with more
+        trials it makes only the missing runs. None keeps them only as long as the returned object.
     workers
         Processes on this machine; None is one a core.
     dask
@@ -76,7 +76,7 @@ def sweep(
     ScenarioError
         With every fault of the scenario and its cells.
     InputError
-        When a key or table is not there or given twice, or the folder holds something else.
+        If a key or table does not exist or is given twice, or the folder contains something else.
     MissingError
         When the disk is full, a worker is gone, or the cluster cannot be reached.
 
@@ -122,7 +122,7 @@ def run_study(
     trials, worlds
         Runs of each cell (one if it draws nothing) and drawn worlds of each row; None: the study's own.
     quick
-        A smoke test: few trials, short sessions.
+        A quick test with few trials and short sessions.
     vary
         An assumption whose other values are run too.
     grid
@@ -254,6 +254,6 @@ def _made(
         if space is not None:
             shutil.rmtree(space, ignore_errors=True)
         raise
-    # The warning is about the caller of `sweep` or `run_study`.
+    # The warning names the caller of `sweep` or `run_study`.
     summary.warn_standstills(folder, stacklevel=4)
     return Results(folder, goes=space)

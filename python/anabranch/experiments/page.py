@@ -1,4 +1,4 @@
-"""One page about a folder of results: verdicts, means, figures and assumptions; it loads nothing."""
+"""One self-contained HTML page about a folder of results: verdicts, means, figures, assumptions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from anabranch.claims.page import Paper
     from anabranch.figures.picture import Picture
 
-#: The most runs of which each is drawn: the page of a whole study would be several megabytes.
+#: Up to this number of runs, each run is drawn. The page of a whole study would otherwise have several
+#: megabytes.
 _DRAWN = 600
 #: Figures by their names, as people read them.
 _TITLES = {
@@ -36,7 +37,7 @@ def write(path: Path, results: Path) -> Path:
     Raises
     ------
     InputError
-        When it is no folder of results, or its study is faulty.
+        If it is not a folder of results, or its study has faults.
     MissingError
         When the file cannot be written.
     """
@@ -83,7 +84,7 @@ def build(results: Path) -> str:
 
 
 def _name(results: Path) -> str:
-    """Return what a folder of results is called; of a comparison what it asks."""
+    """Return the name of a folder of results; for a comparison, its question."""
     if store.made(results).labels == (paths.COLUMN,):
         return f"{present_runs(results)['scenario'][0]}: which paths"
     return str(store.manifest(results)["name"])
@@ -96,7 +97,7 @@ def _heading(name: str) -> str:
 
 
 def _warnings(results: Path, paper: Paper | None, short: int, whole: int) -> list[str]:
-    """Return what is not as it should be with the runs."""
+    """Return warnings about the runs."""
     found = [
         f"{sentence[:1].upper()}{sentence[1:]}."
         for sentence in left_out(results, f"anabranch results {results} --earlier")
@@ -118,7 +119,7 @@ def _warnings(results: Path, paper: Paper | None, short: int, whole: int) -> lis
 
 
 def _drawable(results: Path, *, dots: bool) -> tuple[dict[str, Picture], list[str]]:
-    """Return the figures of a page; without the packages that draw them, a sentence instead."""
+    """Return the figures of a page. If the packages for drawing are missing, return a sentence instead."""
     try:
         _extras.figures()
     except MissingError as error:

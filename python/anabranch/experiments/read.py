@@ -29,14 +29,14 @@ class PooledWarning(UserWarning):
 
 
 class Results:
-    """A folder of results, as `anabranch.sweep` and `anabranch.study` return it.
+    """A folder of results, as returned by `anabranch.sweep` and `anabranch.run_study`.
 
     Parameters
     ----------
     folder
         A folder that a sweep or a study wrote, from Python or from the command line.
     goes
-        A folder that is deleted with this object: results without a folder of the user's.
+        A temporary folder that is deleted with this object, if the user gave no folder.
 
     Attributes
     ----------
@@ -61,11 +61,11 @@ class Results:
             weakref.finalize(self, shutil.rmtree, goes, ignore_errors=True)
 
     def __repr__(self) -> str:
-        """Return the folder and how many runs are in it."""
+        """Return the folder and its number of runs."""
         return f"Results({str(self.folder)!r}: {self.name}, {len(self)} runs)"
 
     def __len__(self) -> int:
-        """Return how many runs are there."""
+        """Return the number of runs."""
         return rows(self.folder).height
 
     @property
@@ -110,7 +110,7 @@ class Results:
         return query(self.folder, sql)
 
     def means(self, *, by: Sequence[str] | None = None, metrics: Sequence[str] = ()) -> polars.DataFrame:
-        """Return a row a cell: its labels, how many runs, and the mean of each metric.
+        """Return a row for each cell: its labels, the number of runs, and the mean of each metric.
 
         Parameters
         ----------
@@ -137,12 +137,12 @@ class Results:
         for sentence in notes.pooled(self.folder, labels) if by is not None else ():
             warnings.warn(sentence, PooledWarning, stacklevel=2)
         found = summary.means(self.folder, labels, list(metrics))
-        # A column without any number still is a column of numbers.
+        # A column without any number is still a numeric column.
         frame = polars.from_dicts(found, infer_schema_length=None) if found else polars.DataFrame()
         return frame.cast({polars.Null: polars.Float64})
 
     def versus(self, value: str, *, metrics: Sequence[str] = (), relative: bool = False) -> polars.DataFrame:
-        """Return how each cell differs from the one with some value of a key of the grid.
+        """Return the differences between each cell and the cell with a given value of a grid key.
 
         Parameters
         ----------
@@ -176,16 +176,18 @@ class Results:
         return polars.from_dicts(found, infer_schema_length=None).cast({polars.Null: polars.Float64})
 
     def same_decisions(self) -> list[str]:
-        """Return a sentence for each two values of an axis whose runs have equal digests."""
+        """Return a sentence for each pair of values of an axis whose runs have equal digests."""
         return notes.same_decisions(self.folder)
 
     def _warn(self) -> None:
-        """Warn about the runs that are left out, and about those that stand still."""
+        """Warn about runs that are left out, and about runs that stand still."""
         warn(Reader(self.folder), stacklevel=4)
         summary.warn_standstills(self.folder, stacklevel=4)
 
     def open(self, run: str | None = None) -> Run:
-        """Return a run with its trace: read where it was kept, else repeated and proved by its digest.
+        """Return a run with its trace.
+
+        The trace is read if it was stored; otherwise the run is repeated and compared by its digest.
 
         Parameters
         ----------
@@ -195,7 +197,7 @@ class Results:
         Raises
         ------
         InputError
-            When there is no such run, or it does not come out as it did.
+            If there is no such run, or the repeated run differs.
         """
         from anabranch.study.stored import open_run
 
@@ -225,7 +227,7 @@ class Results:
         return drawn.of_metrics(self.folder, metrics)
 
     def figures(self) -> dict[str, Picture]:
-        """Return every figure that the results have the numbers for, by name: those of `study figures`."""
+        """Return every figure for which the results have numbers, by name: those of `study figures`."""
         from anabranch.experiments import drawn
 
         self._warn()
@@ -264,7 +266,7 @@ class Results:
         Raises
         ------
         InputError
-            When the results are of no study that states claims.
+            If the results do not belong to a study with claims.
         """
         import polars
 

@@ -1,4 +1,4 @@
-"""From a trace's tables to the rows that charts draw, thinned so that a long run stays small."""
+"""Converts a trace's tables to the rows that charts draw, with few enough points for long runs."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def duration_s(tables: Tables, client: int) -> float:
 
 
 def fates(tables: Tables, client: int) -> list[Row]:
-    """Return runs of pictures with one fate: `from_s`, `to_s`, `fate`, `pictures`.
+    """Return intervals of pictures with the same fate: `from_s`, `to_s`, `fate`, `pictures`.
 
-    A picture is drawn at the time it was due; one that never was due is drawn behind the one before it.
+    A picture is drawn at the time it was due. A picture that was never due is drawn after the one before it.
     """
     result: list[Row] = []
     step = _frame_step(tables, client)
@@ -66,7 +66,7 @@ def changes(tables: Tables) -> list[Row]:
     result = []
     last: dict[tuple[str, str], float] = {}
     for (time, name, what), ways in sorted(told.items(), key=lambda item: item[0][0]):
-        # A fade is many steps: where they follow one another the first has the label.
+        # A fade has many steps. Only the first of several consecutive steps has a label.
         kind = (name, what.split(" ")[0])
         step, last[kind] = time - last.get(kind, -_APART_S), time
         if step < _APART_S and kind[1] in ("rate", "loss", "delay"):
@@ -124,7 +124,7 @@ def buffers(tables: Tables, client: int) -> list[Row]:
 def renditions(tables: Tables, client: int) -> list[Row]:
     """Return which rendition was on the screen: `from_s`, `to_s`, `mbps`, `name`, `height`.
 
-    A chunk is drawn where its pictures were shown, cut where they stood still.
+    A chunk is drawn at the time when its pictures were shown, without times of standstill.
     """
     ladder = {row["rendition"]: row for row in rows(tables.get("renditions", {})) if row["track"] == "video"}
     shown = _screen(tables, client)
@@ -149,7 +149,7 @@ def renditions(tables: Tables, client: int) -> list[Row]:
 
 
 def loads(tables: Tables, client: int) -> list[Row]:
-    """Return when each chunk was on its way, up to its last byte or until it was given up.
+    """Return the time in which each chunk was loaded, until its last byte or until it was abandoned.
 
     `from_s`, `to_s`, `name` (of the rendition), `mbps` (what the rendition takes), `abandoned`.
     """
@@ -159,7 +159,7 @@ def loads(tables: Tables, client: int) -> list[Row]:
     until = duration_s(tables, client)
     result = []
     for place, row in enumerate(asked):
-        # A chunk that was given up ended when the next one was requested, or before.
+        # An abandoned chunk ended at the latest when the next one was requested.
         later = (one["t_s"] for one in asked[place + 1 :] if one["t_s"] > row["t_s"])
         ended = next(later, until) if row["done_s"] is None else row["done_s"]
         declared = ladder[row["track"], row["rendition"]]
@@ -170,14 +170,14 @@ def loads(tables: Tables, client: int) -> list[Row]:
 
 
 def drops(tables: Tables, client: int) -> list[tuple[float, int]]:
-    """Return how many pictures a browser had dropped over time, if it reports them: a point a change."""
+    """Return the number of pictures that a browser had dropped over time, a point for each change."""
     times = (row["t_s"] for row in rows(tables.get("playback", {}), client=client) if row["event"] == "drop")
     counts = {round(time, 3): number for number, time in enumerate(sorted(times), start=1)}
     return list(counts.items())
 
 
 def _screen(tables: Tables, client: int) -> list[tuple[float, float, float]]:
-    """Return when film was shown: since when, from where and up to where in the film."""
+    """Return which part of the film was shown when: the time, and the first and last film time."""
     shown: list[tuple[float, float, float]] = []
     since: tuple[float, float] | None = None
     events = sorted(rows(tables.get("playback", {}), client=client), key=lambda row: row["t_s"])
@@ -191,7 +191,7 @@ def _screen(tables: Tables, client: int) -> list[tuple[float, float, float]]:
 
 
 def _plain(what: str) -> str:
-    """Return a change in a person's words; the trace may hold it as JSON."""
+    """Return a change in words. The trace may store it as JSON."""
     import json
     import re
 
@@ -238,7 +238,7 @@ def _by_subflow(tables: Tables, client: int, column: str) -> list[tuple[Row, lis
             series.setdefault(whose, []).append((row["t_s"], row[column]))
         if row["bytes_acked"] is not None and row["bytes_acked"] > ends.get(whose, (-1.0, 0.0))[0]:
             ends[whose] = (row["bytes_acked"], row["t_s"])
-    # So long that the fall to nothing is seen.
+    # The points continue until the rate has visibly fallen to zero.
     until = {whose: end + 2 * _THROUGHPUT_WINDOW_S for whose, (_, end) in ends.items()}
     return [
         ({"subflow": whose[0], "path": whose[1]}, [at for at in points if at[0] <= until.get(whose, inf)])

@@ -1,4 +1,4 @@
-"""Kernel and simulator over one another: a column a setting, a row a quantity."""
+"""Curves of kernel and simulator together: a column for each setting, a row for each quantity."""
 
 from __future__ import annotations
 
@@ -145,8 +145,8 @@ def thinned(points: Points, pixels: float) -> Points:
     points
         The line, by time.
     pixels
-        Pixels a unit, upwards: what is left out is less than a third of a pixel, up or down, from the line
-        through the rest.
+        Pixels per unit. Omitted points are vertically less than a third of a pixel from the line through the
+        others.
     """
     kept = {0, len(points) - 1}
     spans = [(0, len(points) - 1)]

@@ -58,7 +58,7 @@ LINES: Mapping[str, str] = {
 _OTHERS = ("#666666", "#117733", "#882255", "#332288", "#44AA99")
 OTHER_COLOUR = _OTHERS[0]
 
-#: How much of a colour is left in the next of its family.
+#: The share of a colour that remains in the next colour of its family.
 _LIGHTER = 0.55
 #: A star of five points, a plus turned into an x, and others that no chart has by name: paths from -1 to 1.
 _STAR = "M0,-1.2L.28,-.38L1.14,-.38L.44,.14L.7,.98L0,.46L-.7,.98L-.44,.14L-1.14,-.38L-.28,-.38Z"
@@ -94,14 +94,14 @@ _MARKS = tuple(dict.fromkeys(SCHEDULERS.values()))
 def of_controls(names: Sequence[str]) -> dict[str, str]:
     """Return the colour of each of some congestion controls.
 
-    One with parameters, `compound(gamma=auto)`, has its family's colour; where several of a family are there,
-    each after the first is lighter than the one before.
+    A control with parameters, such as `compound(gamma=auto)`, has the colour of its family. If several of a
+    family occur, each further one is lighter.
     """
     found: dict[str, str] = {}
     seen: dict[str, int] = {}
     families = dict.fromkeys(name.partition("(")[0] for name in names)
     others = dict(zip([one for one in families if one not in CONTROLS], _OTHERS, strict=False))
-    # Those without parameters first: they have the colour by which their family is known.
+    # Those without parameters are first, because they have the family's usual colour.
     for name in sorted(dict.fromkeys(names), key=lambda name: "(" in name):
         family = name.partition("(")[0]
         found[name] = _lighter(
@@ -121,13 +121,13 @@ def of_lines(names: Sequence[str]) -> dict[str, str]:
 
 
 def _lighter(colour: str, share: float) -> str:
-    """Return a colour of which a share is left, the rest being white."""
+    """Return a mixture of a colour's share and white."""
     parts = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
     return "#" + "".join(f"{round(255 - share * (255 - part)):02X}" for part in parts)
 
 
 def of_schedulers(names: Sequence[str]) -> dict[str, str]:
-    """Return the mark of each of some schedulers, no two the same while there are marks left.
+    """Return the mark of each scheduler. Marks differ as long as there are enough.
 
     A name with a mark keeps it; every other one takes the first free mark.
     """

@@ -37,7 +37,7 @@ _STILL = "stands still"
 
 
 def curves(rows: Sequence[Row], column: str, title: str) -> alt.ConcatChart:
-    """Return a quantity of each path over time, a panel a cell, as PC16 draws sequence numbers.
+    """Return a quantity of each path over time with a panel for each cell, as PC16 draws sequence numbers.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def curves(rows: Sequence[Row], column: str, title: str) -> alt.ConcatChart:
         points = _thinned([row for row in rows if row["series"] == name], column, _HEIGHT / tallest)
         chart = (
             alt.Chart(look.values(points))
-            # A mitred peak would be higher than its point, and below zero at its foot.
+            # With a mitred join, a peak would be drawn above its point, or below zero.
             .mark_line(strokeWidth=1.3, strokeJoin="round")
             .encode(
                 x=_seconds("t_s:Q", longest),
@@ -120,7 +120,7 @@ def bands(rows: Sequence[Row]) -> alt.ConcatChart:
 
 
 def on_screen(renditions: Sequence[Row], stalls: Sequence[Row]) -> list[Row]:
-    """Return what `bands` draws of a session: `from_s`, `to_s`, `shown` and `lines`.
+    """Return the rows for `bands` of a session: `from_s`, `to_s`, `shown` and `lines`.
 
     Parameters
     ----------

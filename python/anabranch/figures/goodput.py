@@ -1,4 +1,4 @@
-"""One figure for the whole calibration page: how far each setting's goodput is from the kernel's."""
+"""A figure for the whole calibration page: the difference between each setting's goodput and the kernel's."""
 
 from __future__ import annotations
 

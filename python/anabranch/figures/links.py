@@ -1,4 +1,4 @@
-"""A link over time: what it carries, and how long its way takes."""
+"""A link over time: its rate and its one-way delay."""
 
 from __future__ import annotations
 

@@ -19,9 +19,9 @@ R = TypeVar("R")
 
 
 def unchecked(build: Callable[P, R]) -> Callable[P, R]:
-    """Let a function make a figure without altair's check of every part of it: most of the time that takes.
+    """Let a function make a figure without altair's check of every part, which takes most of the time.
 
-    A figure that the user changes, or writes with altair's own functions, is checked as usual.
+    If the user changes such a figure, or writes it with altair's own functions, it is checked as usual.
     """
 
     @functools.wraps(build)
@@ -55,7 +55,7 @@ def _shared() -> type[alt.InlineData]:
 
 
 def kept(chart: alt.Chart) -> alt.Chart:
-    """Let copies of a chart share its encoding, which altair copies at each step and never changes."""
+    """Let copies of a chart share its encoding, which never changes."""
     encoding = chart.encoding
     # altair's own attributes are those of the figure.
     object.__setattr__(encoding, "__deepcopy__", lambda _: encoding)
@@ -75,7 +75,8 @@ def dressed(
     Parameters
     ----------
     chart
-        The whole figure. It is changed: a copy for each part of the style took most of the time.
+        The whole figure. The figure itself is changed, because a copy for each part of the style took most of
+        the time.
     labels
         Size of the labels; titles of axes are one larger, those of panels two.
     offset

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
     import altair as alt
 
-#: Pixels of a PNG for one of a screen.
+#: Pixels of a PNG for each pixel on the screen.
 _SCALE = 2
 #: The forms of file that a figure is written in.
 FORMS = (".svg", ".png", ".csv", ".pdf")
 #: Those that are always written together.
 _USUAL = FORMS[:3]
-#: Dots an inch of a PNG in the size of a column.
+#: Dots per inch of a PNG with the width of a column.
 _PPI = 300
-#: Attributes that vega writes for drawing programs, or without need; nearly half of a file.
+#: Attributes that vega writes for drawing programs or needlessly. They are nearly half of a file.
 _IDLE = re.compile(
     r'<path class="(?:back|fore)ground"[^>]*\bd="(?:M0,0h0v0h0Z)?"[^>]*/>'
     r'| (?:class|role|aria-roledescription|aria-hidden|pointer-events|font-family)="[^"]*"'
@@ -147,10 +147,10 @@ class Picture:
         text = _IDLE.sub("", self.svg)
         # A tenth of a pixel is finer than any screen.
         text = _PLACES.sub(lambda found: _FINE.sub(r"\1", found[0]), text)
-        # Names inside must be of this figure alone: a page has one space of them.
+        # IDs must be unique to this figure, because all figures of a page share one set of IDs.
         own = hashlib.sha256(text.encode()).hexdigest()[:8]
         text = _ID.sub(rf"\g<1>f{own}-\g<2>", text)
-        # A reader without these fonts has wider letters than the figure was laid out for: none is cut off.
+        # If these fonts are missing, letters may be wider than planned. They must not be cut off.
         fits = 'role="img" overflow="visible" font-family="Liberation Sans, Arial, sans-serif"'
         return re.sub(r"<svg\b", f"<svg {fits}", text, count=1)
 

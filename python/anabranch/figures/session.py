@@ -1,4 +1,4 @@
-"""One session on one time axis: what became of each picture, above what the subflows did."""
+"""A session over time: the fate of each picture, above the data of the subflows."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def _lines(
     import altair as alt
 
     scale = alt.Scale(domain=list(colour), range=list(colour.values()))
-    # Beside the panel's title, where it hides no line.
+    # The legend is beside the panel's title, where it covers no line.
     room = sum(34 + 7 * min(len(path), 20) for path in colour)
     legend = alt.Legend(
         title=None,
@@ -202,7 +202,8 @@ def _lines(
             x=_time(backdrop, "t_s:Q"),
             y=alt.Y(f"{y}:Q", title=title),
             color=alt.Color("path:N", scale=scale, legend=legend),
-            # A path that was joined again has another line: none crosses the time between.
+            # A path that was joined several times has several lines, so that no line crosses the time
+            # between.
             detail="subflow:N",
         )
     )

@@ -15,7 +15,7 @@ COLUMNS = {"ieee": 8.89, "ieee-page": 18.19, "acm": 8.46, "acm-page": 17.78}
 _INCH, _POINT = 96.0, 96 / 72
 #: The size of letters unless given, in points.
 POINTS = 8.0
-#: How often a figure is drawn until its width fits.
+#: The number of attempts to make the figure's width fit.
 _DRAWN = 4
 _SIZE = re.compile(r'<svg\b[^>]*?\bwidth="([\d.]+)"[^>]*?\bheight="([\d.]+)"')
 _CENTIMETRES = re.compile(r'="([\d.]+)cm"')
@@ -53,7 +53,8 @@ def parse(text: str) -> float | None:
 def drawn(spec: dict[str, Any], size: Size) -> str:
     """Return a figure as SVG with a width and with letters of a size.
 
-    The plots become narrower or wider until the figure fits. A rest of some per cent is scaled.
+    The width of the plots is changed until the figure fits. A remaining difference of some per cent is
+    removed by scaling.
 
     Parameters
     ----------
@@ -91,7 +92,7 @@ def _next(known: list[tuple[float, float]], wanted: float) -> float:
 
 
 def in_points(svg: str) -> str:
-    """Return a drawing with its size in points: vl-convert takes a pixel of a PDF and of a PNG as a point."""
+    """Return a drawing with its size in points, because vl-convert treats a pixel as a point."""
     return _CENTIMETRES.sub(lambda found: f'="{float(found[1]) / 2.54 * 72:.5g}"', svg, count=2)
 
 

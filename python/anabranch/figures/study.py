@@ -36,7 +36,7 @@ CROSSES = (
 #: The text below an axis that is reversed.
 _TURNED = "\N{LEFTWARDS ARROW} more \N{MIDDLE DOT} less \N{RIGHTWARDS ARROW} (better is up and right)"
 _WIDTH, _HEIGHT, _STEP = 190, 130, 15
-#: The width of the bar of one of several paths, and how much wider a group of them is with its space.
+#: The width of the bar of one of several paths, and the factor for a group with its gap.
 _FLOW_STEP, _GAP = 8, 1.25
 #: The width that panels side by side may have.
 _PAGE_WIDTH = 1000
@@ -64,7 +64,7 @@ def bars(
     marks
         Values by name for each row of the study: a dashed line across, with its name.
     dots
-        Whether each trial is drawn: thousands make a large file.
+        Whether each trial is drawn. Thousands of trials make a large file.
     """
     series = {(row["row"], row["series"]) for row in rows if row.get(metric) is not None}
     most = max(Counter(row for row, _ in series).values(), default=0)
@@ -117,7 +117,7 @@ def _panels(
                 .mark_rule(color="#222222", strokeWidth=1.5)
                 .encode(x=series, y=alt.Y("low:Q", title=""), y2="high:Q")
             )
-            # Beside the interval, not on it.
+            # The dots are beside the interval, not on it.
             trials = base.mark_circle(size=9, color="#222222", opacity=0.55, xOffset=_STEP / 4).encode(
                 x=series, y=alt.Y(f"{metric}:Q", title="")
             )
@@ -144,14 +144,14 @@ def _across(marks: Mapping[str, float], bars: int) -> list[alt.Chart]:
 
 
 def _from_zero(values: Sequence[float]) -> alt.Scale:
-    """Return the scale of bars: without any height it has zero at the foot, not in the middle."""
+    """Return the scale of bars. If all values are zero, zero is at the bottom and not in the middle."""
     import altair as alt
 
     return alt.Scale(zero=True) if any(values) else alt.Scale(domain=[0, 1])
 
 
 def _around(values: Sequence[float], *, reverse: bool = False) -> alt.Scale:
-    """Return the scale of points: where all are zero it begins there, as that of bars does."""
+    """Return the scale of points. If all values are zero, the scale begins there, as for bars."""
     import altair as alt
 
     return alt.Scale(reverse=reverse, **({"zero": False} if any(values) else {"domain": [0, 1]}))
@@ -198,7 +198,7 @@ def flows(rows: Sequence[Row], *, dots: bool = True) -> alt.ConcatChart:
             .mark_rule(color="#222222", strokeWidth=1.5)
             .encode(x=series, xOffset=beside, y=alt.Y("low:Q", title=""), y2="high:Q")
         )
-        # Light, as they are on the interval.
+        # The dots are light, because they are drawn on the interval.
         trials = base.mark_point(size=8, fill="white", stroke="#222222", strokeWidth=0.6).encode(
             x=series, xOffset=beside, y=alt.Y("retransmissions:Q", title="")
         )
@@ -248,7 +248,7 @@ def cross(rows: Sequence[Row], across: str, up: str, *, turned: bool = False) ->
             "across:Q",
             title=[words.metric(across), _TURNED] if turned else words.metric(across),
             scale=_around([row["right"] for row in own], reverse=turned),
-            # A label pushed inside at an axis' end would run into the next one.
+            # A label that is moved inside at the end of an axis would overlap the next one.
             axis=alt.Axis(tickCount=4, labelFlush=False),
         )
         height = _around([row["high"] for row in own])
@@ -270,7 +270,7 @@ def cross(rows: Sequence[Row], across: str, up: str, *, turned: bool = False) ->
 def _whiskers(row: Row, across: str, up: str) -> Row:
     """Return a cell's means and the ends of their intervals.
 
-    No metric that is drawn can be negative: an interval that reaches below zero, being symmetric, ends there.
+    The drawn metrics cannot be negative, so a symmetric interval is cut at zero.
     """
     x, y = row[across], row[up]
     wide, high = row.get(f"{across}_ci95") or 0.0, row.get(f"{up}_ci95") or 0.0
@@ -288,7 +288,7 @@ def _colour(rows: Sequence[Row]) -> alt.Color:
 
 
 def _kept(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[Row]:
-    """Return some columns, which alone go into the file."""
+    """Return only some columns, so that the file is small."""
     return [{name: row[name] for name in names} for row in rows]
 
 

@@ -96,6 +96,6 @@ def numbers(values: Sequence[object]) -> tuple[list[float], str] | None:
             found = [read(text) for text in texts]
         except units.UnitError:
             continue
-        # Times of seconds are shown as such.
+        # Times of a second or more are shown in seconds.
         return ([one / 1e3 for one in found], "s") if unit == "ms" and min(found) >= 1e3 else (found, unit)
     return None

@@ -1,4 +1,4 @@
-"""Recorded links: read, written, converted and summed up.
+"""Recordings of links: reading, writing, converting and summarising.
 
 Five formats are known (docs/reference/traces.md): Mahimahi's delivery opportunities, pairs of second and bits
 per second, Pensieve's pairs of second and Mb/s, Sabre's JSON, and our own CSV, in which rate, delay and loss

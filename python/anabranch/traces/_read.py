@@ -76,7 +76,7 @@ class _Reading:
         return 0.0
 
     def forward(self, at_ns: int, before_ns: int | None, line: int | None, *, strictly: bool = True) -> None:
-        """Check that time goes on, by the nanoseconds that the simulator counts."""
+        """Check that times increase, in the simulator's nanoseconds."""
         if before_ns is not None and (at_ns <= before_ns if strictly else at_ns < before_ns):
             at, before = at_ns / _SECOND, before_ns / _SECOND
             hint = "keep one row for each time" if at_ns == before_ns else "sort the rows by time"
@@ -84,7 +84,7 @@ class _Reading:
 
 
 def read(file: Path, *, where: str | None = None) -> Trace:
-    """Return the recording in a file, whichever form it has.
+    """Return the recording in a file of any known format.
 
     Parameters
     ----------
@@ -254,7 +254,10 @@ def _pairs(reading: _Reading, lines: list[tuple[int, str]], separator: str | Non
 
 
 def _stepped(reading: _Reading, form: str, steps: list[Step], line: int, *, has_delays: bool) -> Trace | None:
-    """Return a trace of steps; its last one lasts as long as the one before it, one alone a second."""
+    """Return a trace of steps.
+
+    The last step lasts as long as the one before it; a single step lasts one second.
+    """
     if not steps:
         if not reading.faults:
             reading.fault("the trace is empty", None)
@@ -281,7 +284,7 @@ def _mahimahi(reading: _Reading, lines: list[tuple[int, str]]) -> Trace | None:
 
 
 def _sabre(reading: _Reading, text: str) -> Trace | None:
-    """Read Sabre's JSON; its latency is a round trip, of which a link has half."""
+    """Read Sabre's JSON. Its latency is a round trip, so a link has half of it."""
     try:
         entries: Any = json.loads(text)
     except json.JSONDecodeError as error:

@@ -14,8 +14,8 @@ _PING_NS = 5_000_000
 def record(plan: dict[str, Any], link: str, *, length_ns: int, step_ns: int) -> Trace:
     """Return the behaviour of an idle and a busy link of a plan.
 
-    Its rate is that of the busy link, its delay and loss those of small packets through
-    the idle link. Windows in which none arrives have the delay of the one before.
+    The rate is measured on the busy link, and delay and loss with small packets on the idle link. A window in
+    which no packet arrives gets the delay of the previous window.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def record(plan: dict[str, Any], link: str, *, length_ns: int, step_ns: int) -> 
     check_windows(length_ns, step_ns)
     rust = plugins.module()
     windows = math.ceil(length_ns / step_ns)
-    # No one asks for a film here.
+    # The recording needs no film.
     asked = {**plan, "application": {**plan["application"], "kind": "bulk"}, "film": None}
     rates, delays = rust.record_link(plans.encode(asked), link, step_ns, windows, _PING_NS)
     steps = []
@@ -49,7 +49,7 @@ def record(plan: dict[str, Any], link: str, *, length_ns: int, step_ns: int) -> 
         own = delays[first:last]
         heard = [delay for delay in own if not math.isnan(delay)]
         delay_s = sum(heard) / len(heard) if heard else delay_s
-        # A packet that is still on its way at the very end is not lost.
+        # A packet that is still on the way at the end does not count as lost.
         lost = 1 - len(heard) / len(own) if own and rate > 0 and window < len(rates) - 1 else 0.0
         at = window * step_ns
         steps.append(Step(at_ns=at, rate_bps=round(rate), delay_ns=round(delay_s * 1e9), loss=lost))

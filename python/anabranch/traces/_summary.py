@@ -31,9 +31,9 @@ class Summary:
     idle_share
         The share of seconds below 0.1 Mb/s.
     longest_gap_s
-        The longest time that serves nothing.
+        The longest time in which nothing is served.
     autocorrelation
-        Of the rate of one second with the next one's; NaN for a rate that never changes.
+        The correlation between the rates of consecutive seconds; NaN if the rate never changes.
     delay_ms
         The 5, 50 and 95 % quantiles of the one-way delay by time; None without delays.
     loss

@@ -16,7 +16,7 @@ _MOST_WINDOWS = 2_000_000
 
 
 def check_windows(length_ns: int, step_ns: int) -> None:
-    """Check that a time is not cut into more windows than memory and patience have room for.
+    """Check that a recording is not cut into too many windows.
 
     Raises
     ------
@@ -61,7 +61,7 @@ class Trace:
     form
         Which form of file it was read from.
     length_ns
-        When it is over, and begins again if it is repeated.
+        The end of the recording, after which it may begin again.
     steps
         The conditions, the first at 0; empty for opportunities.
     opportunities_ms
@@ -83,7 +83,7 @@ class Trace:
         ----------
         share
             The place, as a share of the length, from 0 to less than 1. Opportunities begin at the last one
-            before it, so that a silence is met whole and as often as its length says.
+            before the place. A silence is therefore included completely, and as often as its length suggests.
         """
         at_ns = int(share * self.length_ns)
         if self.opportunities_ms:

@@ -91,7 +91,7 @@ def _sabre(trace: Trace, step_ns: int) -> str:
 
 
 def _check_opportunities(trace: Trace) -> None:
-    """Check that what a trace serves is not more packets than a file has room for."""
+    """Check that a trace does not serve more packets than a file can hold."""
     count = round(trace.mean_bps() * trace.length_ns / _SECOND / (MAHIMAHI_BYTES * 8))
     if count > _MOST_OPPORTUNITIES:
         message = f"the trace serves {count:,} packets, each a line of Mahimahi's form"
@@ -100,10 +100,10 @@ def _check_opportunities(trace: Trace) -> None:
 
 
 def _mahimahi(trace: Trace, step_ns: int) -> str:
-    """Write an opportunity wherever 1500 bytes more have been served, to the next whole millisecond.
+    """Write an opportunity after every 1500 served bytes, at the next whole millisecond.
 
-    The file's last line is its length: where the trace serves less than a packet at its end, the one in the
-    making comes there.
+    The file's last line is its length. If less than a packet is served at the end, an opportunity for the
+    incomplete packet is written there.
     """
     del step_ns
     times = list(trace.opportunities_ms)
@@ -115,7 +115,7 @@ def _mahimahi(trace: Trace, step_ns: int) -> str:
             at = step.at_ns
             while step.rate_bps and served + step.rate_bps * (end - at) >= whole:
                 passed = -(-(whole - served) // step.rate_bps)
-                # Bytes that rounding up served too early count for the next packet.
+                # Bytes that rounding served too early are subtracted from the next packet.
                 served += step.rate_bps * passed - whole
                 at += passed
                 times.append(-(-at // _MS))

@@ -1,1 +1,1 @@
-"""A study over real packets: the papers' runs with the programs that they had, and with the simulator."""
+"""Studies over real packets: the papers' runs with real players, compared with the simulator."""

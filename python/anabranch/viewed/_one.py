@@ -1,4 +1,7 @@
-"""One run of a live study, in a separate process: the task comes on stdin, the result goes to stdout."""
+"""One run of a live study in a separate process.
+
+The task is read from stdin, and the result is written to stdout.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ class Task:
     job
         What.
     live
-        Over real packets; else in the simulator.
+        Whether the run is over real packets; otherwise it is simulated.
     server, viewer
         The server's software, and the program that plays over real packets.
     client
@@ -53,7 +56,7 @@ class Made:
     rows, traces
         As of any run of a sweep.
     error
-        Why there is none; empty when there is one.
+        The reason why there is no result; empty if there is one.
     """
 
     rows: Rows
@@ -78,7 +81,7 @@ def work(task: Task) -> Made:
                 server=task.server,
                 viewer=task.viewer,
                 run=number,
-                # The packets are those of the file that is played, which another encoder may have made.
+                # The packets are read from the played file, which another encoder may have made.
                 film=None,
                 stock_client=stock,
                 tcp_nopush=task.tcp_nopush,

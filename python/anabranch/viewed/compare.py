@@ -1,4 +1,4 @@
-"""The simulator compared with the viewer: the values of each, their distance, and the verdict."""
+"""The simulator compared with the real player: both values, their difference, and the verdict."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Metric:
     within
         The tolerance of the simulator, in its unit; None for no limit.
     share
-        How far it may be as a share of the viewer's, where that is more.
+        The tolerance as a share of the real player's value, used if it is larger.
     """
 
     title: str
@@ -82,12 +82,12 @@ class Difference:
 
     @property
     def apart(self) -> float:
-        """The simulator's mean less the viewer's."""
+        """The simulator's mean minus the real player's."""
         return statistics.fmean(self.simulator) - statistics.fmean(self.viewer)
 
     @property
     def interval(self) -> float | None:
-        """Half the width of the viewer's 95 % interval; None of fewer than two trials."""
+        """Half the width of the real player's 95 % interval; None for fewer than two trials."""
         return half_width(self.viewer)
 
     @property
@@ -113,7 +113,7 @@ class Compared:
     trials
         By arm, how many runs over real packets count.
     voids
-        By arm, how many did not, as the emulator was late.
+        The number of runs that do not count because the emulator was late, for each arm.
     late_ms
         The worst lateness of a run that counts, at the 99th percentile, milliseconds.
     """

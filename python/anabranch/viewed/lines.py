@@ -55,7 +55,7 @@ def of(tables: Tables) -> list[Line]:
 
 
 def _shared(begin: float, end: float, second: int) -> float:
-    """Return how much of a time is in a second."""
+    """Return how much of an interval lies within a second."""
     return max(0.0, min(end, second + 1) - max(begin, second))
 
 

@@ -1,4 +1,7 @@
-"""Running a live study into a folder of results: by turns, some side by side, and on from where it was."""
+"""Execution of a live study into a folder of results: arms in turn, some runs in parallel.
+
+It continues after an interrupt.
+"""
 
 from __future__ import annotations
 
@@ -29,20 +32,20 @@ if TYPE_CHECKING:
 
 #: The emulator's own lateness at the 99th percentile above which a run does not count, milliseconds.
 LATE_MS = 1.0
-#: How often a run that does not count is made again.
+#: How often a run that does not count is repeated.
 _AGAIN = 2
 
 
 @dataclass(frozen=True, kw_only=True)
 class Done:
-    """How it went.
+    """The outcome of the execution.
 
     Attributes
     ----------
     total, before, now
         Runs in all, those that were there already, and those that were made.
     failed
-        Why others were not.
+        The reasons why other runs were not made.
     """
 
     total: int
@@ -85,7 +88,7 @@ def make(
     MissingError
         When the disk is full.
     """
-    # Real packets are of no build: whichever made some of the runs, another one goes on.
+    # Runs over real packets do not depend on the build, so another build may continue.
     tasks, planned = _tasks(found, what, live=True), sweeps.planned(what)
     manifest = sweeps.manifest(what, planned)
     for cell in manifest["cells"]:
