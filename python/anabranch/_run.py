@@ -82,8 +82,7 @@ class Run:
         """Return a run of a sweep or study, with its trace.
 
         If `--keep-trace` stored its trace, the trace is read, even from another build. Otherwise the run is
-        repeated from its stored inputs, which takes as long as before. Its digest is compared with the stored
-        one.
+        repeated from its stored inputs (as long as before), and its digest is compared with the stored one.
 
         Parameters
         ----------
@@ -103,7 +102,7 @@ class Run:
         >>> run = anabranch.Run.open("results/SD18")  # doctest: +SKIP
         >>> run.rows("subflows")  # doctest: +SKIP
         """
-        # Imported from the package, because modules for many runs are in a higher layer than this one.
+        # Imported from the package: modules for many runs are in a higher layer.
         import anabranch
 
         return anabranch.open_run(folder, run)
@@ -410,8 +409,7 @@ def run_loaded(
     expected_s = plans.expected_duration_s(plan, film)
 
     def heard(done_s: float, _limit_s: float) -> None:
-        # This is called even without a progress function, because interrupts from the keyboard are noticed
-        # here.
+        # Called even without a progress function, because it notices interrupts from the keyboard.
         if progress is not None:
             progress(done_s, max(expected_s, done_s))
 
