@@ -97,7 +97,8 @@ def _verdicts(folder: Path, found: Sequence[Cell], shown: Sequence[Measure]) -> 
             sentences.append(where + text if where else text[0].upper() + text[1:])
     if len(settings) > _SENTENCES:
         sentences.append(f"{len(settings) - _SENTENCES} more settings are in the table")
-    same = notes.same(present_runs(folder), store.made(folder).labels)
+    found_same = notes.same(present_runs(folder), store.made(folder).labels)
+    same = [f"Equal digests: {sentence}" for sentence in found_same]
     return [*sentences, *same, *_fidelity(folder)] if sentences else []
 
 
@@ -115,7 +116,8 @@ def _fidelity(folder: Path) -> list[str]:
                 _overrides.Override(key=key, value=value, origin=key)
                 for key, value in cell["settings"].items()
             ]
-            return [fidelity.of(_overrides.apply(raw, given).raw, str(rows["congestion"][0])).sentence]
+            text = fidelity.of(_overrides.apply(raw, given).raw, str(rows["congestion"][0])).sentence
+            return [text[0].upper() + text[1:]]
     return []
 
 
