@@ -37,7 +37,7 @@ _FEWER_CASES = {"PROPTEST_CASES": "64"}
 # Has a separate cache: the other tests run at the same time, and would write the list of failed tests too.
 _LIVE_CACHE = ROOT / ".pytest_cache" / "live"
 _LIVE = (sys.executable, "-m", "pytest", "-o", f"cache_dir={_LIVE_CACHE}", "tests/live")
-# Real packets are late, and slow, where other tests have both processors.
+# If other tests use both processors, real packets are delayed.
 _LAST = ("nice", "-n", "19")
 
 #: The CPU time of the quick suite beyond building that CONTRIBUTING.md promises, s.

@@ -1,9 +1,9 @@
 """The impairments of a cell's packets, and the evidence that each took effect.
 
-The expected effect of stripped options is RFC 8684 section 3.7: without `MP_CAPABLE` in the SYN, the SYN/ACK
-or the third packet, or without a DSS before the first `DATA_ACK`, both hosts fall back to plain TCP; a join
-that lacks `MP_JOIN` in a packet of its handshake, or its DSS, is closed, and the connection goes on over its
-other subflows.
+The expected effect of stripped options is that of RFC 8684 section 3.7. Both hosts fall back to plain TCP if
+`MP_CAPABLE` is missing in the SYN, the SYN/ACK or the third packet, or if a DSS is missing before the first
+`DATA_ACK`. A join without `MP_JOIN` in a packet of its handshake, or without its DSS, is closed, and the
+connection continues over its other subflows.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from anabranch import Run
     from capture import Packet
 
-#: The data of each cell, of which every byte is compared by its position: 0.2 s of both paths, so that a host
-#: that joins late, because it is busy, still sends a part over the second.
+#: The amount of data of each cell, in which every byte is compared by its position. It takes 0.2 s on both
+#: paths, so that a busy host that joins late still sends a part over the second path.
 BYTES = 1_000_000
 
-#: The reason why cells of plain TCP mean nothing where MPTCP's options are tested.
+#: The reason why cells of plain TCP are left out for impairments of MPTCP's options.
 _OPTIONS = "plain TCP has no MPTCP options"
 _SUBFLOWS = "plain TCP has one path"
 
@@ -37,11 +37,11 @@ class Seen:
     packets: list[Packet] = field(repr=False)
 
     def total(self, column: str, ending: str = "") -> int:
-        """Return the sum of a column over the links whose names end so."""
+        """Return the sum of a column over the links whose names have this ending."""
         return sum(row[column] for row in self.run.rows("links") if row["link"].endswith(ending))
 
     def carried(self) -> dict[str, int]:
-        """Return how many bytes of packets came to the client over each path."""
+        """Return the bytes of the packets that arrived at the client over each path."""
         return {
             row["link"].removesuffix(".down"): row["bytes_delivered"]
             for row in self.run.rows("links")
@@ -49,11 +49,11 @@ class Seen:
         }
 
     def both_carry(self) -> bool:
-        """Tell whether each path carried a tenth of the data at least."""
+        """Return whether each path carried at least a tenth of the data."""
         return min(self.carried().values()) > BYTES / 10
 
     def counted(self, *names: str) -> int:
-        """Return the sum of some of the kernel's own counts of MPTCP."""
+        """Return the sum of some of the kernel's MPTCP counters."""
         return sum(kernel[name] for kernel in self.run.summary["kernels"].values() for name in names)
 
     @property
@@ -67,7 +67,9 @@ class Seen:
         return count
 
     def payload(self, *, path: int | None = None, source: str | None = None, since: float = 0.0) -> int:
-        """Return the bytes of payload that passed the client on a path, from an address, since a time."""
+        """Return the payload bytes that passed the client, optionally on one path, from one address, or since
+        a time.
+        """
         return sum(
             packet.payload
             for packet in self.packets
@@ -96,15 +98,15 @@ class Impairment:
     announced
         The second path's server announces its address there.
     took_effect
-        Whether the cell shows that it took place.
+        Returns whether the cell shows that the impairment took effect.
     mptcp
         Whether MPTCP is in use at the end.
     both
-        Whether both paths carry data, where MPTCP is in use; None is where either is right.
+        Whether both paths carry data if MPTCP is in use; None if both outcomes are correct.
     tshark
-        Whether a capture of it is without any complaint of tshark about MPTCP.
+        Whether tshark has no complaint about MPTCP in a capture of the cell.
     nothing_to_tcp
-        Why it means nothing to plain TCP; empty where it does.
+        Why the impairment is not applicable to plain TCP; empty if it is.
     """
 
     took_effect: Callable[[Seen], bool]
@@ -122,12 +124,14 @@ class Impairment:
 
 
 def _clean(seen: Seen) -> bool:
-    """Tell whether nothing was lost, and no checksum was there."""
+    """Return whether nothing was lost and no checksum was used."""
     return seen.total("dropped_loss") == seen.total("reordered") == 0 and not any(mappings(seen.packets))
 
 
 def _checksums(seen: Seen) -> bool:
-    """Tell whether both hosts asked for checksums, every mapping had one, and the kernel found none wrong."""
+    """Return whether both hosts requested checksums, every mapping had one, and the kernel found no wrong
+    one.
+    """
     asked = [packet for packet in seen.packets if packet.syn and any(map(requires_checksums, packet.mptcp))]
     with_one = mappings(seen.packets)
     both = len({packet.source for packet in asked}) == 2
@@ -145,7 +149,9 @@ _THROUGH = {
 
 
 def _stripped(kind: str, path: str, counters: tuple[str, str, str]) -> Callable[[Seen], bool]:
-    """Return whether segments of a kind were stripped on a path, and the kernel saw of the others what it should."""
+    """Return whether segments of a kind were stripped on a path, and the kernel counted the other segments as
+    expected.
+    """
 
     def took_effect(seen: Seen) -> bool:
         through = dict(zip(counters, _THROUGH[kind], strict=True))
@@ -179,7 +185,7 @@ def _join_stripped(kind: str) -> Impairment:
 
 
 def _announced(seen: Seen) -> bool:
-    """Tell whether the second address was announced, echoed, joined, and sent a tenth of the data."""
+    """Return whether the second address was announced, echoed and joined, and sent a tenth of the data."""
     told = ("AddAddrTx", "EchoAdd") if seen.kernel_serves else ("AddAddr", "EchoAddTx")
     ipv6 = seen.run.plan["paths"][1].get("family") == "ipv6"
     address = plugins.module().path_addresses(1, ipv6)[1]

@@ -1,8 +1,9 @@
 """Datagrams through an emulated network: `probe.py receive PORT FILE` and `probe.py send ADDRESS PORT COUNT SIZE GAP REST`.
 
-Each carries its number and when it was sent, by the clock that both ends have; the receiver writes a line a datagram:
-number, microseconds on the way, when it came in microseconds. It came when the kernel took it from the emulated path:
-how late the receiver itself wakes is not the path's.
+Each datagram contains its number and its sending time, by a clock that both ends share. The receiver writes a
+line for each datagram: number, microseconds on the way, arrival in microseconds. The arrival is the time at
+which the kernel took the datagram from the emulated path. A late wake-up of the receiver therefore has no
+effect.
 """
 
 from __future__ import annotations

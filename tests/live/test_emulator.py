@@ -1,4 +1,4 @@
-"""The emulated network, as programs behind it see it."""
+"""The emulated network, as measured by programs at its ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from anabranch.live import emulate
 from anabranch.scenario.load import load
 
 PROBE = Path(__file__).with_name("probe.py")
-#: The load of a machine on which others' work is not taken for the emulator's lateness.
+#: Below this load of the machine, other work does not disturb the emulator's timing.
 IDLE = 0.5
 #: A path without further properties.
 PLAIN = {
@@ -49,7 +49,7 @@ def test_packets_take_the_path_s_delay(tmp_path):
     done, arrivals = sent(tmp_path, {"name": "wifi", "rtt": "40 ms"}, count=300, size=200, gap_s=0.01)
     assert len(arrivals) == 300
     ways = sorted(way for _, way, _ in arrivals)
-    # No packet is early, whatever else the machine does.
+    # No packet is early, however busy the machine is.
     assert ways[0] >= 20_000
     assert statistics.median(ways) < 20_300
     assert done.summary["lateness"]["packets"] >= 300
@@ -62,7 +62,7 @@ def test_the_rate_is_kept_to_a_thousandth(tmp_path):
     path = {"name": "wifi", "rtt": "0 ms", "up": {"rate": "8 Mbit/s", "queue": "2000 packets"}}
     _, arrivals = sent(tmp_path, path, count=1500, rest_s=2.5)
     assert len(arrivals) == 1500
-    # The slope over all arrivals: a single one may be seen late.
+    # The slope is computed over all arrivals, because a single one may be measured late.
     numbers, _, seen = zip(*arrivals, strict=True)
     us_a_packet = statistics.linear_regression(numbers, seen).slope
     assert 1500 * 8 / us_a_packet == pytest.approx(8, rel=1e-3)
@@ -71,7 +71,7 @@ def test_the_rate_is_kept_to_a_thousandth(tmp_path):
 def test_a_burst_fills_the_queue_and_no_more(tmp_path):
     path = {"name": "wifi", "rtt": "10 ms", "up": {"rate": "200 kbit/s", "queue": "20 packets"}}
     done, arrivals = sent(tmp_path, path, count=50, rest_s=1.5)
-    # 60 ms a packet: the burst is over before the first has left.
+    # Each packet takes 60 ms, so the burst is over before the first packet has left.
     assert [number for number, _, _ in arrivals] == list(range(20))
     up = next(link for link in done.links if link["link"] == "wifi.up")
     assert up["dropped_queue"] == 30
@@ -106,7 +106,7 @@ def test_a_program_has_the_timers_that_it_has_elsewhere(capfd, monkeypatch, befo
         raise PermissionError
 
     if not before_others:
-        # As where whoever runs it may not: the kernel itself gives a thread its timers back otherwise.
+        # This simulates a user without the permission.
         monkeypatch.setattr(os, "sched_setscheduler", refuses)
     asked = ["cat", "/proc/self/timerslack_ns"]
     subprocess.run(asked, check=True)
@@ -114,7 +114,7 @@ def test_a_program_has_the_timers_that_it_has_elsewhere(capfd, monkeypatch, befo
     assert int(elsewhere) > 1
     assert emulate(load(PLAIN), asked).status == 0
     assert capfd.readouterr().out == elsewhere
-    # Nor have programs that this one starts later.
+    # Programs that are started later do not have the priority either.
     subprocess.run(asked, check=True)
     assert capfd.readouterr().out == elsewhere
 
@@ -123,14 +123,14 @@ def test_a_program_runs_as_the_user_who_called_sudo(monkeypatch, capfd):
     found = pwd.getpwnam("nobody")
     told = subprocess.run(["id", "-G", "nobody"], capture_output=True, text=True, check=True).stdout
     own = {int(word) for word in told.split()}
-    # A user with more groups than one, whatever the host's has.
+    # The test uses a user with several groups, whichever groups the host has.
     given, beside = os.getgrouplist, {4242, 4343}
     monkeypatch.setattr(os, "getgrouplist", lambda *of: [*given(*of), *beside])
     monkeypatch.setenv("SUDO_UID", str(found.pw_uid))
     monkeypatch.setenv("SUDO_GID", "0")
     assert emulate(load(PLAIN), ["cat", "/proc/self/status"]).status == 0
     status = dict(line.split(":", 1) for line in capfd.readouterr().out.splitlines())
-    # Real, effective, saved and of file systems: nothing of root's is left.
+    # The real, effective, saved and file-system IDs: none is root's.
     assert status["Uid"].split() == [str(found.pw_uid)] * 4
     assert status["Gid"].split() == [str(found.pw_gid)] * 4
     assert {int(word) for word in status["Groups"].split()} == own | beside

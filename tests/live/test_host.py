@@ -1,4 +1,6 @@
-"""The host is as it was, whatever happens: namespaces and devices are the program's own and go with it."""
+"""The host is unchanged in all cases. Namespaces and devices belong to the program and are removed with
+it.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ RUN = (
 
 
 def host():
-    """Return what the host's own namespace has: links, addresses, routes, rules, settings."""
+    """Return the state of the host's own namespace: links, addresses, routes, rules, settings."""
     told = [
         subprocess.run(["ip", *words.split()], capture_output=True, text=True, check=True).stdout
         for words in (
@@ -69,7 +71,9 @@ def names():
 
 
 def made(*processes):
-    """Return the names of those that these processes made, as others on this host may run the program too."""
+    """Return the names of the namespaces of these processes. Other users may run the program at the same
+    time.
+    """
     return {name for name in names() for process in processes if name.startswith(f"anabranch-{process}-")}
 
 
@@ -83,7 +87,7 @@ def test_the_host_is_the_same_before_during_and_after():
     run_live(load(GIVEN), progress=during)
     assert seen
     assert all(told == before for told, _ in seen)
-    # It took effect: the two namespaces were there meanwhile.
+    # This shows that the test took effect: both namespaces existed during the run.
     assert all(len(spaces) == 2 for _, spaces in seen)
     assert host() == before
     assert made(os.getpid()) == set()
@@ -106,7 +110,7 @@ def test_what_a_killed_run_leaves_is_taken_away_by_the_next(moments):
             stderr=subprocess.DEVNULL,
         )
         time.sleep(draws.uniform(0.3, 2.0))
-        # One of them at least has its namespaces, however busy the machine.
+        # At least one process has its namespaces, however busy the machine is.
         while len(processes) == moments - 1 and program.poll() is None and not made(program.pid):
             time.sleep(0.02)
         program.send_signal(signal.SIGKILL)

@@ -47,7 +47,7 @@ def test_every_byte_arrives(role, family, name, tmp_path):
     run = run_live(load(given), server=server, client=client, announced=announced, pcapng=file)
     seen = Seen(run=run, packets=packets(file))
     connection = run.rows("connections")[0]
-    # The client compares every byte with the one that was sent at its position: another is an error.
+    # The client compares every byte with the one that was sent at this position. A difference is an error.
     assert connection["finished"]
     assert connection["bytes_read"] == run.plan["application"]["bytes"]
     told = {"carried": seen.carried(), "kernels": run.summary["kernels"]}

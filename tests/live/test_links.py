@@ -29,7 +29,7 @@ def test_the_sender_of_packets_that_are_too_large_is_notified(server, client, fa
     run = run_live(load({**ONE, "paths": [{**PATH, **TOLD, "family": family}]}), server=server, client=client)
     down = link(run, "wifi.down")
     assert run.rows("connections")[0]["finished"]
-    # The first window at least was too large; what carried the data fills the new size.
+    # At least the first window was too large. The segments that carried the data have the new size.
     assert down["dropped_mtu"] > 0
     assert 1150 < down["bytes_delivered"] / down["delivered"] <= 1300
 
@@ -52,7 +52,7 @@ def test_an_event_makes_a_path_s_packets_smaller():
     assert [row["what"] for row in run.rows("events")] == ["mtu 1300 bytes"] * 2
     assert run.rows("connections")[0]["finished"]
     assert down["dropped_mtu"] > 0
-    # Half a second of packets of 1500 bytes, a second and more of smaller ones.
+    # Half a second of packets of 1500 bytes, then more than a second of smaller ones.
     assert 1250 < down["bytes_delivered"] / down["delivered"] < 1450
 
 

@@ -1,9 +1,9 @@
 """Reports: one self-contained HTML file about a run, a comparison, an advice, a sweep or a study.
 
-`write` and `build` make the page of a run, with the comparison of its paths on top if given; `write_advice`
-and `build_advice` that of an advice. `verdicts` and `measured` summarise a folder of results, of a sweep,
-a study or a comparison, for its page, which `Results.report` writes. A page whose template extends
-`base.html.j2` of this room has the same look, dark and on paper; `page` renders those of this room.
+`write` and `build` make the page of a run, with the comparison of its paths at the top if given.
+`write_advice` and `build_advice` make the page of an advice. `verdicts` and `measured` summarise a folder of
+results (of a sweep, a study or a comparison) for the page that `Results.report` writes. A page whose template
+extends `base.html.j2` has the same style, dark and on paper. `page` renders such templates.
 
 >>> import anabranch
 >>> anabranch.Results("results/two-paths").report("sweep.html")  # doctest: +SKIP
@@ -25,7 +25,7 @@ __all__ = ["build", "build_advice", "page", "verdicts", "write", "write_advice"]
 
 
 def build_advice(advice: Advice) -> str:
-    """Return the page of an advice as HTML text that loads nothing from outside."""
+    """Return the page of an advice as self-contained HTML."""
     from anabranch.report import _advice
 
     return _advice.build(advice)
@@ -47,8 +47,8 @@ def write_advice(path: Path, advice: Advice) -> None:
 def verdicts(folder: Path) -> tuple[list[str], list[tuple[str, list[dict[str, Any]]]]]:
     """Return the verdicts of a folder of results, and its measures as a page draws them.
 
-    The first says for each setting its best cell, of a comparison what paths add; the second has for each
-    measure a row a cell, as shares of the largest.
+    The first part has the best cell for each setting; for a comparison, the benefit of each path. The second
+    part has a row for each cell and measure, as shares of the largest value.
 
     Raises
     ------

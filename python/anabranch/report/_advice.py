@@ -1,4 +1,4 @@
-"""The page of an advice: what to use, the ranking as a picture and a table, and what carries it out."""
+"""The page of an advice: the recommendation, the ranking as figure and table, and the commands."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Fidelity(Protocol):
 
     @property
     def sentence(self) -> str:
-        """It in words."""
+        """The distance in words."""
 
 
 class Advice(Protocol):
@@ -120,7 +120,7 @@ class Advice(Protocol):
 
 
 def build(advice: Advice) -> str:
-    """Return the page of an advice as HTML text that loads nothing from outside."""
+    """Return the page of an advice as self-contained HTML."""
     heads, lines = advice.table()
     spent = Counter(one.trials for one in advice.ranked)
     return _page.rendered(
@@ -160,7 +160,7 @@ def _tiles(advice: Advice) -> list[Tile]:
 
 
 def _ranking(ranked: Sequence[Ranked], unit: str) -> dict[str, Any]:
-    """Return the picture of the ranking, every place a share of its width."""
+    """Return the figure of the ranking, with positions as shares of its width."""
     known = [(one.worst, one.score.value, one.score.low, one.score.high) for one in ranked]
     ends = [end for one in known for end in one if end is not None]
     low, high = min(ends, default=0.0), max(ends, default=0.0)

@@ -1,4 +1,4 @@
-"""From a run to the HTML text: headline numbers, the comparison, the figure, and how it was made."""
+"""Converts a run to HTML: headline numbers, the comparison, the figure, and the run's inputs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from anabranch._run import Run
     from anabranch.comparison import Comparison
 
-#: The client whose session is drawn: those of all would make the file large.
+#: The client whose session is drawn. Drawing all clients would make the file large.
 _CLIENT = 0
 
 _FATES_OF_PACKETS = ("delivered", "dropped_queue", "dropped_loss")
@@ -55,7 +55,7 @@ def write(path: Path, run: Run, *, comparison: Comparison | None = None) -> None
 
 
 def build(run: Run, *, comparison: Comparison | None = None) -> str:
-    """Return the report of a run as HTML text that loads nothing from outside.
+    """Return the report of a run as self-contained HTML.
 
     Parameters
     ----------
@@ -96,12 +96,12 @@ def build(run: Run, *, comparison: Comparison | None = None) -> str:
 
 
 def _subflows(run: Run) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
-    """Return the subflows with their colours, and those of the player's opening connections as one."""
+    """Return the subflows with their colours. Those of the player's opening connections are combined."""
     from anabranch.report import _panels
 
     colour = _panels.colour_of(run)
     rows = [{**row, "colour": colour.get(row["path"], "var(--soft)")} for row in run.qos["subflows"]]
-    # Of several clients the rows are means by path, with the opening in them.
+    # With several clients, the rows are means by path and include the opening.
     folded = _panels.opening(run, _CLIENT) if run.plan["clients"] == 1 else set()
     numbers = list(run.tables["subflows"]["subflow"])
     if not folded or len(numbers) != len(rows):
@@ -223,7 +223,7 @@ def _cross_traffic(run: Run) -> list[dict[str, Any]]:
             "kind": f"{group['kind']}, {show_rate(group['rate_bps'])}"
             if group["rate_bps"]
             else group["kind"],
-            # Without the delay of their own, which stands in the table of links.
+            # The flows' own delay is not listed here, because it is in the table of links.
             "links": ", ".join(link for link in group["data"] if link.rpartition(".")[0] != group["name"]),
             "when": _when(group),
         }
@@ -257,7 +257,10 @@ def _links(run: Run) -> list[dict[str, Any]]:
 
 
 def _count(row: Mapping[str, Any], key: str) -> int | None:
-    """Return how many packets of a link had a fate; a queue's drops when full and by its rule are one."""
+    """Return how many packets of a link had a fate.
+
+    Drops by a full queue and by its algorithm are added up.
+    """
     more = row.get("dropped_aqm", 0) if key == "dropped_queue" else 0
     return row[key] + more if key in row else None
 
@@ -266,7 +269,7 @@ _RECORDING = "recording"
 
 
 def _model(link: Mapping[str, Any]) -> str:
-    """Return what a link follows, in a word; nothing for a link that follows nothing."""
+    """Return the name of a link's model or recording; empty if it has none."""
     names = list(link.get("model") or ())
     if not names:
         return ""
@@ -274,7 +277,7 @@ def _model(link: Mapping[str, Any]) -> str:
 
 
 def _rate(link: Mapping[str, Any]) -> str:
-    """Return a link's rate: with a model it is a cap."""
+    """Return a link's rate. With a model, the rate is an upper limit."""
     model, rate = _model(link), link["rate_bps"]
     if not model:
         return show_rate(rate)
@@ -284,7 +287,7 @@ def _rate(link: Mapping[str, Any]) -> str:
 def _with_own(text: str, link: Mapping[str, Any], column: str) -> str:
     """Return a link's settings, with the properties that its model or its recording replaces.
 
-    A recording brings what it has: those of opportunities have neither delays nor losses.
+    Recordings of delivery opportunities have neither delays nor losses of their own.
     """
     word = _model(link)
     if not word:
@@ -307,7 +310,7 @@ def _loss(loss: Mapping[str, Any]) -> str:
 
 
 def _kind_of_queue(link: Mapping[str, Any]) -> str:
-    """Return the name of a queue that is not drop-tail, to stand before its length."""
+    """Return the name of a queue that is not drop-tail, to be placed before its length."""
     kind = link.get("discipline")
     return f"{kind['name']}, " if kind else ""
 

@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 Step = tuple[float, float]
 _Rates = list[tuple[float, float | None]]
 
-#: The parameters of a recording of rates whose course is known; one with more begins elsewhere.
+#: The parameters of a recording of rates whose start is known. A recording with further parameters begins
+#: elsewhere.
 _STEPS = {"begin_ns", "rates_bps", "delays_ns", "losses", "repeat_ns"}
-#: The parameters of a recording of opportunities whose course is known.
+#: The parameters of a recording of opportunities whose start is known.
 _OPPORTUNITIES = {"opportunities_ns", "opportunity_bytes"}
-#: The most steps that are drawn of a path: a recording of more is a blur.
+#: The largest number of steps that are drawn for a path. More would not be readable.
 _MOST = 2000
 _SECOND_NS = 10**9
 
@@ -30,8 +31,9 @@ _SECOND_NS = 10**9
 def of_paths(run: Run) -> dict[str, list[Step]]:
     """Return the rate of each path's slowest link toward the client, step by step, in Mb/s on the wire.
 
-    A path that is cut carries nothing. Of recorded delivery opportunities the rate is that of each second.
-    A path of which no link has a rate, or one follows a model whose rate is drawn as it goes, is left out.
+    A path that is cut carries nothing. For recorded delivery opportunities, the rate of each second is used.
+    A path is left out if none of its links has a rate, or if one follows a model that draws its rate during
+    the run.
     """
     until = run.duration_s
     down = Paths(run.plan, {}, list(rows(run.tables.get("events", {}))))
@@ -48,7 +50,7 @@ def of_paths(run: Run) -> dict[str, list[Step]]:
         for now in (moment for moment in moments if 0 <= moment < until):
             rates = [rate for rate in (_at(one, now) for one in known) if rate is not None]
             if not rates:
-                # Without a limit for a while: nothing can be drawn that is true.
+                # The link has no limit for some time, so no correct curve can be drawn.
                 break
             mbps = 0.0 if down.is_down(path["name"], now) else min(rates) / 1e6
             if not steps or steps[-1][1] != mbps:
@@ -89,7 +91,7 @@ def _of_link(link: Mapping[str, Any], plan: Mapping[str, Any], until_s: float) -
 
 
 def _of_opportunities(recorded: Mapping[str, Any], cap: int | None, until_s: float) -> _Rates | None:
-    """Return what opportunities offer second by second, in longer windows where a run has too many seconds.
+    """Return the rates of delivery opportunities second by second, or in longer windows for long runs.
 
     A window has the opportunities after its start, up to and including its end, because a recording repeats
     from its last opportunity.

@@ -1,8 +1,8 @@
-"""From panels to HTML with SVG in it, legible at any width.
+"""Converts panels to HTML with SVG that is readable at any width.
 
-A panel's plot is an SVG that stretches, whose units are seconds and the panel's own; every letter stands
-outside of it, placed by shares of the width, so that none is stretched. The script reads the curves back from
-their points: no number is in the file twice.
+The plot of a panel is an SVG that is stretched; its units are seconds and the panel's own. All texts are
+outside the SVG and are placed by shares of the width, so that they are not stretched. The script reads the
+curves from their points, so no number is in the file twice.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _ACROSS, _UP = 8, 4
 #: The width for which labels of changes are placed, and that of a letter, in pixels.
 _WIDTH, _LETTER = 620, 6.0
-#: The most labels above a panel; where there are more they stand in the list alone.
+#: The largest number of labels above a panel. If there are more, they are only in the list.
 _LABELS = 12
 
 
@@ -61,7 +61,7 @@ def _curves(curves: Sequence[Curve], made: Figure) -> str:
     """Return a plot of curves over a scale from nothing."""
     highest = max((value for curve in curves for _, value in curve.points), default=0.0) or 1.0
     step = nice(highest / _UP)
-    # Up to the tick above, where it is near: else a thin curve would hug the frame.
+    # If the next tick is near, the axis extends to it. Otherwise a thin curve would lie on the frame.
     top = max(highest * 1.04, step)
     until = _number(made.until_s)
     ticks = [place * step for place in range(int(top / step + 1e-9) + 1)]
@@ -150,7 +150,7 @@ def _across(until_s: float) -> str:
 
 
 def _labels(made: Figure) -> tuple[str, int]:
-    """Return the changes of the world in words, on as many lines as are needed for none to cover another."""
+    """Return labels for the changes of the world, on as many lines as necessary to avoid overlaps."""
     if len(made.changes) > _LABELS:
         return "", 0
     ends: list[float] = []

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _CHOSEN = ("transport.", "application.abr", "application.player", "application.adaptive.", "gateway.")
 #: The most settings that have a sentence.
 _SENTENCES = 8
-#: The most cells of which each measure is drawn: more are no picture at a glance.
+#: The largest number of cells for which measures are drawn. More would not be readable.
 _DRAWN = 40
 
 
@@ -56,10 +56,10 @@ class Cell:
 def verdicts(folder: Path) -> tuple[list[str], list[tuple[str, list[dict[str, Any]]]]]:
     """Return the verdicts of a folder of results, and each measure as it is drawn.
 
-    The first is a sentence a setting: its best cell, and how far the others are; of a comparison the
-    sentences about its paths. Cells are compared run by run, or world by world, by the application's score.
-    The intervals are corrected for the number of comparisons. The second has a row a cell; a measure that is
-    nothing in every cell is left out, and of many cells none is drawn.
+    The first part has a sentence for each setting: its best cell, and how far the others are. For a
+    comparison, it has the sentences about its paths. Cells are compared run by run, or world by world, by the
+    application's score. The intervals are corrected for the number of comparisons. The second part has a row
+    for each cell. A measure that is zero in every cell is left out. If there are many cells, none is drawn.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def verdicts(folder: Path) -> tuple[list[str], list[tuple[str, list[dict[str, An
 
 
 def _measured(found: Sequence[Cell], shown: Sequence[Measure]) -> list[tuple[str, list[dict[str, Any]]]]:
-    """Return each measure that a verdict may hang on, with a row a cell."""
+    """Return each measure that a verdict may use, with a row for each cell."""
     if len(found) > _DRAWN:
         return []
     seen = {column for cell in found for column in cell.values if cell.value(column)}
@@ -86,7 +86,7 @@ def _verdicts(folder: Path, found: Sequence[Cell], shown: Sequence[Measure]) -> 
         found_paths = comparison.read(folder)
         return [*found_paths.sentences, found_paths.fidelity.sentence]
     settings = list(dict.fromkeys(cell.setting for cell in found))
-    # The best of some cells is chosen by its mean, so that every pair of cells is a comparison.
+    # The best cell is chosen by its mean, so every pair of cells counts as a comparison.
     count = sum(pairs(sum(cell.setting == setting for cell in found)) for setting in settings)
     sentences = []
     for setting in settings[:_SENTENCES]:
@@ -124,7 +124,7 @@ def _fidelity(folder: Path) -> list[str]:
 def cells(folder: Path) -> tuple[list[Cell], tuple[Measure, ...]]:
     """Return the cells of a folder in the study's order, and the measures that they have."""
     made, frame = store.made(folder), present_runs(folder)
-    # Sessions that never start are among those that do not reach the end.
+    # Sessions that never start also do not reach the end, so they are already counted.
     shown = tuple(one for one in measures.of(frame.columns) if one is not measures.UNSTARTED)
     own_labels = (name for name in of_cells(made.labels) if name in frame.columns)
     labels = [name for name in own_labels if frame[name].n_unique() > 1]
@@ -160,7 +160,7 @@ def cells(folder: Path) -> tuple[list[Cell], tuple[Measure, ...]]:
 
 
 def _said(name: str, value: object) -> str:
-    """Return a label for people: a number with the name of its key."""
+    """Return a label in words. A number gets the name of its key."""
     if isinstance(value, str) and (name in ("row", paths.COLUMN) or name.startswith("transport.")):
         return value
     short = name.removeprefix("paths.").replace(".", " ")

@@ -1,4 +1,4 @@
-"""The parts that every page shares: style and script; a page loads and runs nothing else."""
+"""The parts that all pages share: style and script. A page loads and runs nothing else."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import jinja2
 
-#: The page's content policy: nothing from outside, no script but ours. A name that broke out of its place
-#: would still do nothing.
+#: The page's content security policy: nothing from outside, and no script except its own. Even if a name
+#: contained HTML that was not escaped, it could not run a script.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{}'"
 
 

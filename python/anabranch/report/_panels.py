@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 
 #: The most clients that have a bar of time.
 CLIENTS = 12
-#: The ratio of capacity to carried rate above which capacity is named, not drawn: it would flatten the rest.
+#: If the capacity is more than this multiple of the carried rate, it is named and not drawn, because it would
+#: flatten the other curves.
 _FLATTENS = 3.0
 #: The most points of all curves of a panel.
 _POINTS = 5000
-#: The longest time that a connection which the player has left is active, seconds: an answer, and the way
-#: back.
+#: The longest time for which a connection is still active after the player has left it, seconds: an answer,
+#: and the way back.
 _PARTING_S = 1.0
 
 
@@ -69,7 +70,7 @@ class Panel:
     note
         The parts that could not be drawn.
     labelled
-        The changes of the world stand in words above it.
+        Whether the changes of the world are written above it.
     """
 
     title: str
@@ -101,7 +102,7 @@ class Figure:
     stalls: Sequence[Band]
     changes: Sequence[Mapping[str, Any]]
     freezes: Sequence[Freeze] = field(default=())
-    #: How many seconds each cause took, of the clients with a bar.
+    #: The seconds of each cause, over the clients with a bar.
     frozen_s: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -196,11 +197,11 @@ def _time(run: Run, freezes: Sequence[Freeze]) -> Iterator[Row]:
             if what in ("start", "end")
         ]
         stalls = [one for one in freezes if one.client == client]
-        # A session that never starts stands still after its only picture, or from the beginning.
+        # If a session never starts, the standstill begins after its only picture, or at the beginning.
         first = stalls[0].from_s if stalls else end
         started = min((time for time, what in events if what == "start"), default=first)
         ended = min((time for time, what in events if what == "end"), default=end)
-        # Marks that stand closer than this would cover each other.
+        # Marks at a smaller distance would cover each other.
         apart, last = max(end, 0.1) / 40, -1e9
         bands = [Band(from_s=0.0, to_s=started, kind="starting", says="starting")]
         at = started
@@ -264,7 +265,7 @@ def _loads(run: Run, client: int) -> Panel:
 
 
 def _pictures(run: Run, client: int) -> Iterator[Panel]:
-    """Yield when pictures that were not shown were due; nothing where all were."""
+    """Yield a panel with the times at which hidden pictures were due; nothing if all pictures were shown."""
     words = {"displayed": "shown", "discarded": "discarded", "flushed": "flushed"}
     fates = _data.fates(run.tables, client)
     lost = {row["fate"] for row in fates} - {"displayed"}
@@ -296,12 +297,12 @@ def _band(row: Mapping[str, Any], kind: str, says: str) -> Band:
 def _curves(
     rows: Sequence[Mapping[str, Any]], column: str, classes: Mapping[str, str], opening: set[int]
 ) -> list[Curve]:
-    """Return a curve a subflow, of those that are not of the player's opening connections."""
+    """Return a curve for each subflow, without those of the player's opening connections."""
     lines: dict[tuple[int, str], list[tuple[float, float]]] = {}
     for row in rows:
         if row["subflow"] not in opening:
             lines.setdefault((row["subflow"], row["path"]), []).append((row["t_s"], row[column]))
-    # Beyond so many points together, every second, third, ... is kept of each.
+    # If there are more points in total, only every second, third, ... point of each curve is kept.
     step = -(-sum(len(line) for line in lines.values()) // _POINTS) or 1
     return [
         Curve(name=path, points=[*line[::step], *(line[-1:] if step > 1 else ())], colour=classes[path])
@@ -373,9 +374,9 @@ def _film(run: Run, client: int, until_s: float) -> list[tuple[float, float]]:
 def opening(run: Run, client: int) -> set[int]:
     """Return the subflows of the connections that a player opened before the one it plays from.
 
-    VLC looks at the head and the end of an MP4 over two separate connections, and closes each when the
-    next is answered. Their subflows are those that carry nothing once the film is requested, and those
-    that were there before that and are soon gone.
+    VLC reads the head and the end of an MP4 over two separate connections, and closes each when the next one
+    is answered. Their subflows carry nothing after the film has been requested, or existed before that and
+    end soon after.
     """
     table = run.tables["requests"]
     asked = [time for time, whose in zip(table["t_s"], table["client"], strict=True) if whose == client]

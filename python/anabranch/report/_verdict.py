@@ -56,7 +56,7 @@ def of_comparison(comparison: Comparison) -> tuple[list[str], str]:
 
 
 def beside(sentences: Sequence[str]) -> str:
-    """Return the sentences about a run as one line below those about a comparison."""
+    """Return the sentences about a run as a single line, which is shown below those about a comparison."""
     first, *rest = sentences
     return " ".join((f"This run: {first[0].lower()}{first[1:].replace(': ', ', ', 1)}", *rest))
 
@@ -76,11 +76,11 @@ def _frozen(qoe: Mapping[str, Any], frozen_s: Mapping[str, float]) -> str:
 
 
 def _quality(qoe: Mapping[str, Any]) -> list[str]:
-    """Return what the pictures were like."""
+    """Return sentences about the quality of the pictures."""
     if "frames" in qoe:
         frames = qoe["frames"]
         missed = frames["total"] - frames["displayed"]
-        # A session that ends before the film leaves pictures that were never due.
+        # If a session ends before the film, some pictures were never due.
         if missed <= 0:
             return [f"all {frames['total']:,.0f} pictures shown"]
         if not qoe["finished"]:
@@ -95,7 +95,7 @@ def _quality(qoe: Mapping[str, Any]) -> list[str]:
 
 
 def _carried(run: Run) -> str:
-    """Return what came through, and on which paths."""
+    """Return a sentence about the delivered data and its paths."""
     rate = f"{run.qos['goodput_mbps']:.2f} Mb/s of goodput"
     shares = _shares(run.qos["subflows"])
     return f"{rate}, {', '.join(shares)}" if len(shares) > 1 else rate

@@ -1,12 +1,13 @@
-"""Attribution: what kept data from the player while its buffer ran empty.
+"""Attribution of freezes: the causes that kept data from the player while its buffer became empty.
 
-A freeze is a time of 150 ms or more without a new picture, or the whole session if no picture was shown.
-Before a freeze, less data arrived than was played, starting at the last maximum of the data that had arrived
-and was not played. In each tenth of a second of this time and of the freeze, the missing bytes are divided
-among causes. The part that all paths together can never carry counts as lack of capacity. The part that
-interrupted paths would have carried counts for these paths. Bytes that subflows had acknowledged but the
-application could not read during the freeze wait behind a gap. The rest is divided in proportion to the
-unused capacity of each path, with the cause of its state. An adaptive player's steps down are in `quality`.
+A freeze is a time of 150 ms or more without a new picture, or the whole session if no picture was shown. The
+shortage before a freeze starts at the last maximum of the data that had arrived and was not played. From then
+on, less data arrived than was played. In each tenth of a second of this time and of the freeze, the missing
+bytes are divided among causes. The part that all paths together can never carry counts as lack of capacity.
+The part that interrupted paths would have carried counts for these paths. Bytes that subflows had
+acknowledged but the application could not read during the freeze wait behind a gap. The rest is divided in
+proportion to the unused capacity of each path, with the cause of its state. An adaptive player's steps down
+are in `quality`.
 
 The same division answers why a run was not better: for a chunk below the top rendition, over the time in
 which the chunk before it was loaded, and for the rate that was not reached, while data was wanted.
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 #: The shortest film, in seconds.
 _LEAST_S = 0.1
-#: The longest time between a freeze and a discarded picture that is put down to it, in seconds.
+#: The longest time between a freeze and a discarded picture that is attributed to it, in seconds.
 _NEAR_S = 10.0
 
 
@@ -43,7 +44,7 @@ class Freeze(Shortage):
     Attributes
     ----------
     from_s, to_s
-        When the picture stood still, and when it went on.
+        When the picture stood still, and when it continued.
     """
 
     from_s: float
@@ -65,7 +66,7 @@ class Why:
     frozen_s
         Seconds without moving pictures by cause.
     discards
-        Discarded pictures by cause, in shares of pictures; those far from any freeze are unexplained.
+        Discarded pictures by cause, in shares of pictures. Those far from any freeze are unexplained.
     drops
         An adaptive player's steps down to a lower rendition.
     steps_down
@@ -75,7 +76,7 @@ class Why:
     below_s
         Seconds of film below the top rendition, by reason.
     rates
-        The rate of each client, and the causes of the rate that its paths could have carried more.
+        The rate of each client, and why its paths did not carry as much as they could.
     """
 
     freezes: Sequence[Freeze]
@@ -169,7 +170,9 @@ def why(run: Run, *, clients: int | None = None) -> Why:
 
 
 def freezes(run: Run, *, clients: int) -> list[Freeze]:
-    """Return the freezes of the first clients with their causes: what `why` has of them, for less.
+    """Return the freezes of the first clients with their causes.
+
+    This is the part of `why` that is fast to compute.
 
     Parameters
     ----------
@@ -182,7 +185,7 @@ def freezes(run: Run, *, clients: int) -> list[Freeze]:
     for client, own in of_each(run.tables):
         if client >= clients:
             break
-        # Going through the samples is what costs.
+        # Processing the samples takes most of the time, so it is done only if necessary.
         times = standing_times(own) if own.get("player") and (own.get("frames") or own.get("chunks")) else []
         if times:
             found += _freezes(client, own, Steps(own, run.plan), Asked(own), times)
@@ -190,11 +193,11 @@ def freezes(run: Run, *, clients: int) -> list[Freeze]:
 
 
 def _discards(own: Mapping[str, Any], freezes: Sequence[Freeze]) -> dict[str, float]:
-    """Return a client's discarded pictures by cause: those of the freeze that they are next to."""
+    """Return a client's discarded pictures by cause. A picture has the causes of the nearest freeze."""
     found: dict[str, float] = defaultdict(float)
     due = None
     for row in rows(own.get("frames", {})):
-        # A picture that the decoder skips never gets a time: that of the picture before it is used.
+        # A picture that the decoder skips has no due time, so that of the picture before it is used.
         due = row["due_s"] if row["due_s"] is not None else due
         if row["fate"] != "discarded":
             continue
@@ -234,7 +237,7 @@ def _freezes(
 
 
 def _underflows(own: Mapping[str, Any]) -> list[tuple[float, float]]:
-    """Return the times at which a client's buffer stayed empty, which explain its discarded pictures."""
+    """Return the times at which a client's buffer was empty. They explain its discarded pictures."""
     duration = next(rows(own["connections"]))["duration_s"]
     events = sorted(rows(own.get("playback", {})), key=lambda row: row["t_s"])
     return stall_times(events, duration)

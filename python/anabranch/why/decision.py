@@ -1,10 +1,10 @@
-"""The effect of another path: a stored run is repeated with one decision of its scheduler changed.
+"""The effect of choosing another path: a stored run is repeated with one scheduler decision changed.
 
-Random draws are the same: every source of chance has a separate stream. A decision that counts gives new data
-to one subflow while another one could have had it on the same condition: window space for it now, or, if the
-chosen one had none either, room in the send buffer, in which the data then waits. A scheduler in Rust is
-called through one in Python that builds on it; the digest of the unchanged run proves that nothing else
-differs.
+Random draws are the same: every source of chance has a separate stream. A decision counts if it gives new
+data to one subflow and another subflow could have had it on the same condition. The condition is window space
+now or, if the chosen subflow had none either, space in the send buffer, where the data then waits. A
+scheduler in Rust is called through a Python scheduler that builds on it. The digest of the unchanged run
+proves that nothing else differs.
 """
 
 from __future__ import annotations
@@ -43,20 +43,21 @@ COMPARED = (
 
 @dataclass(frozen=True, kw_only=True)
 class Chosen:
-    """A decision as it was made.
+    """A decision of the scheduler.
 
     Attributes
     ----------
     number
-        Its number among those with a choice, from 0.
+        Its number among the decisions with a choice, from 0.
     at_s
         When, from the start of the simulation.
     first_byte
-        Where its data begins in the data stream of its connection.
+        The position of its data in the data stream of its connection.
     taken, other
-        The subflow that was taken, and the one that could have been: of several, that with the least RTT.
+        The chosen subflow, and the alternative. If there are several alternatives, it is the one with the
+        smallest RTT.
     queues
-        Neither had window space: the data waits in the subflow that it is given to.
+        Whether neither had window space, so that the data waited in the chosen subflow.
     """
 
     number: int
@@ -76,10 +77,10 @@ class Other:
     chosen
         The decision.
     acked_ms
-        How long its data took to be acknowledged at data level, as it was and on the other subflow; None
-        where it never was.
+        The time until its data was acknowledged at data level, with the original choice and with the other
+        subflow; None if it never was.
     metrics
-        By name the value as it was, and with that decision changed.
+        For each metric, the original value and the value with the changed decision.
     """
 
     chosen: Chosen
@@ -101,9 +102,9 @@ def other(folder: Path, run: str | None, wanted: Callable[[Chosen], bool]) -> Ot
     Parameters
     ----------
     folder, run
-        The results, and the beginning of the run's identity; None is the first run.
+        The results, and the beginning of the run's identity; None selects the first run.
     wanted
-        Recognises the decision; the first that it accepts counts.
+        Returns whether a decision is the wanted one. The first such decision counts.
 
     Raises
     ------
@@ -156,7 +157,7 @@ class _Agreeing:
     Parameters
     ----------
     builds_on
-        That one, as a plan has it.
+        The scheduler on which it builds, in the plan's notation.
     """
 
     def __init__(self, builds_on: str) -> None:
@@ -168,14 +169,14 @@ class _Agreeing:
 
 
 class _Watch:
-    """State that all schedulers of a run share: the wanted decision, and its result.
+    """State that all schedulers of a run share: the wanted decision and its result.
 
     Parameters
     ----------
     wanted
         Recognises the decision.
     change
-        Whether to decide otherwise.
+        Whether to change the decision.
     """
 
     def __init__(self, wanted: Callable[[Chosen], bool], *, change: bool) -> None:
@@ -232,7 +233,7 @@ class _Scheduler:
         if isinstance(on, tuple | list) and len(on) == 1:
             (on,) = on
         taken = getattr(on, "id", on)
-        # Two subflows at once, a penalty, a time to wait until: nothing that has an opposite.
+        # An answer with two subflows, a penalty or a waiting time has no opposite.
         if not isinstance(taken, int) or isinstance(taken, bool) or request.ask != "new-data":
             return answer
         if self._watch.is_over:

@@ -1,8 +1,9 @@
 """Loss of quality: why an adaptive player stepped down to a lower rendition.
 
-A player decides by how fast chunks came in, or by the length of its buffer. Both fall from the moment at
-which the most was in hand, at the rate of the rendition that it leaves. The data missing from then on to the
-request of the first lower chunk, while a request was open, is divided among the causes of freezes.
+A player decides by the rate at which chunks arrived, or by the length of its buffer. Both fall from the
+moment of the fullest buffer on, if data arrives more slowly than the rate of the current rendition. The
+missing data from then until the request of the first lower chunk is divided among the causes of freezes, for
+times with an open request.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Drop(Shortage):
-    """A step down: less came than the higher rendition takes.
+    """A step down: less data arrived than the higher rendition needs.
 
     Attributes
     ----------
@@ -55,7 +56,7 @@ class Held:
     rendition, higher
         The rendition, and the next higher one.
     measured_mbps
-        The rate at which the last chunk before the request came in; None without one.
+        The rate at which the last chunk before the request arrived; None if there is none.
     needs_mbps, declares_mbps
         The mean rate of the higher rendition, and the rate that the playlist declares.
     causes, paths
@@ -106,7 +107,7 @@ def _held(
         found = Causes(shares={"rule of the player": 1.0})
     else:
         begin, end = done["t_s"], done["done_s"]
-        # If even full use of every path would not reach it, the use of the paths is no reason.
+        # If even full use of all paths would not reach the rate, the use of the paths is not a reason.
         could = steps.could_bps(begin, end)
         lacks = could is not None and could < needs_bps
         found = Causes(shares={"capacity": 1.0}) if lacks else steps.causes(begin, begin, end, needs_bps)

@@ -93,7 +93,7 @@ def test_incomplete_handshakes_and_the_share_of_a_source(lab):
         sends(flood, gateway, floods[4:])
         assert 4 <= refused(gateway, "flood") <= 12
         assert gateway.metrics()["half_open_connections"] == 4
-        # Another source gets in with a SYN cookie, and uses MPTCP.
+        # Another source can connect with a SYN cookie, and uses MPTCP.
         with lab.connect() as client:
             assert exchange(client, b"served") == b"served"
         assert gateway.records(1)[0]["protocol"] == "mptcp"

@@ -18,12 +18,13 @@ import anabranch
 _OF_THE_LINK = re.compile("fe80::|ff00::|addr_gen_mode|stable_secret|_thresh")
 
 
-#: Without any capability, as whom one is.
+#: Runs a program without any capability, as the current user.
 BARE = ("setpriv", "--bounding-set=-all", "--inh-caps=-all", "--")
-#: The same as an unprivileged user.
+#: Runs a program without any capability, as an unprivileged user.
 NOBODY = (*BARE[:-1], "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs", "--")
 
-#: A program whose kernel refuses `io_uring_setup` (425 on every architecture) by EPERM, as one in a container would.
+#: A program that runs another one with `io_uring_setup` (425 on every architecture) failing with EPERM, as in
+#: a container.
 FORBID_IO_URING = """
 import ctypes, os, struct, sys
 steps = ((0x20, 0, 0, 0), (0x15, 0, 1, 425), (0x06, 0, 0, 0x0005_0001), (0x06, 0, 0, 0x7FFF_0000))
@@ -69,7 +70,7 @@ def test_it_serves_where_io_uring_is_forbidden_and_reports_this(lab):
         with lab.connect() as client:
             assert exchange(client, b"served") == b"served"
         wait(lambda: any("no io_uring" in note for note in gateway.notes), "the operator is told")
-        # The gateway looks for news of this kind ten times a second.
+        # The gateway checks for this ten times a second.
         time.sleep(0.35)
         assert sum("Operation not permitted" in note for note in gateway.notes) == 1
         assert gateway.metrics()["io_uring"] == 0
@@ -98,25 +99,25 @@ def test_the_metric_shows_whether_io_uring_is_used(lab):
         with lab.connect() as client:
             assert exchange(client, b"served") == b"served"
         used = gateway.metrics()["io_uring"]
-        # Earlier reports have been read by the time that the metric is requested.
+        # Reports that were written earlier have been read when the metric is requested.
         gateway.terminate()
         assert gateway.wait_end() == 0
         assert used == 1 - any("no io_uring" in note for note in gateway.notes)
 
 
 def shut_above(place):
-    """Return the outermost folder above a place that only its owner may look into; None without one."""
+    """Return the outermost parent folder that only its owner can access; None if there is none."""
     return next((folder for folder in reversed(place.parents) if not folder.stat().st_mode & 0o001), None)
 
 
 def opened_to_all(tmp_path):
-    """Return a prefix under which any user may run Python from root's folder, and open TUN devices.
+    """Return a command prefix with which any user may run Python from root's folder and open TUN devices.
 
     Their mounts are private: `ip netns exec` gives a program a separate mount namespace.
     """
     node, kept, base = tmp_path / "tun", tmp_path / "kept", Path(sys.base_prefix)
     kept.mkdir()
-    # As udev makes it, which not every host has.
+    # The device has the permissions that udev gives it. Not every host has udev.
     steps = [f"mknod -m 666 {node}.$$ c 10 200", f"mount --bind {node}.$$ /dev/net/tun"]
     for place in (sys.prefix, anabranch.__file__):
         if (closed := shut_above(Path(place))) is not None:
@@ -131,7 +132,7 @@ def opened_to_all(tmp_path):
 def test_a_user_without_any_privilege_runs_it_on_the_device_that_root_made(lab, tmp_path):
     under = (*opened_to_all(tmp_path), *NOBODY)
     words = ("--listen", f"{V4}:443", "--origin", "127.0.0.1:8080")
-    # It is not on root's device.
+    # The device that belongs to root is not opened.
     refused = run(lab, *words, under=under)
     assert refused.returncode == 4, refused.stderr
     assert "ip tuntap add dev anabranch0 mode tun user" in refused.stderr
@@ -152,7 +153,7 @@ def test_a_user_without_any_privilege_runs_it_on_the_device_that_root_made(lab, 
         with lab.connect() as client:
             assert exchange(client, b"served") == b"served"
         assert gateway.records(1)[0]["protocol"] == "mptcp"
-    # The device stays for the next one.
+    # The device stays for the next gateway.
     assert "anabranch0" in lab.host.run("ip link")
 
 
@@ -166,8 +167,8 @@ def test_it_leaves_the_host_as_it_was(lab):
     )
 
     def look():
-        # A route over a device that is not open is marked so, and the kernel gives a device that is
-        # open an address of its link.
+        # `linkdown` marks a route over a device that is not open. The kernel gives an open device a
+        # link-local address.
         found = "\n".join(lab.host.run(command) for command in looks).replace(" linkdown", "")
         return sorted(
             re.sub(r" expires \d+sec| tentative", "", line).strip()
@@ -216,14 +217,14 @@ def test_what_root_does_before_is_what_it_takes(lab):
     assert "anabranch0" not in lab.host.run("ip link")
     commands, unit, _ = text.partition("# Started by systemd")
     assert unit
-    # Twice is as once.
+    # Running the commands twice has the same effect as once.
     for _ in range(2):
         subprocess.run(
             ["ip", "netns", "exec", lab.host.name, "sh", "-e"], input=commands, text=True, check=True
         )
     assert lab.host.run("nft list ruleset").count("dnat ip to") == 1
     with Origin(lab.host, echo), lab.gateway(listen=[f"{V4}:443"]) as gateway:
-        # Over the public address, which the rules translate.
+        # The client connects to the public address, which the rules translate.
         client = lab.client.socket(protocol=262)
         client.settimeout(30)
         with client:

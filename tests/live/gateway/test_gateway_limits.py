@@ -71,7 +71,7 @@ def test_a_source_has_so_many_connections(lab):
         with pytest.raises(TimeoutError):
             lab.connect(timeout=UNANSWERED_S)
         assert gateway.metrics()['refused_total{reason="source"}'] >= 1
-        # Another source is welcome, and so is the first one when it has left.
+        # Another source is accepted, and so is the first one after it has left.
         stack.enter_context(lab.connect(source=CLIENT_V4[1]))
         clients[0].close()
         gateway.records(1)
@@ -116,13 +116,13 @@ def test_a_flood_of_syns_costs_little_and_keeps_no_client_out(lab):
             served += 1
             assert gateway.metrics()["half_open_connections"] <= backlog
         pouring.join()
-        # The flood has reached it.
+        # The flood has reached the gateway.
         assert gateway.metrics()['packets_total{direction="from_client"}'] >= floods
         assert gateway.memory_kib() - before < 16 << 10
         wait(lambda: gateway.metrics()["half_open_connections"] == 0, "nothing of the flood is left")
         assert gateway.metrics()['refused_total{reason="half-open"}'] >= backlog
         assert origin.heard == [digest(up)] * served
-        # Connections that a cookie let in are MPTCP nevertheless.
+        # Connections that were accepted with a cookie still use MPTCP.
         assert {record["protocol"] for record in gateway.records(served)} == {"mptcp"}
 
 
@@ -132,7 +132,7 @@ def test_a_client_is_served_under_as_many_syns_as_the_machine_gives(lab, capsys)
     with Origin(lab.host, answers(down)), lab.gateway("--backlog", str(backlog)) as gateway:
 
         def served():
-            """Return the seconds that a transfer took, whose bytes came whole."""
+            """Return the seconds of a transfer whose bytes all arrived."""
             begin = time.monotonic()
             with lab.connect() as client:
                 assert digest(exchange(client, b"asked")) == digest(down)
@@ -142,7 +142,7 @@ def test_a_client_is_served_under_as_many_syns_as_the_machine_gives(lab, capsys)
         memory, before, begin = gateway.memory_kib(), gateway.metrics()[arrived], time.monotonic()
         flooded, half_open, taken = [], [], 0
         with poured(lab) as sent:
-            # Until there has been a flood to speak of, however slow the machine.
+            # This repeats until the flood is large enough, however slow the machine is.
             while len(flooded) < 3 or taken < least:
                 flooded.append(served())
                 counted = gateway.metrics()
@@ -150,11 +150,12 @@ def test_a_client_is_served_under_as_many_syns_as_the_machine_gives(lab, capsys)
                 taken = counted[arrived] - before
             lasted_s = time.monotonic() - begin
         grown_kib = gateway.memory_kib() - memory
-        # The flood took effect: those who were served came in by cookies, and that with MPTCP.
+        # The backlog was full, so the served clients were accepted with cookies, and with MPTCP.
         assert half_open == [backlog] * len(flooded)
         assert {record["protocol"] for record in gateway.records(3 + len(flooded))} == {"mptcp"}
         assert grown_kib < 16 << 10
-    # For whoever reads: a busy machine has other figures, and nothing is judged by them.
+    # The numbers are printed for information only. A busy machine has other numbers, and the test does not
+    # depend on them.
     with capsys.disabled():
         print(
             f"\n{sent[0]:,} SYN/s sent, {taken / lasted_s:,.0f} packets/s taken; "
@@ -173,14 +174,15 @@ def test_a_source_that_floods_is_kept_out_and_another_is_served(lab):
         time.sleep(2)
         after, lasted_s = gateway.metrics(), time.monotonic() - began
         sent = 'packets_total{direction="to_client"}'
-        # Of 2,000 SYNs a second 8 are answered, and the connection has its own packets; 16 records repeat theirs.
+        # Of 2,000 SYNs a second, 8 are answered. The connection has its own packets, and 16 half-open records
+        # repeat their SYN/ACK.
         assert after[sent] - before[sent] <= 8 * (lasted_s + 1) + 40 + 16 * 2
         assert after[shed] - before[shed] > 500
 
 
 @pytest.mark.skipif(shutil.which("nft") is None, reason="no nft to drop packets with")
 def test_the_host_s_rules_keep_a_flood_from_the_gateway(lab):
-    """Those that `--setup-print --syn-limit 20` prints."""
+    """The rules are those that `--setup-print --syn-limit 20` prints."""
     lab.host.run("nft -f -", input="\n".join(host_setup.flood_rules("anabranch0", 20)))
     taken = 'packets_total{direction="from_client"}'
     with Origin(lab.host, echo), lab.gateway("--backlog", "16") as gateway:
@@ -194,7 +196,7 @@ def test_the_host_s_rules_keep_a_flood_from_the_gateway(lab):
         rate, count = sent
         assert rate > 1000
         assert count > 2000
-        # The rest of the burst may come after the first look, and the host has packets of its own on the
+        # The rest of the burst may come after the first count, and the host sends other packets on the
         # device.
         assert came <= 20 * (lasted_s + 1) + 100 + 10
 
@@ -216,10 +218,10 @@ def test_a_flood_of_joins_disturbs_no_client(lab, known):
         ends = zip(sources, ports, aims, strict=True)
         pour(flood, gateway, (syn(source, port, join(aim)) for source, port, aim in ends))
         answers = gateway.metrics()['packets_total{direction="to_client"}'] - sent
-        # One answer to a packet at most; guesses are answered no more than 64 times a second.
+        # Each packet gets one answer at most, and guessed tokens get at most 64 answers a second.
         assert answers <= (floods if known else 5_000)
         assert gateway.memory_kib() - before < 4 << 10
-        # The connection that was joined goes on, and so do others.
+        # The joined connection continues, and so do others.
         said = pattern(MIB, 1)
         assert exchange(victim, said) == said
         with lab.connect() as client:
@@ -238,7 +240,9 @@ def test_a_reader_that_never_reads_is_ended(lab):
 
 
 def of_any_kind(whole, packets):
-    """Make packets of a SYN: with bytes of its TCP changed, cut, or said to be something else; always the same."""
+    """Make packets from a SYN: with changed TCP bytes, cut, or with another protocol number. They are always
+    the same.
+    """
     chance = random.Random(1)
     for number in range(packets):
         packet = bytearray(whole)
@@ -252,7 +256,7 @@ def of_any_kind(whole, packets):
 def test_packets_of_any_kind_are_outlived(lab):
     whole = syn("10.77.1.2", 5000, OPTIONS, seq=0x1234_5678)
     thrown = list(of_any_kind(whole, 5000))
-    # Their checksums are those of the whole SYN.
+    # Their checksums are still those of the original SYN.
     changed = [packet for packet in thrown if packet[9] == socket.IPPROTO_TCP and packet[20:] != whole[20:]]
     assert len(changed) > 2000
     with Origin(lab.host, echo), lab.gateway() as gateway, raw(lab) as flood:
@@ -292,14 +296,14 @@ def test_nothing_is_left_of_many_connections(lab):
 
 
 def test_what_is_not_for_the_gateway_is_left_alone(lab):
-    # Another address behind the device: no answer, whatever comes.
+    # A packet to an address that is not the gateway's gets no answer.
     lab.host.run("ip route add 10.77.9.77/32 dev anabranch0")
     with lab.gateway() as gateway:
         stranger = lab.client.socket()
         stranger.settimeout(UNANSWERED_S)
         with stranger, pytest.raises(TimeoutError):
             stranger.connect(("10.77.9.77", PORT))
-        # Another port: a reset.
+        # A packet to another port gets a reset.
         other = lab.client.socket()
         with other, pytest.raises(ConnectionRefusedError):
             other.connect((V4, PORT + 1))

@@ -13,8 +13,9 @@ SILENT_S = 7.0
 
 @pytest.mark.slow
 def test_a_path_that_returns_is_found_within_a_second(lab):
-    # The only path drops every packet for 7 s. With timeouts of at most a second the gateway tries it again no later
-    # than a second after its return; doubled from 0.2 s on they would come at 0.2, 0.6, 1.4, 3, 6.2 and 12.6 s.
+    # The only path drops every packet for 7 s. With timeouts of at most a second, the gateway sends again
+    # within a second after the path's return. Timeouts that double from 0.2 s would be at 0.2, 0.6, 1.4, 3,
+    # 6.2 and 12.6 s.
     down = pattern(40 * MIB, 2)
     for space in (lab.host, lab.client):
         space.run("tc qdisc add dev up1 root tbf rate 40mbit burst 16kb latency 50ms")
@@ -39,5 +40,5 @@ def test_a_path_that_returns_is_found_within_a_second(lab):
             assert digest(head + drained(client)) == digest(down)
         (record,) = gateway.records(1)
     assert record["end"] == "finished"
-    # A timer of a second, its tick and a round trip.
+    # The bound is a timeout of one second, its tick, and a round trip.
     assert found_s < 1.5

@@ -1,4 +1,4 @@
-"""Several subflows of one connection, and what routers say."""
+"""Several subflows of one connection, and messages of routers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MIB = 1 << 20
 
 
 def shape(lab, rate):
-    """Make both uplinks slow, so that either is needed."""
+    """Make both uplinks slow, so that one alone is not enough."""
     for space in (lab.host, lab.client):
         for path in (1, 2):
             space.run(f"tc qdisc add dev up{path} root tbf rate {rate} burst 16kb latency 50ms")
@@ -56,7 +56,7 @@ def test_two_subflows_carry_data(lab):
 def test_an_announced_address_is_joined(lab):
     down = pattern(12 * MIB, 2)
     lab.client.run("ip mptcp limits set subflow 2 add_addr_accepted 2")
-    # The kernel takes the announced address by its default route, of the second uplink.
+    # The kernel reaches the announced address over the second uplink.
     lab.client.run(f"ip route add {SECOND_V4}/32 via 10.77.2.1 dev up2")
     shape(lab, "40mbit")
     with Origin(lab.host, says(down)), lab.gateway("--announce", SECOND_V4) as gateway:
@@ -95,7 +95,7 @@ def test_a_path_that_loses_packets_loses_no_bytes(lab, mptcp):
             assert digest(exchange(client, up)) == digest(down)
         assert origin.heard == [digest(up)]
         (record,) = gateway.records(1)
-        # Some were lost.
+        # Some packets were lost.
         assert sum(path["retransmitted"] for path in record["path"]) > 0
         assert gateway.metrics()[f'retransmissions_total{{address="{V4}"}}'] > 0
 
@@ -121,7 +121,7 @@ def test_echoes_are_answered(lab, v6):
     with lab.gateway(), lab.client.socket(family, protocol, socket.SOCK_RAW) as asks:
         asks.settimeout(HUNG_S)
         kind = 128 if v6 else 8
-        # Over IPv6 the kernel puts the checksum in.
+        # Over IPv6, the kernel fills in the checksum.
         head = struct.pack("!BBHHH", kind, 0, 0, 0x1234, 1)
         total = 0 if v6 else checksum(head + said)
         request = struct.pack("!BBHHH", kind, 0, total, 0x1234, 1) + said

@@ -1,4 +1,4 @@
-"""Schedulers and controls written in Python, and what becomes of a connection whose plug-in fails."""
+"""Schedulers and controllers written in Python, and the connection of a plug-in that fails."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_scheduler_in_python_serves(lab, written):
     ids=["raises", "hangs"],
 )
 def test_a_plug_in_that_fails_costs_its_own_connection(lab, written, kind, wrong, said):
-    # The instance that is called often enough before any other fails, and no other.
+    # Only the instance that is called often enough first fails.
     fails = f"""
                 self.calls += 1
                 if self.calls > 20 and Mine.failing in (None, self):

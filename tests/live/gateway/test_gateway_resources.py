@@ -184,7 +184,7 @@ def test_an_origin_that_closes_and_resets_later_data_frees_its_slot(lab, mptcp):
         client = stack.enter_context(lab.connect(mptcp=mptcp))
         assert client.recv(10) == b""
         client.sendall(b"too late")
-        # The gateway accepts and discards what the client says until it has closed.
+        # The gateway accepts and discards the client's data until the client closes.
         wait(lambda: gateway.metrics().get('origin_errors_total{errno="EPIPE"}') == 1, "the origin is gone")
         client.sendall(b"too late again")
         client.close()

@@ -72,7 +72,7 @@ def opens(lab, stack, gateway, sources, each=1):
 
 
 def test_the_slowest_connection_of_the_largest_source_gives_way(lab):
-    """Sources with many slots give them to newcomers at once, even if no connection stands still."""
+    """Sources with many slots lose some to newcomers at once, even if no connection stands still."""
     with ExitStack() as stack:
         stack.enter_context(Origin(lab.host, streams_first(waits_for_a_request)))
         gateway = stack.enter_context(lab.gateway("--connections", "13", "--per-source", "4"))
@@ -80,7 +80,7 @@ def test_the_slowest_connection_of_the_largest_source_gives_way(lab):
         rate = client.meter()
         sources = more_sources(lab)
         opens(lab, stack, gateway, sources[:3], each=4)
-        # The next count of slots takes place within 0.1 s; a SYN that came before is repeated after a second.
+        # The next count of slots is within 0.1 s. A SYN that arrives earlier is repeated after a second.
         assert [asks(lab, source) for source in sources[3:]] == [b"answer"] * 5
         assert rate() >= LEAST_MBPS
         assert gateway.metrics()[_GAVE_WAY] >= 1
@@ -94,7 +94,7 @@ def test_many_sources_with_a_byte_every_nine_seconds_keep_no_client_out(lab):
         gateway = stack.enter_context(lab.gateway("--connections", "8", "--per-source", "4"))
         client = stack.enter_context(Bystander(lab))
         sources = more_sources(lab)
-        # A viewer who has an answer, and keeps the connection.
+        # A viewer who has received an answer and keeps the connection.
         pauses = stack.enter_context(lab.connect(source=sources[7], mptcp=False))
         pauses.sendall(b"GET / HTTP/1.1\r\n\r\n")
         assert pauses.recv(100) == b"answer"
@@ -112,7 +112,9 @@ def test_many_sources_with_a_byte_every_nine_seconds_keep_no_client_out(lab):
 
 
 def answers_and_closes(answer):
-    """Return a talk: this is the answer to a byte, and the connection is closed when the gateway has received it."""
+    """Return a talk that answers the first byte and closes the connection when the gateway has received the
+    answer.
+    """
 
     def talk(connected):
         connected.recv(1)
@@ -140,7 +142,7 @@ def test_a_slow_client_receives_the_whole_answer_of_an_origin_that_is_gone(lab):
         while piece := client.recv(1 << 12):
             if not heard:
                 time.sleep(1)
-                # The origin has closed its socket, which resets this.
+                # The origin has closed its socket, so this data causes a reset.
                 client.sendall(b"too late")
             heard += piece
             time.sleep(len(piece) / (12 << 10))
@@ -174,8 +176,8 @@ def test_a_client_that_takes_a_little_now_and_then_of_an_origin_that_is_gone_is_
 
 @pytest.mark.slow
 def test_uploads_of_clients_that_have_finished_count_and_are_reset(lab):
-    """The origin has answered, and does not read. The clients have sent everything and their end."""
-    # The kernel's buffers of the sockets to the origin have little room.
+    """The origin has answered, and does not read. The clients have sent all their data and their FIN."""
+    # The kernel's buffers of the sockets to the origin are small.
     for key in ("tcp_rmem", "tcp_wmem"):
         setting = f"net.ipv4.{key}=4096 16384 16384"
         subprocess.run(["ip", "netns", "exec", lab.host.name, "sysctl", "-qw", setting], check=True)

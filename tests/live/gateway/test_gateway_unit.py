@@ -23,7 +23,7 @@ pytestmark = [
 _MOUNTS = (
     "mount -t proc -o subset=pid,hidepid=invisible proc /proc",
     "mount -o remount,bind,ro /",
-    # A checkout in /tmp would be hidden, from the program itself too.
+    # Otherwise a checkout in /tmp would be hidden, even from the program itself.
     *([] if Path(sys.prefix).is_relative_to("/tmp") else ["mount -t tmpfs tmpfs /tmp"]),
 )
 #: The end of the command that mounts.

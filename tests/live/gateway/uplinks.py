@@ -1,4 +1,6 @@
-"""A host with a gateway and a client with two uplinks: two network namespaces, and whoever talks between them."""
+"""A host with a gateway and a client with two uplinks, in two network namespaces, and the clients and origins
+of the tests.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from anabranch.live.testbed import inside
 
 MPTCP = 262
 PORT = 443
-#: The gateway's addresses; those of the second path are announced.
+#: The gateway's addresses. Those of the second path are announced.
 V4, V6 = "10.77.9.1", "fd77:9::1"
 SECOND_V4 = "10.77.9.2"
 #: The client's addresses on its two uplinks.
@@ -28,7 +30,7 @@ CLIENT_V4 = ("10.77.1.2", "10.77.2.2")
 CLIENT_V6 = ("fd77:1::2", "fd77:2::2")
 ORIGIN_PORT = 8080
 METRICS_PORT = 9464
-#: The longest that anything in these tests may take before it counts as hung, s.
+#: The longest time that any step of these tests may take before it counts as hung, s.
 HUNG_S = 60.0
 
 
@@ -79,7 +81,7 @@ class Lab:
                 space.run(f"ip addr add 10.77.{path}.{last}/24 dev up{path}")
                 space.run(f"ip -6 addr add fd77:{path}::{last}/64 dev up{path} nodad")
                 space.run(f"ip link set up{path} up")
-            # Each source address leaves by its own uplink.
+            # Packets from each source address use its own uplink.
             table, rule = 100 + path, f"from 10.77.{path}.2 table {100 + path}"
             self.client.run(f"ip rule add {rule}")
             self.client.run(f"ip route add default via 10.77.{path}.1 dev up{path} table {table}")
@@ -129,7 +131,7 @@ class Lab:
     def gateway(
         self, *more, listen=None, origin=f"127.0.0.1:{ORIGIN_PORT}", under=(), stdout=subprocess.PIPE
     ):
-        """Run a gateway as the command does, under another program where one is given."""
+        """Run a gateway as the command does, if requested under another program."""
         listen = listen or (f"{V4}:{PORT}", f"[{V6}]:{PORT}")
         places = [word for place in listen for word in ("--listen", place)]
         command = [sys.executable, "-m", "anabranch", "gateway", *places, "--origin", origin, *more]
@@ -147,8 +149,8 @@ class Gateway:
     def __init__(self, space, command, stdout=subprocess.PIPE):
         self._space = space
         self.process = subprocess.Popen(
-            # A gateway would rightly ignore the signals that the tests were started to ignore, as in the
-            # background.
+            # A gateway ignores signals that it inherits as ignored. Tests started in the background ignore
+            # some, so they are reset.
             ["ip", "netns", "exec", space.name, "env", "--default-signal=HUP,INT,TERM", *command],
             stdout=stdout,
             stderr=subprocess.PIPE,
@@ -185,7 +187,7 @@ class Gateway:
         return code
 
     def records(self, count):
-        """Return the log's lines as tables, once there are so many."""
+        """Return the log's lines as tables, after waiting for this number of lines."""
         wait(lambda: len(self.lines) >= count, f"{count} lines of the log: {self.lines} {self.notes}")
         return [record(line) for line in self.lines]
 
@@ -215,7 +217,7 @@ class Gateway:
         return [int(path.name) for path in Path(f"/proc/{self.process.pid}/fd").iterdir()]
 
     def descriptors(self):
-        """Return how many descriptors it has open."""
+        """Return the number of its open descriptors."""
         return len(self.open_descriptors())
 
 
@@ -238,7 +240,7 @@ def record(line):
 
 
 def wait(condition, what, seconds=HUNG_S):
-    """Wait until something is so."""
+    """Wait until a condition is true."""
     until = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < until, f"not in {seconds} s: {what}"
@@ -261,7 +263,7 @@ def drained(connected):
 
 
 def pattern(length, seed=1):
-    """Return bytes that repeat nowhere."""
+    """Return bytes in which no sequence repeats."""
     return random.Random(seed).randbytes(length)
 
 
@@ -321,7 +323,7 @@ def echo(connected):
 
 
 def answers(data):
-    """Return a talk: everything is received, then this is sent."""
+    """Return a talk that receives everything and then sends this data."""
 
     def talk(connected):
         heard = drained(connected)
@@ -332,7 +334,7 @@ def answers(data):
 
 
 def says(data):
-    """Return a talk: this is sent at once, then everything is received."""
+    """Return a talk that sends this data at once and then receives everything."""
 
     def talk(connected):
         connected.sendall(data)

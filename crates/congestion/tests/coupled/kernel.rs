@@ -5,7 +5,7 @@ use super::wvegas::{vegas_rounds, vegas_rounds_beside};
 use super::*;
 use anabranch_congestion::WindowChange;
 
-/// A tie or a zero on all sides goes to the initial subflow, which the kernel's list has last.
+/// If all values are equal or zero, the initial subflow wins, because it is last in the kernel's list.
 /// By hand for (2, 57 ms) beside (76, 183 ms), `mptcp_ccc_recalc_alpha`: 2 << 32 and 76 << 32 over the
 /// squares of 456,000 and 1,464,000 are both 0. With the first path as the best one the sum is 2048 +
 /// 77,824 x 456 / 1464 = 26,288, alpha (2 << 32) / 26,288^2 = 12 and 4096 / 12 = 341 acknowledgements go
