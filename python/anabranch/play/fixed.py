@@ -173,7 +173,7 @@ def offered() -> dict[str, Fixed]:
 
 @cache
 def named(name: str) -> Fixed | None:
-    """Return the scenario of a name; None if there is none, or if the page can edit it."""
+    """Return the scenario of a name; None for an unknown name, or if the page can edit it."""
     from anabranch.media.ladders import MADE
     from anabranch.scenario import load
 
