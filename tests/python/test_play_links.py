@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 import anabranch
 from anabranch.cli._app import app
+from anabranch.errors import InputError
 from anabranch.play import build, links, policy, presets, server
 from anabranch.scenario import _overrides, load
 
@@ -223,3 +224,17 @@ def test_every_file_with_a_page_has_its_policy(tmp_path):
         assert (policy.LESSON if is_lesson else policy.PAGE) in text
         # It has effect only before all that it governs.
         assert text.index("Content-Security-Policy") < min(text.find(tag) for tag in ("<title", "<link"))
+
+
+@pytest.mark.parametrize(("change", "run"), [("seed=5", 0), ("seed=1", 2)])
+def test_another_draw_of_a_network_has_no_link(change, run):
+    # The handoffs of this row are at times that are drawn from the seed and the number of the run.
+    path = presets.SHIPPED / "_studies" / "HO20" / "cell-handoff.toml"
+    loaded = load.load(path, [_overrides.parse_assignment(change)])
+    with pytest.raises(InputError, match="does not offer all"):
+        links.setup_of(loaded, where="", hint="", run=run)
+
+
+def test_the_first_draw_of_a_network_has_a_link():
+    loaded = load.load(presets.SHIPPED / "_studies" / "HO20" / "cell-handoff.toml")
+    assert links.write(links.setup_of(loaded, where="", hint="")) == "v=1&scenario=HO20%2Fcell-handoff"

@@ -109,7 +109,7 @@ def run(given: Given, *, run: int | None, as_json: bool, files: Files) -> None:
     loaded = opened(given, files)
     asked = _links.asked(given.scenario, run, changed=bool(given.overrides()))
     film = prepare_film(loaded)
-    setup = _links.setup_of(loaded, film) if files.link else None
+    setup = _links.setup_of(loaded, film, run=asked.run) if files.link else None
     result = simulate(loaded, film=film, run=asked.run, pcapng=files.pcapng)
     try:
         tell(result, files, as_json=as_json)

@@ -51,12 +51,12 @@ def asked(scenario: str, run: int | None, *, changed: bool) -> Asked:
     return Asked(run=found.run, digest=found.digest, build=found.build)
 
 
-def setup_of(loaded: Loaded, film: Film | None) -> dict[str, Any]:
+def setup_of(loaded: Loaded, film: Film | None, *, run: int = 0) -> dict[str, Any]:
     """Return the set-up of a scenario for `--link`."""
     from anabranch.play import links
 
     hint = "`scenario.toml` and the digest describe the run as well"
-    return links.setup_of(loaded, film, where="--link", hint=hint)
+    return links.setup_of(loaded, film, where="--link", hint=hint, run=run)
 
 
 def tell_link(setup: Mapping[str, Any], result: Run) -> None:

@@ -209,6 +209,19 @@ def setup_of(loaded: Loaded) -> dict[str, Any] | None:
     return None
 
 
+def is_drawn(given: Mapping[str, Any]) -> bool:
+    """Return whether the network of a set-up depends on the seed and on the number of the run."""
+    one = named(given["scenario"])
+    return one is not None and one.is_drawn()
+
+
+def is_other_draw(given: Mapping[str, Any]) -> bool:
+    """Return whether a set-up has another seed than a scenario whose network is drawn from it."""
+    one = named(given["scenario"])
+    usual = keys.BY_ID["session", "seed"].default
+    return one is not None and one.is_drawn() and given["seed"] != one.setup().get("seed", usual)
+
+
 def _network(loaded: Loaded, run: int, seed: int | None = None) -> dict[str, Any]:
     """Return the plan of a run without seed and number."""
     made = templates.plan_of(loaded, run=run, seed=seed)

@@ -301,7 +301,9 @@ def _text(value: object) -> str:
     return str(setup.number(value)) if isinstance(value, int | float) else str(value)
 
 
-def setup_of(loaded: Loaded, film: Film | None = None, *, where: str, hint: str) -> dict[str, Any]:
+def setup_of(
+    loaded: Loaded, film: Film | None = None, *, where: str, hint: str, run: int = 0
+) -> dict[str, Any]:
     """Return the set-up of a scenario. Its film is opened if it is not given.
 
     Raises
@@ -313,7 +315,7 @@ def setup_of(loaded: Loaded, film: Film | None = None, *, where: str, hint: str)
         return presets.of_loaded(loaded, None if film is None else {film.name: film})
     except presets.NotOfferedError as error:
         shipped = fixed.setup_of(loaded)
-        if shipped is not None:
+        if shipped is not None and not (fixed.is_other_draw(shipped) or (run and fixed.is_drawn(shipped))):
             return shipped
         message = f"the page does not offer all of this scenario: {', '.join(error.reasons)}"
         raise InputError([Fault(message=message, where=where, hint=hint)]) from None
