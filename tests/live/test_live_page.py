@@ -74,7 +74,7 @@ def test_what_is_reported_while_it_runs_agrees_with_the_trace():
     for moment in flowing:
         assert sum(path["share"] for path in moment["paths"]) == pytest.approx(1)
         assert sum(path["share_so_far"] for path in moment["paths"]) == pytest.approx(1)
-    # No link carries more than its rate; what left the queue within a second may be a packet more.
+    # No link carries more than its rate. Within a second, one more packet may leave the queue.
     assert max(moment["paths"][1]["throughput_mbps"] for moment in running if moment["t_s"] > 1) < 2.1
     assert max(moment["paths"][0]["queue_packets"] for moment in running) in range(5, 52)
     assert all(path["srtt_ms"] >= 20 for moment in flowing for path in moment["paths"] if path["srtt_ms"])

@@ -216,7 +216,7 @@ def test_on_one_path_a_repair_takes_a_round_trip_more():
     inside, (flow,) = run.qos["receiver"], run.qos["subflows"]
     assert inside["stream_wait_ms"] == 0
     assert inside["held_for_repair_s"] == inside["held_s"] > 0
-    # One way and back and one way again: a round trip of 40 ms and more after the first.
+    # Repaired data crosses the path three times, a round trip of 40 ms more than other data.
     assert flow["latency_repaired_ms_median"] > flow["latency_ms_median"] + 40
     assert anabranch.run({**world, "record": []}).digest == run.digest
 

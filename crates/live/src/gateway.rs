@@ -76,9 +76,9 @@ pub struct Settings {
     pub device: String,
     /// Whether the device offloads: it cuts bursts, merges segments and fills in checksums.
     pub offload: bool,
-    /// The addresses and ports at which connections are accepted. They belong to the gateway.
+    /// The addresses and ports at which connections are accepted. The addresses belong to the gateway.
     pub listen: Vec<SocketAddr>,
-    /// The addresses of the origin. They are tried one after the other.
+    /// The addresses of the origin, which are tried one after the other.
     pub origin: Vec<SocketAddr>,
     /// The configuration of accepted connections. The segment size is set from the device's MTU. Announced addresses
     /// belong to the gateway.

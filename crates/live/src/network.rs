@@ -107,13 +107,13 @@ impl network::Packet for Packet {
 /// A packet that has come out of a path.
 #[derive(Debug)]
 pub struct Delivery {
-    /// When it came out; never later than the time that was passed in.
+    /// When the packet left the network; never later than the time that was passed in.
     pub at: Instant,
     /// The path, from 0.
     pub path: usize,
-    /// It goes to the client.
+    /// Whether the packet goes to the client.
     pub down: bool,
-    /// The client's interface lets it pass.
+    /// Whether the client's interface lets the packet pass.
     pub passes: bool,
     /// The packet.
     pub bytes: Vec<u8>,

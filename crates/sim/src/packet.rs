@@ -20,7 +20,7 @@ pub(crate) struct Packet {
     pub(crate) journey: Journey,
     /// The addresses of a segment, as its receiver sees them; a datagram has none.
     pub(crate) tuple: FourTuple,
-    /// The flight that counts it.
+    /// The flight in which a packet with data is counted.
     pub(crate) followed: Option<Followed>,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct Datagram {
     pub(crate) sent: Instant,
 }
 
-/// The flight that counts a packet with data, and the packet's number in it.
+/// The flight in which a packet with data is counted, and the packet's number in that flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Followed {
     /// The server's connection.

@@ -22,7 +22,7 @@ pub(crate) struct Classes {
     page: Arc<dyn Page>,
     names: BTreeSet<String>,
     seed: Seed,
-    /// The number of schedulers that were built. Each has a separate random stream.
+    /// The number of schedulers that were built. Each scheduler has a separate random stream.
     made: AtomicU64,
     failed: Arc<AtomicBool>,
 }
