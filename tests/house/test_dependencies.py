@@ -20,6 +20,7 @@ ALLOWED = {
     "link": {"units", "plugin"},
     "media": {"units", "plugin"},
     "trace": {"units"},
+    "capture": {"units", "wire", "trace"},
     "metrics": {"trace"},
     "drill": {"units", "plugin", "wire", "congestion", "scheduler", "transport"},
     "host": {"units", "wire", "scheduler", "transport", "media", "trace"},
@@ -37,7 +38,7 @@ ALLOWED = {
         *("sim", "plan", "metrics", "trace", "transport", "congestion", "scheduler", "plugin", "units"),
     },
     "python": {
-        *("sim", "live", "plan", "metrics", "trace", "transport"),
+        *("sim", "live", "plan", "metrics", "trace", "transport", "capture"),
         *("congestion", "scheduler", "plugin", "units"),
     },
 }

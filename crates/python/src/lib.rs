@@ -1,5 +1,6 @@
 //! The Python module `anabranch._anabranch`, a thin binding. `error.rs` converts all errors.
 
+mod capture;
 mod congestion;
 mod error;
 mod foreign;
@@ -360,12 +361,14 @@ fn ladder(plan: &str) -> PyResult<(String, Vec<(String, String)>)> {
 #[pymodule]
 fn _anabranch(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("CaptureFileError", module.py().get_type::<capture::CaptureFileError>())?;
     module.add("PlanError", module.py().get_type::<error::PlanError>())?;
     module.add("SimulationError", module.py().get_type::<error::SimulationError>())?;
     module.add("RaisedError", module.py().get_type::<error::RaisedError>())?;
     module.add("AnswerError", module.py().get_type::<error::AnswerError>())?;
     module.add_function(wrap_pyfunction!(simulate, module)?)?;
     module.add_function(wrap_pyfunction!(live::live, module)?)?;
+    module.add_function(wrap_pyfunction!(capture::read_capture, module)?)?;
     module.add_function(wrap_pyfunction!(metrics::client_metrics, module)?)?;
     module.add_function(wrap_pyfunction!(metrics::mean_metrics, module)?)?;
     module.add_function(wrap_pyfunction!(metrics::whole_metrics, module)?)?;

@@ -331,6 +331,16 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Column>()
 }
 
+/// Returns a table for Python.
+pub(crate) fn table(values: anabranch_trace::Table) -> Table {
+    let columns = values
+        .columns
+        .into_iter()
+        .map(|(name, values)| (Arc::from(name), Arc::new(values)))
+        .collect();
+    Table { columns }
+}
+
 /// Returns `{"summary": ..., "tables": ...}`.
 pub(crate) fn to_dict(py: Python<'_>, trace: Trace) -> PyResult<Bound<'_, PyDict>> {
     let summary = PyDict::new(py);
@@ -350,13 +360,8 @@ pub(crate) fn to_dict(py: Python<'_>, trace: Trace) -> PyResult<Bound<'_, PyDict
         summary.set_item("standstills", stands.collect::<PyResult<Vec<_>>>()?)?;
     }
     let tables = PyDict::new(py);
-    for table in trace.tables {
-        let columns = table
-            .columns
-            .into_iter()
-            .map(|(name, values)| (Arc::from(name), Arc::new(values)))
-            .collect();
-        tables.set_item(table.name, Table { columns })?;
+    for one in trace.tables {
+        tables.set_item(one.name, table(one))?;
     }
     let whole = PyDict::new(py);
     whole.set_item("summary", summary)?;

@@ -17,7 +17,7 @@ pub use mptcp::{
     AddAddr, CapableKeys, DataAck, Dss, Mapping, MappingDsn, MpCapable, MpJoin, MpTcpRst,
     MptcpOption, RemoveAddr,
 };
-pub use options::{MAX_OPTIONS_LEN, sack_room};
+pub use options::{MAX_OPTIONS_LEN, parse_options, sack_room};
 pub use packet::{Packet, emit_offloaded_headers, emit_packet, parse_offloaded, parse_packet};
 pub use pcapng::{CaptureError, PcapngWriter};
 pub use segment::{Ecn, Flags, SackBlock, SackBlocks, Segment, Timestamps};

@@ -8,6 +8,7 @@ mod emit;
 mod parse;
 
 pub(crate) use emit::emit;
+pub use parse::parse as parse_options;
 pub(crate) use parse::parse;
 
 use crate::Segment;

@@ -45,6 +45,10 @@ COMMANDS: dict[str, dict[str, str]] = {
     "_gateway": {
         "gateway": "Accept clients over MPTCP and TCP, and forward their bytes to an origin over plain TCP.",
     },
+    "_capture": {
+        "capture": "Say what a capture of TCP or MPTCP shows: sessions, paths, round-trip times and "
+        "retransmissions.",
+    },
     "_media": {"media": "Inspect a film, make one, or cut one into a ladder."},
     "_study": {"study": "Repeat experiments from papers, with every assumption named."},
     "_traces": {"trace": "Inspect, convert or make recordings of links."},

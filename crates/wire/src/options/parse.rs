@@ -52,7 +52,7 @@ impl Reader<'_> {
 /// An option whose length is below two or extends beyond the header ends the parsing. Earlier options and the segment
 /// are used (`tcp_parse_options`, `mptcp_get_options`: "silly options", "partial options"). RFC 9293 section 3.1
 /// (MUST-7) requires that an illegal option length is handled without crashing.
-pub(crate) fn parse(mut bytes: &[u8], segment: &mut Segment) {
+pub fn parse(mut bytes: &[u8], segment: &mut Segment) {
     while let [kind, rest @ ..] = bytes {
         match *kind {
             kind::END => return,

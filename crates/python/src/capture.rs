@@ -1,0 +1,96 @@
+//! Captures for Python.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anabranch_capture::{Analysis, FileError, Frames};
+use pyo3::create_exception;
+use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::trace;
+
+create_exception!(_anabranch, CaptureFileError, PyValueError, "The file is no capture.");
+
+/// How many frames are read between two calls of `progress`.
+const FRAMES_BETWEEN: u64 = 65_536;
+
+/// A file that counts the bytes that were read of it.
+struct Counted {
+    file: File,
+    bytes: Arc<AtomicU64>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.file.read(buffer)?;
+        self.bytes.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
+    }
+}
+
+/// Reads a capture and returns `{"json": ..., "tables": ..., "damage": ...}`.
+///
+/// `json` is an object (docs/guide/capture.md). `tables` has the course over time. `damage` is a sentence if the file could
+/// be read in part only, or None. `progress` is called with the bytes that were read and the bytes of the file.
+#[pyfunction]
+#[pyo3(signature = (path, progress=None))]
+pub(crate) fn read_capture<'py>(
+    py: Python<'py>,
+    path: PathBuf,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let file = File::open(path)?;
+    let total = file.metadata()?.len();
+    let bytes = Arc::new(AtomicU64::new(0));
+    let counted = Counted { file, bytes: Arc::clone(&bytes) };
+    let (analysis, damage) = py.detach(|| {
+        read(counted, |frames| {
+            Python::attach(|py| {
+                py.check_signals()?;
+                if let Some(function) = progress.as_ref().filter(|_| frames > 0) {
+                    function.call1(py, (bytes.load(Ordering::Relaxed), total))?;
+                }
+                Ok(())
+            })
+        })
+    })?;
+    let tables = PyDict::new(py);
+    let samples = analysis.samples();
+    tables.set_item(samples.name, trace::table(samples))?;
+    let whole = PyDict::new(py);
+    whole.set_item("json", analysis.to_json().to_string())?;
+    whole.set_item("tables", tables)?;
+    whole.set_item("damage", damage)?;
+    Ok(whole)
+}
+
+/// Reads all frames. `tell` is called from time to time, and its error ends the reading.
+fn read(
+    input: Counted,
+    mut tell: impl FnMut(u64) -> PyResult<()>,
+) -> PyResult<(Analysis, Option<String>)> {
+    let refused = |error: FileError| match error {
+        FileError::Read(error) => PyOSError::new_err(error.to_string()),
+        other => CaptureFileError::new_err(other.to_string()),
+    };
+    let mut frames = Frames::open(input).map_err(refused)?;
+    let mut analysis = Analysis::default();
+    let mut count = 0;
+    loop {
+        match frames.next_frame() {
+            Ok(Some(frame)) => analysis.on_frame(&frame),
+            Ok(None) => return Ok((analysis, None)),
+            Err(FileError::Read(error)) => return Err(PyOSError::new_err(error.to_string())),
+            Err(damage) => return Ok((analysis, Some(damage.to_string()))),
+        }
+        count += 1;
+        if count % FRAMES_BETWEEN == 0 {
+            tell(count)?;
+        }
+    }
+}

@@ -1,0 +1,106 @@
+"""Reading a capture file."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from anabranch import _progress, plugins
+from anabranch.errors import Fault, InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    import polars
+
+    from anabranch.metrics._rows import Tables
+
+
+@dataclass(frozen=True, kw_only=True)
+class Capture:
+    """What a capture file contains.
+
+    Attributes
+    ----------
+    file
+        The name of the file.
+    found
+        Everything that was found: `counts`, `streams`, `connections`, `orphan_tokens` (docs/guide/capture.md).
+    tables
+        `capture_samples`: rates, round-trip times and windows of each TCP connection every 0.1 s.
+    damage
+        Why the file could be read in part only; empty if all of it was read.
+    """
+
+    file: str
+    found: Mapping[str, Any] = field(repr=False)
+    tables: Tables = field(repr=False)
+    damage: str = ""
+
+    @property
+    def counts(self) -> Mapping[str, Any]:
+        """Counts of the whole file."""
+        counts: Mapping[str, Any] = self.found["counts"]
+        return counts
+
+    @property
+    def streams(self) -> Sequence[Mapping[str, Any]]:
+        """The TCP connections, in the order of their first segments."""
+        streams: Sequence[Mapping[str, Any]] = self.found["streams"]
+        return streams
+
+    @property
+    def connections(self) -> Sequence[Mapping[str, Any]]:
+        """The MPTCP connections, in the order in which they began."""
+        connections: Sequence[Mapping[str, Any]] = self.found["connections"]
+        return connections
+
+    def samples(self) -> polars.DataFrame:
+        """Return the course of every TCP connection: one row every 0.1 s and direction in which it sent."""
+        import polars
+
+        return polars.DataFrame(self.tables["capture_samples"])
+
+
+def read(file: str | Path, *, progress: _progress.Asked = None) -> Capture:
+    """Read a capture: pcap or pcapng, also compressed with gzip.
+
+    Parameters
+    ----------
+    file
+        The file. Its contents decide the format; its name does not.
+    progress
+        Receives the bytes that were read and the bytes of the file; True or False for a bar or none; None for
+        a bar in a terminal.
+
+    Returns
+    -------
+    Capture
+        What it contains. If the file is damaged, what comes before the damage.
+
+    Raises
+    ------
+    InputError
+        When the file cannot be read, or is no capture.
+
+    Examples
+    --------
+    >>> import anabranch.capture
+    >>> session = anabranch.capture.read("session.pcapng")  # doctest: +SKIP
+    >>> session.counts["tcp_segments"]  # doctest: +SKIP
+    """
+    rust = plugins.module()
+    try:
+        with _progress.shown(progress, "reading", unit="bytes") as told:
+            raw = rust.read_capture(str(file), told)
+    except rust.CaptureFileError as error:
+        hint = "expected pcap or pcapng, as tcpdump and Wireshark write them"
+        raise InputError([Fault(message=str(error), where=str(file), hint=hint)]) from None
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError([Fault(message=f"cannot read the file: {reason}", where=str(file))]) from None
+    return Capture(
+        file=str(file), found=json.loads(raw["json"]), tables=raw["tables"], damage=raw["damage"] or ""
+    )

@@ -1,0 +1,172 @@
+"""`anabranch capture`: what a capture of a session shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from anabranch import _numbers
+from anabranch.cli import _console
+from anabranch.cli._console import guarded
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anabranch.capture import Capture, Session
+
+#: The most sessions that are printed one by one.
+_MOST_SHOWN = 20
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("capture")(capture)
+
+
+@guarded
+def capture(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A pcap or pcapng file, also with gzip.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    samples: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.csv", help="Write rates and round-trip times every 0.1 s as CSV."),
+    ] = None,
+) -> None:
+    """Say what a capture of TCP or MPTCP shows: sessions, paths, round-trip times and retransmissions.
+
+    The file may come from tcpdump, Wireshark or `anabranch run --pcapng`, taken at the client or at the
+    server. It may begin in the middle, and contain only headers. A damaged file is read as far as possible.
+
+    For example:
+
+      anabranch run wifi-starlink --pcapng session.pcapng
+      anabranch capture session.pcapng
+      anabranch capture session.pcapng --json --samples course.csv
+    """
+    from anabranch import capture as captures
+    from anabranch.cli import _outputs
+    from anabranch.errors import Fault, InputError
+
+    if samples is not None:
+        faults = [_outputs.unwritable(samples, "--samples")]
+        faults += _outputs.over_inputs([(samples, "--samples")], [(file, "the capture")])
+        if found := [fault for fault in faults if fault is not None]:
+            raise InputError(found)
+    with _console.progress("reading", unit="bytes") as bar:
+        read = captures.read(file, progress=bar)
+    if read.damage:
+        after = f"{read.counts['records']:,} frames before that were read"
+        _console.warn([Fault(message=f"{read.damage}; {after}", where=str(file))])
+    if read.counts["tcp_segments"] == 0:
+        _console.warn([Fault(message="no TCP segment in the capture", where=str(file))])
+    if samples is not None:
+        _console.note(f"wrote {samples}")
+        read.samples().write_csv(samples)
+    found_sessions = captures.sessions(read)
+    if as_json:
+        _json(read, found_sessions)
+    else:
+        _text(read, found_sessions)
+
+
+def _json(read: Capture, found: Sequence[Session]) -> None:
+    """Write everything as one JSON object."""
+    import dataclasses
+    import json
+
+    whole: dict[str, Any] = {"file": read.file, "damage": read.damage or None, **read.found}
+    whole["sessions"] = [
+        {**dataclasses.asdict(session), "rtt_diff_ms": session.rtt_diff_ms} for session in found
+    ]
+    _console.out(json.dumps(whole, indent=2))
+
+
+def _text(read: Capture, found: Sequence[Session]) -> None:
+    """Write the sessions for a person."""
+    counts = read.counts
+    duration = counts["duration_s"]
+    _console.out(
+        f"{counts['records']:,} frames in {_seconds(duration)}: {counts['tcp_segments']:,} TCP segments, "
+        f"{counts['mptcp_segments']:,} of them with MPTCP options."
+    )
+    if skipped := _skipped(counts):
+        _console.out(f"Not read: {skipped}.")
+    joins = read.found["orphan_joins"]
+    if joins:
+        tokens = len(read.found["orphan_tokens"])
+        _console.out(
+            f"{joins:,} joins to {tokens:,} connections whose beginning was not captured are left out."
+        )
+    for session in found[:_MOST_SHOWN]:
+        _console.out()
+        _session(session)
+    if len(found) > _MOST_SHOWN:
+        _console.out()
+        _console.out(f"{len(found) - _MOST_SHOWN:,} more sessions: --json lists them.")
+
+
+def _session(session: Session) -> None:
+    """Write one session."""
+    _console.heading(session.name)
+    _console.out(
+        f"{session.bytes:,} B to the client in {_seconds(session.duration_s)}, "
+        f"{_numbers.or_dash(session.goodput_mbps, '{:.3g}')} Mb/s."
+    )
+    _console.out(session.evidence)
+    if session.fallback:
+        _console.out(f"No MPTCP: {session.fallback}.")
+    if session.reinjected_bytes is not None and len(session.paths) > 1:
+        _console.out(
+            f"{session.reinjected_bytes:,} B were reinjected on another path. Data waited "
+            f"{_seconds(session.head_of_line_s)} in all for earlier data."
+        )
+    dash = _numbers.or_dash
+    rows = [
+        (
+            path.client,
+            path.server,
+            f"{path.bytes:,}",
+            dash(path.throughput_mbps, "{:.3g}"),
+            dash(path.min_rtt_ms, "{:.1f}"),
+            dash(path.rtt_ms, "{:.1f}"),
+            dash(path.retransmitted_bytes, "{:,d}"),
+            dash(path.out_of_order, "{:,d}"),
+            dash(path.head_of_line_s, "{:.2f}"),
+            f"{path.idle_s:.1f}",
+        )
+        for path in session.paths
+    ]
+    headers = (
+        "client",
+        "server",
+        "bytes",
+        "Mb/s",
+        "least RTT ms",
+        "median RTT ms",
+        "retransmitted B",
+        "out of order",
+        "waited for s",
+        "idle s",
+    )
+    _console.table(headers, rows, left=2)
+    for what in session.not_visible:
+        _console.out(f"Not visible: {what}.")
+
+
+def _skipped(counts: dict[str, Any] | Any) -> str:  # noqa: ANN401 - a mapping of JSON
+    """Return the frames without a TCP segment, in words."""
+    kinds = (
+        ("not_ip", "without IP"),
+        ("not_tcp", "of other protocols"),
+        ("no_tcp_header", "without a TCP header"),
+        ("unknown_link_type", "of an unknown link type"),
+        ("left_out", "of more TCP connections than can be kept apart"),
+    )
+    return ", ".join(f"{counts[key]:,} frames {words}" for key, words in kinds if counts[key])
+
+
+def _seconds(value: float | None) -> str:
+    """Return a duration for a person."""
+    return _numbers.or_dash(value, "{:.3g} s")

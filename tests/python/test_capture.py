@@ -1,0 +1,106 @@
+"""`anabranch capture`: a run's own packets give the run's own figures, and messages for files that are none."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+import anabranch
+from anabranch import capture
+from anabranch.cli._app import app
+from anabranch.errors import InputError
+
+pytestmark = pytest.mark.module
+
+#: A bulk transfer of 2 MB over a path that loses packets and a slower one: retransmissions and waiting data.
+_KEYS = {"application.bytes": "2 MB"}
+
+
+def command(*arguments):
+    return CliRunner().invoke(app, ["capture", *map(str, arguments)])
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory):
+    """Return a run and the file of its packets at the client."""
+    file = tmp_path_factory.mktemp("capture") / "session.pcapng"
+    return anabranch.run("bulk-two-paths", set=_KEYS, pcapng=file), file
+
+
+def test_a_run_s_packets_give_its_own_figures(session):
+    run, file = session
+    found = capture.read(file, progress=False)
+    (read,) = capture.sessions(found)
+    assert read.captured_at == "client"
+    (connection,) = run.rows("connections")
+    assert read.bytes == connection["bytes_read"]
+    # Both copies of reinjected bytes must reach the client for it to see them.
+    assert read.reinjected_bytes <= connection["reinjected_bytes"]
+    by_path = {row["path"]: row for row in run.rows("subflows")}
+    links = {row["link"]: row for row in run.rows("links")}
+    for path, stream, name in zip(read.paths, found.streams, by_path, strict=True):
+        # Everything arrived in the end, so what is seen is what was sent less what was sent again.
+        sent = by_path[name]
+        assert path.bytes == sent["bytes_sent"] - sent["bytes_retransmitted"]
+        # The client is at the end of the down link and at the start of the up link.
+        assert stream["to_client"]["frames"] == links[f"{name}.down"]["delivered"]
+        assert stream["to_server"]["frames"] == links[f"{name}.up"]["enqueued"]
+        assert path.retransmitted_bytes is None
+    assert any("retransmissions" in what for what in read.not_visible)
+    assert read.paths[0].out_of_order, "the path loses packets"
+
+
+def test_round_trips_are_those_of_the_paths(session):
+    # Propagation of 50 and 100 ms, plus at least the time of a segment and of its acknowledgement on the link.
+    _, file = session
+    (read,) = capture.sessions(capture.read(file, progress=False))
+    least = [path.min_rtt_ms for path in read.paths]
+    assert least[0] == pytest.approx(50, abs=5)
+    assert least[1] == pytest.approx(100, abs=5)
+    assert all(path.rtt_ms >= path.min_rtt_ms for path in read.paths)
+
+
+def test_gzip_and_a_cut_file(session, tmp_path):
+    _, file = session
+    whole = capture.read(file, progress=False)
+    packed = tmp_path / "session.bin"
+    packed.write_bytes(gzip.compress(file.read_bytes()))
+    assert capture.read(packed, progress=False).found == whole.found
+    cut = tmp_path / "cut.pcapng"
+    cut.write_bytes(file.read_bytes()[:-7])
+    part = capture.read(cut, progress=False)
+    assert part.damage == "the file ends in the middle of a record"
+    assert part.counts["records"] == whole.counts["records"] - 1
+
+
+def test_the_command_prints_sessions_and_one_object(session, tmp_path):
+    _, file = session
+    course = tmp_path / "course.csv"
+    printed = command(file)
+    assert "Taken at the client" in printed.stdout
+    assert "Not visible: retransmissions" in printed.stdout
+    found = json.loads(command(file, "--json", "--samples", course).stdout)
+    assert found["sessions"][0]["name"] == "MPTCP 0"
+    assert found["tcp_streams"] == 2
+    header, *rows = course.read_text().splitlines()
+    assert header.startswith("t_s,stream,direction,throughput_mbps")
+    assert len(rows) > 20
+
+
+@pytest.mark.parametrize("content", [b"", b"#!/bin/sh\n", b"\x1f\x8b\x08\x00rubbish"])
+def test_a_file_that_is_no_capture_is_refused(content, tmp_path):
+    file = tmp_path / "other"
+    file.write_bytes(content)
+    with pytest.raises(InputError) as refused:
+        capture.read(file, progress=False)
+    assert str(file) in str(refused.value)
+
+
+def test_the_samples_may_not_replace_the_capture(session):
+    _, file = session
+    refused = command(file, "--samples", file)
+    assert refused.exit_code == 2
+    assert "would be written over the capture" in refused.stderr
