@@ -42,7 +42,7 @@ def test_a_run_s_packets_give_its_own_figures(session):
     by_path = {row["path"]: row for row in run.rows("subflows")}
     links = {row["link"]: row for row in run.rows("links")}
     for path, stream, name in zip(read.paths, found.streams, by_path, strict=True):
-        # Everything arrived in the end, so what is seen is what was sent less what was sent again.
+        # Everything arrived in the end, so the client saw all bytes that were not sent again.
         sent = by_path[name]
         assert path.bytes == sent["bytes_sent"] - sent["bytes_retransmitted"]
         # The client is at the end of the down link and at the start of the up link.

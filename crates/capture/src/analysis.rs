@@ -1,6 +1,6 @@
 //! A capture as a whole: its TCP connections and the MPTCP connections that they form.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use anabranch_units::DataSeq;
@@ -8,15 +8,16 @@ use anabranch_wire::{CapableKeys, Flags, MappingDsn, MpJoin, MptcpOption};
 
 use crate::connection::{Connection, Derived, Fallback, Subflow};
 use crate::file::Frame;
+use crate::half::Carried;
 use crate::record::{Record, Skipped};
-use crate::stream::{Carried, Direction, Seen, Stream};
+use crate::stream::{Direction, Seen, Stream};
 
 /// The most TCP connections that are kept apart. Segments of more are only counted.
 const MOST_STREAMS: usize = 200_000;
 /// Subflows whose data sequence numbers differ by less than this belong to one connection, if no handshake tells.
 const NEAR_DSN: u64 = 1 << 30;
 
-/// What a stream is to MPTCP.
+/// The relation of a stream to MPTCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// No MPTCP option was seen.
@@ -69,8 +70,8 @@ pub struct Analysis {
     streams: Vec<Stream>,
     roles: Vec<Role>,
     connections: Vec<Connection>,
-    present: HashMap<(SocketAddr, SocketAddr), usize>,
-    by_token: HashMap<u32, (usize, Direction)>,
+    present: BTreeMap<(SocketAddr, SocketAddr), usize>,
+    by_token: BTreeMap<u32, (usize, Direction)>,
     orphans: BTreeMap<u32, u64>,
     previous_ns: Option<i64>,
 }
@@ -108,7 +109,7 @@ impl Analysis {
         &self.streams
     }
 
-    /// What each stream is to MPTCP.
+    /// The relation of each stream to MPTCP.
     pub fn roles(&self) -> &[Role] {
         &self.roles
     }
@@ -196,21 +197,14 @@ impl Analysis {
 
     /// Takes a stream that joins by token.
     fn join(&mut self, stream: usize, (token, backup): (u32, bool)) {
-        match self.by_token.get(&token) {
-            Some(&(connection, owner)) => {
-                // The token is that of the host that is joined: usually the server's.
-                let from_server = owner == Direction::ToServer;
-                self.connections[connection].subflows.push(Subflow::new(
-                    stream,
-                    from_server,
-                    backup,
-                ));
-                self.roles[stream] = Role::Subflow(connection);
-            }
-            None => {
-                *self.orphans.entry(token).or_default() += 1;
-                self.roles[stream] = Role::Orphan(token);
-            }
+        if let Some(&(connection, owner)) = self.by_token.get(&token) {
+            // The token is that of the host that is joined: usually the server's.
+            let from_server = owner == Direction::ToServer;
+            self.connections[connection].subflows.push(Subflow::new(stream, from_server, backup));
+            self.roles[stream] = Role::Subflow(connection);
+        } else {
+            *self.orphans.entry(token).or_default() += 1;
+            self.roles[stream] = Role::Orphan(token);
         }
     }
 
@@ -251,18 +245,15 @@ impl Analysis {
         let found = self.connections.iter().position(|connection| {
             connection.guessed && connection.data[direction as usize].is_near(dsn.0, NEAR_DSN)
         });
-        match found {
-            Some(number) => {
-                self.connections[number].subflows.push(Subflow::new(stream, false, false));
-                self.roles[stream] = Role::Subflow(number);
-            }
-            None => {
-                let mut connection = Connection::new(1, stream, [None; 2]);
-                connection.guessed = true;
-                connection.data[direction as usize].begin_at(dsn.0);
-                self.roles[stream] = Role::Subflow(self.connections.len());
-                self.connections.push(connection);
-            }
+        if let Some(number) = found {
+            self.connections[number].subflows.push(Subflow::new(stream, false, false));
+            self.roles[stream] = Role::Subflow(number);
+        } else {
+            let mut connection = Connection::new(1, stream, [None; 2]);
+            connection.guessed = true;
+            connection.data[direction as usize].begin_at(dsn.0);
+            self.roles[stream] = Role::Subflow(self.connections.len());
+            self.connections.push(connection);
         }
     }
 

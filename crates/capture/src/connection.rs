@@ -109,7 +109,7 @@ pub struct Signalled {
     pub time_ns: i64,
     /// Number of the stream.
     pub stream: usize,
-    /// Who sent it.
+    /// The direction in which it was sent.
     pub direction: Direction,
     /// The signal.
     pub signal: Signal,
@@ -124,7 +124,7 @@ pub struct Connection {
     pub keys: [Option<u64>; 2],
     /// The subflows, in the order in which they began.
     pub subflows: Vec<Subflow>,
-    /// What was sent in each direction.
+    /// The data stream of each direction.
     pub data: [DataStream; 2],
     /// Signals in the order of the capture.
     pub signals: Vec<Signalled>,
@@ -132,7 +132,7 @@ pub struct Connection {
     pub more_signals: u64,
     /// Why MPTCP is not used.
     pub fallback: Option<Fallback>,
-    /// Whether the subflows were put together by their data sequence numbers, because no handshake was captured.
+    /// Whether the subflows were matched by their data sequence numbers, because no handshake was captured.
     pub guessed: bool,
 }
 

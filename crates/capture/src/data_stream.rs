@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use anabranch_wire::MappingDsn;
 
+use crate::half::Piece;
 use crate::positions::DataPositions;
 use crate::ranges::Ranges;
-use crate::stream::Piece;
 
-/// What one host of an MPTCP connection sent to the other, at data level.
+/// The data that one host of an MPTCP connection sent to the other.
 #[derive(Clone, Debug, Default)]
 pub struct DataStream {
     /// Bytes of payload with a mapping, repeated ones included.

@@ -53,7 +53,7 @@ impl From<std::io::Error> for FileError {
     fn from(error: std::io::Error) -> Self {
         match error.kind() {
             std::io::ErrorKind::UnexpectedEof => Self::Cut,
-            // What the decoder of gzip reports for wrong bytes.
+            // The decoder of gzip reports wrong bytes with these kinds.
             std::io::ErrorKind::InvalidInput | std::io::ErrorKind::InvalidData => {
                 Self::Damaged(error.to_string())
             }

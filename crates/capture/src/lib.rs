@@ -1,9 +1,10 @@
-//! Captures of TCP and MPTCP sessions: files, link layers, connections, subflows and what they show.
+//! Captures of TCP and MPTCP sessions: files, link layers, TCP connections, and the MPTCP connections that they form.
 
 mod analysis;
 mod connection;
 mod data_stream;
 mod file;
+mod half;
 mod link_layer;
 mod positions;
 mod ranges;
@@ -16,6 +17,7 @@ pub use analysis::{Analysis, Counts, Role};
 pub use connection::{Connection, Fallback, Signal, Signalled, Subflow};
 pub use data_stream::DataStream;
 pub use file::{FileError, Frame, Frames};
+pub use half::Half;
 pub use record::{Capable0, Record, Skipped, Subtypes};
 pub use round_trips::RoundTrips;
-pub use stream::{Direction, Half, Side, Slice, Stream};
+pub use stream::{Direction, Side, Slice, Stream};

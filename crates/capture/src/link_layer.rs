@@ -63,7 +63,7 @@ fn ip_version(frame: &[u8], at: usize) -> Option<usize> {
     matches!(frame.get(at)? >> 4, 4 | 6).then_some(at)
 }
 
-/// Reads the `EtherType` at `at`, and VLAN tags and a PPPoE header after it.
+/// Reads the `EtherType` at `at`, and VLAN tags and a `PPPoE` header after it.
 fn after_ether_type(frame: &[u8], at: usize) -> Option<usize> {
     let mut at = at;
     for _ in 0..MAX_TAGS {

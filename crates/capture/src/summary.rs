@@ -1,4 +1,4 @@
-//! What a capture shows, as JSON and as a table over time. docs/guide/capture.md describes the keys.
+//! The contents of a capture as JSON, and as a table over time. docs/guide/capture.md describes the keys.
 
 use anabranch_trace::{Column, Table};
 use serde_json::{Map, Value, json};
@@ -6,8 +6,9 @@ use serde_json::{Map, Value, json};
 use crate::analysis::{Analysis, Counts, Role};
 use crate::connection::{Connection, Fallback, Signal, Signalled};
 use crate::data_stream::DataStream;
+use crate::half::Half;
 use crate::round_trips::RoundTrips;
-use crate::stream::{Direction, Half, SLICE_NS, Side, Stream};
+use crate::stream::{Direction, SLICE_NS, Side, Stream};
 
 /// The most TCP connections that are described one by one; the others are counted.
 const MOST_DESCRIBED: usize = 1_000;

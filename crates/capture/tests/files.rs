@@ -63,7 +63,7 @@ fn pcapng(big: bool, resolution: Option<u8>, ticks: u64, packet: &[u8]) -> Vec<u
     .concat();
     enhanced.extend(packet);
     enhanced.resize(enhanced.len().next_multiple_of(4), 0);
-    // A block of a kind that nobody knows lies between.
+    // A block of an unknown kind lies between.
     [
         block(0x0a0d_0d0a, &section),
         block(1, &interface),

@@ -179,7 +179,7 @@ fn a_retransmission_at_the_sender_is_counted_once_and_gives_no_round_trip() {
     let mut script = Script::default();
     script.capable();
     // Three segments; the first is acknowledged after 60 ms. The second is lost, sent again at 180, and acknowledged
-    // with the third at 240: neither time says how long a round trip was.
+    // with the third at 240: neither time is that of a round trip.
     for place in 0..3 {
         script.data(100, 0, place, u64::from(place));
     }

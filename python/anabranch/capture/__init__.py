@@ -1,7 +1,7 @@
 """Captures of TCP and MPTCP sessions (pcap, pcapng): what each connection and each path did.
 
 `read(file)` gives a `Capture`, and `sessions(capture)` what each session and path did. docs/guide/capture.md
-describes the keys and columns, and what a capture at a client or at a server can show.
+describes the keys and columns, and the differences between captures at a client and at a server.
 """
 
 from anabranch.capture._paths import Path, Session, sessions

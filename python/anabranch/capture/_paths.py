@@ -1,4 +1,4 @@
-"""What a capture says about each session and each of its paths.
+"""The results of each session in a capture, and of each of its paths.
 
 Where a capture was taken decides what it can say. At the sender of the data, repeated bytes are
 retransmissions, and the time from a segment to its acknowledgement is the path's round-trip time. At the
@@ -79,7 +79,7 @@ class Session:
     captured_at
         `client` or `server`; None if the capture does not tell.
     evidence
-        The sentence that says how that is known.
+        A sentence with the reason for this.
     duration_s
         From its first segment to its last, in seconds.
     bytes
@@ -95,7 +95,7 @@ class Session:
     paths
         The subflows.
     not_visible
-        What this capture cannot show, with the reason.
+        Values that this capture cannot show, with the reason.
     """
 
     name: str
@@ -149,7 +149,7 @@ def _mptcp(capture: Capture, number: int) -> Session:
         )
         for subflow, stream in zip(subflows, streams, strict=True)
     )
-    name = f"MPTCP {number}" + (" (put together by data sequence numbers)" if connection["guessed"] else "")
+    name = f"MPTCP {number}" + (" (matched by data sequence numbers)" if connection["guessed"] else "")
     return Session(
         name=name,
         captured_at=side,
@@ -185,7 +185,7 @@ def _tcp(stream: Mapping[str, Any]) -> Session:
 
 
 def _side(streams: Sequence[Mapping[str, Any]]) -> tuple[str | None, str]:
-    """Return the host at which the capture was taken, and the sentence that says how that is known."""
+    """Return the host at which the capture was taken, and a sentence with the reason."""
     told = [stream for stream in streams if stream["captured_at"] is not None]
     sides = {stream["captured_at"] for stream in told}
     if len(sides) != 1:

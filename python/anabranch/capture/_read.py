@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Capture:
-    """What a capture file contains.
+    """The contents of a capture file.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ def read(file: str | Path, *, progress: _progress.Asked = None) -> Capture:
     Returns
     -------
     Capture
-        What it contains. If the file is damaged, what comes before the damage.
+        Its contents. If the file is damaged, the part before the damage.
 
     Raises
     ------
