@@ -27,7 +27,8 @@ class Capture:
     file
         The name of the file.
     found
-        Everything that was found: `counts`, `streams`, `connections`, `orphan_tokens` (docs/guide/capture.md).
+        Everything that was found: `counts`, `streams`, `connections`,
+        `orphan_tokens` (docs/guide/capture.md).
     tables
         `capture_samples`: rates, round-trip times and windows of each TCP connection every 0.1 s.
     damage
