@@ -7,7 +7,7 @@ It builds `crates/sim/examples/workload.rs` in release mode and runs it four way
 - a smaller amount, one session, and the same amount in each of 100 sessions of one simulation:
   their ratio per session is the cost of other sessions.
 
-It then builds three examples of `crates/scheduler` and `crates/transport`:
+It then builds three examples of `crates/scheduler` and `crates/mptcp`:
 
 - `decisions.rs` gives the cost of a decision of each scheduler over two subflows;
 - `table.rs` gives the cost of a SYN, a stray segment and a timer at an endpoint with few or many
@@ -112,8 +112,8 @@ def main() -> int:
         _note(f"running {case.sessions} x {case.session_bytes / 1e6:g} MB ...")
         found.append(_measure(case, program, counter, runs=options.runs))
     decisions = _decisions(build("anabranch-scheduler", "decisions"), counter, runs=options.runs)
-    endpoint = _endpoint(build("anabranch-transport", "table")) if shutil.which("valgrind") else {}
-    moved = _moved(build("anabranch-transport", "bulk")) if shutil.which("valgrind") else {}
+    endpoint = _endpoint(build("anabranch-mptcp", "table")) if shutil.which("valgrind") else {}
+    moved = _moved(build("anabranch-mptcp", "bulk")) if shutil.which("valgrind") else {}
     if options.json:
         rows = [{**vars(item), "case": vars(item.case)} for item in found]
         costs = [vars(item) for item in decisions]

@@ -1,4 +1,4 @@
-"""Count the methods of the transport's structs, and the fields that other modules can write.
+"""Count the methods of the structs of crates `tcp` and `mptcp`, and the fields that other modules can write.
 
 `python tests/house/structs.py` prints both counts, largest first.
 """
@@ -11,9 +11,9 @@ from collections import Counter, defaultdict
 
 from repository import bare, before_tests, closed, is_test, matching, text
 
-#: The folder whose structs are counted, and its plug-ins, which are not.
-FOLDER = "crates/transport/src/"
-_PLUGINS = FOLDER + "path_manager"
+#: The folders whose structs are counted, and the plug-ins, which are not.
+FOLDERS = ("crates/tcp/src/", "crates/mptcp/src/")
+_PLUGINS = "crates/mptcp/src/path_manager"
 
 _STRUCT = re.compile(r"^(?:pub(?:\([^)]*\))? )?struct (\w+)[^;{(]*\{", re.MULTILINE)
 _IMPL = re.compile(r"^impl(?:<[^{]*?>)? (\w+)(?:<[^{]*?>)? (?:where[^{]*)?\{", re.MULTILINE)
@@ -26,7 +26,8 @@ def _sources() -> dict[str, str]:
     """Return the code of the counted files without unit tests, comments and strings."""
     return {
         name: bare(before_tests(text(name)))
-        for name in matching(".rs", under=FOLDER)
+        for folder in FOLDERS
+        for name in matching(".rs", under=folder)
         if not name.startswith(_PLUGINS) and not is_test(name) and not name.endswith("/fixture.rs")
     }
 
@@ -37,7 +38,7 @@ def _home(name: str, struct: str, defined: set[tuple[str, str]]) -> str:
         if (name, struct) in defined:
             return name
         folder = name.rpartition("/")[0]
-        name = f"{folder}.rs" if folder.startswith(FOLDER) else ""
+        name = f"{folder}.rs" if folder.startswith(FOLDERS) else ""
     return ""
 
 

@@ -16,29 +16,30 @@ ALLOWED = {
     "wire": {"units"},
     "congestion": {"units", "plugin"},
     "scheduler": {"units", "plugin"},
-    "transport": {"units", "plugin", "wire", "congestion", "scheduler"},
+    "tcp": {"units", "wire", "congestion"},
+    "mptcp": {"units", "plugin", "wire", "congestion", "scheduler", "tcp"},
     "link": {"units", "plugin"},
     "media": {"units", "plugin"},
     "trace": {"units"},
     "capture": {"units", "wire", "trace"},
     "metrics": {"trace"},
-    "drill": {"units", "plugin", "wire", "congestion", "scheduler", "transport"},
-    "host": {"units", "wire", "scheduler", "transport", "media", "trace"},
+    "drill": {"units", "plugin", "wire", "congestion", "scheduler", "mptcp"},
+    "host": {"units", "wire", "scheduler", "mptcp", "media", "trace"},
     "plan": {
-        *("units", "plugin", "wire", "congestion", "scheduler", "transport"),
+        *("units", "plugin", "wire", "congestion", "scheduler", "mptcp"),
         *("link", "media", "trace", "host"),
     },
-    "network": {"units", "plugin", "transport", "link", "trace", "host", "plan"},
+    "network": {"units", "plugin", "mptcp", "link", "trace", "host", "plan"},
     "sim": {
-        *("units", "plugin", "wire", "congestion", "scheduler", "transport"),
+        *("units", "plugin", "wire", "congestion", "scheduler", "mptcp"),
         *("link", "trace", "host", "plan", "network"),
     },
-    "live": {"units", "plugin", "wire", "transport", "link", "trace", "host", "plan", "network"},
+    "live": {"units", "plugin", "wire", "mptcp", "link", "trace", "host", "plan", "network"},
     "web": {
-        *("sim", "plan", "metrics", "trace", "transport", "congestion", "scheduler", "plugin", "units"),
+        *("sim", "plan", "metrics", "trace", "mptcp", "congestion", "scheduler", "plugin", "units"),
     },
     "python": {
-        *("sim", "live", "plan", "metrics", "trace", "transport", "capture"),
+        *("sim", "live", "plan", "metrics", "trace", "mptcp", "capture"),
         *("congestion", "scheduler", "plugin", "units"),
     },
 }
@@ -76,7 +77,7 @@ def test_crates_depend_one_way():
 
 def test_a_wrong_edge_is_reported():
     assert _faults([("link", "wire", "code")]) == ["link -> wire (code)"]
-    assert _faults([("media", "transport", "dev")]) == ["media -> transport (dev)"]
+    assert _faults([("media", "mptcp", "dev")]) == ["media -> mptcp (dev)"]
     assert _faults([("unheard-of", "units", "code")]) == ["unheard-of -> units (code)"]
 
 

@@ -23,7 +23,7 @@ _ROWS = re.compile(r'\w+Rows, "(\w+)" \{(.*?)\n    \}', re.DOTALL)
 
 PAGES = [name for name in matching(".md") if name.startswith("docs/") or "/" not in name]
 #: Queues have pages of their own.
-_ROOMS = tuple(f"crates/{name}/src/" for name in ("congestion", "scheduler", "transport", "media"))
+_ROOMS = tuple(f"crates/{name}/src/" for name in ("congestion", "scheduler", "tcp", "mptcp", "media"))
 PLUGINS = sorted(
     {name for room in _ROOMS for file in matching(".rs", under=room) for name in _NAME.findall(text(file))}
 )

@@ -79,7 +79,7 @@ def test_a_fault_is_reported():
         {**without, "test": []},
         {**good, "test": "tests/house/test_ledger.py::test_gone"},
         {**good, "test": "tests/gone.rs::test_a_fault_is_reported"},
-        {**good, "test": "crates/transport/src/endpoint.rs::find"},
+        {**good, "test": "crates/mptcp/src/endpoint.rs::find"},
         {**good, "level": "MAY"},
         {**good, "section": "three"},
         {**good, "note": "more"},

@@ -82,19 +82,19 @@ def test_the_rooms_of_python_are_found():
 
 
 def test_rust_faults_go_where_they_are_listed(tools, tmp_path):
-    file = tmp_path / "crates/transport/src/subflow/rack.rs"
+    file = tmp_path / "crates/mptcp/src/subflow/rack.rs"
     file.parent.mkdir(parents=True)
     file.write_text("\n/* µ */ fn f() -> bool { 1 < 2 }\n", encoding="utf-8")
     span = {"start": {"line": 2, "column": 28}, "end": {"line": 2, "column": 29}}
-    name = "crates/transport/src/subflow/rack.rs:2:21: replace < with == in f"
-    mutant = {"file": "crates/transport/src/subflow/rack.rs", "span": span, "replacement": "==", "name": name}
-    other = {**mutant, "file": "crates/transport/src/reassembly.rs"}
+    name = "crates/mptcp/src/subflow/rack.rs:2:21: replace < with == in f"
+    mutant = {"file": "crates/mptcp/src/subflow/rack.rs", "span": span, "replacement": "==", "name": name}
+    other = {**mutant, "file": "crates/tcp/src/reassembly.rs"}
     rooms = tools["rust"].by_room([mutant, mutant, other], tmp_path)
     assert tools["rust"].by_room([mutant], tmp_path, tools["rust"].LIVE) == {"live": []}
     assert {room: len(found) for room, found in rooms.items()} == {"subflow": 2, "connection": 0}
     first, second = rooms["subflow"]
     assert first.apply(file.read_bytes()).decode() == "\n/* µ */ fn f() -> bool { 1 == 2 }\n"
-    assert first.key == "crates/transport/src/subflow/rack.rs: replace < with == in f"
+    assert first.key == "crates/mptcp/src/subflow/rack.rs: replace < with == in f"
     assert second.key == f"{first.key} #2"
 
 
@@ -307,7 +307,9 @@ def test_few_runs_of_the_pool_cover_the_missed_faults(tools):
 
 
 def test_every_file_that_the_lock_is_judged_by_exists(tools):
-    sources = [name.partition("/src/")[2] for name in matching(".rs", under="crates/transport/src/")]
+    crates = ("crates/tcp/src/", "crates/mptcp/src/")
+    names = [name for folder in crates for name in matching(".rs", under=folder)]
+    sources = [name.partition("/src/")[2] for name in names]
     starts = [start for found in tools["lock"].ROOMS.values() for start in found]
     assert [start for start in starts if not any(name.startswith(start) for name in sources)] == []
 

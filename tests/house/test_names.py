@@ -128,8 +128,8 @@ def test_the_architecture_names_what_is_there():
 @pytest.mark.parametrize(
     ("name", "gone"),
     [
-        ("crates/transport/src/config.rs", []),
-        ("crates/transport/src/settings.rs", ["crates/transport/src/settings.rs"]),
+        ("crates/mptcp/src/config.rs", []),
+        ("crates/mptcp/src/settings.rs", ["crates/mptcp/src/settings.rs"]),
         ("Window { cwnd, ssthresh }", []),
         ("Window { cwnd, colour }", ["Window.colour"]),
         ("SubflowView::can_send", []),

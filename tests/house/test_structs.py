@@ -1,4 +1,4 @@
-"""Structs of the transport stay small, and their fields are their own (ARCHITECTURE.md)."""
+"""Structs of crates `tcp` and `mptcp` stay small, and their fields are their own (ARCHITECTURE.md)."""
 
 from __future__ import annotations
 

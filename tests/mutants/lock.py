@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,20 +35,20 @@ STORED = ROOT / "crates/sim/tests/lock/worlds.txt"
 #: The seeds of the runs that decide whether a fault counts, and of those that may extend the lock.
 RANDOM = (1_000_000, 1_002_000)
 POOL = (10_000, 14_000)
-#: The judged groups of source files, by the start of their path within the crate's sources.
+#: The judged groups of source files, by the start of their path within the sources of crate `tcp` or `mptcp`.
 ROOMS = {
     "recovery": (
-        "subflow/sending/recovery",
-        "subflow/sending/intent",
+        "sending/recovery",
+        "sending/intent",
     ),
     "loss": (
-        "subflow/sending/losses",
-        "subflow/sending/flight",
-        "subflow/receiving/reports",
-        "subflow/sending/acknowledge",
+        "sending/losses",
+        "sending/flight",
+        "receiving/reports",
+        "sending/acknowledge",
     ),
-    "rto": ("subflow/sending/timers", "subflow/sending/rtt"),
-    "window": ("connection/incoming/window", "subflow/sending/cwnd/validation", "receive_buffer"),
+    "rto": ("sending/timers", "sending/rtt"),
+    "window": ("connection/incoming/window", "sending/cwnd/validation", "receive_buffer"),
     "reinjection": (
         "connection/outgoing/reinjection",
         "connection/outgoing/retransmission",
@@ -226,8 +226,7 @@ def main() -> int:
     given = parser.parse_args()
     WORK.mkdir(parents=True, exist_ok=True)
     try:
-        crate = replace(rust.TRANSPORT, rooms=(*rust.TRANSPORT.rooms, "receive_buffer"))
-        listed = rust.listed(ROOT, [crate])
+        listed = rust.listed(ROOT, [rust.TCP, rust.MPTCP])
     except rust.MissingError as error:
         sys.stderr.write(f"error: {error}\n")
         return 4

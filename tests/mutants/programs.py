@@ -60,7 +60,7 @@ class Programs:
         tree: Path,
         environment: Mapping[str, str],
         jobs: int,
-        crate: rust.Crate = rust.TRANSPORT,
+        crate: rust.Crate = rust.MPTCP,
     ) -> None:
         self._root = root
         self._crate = crate
@@ -127,8 +127,8 @@ class Programs:
             self._places.update(sources[file].places)
             places = max(self._places.values()) + 1
         changed = {file: source.text for file, source in sources.items()}
-        top = self._crate.top
-        changed[top] = changed.get(top, (self._root / top).read_bytes()) + switch.module(places)
+        for top in {self._crate.top, *(rust.top_of(file) for file in sources)}:
+            changed[top] = changed.get(top, (self._root / top).read_bytes()) + switch.module(places)
         bring(self._root, self._tree, names, changed)
         return sources
 

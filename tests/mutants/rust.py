@@ -35,11 +35,14 @@ class Crate:
         The judged folders and files of its sources; a single room is the whole crate.
     beside
         Other crates whose tests judge what the crate's own tests miss.
+    integration
+        Whether the crate has integration tests.
     """
 
     name: str
     rooms: tuple[str, ...]
     beside: tuple[str, ...] = ()
+    integration: bool = True
 
     @property
     def package(self) -> str:
@@ -78,6 +81,8 @@ class Crate:
                 for name in self.beside
             ),
         ]
+        if not self.integration:
+            targets.pop(1)
         return tuple((name, (*_TEST, *target, "--no-run"), (*_TEST, *target)) for name, target in targets)
 
     def room(self, file: str) -> str | None:
@@ -90,12 +95,22 @@ class Crate:
         return room if room in self.rooms else None
 
 
-CONGESTION = Crate("congestion", ("congestion",), beside=("transport", "sim"))
-SCHEDULER = Crate("scheduler", ("scheduler",), beside=("transport", "sim"))
-TRANSPORT = Crate("transport", ("subflow", "connection"), beside=("sim",))
+CONGESTION = Crate("congestion", ("congestion",), beside=("mptcp", "sim"))
+SCHEDULER = Crate("scheduler", ("scheduler",), beside=("mptcp", "sim"))
+TCP = Crate("tcp", ("tcp",), beside=("mptcp", "sim"), integration=False)
+MPTCP = Crate("mptcp", ("subflow", "connection"), beside=("sim",))
+NETWORK = Crate("network", ("network",), beside=("sim",))
+# Python has a room of the name "metrics".
+METRICS = Crate("metrics", ("rust-metrics",), beside=("sim",), integration=False)
+WEB = Crate("web", ("web",))
 LIVE = Crate("live", ("live",))
-CRATES = (CONGESTION, SCHEDULER, TRANSPORT, LIVE)
+CRATES = (CONGESTION, SCHEDULER, TCP, MPTCP, NETWORK, METRICS, WEB, LIVE)
 ROOMS = tuple(room for crate in CRATES for room in crate.rooms)
+
+
+def top_of(file: str) -> str:
+    """Return the root module of the crate that a source belongs to."""
+    return f"{file.partition('/src/')[0]}/src/lib.rs"
 
 
 class MissingError(Exception):
@@ -166,7 +181,7 @@ def by_hand(
     return result
 
 
-def by_room(found: Sequence[dict[str, Any]], root: Path, crate: Crate = TRANSPORT) -> dict[str, list[Fault]]:
+def by_room(found: Sequence[dict[str, Any]], root: Path, crate: Crate = MPTCP) -> dict[str, list[Fault]]:
     """Return the faults of cargo-mutants' list that belong to a room."""
     rooms: dict[str, list[Fault]] = {room: [] for room in crate.rooms}
     seen: Counter[str] = Counter()

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use anabranch_transport::{Connection, Event};
+use anabranch_mptcp::{Connection, Event};
 use anabranch_units::{Duration, Instant};
 use bytes::Bytes;
 

@@ -3,11 +3,11 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use anabranch_congestion as congestion;
+use anabranch_mptcp::path_manager;
+use anabranch_mptcp::path_manager::Candidate;
+use anabranch_mptcp::{Announcement, Config, HostModel};
 use anabranch_plugin::{PluginChoice, PluginName};
 use anabranch_scheduler as scheduler;
-use anabranch_transport::path_manager;
-use anabranch_transport::path_manager::Candidate;
-use anabranch_transport::{Announcement, Config, HostModel};
 use anabranch_units::{Duration, Instant, RandomStream, Rate, Seed};
 
 use crate::actions::{self, Planned};

@@ -6,10 +6,10 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use anabranch_congestion as congestion;
+use anabranch_mptcp::path_manager::Candidate;
+use anabranch_mptcp::{Config, Endpoint, FourTuple};
 use anabranch_plugin::PluginChoice;
 use anabranch_scheduler as scheduler;
-use anabranch_transport::path_manager::Candidate;
-use anabranch_transport::{Config, Endpoint, FourTuple};
 use anabranch_units::{DataSeq, Duration, Instant, Seed, SeqNumber};
 use anabranch_wire::crypto::{self, Key};
 use anabranch_wire::{

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use anabranch_transport::{Connection, ConnectionHandle, Endpoint, FourTuple, Transmit};
+use anabranch_mptcp::{Connection, ConnectionHandle, Endpoint, FourTuple, Transmit};
 use anabranch_units::{Instant, Seed};
 use anabranch_wire::{Packet, parse_packet};
 use bytes::Bytes;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use anabranch_transport::Transmit;
+use anabranch_mptcp::Transmit;
 use anabranch_units::{Duration, Instant};
 use anabranch_wire::{MAX_OPTIONS_LEN, Packet, emit_packet, parse_packet};
 
@@ -250,7 +250,7 @@ impl<'a> World<'a> {
             Action::AcksOnly { side } => self.sides[side].acks_only = true,
             Action::Remove { .. } | Action::Return { .. } => {}
             Action::Abort { side } => {
-                self.sides[side].drive(0, anabranch_transport::Connection::abort);
+                self.sides[side].drive(0, anabranch_mptcp::Connection::abort);
             }
         }
     }

@@ -5,10 +5,10 @@ mod race;
 
 use std::num::NonZeroU16;
 
-use anabranch_trace::Rows;
-use anabranch_transport::{
+use anabranch_mptcp::{
     Connection, ConnectionHandle, Endpoint, FourTuple, Outgoing, Transmit, earliest,
 };
+use anabranch_trace::Rows;
 use anabranch_units::{Instant, Schedule, SeqNumber};
 use anabranch_wire::Segment;
 
@@ -247,7 +247,7 @@ impl Host {
     /// time on a host that runs for long.
     ///
     /// All data of a freed connection is lost. A connection with unread data is not freed
-    /// ([`anabranch_transport::Event::Drained`]), so the application of such a host must read to
+    /// ([`anabranch_mptcp::Event::Drained`]), so the application of such a host must read to
     /// the end.
     pub fn free_ended(&mut self) {
         let closed = self.endpoint.connections().filter(|(_, connection)| connection.is_closed());

@@ -25,8 +25,8 @@
 //! use std::collections::VecDeque;
 //!
 //! use anabranch_host::{Bulk, Host, Reader, Session};
-//! use anabranch_transport::path_manager::Candidate;
-//! use anabranch_transport::{Config, Endpoint, FourTuple, Transmit};
+//! use anabranch_mptcp::path_manager::Candidate;
+//! use anabranch_mptcp::{Config, Endpoint, FourTuple, Transmit};
 //! use anabranch_units::{Duration, Instant, Seed};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -82,12 +82,12 @@
 //!
 //! - Parse packets that are read from the device ([`anabranch_wire::parse_packet`]). Pass them to
 //!   the host with the addresses of their IP headers
-//!   ([`anabranch_transport::FourTuple::of_receiver`]). Ignore packets that cannot be parsed.
+//!   ([`anabranch_mptcp::FourTuple::of_receiver`]). Ignore packets that cannot be parsed.
 //! - Encode the host's segments ([`anabranch_wire::emit_packet`]) and write one packet per call.
 //! - Poll the device with the host's timeout. Use a monotonic clock.
 //! - The kernel needs a route over the device to the host's addresses. None of them may be an
 //!   address of the kernel, which would answer with a RST.
-//! - Seed the endpoint from the system's randomness ([`anabranch_transport::Endpoint::new`]).
+//! - Seed the endpoint from the system's randomness ([`anabranch_mptcp::Endpoint::new`]).
 //! - Free closed connections in a host that runs for long ([`Host::free_ended`]).
 //!
 //! `crates/live/examples/tun_driver.rs` does all of this: a server for clients of a kernel.

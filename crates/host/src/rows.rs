@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
+use anabranch_mptcp::{Connection, SubflowSample, SubflowSummary};
 use anabranch_trace::{ConnectionRow, Rows, SampleRow, SubflowRow};
-use anabranch_transport::{Connection, SubflowSample, SubflowSummary};
 use anabranch_units::{Duration, Instant};
 
 use crate::session::Session;

@@ -1,8 +1,8 @@
 //! The measurements of a client, whatever it does with the data.
 
 use anabranch_media::Buffer;
+use anabranch_mptcp::Event;
 use anabranch_trace::{GapRow, PlayerRow, Rows, WrongReadRow};
-use anabranch_transport::Event;
 use anabranch_units::{Duration, Instant};
 
 use crate::pattern::{self, WrongBytes};

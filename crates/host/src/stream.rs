@@ -1,7 +1,7 @@
 //! An application's view of its connection, which is one of our endpoint or a kernel's socket.
 
+use anabranch_mptcp::{Connection, Event, WriteError};
 use anabranch_scheduler::Hint;
-use anabranch_transport::{Connection, Event, WriteError};
 use anabranch_units::Instant;
 use bytes::Bytes;
 

@@ -10,8 +10,8 @@ use anabranch_host::{
     Application, Bulk, Former, Host, HttpServer, Lanes, Next, Paced, Reader, Serve, Session,
     Stream, WrongBytes,
 };
-use anabranch_transport::path_manager::Candidate;
-use anabranch_transport::{Config, Endpoint, Event, FourTuple, Transmit};
+use anabranch_mptcp::path_manager::Candidate;
+use anabranch_mptcp::{Config, Endpoint, Event, FourTuple, Transmit};
 use anabranch_units::{Duration, Instant, Rate, Seed};
 use bytes::Bytes;
 

@@ -4,8 +4,8 @@
 use std::net::SocketAddr;
 
 use anabranch_host::{Application, Former, Host, Lanes, Next, Paced, Reader, Session, WrongBytes};
-use anabranch_transport::path_manager::Candidate;
-use anabranch_transport::{Config, Endpoint, FourTuple, Transmit};
+use anabranch_mptcp::path_manager::Candidate;
+use anabranch_mptcp::{Config, Endpoint, FourTuple, Transmit};
 use anabranch_units::{Duration, Instant, Rate, Seed};
 use anabranch_wire::{Flags, MptcpOption};
 
@@ -323,7 +323,7 @@ impl Application for Restless {
         for lane in 0..2 {
             while let Some(stream) = lanes.get(lane) {
                 let Some(event) = stream.poll_event() else { break };
-                if event == anabranch_transport::Event::Connected {
+                if event == anabranch_mptcp::Event::Connected {
                     self.connected.push((lane, now));
                     self.session.bytes_read += 1;
                 }

@@ -26,7 +26,7 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 
 use anabranch_host::{Application, Bulk, Host, Next, Stream, WrongBytes};
-use anabranch_transport::{Announcement, Config, Endpoint, FourTuple};
+use anabranch_mptcp::{Announcement, Config, Endpoint, FourTuple};
 use anabranch_units::{Instant, Seed};
 use anabranch_wire::{emit_packet, parse_packet};
 use bytes::Bytes;

@@ -29,7 +29,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-use anabranch_transport::{
+use anabranch_mptcp::{
     Config, ConnectionHandle, Endpoint, ListenConfig, ListenError, SubflowSummary,
 };
 use anabranch_units::{Duration, Instant};

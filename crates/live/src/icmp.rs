@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use anabranch_transport::FourTuple;
+use anabranch_mptcp::FourTuple;
 use anabranch_units::SeqNumber;
 use anabranch_wire::checksum;
 

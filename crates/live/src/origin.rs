@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use anabranch_host::{Application, Next, Stream, WrongBytes};
-use anabranch_transport::{ConnectionHandle, Event};
+use anabranch_mptcp::{ConnectionHandle, Event};
 use anabranch_units::Instant;
 use bytes::Bytes;
 

@@ -1,7 +1,7 @@
 //! Relays the bytes of one connection between the client's stream and the origin's. Sans-IO.
 
 use anabranch_host::Stream;
-use anabranch_transport::{Event, WriteError};
+use anabranch_mptcp::{Event, WriteError};
 use anabranch_units::Instant;
 use bytes::{Buf, Bytes};
 

@@ -3,8 +3,8 @@
 use std::io;
 
 use anabranch_host::{Host, Session, Viewing, WrongBytes};
+use anabranch_mptcp::FourTuple;
 use anabranch_trace::Rows;
-use anabranch_transport::FourTuple;
 use anabranch_units::Instant;
 use anabranch_wire::parse_packet;
 use bytes::Bytes;

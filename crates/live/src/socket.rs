@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use anabranch_host::Stream;
-use anabranch_transport::{Event, WriteError};
+use anabranch_mptcp::{Event, WriteError};
 use anabranch_units::Instant;
 use bytes::Bytes;
 use rustix::io::Errno;

@@ -8,13 +8,13 @@ mod datagrams;
 mod flows;
 
 use anabranch_host::{Host, Reader, Session, rows};
+use anabranch_mptcp::path_manager::Candidate;
+use anabranch_mptcp::{Config, ConnectError, Connection, Endpoint};
 use anabranch_plan::addresses::{DATA_PORT, anywhere, cross_addresses};
 use anabranch_plan::application::serve_across;
 use anabranch_plan::{CrossKind, CrossPlan, Plan, PlanError};
 use anabranch_plugin::Registry;
 use anabranch_trace::{CrossRow, CrossSampleRow, Rows};
-use anabranch_transport::path_manager::Candidate;
-use anabranch_transport::{Config, ConnectError, Connection, Endpoint};
 use anabranch_units::{Duration, Instant, RandomStream, Seed};
 
 pub use datagrams::Source;

@@ -2,10 +2,10 @@
 //! client's connections about changes.
 
 use anabranch_host::Host;
+use anabranch_mptcp::Connection;
+use anabranch_mptcp::path_manager::Candidate;
 use anabranch_plan::addresses::{client_address, server_address};
 use anabranch_plan::{Family, InterfacePlan, PathPlan, Plan};
-use anabranch_transport::Connection;
-use anabranch_transport::path_manager::Candidate;
 use anabranch_units::{Instant, Rate};
 
 use crate::routes::Route;

@@ -2,10 +2,10 @@
 
 use anabranch_congestion as congestion;
 use anabranch_host::{Application, Host};
+use anabranch_mptcp::path_manager;
+use anabranch_mptcp::{Config, Endpoint};
 use anabranch_plugin::{PluginError, Registry};
 use anabranch_scheduler as scheduler;
-use anabranch_transport::path_manager;
-use anabranch_transport::{Config, Endpoint};
 use anabranch_units::Seed;
 
 use crate::addresses::{DATA_PORT, HTTP_PORT, anywhere};

@@ -11,8 +11,8 @@ mod strips;
 use std::collections::BTreeMap;
 
 use anabranch_media::{PlayerConfig, RecordedFilm, SyntheticFilm};
-use anabranch_transport::profile::{self, OutageRule, PARTS, PROFILES};
-use anabranch_transport::{EcnMode, HostModel, RTO_MAX_DEFAULT, RTO_MAX_LEAST, Stack};
+use anabranch_mptcp::profile::{self, OutageRule, PARTS, PROFILES};
+use anabranch_mptcp::{EcnMode, HostModel, RTO_MAX_DEFAULT, RTO_MAX_LEAST, Stack};
 use anabranch_units::Duration;
 use serde::Deserialize;
 

@@ -2,9 +2,9 @@
 
 use anabranch_congestion::Controllers;
 use anabranch_media::AbrRules;
+use anabranch_mptcp::path_manager::PathManagers;
 use anabranch_plugin::{AnyKind, PluginChoice, PluginFault, Registry};
 use anabranch_scheduler::Schedulers;
-use anabranch_transport::path_manager::PathManagers;
 
 use crate::fault::PlanError;
 

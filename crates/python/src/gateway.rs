@@ -8,10 +8,10 @@ use std::time::Duration as Span;
 use anabranch_live::gateway::{
     Change, GatewayError, Limits, Log, LogCounts, Record, Settings, Sink, Watcher, Wish, serve,
 };
+use anabranch_mptcp::profile::{OutageRule, TcpStack};
+use anabranch_mptcp::{Announcement, Config, RTO_MAX_DEFAULT, RTO_MAX_LEAST, Stack};
 use anabranch_plan::choice;
 use anabranch_plugin::Registry;
-use anabranch_transport::profile::{OutageRule, TcpStack};
-use anabranch_transport::{Announcement, Config, RTO_MAX_DEFAULT, RTO_MAX_LEAST, Stack};
 use anabranch_units::{Duration, Seed};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;

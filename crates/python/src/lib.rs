@@ -17,6 +17,8 @@ use std::io::{BufWriter, Write};
 use std::sync::Arc;
 
 use anabranch_congestion as congestion_control;
+use anabranch_mptcp::profile::{PARTS, PROFILES};
+use anabranch_mptcp::{Config, ListenConfig, RTO_MAX_DEFAULT, RTO_MAX_LEAST, path_manager};
 use anabranch_plan::addresses::{client_address, server_address};
 use anabranch_plan::{
     Family, Form, HostPlan, KINDS, LIMITS, MODELS, ModelPlan, Plan, Usual, abr_names,
@@ -25,8 +27,6 @@ use anabranch_plan::{
 use anabranch_plugin::PluginName;
 use anabranch_scheduler as path_scheduler;
 use anabranch_sim::{Observer, Silent, run_with};
-use anabranch_transport::profile::{PARTS, PROFILES};
-use anabranch_transport::{Config, ListenConfig, RTO_MAX_DEFAULT, RTO_MAX_LEAST, path_manager};
 use anabranch_units::Seed;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

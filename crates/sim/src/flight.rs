@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use anabranch_transport::{Assumed, Connection, WindowInUse};
+use anabranch_mptcp::{Assumed, Connection, WindowInUse};
 use anabranch_units::{Duration, Instant};
 use anabranch_wire::Segment;
 

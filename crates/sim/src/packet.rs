@@ -3,9 +3,9 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use anabranch_link::{Damage, Label};
+use anabranch_mptcp::FourTuple;
 use anabranch_network::{self as network, Journey, Router};
 use anabranch_plan::StripsPlan;
-use anabranch_transport::FourTuple;
 use anabranch_units::{ByteCount, Instant, SeqNumber};
 use anabranch_wire::{Ecn, Segment};
 

@@ -1,11 +1,11 @@
 //! The tables of plug-ins with their parameters, for the page's menus.
 
 use anabranch_congestion as congestion;
+use anabranch_mptcp::path_manager;
+use anabranch_mptcp::profile::{PARTS, PROFILES};
 use anabranch_plan::{Form, KINDS, MODELS, ModelParameter, Usual, abr_names, queue};
 use anabranch_plugin::{ParameterInfo, PluginName};
 use anabranch_scheduler as scheduler;
-use anabranch_transport::path_manager;
-use anabranch_transport::profile::{PARTS, PROFILES};
 use serde_json::{Value, json};
 
 /// Returns every plug-in by kind: `schedulers`, `controllers`, `path_managers`, `abr_rules`, `profiles`,

@@ -1,7 +1,7 @@
 //! A client that reads all data.
 
+use anabranch_mptcp::Event;
 use anabranch_trace::Rows;
-use anabranch_transport::Event;
 use anabranch_units::Instant;
 
 use super::{Application, Next, WrongBytes};
@@ -82,7 +82,7 @@ impl Application for Reader {
 
 #[cfg(test)]
 mod tests {
-    use anabranch_transport::WriteError;
+    use anabranch_mptcp::WriteError;
     use bytes::Bytes;
 
     use super::*;

@@ -1,6 +1,6 @@
 //! Functions by which servers write until the send buffer is full.
 
-use anabranch_transport::Event;
+use anabranch_mptcp::Event;
 use anabranch_units::Instant;
 
 use super::Next;

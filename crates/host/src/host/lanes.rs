@@ -1,6 +1,6 @@
 //! The connections of a client, each in a lane of its application.
 
-use anabranch_transport::{Config, ConnectError, ConnectionHandle, Endpoint};
+use anabranch_mptcp::{Config, ConnectError, ConnectionHandle, Endpoint};
 use anabranch_units::Instant;
 
 use super::Host;

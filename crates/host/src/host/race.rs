@@ -3,8 +3,8 @@
 
 use std::net::IpAddr;
 
-use anabranch_transport::path_manager::Candidate;
-use anabranch_transport::{Config, ConnectError, Connection, ConnectionHandle};
+use anabranch_mptcp::path_manager::Candidate;
+use anabranch_mptcp::{Config, ConnectError, Connection, ConnectionHandle};
 use anabranch_units::{Duration, Instant};
 
 use super::Host;

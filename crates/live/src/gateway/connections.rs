@@ -1,7 +1,7 @@
 //! Handles connections: the client's handshake, the socket to the origin, relaying, and the end.
 
 use anabranch_host::Stream;
-use anabranch_transport::{Connection, ConnectionHandle, Event};
+use anabranch_mptcp::{Connection, ConnectionHandle, Event};
 use anabranch_units::Instant;
 use bytes::Bytes;
 use rustix::io::Errno;

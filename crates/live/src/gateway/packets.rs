@@ -3,7 +3,7 @@
 use std::io;
 use std::num::NonZeroU16;
 
-use anabranch_transport::{FourTuple, Outgoing};
+use anabranch_mptcp::{FourTuple, Outgoing};
 use anabranch_units::Instant;
 use anabranch_wire::{
     Flags, MpJoin, MptcpOption, Segment, emit_offloaded_headers, emit_packet, parse_offloaded,

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::SocketAddr;
 
-use anabranch_transport::{FourTuple, SubflowSummary};
+use anabranch_mptcp::{FourTuple, SubflowSummary};
 use anabranch_units::Duration;
 use rustix::io::Errno;
 

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use anabranch_transport::{Connection, ConnectionHandle, FourTuple};
+use anabranch_mptcp::{Connection, ConnectionHandle, FourTuple};
 use anabranch_units::{Duration, Instant};
 use rustix::io::Errno;
 

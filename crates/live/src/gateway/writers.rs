@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use anabranch_transport::FourTuple;
+use anabranch_mptcp::FourTuple;
 use bytes::Bytes;
 use rustix::io::Errno;
 

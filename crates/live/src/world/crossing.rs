@@ -4,12 +4,12 @@
 use std::collections::VecDeque;
 
 use anabranch_host::Host;
+use anabranch_mptcp::{FourTuple, earliest};
 use anabranch_network::crossing::{Aborts, Beginning, CrossFlow, FlowDue, Flows, Sent, beginnings};
 use anabranch_plan::addresses::{cross_addresses, locate};
 use anabranch_plan::{Plan, PlanError};
 use anabranch_plugin::Registry;
 use anabranch_trace::Rows;
-use anabranch_transport::{FourTuple, earliest};
 use anabranch_units::Instant;
 use anabranch_wire::{EmitError, emit_packet, parse_packet};
 use bytes::Bytes;

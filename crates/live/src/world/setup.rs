@@ -2,13 +2,13 @@
 
 use anabranch_host::Host;
 use anabranch_host::rows::Numbers;
+use anabranch_mptcp::path_manager::Candidate;
+use anabranch_mptcp::{Announcement, ConnectError, Endpoint};
 use anabranch_plan::addresses::{anywhere, client_address, locate, served_at, server_address};
 use anabranch_plan::endpoints::{client, config, notes, server};
 use anabranch_plan::{Media, Plan, PlanError, application};
 use anabranch_plugin::Registry;
 use anabranch_trace::Rows;
-use anabranch_transport::path_manager::Candidate;
-use anabranch_transport::{Announcement, ConnectError, Endpoint};
 use anabranch_units::{Instant, Seed};
 use anabranch_wire::PcapngWriter;
 

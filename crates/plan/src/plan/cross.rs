@@ -2,9 +2,9 @@
 //! clients.
 
 use anabranch_congestion as congestion;
+use anabranch_mptcp::profile::{OutageRule, TcpStack};
+use anabranch_mptcp::{Config, Stack};
 use anabranch_plugin::{PluginChoice, Registry};
-use anabranch_transport::profile::{OutageRule, TcpStack};
-use anabranch_transport::{Config, Stack};
 use anabranch_units::{Duration, Seed};
 use serde::Deserialize;
 

@@ -1,11 +1,11 @@
 //! Hosts and how they are driven: each sends its segments and names the time of its next timeout.
 
 use anabranch_host::Host;
+use anabranch_mptcp::{ConnectError, Outgoing};
 use anabranch_network::Journey;
 use anabranch_plan::PlanError;
 use anabranch_plan::addresses::served_at;
 use anabranch_plan::endpoints::config;
-use anabranch_transport::{ConnectError, Outgoing};
 use anabranch_units::Instant;
 
 use super::{RunError, World};

@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 
 use anabranch_link::DropReason;
+use anabranch_mptcp::FourTuple;
 use anabranch_network::{Due, Journey, Onward, Passage};
 use anabranch_plan::addresses::{client_address, cross_addresses, locate, server_address};
-use anabranch_transport::FourTuple;
 use anabranch_wire::Segment;
 
 use super::{RunError, World};

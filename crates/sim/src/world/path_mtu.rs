@@ -1,7 +1,7 @@
 //! Packets that are larger than a link's MTU, and the routers' messages about them (RFC 1191, RFC 8201).
 
+use anabranch_mptcp::FourTuple;
 use anabranch_network::Due;
-use anabranch_transport::FourTuple;
 
 use super::{RunError, World};
 use crate::packet::{Load, Notice, Packet};

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use anabranch_host::rows::Served;
+use anabranch_mptcp::{Connection, FourTuple, Outgoing};
 use anabranch_plan::addresses::locate;
 use anabranch_plan::{Plan, RecordPlan};
 use anabranch_trace::{ArrivalRow, DepartureRow, ReceiverRow};
-use anabranch_transport::{Connection, FourTuple, Outgoing};
 use anabranch_units::Instant;
 use anabranch_wire::{Dss, Mapping, MappingDsn, Segment};
 

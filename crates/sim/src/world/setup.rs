@@ -4,13 +4,13 @@ use std::io::Write;
 
 use anabranch_host::Host;
 use anabranch_host::rows::Numbers;
+use anabranch_mptcp::Endpoint;
 use anabranch_network::crossing::Flows;
 use anabranch_network::{Due, Network};
 use anabranch_plan::endpoints::{client, config, notes, server};
 use anabranch_plan::{Media, Plan, application};
 use anabranch_plugin::Registry;
 use anabranch_trace::Rows;
-use anabranch_transport::Endpoint;
 use anabranch_units::{Duration, Instant, Schedule, Seed};
 
 use super::hosts::Station;

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use anabranch_host::Stream;
-use anabranch_transport::path_manager::Candidate;
-use anabranch_transport::{Config, Endpoint, Event, WriteError};
+use anabranch_mptcp::path_manager::Candidate;
+use anabranch_mptcp::{Config, Endpoint, Event, WriteError};
 use anabranch_units::Seed;
 use bytes::Bytes;
 

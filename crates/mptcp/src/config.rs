@@ -1,0 +1,132 @@
+//! The configuration of an endpoint.
+
+use std::net::IpAddr;
+
+use anabranch_plugin::{PluginChoice, Registry};
+use anabranch_units::Duration;
+
+use crate::path_manager::Candidate;
+use crate::profile::Stack;
+use anabranch_tcp::config::{EcnMode, HostModel, RTO_MAX_DEFAULT, TcpConfig, mss_at};
+
+/// The configuration of one side of a connection.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Whether MPTCP is offered and accepted. Otherwise the connection is plain TCP.
+    pub multipath: bool,
+    /// The path scheduler.
+    pub scheduler: PluginChoice,
+    /// The congestion controller of every subflow.
+    pub congestion: PluginChoice,
+    /// The path manager (client side).
+    pub path_manager: PluginChoice,
+    /// Schedulers and controllers that are not built in.
+    pub registry: Registry,
+    /// The TCP maximum segment size that is announced over IPv4: 1460 bytes for an MTU of 1500. Over IPv6
+    /// it follows from the same MTU ([`Self::mss_at`]).
+    pub mss: u16,
+    /// The initial receive buffer, in bytes of memory (`tcp_rmem[1]`).
+    pub receive_buffer_initial: u64,
+    /// The largest receive buffer, in bytes of memory (`tcp_rmem[2]`).
+    pub receive_buffer_max: u64,
+    /// The largest send buffer of a subflow, in bytes of memory (`tcp_wmem[2]`).
+    pub send_buffer_max: u64,
+    /// Whether DSS checksums are required (RFC 8684 section 3.1, flag A).
+    pub checksum: bool,
+    /// Whether the peer must not join the address and port of the initial subflow (RFC 8684 section 3.1,
+    /// flag C). A server behind a load balancer needs this, because a join could reach another server.
+    pub deny_join_initial_address: bool,
+    /// Whether every subflow is paced, whatever its controller (like the fq queueing discipline).
+    pub pacing: bool,
+    /// Whether small segments are sent at once (`TCP_NODELAY`). Otherwise at most one may be
+    /// unacknowledged (Nagle's algorithm with Minshall's modification).
+    pub nodelay: bool,
+    /// Explicit congestion notification.
+    pub ecn: EcnMode,
+    /// The model of the host.
+    pub host: HostModel,
+    /// The kernel's mechanisms.
+    pub stack: Stack,
+    /// The limit of the retransmission timeout, with or without backoff (`net.ipv4.tcp_rto_max_ms`). At
+    /// least [`RTO_MAX_LEAST`].
+    pub rto_max: Duration,
+    /// The number of consecutive retransmission timeouts or unanswered window probes that ends a subflow
+    /// (`net.ipv4.tcp_retries2`). `None`: as many as take the time of 15 timeouts with
+    /// [`RTO_MAX_DEFAULT`].
+    pub retries: Option<u16>,
+    /// The address pairs between which the client may open subflows. The first is the initial one.
+    pub candidates: Vec<Candidate>,
+    /// Further local addresses to announce to the peer, in order (`signal` endpoints in Linux).
+    pub announce: Vec<Announcement>,
+}
+
+impl Config {
+    /// Returns the maximum segment size that is announced from a local address, in bytes ([`mss_at`]).
+    pub fn mss_at(&self, local: IpAddr) -> u16 {
+        mss_at(self.mss, local)
+    }
+
+    /// Returns the configuration of the TCP connection of each subflow.
+    pub(crate) fn tcp(&self) -> TcpConfig {
+        TcpConfig {
+            mss: self.mss,
+            receive_buffer_initial: self.receive_buffer_initial,
+            receive_buffer_max: self.receive_buffer_max,
+            send_buffer_max: self.send_buffer_max,
+            pacing: self.pacing,
+            nodelay: self.nodelay,
+            ecn: self.ecn,
+            host: self.host,
+            stack: self.stack.tcp,
+            shared: self.stack.shared,
+            rto_max: self.rto_max,
+            retries: self.retries,
+            growth_is_told_later: self.leaves_to_turns(),
+        }
+    }
+
+    /// Whether work for other subflows is delegated after an acknowledgement, on one processor that also
+    /// runs the application (`mptcp_subflow_delegate`).
+    #[inline]
+    pub(crate) fn leaves_to_turns(&self) -> bool {
+        self.host.one_processor && self.stack.mptcp.delegates_sending
+    }
+}
+
+/// A local address that the peer may join (RFC 8684 section 3.4.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Announcement {
+    /// The address identifier. It is not 0, which belongs to the initial subflow.
+    pub address_id: u8,
+    /// The address.
+    pub address: IpAddr,
+    /// The port; `None` means the port of the initial subflow.
+    pub port: Option<u16>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            multipath: true,
+            scheduler: PluginChoice::named("linux"),
+            congestion: PluginChoice::named("cubic"),
+            path_manager: PluginChoice::named("full-mesh"),
+            registry: Registry::TABLES,
+            mss: 1460,
+            receive_buffer_initial: 131_072,
+            receive_buffer_max: 6 << 20,
+            send_buffer_max: 4 << 20,
+            checksum: false,
+            deny_join_initial_address: false,
+            pacing: false,
+            nodelay: false,
+            ecn: EcnMode::default(),
+            host: HostModel::default(),
+            stack: Stack::default(),
+            rto_max: RTO_MAX_DEFAULT,
+            retries: None,
+            candidates: Vec::new(),
+            announce: Vec::new(),
+        }
+    }
+}

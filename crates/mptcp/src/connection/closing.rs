@@ -1,0 +1,264 @@
+//! Closing: `DATA_FIN` both ways, then FIN on every subflow (RFC 8684 section 3.3.3); resets; the end of MPTCP.
+
+mod fallback;
+
+use anabranch_units::{Duration, Instant};
+use anabranch_wire::{MptcpOption, Segment};
+pub(super) use fallback::{find_lost_options, handle_end_of_signals, is_infinite, judge_bare};
+
+use super::Event;
+use super::connect::reset_option;
+use super::incoming::Incoming;
+use super::outgoing::Outgoing;
+use super::session::Session;
+use super::subflow_table::Subflows;
+use crate::subflow::Reset;
+use anabranch_tcp::{State, earliest};
+
+/// The wait before the first repetition of a `DATA_FIN`. It doubles with each repetition.
+const FIN_REPEAT: Duration = Duration::from_millis(200);
+/// The largest number of doublings (`mptcp_set_datafin_timeout`).
+const FIN_DOUBLINGS: u32 = 9;
+/// `DATA_FIN`s without an answer (25.4 s) after which the only subflow ends with a FIN.
+const FIN_UNANSWERED: u32 = 6;
+
+/// The time for which a connection without subflows waits for a new one (`mptcp_close_timeout`).
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Reason code: unspecified (RFC 8684 section 3.6).
+const REASON_UNSPECIFIED: u8 = 0;
+
+/// The end of the connection: how far it has come, and the timers that wait for it.
+#[derive(Debug, Default)]
+pub(super) struct Closing {
+    /// The application writes no more.
+    requested: bool,
+    /// The `DATA_FIN` has been sent, or is about to be.
+    signalled: bool,
+    /// The peer has acknowledged the `DATA_FIN`.
+    acknowledged: bool,
+    /// The number of times that the `DATA_FIN` was sent.
+    attempts: u32,
+    /// When the `DATA_FIN` is repeated.
+    deadline: Option<Instant>,
+    /// Every subflow is closed, and no end was agreed. A new subflow may come until then.
+    deserted_until: Option<Instant>,
+    /// The application knows that the connection is closed.
+    reported: bool,
+    /// Data without a mapping has ended MPTCP, and the peer may not know it yet.
+    alone: bool,
+    /// The answer to our `MP_FAIL` may come until then.
+    report_until: Option<Instant>,
+}
+
+/// The way in which MPTCP ends on a subflow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// The connection continues as plain TCP.
+    FallBack,
+    /// The subflow is reset, for this reason of `MP_TCPRST`.
+    Reset(u8),
+}
+
+impl Closing {
+    /// The application writes no more. Returns whether the connection ends at once, because it has no subflows.
+    pub(super) fn request(&mut self) -> bool {
+        self.requested = true;
+        self.deserted_until.is_some()
+    }
+
+    /// The application writes no more.
+    pub(super) fn requested(&self) -> bool {
+        self.requested
+    }
+
+    /// Our `DATA_FIN` waits for its acknowledgement.
+    #[inline]
+    pub(super) fn signals(&self) -> bool {
+        self.signalled && !self.acknowledged
+    }
+
+    /// The earliest of the timers that wait for an end.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        earliest(earliest(self.deadline, self.deserted_until), self.report_until)
+    }
+
+    /// A timer waits for an end.
+    #[inline]
+    pub(super) fn waits(&self) -> bool {
+        self.deadline.is_some() | self.deserted_until.is_some() | self.report_until.is_some()
+    }
+
+    /// The `DATA_FIN` is to be repeated.
+    pub(super) fn is_fin_due(&self, now: Instant) -> bool {
+        self.deadline.is_some_and(|at| now >= at)
+    }
+
+    /// No subflow has come in time.
+    pub(super) fn is_given_up(&self, now: Instant) -> bool {
+        self.deserted_until.is_some_and(|at| now >= at)
+    }
+
+    /// The answer to our `MP_FAIL` has not come in time.
+    pub(super) fn is_report_due(&self, now: Instant) -> bool {
+        self.report_until.is_some_and(|at| now >= at)
+    }
+
+    /// Every subflow is closed, and no other one will come.
+    pub(super) fn is_closed(&self, subflows: &Subflows) -> bool {
+        subflows.is_deserted() && self.deserted_until.is_none()
+    }
+
+    /// A subflow is being opened.
+    pub(super) fn revive(&mut self) {
+        self.deserted_until = None;
+    }
+
+    /// The peer acknowledges data up to `position`; ours ends at `end`.
+    #[inline]
+    pub(super) fn on_data_ack(&mut self, position: u64, end: u64) {
+        if self.signalled && position > end {
+            self.acknowledged = true;
+            self.deadline = None;
+        }
+    }
+
+    /// The connection ends without subflows.
+    pub(super) fn give_up(&mut self, session: &mut Session) {
+        self.deserted_until = None;
+        self.report_closed(session);
+    }
+
+    /// Handles the end of the last subflow. If the peer may still send data, the connection waits for another subflow
+    /// (`__mptcp_close_ssk`).
+    pub(super) fn on_deserted(&mut self, now: Instant, session: &mut Session, incoming: &Incoming) {
+        let open = session.is_confirmed() && session.is_multipath() && !self.reported;
+        if open && !self.requested && !incoming.fin_taken() {
+            self.deserted_until = Some(session.host().expiry(now, CLOSE_TIMEOUT));
+        } else {
+            self.report_closed(session);
+        }
+    }
+
+    /// Signals the end after all data was scheduled.
+    pub(super) fn push_fin(
+        &mut self,
+        now: Instant,
+        session: &Session,
+        subflows: &mut Subflows,
+        outgoing: &Outgoing,
+        incoming: &Incoming,
+    ) {
+        if !self.requested || !outgoing.stream().is_scheduled() {
+            return;
+        }
+        if session.is_plain() {
+            if let Some(only) = subflows.first_mut() {
+                only.tcp.sending_mut().queue_mut().queue_fin();
+            }
+            return;
+        }
+        if !self.signalled {
+            self.signalled = true;
+            self.repeat_fin(now, session, subflows);
+        }
+        self.close_subflows(subflows, incoming);
+    }
+
+    /// Closes the subflows with FIN if both directions have ended.
+    fn close_subflows(&self, subflows: &mut Subflows, incoming: &Incoming) {
+        if incoming.fin_taken() && self.acknowledged {
+            for subflow in subflows.iter_mut() {
+                subflow.tcp.sending_mut().queue_mut().queue_fin();
+            }
+        }
+    }
+
+    /// The `DATA_FIN` was sent several times without an answer.
+    pub(super) fn is_unanswered(&self, session: &Session) -> bool {
+        !self.acknowledged && !session.is_plain() && self.attempts > FIN_UNANSWERED
+    }
+
+    /// Sends the `DATA_FIN`, or sends it again, on every subflow.
+    pub(super) fn repeat_fin(&mut self, now: Instant, session: &Session, subflows: &mut Subflows) {
+        if self.acknowledged || session.is_plain() {
+            self.deadline = None;
+            return;
+        }
+        subflows.ack_now();
+        let wait = FIN_REPEAT * (1 << self.attempts.min(FIN_DOUBLINGS));
+        self.attempts += 1;
+        self.deadline = Some(session.host().expiry(now, wait));
+    }
+
+    /// Ends every subflow with a RST; `fast_close` is the key of a peer that is to do so, too.
+    pub(super) fn abort(
+        &mut self,
+        session: &mut Session,
+        subflows: &mut Subflows,
+        fast_close: Option<u64>,
+    ) {
+        let multipath = session.is_multipath();
+        let reason = Some(reset_option(REASON_UNSPECIFIED)).filter(|_| multipath);
+        for index in 0..subflows.len() {
+            let subflow = &mut subflows[index];
+            if subflow.tcp.state() == State::Closed {
+                continue;
+            }
+            // A join without an answer has no peer to reset.
+            if subflow.tcp.state() != State::SynSent || subflow.tcp.id().index() == 0 {
+                subflow.demand_reset(Reset { fast_close, reason, answers: None });
+            }
+            let id = subflows.cut_off(index);
+            if multipath {
+                session.report(Event::SubflowClosed(id));
+            }
+        }
+        subflows.forget_joins();
+        self.deadline = None;
+        self.give_up(session);
+    }
+
+    /// Handles the peer's FIN on a subflow, or the acknowledgement of ours.
+    pub(super) fn follow_subflow(
+        &mut self,
+        session: &mut Session,
+        subflows: &mut Subflows,
+        outgoing: &mut Outgoing,
+        incoming: &mut Incoming,
+        index: usize,
+    ) {
+        if subflows[index].tcp.receive().assembly().is_closed() {
+            if session.is_multipath() {
+                // The subflow closes unless data is outstanding on it.
+                subflows[index].tcp.sending_mut().queue_mut().queue_fin();
+            } else {
+                incoming.after_delivery(session, subflows, index, false);
+            }
+        }
+        self.close_subflows(subflows, incoming);
+        if subflows[index].tcp.finished() {
+            incoming.take_last_parked(session, subflows, index);
+            let id = subflows.finish(index);
+            outgoing.scheduling_mut().forget_views();
+            session.report(Event::SubflowClosed(id));
+            if self.is_closed(subflows) {
+                self.report_closed(session);
+            }
+        }
+    }
+
+    fn report_closed(&mut self, session: &mut Session) {
+        if !std::mem::replace(&mut self.reported, true) {
+            session.report(Event::Closed);
+        }
+    }
+}
+
+/// The key in the `MP_FASTCLOSE` of a segment.
+pub(super) fn fast_close(segment: &Segment) -> Option<u64> {
+    segment.mptcp.iter().find_map(|option| match option {
+        MptcpOption::FastClose { key } => Some(*key),
+        _ => None,
+    })
+}

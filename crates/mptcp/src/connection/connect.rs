@@ -1,0 +1,374 @@
+//! Opening connections and joining subflows: `MP_CAPABLE` and `MP_JOIN` (RFC 8684 sections 3.1, 3.2).
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::num::NonZeroU16;
+use std::sync::Arc;
+
+use anabranch_plugin::PluginError;
+use anabranch_units::{Instant, RandomStream, SeqNumber};
+use anabranch_wire::crypto::Key;
+use anabranch_wire::{CapableKeys, Flags, MpCapable, MpJoin, MpTcpRst, MptcpOption, Segment};
+
+use super::closing::fast_close;
+use super::signals::announcement;
+use super::subflow_table::Installed;
+use super::{Connection, Event, Origin};
+use crate::config::Config;
+use crate::subflow::Reset;
+use anabranch_tcp::config::FourTuple;
+use anabranch_tcp::{Answered, State};
+
+/// Reason code: MPTCP-specific error (RFC 8684 section 3.6).
+pub(crate) const REASON_MPTCP: u8 = 1;
+/// Reason code: administratively prohibited.
+pub(crate) const REASON_PROHIBITED: u8 = 3;
+/// Reason code: unacceptable performance.
+const REASON_PERFORMANCE: u8 = 5;
+
+/// Our `MP_CAPABLE` with these keys.
+pub(crate) fn capable(config: &Config, keys: CapableKeys) -> MptcpOption {
+    MptcpOption::Capable(MpCapable {
+        checksum_required: config.checksum,
+        deny_join_initial_address: config.deny_join_initial_address,
+        ..MpCapable::with_keys(keys)
+    })
+}
+
+/// The `MP_CAPABLE` that answers one, with our key: either side may ask for checksums.
+pub(crate) fn capable_answer(config: &Config, key: u64, checksum_asked: bool) -> MptcpOption {
+    MptcpOption::Capable(MpCapable {
+        checksum_required: config.checksum || checksum_asked,
+        deny_join_initial_address: config.deny_join_initial_address,
+        ..MpCapable::with_keys(CapableKeys::Responder(key))
+    })
+}
+
+/// Returns the `MP_CAPABLE` of a segment if this endpoint understands it: version 1, B clear, H set, in the form for
+/// this kind of segment. A SYN may offer a later version, and the answer has the highest version supported here. A SYN
+/// that also asks for a join opens plain TCP (`subflow_check_req`).
+pub(crate) fn understood(segment: &Segment) -> Option<MpCapable> {
+    let opens = segment.flags.contains(Flags::SYN) && !segment.flags.contains(Flags::ACK);
+    segment.mptcp.iter().find_map(|option| match option {
+        MptcpOption::Capable(c)
+            if (c.version == MpCapable::VERSION || (opens && c.version > MpCapable::VERSION))
+                && !c.extensibility
+                && c.crypto & 1 == 1
+                && !(opens && join(segment).is_some())
+                && has_right_form(segment, &c.keys) =>
+        {
+            Some(*c)
+        }
+        _ => None,
+    })
+}
+
+/// Returns whether a segment may carry `MP_CAPABLE` in this form. A SYN has no key, and a SYN/ACK has one. A later
+/// segment has both keys, and also a length if it has data (RFC 8684 section 3.1; `mptcp_parse_option`,
+/// "strict size checking").
+fn has_right_form(segment: &Segment, keys: &CapableKeys) -> bool {
+    let has = |flag| segment.flags.contains(flag);
+    let data = !segment.payload.is_empty();
+    match keys {
+        CapableKeys::None => has(Flags::SYN) && !has(Flags::ACK),
+        CapableKeys::Responder(_) => has(Flags::SYN) && has(Flags::ACK),
+        CapableKeys::Both { .. } => !has(Flags::SYN) && !data,
+        CapableKeys::WithData { .. } => !has(Flags::SYN) && data,
+    }
+}
+
+/// An `MP_TCPRST` of what will not pass.
+pub(super) fn reset_option(reason: u8) -> MptcpOption {
+    MptcpOption::TcpRst(MpTcpRst { transient: false, reason })
+}
+
+pub(crate) fn join(segment: &Segment) -> Option<MpJoin> {
+    segment.mptcp.iter().find_map(|option| match option {
+        MptcpOption::Join(join) => Some(*join),
+        _ => None,
+    })
+}
+
+/// The reset that answers a refused join, which gets the reason, or a segment of no connection.
+pub(crate) fn refusal(syn: &Segment, reason: u8) -> Segment {
+    // An acknowledgement is answered at the sequence number it expects (RFC 9293 3.10.7.1).
+    let stray = syn.flags.contains(Flags::ACK);
+    let none = SeqNumber(0);
+    Segment {
+        source_port: syn.destination_port,
+        destination_port: syn.source_port,
+        seq: if stray { syn.ack } else { none },
+        ack: if stray { none } else { syn.seq.add(syn.sequence_len()) },
+        flags: if stray { Flags::RST } else { Flags::RST.with(Flags::ACK) },
+        mptcp: if join(syn).is_some() { vec![reset_option(reason)] } else { Vec::new() },
+        ..Segment::default()
+    }
+}
+
+/// A SYN that opens a connection, with values that are fixed already.
+pub(crate) struct Offer<'a> {
+    pub(crate) tuple: FourTuple,
+    pub(crate) syn: &'a Segment,
+    /// Our initial sequence number, if it was chosen earlier.
+    pub(crate) iss: Option<SeqNumber>,
+    /// Our key, if the peer knows it already.
+    pub(crate) key: Option<Key>,
+    /// The answer, if the SYN was answered already.
+    pub(crate) told: Option<Answered>,
+}
+
+impl Connection {
+    /// Opens a connection over the first of `config.candidates`.
+    ///
+    /// # Errors
+    /// A plug-in's name or parameters are unknown.
+    pub fn connect(config: Config, origin: Origin<'_>) -> Result<Self, PluginError> {
+        let first = config.candidates.first().copied();
+        let now = origin.now;
+        let local = first.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |first| first.local.ip());
+        let mut connection = Self::build(config.settled(), true, origin, None, local)?;
+        if let Some(candidate) = first {
+            let tuple = FourTuple { local: candidate.local, remote: candidate.remote };
+            let (stream, iss) = connection.session.draw_opening(now, &tuple);
+            connection.install_subflow(tuple, true, stream, iss)?;
+            let offer = capable(connection.session.config(), CapableKeys::None);
+            let offer = Some(offer).filter(|_| connection.session.config().multipath);
+            let subflow = &mut connection.subflows[0];
+            subflow.request_syn(offer);
+        }
+        Ok(connection)
+    }
+
+    /// Accepts a connection whose SYN has arrived.
+    ///
+    /// # Errors
+    /// A plug-in's name or parameters are unknown.
+    pub fn accept(
+        config: Config,
+        origin: Origin<'_>,
+        tuple: FourTuple,
+        syn: &Segment,
+    ) -> Result<Self, PluginError> {
+        Self::accept_offer(
+            config.settled(),
+            origin,
+            &Offer { tuple, syn, iss: None, key: None, told: None },
+        )
+    }
+
+    /// Like [`Self::accept`], with values that are fixed already.
+    pub(crate) fn accept_offer(
+        config: Arc<Config>,
+        origin: Origin<'_>,
+        offer: &Offer<'_>,
+    ) -> Result<Self, PluginError> {
+        let &Offer { tuple, syn, iss, key, .. } = offer;
+        let now = origin.now;
+        let mut connection = Self::build(config, false, origin, key, tuple.local.ip())?;
+        let (stream, drawn) = connection.session.draw_opening(now, &tuple);
+        connection.install_subflow(tuple, false, stream, iss.unwrap_or(drawn))?;
+        connection.signals.accepted_at(tuple.local.ip());
+        let offered = understood(syn).filter(|_| connection.session.config().multipath);
+        let option = offered.map(|option| {
+            connection.session.heed_checksum(&option);
+            connection.signals.heed(&option);
+            capable(
+                connection.session.config(),
+                CapableKeys::Responder(connection.session.local_key().value),
+            )
+        });
+        if option.is_none() {
+            connection.session.end_mptcp();
+        }
+        let config = Arc::clone(connection.session.config());
+        connection.subflows[0].answer_syn(syn, &config, option, offer.told);
+        Ok(connection)
+    }
+
+    /// Adds a subflow, with its random stream and initial sequence number. Returns `None` if every slot has a subflow
+    /// that is not closed.
+    ///
+    /// # Errors
+    /// The name or parameters of the congestion control are unknown.
+    pub(super) fn install_subflow(
+        &mut self,
+        tuple: FourTuple,
+        active: bool,
+        stream: RandomStream,
+        iss: SeqNumber,
+    ) -> Result<Option<usize>, PluginError> {
+        let installed = self.subflows.install(&self.session, tuple, active, stream, iss)?;
+        let Some(Installed { index, replaces }) = installed else { return Ok(None) };
+        self.outgoing.adopt(&mut self.subflows[index], replaces);
+        Ok(Some(index))
+    }
+
+    /// Answers a SYN with `MP_JOIN` for this connection.
+    ///
+    /// # Errors
+    /// The join is refused, for this reason of `MP_TCPRST`.
+    pub fn accept_join(&mut self, now: Instant, tuple: FourTuple, syn: &Segment) -> Result<(), u8> {
+        if self.is_closed() {
+            return Err(REASON_MPTCP);
+        }
+        let local_id = self.signals.identifier_of(&self.session, &self.subflows, tuple.local.ip());
+        self.subflows.accept_join(now, &mut self.session, local_id, tuple, syn)
+    }
+
+    /// Handles a segment without SYN for a half-open join. If it is the third packet and has the right HMAC, the join
+    /// becomes a subflow.
+    pub(crate) fn handle_half_open(
+        &mut self,
+        now: Instant,
+        tuple: FourTuple,
+        segment: &Segment,
+        segment_size: Option<NonZeroU16>,
+    ) {
+        let closed = self.is_closed();
+        let proven = self.subflows.check_third(&mut self.session, closed, tuple, segment);
+        let Some((stream, iss)) = proven else { return };
+        let Ok(Some(index)) = self.install_subflow(tuple, false, stream, iss) else {
+            return self.subflows.refuse_join(tuple, REASON_PROHIBITED);
+        };
+        self.closing.revive();
+        self.subflows.resume_join(index, &self.session);
+        self.handle_merged_on(now, index, segment, segment_size);
+        if self.subflows[index].tcp.state() == State::SynReceived {
+            // The segment was not accepted, and no timer repeats the handshake.
+            self.reset_subflow(now, index, REASON_MPTCP);
+        }
+    }
+
+    /// A SYN/ACK for a SYN of ours.
+    pub(super) fn handle_syn_ack(&mut self, now: Instant, index: usize, segment: &Segment) {
+        let wanted = segment.flags.contains(Flags::SYN) && segment.flags.contains(Flags::ACK);
+        if !wanted {
+            return;
+        }
+        if !self.subflows[index].tcp.sequence().is_acked_syn(segment) {
+            // It answers an old SYN, or none (RFC 9293 section 3.10.7.3).
+            self.subflows[index].demand_reset(Reset::answer(segment.ack));
+            return;
+        }
+        let host = *self.session.host();
+        // First, so that a reset that follows acknowledges the SYN/ACK, else it does not count.
+        self.subflows[index].tcp.learn_peer(segment, &self.session.config().tcp());
+        if index > 0 {
+            if !self.subflows.take_join_answer(&self.session, now, index, segment) {
+                // The pair is not tried again (RFC 8684 sections 3.2 and 3.9).
+                self.signals.refuse(&self.subflows[index].tcp.tuple());
+                return self.reset_subflow(now, index, REASON_MPTCP);
+            }
+            self.after_open(now, index);
+            if !self.signals.admits_join(now, &self.subflows, index) {
+                self.reset_subflow(now, index, REASON_PERFORMANCE);
+            }
+            return;
+        }
+        let keys = understood(segment).filter(|_| self.subflows[0].context.offers_mptcp());
+        if let Some(answer @ MpCapable { keys: CapableKeys::Responder(key), .. }) = keys {
+            self.session.heed_checksum(&answer);
+            self.signals.heed(&answer);
+            self.session.agree(key);
+            self.subflows.begin_multipath();
+            let both =
+                CapableKeys::Both { initiator: self.session.local_key().value, responder: key };
+            self.subflows[0].context.third_mut().set(capable(self.session.config(), both));
+        } else if !self.session.is_multipath() && !self.session.is_plain() {
+            self.fall_back();
+        }
+        self.subflows[0].take_syn_ack(&host, now, segment);
+        self.after_open(now, index);
+    }
+
+    fn after_open(&mut self, now: Instant, index: usize) {
+        let subflow = &mut self.subflows[index];
+        if !subflow.is_multipath() {
+            subflow.context.complete();
+        }
+        self.subflows.fit_segments(&self.session, index);
+        if index > 0 {
+            let local = self.subflows[index].tcp.tuple().local.ip();
+            self.incoming.on_join(self.session.config(), self.session.config().mss_at(local));
+        }
+        if index == 0 {
+            self.incoming.begin(now, &self.subflows);
+            let window = self.subflows[0].tcp.sending().queue().window().initial();
+            self.outgoing.stream_mut().admit(window);
+            self.session.on_connected(now);
+        }
+    }
+
+    /// The third packet of a handshake we answered; false when the segment is to be dropped.
+    pub(super) fn handle_third(&mut self, now: Instant, index: usize, segment: &Segment) -> bool {
+        if !self.subflows[index].take_third(self.session.host(), now, segment) {
+            return false;
+        }
+        if index == 0 && !self.session.is_multipath() && !self.session.is_plain() {
+            match understood(segment).map(|capable| capable.keys) {
+                Some(
+                    CapableKeys::Both { initiator, .. } | CapableKeys::WithData { initiator, .. },
+                ) => {
+                    self.session.agree(initiator);
+                    self.subflows.begin_multipath();
+                    self.session.confirm();
+                }
+                _ => self.fall_back(),
+            }
+        }
+        self.after_open(now, index);
+        if index > 0 {
+            let id = self.subflows.complete_join(index);
+            self.session.report(Event::SubflowEstablished(id));
+            // Its buffer is room for the application (`__mptcp_sync_sndbuf`).
+            self.outgoing.stream_mut().notify_writable(&mut self.session, &mut self.subflows);
+        }
+        true
+    }
+
+    /// Handles options of an established subflow that are not DSS signals, or their absence if
+    /// `Subflows::awaits_options`.
+    #[cold]
+    pub(super) fn handle_options(&mut self, now: Instant, index: usize, segment: &Segment) {
+        if let Some(MpCapable { keys: CapableKeys::WithData { length, checksum, .. }, .. }) =
+            understood(segment).filter(|_| index == 0 && !self.session.is_client())
+        {
+            self.subflows.map_first_data(&mut self.session, segment, length, checksum);
+        }
+        if self.session.is_client() && index == 0 && !self.session.is_confirmed() {
+            // An announcement comes without a DSS (`check_fully_established`).
+            let announced = announcement(segment).is_some_and(|add| add.hmac.is_some());
+            if announced || segment.dss.is_some_and(|dss| dss.data_ack.is_some()) {
+                self.session.confirm();
+                self.subflows[0].context.third_mut().confirm();
+            } else if segment.dss.is_none() {
+                self.fall_back();
+            }
+        }
+        if !self.subflows[index].context.is_fully_established() {
+            if self.subflows.confirm_join(&mut self.session, index, segment) {
+                self.reset_subflow(now, index, REASON_MPTCP);
+            }
+        } else if !segment.mptcp.is_empty()
+            && index > 0
+            && matches!(join(segment), Some(MpJoin::Ack { .. }))
+        {
+            // The third packet again: the fourth was lost (`check_fully_established`).
+            self.subflows[index].tcp.ack_now();
+        }
+        if !segment.mptcp.is_empty() || self.subflows[index].context.signals().has_wish() {
+            self.handle_address_options(now, index, segment);
+            match fast_close(segment) {
+                Some(key) if self.session.is_our_key(key) => {
+                    self.session.report(Event::Aborted);
+                    self.end_at_once(None);
+                }
+                // An `MP_FASTCLOSE` without our key draws a challenge (RFC 5961).
+                Some(_) => {
+                    self.session.counters_mut().forged_fast_closes += 1;
+                    self.subflows[index].tcp.challenge(now);
+                }
+                None => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The next segment of one subflow, with the values that the connection adds to it.
+
+use anabranch_units::Instant;
+use anabranch_wire::Segment;
+
+use super::Connection;
+use crate::subflow::EmitContext;
+use anabranch_tcp::{State, Written};
+
+impl Connection {
+    /// Writes the next segment of a subflow that may have one.
+    #[inline(never)]
+    pub(super) fn poll_subflow(
+        &mut self,
+        now: Instant,
+        index: usize,
+        most: u32,
+        segment: &mut Segment,
+    ) -> Option<Written> {
+        self.subflows[index].touched = true;
+        let mut written = Written::default();
+        let subflow = &mut self.subflows[index];
+        if subflow.tcp.owes_reset() {
+            return subflow.take_reset(segment).then_some(written);
+        }
+        match subflow.tcp.state() {
+            // A closed subflow may still have to acknowledge the peer's FIN.
+            State::Closed if !subflow.tcp.finished() => return None,
+            State::SynSent | State::SynReceived => {
+                let due = subflow.next_handshake_segment(now, self.session.config(), segment);
+                return due.then_some(written);
+            }
+            State::Established | State::Closed => {}
+        }
+        let acknowledged = self.incoming.acknowledged();
+        let context = EmitContext {
+            now,
+            data_ack: self.session.data_ack(acknowledged),
+            dsn_base: self.session.local_base(),
+            data_received: acknowledged,
+            space: self.incoming.space(&self.session, &self.subflows),
+            promised_edge: self.incoming.promised(),
+            data_fin: self.closing.signals().then(|| self.outgoing.stream().end()),
+            checksum: self.session.config().checksum && self.session.is_multipath(),
+        };
+        let (host, subflow) = (self.session.host(), &mut self.subflows[index]);
+        let mut due = true;
+        if subflow.signal_due() || subflow.tcp.receive().owes_first_ack() {
+            // Options that are waiting do not fit beside data.
+            subflow.next_pure_ack(&context, segment);
+        } else if most > 1
+            && let begin = subflow.tcp.sending().queue().next_data()
+            && let most = if begin.is_some_and(|begin| self.outgoing.stream().keeps(begin)) {
+                most
+            } else {
+                1
+            }
+            && let Some((burst, more)) = subflow.next_burst(host, &context, most, segment)
+        {
+            written = burst;
+            if let (Some(begin), true) = (begin, more > 0) {
+                self.outgoing.stream_mut().gather(begin, more, segment);
+            }
+        } else if most <= 1 && subflow.next_data_segment(host, &context, segment) {
+            subflow.fill_options(segment, false);
+        } else {
+            subflow.tcp.sending_mut().expand_buffer_behind_data(now);
+            due = subflow.next_pure_ack(&context, segment);
+        }
+        if self.subflows[index].tcp.sending_mut().buffer_mut().take_growth() {
+            self.outgoing.note_growth(&mut self.session, &mut self.subflows);
+        }
+        if due {
+            self.incoming.note_promise(&self.subflows, index);
+        }
+        due.then_some(written)
+    }
+}

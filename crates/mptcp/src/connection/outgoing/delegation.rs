@@ -1,0 +1,183 @@
+//! Delegation: data for another subflow than the acknowledged one is left to that subflow's own turn
+//! (`mptcp_subflow_delegate`, `MPTCP_DELEGATE_SEND`). On one processor, an application that the same acknowledgement
+//! has woken runs first: the kernel leaves the rest of the packet work to a thread (`need_resched` in
+//! `handle_softirqs`). Data that the application then writes follows the existing decision, because the scheduler is
+//! not called while a subflow is `scheduled` (`mptcp_sched_get_send`). It fills a segment that would have been short.
+
+use anabranch_tcp::config::Moment;
+use anabranch_units::{Instant, SubflowId};
+
+use super::{Outgoing, Session, Subflows};
+use anabranch_scheduler::{Ask, SubflowSet};
+
+/// A decision of the scheduler that is carried out later.
+#[derive(Debug, Default)]
+pub(super) struct Delegation {
+    /// The subflow whose acknowledgement is being answered.
+    answered: Option<SubflowId>,
+    /// That subflow has been pushed.
+    pushed: bool,
+    /// The subflow that is to be given data.
+    decided: Option<SubflowId>,
+    /// The number of bytes for it.
+    burst: u64,
+    /// A subflow's send buffer has grown, and the connection does not know it (`MPTCP_DELEGATE_SNDBUF`).
+    grew: bool,
+}
+
+impl Delegation {
+    /// A decision has not been carried out.
+    #[inline]
+    pub(super) fn is_due(&self) -> bool {
+        self.decided.is_some()
+    }
+
+    /// An acknowledgement is being answered.
+    #[inline]
+    pub(super) fn answers(&self) -> bool {
+        self.answered.is_some()
+    }
+}
+
+impl Outgoing {
+    /// An acknowledgement on this subflow is answered until [`Self::end_answer`].
+    #[inline]
+    pub(in crate::connection) fn begin_answer(&mut self, session: &Session, id: SubflowId) {
+        if session.stack().mptcp.delegates_sending {
+            self.delegation.answered = Some(id);
+            self.delegation.pushed = false;
+        }
+    }
+
+    /// The acknowledgement is answered.
+    #[inline]
+    pub(in crate::connection) fn end_answer(&mut self) {
+        self.delegation.answered = None;
+    }
+
+    /// A delegated decision is to be carried out, because the application has run.
+    #[inline]
+    pub(in crate::connection) fn has_delegated(&self, session: &Session) -> bool {
+        self.delegation.is_due() && !session.wakes_application()
+    }
+
+    /// Reports grown send buffers, if the application has run.
+    #[inline]
+    pub(in crate::connection) fn tell_delegated(
+        &mut self,
+        session: &mut Session,
+        subflows: &mut Subflows,
+    ) {
+        if self.delegation.grew && !session.wakes_application() {
+            self.tell_buffers(session, subflows);
+        }
+    }
+
+    /// A subflow's send buffer has grown, which may wake the application. The connection learns of it after the
+    /// application has run, or at once if none was woken (`subflow_write_space`).
+    #[inline]
+    pub(in crate::connection) fn note_growth(
+        &mut self,
+        session: &mut Session,
+        subflows: &mut Subflows,
+    ) {
+        self.stream.notify_writable(session, subflows);
+        if session.config().leaves_to_turns() {
+            self.delegation.grew = true;
+            if !session.wakes_application() {
+                self.tell_buffers(session, subflows);
+            }
+        }
+    }
+
+    /// Updates the connection's view of its subflows' send buffers, which may give room (`__mptcp_sync_sndbuf`).
+    /// Delegated turns also run after a write (`mptcp_release_cb`).
+    #[inline]
+    pub(super) fn tell_buffers(&mut self, session: &mut Session, subflows: &mut Subflows) {
+        if std::mem::take(&mut self.delegation.grew) {
+            for subflow in subflows.iter_mut() {
+                subflow.tcp.sending_mut().buffer_mut().tell();
+            }
+            self.stream.notify_writable(session, subflows);
+        }
+    }
+
+    /// Leaves new data for `on` until the application has run. Returns false if there is no reason to. Data for
+    /// several subflows is sent at once.
+    #[inline]
+    pub(super) fn delegates(&mut self, session: &Session, on: SubflowSet, burst: u64) -> bool {
+        if !session.config().leaves_to_turns()
+            || self.request.ask != Ask::NewData
+            || !session.wakes_application()
+        {
+            return false;
+        }
+        let Some(only) = on.only() else { return false };
+        (self.delegation.decided, self.delegation.burst) = (Some(only), burst);
+        true
+    }
+
+    /// The scheduler chose other subflows than the one whose acknowledgement is answered; `first` is the first of
+    /// `on`.
+    #[inline]
+    pub(super) fn answers_elsewhere(&self, first: Option<SubflowId>, on: SubflowSet) -> bool {
+        let answered = self.delegation.answered;
+        answered.is_some_and(|id| first != Some(id) && !on.contains(id))
+    }
+
+    /// Pushes the acknowledged subflow before data goes to another one.
+    #[inline]
+    pub(super) fn push_answered(
+        &mut self,
+        now: Instant,
+        session: &mut Session,
+        subflows: &mut Subflows,
+    ) {
+        if let Some(id) = self.delegation.answered
+            && !std::mem::replace(&mut self.delegation.pushed, true)
+        {
+            self.push_now(now, session, subflows, id);
+        }
+    }
+
+    #[inline(never)]
+    fn push_now(
+        &mut self,
+        now: Instant,
+        session: &mut Session,
+        subflows: &mut Subflows,
+        id: SubflowId,
+    ) {
+        let Some(subflow) = subflows.get_mut(id.index()).filter(|s| s.usable()) else {
+            return;
+        };
+        subflow.tcp.sending_mut().push_answered(Moment { host: session.host(), now });
+        if let Some(view) = self.scheduling.views.iter_mut().find(|view| view.id == id) {
+            subflow.update_view(view);
+        }
+        if subflow.tcp.sending_mut().buffer_mut().take_growth() {
+            self.note_growth(session, subflows);
+        }
+    }
+
+    /// Forgets a decision for a subflow that is gone; for any subflow if MPTCP has ended (`None`).
+    pub(in crate::connection) fn forget_decided(&mut self, gone: Option<SubflowId>) {
+        if gone.is_none() || gone == self.delegation.decided {
+            self.delegation.decided = None;
+        }
+    }
+
+    /// Carries out an earlier decision. Returns false if no data could be handed over.
+    pub(super) fn carry_out_delegated(
+        &mut self,
+        session: &mut Session,
+        subflows: &mut Subflows,
+    ) -> bool {
+        let Some(id) = self.delegation.decided.take() else { return true };
+        !self.put_question(session, subflows, false)
+            || self.send_on(session, subflows, SubflowSet::one(id), None, self.delegation.burst)
+    }
+}
+
+#[cfg(test)]
+mod tests;

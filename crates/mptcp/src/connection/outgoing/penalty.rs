@@ -1,0 +1,22 @@
+//! Penalties (out-of-tree `mptcp_rcv_buf_optimization`; Raiciu et al., NSDI 2012): the scheduler halves the window of
+//! a subflow that holds up the others.
+
+use super::{Scheduling, Subflows};
+use anabranch_congestion::CongestionState;
+use anabranch_scheduler::SubflowSet;
+
+impl Scheduling {
+    /// Penalises those of `subflows` that are in the Open state: others are being reduced already.
+    #[cold]
+    pub(super) fn penalise(&mut self, subflows: &mut Subflows, set: SubflowSet) {
+        for id in set.iter() {
+            let Some(subflow) = subflows.get_mut(id.index()) else { continue };
+            if subflow.usable() && subflow.tcp.sending().cwnd().state() == CongestionState::Open {
+                subflow.tcp.sending_mut().penalise();
+                subflow.touched = true;
+                self.scheduler.on_penalised(id);
+            }
+        }
+        self.refresh_views(subflows);
+    }
+}

@@ -1,0 +1,54 @@
+//! Notifications for schedulers that watch their subflows: the changes of each subflow since the last notification.
+
+use anabranch_units::{Instant, SubflowId};
+
+use super::{Scheduling, Session, Subflows};
+use crate::subflow::Standing;
+
+/// The standing of each subflow at the last notification, by identifier.
+#[derive(Debug, Default)]
+pub(super) struct Watch(Vec<Standing>);
+
+impl Scheduling {
+    /// Notifies the scheduler of changes of subflows, if it watches them.
+    #[inline]
+    pub(in crate::connection) fn report_events(
+        &mut self,
+        now: Instant,
+        session: &Session,
+        subflows: &Subflows,
+    ) {
+        if self.watch.is_some() {
+            self.compare_standings(now, session, subflows);
+        }
+    }
+
+    #[cold]
+    fn compare_standings(&mut self, now: Instant, session: &Session, subflows: &Subflows) {
+        let Some(watch) = self.watch.as_mut().filter(|_| session.is_multipath()) else {
+            return;
+        };
+        for (index, subflow) in subflows.iter().enumerate() {
+            let before = Standing::before(watch.0.get(index).copied(), subflow);
+            let standing = subflow.standing();
+            for event in standing.events_since(&before) {
+                self.scheduler.on_event(now, SubflowId(index as u8), event);
+            }
+            match watch.0.get_mut(index) {
+                Some(known) => *known = standing,
+                None => watch.0.push(standing),
+            }
+        }
+    }
+
+    /// Fills in the times of the views that only a watching scheduler reads.
+    #[cold]
+    pub(super) fn refresh_times(&mut self, subflows: &Subflows) {
+        for view in &mut self.views {
+            if let Some(subflow) = subflows.get(view.id.index()) {
+                view.oldest_sent = subflow.tcp.sending().flight().oldest_sent();
+                view.timeout_at = subflow.tcp.sending().next_timeout();
+            }
+        }
+    }
+}

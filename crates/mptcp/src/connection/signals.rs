@@ -1,0 +1,400 @@
+//! Signals about addresses: `ADD_ADDR`, `REMOVE_ADDR`, `MP_PRIO` (RFC 8684 sections 3.3.8 and 3.4), as Linux's
+//! in-kernel path manager handles them (`net/mptcp/pm.c`, `pm_kernel.c`).
+
+mod peer_addresses;
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+
+use anabranch_plugin::PluginError;
+use anabranch_units::{Duration, Instant};
+use anabranch_wire::{AddAddr, MpCapable, MptcpOption, RemoveAddr, crypto};
+
+use super::Event;
+use super::session::Session;
+use super::subflow_table::Subflows;
+use crate::config::{Announcement, Config};
+use crate::path_manager::{self, Candidate, OpenPath, PathManager};
+use crate::subflow::Subflow;
+use anabranch_tcp::config::FourTuple;
+use anabranch_tcp::{State, earliest};
+use peer_addresses::PeerAddresses;
+pub(super) use peer_addresses::announcement;
+
+/// The number of repetitions of an announcement without an echo (`ADD_ADDR_RETRANS_MAX`).
+const REPETITIONS: u32 = 3;
+/// The longest wait before the first repetition (`net.mptcp.add_addr_timeout`).
+const ECHO_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// The time after which a stack that joins late uses an address that has come up.
+const LATE_JOIN: Duration = Duration::from_millis(500);
+
+/// The addresses of both sides, and the path manager.
+#[derive(Debug)]
+pub(super) struct Signals {
+    path_manager: Box<dyn PathManager>,
+    own: Addresses,
+    peer: PeerAddresses,
+}
+
+/// Our addresses.
+#[derive(Debug)]
+struct Addresses {
+    /// The initial subflow's address has the identifier 0, until it is removed.
+    initial: Option<IpAddr>,
+    /// Our end points, to join addresses that the peer announces.
+    endpoints: Vec<Candidate>,
+    /// End points without a subflow so far.
+    unused: Vec<Candidate>,
+    /// The initial subflow is to be a backup, which only `MP_PRIO` can signal.
+    demote_initial: bool,
+    to_announce: VecDeque<Announcement>,
+    announced: Vec<Announcement>,
+    /// Addresses that have come up and are not used yet, with the time from which they may be (`address_worker`).
+    upcoming: VecDeque<(Instant, Candidate)>,
+    /// The announcement without an echo, the number of its repetitions, and the time of the next one.
+    pending: Option<(Announcement, u32, Instant)>,
+}
+
+impl Addresses {
+    fn new(config: &Config) -> Self {
+        let first = config.candidates.first();
+        Self {
+            initial: first.map(|candidate| candidate.local.ip()),
+            endpoints: config.candidates.clone(),
+            unused: config.candidates.iter().skip(1).copied().collect(),
+            demote_initial: first.is_some_and(|candidate| candidate.backup),
+            to_announce: config.announce.iter().copied().collect(),
+            announced: Vec::new(),
+            upcoming: VecDeque::new(),
+            pending: None,
+        }
+    }
+
+    /// Each of our addresses with this address of the peer.
+    fn pairs(&self, remote: SocketAddr) -> Vec<Candidate> {
+        let mut pairs: Vec<Candidate> = Vec::new();
+        for endpoint in &self.endpoints {
+            let seen = pairs.iter().any(|pair| pair.local.ip() == endpoint.local.ip());
+            if !seen && endpoint.local.is_ipv4() == remote.is_ipv4() {
+                pairs.push(Candidate { remote, ..*endpoint });
+            }
+        }
+        pairs
+    }
+
+    /// The address is ours.
+    fn has(&self, address: IpAddr) -> bool {
+        self.initial == Some(address)
+            || self.endpoints.iter().any(|endpoint| endpoint.local.ip() == address)
+            || self.announced.iter().any(|announced| announced.address == address)
+            || self.to_announce.iter().any(|next| next.address == address)
+    }
+
+    /// Nothing is left to open or to announce.
+    fn settled(&self) -> bool {
+        self.unused.is_empty() && self.to_announce.is_empty() && !self.demote_initial
+    }
+}
+
+impl Signals {
+    /// The addresses of a connection with this configuration.
+    ///
+    /// # Errors
+    /// The name or parameters of the path manager are unknown.
+    pub(super) fn new(config: &Config) -> Result<Self, PluginError> {
+        Ok(Self {
+            path_manager: path_manager::build(&config.path_manager)?,
+            own: Addresses::new(config),
+            peer: PeerAddresses::default(),
+        })
+    }
+
+    /// The side that accepts learns its first address from the SYN.
+    pub(super) fn accepted_at(&mut self, address: IpAddr) {
+        self.own.initial = Some(address);
+    }
+
+    /// Heeds flag C of the peer's `MP_CAPABLE` (RFC 8684 section 3.1).
+    pub(super) fn heed(&mut self, capable: &MpCapable) {
+        self.peer.heed(capable);
+    }
+
+    /// The peer has refused a subflow between these addresses permanently.
+    pub(super) fn refuse(&mut self, tuple: &FourTuple) {
+        self.peer.refuse(tuple.local.ip(), tuple.remote);
+    }
+
+    /// A timer runs.
+    #[inline]
+    pub(super) fn waits(&self) -> bool {
+        self.own.pending.is_some() | !self.own.upcoming.is_empty()
+    }
+
+    /// When the announcement is to be repeated, or an address that has come up may be used.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let usable = self.own.upcoming.front().map(|(at, _)| *at);
+        earliest(self.own.pending.map(|(_, _, at)| at), usable)
+    }
+
+    /// The connection or MPTCP has ended: stops all timers.
+    pub(super) fn stop(&mut self) {
+        self.own.upcoming.clear();
+        self.own.pending = None;
+    }
+
+    /// Addresses are to be announced or joined, and the connection is ready for it.
+    #[inline]
+    pub(super) fn has_work(&self, session: &Session) -> bool {
+        !self.own.settled() && session.is_confirmed() && session.is_multipath()
+    }
+
+    /// Makes the initial subflow a backup if it is to be one. Returns whether it did.
+    pub(super) fn demote_initial(&mut self, subflows: &mut Subflows) -> bool {
+        let demotes = std::mem::take(&mut self.own.demote_initial);
+        let address = self.own.initial.filter(|_| demotes);
+        if let Some(address) = address {
+            self.set_backup(subflows, address, true);
+        }
+        address.is_some()
+    }
+
+    /// Announces the next address. Returns the subflows that the path manager of a client opens
+    /// (`mptcp_pm_create_subflow_or_signal_addr`).
+    pub(super) fn settle(
+        &mut self,
+        now: Instant,
+        session: &Session,
+        subflows: &mut Subflows,
+    ) -> Vec<Candidate> {
+        self.announce_next(now, session, subflows);
+        if !session.is_client() || self.own.unused.is_empty() {
+            return Vec::new();
+        }
+        let open = self.open_paths(subflows);
+        let chosen = self.path_manager.on_established(now, &self.own.unused, &open);
+        self.own.unused.retain(|candidate| !chosen.contains(candidate));
+        chosen
+    }
+
+    fn open_path(&self, subflow: &Subflow) -> OpenPath {
+        let local = subflow.tcp.tuple().local;
+        let here = self.own.endpoints.iter().find(|c| c.local.ip() == local.ip());
+        OpenPath {
+            local,
+            srtt: subflow.tcp.sending().rtt().srtt(),
+            rate: here.and_then(|c| c.rate),
+        }
+    }
+
+    fn open_paths(&self, subflows: &Subflows) -> Vec<OpenPath> {
+        subflows.iter().filter(|s| s.usable()).map(|s| self.open_path(s)).collect()
+    }
+
+    /// The answer to a join has arrived, and with it the path's delay. Returns whether the path manager still wants the
+    /// subflow. If not, the address may be tried again later.
+    pub(super) fn admits_join(&mut self, now: Instant, subflows: &Subflows, index: usize) -> bool {
+        let (joining, open) = (self.open_path(&subflows[index]), self.open_paths(subflows));
+        if self.path_manager.admits(now, &joining, &open) {
+            return true;
+        }
+        let FourTuple { local, remote } = subflows[index].tcp.tuple();
+        let same = |c: &&Candidate| c.local.ip() == local.ip();
+        let candidate = self.own.endpoints.iter().find(same).copied();
+        self.own.unused.extend(candidate.map(|c| Candidate { remote, ..c }));
+        false
+    }
+
+    /// The identifier of a candidate's local address (`mptcp_endp_get_local_id`).
+    pub(super) fn identifier(&self, candidate: &Candidate) -> u8 {
+        if self.own.initial == Some(candidate.local.ip()) { 0 } else { candidate.address_id }
+    }
+
+    /// The identifier of one of our addresses; a new one for a new address.
+    pub(super) fn identifier_of(
+        &self,
+        session: &Session,
+        subflows: &Subflows,
+        address: IpAddr,
+    ) -> u8 {
+        if self.own.initial == Some(address) {
+            return 0;
+        }
+        let announce = &session.config().announce;
+        let used = subflows.iter().filter(|s| s.tcp.tuple().local.ip() == address);
+        let endpoints = self.own.endpoints.iter().filter(|c| c.local.ip() == address);
+        let announced = announce.iter().filter(|a| a.address == address);
+        let known = announced
+            .map(|a| a.address_id)
+            .chain(endpoints.map(|c| c.address_id))
+            .chain(used.map(|s| s.context.local_id()))
+            .next();
+        known.unwrap_or_else(|| {
+            let taken = |id: u8| {
+                announce.iter().any(|a| a.address_id == id)
+                    || self.own.endpoints.iter().any(|c| c.address_id == id)
+                    || subflows.iter().any(|s| s.context.local_id() == id)
+            };
+            // 0 names the address of the first subflow.
+            (1..=u8::MAX).find(|id| !taken(*id)).unwrap_or(u8::MAX)
+        })
+    }
+
+    /// One of our addresses has come up, to reach `candidate.remote`.
+    pub(super) fn add_address(&mut self, now: Instant, session: &Session, candidate: Candidate) {
+        let wait = if session.stack().mptcp.joins_late { LATE_JOIN } else { Duration::ZERO };
+        self.own.upcoming.push_back((now + wait, candidate));
+    }
+
+    /// Makes the next address that has come up usable. Returns whether there was one (`address_worker`).
+    pub(super) fn use_next_address(&mut self, now: Instant) -> bool {
+        if self.own.upcoming.front().is_none_or(|(at, _)| *at > now) {
+            return false;
+        }
+        let Some((_, candidate)) = self.own.upcoming.pop_front() else { return false };
+        self.own.endpoints.push(candidate);
+        self.own.unused.push(candidate);
+        true
+    }
+
+    /// One of our addresses is gone. The peer is informed over another subflow, once and without an echo. Returns
+    /// whether the subflows of the address are to end (`mptcp_nl_remove_subflow_and_signal_addr`; RFC 8684 section
+    /// 3.4.2).
+    ///
+    /// Plain TCP and a connection in its first handshake cannot inform the peer, and keep trying.
+    pub(super) fn remove_address(
+        &mut self,
+        session: &Session,
+        subflows: &mut Subflows,
+        address: IpAddr,
+    ) -> bool {
+        // Before it is forgotten: a returned address gets another identifier.
+        let id = self.identifier_of(session, subflows, address);
+        let own = &mut self.own;
+        own.endpoints.retain(|c| c.local.ip() != address);
+        own.unused.retain(|c| c.local.ip() != address);
+        own.upcoming.retain(|(_, c)| c.local.ip() != address);
+        if !session.is_multipath() {
+            return false;
+        }
+        let here = |s: &Subflow| s.tcp.tuple().local.ip() == address;
+        let announced = own.announced.iter().any(|a| a.address == address);
+        let in_use = subflows.iter().any(|s| here(s) && s.tcp.state() != State::Closed);
+        own.to_announce.retain(|a| a.address != address);
+        own.announced.retain(|a| a.address != address);
+        own.pending = own.pending.filter(|(a, _, _)| a.address != address);
+        own.initial = own.initial.filter(|initial| *initial != address);
+        let ends = in_use || announced;
+        if ends
+            && let (Some(index), Some(option)) = (subflows.signal_on(here), RemoveAddr::new(&[id]))
+        {
+            subflows[index].context.signals_mut().post(MptcpOption::RemoveAddr(option));
+        }
+        ends
+    }
+
+    /// Asks the peer to use the subflows of one of our addresses as backups, or no longer, and does the same here
+    /// (`mptcp_pm_mp_prio_send_ack`; RFC 8684 section 3.3.8).
+    pub(super) fn set_backup(&mut self, subflows: &mut Subflows, address: IpAddr, backup: bool) {
+        for endpoint in &mut self.own.endpoints {
+            if endpoint.local.ip() == address {
+                endpoint.backup = backup;
+            }
+        }
+        for subflow in subflows.iter_mut() {
+            if subflow.usable()
+                && subflow.is_multipath()
+                && subflow.tcp.tuple().local.ip() == address
+            {
+                subflow.context.signals_mut().set_own_backup(backup);
+                subflow.touched = true;
+                subflow.context.signals_mut().post(MptcpOption::Prio { backup });
+            }
+        }
+    }
+
+    /// Announces the next address if no announcement waits for its echo.
+    fn announce_next(&mut self, now: Instant, session: &Session, subflows: &mut Subflows) {
+        if self.own.pending.is_some() {
+            return;
+        }
+        let Some(next) = self.own.to_announce.pop_front() else { return };
+        self.own.announced.push(next);
+        self.announce(now, session, subflows, next, 0);
+    }
+
+    fn announce(
+        &mut self,
+        now: Instant,
+        session: &Session,
+        subflows: &mut Subflows,
+        what: Announcement,
+        repetition: u32,
+    ) {
+        let Announcement { address_id, address, port } = what;
+        if let (Some(remote), Some(index)) = (session.remote_key(), subflows.signal_on(|_| false)) {
+            let key = session.local_key().value;
+            let hmac = crypto::add_addr_hmac(key, remote.value, address_id, address, port);
+            let option = AddAddr { address_id, address, port, hmac: Some(hmac) };
+            subflows[index].context.signals_mut().post(MptcpOption::AddAddr(option));
+        }
+        // `mptcp_adjust_add_addr_timeout`: the longest retransmission timeout, doubled each time.
+        let timeouts = subflows.iter().filter(|s| s.usable()).map(|s| s.tcp.sending().rtt().rto());
+        let wait = timeouts.max().unwrap_or(ECHO_TIMEOUT).min(ECHO_TIMEOUT) * (1 << repetition);
+        let deadline = session.host().expiry(now, wait);
+        self.own.pending = Some((what, repetition, deadline));
+    }
+
+    /// Repeats an announcement without an echo if its time has come, or continues with the next address
+    /// (`mptcp_pm_add_timer`).
+    pub(super) fn repeat_announcement(
+        &mut self,
+        now: Instant,
+        session: &Session,
+        subflows: &mut Subflows,
+        closed: bool,
+    ) {
+        let due = self.own.pending.take_if(|(_, _, at)| now >= *at);
+        let Some((what, repetition, _)) = due.filter(|_| !closed) else { return };
+        if repetition < REPETITIONS {
+            self.announce(now, session, subflows, what, repetition + 1);
+        } else {
+            self.announce_next(now, session, subflows);
+        }
+    }
+
+    /// Handles an echo. It ends the announcement that waits for it.
+    fn handle_echo(
+        &mut self,
+        now: Instant,
+        session: &Session,
+        subflows: &mut Subflows,
+        what: Announcement,
+    ) {
+        if self.own.pending.is_some_and(|(pending, _, _)| pending == what) {
+            self.own.pending = None;
+            self.announce_next(now, session, subflows);
+        }
+    }
+}
+
+/// Does as the peer wishes with a subflow's priority, unless it has changed its mind too often.
+pub(super) fn grant_priority(
+    now: Instant,
+    session: &mut Session,
+    subflows: &mut Subflows,
+    index: usize,
+) {
+    let subflow = &mut subflows[index];
+    let id = subflow.tcp.id();
+    match subflow.context.signals_mut().grant_priority(now) {
+        Some(backup) => {
+            subflow.touched = true;
+            session.report(Event::PriorityChanged { id, backup });
+        }
+        None => {
+            session.counters_mut().deferred_priorities +=
+                u64::from(subflow.context.signals().has_wish());
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! The peer's addresses, `ADD_ADDR` and `REMOVE_ADDR` (RFC 8684 section 3.4), and the limits to them. A peer that
+//! holds the keys, or is admitted by one, could otherwise make this host connect to any address of the network (RFC
+//! 7430 section 2). Addresses are therefore few, attempts have intervals, and addresses of this host are refused.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+
+use anabranch_units::{Duration, Instant, SubflowId};
+use anabranch_wire::{AddAddr, MpCapable, MptcpOption, RemoveAddr, Segment, crypto};
+
+use super::{Session, Signals, Subflows};
+use crate::config::Announcement;
+use crate::path_manager::Candidate;
+use crate::subflow::Subflow;
+use anabranch_tcp::State;
+
+/// Addresses of the peer that are remembered at one time (`MPTCP_PM_ADDR_MAX`).
+const MOST_ANNOUNCED: usize = 8;
+/// The largest number of announced addresses that are joined at once. One is added every [`BUDGET_PERIOD`].
+const JOIN_BUDGET: u32 = 8;
+/// The time in which the budget grows by one.
+const BUDGET_PERIOD: Duration = Duration::from_secs(30);
+/// The wait before an address and port is tried a second time; it doubles with each time.
+const RETRY_WAIT: Duration = Duration::from_secs(10);
+/// The largest number of doublings: the wait is then a day.
+const RETRY_DOUBLINGS: u32 = 13;
+/// The number of attempts, and of refused pairs, that are remembered.
+const MOST_ATTEMPTS: usize = 64;
+
+/// An address and port that was tried because the peer announced it.
+#[derive(Debug)]
+struct Attempt {
+    remote: SocketAddr,
+    times: u32,
+    /// It is not tried again before.
+    until: Instant,
+}
+
+/// The peer's addresses, as far as known.
+#[derive(Debug)]
+pub(super) struct PeerAddresses {
+    /// Addresses that it has announced and not removed.
+    known: Vec<Announcement>,
+    /// The address and port that the connection began with is not to be joined (flag C).
+    denies_initial: bool,
+    attempts: VecDeque<Attempt>,
+    /// Pairs that the peer refused for good: our address, its address and port.
+    refused: VecDeque<(IpAddr, SocketAddr)>,
+    budget: u32,
+    budget_since: Instant,
+}
+
+impl Default for PeerAddresses {
+    fn default() -> Self {
+        Self {
+            known: Vec::new(),
+            denies_initial: false,
+            attempts: VecDeque::new(),
+            refused: VecDeque::new(),
+            budget: JOIN_BUDGET,
+            budget_since: Instant::ZERO,
+        }
+    }
+}
+
+impl PeerAddresses {
+    /// Heeds flag C of the peer's `MP_CAPABLE` (RFC 8684 section 3.1).
+    pub(super) fn heed(&mut self, capable: &MpCapable) {
+        self.denies_initial |= capable.deny_join_initial_address;
+    }
+
+    /// Takes one join from the budget and stores the attempt. Returns false if it may not be tried.
+    fn spend(&mut self, now: Instant, remote: SocketAddr) -> bool {
+        let periods = now.since(self.budget_since).as_nanos() / BUDGET_PERIOD.as_nanos();
+        if self.budget == JOIN_BUDGET {
+            self.budget_since = now;
+        } else if periods > 0 {
+            let missing = u64::from(JOIN_BUDGET - self.budget);
+            self.budget += periods.min(missing) as u32;
+            self.budget_since += BUDGET_PERIOD * periods.min(1 << 20);
+        }
+        let known = self.attempts.iter().position(|attempt| attempt.remote == remote);
+        let waits = known.is_some_and(|at| now < self.attempts[at].until);
+        if waits || self.budget == 0 {
+            return false;
+        }
+        self.budget -= 1;
+        let times = known.and_then(|at| self.attempts.remove(at)).map_or(0, |before| before.times);
+        let until = now + RETRY_WAIT * (1 << times.min(RETRY_DOUBLINGS));
+        self.attempts.push_back(Attempt { remote, times: times + 1, until });
+        if self.attempts.len() > MOST_ATTEMPTS {
+            self.attempts.pop_front();
+        }
+        true
+    }
+
+    /// The peer has refused a subflow between these addresses permanently.
+    pub(super) fn refuse(&mut self, local: IpAddr, remote: SocketAddr) {
+        if !self.refused.contains(&(local, remote)) {
+            self.refused.push_back((local, remote));
+        }
+        if self.refused.len() > MOST_ATTEMPTS {
+            self.refused.pop_front();
+        }
+    }
+}
+
+/// Unspecified, loopback or multicast: not the address of one peer.
+fn unreachable(address: IpAddr) -> bool {
+    let address = address.to_canonical();
+    let broadcast = matches!(address, IpAddr::V4(v4) if v4.is_broadcast());
+    broadcast || address.is_loopback() || address.is_multicast() || address.is_unspecified()
+}
+
+/// The `ADD_ADDR` of a segment, announcement or echo.
+pub(in crate::connection) fn announcement(segment: &Segment) -> Option<AddAddr> {
+    segment.mptcp.iter().find_map(|option| match option {
+        MptcpOption::AddAddr(add) => Some(*add),
+        _ => None,
+    })
+}
+
+impl Signals {
+    /// A join between these addresses may be tried: they are of one family
+    /// (`mptcp_pm_addr_families_match`), and the peer has not refused it.
+    pub(in crate::connection) fn may_join(
+        &self,
+        subflows: &Subflows,
+        candidate: &Candidate,
+    ) -> bool {
+        if candidate.local.is_ipv4() != candidate.remote.is_ipv4() {
+            return false;
+        }
+        let initial = subflows.first().map(|first| first.tcp.tuple().remote);
+        let denied = self.peer.denies_initial && Some(candidate.remote) == initial;
+        let pair = (candidate.local.ip(), candidate.remote);
+        !denied && !self.peer.refused.contains(&pair)
+    }
+
+    /// Handles an `ADD_ADDR` that came on a subflow: an echo, or an announcement, which is echoed if its HMAC is right.
+    /// Returns the subflows that the path manager opens.
+    pub(in crate::connection) fn handle_add_addr(
+        &mut self,
+        now: Instant,
+        session: &mut Session,
+        subflows: &mut Subflows,
+        index: usize,
+        add: AddAddr,
+    ) -> Vec<Candidate> {
+        let AddAddr { address_id, address, port, hmac } = add;
+        let what = Announcement { address_id, address, port };
+        let Some(hmac) = hmac else {
+            self.handle_echo(now, session, subflows, what);
+            return Vec::new();
+        };
+        let Some(remote) = session.remote_key() else { return Vec::new() };
+        let key = session.local_key().value;
+        let expected = crypto::add_addr_hmac(remote.value, key, address_id, address, port);
+        if !crypto::mac_eq(&expected.to_be_bytes(), &hmac.to_be_bytes()) {
+            session.counters_mut().forged_announcements += 1;
+            return Vec::new();
+        }
+        if self.names_another(subflows, address_id, address) {
+            session.counters_mut().refused_announcements += 1;
+            return Vec::new();
+        }
+        if let Some(index) = subflows.signal_on(|_| false) {
+            subflows[index]
+                .context
+                .signals_mut()
+                .post(MptcpOption::AddAddr(AddAddr { hmac: None, ..add }));
+        }
+        if self.peer.known.contains(&what) {
+            // It is repeated or replayed.
+            return Vec::new();
+        }
+        // The identifier has another port now (RFC 8684 section 3.4.1).
+        self.peer.known.retain(|known| known.address_id != address_id);
+        let full = self.peer.known.len() >= MOST_ANNOUNCED;
+        if full || port == Some(0) || unreachable(address) || self.is_ours(subflows, address) {
+            session.counters_mut().refused_announcements += 1;
+            return Vec::new();
+        }
+        self.peer.known.push(what);
+        let port = port.unwrap_or_else(|| subflows[index].tcp.tuple().remote.port());
+        let remote = SocketAddr::new(address, port);
+        let in_use = |s: &Subflow| {
+            let same = if what.port.is_some() {
+                s.tcp.tuple().remote == remote
+            } else {
+                s.tcp.tuple().remote.ip() == address
+            };
+            same && s.tcp.state() != State::Closed
+        };
+        if !session.is_client() || subflows.iter().any(in_use) {
+            return Vec::new();
+        }
+        self.choose_joins(now, session, subflows, remote)
+    }
+
+    /// An identifier keeps its address while it is in use (RFC 8684 section 3.4.1).
+    fn names_another(&self, subflows: &Subflows, id: u8, address: IpAddr) -> bool {
+        let announced = &self.peer.known;
+        let mut used = subflows.iter().filter(|s| s.tcp.state() != State::Closed);
+        announced.iter().any(|known| known.address_id == id && known.address != address)
+            || used.any(|s| s.context.remote_id() == id && s.tcp.tuple().remote.ip() != address)
+    }
+
+    fn is_ours(&self, subflows: &Subflows, address: IpAddr) -> bool {
+        self.own.has(address) || subflows.iter().any(|s| s.tcp.tuple().local.ip() == address)
+    }
+
+    /// Offers the path manager each of our addresses with the announced one (`fill_local_addresses_vec`).
+    fn choose_joins(
+        &mut self,
+        now: Instant,
+        session: &mut Session,
+        subflows: &Subflows,
+        remote: SocketAddr,
+    ) -> Vec<Candidate> {
+        let pairs = self.own.pairs(remote);
+        let open = self.open_paths(subflows);
+        let chosen = self.path_manager.on_announced(now, &pairs, &open);
+        if chosen.is_empty() {
+            return chosen;
+        }
+        if !self.peer.spend(now, remote) {
+            session.counters_mut().refused_announcements += 1;
+            return Vec::new();
+        }
+        // An address that is announced again may be tried again (section 3.9).
+        self.peer.refused.retain(|(_, refused)| *refused != remote);
+        chosen
+    }
+
+    /// Handles a `REMOVE_ADDR` that came on a subflow. Returns the subflow that stays although its address is removed:
+    /// one that works always stays, because the sender may control no more than one path
+    /// (`mptcp_pm_nl_rm_addr_received`).
+    pub(in crate::connection) fn handle_remove_addr(
+        &mut self,
+        session: &mut Session,
+        subflows: &Subflows,
+        index: usize,
+        remove: &RemoveAddr,
+    ) -> Option<SubflowId> {
+        let ids = remove.ids();
+        self.peer.known.retain(|known| !ids.contains(&known.address_id));
+        if subflows.iter().any(|s| s.usable() && !ids.contains(&s.context.remote_id())) {
+            return None;
+        }
+        let working = Some(index).filter(|index| subflows[*index].usable());
+        let spared = working.or_else(|| subflows.signal_on(|_| false))?;
+        session.counters_mut().refused_removals += 1;
+        Some(subflows[spared].tcp.id())
+    }
+}

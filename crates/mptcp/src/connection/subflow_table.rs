@@ -1,0 +1,473 @@
+//! The table of a connection's subflows: slots, half-open joins, and the reports to the endpoint.
+//!
+//! A subflow's identifier is the number of its slot, and a connection has 128 slots. When all have been used, a new
+//! subflow takes the slot of a closed one.
+
+mod half_open;
+
+use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
+
+use anabranch_plugin::PluginError;
+use anabranch_units::{DataSeq, Instant, RandomStream, SeqNumber, SubflowId};
+use anabranch_wire::{Mapping, MappingDsn, MpJoin, MptcpOption, Segment, crypto};
+
+use super::connect::{REASON_MPTCP, REASON_PROHIBITED, join};
+use super::events::summary;
+use super::session::Session;
+use super::{Event, Moved, Owner, SubflowSummary};
+use crate::config::Config;
+use crate::path_manager::Candidate;
+use crate::subflow::Subflow;
+use anabranch_congestion::{self as congestion, SiblingView};
+use anabranch_tcp::State;
+use anabranch_tcp::config::{FourTuple, HostModel};
+use half_open::HalfOpenJoins;
+
+/// The number of slots.
+const MOST_SUBFLOWS: usize = 128;
+/// The number of replaced subflows whose totals are kept. Beyond it the oldest two are added up.
+const MOST_REMEMBERED: usize = 1024;
+
+/// The subflows of a connection. It can be used as a slice, indexed by slot.
+#[derive(Debug, Default)]
+pub(crate) struct Subflows {
+    list: Vec<Subflow>,
+    /// The number of subflows that were ever opened.
+    opened: u32,
+    /// The slot at which the search for a slot to reuse begins.
+    next_slot: usize,
+    /// Summaries of replaced subflows.
+    retired: VecDeque<SubflowSummary>,
+    /// Made with the first join. Most connections have none.
+    half_open: Option<Box<HalfOpenJoins>>,
+    /// Pairs of addresses that a subflow or a half-open join has gained or lost since the endpoint took them.
+    moved: Vec<Moved>,
+    /// The slot that is polled first for a segment.
+    turn: usize,
+    /// The views of a coupled congestion control, while it takes an acknowledgement.
+    siblings: Vec<SiblingView>,
+}
+
+impl Deref for Subflows {
+    type Target = [Subflow];
+
+    #[inline]
+    fn deref(&self) -> &[Subflow] {
+        &self.list
+    }
+}
+
+impl DerefMut for Subflows {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [Subflow] {
+        &mut self.list
+    }
+}
+
+/// The result of [`Subflows::install`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Installed {
+    /// The slot of the new subflow.
+    pub(super) index: usize,
+    /// The slot belonged to another subflow before.
+    pub(super) replaces: bool,
+}
+
+impl Subflows {
+    /// Adds a subflow, with its random stream and initial sequence number. Returns `None` if every slot has a subflow
+    /// that is not closed.
+    ///
+    /// # Errors
+    /// The name or parameters of the congestion control are unknown.
+    pub(super) fn install(
+        &mut self,
+        session: &Session,
+        tuple: FourTuple,
+        active: bool,
+        stream: RandomStream,
+        iss: SeqNumber,
+    ) -> Result<Option<Installed>, PluginError> {
+        let Some(index) = self.free_slot(tuple) else { return Ok(None) };
+        let Config { congestion, registry, .. } = &**session.config();
+        let controller = congestion::build(congestion, registry, stream)?;
+        let id = SubflowId(index as u8);
+        let mut subflow = Subflow::new(id, tuple, active, iss, controller, session.config());
+        subflow.context.set_ordinal(self.opened);
+        subflow.tcp.set_timestamp_offset(session.stamp_offset(&tuple));
+        self.moved.push(tuple.into());
+        self.opened += 1;
+        let replaces = index < self.list.len();
+        if replaces {
+            self.replace(index, subflow);
+        } else {
+            self.list.push(subflow);
+        }
+        Ok(Some(Installed { index, replaces }))
+    }
+
+    /// The slot of a closed subflow between the same addresses, a new one, or that of any closed subflow.
+    fn free_slot(&self, tuple: FourTuple) -> Option<usize> {
+        // The initial subflow keeps its slot.
+        let over = |index: &usize| {
+            let subflow = &self.list[*index];
+            *index > 0 && subflow.tcp.state() == State::Closed && !subflow.tcp.owes_reset()
+        };
+        let count = self.list.len();
+        let same = (0..count).filter(over).find(|index| self.list[*index].tcp.tuple() == tuple);
+        if same.is_some() || count < MOST_SUBFLOWS {
+            return same.or(Some(count));
+        }
+        (0..count).map(|step| (self.next_slot + step) % count).find(over)
+    }
+
+    #[cold]
+    fn replace(&mut self, index: usize, subflow: Subflow) {
+        let gone = std::mem::replace(&mut self.list[index], subflow);
+        self.moved.push(gone.tcp.tuple().into());
+        self.retired.push_back(summary(&gone));
+        if self.retired.len() > MOST_REMEMBERED
+            && let Some(oldest) = self.retired.pop_front()
+            && let Some(next) = self.retired.front_mut()
+        {
+            next.totals += oldest.totals;
+        }
+        self.next_slot = index + 1;
+    }
+
+    /// Summaries of all subflows: by slot, then those that were replaced.
+    pub(super) fn summaries(&self) -> impl Iterator<Item = SubflowSummary> {
+        self.list.iter().map(summary).chain(self.retired.iter().copied())
+    }
+
+    /// The slot of the subflow between two addresses. A live one is preferred.
+    pub(super) fn position_of(&self, tuple: FourTuple) -> Option<usize> {
+        self.live_position(tuple).or_else(|| self.list.iter().position(|s| s.tcp.tuple() == tuple))
+    }
+
+    fn live_position(&self, tuple: FourTuple) -> Option<usize> {
+        self.list.iter().position(|s| s.tcp.tuple() == tuple && s.tcp.state() != State::Closed)
+    }
+
+    /// A pair of addresses for a join. A port that an earlier subflow had is not used again.
+    pub(super) fn unused_tuple(&self, candidate: &Candidate) -> FourTuple {
+        let mut tuple = FourTuple { local: candidate.local, remote: candidate.remote };
+        while self.position_of(tuple).is_some() {
+            tuple.local.set_port(tuple.local.port().wrapping_add(1));
+        }
+        tuple
+    }
+
+    /// Prepares the SYN with `MP_JOIN` of a new subflow.
+    pub(super) fn open_join(
+        &mut self,
+        index: usize,
+        candidate: &Candidate,
+        local_id: u8,
+        token: u32,
+        nonce: u32,
+    ) {
+        let subflow = &mut self.list[index];
+        subflow.context.open_join(local_id, candidate.backup, nonce);
+        subflow.tcp.sending_mut().tagging_mut().begin();
+        let option = MptcpOption::Join(MpJoin::Syn {
+            backup: candidate.backup,
+            address_id: local_id,
+            token,
+            nonce,
+        });
+        subflow.request_syn(Some(option));
+    }
+
+    /// MPTCP is agreed: the initial subflow uses it.
+    pub(super) fn begin_multipath(&mut self) {
+        if let Some(initial) = self.list.first_mut() {
+            initial.start_multipath();
+        }
+    }
+
+    /// Handles the SYN/ACK of a join. Returns false if it has no `MP_JOIN` with the right HMAC.
+    pub(super) fn take_join_answer(
+        &mut self,
+        session: &Session,
+        now: Instant,
+        index: usize,
+        segment: &Segment,
+    ) -> bool {
+        let subflow = &mut self.list[index];
+        let answer = join(segment).zip(session.remote_key());
+        let Some((MpJoin::SynAck { hmac, nonce, backup, address_id }, remote)) = answer else {
+            return false;
+        };
+        let (own, remote) = (session.local_key().value, remote.value);
+        let expected = crypto::join_hmac(remote, own, nonce, subflow.context.nonce());
+        if !crypto::mac_eq(&crypto::leftmost_64(&expected).to_be_bytes(), &hmac.to_be_bytes()) {
+            return false;
+        }
+        let mac = crypto::join_hmac(own, remote, subflow.context.nonce(), nonce);
+        subflow.context.on_join_answer(address_id, backup);
+        let third = MpJoin::Ack { hmac: crypto::leftmost_160(&mac) };
+        subflow.context.third_mut().set(MptcpOption::Join(third));
+        subflow.take_syn_ack(session.host(), now, segment);
+        true
+    }
+
+    /// The third packet of a join has arrived.
+    pub(super) fn complete_join(&mut self, index: usize) -> SubflowId {
+        let subflow = &mut self.list[index];
+        subflow.context.complete();
+        // The initiator may send after this acknowledgement (section 3.2).
+        subflow.tcp.ack_now();
+        subflow.tcp.id()
+    }
+
+    /// Completes a join that we opened, if a segment acknowledges with a DSS. Returns whether the subflow is to be reset,
+    /// because data came without one.
+    pub(super) fn confirm_join(
+        &mut self,
+        session: &mut Session,
+        index: usize,
+        segment: &Segment,
+    ) -> bool {
+        let subflow = &mut self.list[index];
+        let confirms = segment.dss.is_some_and(|dss| dss.data_ack.is_some());
+        if subflow.tcp.is_active() && confirms {
+            subflow.context.complete();
+            subflow.context.third_mut().confirm();
+            session.report(Event::SubflowEstablished(subflow.tcp.id()));
+        }
+        subflow.tcp.is_active() && !confirms && !segment.payload.is_empty()
+    }
+
+    /// The slots of the live subflows that `which` selects.
+    pub(super) fn live_positions(&self, which: impl Fn(&Subflow) -> bool) -> Vec<usize> {
+        let live = self.list.iter().enumerate().filter(|(_, s)| s.tcp.state() != State::Closed);
+        live.filter(|(_, s)| which(s)).map(|(index, _)| index).collect()
+    }
+
+    /// The slot of the first usable subflow, if possible one that is not avoided
+    /// (`mptcp_pm_addr_send_ack_avoid_list`).
+    pub(super) fn signal_on(&self, avoid: impl Fn(&Subflow) -> bool) -> Option<usize> {
+        self.list.iter().position(|s| s.usable() && !avoid(s))
+    }
+
+    /// Every subflow is closed.
+    pub(super) fn is_deserted(&self) -> bool {
+        !self.list.is_empty() && self.list.iter().all(|s| s.tcp.state() == State::Closed)
+    }
+
+    /// Ends a subflow at once, and reports its addresses to the endpoint.
+    pub(super) fn cut_off(&mut self, index: usize) -> SubflowId {
+        let subflow = &mut self.list[index];
+        subflow.cut_off();
+        self.moved.push(subflow.tcp.tuple().into());
+        subflow.tcp.id()
+    }
+
+    /// Returns whether the next segment of a subflow matters to the handshake or to a wish of the peer also if it has no
+    /// options.
+    #[inline]
+    pub(super) fn awaits_options(&self, session: &Session, index: usize) -> bool {
+        let subflow = &self.list[index];
+        !subflow.context.is_fully_established()
+            || subflow.context.signals().has_wish()
+            || (index == 0 && session.is_client() && !session.is_confirmed())
+    }
+
+    /// Closes a subflow whose two directions have ended, and reports its addresses to the endpoint.
+    pub(super) fn finish(&mut self, index: usize) -> SubflowId {
+        let subflow = &mut self.list[index];
+        subflow.tcp.close();
+        self.moved.push(Moved { tuple: subflow.tcp.tuple(), remains: subflow.tcp.remains() });
+        subflow.tcp.id()
+    }
+
+    /// Handles the acknowledgement of a segment on its subflow. An acknowledgement on a stale subflow shows that its
+    /// path works (`mptcp_subflow_active`).
+    pub(super) fn handle_ack(
+        &mut self,
+        host: &HostModel,
+        now: Instant,
+        index: usize,
+        segment: &Segment,
+    ) {
+        let subflow = &mut self.list[index];
+        subflow.tcp.sending_mut().queue_mut().set_deferred(false);
+        self.siblings.clear();
+        // A controller is notified only if data is outstanding.
+        if !subflow.tcp.sending().flight().is_empty()
+            && subflow.tcp.sending().cwnd().controller().wants_siblings()
+        {
+            self.siblings.extend(self.list.iter().map(Subflow::sibling_view));
+        }
+        let subflow = &mut self.list[index];
+        subflow.handle_ack(host, now, segment, &mut self.siblings);
+        let last_ack = subflow.tcp.sending().last_ack_at();
+        subflow.context.staleness_mut().on_ack(last_ack);
+    }
+
+    /// Acknowledges data with 64 bits from now on, which leaves less room for data in a segment.
+    #[inline]
+    pub(super) fn widen_data_acks(&mut self, session: &mut Session) {
+        if session.widen_data_acks() {
+            for index in 0..self.list.len() {
+                self.fit_segments(session, index);
+            }
+        }
+    }
+
+    /// Computes the payload of a segment beside the DSS that goes with data, or with the infinite mapping.
+    pub(super) fn fit_segments(&mut self, session: &Session, index: usize) {
+        let subflow = &mut self.list[index];
+        subflow.tcp.update_mss(if subflow.reserves_dss() { session.dss_bytes() } else { 0 });
+    }
+
+    /// The first data, which rides an `MP_CAPABLE`: DSN IDSN+1 at subflow position 1 (RFC 8684 section
+    /// 3.1).
+    pub(super) fn map_first_data(
+        &mut self,
+        session: &mut Session,
+        segment: &Segment,
+        length: u16,
+        checksum: Option<u16>,
+    ) {
+        let base = session.peer_base();
+        self.widen_data_acks(session);
+        let terms = session.terms(base);
+        let mapping = Mapping { dsn: MappingDsn::Long(DataSeq(base)), ssn: 1, length, checksum };
+        if !segment.payload.is_empty() {
+            self.list[0].note_first_mapping(&mapping, segment, terms);
+        }
+    }
+
+    /// Demands an acknowledgement on every subflow.
+    pub(super) fn ack_now(&mut self) {
+        for subflow in &mut self.list {
+            subflow.tcp.ack_now();
+        }
+    }
+
+    /// The slot that is polled first for a segment.
+    #[inline]
+    pub(super) fn turn(&self) -> usize {
+        self.turn
+    }
+
+    /// Polls this slot first from now on.
+    #[inline]
+    pub(super) fn set_turn(&mut self, index: usize) {
+        self.turn = index;
+    }
+
+    /// Pairs of addresses have been gained or lost since [`Self::take_moved`].
+    #[inline]
+    pub(crate) fn has_moved(&self) -> bool {
+        !self.moved.is_empty()
+    }
+
+    /// Takes the pairs of addresses that have been gained or lost.
+    pub(super) fn take_moved(&mut self) -> Vec<Moved> {
+        std::mem::take(&mut self.moved)
+    }
+
+    /// The receiver of segments between two addresses.
+    pub(crate) fn owner_of(&self, tuple: FourTuple) -> Option<Owner> {
+        let lives = self.live_position(tuple);
+        lives.map(Owner::Subflow).or_else(|| self.awaits(tuple).then_some(Owner::HalfOpen))
+    }
+
+    fn half_open_tuples(&self) -> impl Iterator<Item = FourTuple> {
+        self.half_open.iter().flat_map(|joins| joins.tuples())
+    }
+
+    /// Every pair of addresses at which the connection may be reached.
+    pub(crate) fn known_tuples(&self) -> impl Iterator<Item = FourTuple> {
+        self.list.iter().map(|s| s.tcp.tuple()).chain(self.half_open_tuples())
+    }
+
+    /// A half-open join between these addresses waits for its third packet.
+    pub(super) fn awaits(&self, tuple: FourTuple) -> bool {
+        self.half_open.as_ref().is_some_and(|joins| joins.has(tuple))
+    }
+
+    /// Answers a SYN with `MP_JOIN`; `local_id` is the identifier of our address.
+    ///
+    /// # Errors
+    /// The join is refused, for this reason of `MP_TCPRST`.
+    pub(super) fn accept_join(
+        &mut self,
+        now: Instant,
+        session: &mut Session,
+        local_id: u8,
+        tuple: FourTuple,
+        syn: &Segment,
+    ) -> Result<(), u8> {
+        half_open::check(session, &self.list, tuple)?;
+        let joins = self.half_open.get_or_insert_default();
+        joins.accept(now, session, local_id, tuple, syn, &mut self.moved)
+    }
+
+    /// Handles a segment for a half-open join. Returns its random stream and initial sequence number if the segment is
+    /// the third packet and has the right HMAC.
+    pub(super) fn check_third(
+        &mut self,
+        session: &mut Session,
+        closed: bool,
+        tuple: FourTuple,
+        segment: &Segment,
+    ) -> Option<(RandomStream, SeqNumber)> {
+        // MPTCP may have ended since the SYN.
+        let refusal = if closed || !session.is_multipath() {
+            Some(REASON_MPTCP)
+        } else {
+            (!half_open::has_room(&self.list)).then_some(REASON_PROHIBITED)
+        };
+        let joins = self.half_open.as_mut()?;
+        joins.check_third(session, refusal, tuple, segment, &mut self.moved)
+    }
+
+    /// Turns a half-open join into the subflow that was installed for it.
+    pub(super) fn resume_join(&mut self, index: usize, session: &Session) {
+        if let Some(joins) = &mut self.half_open {
+            joins.resume(&mut self.list[index], session);
+        }
+    }
+
+    /// Ends a half-open join with a RST for this reason.
+    pub(super) fn refuse_join(&mut self, tuple: FourTuple, reason: u8) {
+        if let Some(joins) = &mut self.half_open {
+            joins.refuse(tuple, reason, &mut self.moved);
+        }
+    }
+
+    /// Ends all half-open joins with a RST for this reason.
+    pub(super) fn refuse_joins(&mut self, reason: u8) {
+        if let Some(joins) = &mut self.half_open {
+            joins.refuse_all(reason, &mut self.moved);
+        }
+    }
+
+    /// Forgets all half-open joins.
+    pub(super) fn forget_joins(&mut self) {
+        if let Some(joins) = self.half_open.take() {
+            self.moved.extend(joins.tuples().map(Moved::from));
+        }
+    }
+
+    /// No answer to a join waits to be sent, and none was sent since the last look.
+    #[inline]
+    pub(super) fn rests_half_open(&self) -> bool {
+        self.half_open.as_ref().is_none_or(|joins| joins.rests())
+    }
+
+    /// An answer to a join waits to be sent.
+    pub(super) fn owes_answer(&self) -> bool {
+        self.half_open.as_ref().is_some_and(|joins| joins.owes())
+    }
+
+    /// The next answer to a join.
+    #[cold]
+    pub(super) fn poll_answer(&mut self, segment: &mut Segment) -> Option<&FourTuple> {
+        self.half_open.as_mut()?.poll(segment)
+    }
+}

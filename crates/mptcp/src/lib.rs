@@ -1,0 +1,23 @@
+//! The MPTCP endpoint, sans-IO: it never reads a clock, opens a socket or starts a thread.
+//!
+//! Three verbs: `handle_*` is input from the world, `poll_*` output to it, `on_*` news for a plug-in.
+
+mod choices;
+pub mod config;
+pub mod connection;
+mod endpoint;
+pub mod path_manager;
+pub mod profile;
+mod secrets;
+mod subflow;
+
+pub use anabranch_tcp::config::{EcnMode, FourTuple, HostModel, RTO_MAX_DEFAULT, RTO_MAX_LEAST};
+pub use anabranch_tcp::{Totals as SubflowTotals, earliest};
+pub use config::{Announcement, Config};
+pub use connection::{
+    Assumed, Connection, ConnectionView, Event, Origin, ReceiverSample, SubflowSample,
+    SubflowSummary, Transmit, WindowInUse, WriteError,
+};
+pub use endpoint::{ConnectError, ConnectionHandle, Endpoint, ListenConfig, ListenError, Outgoing};
+pub use profile::Stack;
+pub use secrets::Secrets;

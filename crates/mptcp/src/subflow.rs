@@ -1,0 +1,195 @@
+//! A subflow: a TCP connection, and MPTCP's state of it.
+
+mod burst;
+mod context;
+mod data_segment;
+pub(crate) mod deliver;
+mod ending;
+pub(crate) mod final_mapping;
+mod handshake;
+mod mapping;
+mod options;
+mod payload;
+mod signals;
+mod staleness;
+mod standing;
+mod third;
+mod view;
+
+use anabranch_congestion::{CongestionController, SiblingView};
+use anabranch_units::{Instant, SeqNumber, SubflowId};
+use anabranch_wire::{DataAck, Dss, Segment};
+
+use crate::config::Config;
+use anabranch_tcp::config::{FourTuple, HostModel};
+use anabranch_tcp::stack::ReceiveSizing;
+use anabranch_tcp::{self as tcp, Space, State, Tcp};
+
+pub(crate) use ending::Reset;
+pub(crate) use standing::Standing;
+
+/// The connection's values for a segment that is sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EmitContext {
+    pub(crate) now: Instant,
+    /// The data-level acknowledgement; `None` on plain TCP.
+    pub(crate) data_ack: Option<DataAck>,
+    /// First data byte (stream position from 0) has this DSN, for mappings.
+    pub(crate) dsn_base: u64,
+    /// Data received in order, as a stream position.
+    pub(crate) data_received: u64,
+    pub(crate) space: Space,
+    /// Right edge already promised to the peer, as a data stream position (MPTCP).
+    pub(crate) promised_edge: u64,
+    /// `DATA_FIN` to signal: its stream position.
+    pub(crate) data_fin: Option<u64>,
+    /// Sequence mappings carry checksums.
+    pub(crate) checksum: bool,
+}
+
+/// The mechanisms of the stack that a subflow reads.
+#[derive(Debug)]
+struct Mechanisms {
+    receive: ReceiveSizing,
+    short_data_numbers: bool,
+}
+
+/// One subflow.
+#[derive(Debug)]
+pub(crate) struct Subflow {
+    /// Its TCP connection, which knows nothing of MPTCP.
+    pub(crate) tcp: Tcp,
+    /// MPTCP's state.
+    pub(crate) context: context::Context,
+    stack: Mechanisms,
+    /// Something a scheduler sees may have changed since its view was made.
+    pub(crate) touched: bool,
+}
+
+impl Subflow {
+    /// Creates a subflow that is about to send a SYN (`active`) or has received one.
+    pub(crate) fn new(
+        id: SubflowId,
+        tuple: FourTuple,
+        active: bool,
+        iss: SeqNumber,
+        controller: Box<dyn CongestionController>,
+        config: &Config,
+    ) -> Self {
+        Self {
+            tcp: Tcp::new(id, tuple, active, iss, controller, &config.tcp()),
+            context: context::Context::default(),
+            stack: Mechanisms {
+                receive: config.stack.shared.receive,
+                short_data_numbers: config.stack.mptcp.short_data_numbers,
+            },
+            touched: true,
+        }
+    }
+
+    /// Returns whether MPTCP is in use; otherwise the subflow is plain TCP.
+    #[inline]
+    pub(crate) fn is_multipath(&self) -> bool {
+        self.tcp.is_tagged()
+    }
+
+    /// Starts MPTCP after `MP_CAPABLE` was negotiated.
+    pub(crate) fn start_multipath(&mut self) {
+        self.context.complete();
+        self.tcp.sending_mut().tagging_mut().begin();
+    }
+
+    /// Ends MPTCP. The subflow continues as plain TCP.
+    pub(crate) fn fall_back(&mut self) {
+        self.context.fall_back();
+        self.tcp.sending_mut().tagging_mut().end();
+        self.touched = true;
+    }
+
+    /// Returns whether the next new segment needs room for a DSS: with MPTCP, and until the infinite mapping has left.
+    pub(crate) fn reserves_dss(&self) -> bool {
+        self.is_multipath() || self.context.holds_final_mapping()
+    }
+
+    /// Returns whether data may be handed to it: on a join only after the fourth ACK (RFC 8684 section 3.2).
+    #[inline]
+    pub(crate) fn usable(&self) -> bool {
+        self.tcp.can_send() && (!self.is_multipath() || self.context.is_fully_established())
+    }
+
+    /// Returns the view that coupled controllers have of the subflow.
+    pub(crate) fn sibling_view(&self) -> SiblingView {
+        let stale = self.context.staleness().is_stale();
+        self.tcp.sending().sibling_view(self.tcp.id(), self.usable(), stale)
+    }
+
+    /// Processes the acknowledgement of a segment. `siblings` is empty unless the controller is coupled.
+    #[inline]
+    pub(crate) fn handle_ack(
+        &mut self,
+        host: &HostModel,
+        now: Instant,
+        segment: &Segment,
+        siblings: &mut [SiblingView],
+    ) {
+        self.touched |= self.tcp.handle_ack(host, now, segment, siblings);
+    }
+
+    /// Returns when the subflow wants to be woken; far future for never.
+    #[inline]
+    pub(crate) fn wake(&self) -> Instant {
+        let third = self.context.third().deadline();
+        if third == Instant::FAR_FUTURE || self.tcp.state() == State::Closed {
+            return self.tcp.wake();
+        }
+        self.tcp.wake().min(third)
+    }
+
+    /// Returns whether something may be ready to go out: a cheap check before the full one.
+    #[inline]
+    pub(crate) fn may_transmit(&self) -> bool {
+        self.tcp.may_transmit() || self.signal_due()
+    }
+
+    /// Returns whether an acknowledgement must go out now for options of MPTCP that are sent once.
+    #[inline]
+    pub(crate) fn signal_due(&self) -> bool {
+        self.context.owes_signals() && self.tcp.state() == State::Established
+    }
+
+    /// Handles a read of the application, of everything if `emptied`. The connection's window has `opened` to twice the
+    /// last one advertised.
+    pub(crate) fn after_read(&mut self, space: Space, opened: bool, emptied: bool) {
+        if self.tcp.state() == State::Established && self.context.is_fully_established() {
+            let held = self.is_multipath().then(|| self.context.delivery().held_bytes());
+            self.tcp.receive_mut().after_read(space, opened, emptied, held);
+        }
+    }
+
+    /// Returns whether a segment has the subflow's own window. The third packet of a join has no DSS, and the window of
+    /// all subflows needs a `DATA_ACK` (`mptcp_set_rwin` in `mptcp_write_options`). Older stacks have one window for all.
+    pub(crate) fn tells_own_window(&self) -> bool {
+        self.context.third().is_join() && self.stack.receive == ReceiveSizing::Ratio
+    }
+
+    /// Returns TCP's part of the connection's values for a segment.
+    #[inline]
+    fn tcp_context(&self, context: &EmitContext) -> tcp::EmitContext {
+        let promised = context.promised_edge.saturating_sub(context.data_received);
+        let shared = self.is_multipath() && !self.tells_own_window();
+        let (now, space) = (context.now, context.space);
+        tcp::EmitContext { now, space, promised: shared.then_some(promised) }
+    }
+
+    /// Adds the `DATA_ACK` to a segment that acknowledges.
+    #[inline]
+    fn add_data_ack(&self, context: &EmitContext, segment: &mut Segment) {
+        if self.is_multipath() {
+            segment.dss =
+                context.data_ack.map(|data_ack| Dss { data_ack: Some(data_ack), ..Dss::default() });
+        }
+    }
+}
+
+#[cfg(test)]
+mod fixture;

@@ -1,0 +1,129 @@
+//! Bursts of a subflow: several segments that are written as one, under one mapping.
+
+use anabranch_wire::Segment;
+
+use super::{EmitContext, Subflow};
+use anabranch_tcp::Written;
+use anabranch_tcp::config::HostModel;
+
+impl Subflow {
+    /// Writes up to `most` segments at once, as `next_data_segment` and `fill_options` write one.
+    ///
+    /// The state of each segment is kept as if they were written one by one. Only the header is written once, so a
+    /// burst ends before a segment with other options. `segment` gets the payload of the first one. The result has the
+    /// number of bytes of the others, which follow it in the data stream.
+    #[inline(never)]
+    pub(crate) fn next_burst(
+        &mut self,
+        host: &HostModel,
+        context: &EmitContext,
+        most: u32,
+        segment: &mut Segment,
+    ) -> Option<(Written, u16)> {
+        // SACK blocks and a report of duplicates, which is sent once, depend on the payload, as a checksum does.
+        let alone = context.checksum || self.tcp.receive().assembly().has_blocks();
+        let start = self.tcp.sending().queue().next();
+        let tag = self.tcp.sending().queue().next_tag();
+        if !self.next_data_segment(host, context, segment) {
+            return None;
+        }
+        self.fill_options(segment, false);
+        // A retransmission does not change the queue. The `MP_CAPABLE` of the first data and the infinite mapping are
+        // on a single segment.
+        let new = self.tcp.sending().queue().next() > start;
+        let repeats =
+            if self.is_multipath() { segment.mptcp.is_empty() } else { segment.dss.is_none() };
+        let several = new && repeats && !alone;
+        let own = self.tcp_context(context);
+        Some(match tag.filter(|_| several) {
+            Some(tag) => self.tcp.extend_burst(host, &own, most, tag, segment),
+            None => (Written::default(), 0),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU16;
+
+    use anabranch_units::SeqNumber;
+    use anabranch_wire::Flags;
+    use bytes::Bytes;
+
+    use super::super::deliver::Terms;
+    use super::super::fixture::{at, context, exact, subflow};
+    use super::*;
+    use anabranch_tcp::Space;
+    use anabranch_tcp::receive_buffer::Load;
+
+    /// Returns a subflow with five segments of a thousand bytes, which may be sent.
+    fn loaded() -> Subflow {
+        let mut subflow = subflow();
+        subflow.tcp.sending_mut().queue_mut().set_window(100_000);
+        subflow
+            .tcp
+            .sending_mut()
+            .queue_mut()
+            .enqueue((0..5000).map(|at| (at / 7) as u8).collect(), 0);
+        subflow
+    }
+
+    fn burst(subflow: &mut Subflow, most: u32) -> (Segment, Written, u16) {
+        let mut segment = Segment::default();
+        let written = subflow.next_burst(&exact(), &context(at(100)), most, &mut segment);
+        let (written, more) = written.expect("data");
+        (segment, written, more)
+    }
+
+    /// Delivers a hundred bytes of the peer.
+    fn hear(subflow: &mut Subflow, position: u32) {
+        let payload = Bytes::from(vec![0; 100]);
+        let (seq, flags) = (SeqNumber(position), Flags::ACK);
+        let segment = Segment { seq, flags, payload, ..Segment::default() };
+        let terms = Terms { near: 0, checksum: false, whole: false };
+        let load = Load::of(&segment, None);
+        subflow.handle_payload(at(100), &segment, load, terms, Space::default(), &mut |_, _, _| {});
+    }
+
+    #[test]
+    fn all_that_is_kept_of_segments_is_kept_of_each_of_a_burst() {
+        let mut subflow = loaded();
+        // Socket buffers of two segments: `tcp_min_tso_segs`, at no rate that would ask for more.
+        let (segment, written, more) = burst(&mut subflow, 40);
+        assert_eq!(written.segment_size.map(NonZeroU16::get), Some(1000));
+        assert!(more > 0 && segment.payload.len() == 1000);
+        assert_eq!(subflow.tcp.sending().flight().in_flight(), 1 + u32::from(more) / 1000);
+    }
+
+    #[test]
+    fn a_burst_does_not_end_with_the_memory_it_begins_in() {
+        let mut subflow = loaded();
+        subflow.tcp.sending_mut().queue_mut().drain_unsent();
+        for piece in 0..20u8 {
+            subflow
+                .tcp
+                .sending_mut()
+                .queue_mut()
+                .enqueue(vec![piece; 300].into(), 300 * u64::from(piece));
+        }
+        let (_, written, more) = burst(&mut subflow, 2);
+        assert_eq!((written.segment_size.map(NonZeroU16::get), more), (Some(1000), 1000));
+    }
+
+    #[test]
+    fn what_tells_of_runs_or_duplicates_leaves_alone() {
+        let mut subflow = loaded();
+        hear(&mut subflow, 1);
+        hear(&mut subflow, 1);
+        let (segment, size, _) = burst(&mut subflow, 40);
+        assert!(segment.sack.as_slice().len() == 1 && size == Written::default());
+        let (segment, size, _) = burst(&mut subflow, 40);
+        assert!(segment.sack.is_empty() && size != Written::default(), "told once");
+        let mut subflow = loaded();
+        hear(&mut subflow, 201);
+        for _ in 0..2 {
+            let (segment, size, _) = burst(&mut subflow, 40);
+            assert!(segment.sack.as_slice().len() == 1 && size == Written::default());
+        }
+    }
+}

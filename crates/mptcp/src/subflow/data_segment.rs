@@ -1,0 +1,35 @@
+//! Writes a data segment with its DSS, or with the option that stands for it.
+
+use anabranch_wire::Segment;
+
+use super::{EmitContext, Subflow};
+use anabranch_tcp::Departed;
+use anabranch_tcp::config::HostModel;
+
+impl Subflow {
+    /// Writes the next data segment to send, retransmissions first. Returns false if there is none.
+    #[inline]
+    pub(crate) fn next_data_segment(
+        &mut self,
+        host: &HostModel,
+        context: &EmitContext,
+        segment: &mut Segment,
+    ) -> bool {
+        let own = self.tcp_context(context);
+        let Some(departed) = self.tcp.next_data_segment(host, &own, segment) else { return false };
+        self.add_data_ack(context, segment);
+        self.add_mapping(departed, context, segment);
+        true
+    }
+
+    /// Adds the burst's mapping, the `MP_CAPABLE` that stands for it, or the infinite mapping.
+    #[inline]
+    fn add_mapping(&mut self, departed: Departed, context: &EmitContext, segment: &mut Segment) {
+        let Departed { start, tag } = departed;
+        let short = self.stack.short_data_numbers;
+        match tag.filter(|_| self.is_multipath()) {
+            Some(tag) => self.context.add_mapping(segment, start, tag, context, short),
+            None => self.context.add_final_mapping(segment, start, context, short),
+        }
+    }
+}

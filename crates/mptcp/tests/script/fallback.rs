@@ -1,0 +1,433 @@
+//! Falling back to plain TCP in mid-connection, and cutting off a subflow whose path drops options
+//! (RFC 8684 section 3.7; `subflow_check_data_avail`, `__mptcp_try_fallback`).
+
+use anabranch_mptcp::{Announcement, Config, Event};
+use anabranch_plugin::PluginChoice;
+use anabranch_units::SubflowId;
+
+use crate::dialect::{Script, config, film};
+
+/// A server whose client has sent 100 bytes under a mapping and acknowledged 100.
+fn under_way() -> Script {
+    let mut s = Script::multipath(config(), 50);
+    s.write(100, 100);
+    s.us(100, ". 1:101 map=0+100@1");
+    s.peer(150, ". 1:101 ack=101 dack4=100 map=0+100@1");
+    s.us(150, ". ack=101 dack8=100");
+    s
+}
+
+#[test]
+fn data_without_a_mapping_makes_the_only_subflow_plain_tcp() {
+    let mut s = under_way();
+    s.peer(200, ". 101:201 ack=101");
+    let answer = s.us(200, ". ack=201");
+    assert!(answer.dss.is_none() && answer.mptcp.is_empty(), "no more signals: {answer:?}");
+    assert!(s.has(Event::FellBack));
+    assert_eq!(s.received, film(0, 200), "nothing of it is thrown away");
+    // The final mapping has length 0 and refers to the last data known to be delivered; then none.
+    s.write(210, 3000);
+    s.us(210, ". 101:1521 map=100+0@101");
+    assert!(s.us(210, ". 1521:2969").dss.is_none(), "and segments are full again");
+    assert!(s.us(210, ". 2969:3101").dss.is_none());
+    // Subflow acknowledgements alone clear the buffer.
+    s.peer(260, ". 201:301 ack=3101");
+    s.us_within(0, 260, 310, ". ack=301");
+    assert_eq!(s.received, film(0, 300));
+    s.silence(5000);
+}
+
+#[test]
+fn a_segment_with_the_final_mapping_keeps_it_when_it_is_sent_again() {
+    let mut s = under_way();
+    s.peer(200, ". 101:201 ack=101");
+    s.us(200, ". ack=201");
+    s.write(210, 100);
+    s.us(210, ". 101:201 map=100+0@101");
+    s.us_within(0, 300, 700, ". 101:201 map=100+0@101");
+}
+
+/// The largest segment that a path with an MTU of 1400 bytes takes, options included: 40 bytes are headers.
+const LARGEST: usize = 1360;
+
+/// Checks our next segments, none of which may be larger than the path takes.
+#[track_caller]
+fn fitting(s: &mut Script, ms: u64, lines: &[&str]) {
+    for line in lines {
+        let segment = s.us(ms, line);
+        let size = segment.options_len() + segment.payload.len();
+        assert!(size <= LARGEST, "{size} bytes: {line}");
+    }
+}
+
+#[test]
+fn the_segment_with_the_final_mapping_has_room_for_it_when_the_path_becomes_smaller() {
+    // 12 bytes of timestamps, and 20 of the infinite mapping without a `DATA_ACK` (RFC 8684 section 3.3); 28 are
+    // reserved for it. 1360 - 12 - 28 = 1320, and 1360 - 12 = 1348 without it.
+    let mut s = under_way();
+    s.peer(200, ". 101:201 ack=101");
+    s.us(200, ". ack=201");
+    s.write(210, 3000);
+    for line in [". 101:1521 map=100+0@101", ". 1521:2969", ". 2969:3101"] {
+        s.us(210, line);
+    }
+    assert!(s.path_mtu(0, 220, 1400, 101));
+    let pieces = [". 101:1421 map=100+0@101", ". 1421:1521", ". 1521:2869", ". 2869:2969"];
+    fitting(&mut s, 220, &pieces);
+    s.write(230, 2 * 1348);
+    fitting(&mut s, 230, &[". 3101:4449", ". 4449:5797"]);
+}
+
+#[test]
+fn the_final_mapping_keeps_its_room_if_the_path_becomes_smaller_before_it_leaves() {
+    let mut s = under_way();
+    s.peer(200, ". 101:201 ack=101");
+    s.us(200, ". ack=201");
+    assert!(s.path_mtu(0, 205, 1400, 101));
+    s.write(210, 3000);
+    fitting(&mut s, 210, &[". 101:1421 map=100+0@101", ". 1421:2769", ". 2769:3101"]);
+}
+
+#[test]
+fn an_acknowledged_final_mapping_takes_no_room_when_the_path_becomes_smaller() {
+    let mut s = under_way();
+    s.peer(200, ". 101:201 ack=101");
+    s.us(200, ". ack=201");
+    s.write(210, 3000);
+    s.rest();
+    s.peer(260, ". ack=1521");
+    assert!(s.path_mtu(0, 270, 1400, 1521));
+    fitting(&mut s, 270, &[". 1521:2869", ". 2869:2969"]);
+}
+
+#[test]
+fn what_waits_behind_a_hole_is_plain_data_too() {
+    let mut s = under_way();
+    s.peer(200, ". 201:301 ack=101");
+    s.us(200, ". ack=101 sack=201:301");
+    assert!(!s.has(Event::FellBack), "its turn has not come");
+    s.peer(210, ". 101:201 ack=101 dack4=100 map=100+100@101");
+    s.us(210, ". ack=301");
+    assert!(s.has(Event::FellBack));
+    assert_eq!(s.received, film(0, 300));
+}
+
+#[test]
+fn an_acknowledgement_of_data_without_a_data_ack_means_plain_tcp() {
+    // Section 3.7: the sender learns from the first acknowledgement whether options pass.
+    let mut s = Script::multipath(config(), 50);
+    s.write(100, 3000);
+    for line in [". 1:1425 map=0+3000@1", ". 1425:2849 map=0+3000@1", ". 2849:3001 map=0+3000@1"] {
+        s.us(100, line);
+    }
+    s.peer(150, ". ack=3001");
+    assert!(s.has(Event::FellBack) && !s.connection().is_multipath());
+    s.write(160, 100);
+    // It refers to the first byte: nothing was ever DATA_ACKed.
+    s.us(160, ". 3001:3101 map=0+0@1");
+    s.peer(210, ". 1:51 ack=3101");
+    s.us_within(0, 210, 260, ". ack=51");
+    assert_eq!(s.received, film(0, 50));
+    s.silence(3000);
+}
+
+#[test]
+fn a_repetition_of_what_was_acknowledged_says_nothing_of_options() {
+    // It acknowledges the SYN only: a keepalive, or a segment that was on its way.
+    let mut s = Script::multipath(config(), 50);
+    s.peer(60, ". ack=1");
+    s.write(100, 100);
+    s.us(100, ". 1:101 map=0+100@1");
+    s.peer(150, ". ack=101 dack4=100");
+    assert!(!s.has(Event::FellBack));
+}
+
+#[test]
+fn a_join_that_loses_options_is_reset_as_middlebox_interference() {
+    let mut s = under_way();
+    s.join(1, 300, 100);
+    s.peer_on(1, 400, ". 1:101 ack=1");
+    s.us_on(1, 400, "R. ack=101 rst=6");
+    assert!(s.has(Event::SubflowClosed(SubflowId(1))) && !s.has(Event::FellBack));
+    assert_eq!(s.received.len(), 100);
+    // The data that it had delivered is sent again on the other.
+    s.peer(500, ". 101:201 ack=101 dack4=100 map=100+100@101");
+    s.us(500, ". ack=201 dack8=200");
+    assert_eq!(s.received, film(0, 200));
+}
+
+#[test]
+fn a_join_whose_data_is_acknowledged_without_a_data_ack_is_reset_and_its_data_goes_elsewhere() {
+    let scheduler = PluginChoice::named("min-rtt");
+    let mut s = Script::multipath(Config { scheduler, ..config() }, 50);
+    s.join(1, 300, 100);
+    // The first subflow's window of ten segments is full: the join takes the rest.
+    s.write(400, 20_000);
+    s.rest();
+    let (first, joined) = (s.sent_on(0), s.sent_on(1));
+    assert!(first > 0 && joined > 0 && first + joined == 20_000, "{first} {joined}");
+    s.peer_on(1, 450, &format!(". ack={}", 1 + joined));
+    s.us_on(1, 450, "R. rst=6");
+    assert!(s.has(Event::SubflowClosed(SubflowId(1))) && !s.has(Event::FellBack));
+    s.peer(460, &format!(". ack={} dack4={first}", 1 + first));
+    let again = s.rest();
+    assert!(again[0].2.contains(&format!("map={first}+{joined}@")), "{again:?}");
+    assert_eq!(s.sent_on(0), 20_000, "what the join had carried went again");
+}
+
+#[test]
+fn the_first_subflow_is_reset_when_there_was_ever_another() {
+    let mut s = under_way();
+    s.join(1, 300, 100);
+    s.peer(400, ". 101:201 ack=101");
+    s.us(400, "R. rst=6");
+    assert!(s.has(Event::SubflowClosed(SubflowId(0))) && !s.has(Event::FellBack));
+    s.peer_on(1, 450, ". 1:101 ack=1 dack4=100 map=100+100@1");
+    s.us_on(1, 450, ". ack=101 dack8=200");
+    assert_eq!(s.received, film(0, 200));
+    // Also when the other is gone: what it carried may lie anywhere.
+    let mut s = under_way();
+    s.join(1, 300, 100);
+    s.peer_on(1, 350, "R 1:1");
+    s.peer(400, ". 101:201 ack=101");
+    s.us(400, "R. rst=6");
+    assert!(!s.has(Event::FellBack));
+}
+
+#[test]
+fn options_lost_from_acknowledgements_later_are_found_by_the_timer() {
+    // DATA_ACKs came at first. No data-level progress although the subflow's came.
+    let mut s = under_way();
+    s.write(200, 1000);
+    s.us(200, ". 101:1101 map=100+1000@101");
+    s.peer(250, ". ack=1101");
+    assert!(!s.has(Event::FellBack), "one acknowledgement may be odd");
+    s.run_to(crate::dialect::at(1000));
+    assert!(s.has(Event::FellBack));
+    s.write(1000, 100);
+    s.us(1000, ". 1101:1201 map=100+0@101");
+    s.peer(1050, ". ack=1201");
+    s.silence(4000);
+}
+
+#[test]
+fn an_acknowledgement_that_was_overtaken_does_not_clear_the_doubt() {
+    // The last acknowledgement has no options; the DATA_ACK is older. If retransmitted, the
+    // data would be new bytes to a peer that is on plain TCP by now.
+    let mut s = under_way();
+    s.write(200, 1000);
+    s.us(200, ". 101:1101 map=100+1000@101");
+    s.peer(250, ". ack=1101");
+    s.peer(260, ". ack=101 dack4=100");
+    let said = s.rest_until(1000);
+    assert!(s.has(Event::FellBack) && said.is_empty(), "{said:?}");
+    assert_eq!(s.sent_on(0), 1100);
+}
+
+#[test]
+fn what_a_peer_sends_again_before_it_knows_is_no_new_data() {
+    // It repeats the last 100 bytes under new numbers of the subflow. Their mapping tells; in order it is
+    // what it was.
+    for (mapping, taken) in [("100+100@201", false), ("200+100@201", true)] {
+        let mut s = under_way();
+        s.peer(200, ". 101:201 ack=101");
+        s.us(200, ". ack=201");
+        assert!(s.has(Event::FellBack));
+        s.peer(300, &format!(". 201:301 ack=101 dack4=100 map={mapping}"));
+        let answer = if taken { ". ack=301" } else { "R. rst=6" };
+        s.us_within(0, 300, 350, answer);
+        assert_eq!(s.received, film(0, if taken { 300 } else { 200 }));
+    }
+}
+
+#[test]
+fn an_end_that_is_acknowledged_without_options_becomes_a_fin() {
+    let mut s = under_way();
+    s.peer(160, ". ack=101");
+    s.shutdown(200);
+    s.us(200, ". 101:101 map=100+1@0 dfin");
+    s.peer(250, ". ack=101");
+    s.us_within(0, 400, 420, "F. 101:101 map=100+0@101");
+    assert!(s.has(Event::FellBack));
+    s.peer(450, "F. ack=102");
+    s.us(450, ". ack=102");
+    assert!(s.has(Event::PeerFinished) && s.has(Event::Closed));
+}
+
+#[test]
+fn an_infinite_mapping_ends_mptcp_on_the_only_subflow() {
+    let mut s = under_way();
+    s.peer(200, ". 101:201 ack=101 map=100+0@101");
+    let answer = s.us(200, ". ack=201");
+    assert!(s.has(Event::FellBack) && answer.dss.is_none());
+    assert_eq!(s.received, film(0, 200));
+    // It never goes back: a mapping is no more than bytes of a header now.
+    s.peer(210, ". 201:301 ack=101 dack4=100 map=7000+100@201");
+    s.us(210, ". ack=301");
+    assert_eq!(s.received.len(), 300);
+    assert!(!s.connection().is_multipath());
+    // Nor does a DATA_ACK clear anything, true or not.
+    s.write(212, 1000);
+    s.us(212, ". 101:1101 map=100+0@101");
+    s.peer(215, ". ack=101 dack8=1100 win=500");
+    let full = s.connection().writable();
+    s.peer(217, ". ack=1101");
+    assert!(s.connection().writable() > full, "the subflow's acknowledgement does");
+    s.peer(220, "F. ack=1101");
+    s.us(220, ". ack=302");
+    assert!(s.has(Event::PeerFinished));
+}
+
+#[test]
+fn an_infinite_mapping_beside_another_subflow_is_no_fallback() {
+    let mut s = under_way();
+    s.join(1, 300, 100);
+    s.peer(400, ". ack=101 map=100+0@101");
+    s.silence(450);
+    assert!(!s.has(Event::FellBack));
+    s.peer(500, ". 101:201 ack=101 map=100+0@101");
+    s.us(500, "R. rst=1");
+    assert!(!s.has(Event::FellBack) && s.connection().is_multipath());
+}
+
+#[test]
+fn no_join_follows_a_fallback_and_one_under_way_ends() {
+    let mut s = under_way();
+    s.peer_on(1, 200, "S join");
+    s.us_on(1, 200, "S. join-hmac");
+    s.peer(250, ". 101:201 ack=101");
+    let said = s.rest();
+    assert!(s.has(Event::FellBack));
+    assert!(said.iter().any(|(_, path, line)| *path == 1 && line.starts_with('R')), "{said:?}");
+    s.peer_on(2, 300, "S join");
+    s.us_on(2, 300, "R. rst=1");
+}
+
+#[test]
+fn a_join_of_ours_ends_with_a_fallback_and_says_why() {
+    // Section 3.6: 6 is middlebox interference. An unanswered SYN has no peer to notify.
+    for answered in [true, false] {
+        let mut s = Script::multipath_client(config(), 2);
+        s.peer(100, ". ack=1 dack4=0");
+        s.us_on(1, 100, "S join");
+        if answered {
+            s.peer_on(1, 150, "S. join-hmac");
+            s.us_on(1, 150, ". join-ack");
+        }
+        s.peer(200, ". 1:101 ack=1");
+        assert!(s.has(Event::FellBack) && s.has(Event::SubflowClosed(SubflowId(1))));
+        s.us(200, ". ack=101");
+        if answered {
+            s.us_on(1, 200, "R. rst=6");
+        }
+        s.silence(20_000);
+    }
+}
+
+#[test]
+fn a_subflow_that_carried_data_twice_is_ahead_of_the_stream_for_that_alone() {
+    let mut s = under_way();
+    s.write(200, 1000);
+    s.us(200, ". 101:1101 map=100+1000@101");
+    s.peer(250, ". ack=1101 dack4=100");
+    s.us_within(0, 400, 600, ". 1101:2101 map=100+1000@1101");
+    // An acknowledgement without options, of the first 400 bytes of the repetition: they are 1400 of the
+    // subflow's, and none of the stream's is known to have come.
+    s.peer(650, ". ack=1501");
+    let said = s.rest_until(3000);
+    assert!(said.iter().all(|(_, _, line)| !line.starts_with('R')), "{said:?}");
+    assert!(!s.has(Event::SubflowClosed(SubflowId(0))) && !s.has(Event::FellBack));
+}
+
+#[test]
+fn plain_tcp_announces_no_addresses() {
+    // Section 3.7: after a fallback no MPTCP option goes out. The announcement has no echo yet.
+    let announce = (1..=2).map(|id| Announcement {
+        address_id: id,
+        address: [10, 9, 0, id].into(),
+        port: None,
+    });
+    let mut s = Script::multipath(Config { announce: announce.collect(), ..config() }, 50);
+    s.us(50, ". ack=1 add=1,10.9.0.1");
+    s.peer(100, ". 1:101 ack=1 dack4=0 map=0+100@1");
+    s.us_within(0, 100, 150, ". ack=101 dack8=100");
+    s.peer(160, ". 101:201 ack=1");
+    s.us_within(0, 160, 200, ". ack=201");
+    assert!(s.has(Event::FellBack));
+    let said = s.rest_until(400_000);
+    assert!(said.is_empty(), "{said:?}");
+}
+
+#[test]
+fn what_waits_to_be_said_of_addresses_is_not_said_on_plain_tcp() {
+    let mut s = under_way();
+    s.peer(200, ". ack=101 dack4=100 map=100+0@101 add=5,10.2.0.2");
+    assert!(s.has(Event::FellBack));
+    let said = s.rest_until(1000);
+    assert!(said.is_empty(), "{said:?}");
+}
+
+#[test]
+fn a_client_falls_back_as_a_server_does() {
+    let mut s = Script::multipath_client(config(), 1);
+    s.peer(100, ". 1:101 ack=1 dack4=0 map=0+100@1");
+    s.us_within(0, 100, 150, ". ack=101 dack8=100");
+    s.peer(200, ". 101:201 ack=1");
+    s.us_within(0, 200, 250, ". ack=201");
+    assert!(s.has(Event::FellBack));
+    assert_eq!(s.received, film(0, 200));
+    s.write(300, 100);
+    s.us(300, ". 1:101 map=0+0@1");
+}
+
+#[test]
+fn a_client_whose_first_answer_is_bare_says_so_in_its_data() {
+    let mut s = Script::multipath_client(config(), 1);
+    s.write(60, 100);
+    s.us(60, ". 1:101 mpc-data=100");
+    s.peer(110, ". ack=101");
+    assert!(s.has(Event::FellBack));
+    s.write(120, 100);
+    s.us(120, ". 101:201 map=0+0@1");
+}
+
+#[test]
+fn an_end_that_became_a_fin_is_told_no_other_way() {
+    let mut s = under_way();
+    s.shutdown(200);
+    s.us(200, ". 101:101 map=100+1@0 dfin");
+    s.peer(250, ". 101:201 ack=101 dack4=100 map=100+0@101");
+    assert!(s.has(Event::FellBack));
+    s.us_within(0, 250, 300, "F. 101:101 ack=201");
+    s.peer(350, ". ack=102");
+    s.silence(100_000);
+}
+
+#[test]
+fn an_end_that_nobody_answers_is_told_by_fin() {
+    // Options are lost on the way to the peer, and only in segments without data: it cannot know.
+    let mut s = under_way();
+    s.shutdown(200);
+    for ms in [200, 400, 800, 1600, 3200, 6400] {
+        s.us(ms, ". 101:101 map=100+1@0 dfin");
+    }
+    s.us(12_800, ". 101:101 map=100+1@0 dfin");
+    s.us(25_600, "F. 101:101 map=100+0@101");
+    assert!(s.has(Event::FellBack));
+    s.peer(25_650, "F. ack=102");
+    s.us(25_650, ". ack=102");
+    assert!(s.has(Event::PeerFinished) && s.has(Event::Closed));
+}
+
+#[test]
+fn a_fin_without_options_on_the_only_subflow_is_the_end() {
+    let mut s = under_way();
+    s.peer(200, "F. ack=101");
+    s.us(200, ". ack=102");
+    assert!(s.has(Event::FellBack) && s.has(Event::PeerFinished));
+    // A FIN with a DATA_ACK ends only a subflow.
+    let mut s = under_way();
+    s.peer(200, "F. ack=101 dack4=100");
+    s.us(200, "F. ack=102");
+    assert!(!s.has(Event::FellBack) && !s.has(Event::PeerFinished));
+}

@@ -1,0 +1,48 @@
+//! Pacing: what leaves together, and when the next may follow (`tcp_tso_segs`, `tcp_update_skb_after_send`).
+
+use anabranch_mptcp::Config;
+
+use anabranch_wire::Flags;
+
+use crate::dialect::{Script, thousands};
+
+/// Socket buffers are paced and not segments, and a buffer takes two segments at least
+/// (`sysctl_tcp_min_tso_segs`). SRTT 50 ms and a window of 20 in slow start: 200 % of 20,000 bytes in
+/// 50 ms are 800 bytes a millisecond, so that a pair takes 2.5 ms; the first one is late by more than
+/// half of that, which it catches up.
+#[test]
+fn segments_leave_in_pairs_a_pairs_time_apart() {
+    let mut s = Script::plain_with(Config { pacing: true, ..thousands() }, 50);
+    s.write(100, 60_000);
+    let first: Vec<u64> = s.rest().into_iter().map(|(ms, _, _)| ms).collect();
+    assert_eq!(first, [100; 10], "the first ten are not paced");
+    s.peer(150, ". ack=10001");
+    let times: Vec<u64> = s.rest_until(199).into_iter().map(|(ms, _, _)| ms).collect();
+    let pairs = [150, 151, 153, 156, 158, 161, 163, 166, 168, 171];
+    assert_eq!(times, pairs.map(|ms| [ms, ms]).concat());
+}
+
+/// `__tcp_transmit_skb` pushes every socket buffer of several segments, and of these the last one has the
+/// flag (`tcp_gso_segment`); a lone segment has it where nothing more is queued. A window of ten and 21
+/// segments: five pairs; then the acknowledgement of three, which opens a window of 13 for six, three
+/// pairs; then of one, which lets two go, of which the second is the last there is.
+#[test]
+fn the_last_segment_of_a_socket_buffer_is_pushed() {
+    let mut s = Script::plain_with(thousands(), 50);
+    s.write(100, 21_000);
+    let mut position = 1;
+    let mut pushed = |s: &mut Script, ms: u64, count: u64| -> Vec<bool> {
+        let flags =
+            |n: u64| s.us(ms, &format!(". {}:{}", position + 1000 * n, position + 1000 * (n + 1)));
+        let found =
+            (0..count).map(flags).map(|segment| segment.flags.contains(Flags::PSH)).collect();
+        position += 1000 * count;
+        found
+    };
+    assert_eq!(pushed(&mut s, 100, 10), [false, true].repeat(5));
+    s.peer(150, ". ack=3001");
+    assert_eq!(pushed(&mut s, 150, 6), [false, true].repeat(3));
+    // Five may be sent. The last one is alone in its buffer, and no data follows it.
+    s.peer(160, ". ack=13001");
+    assert_eq!(pushed(&mut s, 160, 5), [false, true, false, true, true]);
+}

@@ -1,0 +1,91 @@
+//! Data that arrives while the buffer is over its limit: it waits with its subflow (`mptcp_data_ready`).
+
+use anabranch_mptcp::{Config, Event};
+
+use crate::dialect::{Script, config, film};
+
+/// Bytes of a segment; its memory is 1,280, so that the buffer of 128 KiB is full behind 103.
+const PIECE: u64 = 300;
+/// Segments that the peer sends, some fifty of them to a full buffer.
+const SEGMENTS: u64 = 150;
+const ALL: u64 = SEGMENTS * PIECE;
+
+/// The buffer cannot grow.
+fn fixed() -> Config {
+    Config { receive_buffer_initial: 131_072, receive_buffer_max: 131_072, ..config() }
+}
+
+/// An application that reads no data of one path, so that the rest of this data waits there.
+fn full(mut s: Script, path: usize) -> Script {
+    s.reading = false;
+    for n in 0..SEGMENTS {
+        let (at, next) = (1 + n * PIECE, 1 + (n + 1) * PIECE);
+        s.peer_on(
+            path,
+            300,
+            &format!(". {at}:{next} ack=1 dack4=0 map={}+{PIECE}@{at}", n * PIECE),
+        );
+    }
+    let held = s.connection().view().receiver();
+    assert_eq!((held.unread, held.in_subflows), (103 * PIECE, ALL - 103 * PIECE), "{held:?}");
+    s
+}
+
+#[test]
+fn what_waits_is_acknowledged_on_its_subflow_alone_and_read_behind_the_rest() {
+    let mut s = full(Script::multipath(fixed(), 50), 0);
+    let last = s.rest_until(600).pop().expect("an acknowledgement");
+    assert!(last.2.contains(&format!("ack={}", 1 + ALL)), "{last:?}");
+    assert!(last.2.contains(&format!("dack8={}", 103 * PIECE)), "{last:?}");
+    s.read(700, ALL as usize);
+    assert_eq!(s.received, film(0, ALL as usize));
+    let held = s.connection().view().receiver();
+    assert_eq!((held.in_order, held.unread, held.in_subflows), (ALL, 0, 0));
+}
+
+#[test]
+fn what_comes_next_takes_what_waits_along_once_there_is_room() {
+    let mut s = full(Script::multipath(fixed(), 50), 0);
+    s.read(700, 3000);
+    let at = 1 + ALL;
+    s.peer(800, &format!(". {at}:{} ack=1 dack4=0 map={ALL}+{PIECE}@{at}", at + PIECE));
+    // Room for ten more, and for the one that fills it.
+    let held = s.connection().view().receiver();
+    assert_eq!(
+        (held.unread, held.in_subflows),
+        (103 * PIECE, ALL + PIECE - 113 * PIECE),
+        "{held:?}"
+    );
+}
+
+#[test]
+fn the_end_comes_behind_what_waits() {
+    let mut s = full(Script::multipath(fixed(), 50), 0);
+    s.peer(400, &format!(". ack=1 dack4=0 map={ALL}+1@0 dfin"));
+    assert!(!s.has(Event::PeerFinished));
+    s.read(700, ALL as usize);
+    s.rest_until(800);
+    assert!(s.has(Event::PeerFinished));
+}
+
+#[test]
+fn a_subflow_that_ends_leaves_what_waits_with_it() {
+    let mut s = Script::multipath(fixed(), 50);
+    s.join(1, 200, 100);
+    let mut s = full(s, 1);
+    s.peer_on(1, 400, &format!("R {}:{}", 1 + ALL, 1 + ALL));
+    let held = s.connection().view().receiver();
+    assert_eq!((held.unread, held.in_subflows), (ALL, 0), "{held:?}");
+    s.read(700, ALL as usize);
+    assert_eq!(s.received, film(0, ALL as usize));
+}
+
+#[test]
+fn mptcp_may_end_while_something_waits() {
+    let mut s = full(Script::multipath(fixed(), 50), 0);
+    let at = 1 + ALL;
+    s.peer(400, &format!(". {at}:{} ack=1 map={ALL}+0@{at}", at + 100));
+    assert!(s.has(Event::FellBack));
+    s.read(700, ALL as usize + 100);
+    assert_eq!(s.received, film(0, ALL as usize + 100));
+}

@@ -1,0 +1,54 @@
+//! Reads of the application, in chosen sizes, and the event that it may write.
+
+use anabranch_mptcp::Event;
+
+use crate::dialect::{Script, config, film, tcp, thousands};
+
+#[test]
+fn reading_just_what_came_first_leaves_what_came_next() {
+    // RFC 9293 section 3.9.1.3: RECEIVE hands over what has arrived, whatever the buffers' sizes.
+    let mut s = Script::plain_with(tcp(), 50);
+    s.reading = false;
+    s.peer(100, ". 1:101");
+    s.peer(110, ". 101:201");
+    assert_eq!(s.connection().readable(), 200);
+    let now = s.now;
+    for (limit, from, length) in [(100, 0, 100), (60, 100, 60), (60, 160, 40)] {
+        let piece = s.connection().read(now, limit);
+        assert_eq!(piece, Some(film(from, length)), "{limit} from {from}");
+    }
+    assert_eq!((s.connection().readable(), s.connection().read(now, 1)), (0, None));
+}
+
+#[test]
+fn who_asked_for_room_hears_of_it() {
+    // sk_stream_is_writeable: a third of the buffer is free. It holds 2 * 10 * 2304 = 46,080 bytes, and
+    // 40,000 of data with their buffers leave less than that.
+    for asks in [true, false] {
+        let mut s = Script::plain_with(thousands(), 50);
+        assert!(s.connection().poll_writable(), "nothing is held");
+        // The event that a connection is writable comes once, at its beginning.
+        s.events.clear();
+        s.write(100, 40_000);
+        if asks {
+            assert!(!s.connection().poll_writable());
+        }
+        for (ms, ack) in [(150, 10_001), (200, 30_001), (250, 40_001)] {
+            s.peer(ms, &format!(". ack={ack}"));
+        }
+        assert!(s.connection().writable() > 0);
+        assert_eq!(s.has(Event::Writable), asks);
+    }
+}
+
+#[test]
+fn a_join_gives_room_to_who_waits_for_it() {
+    // __mptcp_sync_sndbuf, mptcp_write_space: 50,176 bytes hold 40,000, with a join it is 96,256.
+    let mut s = Script::multipath(config(), 50);
+    s.write(100, 40_000);
+    s.rest();
+    assert!(!s.connection().poll_writable());
+    s.events.clear();
+    s.join(1, 200, 100);
+    assert!(s.has(Event::Writable));
+}

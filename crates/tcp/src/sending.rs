@@ -1,0 +1,362 @@
+//! The sending half of a connection: the segments in flight, losses, recovery, window, timers and the data to send.
+
+mod ack;
+mod acknowledge;
+mod cwnd;
+mod deferral;
+mod expiry;
+pub(super) mod flight;
+mod intent;
+mod losses;
+mod parts;
+mod push;
+pub(super) mod queue;
+pub(super) mod recovery;
+pub(crate) mod rtt;
+mod send_buffer;
+pub(super) mod timers;
+mod transmit;
+mod usage;
+
+use anabranch_units::{Duration, Instant, SubflowId};
+
+use crate::Totals;
+use crate::config::{HostModel, MSS_MIN, Moment, TcpConfig};
+use crate::negotiated::Agreed;
+use crate::stack::{Deferral, TcpStack};
+use anabranch_congestion::{CongestionController, CongestionState, Opened, SiblingView};
+
+pub(super) use ack::Ack;
+pub use queue::Tagging;
+pub(super) use timers::Fired;
+pub(super) use transmit::Departure;
+
+/// The mechanisms of the stack that decide how data leaves.
+#[derive(Debug)]
+struct Rules {
+    deferral: Deferral,
+    pushes_buffers: bool,
+    bursts_by_rtt: bool,
+    merges_reported: bool,
+    always_wants_space: bool,
+}
+
+impl Rules {
+    fn new(stack: &TcpStack) -> Self {
+        Self {
+            deferral: stack.deferral,
+            pushes_buffers: stack.pushes_buffers,
+            bursts_by_rtt: stack.bursts_by_rtt,
+            merges_reported: stack.merges_reported,
+            always_wants_space: stack.always_wants_space,
+        }
+    }
+}
+
+/// Counts of the data sent.
+#[derive(Clone, Copy, Debug, Default)]
+struct SentTotals {
+    /// Payload bytes, retransmissions included.
+    bytes: u64,
+    bytes_retransmitted: u64,
+    retransmissions: u64,
+    /// Segments with data, retransmissions included.
+    data_segments: u64,
+}
+
+/// The sending half of one TCP connection.
+#[derive(Debug)]
+pub struct Sending {
+    queue: queue::Queue,
+    buffer: send_buffer::SendBuffer,
+    flight: flight::Flight,
+    losses: losses::Losses,
+    recovery: recovery::Recovery,
+    cwnd: cwnd::Cwnd,
+    timers: timers::Timers,
+    rules: Rules,
+    /// Payload of a full segment without options of the layer above.
+    mss: u32,
+    /// Bytes that are reserved for options of the layer above beside data, 40 at most.
+    reserved: u8,
+    /// The largest segment, options included, that the peer and the path take.
+    peer_mss: u16,
+    peer_closed: bool,
+    sent: SentTotals,
+    last_ack_at: Instant,
+}
+
+impl Sending {
+    /// Creates the sending half of a connection that announces `mss`.
+    pub(super) fn new(
+        config: &TcpConfig,
+        mss: u16,
+        controller: Box<dyn CongestionController>,
+    ) -> Self {
+        Self {
+            queue: queue::Queue::new(config, mss),
+            buffer: send_buffer::SendBuffer::new(config),
+            flight: flight::Flight::new(config.stack.sack),
+            losses: losses::Losses::new(&config.stack),
+            recovery: recovery::Recovery::new(&config.stack),
+            cwnd: cwnd::Cwnd::new(config, controller),
+            timers: timers::Timers::new(config),
+            rules: Rules::new(&config.stack),
+            mss: u32::from(mss) - 12,
+            reserved: 0,
+            peer_mss: mss,
+            peer_closed: false,
+            sent: SentTotals::default(),
+            last_ack_at: Instant::ZERO,
+        }
+    }
+
+    /// Opens the connection at the end of the handshake with the peer's window and the handshake's RTT. Segments take
+    /// at most half of the window.
+    pub(super) fn open(
+        &mut self,
+        host: &HostModel,
+        now: Instant,
+        window: u64,
+        rtt: Option<Duration>,
+        agreed: &Agreed,
+    ) {
+        self.flight.set_selective(agreed.sack_permitted);
+        self.queue.set_una(1);
+        self.queue.set_window(window);
+        self.update_mss(agreed.bytes(), 0);
+        self.last_ack_at = now;
+        self.timers.open(Moment { host, now }, rtt);
+        let (coarse_now, rtt) = (host.coarse(now), self.rtt().srtt());
+        self.cwnd.open(now, &Opened { coarse_now, rtt, mss: self.mss });
+        // `tcp_init_buffer_space`, of which the layer above learns with the connection.
+        let (cwnd, factor) = self.cwnd.buffer_growth();
+        self.buffer.grow(cwnd, factor);
+        self.buffer.tell();
+        self.refresh_pacing();
+    }
+
+    /// Returns whether data travels under tags, to change it. When tags end, data in the queue keeps its tags, and the
+    /// next segment has room for options of the layer above.
+    pub fn tagging_mut(&mut self) -> &mut Tagging {
+        self.queue.tagging_mut()
+    }
+
+    /// Ends the reserve for options of the layer above if tags have ended. The segment that leaves is the last one with
+    /// room for them.
+    #[inline]
+    fn end_reserve(&mut self) {
+        if self.reserved > 0 && !self.queue.is_tagged() {
+            self.reserved = 0;
+            self.queue.set_mss(self.mss);
+        }
+    }
+
+    /// Handles the peer's FIN.
+    pub(super) fn on_peer_closed(&mut self) {
+        self.peer_closed = true;
+    }
+
+    /// Ends the connection at once: drops all data, sent or not.
+    pub(super) fn abandon(&mut self) {
+        self.queue.abandon();
+        self.flight.abandon();
+    }
+
+    /// Returns the queue of data to send.
+    #[inline]
+    pub fn queue(&self) -> &queue::Queue {
+        &self.queue
+    }
+
+    /// Returns the queue of data to send.
+    #[inline]
+    pub fn queue_mut(&mut self) -> &mut queue::Queue {
+        &mut self.queue
+    }
+
+    /// Returns the send buffer.
+    #[inline]
+    pub fn buffer(&self) -> &send_buffer::SendBuffer {
+        &self.buffer
+    }
+
+    /// Returns the send buffer.
+    #[inline]
+    pub fn buffer_mut(&mut self) -> &mut send_buffer::SendBuffer {
+        &mut self.buffer
+    }
+
+    /// Returns the outstanding segments.
+    #[inline]
+    pub fn flight(&self) -> &flight::Flight {
+        &self.flight
+    }
+
+    /// Returns the RTT estimates.
+    #[inline]
+    pub fn rtt(&self) -> &rtt::RttEstimator {
+        self.timers.rtt()
+    }
+
+    /// Returns the congestion window.
+    #[inline]
+    pub fn cwnd(&self) -> &cwnd::Cwnd {
+        &self.cwnd
+    }
+
+    /// Returns the counters.
+    #[inline]
+    pub fn totals(&self) -> Totals {
+        let recovery::RecoveryCounts { timeouts, undos, ecn_reductions } = self.recovery.counts();
+        let SentTotals { bytes, bytes_retransmitted, retransmissions, data_segments } = self.sent;
+        Totals {
+            bytes_sent: bytes,
+            bytes_retransmitted,
+            retransmissions,
+            data_segments,
+            bytes_acked: self.flight.bytes_acked(),
+            delivered_ce: self.flight.rate().delivered_ce(),
+            timeouts,
+            undos,
+            ecn_reductions,
+            penalties: self.cwnd.penalties(),
+            ce_received: 0,
+        }
+    }
+
+    /// Returns when the last acceptable acknowledgement arrived.
+    #[inline]
+    pub fn last_ack_at(&self) -> Instant {
+        self.last_ack_at
+    }
+
+    /// Returns the number of retransmission timeouts since data was last acknowledged.
+    #[inline]
+    pub fn consecutive_timeouts(&self) -> u32 {
+        self.recovery.consecutive_timeouts()
+    }
+
+    /// Keeps when each outstanding segment was sent first, also after it is retransmitted.
+    pub fn keep_first_transmissions(&mut self) {
+        self.flight.keep_first_transmissions();
+    }
+
+    /// Returns when the timer fires; far future for never.
+    #[inline]
+    pub(super) fn timer_at(&self) -> Instant {
+        self.timers.at()
+    }
+
+    /// Returns when the timer would fire if the host's timers were exact.
+    pub fn timer_due(&self) -> Option<Instant> {
+        self.timers.due()
+    }
+
+    /// Returns the bytes that options of the layer above take of a full segment.
+    #[inline]
+    pub(super) fn reserved_bytes(&self) -> u32 {
+        self.mss.saturating_sub(self.queue.mss())
+    }
+
+    /// Returns the largest segment, options included, that the peer and the path take.
+    #[inline]
+    pub(super) fn peer_mss(&self) -> u16 {
+        self.peer_mss
+    }
+
+    /// Sets the largest segment, options included, that the peer and the path take.
+    pub(super) fn set_peer_mss(&mut self, mss: u16) {
+        self.peer_mss = mss;
+    }
+
+    /// Recomputes the payload of a full segment from TCP's options, the bytes `reserved` for options of the layer above and the
+    /// peer's largest window (`tcp_sync_mss`). Rates are computed without the latter options. Linux also knows their length only when it sends
+    /// (`mss_cache`, `tcp_current_mss`).
+    pub(super) fn update_mss(&mut self, options: u32, reserved: u32) {
+        let whole = u32::from(self.peer_mss).saturating_sub(options).max(8);
+        let least = u32::from(MSS_MIN).saturating_sub(options);
+        self.mss = self.queue.window().bound_to_half(whole.into(), least.into()) as u32;
+        self.reserved = reserved as u8;
+        self.queue.set_mss(self.mss.saturating_sub(reserved).max(8));
+    }
+
+    /// Handles a new largest window of the peer: segments may grow with it (`tcp_ack_update_window`). Returns whether
+    /// their size may have changed.
+    #[cold]
+    pub(super) fn raise_largest_window(&mut self, window: u64, options: u32) -> bool {
+        self.queue.window_mut().note_largest(window);
+        let grows = self.mss < u32::from(self.peer_mss).saturating_sub(options);
+        if grows {
+            self.update_mss(options, self.reserved.into());
+        }
+        grows
+    }
+
+    /// Returns whether new data has to report a reduction of the window, and takes the report.
+    #[inline]
+    pub(super) fn take_reduction_report(&mut self) -> bool {
+        self.cwnd.take_reduction_report()
+    }
+
+    /// Returns whether data may be ready to go out, without looking at every rule.
+    #[inline]
+    pub(super) fn may_transmit(&self) -> bool {
+        self.queue.has_work() && !self.cwnd.is_full(self.flight.in_flight())
+    }
+
+    /// Returns whether all data that was outstanding when Recovery or Loss began is acknowledged. Without SACK the
+    /// state then lasts until newer data is acknowledged (`tcp_try_undo_recovery`), so it must not block new data. The
+    /// out-of-tree kernel sends in this case (`mptcp_is_temp_unavailable`), and upstream's scheduler ignores the state.
+    #[inline]
+    pub fn is_repaired(&self) -> bool {
+        self.cwnd.state() >= CongestionState::Recovery
+            && self.recovery.must_hold(self.flight.is_selective(), self.queue.una())
+    }
+
+    /// Sets the congestion window, for tests of the layers above.
+    #[doc(hidden)]
+    pub fn force_cwnd(&mut self, segments: u32) {
+        self.cwnd.force_window(segments);
+    }
+
+    /// Halves the window, as the scheduler demands.
+    pub fn penalise(&mut self) {
+        self.cwnd.penalise();
+        self.refresh_pacing();
+    }
+
+    /// Recomputes the pacing rate from the window and the RTT.
+    #[inline]
+    fn refresh_pacing(&mut self) {
+        let (packets_out, srtt8) = (self.flight.packets_out(), self.rtt().srtt8_micros());
+        self.cwnd.refresh_pacing(packets_out, self.mss, srtt8);
+    }
+
+    /// Returns when the retransmission timeout fires if nothing is acknowledged until then.
+    pub fn next_timeout(&self) -> Option<Instant> {
+        self.timers.next_timeout(&self.flight)
+    }
+
+    /// Returns the view that coupled controllers have of the connection.
+    pub fn sibling_view(&self, id: SubflowId, usable: bool, stale: bool) -> SiblingView {
+        let (bytes_since_loss, bytes_between_losses) =
+            self.cwnd.bytes_since_losses(self.flight.bytes_acked());
+        SiblingView {
+            id,
+            window: self.cwnd.window(),
+            srtt: self.rtt().srtt(),
+            min_rtt: self.rtt().min_rtt(),
+            state: self.cwnd.state(),
+            usable,
+            stale,
+            consecutive_timeouts: self.recovery.consecutive_timeouts(),
+            bytes_since_loss,
+            bytes_between_losses,
+            published_rate: self.cwnd.controller().published_rate(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod fixture;

@@ -1,0 +1,60 @@
+//! An acknowledgement, with its SACK blocks as positions.
+
+use anabranch_units::{Instant, SubflowId};
+use anabranch_wire::Segment;
+
+use crate::config::HostModel;
+use crate::sequence::Sequence;
+
+/// An acceptable acknowledgement.
+pub(crate) struct Ack<'a> {
+    pub(crate) host: &'a HostModel,
+    pub(crate) now: Instant,
+    pub(crate) segment: &'a Segment,
+    pub(crate) sequence: &'a Sequence,
+    /// The subflow's identifier among the siblings.
+    pub(crate) id: SubflowId,
+    /// Our position that it acknowledges up to.
+    pub(crate) position: u64,
+    /// The segment's position in the peer's stream.
+    pub(crate) peer_position: u64,
+    /// The peer's window, bytes.
+    pub(crate) window: u64,
+    /// It echoes a mark of congestion.
+    pub(crate) echo: bool,
+}
+
+/// The SACK blocks of an acknowledgement as positions.
+#[derive(Default)]
+pub(super) struct SackRanges {
+    /// The duplicate that the first block reports (RFC 2883).
+    pub(super) duplicate: Option<(u64, u64)>,
+    pub(super) ranges: [(u64, u64); 4],
+    pub(super) count: usize,
+}
+
+impl Ack<'_> {
+    /// Reads the SACK blocks that lie below the position `next`.
+    pub(super) fn reports(&self, una: u64, next: u64) -> SackRanges {
+        let mut reports = SackRanges::default();
+        let blocks = self.segment.sack.as_slice();
+        let position = |number| self.sequence.our_position(number, una);
+        for (index, block) in blocks.iter().enumerate() {
+            let (left, right) = (position(block.left), position(block.right));
+            if left >= right || right > next {
+                continue;
+            }
+            let inside_second = index == 0
+                && blocks.get(1).is_some_and(|outer| {
+                    position(outer.left) <= left && right <= position(outer.right)
+                });
+            if index == 0 && (right <= self.position || inside_second) {
+                reports.duplicate = Some((left, right));
+                continue;
+            }
+            reports.ranges[reports.count] = (left.max(self.position), right);
+            reports.count += 1;
+        }
+        reports
+    }
+}

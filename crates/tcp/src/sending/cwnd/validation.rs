@@ -1,0 +1,474 @@
+//! Validation of the congestion window: decay while the application does not fill it, restart after idleness (RFC 2861;
+//! Linux `tcp_cwnd_validate`).
+
+use anabranch_units::{Duration, Instant};
+
+use super::Cwnd;
+use crate::config::Moment;
+use anabranch_congestion::{CongestionState, INITIAL_WINDOW, Window, WindowChange};
+
+/// The use of the congestion window.
+#[derive(Debug, Default)]
+pub(crate) struct Usage {
+    /// The window was full in the period that ends at `end` (`is_cwnd_limited`).
+    limited: bool,
+    /// The largest number of outstanding segments in that period.
+    max_packets_out: u32,
+    /// The position whose acknowledgement ends the period (`cwnd_usage_seq`).
+    end: u64,
+    /// The largest number of outstanding segments since the window was last full or set.
+    used: u32,
+    /// The time of that (`snd_cwnd_stamp`).
+    since: Instant,
+}
+
+impl Usage {
+    /// Restarts the clock, because the window was set.
+    pub(super) fn on_window_set(&mut self, now: Instant) {
+        self.since = now;
+    }
+
+    /// Returns whether the window was full.
+    pub(super) fn was_full(&self) -> bool {
+        self.limited
+    }
+
+    /// Returns whether the window limits the sender (`tcp_is_cwnd_limited`).
+    #[inline]
+    pub(super) fn is_limited(&self, window: &Window) -> bool {
+        self.was_full() || (window.in_slow_start() && window.cwnd < 2 * self.max_packets_out)
+    }
+
+    /// Takes `packets_out` outstanding segments into account, with the window full if `limited`. The sender stands at
+    /// the positions `una` and `next`. With `remembers` a full window counts until the period ends.
+    #[inline]
+    fn record(
+        &mut self,
+        (una, next): (u64, u64),
+        packets_out: u32,
+        limited: bool,
+        remembers: bool,
+    ) {
+        if una >= self.end
+            || (limited && remembers)
+            || (!(self.limited && remembers) && packets_out > self.max_packets_out)
+        {
+            self.limited = limited;
+            self.max_packets_out = packets_out;
+            self.end = next;
+        }
+    }
+
+    /// Begins to measure the use again.
+    #[inline]
+    fn restart(&mut self, now: Instant) {
+        self.used = 0;
+        self.since = now;
+    }
+}
+
+/// The use of the window at one moment.
+#[derive(Clone, Copy)]
+pub(in crate::sending) struct Use {
+    /// First position not acknowledged.
+    pub(in crate::sending) una: u64,
+    /// Next position to send.
+    pub(in crate::sending) next: u64,
+    pub(in crate::sending) packets_out: u32,
+    /// The retransmission timeout.
+    pub(in crate::sending) rto: Duration,
+    /// The application waits for room in the send buffer.
+    pub(in crate::sending) wants_space: bool,
+}
+
+impl Cwnd {
+    /// Reduces the window after idleness since `last_sent` (`tcp_slow_start_after_idle_check`, `tcp_cwnd_restart`), by
+    /// the tick clock.
+    pub(in crate::sending) fn restart_after_idle(
+        &mut self,
+        moment: Moment<'_>,
+        last_sent: Instant,
+        rto: Duration,
+    ) {
+        let Moment { host, now } = moment;
+        if self.controller.owns_recovery() {
+            return;
+        }
+        let mut idle = host.ticks_between(last_sent, now);
+        if idle <= rto {
+            return;
+        }
+        self.controller.on_idle_restart(now);
+        self.lower_ssthresh();
+        let floor = INITIAL_WINDOW.min(self.window.cwnd);
+        while idle > rto && self.window.cwnd > floor {
+            idle = idle.saturating_sub(rto);
+            self.window.cwnd /= 2;
+        }
+        self.window.cwnd = self.window.cwnd.max(floor);
+        self.usage.restart(now);
+        self.controller.on_window_changed(WindowChange::Idle, &mut self.window);
+    }
+
+    /// Validates the window after a transmission (`tcp_cwnd_validate`), with the window full if `limited`.
+    #[inline]
+    pub(in crate::sending) fn validate(&mut self, moment: Moment<'_>, limited: bool, used: Use) {
+        let Moment { host, now } = moment;
+        let Use { una, next, packets_out, rto, wants_space } = used;
+        self.usage.record((una, next), packets_out, limited, self.remembers_full);
+        if self.usage.is_limited(&self.window) {
+            self.usage.restart(now);
+            return;
+        }
+        self.usage.used = self.usage.used.max(packets_out);
+        let since = self.usage.since;
+        // Usually not: this is tested without a division.
+        let perhaps = now.since(since) + host.timer_tick >= rto;
+        let quiet = perhaps && host.ticks_between(since, now) >= rto;
+        if quiet && !self.controller.owns_recovery() {
+            self.limit_to_application(now, wants_space);
+        }
+    }
+
+    /// Reduces a window that the application does not fill (`tcp_cwnd_application_limited`).
+    fn limit_to_application(&mut self, now: Instant, wants_space: bool) {
+        if self.state == CongestionState::Open && !wants_space {
+            let used = self.usage.used.max(INITIAL_WINDOW);
+            if used < self.window.cwnd {
+                self.lower_ssthresh();
+                self.window.cwnd = u32::midpoint(self.window.cwnd, used);
+                self.controller
+                    .on_window_changed(WindowChange::ApplicationLimited, &mut self.window);
+            }
+            self.usage.used = 0;
+        }
+        self.usage.since = now;
+    }
+
+    /// Returns whether a window that is full counts although nothing could be sent for it.
+    #[inline]
+    pub(in crate::sending) fn notes_full(&self, in_flight: u32) -> bool {
+        self.notes_full && self.is_full(in_flight)
+    }
+
+    /// Returns whether the window limits the sender (`tcp_is_cwnd_limited`).
+    #[inline]
+    pub(in crate::sending) fn limits_sender(&self) -> bool {
+        self.usage.is_limited(&self.window)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Tcp;
+    use crate::config::HostModel;
+    use crate::fixture::{Recorder, at, exact, send, subflow};
+
+    /// A window of 80 segments after a reduction, its last data sent at 1 s and acknowledged.
+    fn rested() -> (Tcp, Recorder) {
+        let (mut subflow, told) = subflow();
+        send(&mut subflow, at(1000), 1000);
+        subflow.sending.flight.drop_front();
+        *subflow.sending.cwnd.window_mut() =
+            anabranch_congestion::Window { cwnd: 80, ssthresh: 60 };
+        (subflow, told)
+    }
+
+    fn changes(told: &Recorder) -> Vec<WindowChange> {
+        told.0.lock().expect("one thread").changes.clone()
+    }
+
+    #[test]
+    fn the_window_halves_for_each_timeout_of_idleness() {
+        // tcp_cwnd_restart: `while ((delta -= icsk_rto) > 0 && cwnd > restart_cwnd) cwnd >>= 1`. The
+        // timeout is 300 ms, the restart window ten.
+        for (idle, cwnd) in [(300, 80), (301, 40), (600, 40), (601, 20), (901, 10), (9000, 10)] {
+            let (mut subflow, told) = rested();
+            subflow.sending.restart_after_idle(Moment { host: &exact(), now: at(1000 + idle) });
+            assert_eq!(subflow.sending.cwnd.window().cwnd, cwnd, "{idle} ms");
+            // ssthresh remembers three quarters of what there was.
+            assert_eq!(subflow.sending.cwnd.window().ssthresh, 60);
+            let restarts = if cwnd == 80 { vec![] } else { vec![WindowChange::Idle] };
+            assert_eq!(changes(&told), restarts);
+            if cwnd < 80 {
+                assert_eq!(subflow.sending.cwnd.usage.since, at(1000 + idle));
+            }
+        }
+        let (mut subflow, _) = rested();
+        *subflow.sending.cwnd.window_mut() = anabranch_congestion::Window { cwnd: 15, ssthresh: 5 };
+        subflow.sending.restart_after_idle(Moment { host: &exact(), now: at(1301) });
+        assert_eq!(
+            (subflow.sending.cwnd.window().cwnd, subflow.sending.cwnd.window().ssthresh),
+            (10, 10),
+            "15/2 + 15/4 = 10"
+        );
+        let (mut subflow, _) = rested();
+        subflow.sending.cwnd.window_mut().cwnd = 4;
+        subflow.sending.restart_after_idle(Moment { host: &exact(), now: at(5000) });
+        assert_eq!(subflow.sending.cwnd.window().cwnd, 4, "never more than it was");
+    }
+
+    #[test]
+    fn nothing_restarts_while_something_is_outstanding_or_before_anything_was_sent() {
+        let (mut subflow, told) = rested();
+        send(&mut subflow, at(1000), 1000);
+        subflow.sending.restart_after_idle(Moment { host: &exact(), now: at(9000) });
+        let (mut fresh, told_fresh) = crate::fixture::subflow();
+        fresh.sending.cwnd.window_mut().cwnd = 80;
+        fresh.sending.restart_after_idle(Moment { host: &exact(), now: at(9000) });
+        assert_eq!(
+            (subflow.sending.cwnd.window().cwnd, fresh.sending.cwnd.window().cwnd),
+            (80, 80)
+        );
+        assert!(changes(&told).is_empty() && changes(&told_fresh).is_empty());
+    }
+
+    #[test]
+    fn a_window_that_is_not_filled_for_a_timeout_moves_halfway_to_what_was_used() {
+        // tcp_cwnd_application_limited: cwnd = (cwnd + max(used, initial)) / 2.
+        let (mut subflow, told) = rested();
+        subflow.sending.cwnd.usage.on_window_set(at(1000));
+        for _ in 0..20 {
+            send(&mut subflow, at(1100), 1000);
+        }
+        subflow.sending.validate_window(Moment { host: &exact(), now: at(1299) }, false);
+        assert_eq!((subflow.sending.cwnd.window().cwnd, subflow.sending.cwnd.usage.used), (80, 20));
+        for _ in 0..5 {
+            subflow.sending.flight.drop_front();
+        }
+        subflow.sending.validate_window(Moment { host: &exact(), now: at(1300) }, false);
+        assert_eq!(subflow.sending.cwnd.window().cwnd, 50, "the most used in the meantime was 20");
+        assert_eq!(
+            (subflow.sending.cwnd.window().ssthresh, subflow.sending.cwnd.usage.used),
+            (60, 0)
+        );
+        assert_eq!(subflow.sending.cwnd.usage.since, at(1300));
+        assert_eq!(changes(&told), [WindowChange::ApplicationLimited]);
+        // Ten at least count as used; a window no larger stays.
+        while !subflow.sending.flight.is_empty() {
+            subflow.sending.flight.drop_front();
+        }
+        send(&mut subflow, at(1300), 1000);
+        subflow.sending.validate_window(Moment { host: &exact(), now: at(1600) }, false);
+        assert_eq!(subflow.sending.cwnd.window().cwnd, 30);
+        subflow.sending.cwnd.window_mut().cwnd = 10;
+        subflow.sending.validate_window(Moment { host: &exact(), now: at(1900) }, false);
+        assert_eq!(
+            (subflow.sending.cwnd.window().cwnd, subflow.sending.cwnd.usage.since),
+            (10, at(1900))
+        );
+        assert_eq!(changes(&told).len(), 2);
+    }
+
+    #[test]
+    fn who_waits_for_buffer_or_is_being_reduced_is_not_limited_by_the_application() {
+        for spoil in 0..3 {
+            let (mut subflow, told) = rested();
+            subflow.sending.cwnd.usage.on_window_set(at(1000));
+            match spoil {
+                0 => subflow.sending.buffer.set_blocked(true),
+                1 => {
+                    subflow.sending.tagging_mut().begin();
+                    subflow.sending.rules.always_wants_space = true;
+                }
+                _ => subflow.sending.cwnd.force_state(CongestionState::Disorder),
+            }
+            send(&mut subflow, at(1100), 1000);
+            subflow.sending.validate_window(Moment { host: &exact(), now: at(1400) }, false);
+            assert!(changes(&told).is_empty() && subflow.sending.cwnd.window().cwnd == 80);
+            assert_eq!(subflow.sending.cwnd.usage.since, at(1400), "the clock runs anew");
+        }
+    }
+
+    #[test]
+    fn who_waits_for_nothing_is_limited_on_a_subflow_too_and_its_buffer_stays() {
+        // Of Linux 6.12, `SOCK_NOSPACE` of the connection's socket is all that a subflow looks at.
+        for waits in [true, false] {
+            let (mut subflow, _) = rested();
+            subflow.sending.tagging_mut().begin();
+            subflow.sending.buffer.set_blocked(waits);
+            subflow.sending.cwnd.usage.on_window_set(at(1000));
+            send(&mut subflow, at(1100), 1000);
+            assert_eq!(subflow.sending.expand_buffer(at(1100)), waits);
+            assert_eq!(
+                subflow.sending.cwnd.usage.since,
+                at(if waits { 1100 } else { 1000 }),
+                "tcp_new_space"
+            );
+            subflow.sending.cwnd.usage.on_window_set(at(1000));
+            subflow.sending.validate_window(Moment { host: &exact(), now: at(1400) }, false);
+            assert_eq!(
+                subflow.sending.cwnd.window().cwnd,
+                if waits { 80 } else { 45 },
+                "(80 + 10) / 2"
+            );
+        }
+    }
+
+    #[test]
+    fn a_full_window_counts_where_more_waits_though_nothing_leaves() {
+        // tcp_write_xmit of 6.1: `if (likely(sent_pkts || is_cwnd_limited)) tcp_cwnd_validate()`.
+        for (queued, notes, limited) in [(500, true, true), (0, true, false), (500, false, false)] {
+            let (mut subflow, _) = rested();
+            *subflow.sending.cwnd.window_mut() =
+                anabranch_congestion::Window { cwnd: 1, ssthresh: 1 };
+            send(&mut subflow, at(1000), 1000);
+            subflow.sending.cwnd.notes_full = notes;
+            subflow.sending.queue.set_queued(queued);
+            subflow.sending.note_full_window(Moment { host: &exact(), now: at(1000) });
+            assert_eq!(
+                subflow.sending.cwnd.usage.is_limited(&subflow.sending.cwnd.window()),
+                limited,
+                "{queued} {notes}"
+            );
+        }
+    }
+
+    #[test]
+    fn time_passes_in_ticks() {
+        // tcp_jiffies32 on both sides, of 4 ms: from 1000 to 1303 ms are 75 of them, no more than the timeout of 300;
+        // from 1003 to 1304 ms are 76.
+        let host = HostModel::default();
+        for (from, to, cwnd) in
+            [(1000, 1303, 80), (1003, 1303, 80), (1003, 1304, 40), (1004, 1304, 80)]
+        {
+            let (mut subflow, _) = rested();
+            subflow.sending.queue.set_last_sent(at(from));
+            subflow.sending.restart_after_idle(Moment { host: &host, now: at(to) });
+            assert_eq!(subflow.sending.cwnd.window().cwnd, cwnd, "{from} to {to}");
+        }
+        // The time without use, too: 300 ms by the clock, though 297 have passed.
+        for (to, cwnd) in [(1299, 80), (1300, 45)] {
+            let (mut subflow, _) = rested();
+            subflow.sending.cwnd.usage.on_window_set(at(1003));
+            send(&mut subflow, at(1100), 1000);
+            subflow.sending.validate_window(Moment { host: &host, now: at(to) }, false);
+            assert_eq!(subflow.sending.cwnd.window().cwnd, cwnd, "to {to}");
+        }
+    }
+
+    #[test]
+    fn a_window_is_limited_when_it_was_full_and_in_slow_start_when_half_was_used() {
+        // tcp_is_cwnd_limited: `is_cwnd_limited`, or in slow start cwnd < 2 max_packets_out.
+        let (mut subflow, _) = rested();
+        for _ in 0..10 {
+            send(&mut subflow, at(1000), 1000);
+        }
+        *subflow.sending.cwnd.window_mut() =
+            anabranch_congestion::Window { cwnd: 19, ssthresh: 20 };
+        subflow.sending.validate_window(Moment { host: &exact(), now: at(1000) }, false);
+        assert!(subflow.sending.cwnd.usage.is_limited(&subflow.sending.cwnd.window()), "19 < 20");
+        subflow.sending.cwnd.window_mut().cwnd = 20;
+        assert!(
+            !subflow.sending.cwnd.usage.is_limited(&subflow.sending.cwnd.window()),
+            "out of slow start"
+        );
+        subflow.sending.cwnd.window_mut().ssthresh = 100;
+        assert!(
+            !subflow.sending.cwnd.usage.is_limited(&subflow.sending.cwnd.window()),
+            "20 is no less than 20"
+        );
+        subflow.sending.cwnd.window_mut().ssthresh = 20;
+        // tcp_cwnd_validate: full once in a round trip is enough; more out replaces less.
+        subflow.sending.validate_window(Moment { host: &exact(), now: at(1000) }, true);
+        assert!(subflow.sending.cwnd.usage.is_limited(&subflow.sending.cwnd.window()));
+        send(&mut subflow, at(1001), 1000);
+        subflow.sending.validate_window(Moment { host: &exact(), now: at(1001) }, false);
+        assert!(
+            subflow.sending.cwnd.usage.is_limited(&subflow.sending.cwnd.window())
+                && subflow.sending.cwnd.usage.max_packets_out == 10,
+            "the same round trip"
+        );
+        subflow.sending.queue.set_una(subflow.sending.cwnd.usage.end);
+        subflow.sending.validate_window(Moment { host: &exact(), now: at(1100) }, false);
+        assert!(
+            !subflow.sending.cwnd.usage.is_limited(&subflow.sending.cwnd.window())
+                && subflow.sending.cwnd.usage.max_packets_out == 11
+        );
+        subflow.sending.cwnd.usage.max_packets_out = 5;
+        subflow.sending.cwnd.usage.end = u64::MAX;
+        subflow.sending.validate_window(Moment { host: &exact(), now: at(1100) }, false);
+        assert_eq!(subflow.sending.cwnd.usage.max_packets_out, 11, "more are out");
+    }
+
+    #[test]
+    fn as_many_out_as_before_begin_no_new_round_trip() {
+        // tcp_cwnd_validate: `packets_out > max_packets_out` moves cwnd_usage_seq, equality does not.
+        let (mut subflow, _) = rested();
+        send(&mut subflow, at(1000), 1000);
+        send(&mut subflow, at(1000), 1000);
+        subflow.sending.cwnd.usage.max_packets_out = 2;
+        subflow.sending.cwnd.usage.end = u64::MAX;
+        subflow.sending.validate_window(Moment { host: &exact(), now: at(1000) }, false);
+        assert_eq!(subflow.sending.cwnd.usage.end, u64::MAX);
+        send(&mut subflow, at(1000), 1000);
+        subflow.sending.validate_window(Moment { host: &exact(), now: at(1000) }, false);
+        assert_eq!(
+            (subflow.sending.cwnd.usage.end, subflow.sending.cwnd.usage.max_packets_out),
+            (subflow.sending.queue.next(), 3)
+        );
+    }
+
+    #[test]
+    fn a_sender_with_less_than_a_segment_and_room_is_limited_by_its_application() {
+        // tcp_rate_check_app_limited: "nothing in sending host's qdisc queues"... `write_seq - snd_nxt <
+        // mss`, in flight < cwnd, and all lost segments retransmitted.
+        let limited = |change: &dyn Fn(&mut Tcp)| {
+            let (mut subflow, _) = rested();
+            for _ in 0..3 {
+                send(&mut subflow, at(1000), 1000);
+            }
+            subflow.sending.cwnd.window_mut().cwnd = 4;
+            change(&mut subflow);
+            subflow.sending.check_app_limited();
+            subflow.sending.flight.rate().app_limited()
+        };
+        assert!(limited(&|_| {}));
+        assert!(limited(&|s| s.sending.queue.set_queued(999)));
+        assert!(!limited(&|s| s.sending.queue.set_queued(1000)));
+        assert!(!limited(&|s| s.sending.cwnd.window_mut().cwnd = 3));
+        assert!(!limited(&|s| assert!(s.sending.flight.mark_lost(1))));
+        assert!(limited(&|s| {
+            assert!(s.sending.flight.mark_lost(1));
+            s.sending.flight.retransmit(1, at(1001), crate::sending::flight::TxStamp::default());
+        }));
+        let (mut subflow, _) = rested();
+        for _ in 0..3 {
+            send(&mut subflow, at(1000), 1000);
+        }
+        subflow.sending.check_app_limited();
+        // Until the three have been delivered, and one more.
+        for delivered in 1..=4 {
+            subflow.sending.flight.rate_mut().adjust(1);
+            subflow.sending.flight.rate_mut().finish(at(1100), None, 1000);
+            assert_eq!(subflow.sending.flight.rate().app_limited(), delivered < 4);
+        }
+    }
+
+    #[test]
+    fn before_6_1_a_full_window_is_forgotten_once_more_is_out() {
+        // tcp_cwnd_validate of 4.14: `packets_out > max_packets_out` takes what holds now.
+        let (mut subflow, _) = rested();
+        *subflow.sending.cwnd.window_mut() =
+            anabranch_congestion::Window { cwnd: 50, ssthresh: 20 };
+        subflow.sending.cwnd.usage.end = u64::MAX;
+        for (remembers, limited) in [(true, true), (false, false)] {
+            subflow.sending.cwnd.remembers_full = remembers;
+            subflow.sending.cwnd.usage.max_packets_out = 1;
+            subflow.sending.cwnd.usage.limited = true;
+            for _ in 0..3 {
+                send(&mut subflow, at(1000), 1000);
+            }
+            subflow.sending.validate_window(Moment { host: &exact(), now: at(1000) }, false);
+            assert_eq!(
+                subflow.sending.cwnd.usage.is_limited(&subflow.sending.cwnd.window()),
+                limited
+            );
+        }
+        // And one that is full counts only where a round trip begins or more is out.
+        subflow.sending.cwnd.usage.max_packets_out = 50;
+        subflow.sending.validate_window(Moment { host: &exact(), now: at(1000) }, true);
+        assert!(!subflow.sending.cwnd.usage.is_limited(&subflow.sending.cwnd.window()));
+    }
+}

@@ -1,0 +1,186 @@
+//! The socket buffers of outstanding segments, which SACK and retransmissions split and merge. Each buffer is charged
+//! to the send buffer in addition to its payload.
+//!
+//! A buffer consists of an entry that opens it and the following entries that open none. The functions return the
+//! change of the number of buffers.
+
+use anabranch_units::Instant;
+
+use super::{Flight, Sent};
+
+impl Flight {
+    fn index(&self, number: u64) -> Option<usize> {
+        let index = number.checked_sub(self.base)? as usize;
+        (index < self.entries.len()).then_some(index)
+    }
+
+    /// Returns whether the entry is the first one left of a buffer.
+    fn starts(&self, index: usize) -> bool {
+        index == 0 || self.entries[index].opens_buffer
+    }
+
+    /// Begins a buffer with the entry. Splits a buffer if the entry was in the middle of it.
+    fn begin(&mut self, index: usize) -> i64 {
+        let more = !self.starts(index);
+        self.entries[index].opens_buffer = true;
+        i64::from(more)
+    }
+
+    /// Returns whether the entry at `index` and the one before are full segments of one tag. Their buffers may then
+    /// be merged (`tcp_skb_can_collapse`, `tcp_skb_seglen`).
+    fn alike(&self, index: usize) -> bool {
+        let (one, other) = (&self.entries[index - 1], &self.entries[index]);
+        one.tag == other.tag && one.payload.len() == other.payload.len()
+    }
+
+    /// Handles an entry that SACK has reported; `was` is its state before. If buffers are `merged` and the entry before
+    /// is reported too, its bytes move into the buffer of that entry, and reported bytes after it follow
+    /// (`tcp_shift_skb_data`). Otherwise unreported entries before it are cut off its buffer
+    /// (`tcp_match_skb_to_sack`).
+    pub(crate) fn gather(&mut self, number: u64, was: &Sent, merged: bool) -> i64 {
+        let Some(index) = self.index(number) else { return 0 };
+        let behind_reported = index > 0 && self.entries[index - 1].sacked;
+        if !self.starts(index) {
+            return if behind_reported { 0 } else { self.begin(index) };
+        }
+        // A segment that a probe retransmitted, and that is not lost, does not move.
+        let moves = was.lost || !was.retransmitted;
+        if !(merged && moves && behind_reported && self.alike(index)) {
+            return 0;
+        }
+        self.entries[index].opens_buffer = false;
+        let next = index + 1;
+        if next < self.entries.len() && !self.entries[next].opens_buffer {
+            self.entries[next].opens_buffer = true;
+            return 0;
+        }
+        if next < self.entries.len() && self.entries[next].sacked && self.alike(next) {
+            self.entries[next].opens_buffer = false;
+            return -2;
+        }
+        -1
+    }
+
+    /// Ends a report at an entry: unreported entries after it are cut off its buffer (`tcp_match_skb_to_sack`).
+    pub(crate) fn end_report(&mut self, number: u64) -> i64 {
+        match self.index(number + 1) {
+            Some(next) if !self.entries[next].sacked => self.begin(next),
+            _ => 0,
+        }
+    }
+
+    /// Handles an entry that was retransmitted at `now`, alone or with the entry before. If there is room for `more`,
+    /// the next entry stays in its buffer if it is lost too. Other neighbours are cut off (`tcp_fragment` in
+    /// `__tcp_retransmit_skb`).
+    pub(crate) fn cut_out(&mut self, number: u64, now: Instant, more: bool) -> i64 {
+        let Some(index) = self.index(number) else { return 0 };
+        let mut buffers = 0;
+        let follows = |before: &Sent| before.retransmitted && before.sent_at == now;
+        if index > 0 && !follows(&self.entries[index - 1]) {
+            buffers += self.begin(index);
+        }
+        let next = self.entries.get(index + 1);
+        if next.is_some_and(|next| !(more && next.lost && !next.retransmitted)) {
+            buffers += self.begin(index + 1);
+        }
+        buffers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::TxStamp;
+    use super::super::tests::board_of;
+    use super::*;
+
+    /// Returns the numbers of the entries that open a buffer.
+    fn opening(board: &Flight) -> Vec<u64> {
+        let entries = board.entries.iter().zip(board.base..);
+        entries.filter(|(sent, _)| sent.opens_buffer).map(|(_, number)| number).collect()
+    }
+
+    /// Reports `[from, to)` by numbers.
+    fn report(board: &mut Flight, from: u64, to: u64, merged: bool) -> i64 {
+        let mut buffers = 0;
+        for number in from..to {
+            if let Some(was) = board.mark_sacked(number) {
+                buffers += board.gather(number, &was, merged);
+            }
+        }
+        buffers + board.end_report(to - 1)
+    }
+
+    #[test]
+    fn what_is_reported_is_cut_off_and_gathered_in_one_buffer() {
+        let mut board = board_of(12, &[0, 3, 6, 7, 8]);
+        // The middle of the second buffer is cut off on both sides.
+        assert_eq!(report(&mut board, 4, 5, true), 2);
+        assert_eq!(opening(&board), [0, 3, 4, 5, 6, 7, 8]);
+        // The entries after it move into that buffer, one by one.
+        assert_eq!(report(&mut board, 5, 6, true), -1);
+        assert_eq!(report(&mut board, 6, 8, true), -2);
+        assert_eq!(opening(&board), [0, 3, 4, 8]);
+        // A part of a larger buffer moves.
+        assert_eq!(report(&mut board, 8, 10, true), 0);
+        assert_eq!(opening(&board), [0, 3, 4, 10]);
+        // The hole before it is filled, which begins a buffer.
+        assert_eq!(report(&mut board, 3, 4, true), 0);
+        assert_eq!(opening(&board), [0, 3, 4, 10]);
+        // An entry between two reported ones takes the second one along.
+        assert_eq!(report(&mut board, 2, 3, true), 1);
+        assert_eq!(opening(&board), [0, 2, 3, 4, 10]);
+        assert_eq!(report(&mut board, 11, 12, true), 1);
+        assert_eq!(report(&mut board, 10, 11, true), -2);
+        assert_eq!(opening(&board), [0, 2, 3, 4]);
+    }
+
+    #[test]
+    fn buffers_of_two_tags_or_lengths_stay_apart_and_where_none_are_merged_all() {
+        let mut board = board_of(4, &[0, 1, 2, 3]);
+        assert_eq!(report(&mut board, 1, 4, false), 0);
+        assert_eq!(opening(&board), [0, 1, 2, 3]);
+        let mut board = board_of(4, &[0, 1, 2, 3]);
+        board.entries[3].payload.truncate(60);
+        assert_eq!(report(&mut board, 1, 4, true), -1);
+        assert_eq!(opening(&board), [0, 1, 3]);
+        let mut board = board_of(4, &[0, 1, 2, 3]);
+        let tag = super::super::Tag { data: 0, position: 1, length: 200 };
+        for sent in board.entries.range_mut(..2) {
+            sent.tag = Some(tag).into();
+        }
+        assert_eq!(report(&mut board, 1, 4, true), -1);
+        assert_eq!(opening(&board), [0, 1, 2]);
+    }
+
+    #[test]
+    fn what_a_probe_sent_again_stays_in_its_buffer() {
+        let mut board = board_of(3, &[0, 1, 2]);
+        board.retransmit(2, Instant::from_nanos(9), TxStamp::default());
+        assert_eq!(report(&mut board, 1, 3, true), 0);
+        let mut board = board_of(3, &[0, 1, 2]);
+        board.mark_lost(2);
+        board.retransmit(2, Instant::from_nanos(9), TxStamp::default());
+        assert_eq!(report(&mut board, 1, 3, true), -1, "the same one, lost before");
+    }
+
+    #[test]
+    fn what_is_sent_again_by_itself_has_a_buffer_of_its_own() {
+        let mut board = board_of(8, &[0, 6]);
+        for number in 1..5 {
+            board.mark_lost(number);
+        }
+        let mut again = |number: u64, ns: u64, more: bool| {
+            let now = Instant::from_nanos(ns);
+            board.retransmit(number, now, TxStamp::default());
+            (board.cut_out(number, now, more), opening(&board))
+        };
+        assert_eq!(again(1, 100, false), (2, vec![0, 1, 2, 6]));
+        // Two that leave together share one.
+        assert_eq!(again(2, 200, true), (0, vec![0, 1, 2, 6]));
+        assert_eq!(again(3, 200, false), (1, vec![0, 1, 2, 4, 6]));
+        // The last one that is lost, though there is room for more.
+        assert_eq!(again(4, 300, true), (1, vec![0, 1, 2, 4, 5, 6]));
+        // A probe: the last of its buffer.
+        assert_eq!(again(7, 400, true), (1, vec![0, 1, 2, 4, 5, 6, 7]));
+    }
+}

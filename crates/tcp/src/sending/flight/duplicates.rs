@@ -1,0 +1,205 @@
+//! Duplicate acknowledgements of a peer without SACK (RFC 5681 section 3.2; Linux's "Reno" half of `tcp_input.c`). Each
+//! counts as one delivered segment, of which it is not known which one.
+
+use super::Flight;
+use crate::sending::recovery::AckFlags;
+
+/// Returns the largest number of outstanding segments that can have arrived: all except those marked lost, and never the
+/// oldest (`tcp_limit_reno_sacked`).
+fn most_duplicates(flight: &Flight) -> u32 {
+    flight.packets_out().saturating_sub(flight.lost_out.max(1))
+}
+
+impl Flight {
+    /// Sets the count of duplicates to zero (`tcp_reset_reno_sack`). With SACK the count is of marks, and stays.
+    pub(crate) fn forget_duplicates(&mut self) {
+        if !self.selective {
+            self.sacked_out = 0;
+        }
+    }
+
+    /// Counts a duplicate acknowledgement as a delivered segment (`tcp_add_reno_sack`).
+    pub(in crate::sending) fn count_duplicate(&mut self, flags: &AckFlags) {
+        let counts = !self.selective && flags.duplicate;
+        if counts && self.sacked_out < most_duplicates(self) {
+            self.sacked_out += 1;
+            self.rate.adjust(1);
+        }
+    }
+
+    /// Removes `acked` segments from the count: the first was a hole, and duplicate acknowledgements stood for the
+    /// others (`tcp_remove_reno_sacks`).
+    #[inline]
+    pub(in crate::sending) fn settle_duplicates(&mut self, acked: u32, flags: &mut AckFlags) {
+        if self.selective || acked == 0 {
+            return;
+        }
+        let counted = self.sacked_out.min(acked - 1);
+        self.sacked_out -= counted;
+        self.rate.adjust(-i64::from(counted));
+        self.sacked_out = self.sacked_out.min(most_duplicates(self));
+        // It is not known whether the original or its retransmission arrived.
+        flags.original_acked &= !flags.retransmission_acked;
+    }
+
+    /// Makes room in the count for the oldest segment, which is lost like others before.
+    pub(in crate::sending) fn bound_duplicates(&mut self) {
+        self.sacked_out = self.sacked_out.min(self.packets_out() - self.lost_out - 1);
+    }
+
+    /// Returns the number of segments that count as delivered because of duplicate acknowledgements; 0 with SACK.
+    pub fn counted_duplicates(&self) -> u32 {
+        if self.selective { 0 } else { self.sacked_out }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Tcp;
+    use crate::fixture::{at, send, subflow};
+    use anabranch_congestion::CongestionState;
+
+    /// Five segments out to a peer without SACK.
+    fn five() -> Tcp {
+        let (mut subflow, _) = subflow();
+        subflow.sending.flight.set_selective(false);
+        for _ in 0..5 {
+            send(&mut subflow, at(0), 1000);
+        }
+        subflow
+    }
+
+    const DUPLICATE: AckFlags = AckFlags {
+        duplicate: true,
+        una_advanced: false,
+        data_sacked: false,
+        original_acked: false,
+        retransmission_acked: false,
+        dsack: false,
+        probe_duplicated: false,
+        set_timer: false,
+        not_duplicate: false,
+        echo: false,
+    };
+
+    #[test]
+    fn a_duplicate_stands_for_a_segment_and_never_for_those_that_are_missing() {
+        // tcp_limit_reno_sacked: `sacked_out + max(lost_out, 1) <= packets_out`.
+        let mut subflow = five();
+        for counted in [1, 2, 3, 4, 4, 4] {
+            subflow.sending.flight.count_duplicate(&DUPLICATE);
+            assert_eq!(
+                (subflow.sending.flight.sacked_out, subflow.sending.flight.rate().delivered()),
+                (counted, 1 + u64::from(counted))
+            );
+        }
+        let mut subflow = five();
+        subflow.sending.flight.mark_lost(0);
+        subflow.sending.flight.mark_lost(1);
+        for counted in [1, 2, 3, 3] {
+            subflow.sending.flight.count_duplicate(&DUPLICATE);
+            assert_eq!(subflow.sending.flight.sacked_out, counted);
+        }
+        let mut subflow = five();
+        subflow.sending.flight.count_duplicate(&AckFlags::default());
+        subflow.sending.flight.set_selective(true);
+        subflow.sending.flight.count_duplicate(&DUPLICATE);
+        assert_eq!(subflow.sending.flight.sacked_out, 0);
+    }
+
+    #[test]
+    fn what_is_acknowledged_settles_all_duplicates_but_the_hole() {
+        // tcp_remove_reno_sacks: "One ACK acked hole. The rest eat duplicate ACKs."
+        let settled = |counted: u32, acked: u32| {
+            let mut subflow = five();
+            for _ in 0..counted {
+                subflow.sending.flight.count_duplicate(&DUPLICATE);
+            }
+            for _ in 0..acked {
+                subflow.sending.flight.drop_front();
+            }
+            subflow.sending.flight.settle_duplicates(acked, &mut AckFlags::default());
+            // One of the delivered is the handshake's.
+            (subflow.sending.flight.sacked_out, subflow.sending.flight.rate().delivered() - 1)
+        };
+        assert_eq!(settled(3, 0), (3, 3));
+        assert_eq!(settled(3, 1), (3, 3));
+        assert_eq!(settled(3, 3), (1, 1));
+        assert_eq!(settled(3, 4), (0, 0));
+        assert_eq!(settled(1, 3), (0, 0));
+        // tcp_limit_reno_sacked: of the three outstanding segments, the oldest has not arrived.
+        assert_eq!(settled(4, 2), (2, 3));
+    }
+
+    #[test]
+    fn an_original_is_not_told_from_its_retransmission() {
+        for (again, original) in [(false, true), (true, false)] {
+            let mut subflow = five();
+            let mut flags =
+                AckFlags { original_acked: true, retransmission_acked: again, ..DUPLICATE };
+            subflow.sending.flight.drop_front();
+            subflow.sending.flight.settle_duplicates(1, &mut flags);
+            assert_eq!(flags.original_acked, original);
+        }
+        let mut with_sack = five();
+        with_sack.sending.flight.set_selective(true);
+        let mut flags = AckFlags { original_acked: true, retransmission_acked: true, ..DUPLICATE };
+        with_sack.sending.flight.settle_duplicates(1, &mut flags);
+        assert!(flags.original_acked);
+    }
+
+    #[test]
+    fn three_duplicates_or_a_partial_acknowledgement_in_recovery_lose_the_oldest() {
+        // tcp_newreno_mark_lost.
+        let lost = |state: CongestionState, counted: u32, advanced: bool| {
+            let mut subflow = five();
+            subflow.sending.cwnd.force_state(state);
+            for _ in 0..counted {
+                subflow.sending.flight.count_duplicate(&DUPLICATE);
+            }
+            let verdict = subflow.sending.detect(at(50), advanced);
+            assert_eq!(verdict.lost, subflow.sending.flight.lost_out);
+            subflow.sending.flight.lost_out
+        };
+        assert_eq!(lost(CongestionState::Disorder, 2, true), 0);
+        assert_eq!(lost(CongestionState::Disorder, 3, false), 1);
+        assert_eq!(lost(CongestionState::Recovery, 4, false), 0);
+        assert_eq!(lost(CongestionState::Recovery, 0, true), 1);
+        assert_eq!(lost(CongestionState::Loss, 4, true), 0);
+        // Once; and of one segment no duplicate can tell.
+        let mut subflow = five();
+        subflow.sending.cwnd.force_state(CongestionState::Recovery);
+        let both = [0, 1].map(|_| subflow.sending.detect(at(50), true).lost);
+        assert_eq!((subflow.sending.flight.lost_out, both), (1, [1, 0]));
+        let mut subflow = five();
+        subflow.sending.cwnd.force_state(CongestionState::Recovery);
+        subflow.sending.flight.sacked_out = 5;
+        subflow.sending.detect(at(50), true);
+        assert_eq!((subflow.sending.flight.sacked_out, subflow.sending.flight.lost_out), (4, 1));
+        // Nor for what was lost before: sacked_out + lost_out <= packets_out.
+        let mut subflow = five();
+        subflow.sending.cwnd.force_state(CongestionState::Recovery);
+        subflow.sending.flight.mark_lost(3);
+        subflow.sending.flight.sacked_out = 4;
+        subflow.sending.detect(at(50), true);
+        assert_eq!((subflow.sending.flight.sacked_out, subflow.sending.flight.lost_out), (3, 2));
+    }
+
+    #[test]
+    fn recovery_is_held_at_its_end_where_duplicates_may_still_come() {
+        let mut subflow = five();
+        subflow.sending.recovery.set_high_seq(5001);
+        assert!(!subflow.sending.must_hold_recovery());
+        subflow.sending.queue.set_una(5001);
+        assert!(subflow.sending.must_hold_recovery());
+        subflow.sending.flight.set_selective(true);
+        assert!(!subflow.sending.must_hold_recovery());
+        subflow.sending.flight.sacked_out = 3;
+        subflow.sending.flight.forget_duplicates();
+        assert_eq!(subflow.sending.flight.sacked_out, 3, "with SACK they are marks");
+        subflow.sending.flight.set_selective(false);
+        subflow.sending.flight.forget_duplicates();
+        assert_eq!(subflow.sending.flight.sacked_out, 0);
+    }
+}

@@ -1,0 +1,41 @@
+//! When retransmitted segments were sent for the first time. Kept only for schedulers that watch their subflows.
+
+use std::collections::BTreeMap;
+
+use anabranch_units::Instant;
+
+use super::Flight;
+
+/// The time of the first transmission by the position of the segment.
+#[derive(Debug, Default)]
+pub(crate) struct Firsts(BTreeMap<u64, Instant>);
+
+impl Firsts {
+    /// Files a segment that is retransmitted for the first time while `front` is the oldest outstanding position. Of
+    /// those that begin before it, only the last one may still be outstanding: a partial acknowledgement has trimmed it.
+    pub(crate) fn note(&mut self, front: u64, start: u64, sent_at: Instant) {
+        self.0.insert(start, sent_at);
+        while self.0.range(..=front).nth(1).is_some() {
+            self.0.pop_first();
+        }
+    }
+
+    /// The time filed for a segment, or for the longer one that it was cut from.
+    fn of(&self, start: u64) -> Option<Instant> {
+        self.0.range(..=start).next_back().map(|(_, at)| *at)
+    }
+}
+
+impl Flight {
+    /// See [`crate::sending::Sending::keep_first_transmissions`].
+    pub(crate) fn keep_first_transmissions(&mut self) {
+        self.firsts.get_or_insert_default();
+    }
+
+    /// Returns when the oldest unacknowledged segment was sent for the first time, or last if these times are not kept.
+    pub fn oldest_sent(&self) -> Option<Instant> {
+        let front = self.front()?;
+        let filed = self.firsts.as_ref().filter(|_| front.ever_retransmitted());
+        filed.and_then(|firsts| firsts.of(front.start)).or(Some(front.sent_at))
+    }
+}

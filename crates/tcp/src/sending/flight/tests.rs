@@ -1,0 +1,252 @@
+//! Marks, counts and orders of the outstanding segments.
+
+use super::*;
+use crate::fixture::fresh;
+
+fn board(segments: u64) -> Flight {
+    let mut board = Flight::default();
+    for i in 0..segments {
+        board.push(fresh(1 + i * 100, 100, Instant::from_nanos(i), TxStamp::default()));
+    }
+    board
+}
+
+/// Outstanding segments of which the named ones open a socket buffer.
+pub(crate) fn board_of(segments: u64, opening: &[u64]) -> Flight {
+    let mut board = board(segments);
+    for (number, sent) in (0..).zip(&mut board.entries) {
+        sent.opens_buffer = opening.contains(&number);
+    }
+    board
+}
+
+/// Returns the new parts of a report of `[left, right)`.
+fn newly_reported(board: &mut Flight, left: u64, right: u64) -> Vec<u64> {
+    let mut number = board.first_reported(left);
+    let mut found = Vec::new();
+    while let Some(next) = board.next_reported(number, right) {
+        found.push(next);
+        number = next + 1;
+    }
+    found
+}
+
+#[test]
+fn a_report_told_again_is_leapt_over() {
+    let mut board = board(100);
+    for (left, right) in [(2001, 3001), (4001, 4101), (3001, 4001), (1001, 2001)] {
+        for number in newly_reported(&mut board, left, right) {
+            board.mark_sacked(number);
+        }
+        board.remember_report(&[]);
+    }
+    // From 1001 to 4101, then once more: the whole stretch is one leap, or two.
+    assert_eq!(newly_reported(&mut board, 1001, 4201), [41]);
+    let mut leaps = 0;
+    let mut at = 10;
+    while board.entries[at].sacked {
+        at += board.entries[at].leap as usize;
+        leaps += 1;
+    }
+    assert_eq!(at, 41, "no leap goes too far");
+    assert!(leaps < 20, "{leaps} leaps");
+    assert_eq!(newly_reported(&mut board, 1, 1101), (0..10).collect::<Vec<_>>());
+    // A report that ends inside a stretch, and one of a part of a segment.
+    assert_eq!(newly_reported(&mut board, 2001, 2501), []);
+    assert_eq!(newly_reported(&mut board, 4102, 4350), [42]);
+    board.clear_sacked();
+    assert_eq!(newly_reported(&mut board, 4001, 4201), [40, 41]);
+    assert_eq!((board.sacked_out, board.highest_sacked_start), (0, 0));
+}
+
+#[test]
+fn in_flight_follows_every_mark() {
+    let mut board = board(10);
+    assert_eq!(board.in_flight(), 10);
+    for number in newly_reported(&mut board, 301, 501) {
+        assert!(board.mark_sacked(number).is_some());
+    }
+    assert_eq!((board.sacked_out, board.in_flight()), (2, 8));
+    assert!(board.mark_lost(0));
+    assert!(!board.mark_lost(0), "lost once");
+    assert_eq!(board.in_flight(), 7);
+    assert_eq!(board.next_lost(), Some(0));
+    board.retransmit(0, Instant::from_nanos(99), TxStamp::default());
+    assert_eq!(board.in_flight(), 8);
+    assert_eq!(board.next_lost(), None);
+    while board.front().is_some_and(|sent| sent.end() <= 501) {
+        board.drop_front();
+    }
+    assert_eq!((board.packets_out(), board.in_flight()), (5, 5));
+    assert_eq!((board.sacked_out, board.lost_out, board.retrans_out), (0, 0, 0));
+}
+
+#[test]
+fn the_order_of_transmission_is_as_long_as_what_is_outstanding() {
+    // Ten in flight all the time, a hundred thousand sent, and now and then one of them again.
+    let mut board = board(10);
+    for i in 10..100_000 {
+        let (transmission, retransmitted) = (1, false);
+        let start = 1 + i * 100;
+        board.push(Sent { start, transmission, retransmitted, ..board.entries[0].clone() });
+        if i % 7 == 0 {
+            board.retransmit(board.base + 5, Instant::from_nanos(i), TxStamp::default());
+        }
+        board.drop_front();
+        assert!(board.order.len() <= 40, "{} places for ten segments", board.order.len());
+    }
+    // One segment again and again, behind an oldest that waits.
+    let mut board = self::board(10);
+    for i in 0..1000 {
+        board.retransmit(board.base + 5, Instant::from_nanos(i), TxStamp::default());
+        assert!(board.order.len() <= 40, "{} places for ten segments", board.order.len());
+    }
+    assert_eq!(board.oldest_transmission(), Some(0));
+}
+
+#[test]
+fn a_report_is_looked_at_once() {
+    let mut board = board(10);
+    for number in newly_reported(&mut board, 301, 501) {
+        board.mark_sacked(number);
+    }
+    board.remember_report(&[(301, 501)]);
+    assert_eq!(newly_reported(&mut board, 301, 701), [5, 6]);
+}
+
+#[test]
+fn what_is_lost_no_more_awaits_judgement_again() {
+    // Segments 2 and 3 of those from 1 on: the first was acknowledged.
+    let mut board = board(4);
+    while board.front().is_some_and(|sent| sent.end() <= 101) {
+        board.drop_front();
+    }
+    for number in [2, 3] {
+        board.mark_lost(number);
+    }
+    assert_eq!(board.oldest_transmission(), Some(1));
+    board.defer_oldest();
+    assert_eq!(board.oldest_transmission(), None, "the others are judged");
+    board.unmark_losses();
+    assert_eq!((board.lost_out, board.in_flight()), (0, 3));
+    for number in [2, 3] {
+        assert_eq!(board.oldest_transmission(), Some(number));
+        board.defer_oldest();
+    }
+    assert_eq!(board.oldest_transmission(), None);
+}
+
+#[test]
+fn transmission_order_skips_what_is_settled() {
+    let mut board = board(4);
+    assert_eq!(board.oldest_transmission(), Some(0));
+    board.mark_lost(0);
+    assert_eq!(board.oldest_transmission(), Some(1));
+    board.retransmit(0, Instant::from_nanos(9), TxStamp::default());
+    for number in 1..4 {
+        board.mark_sacked(number);
+    }
+    assert_eq!(board.oldest_transmission(), Some(0), "the retransmission awaits judgement");
+}
+
+#[test]
+fn losses_that_are_undone_again_and_again_leave_no_places_behind() {
+    let mut board = board(1000);
+    for _ in 0..100 {
+        for number in board.numbers() {
+            board.mark_lost(number);
+        }
+        board.unmark_losses();
+        assert!(board.order.len() <= 2016, "{} places", board.order.len());
+    }
+    // Each awaits judgement once, in order.
+    board.tidy_order();
+    for number in board.numbers() {
+        assert_eq!(board.oldest_transmission(), Some(number));
+        board.defer_oldest();
+    }
+    assert_eq!(board.oldest_transmission(), None);
+}
+
+#[test]
+fn what_is_lost_waits_until_it_goes_again() {
+    let mut board = board(5);
+    // What a probe sent again was not lost (tcp_send_loss_probe): one of each kind, and not the same one.
+    board.retransmit(4, Instant::from_nanos(9), TxStamp::default());
+    assert!(board.mark_lost(1));
+    assert_eq!((board.lost_waiting(), board.next_lost()), (1, Some(1)));
+    assert!(board.mark_lost(2) && board.mark_lost(3));
+    board.retransmit(1, Instant::from_nanos(10), TxStamp::default());
+    assert_eq!((board.lost_waiting(), board.next_lost()), (2, Some(2)));
+}
+
+#[test]
+fn what_is_too_large_is_cut_and_lost_and_keeps_its_place_in_the_order() {
+    // tcp_simple_retransmit, tcp_fragment; segment 1 was reported, 3 is small, 4 is retransmitted, 5 lost.
+    let mut board = board(6);
+    board.drop_front();
+    board.mark_sacked(1);
+    board.entries[2].payload.truncate(60);
+    board.mark_lost(4);
+    board.retransmit(4, Instant::from_nanos(9), TxStamp::default());
+    board.mark_lost(5);
+    board.entries[4].fin = true;
+    assert!(!board.cut_larger(|_| 100), "all are small enough");
+    assert!(board.cut_larger(|_| 60));
+    let pieces: Vec<_> = board
+        .entries
+        .iter()
+        .map(|sent| (sent.start, sent.payload.len(), sent.sacked, sent.lost))
+        .collect();
+    assert_eq!(
+        pieces,
+        [
+            (101, 100, true, false),
+            (201, 60, false, true),
+            (261, 40, false, true),
+            (301, 60, false, false),
+            (401, 60, false, true),
+            (461, 40, false, true),
+            (501, 60, false, true),
+            (561, 40, false, true),
+        ]
+    );
+    assert_eq!((board.sacked_out, board.lost_out, board.retrans_out), (1, 6, 0));
+    assert_eq!(board.in_flight(), 1);
+    // The FIN is behind the last byte, and a buffer is charged once.
+    let fins: Vec<_> = board.entries.iter().map(|sent| sent.fin).collect();
+    assert_eq!((fins.iter().filter(|fin| **fin).count(), fins[7]), (1, true));
+    assert_eq!(board.entries.iter().filter(|sent| sent.opens_buffer).count(), 5);
+    // Numbers go on behind the old ones; what is lost goes out in their order.
+    assert_eq!(board.numbers(), 6..14);
+    let mut again = Vec::new();
+    while let Some(number) = board.next_lost() {
+        again.push(number);
+        board.retransmit(number, Instant::from_nanos(10), TxStamp::default());
+    }
+    assert_eq!(again, [7, 8, 10, 11, 12, 13]);
+    // The small one was sent before all of these, and awaits judgement first.
+    assert_eq!(board.oldest_transmission(), Some(9));
+    board.defer_oldest();
+    assert_eq!(board.oldest_transmission(), Some(7));
+    assert!(!board.cut_larger(|_| 60), "what was reported is left as it is");
+}
+
+#[test]
+fn what_nobody_looked_at_has_its_place_behind_what_was_sent_before() {
+    let mut board = board(6);
+    while board.front().is_some_and(|sent| sent.end() <= 201) {
+        board.drop_front();
+    }
+    // Segment 3 goes again before two more are sent.
+    board.retransmit(3, Instant::from_nanos(7), TxStamp::default());
+    for number in 6..8 {
+        board.push(fresh(1 + number * 100, 100, Instant::from_nanos(8), TxStamp::default()));
+    }
+    let mut found = Vec::new();
+    while let Some(number) = board.oldest_transmission() {
+        found.push(number);
+        board.defer_oldest();
+    }
+    assert_eq!(found, [2, 4, 5, 3, 6, 7]);
+}

@@ -1,0 +1,483 @@
+//! The data that a connection has to send, with its tags; the memory of this data (`sk_wmem_queued`); and the peer's
+//! window.
+
+mod head;
+mod tagging;
+mod window;
+
+use std::collections::VecDeque;
+
+use anabranch_units::Instant;
+use bytes::{Bytes, BytesMut};
+
+use super::flight::Tag;
+use super::intent::Intent;
+use crate::config::TcpConfig;
+pub use tagging::Tagging;
+pub(crate) use window::PeerWindow;
+
+/// Payload of the largest burst under one tag: 64 KiB less room for headers (`MPTCP_MAX_GSO_SIZE`).
+pub(crate) const BURST_BYTES: u64 = 65_536 - 321;
+
+/// Data that was queued and not sent yet: all or the rest of one tag.
+#[derive(Clone, Debug)]
+pub(crate) struct Chunk {
+    pub(crate) payload: Bytes,
+    /// Stream position of the first byte.
+    pub(crate) data: u64,
+    pub(crate) tag: Tag,
+}
+
+/// The queue of data to send and the positions of the stream.
+#[derive(Debug)]
+pub struct Queue {
+    una: u64,
+    next: u64,
+    /// Position behind the last queued byte.
+    write_end: u64,
+    window: PeerWindow,
+    chunks: VecDeque<Chunk>,
+    queued: u64,
+    unacked_bytes: u64,
+    mss: u32,
+    memory_per_buffer: u64,
+    /// Socket buffers that the queue's data fills, and those in flight.
+    buffers_queued: u64,
+    buffers_in_flight: u64,
+    /// The number of socket buffers that pushed data will add when it leaves.
+    buffers_to_come: u32,
+    /// The number of segments that still fit in the last socket buffer sent.
+    buffer_room: u32,
+    /// The segment that was cut last ends its tag and therefore its buffer (`mptcp_skb_can_collapse_to`).
+    tag_ended: bool,
+    /// Socket buffers begun while nothing was in flight.
+    begun_at_rest: u32,
+    tagging: Tagging,
+    /// Each handover of data has a separate tag.
+    whole_mappings: bool,
+    /// The next data belongs to the same handover as the last.
+    goes_on: bool,
+    /// The kind of data that goes out next.
+    intent: Intent,
+    last_sent: Instant,
+    fin_queued: bool,
+    fin_sent: bool,
+    /// The next socket buffer waits for an acknowledgement or for more data.
+    deferred: bool,
+    /// Behind the last small segment sent (`snd_sml`).
+    small_end: u64,
+    nodelay: bool,
+}
+
+impl Queue {
+    /// Creates the queue of a host that announces `mss`.
+    pub(crate) fn new(config: &TcpConfig, mss: u16) -> Self {
+        Self {
+            una: 0,
+            next: 0,
+            write_end: 1,
+            window: PeerWindow::default(),
+            chunks: VecDeque::new(),
+            queued: 0,
+            unacked_bytes: 0,
+            mss: u32::from(mss) - 12,
+            memory_per_buffer: config.host.send_memory_per_buffer,
+            buffers_queued: 0,
+            buffers_in_flight: 0,
+            buffers_to_come: 0,
+            buffer_room: 0,
+            tag_ended: false,
+            begun_at_rest: 0,
+            tagging: Tagging::Never,
+            whole_mappings: config.shared.whole_mappings,
+            goes_on: false,
+            intent: Intent::New,
+            last_sent: Instant::ZERO,
+            fin_queued: false,
+            fin_sent: false,
+            deferred: false,
+            small_end: 0,
+            nodelay: config.nodelay,
+        }
+    }
+
+    /// Returns the first position that is not acknowledged (`snd_una`).
+    pub fn una(&self) -> u64 {
+        self.una
+    }
+
+    /// Returns the next position to send (`snd_nxt`).
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Returns the position behind the last queued byte (`write_seq`).
+    pub fn write_end(&self) -> u64 {
+        self.write_end
+    }
+
+    pub fn queued_bytes(&self) -> u64 {
+        self.queued
+    }
+
+    /// Returns the payload bytes that are not acknowledged, sent or not.
+    pub fn held_bytes(&self) -> u64 {
+        self.queued + self.unacked_bytes
+    }
+
+    /// Returns the memory that is charged for these bytes (`sk_wmem_queued`).
+    pub fn memory(&self) -> u64 {
+        let to_come = u64::from(self.buffers_to_come);
+        let buffers = self.buffers_queued + self.buffers_in_flight + to_come;
+        self.queued + self.unacked_bytes + buffers * self.memory_per_buffer
+    }
+
+    /// Returns the memory with `bytes` more, in one socket buffer for each of so many `segments`.
+    pub(super) fn memory_with(&self, segments: u64, bytes: u64) -> u64 {
+        self.memory() + bytes + segments * self.memory_per_buffer
+    }
+
+    /// Returns when data was last sent.
+    #[inline]
+    pub(super) fn last_sent(&self) -> Instant {
+        self.last_sent
+    }
+
+    /// Advances the next position over `length` bytes that leave now, and a FIN. Returns where they begin.
+    #[inline]
+    pub(super) fn depart(&mut self, now: Instant, length: u64, fin: bool) -> u64 {
+        let start = self.next;
+        self.next = start + length + u64::from(fin);
+        self.fin_sent |= fin;
+        self.last_sent = now;
+        if length < u64::from(self.mss) {
+            self.small_end = self.next;
+        }
+        start
+    }
+
+    /// Handles a retransmission: the next new segment opens a socket buffer.
+    pub(super) fn on_retransmit(&mut self, now: Instant) {
+        self.last_sent = now;
+        self.buffer_room = 0;
+    }
+
+    /// Returns whether a FIN was sent.
+    #[inline]
+    pub(crate) fn fin_sent(&self) -> bool {
+        self.fin_sent
+    }
+
+    /// Counts a new segment of `bytes` that leaves. Returns whether it opens a socket buffer. Up to `most` full
+    /// segments that leave together share one (`tso_fragment`).
+    pub(crate) fn count_new(&mut self, bytes: u64, together: bool, most: u32) -> bool {
+        self.unacked_bytes += bytes;
+        self.buffers_to_come = 0;
+        let opens = !together || self.buffer_room == 0;
+        if opens {
+            self.buffers_in_flight += 1;
+            self.buffer_room = most;
+        }
+        let ends = bytes < u64::from(self.mss) || self.tag_ended;
+        self.buffer_room = if ends { 0 } else { self.buffer_room - 1 };
+        opens
+    }
+
+    /// Returns whether another segment fits in the socket buffer that was opened last.
+    pub(crate) fn buffer_has_room(&self) -> bool {
+        self.buffer_room > 0
+    }
+
+    /// Returns how often the window restarts after idleness before the first segment leaves: once, or once for each
+    /// socket buffer if several are filled before the first one leaves (`tcp_skb_entail` in `mptcp_sendmsg_frag`).
+    pub(crate) fn take_restarts(&mut self) -> u32 {
+        let begun = std::mem::take(&mut self.begun_at_rest);
+        if self.tagging.separates() && !self.whole_mappings { begun } else { 1 }
+    }
+
+    /// Makes the next segment open a socket buffer.
+    pub(crate) fn end_buffer(&mut self) {
+        self.buffer_room = 0;
+    }
+
+    /// Returns the payload of a full segment.
+    pub fn mss(&self) -> u32 {
+        self.mss
+    }
+
+    pub(crate) fn set_mss(&mut self, mss: u32) {
+        self.mss = mss;
+    }
+
+    /// Returns whether data travels under tags, to change it.
+    #[inline]
+    pub(super) fn tagging_mut(&mut self) -> &mut Tagging {
+        &mut self.tagging
+    }
+
+    /// Returns whether data travels under tags now.
+    #[inline]
+    pub fn is_tagged(&self) -> bool {
+        self.tagging == Tagging::Now
+    }
+
+    /// Handles a SYN that was sent or answered: the next position is 1.
+    pub(crate) fn after_syn(&mut self) {
+        self.next = 1;
+    }
+
+    pub(crate) fn set_una(&mut self, una: u64) {
+        self.una = una;
+    }
+
+    /// Releases `bytes` that were acknowledged, which changes the number of socket buffers in flight.
+    #[inline]
+    pub(super) fn on_acked(&mut self, bytes: u64, buffers: i64) {
+        self.unacked_bytes -= bytes.min(self.unacked_bytes);
+        self.on_buffers_changed(buffers);
+    }
+
+    /// Changes the number of socket buffers in flight after some were cut or merged.
+    pub(crate) fn on_buffers_changed(&mut self, more: i64) {
+        self.buffers_in_flight = self.buffers_in_flight.saturating_add_signed(more);
+    }
+
+    /// Begins another handover: the next data does not extend the last tag.
+    pub fn begin_handover(&mut self) {
+        self.goes_on = false;
+    }
+
+    /// Takes data to send at the end of the queue.
+    // A run of 20 MB calls it 14,036 times.
+    #[inline(always)]
+    pub fn enqueue(&mut self, mut payload: Bytes, mut data: u64) {
+        loop {
+            let room = self.room_in_last(data);
+            let goal = if room > 0 { room } else { self.size_goal() };
+            if payload.len() as u64 <= goal {
+                return self.append(payload, data, room > 0);
+            }
+            let part = payload.split_to(goal as usize);
+            self.append(part, data, room > 0);
+            data += goal;
+        }
+    }
+
+    /// Returns the longest tag: as many full segments as fit in one large buffer, or in half of the largest window
+    /// that the peer has advertised (`tcp_xmit_size_goal`, `tcp_bound_to_half_wnd`).
+    fn size_goal(&self) -> u64 {
+        let mss = u64::from(self.mss);
+        let most = if self.whole_mappings {
+            BURST_BYTES
+        } else {
+            self.window.bound_to_half(BURST_BYTES, 1)
+        };
+        (most / mss).max(1) * mss
+    }
+
+    /// Returns the number of bytes by which data at `data` may extend the last tag. It must be adjacent, and no
+    /// byte of the tag may have been sent.
+    fn room_in_last(&self, data: u64) -> u64 {
+        let Some(last) = self.chunks.back() else { return 0 };
+        if self.whole_mappings && !self.goes_on {
+            return 0;
+        }
+        let adjacent = last.data.wrapping_add(last.payload.len() as u64) == data;
+        if !adjacent || last.tag.position < self.next {
+            return 0;
+        }
+        self.size_goal().saturating_sub(u64::from(last.tag.length))
+    }
+
+    // A run of 20 MB calls it 14,036 times.
+    #[inline(always)]
+    fn append(&mut self, payload: Bytes, data: u64, extend: bool) {
+        let length = payload.len() as u64;
+        let mut tag = Tag { data, position: self.write_end, length: length as u16 };
+        self.buffers_queued += u64::from(!extend);
+        self.begun_at_rest += u32::from(!extend && self.unacked_bytes == 0);
+        if extend && let Some(last) = self.chunks.back() {
+            tag = Tag { length: last.tag.length + length as u16, ..last.tag };
+            for chunk in self.chunks.iter_mut().rev() {
+                if chunk.tag.position != tag.position {
+                    break;
+                }
+                chunk.tag = tag;
+            }
+        }
+        self.goes_on = true;
+        self.deferred = false;
+        self.write_end += length;
+        self.queued += length;
+        self.chunks.push_back(Chunk { payload, data, tag });
+    }
+
+    /// Returns whether the rest of the data is less than a segment and must wait, because another small segment is not
+    /// acknowledged and more data may come (`tcp_nagle_check`, `tcp_minshall_check`).
+    #[inline]
+    pub(crate) fn must_wait_for_more(&self) -> bool {
+        0 < self.queued && self.queued < u64::from(self.mss) && self.is_held_back()
+    }
+
+    /// Returns the same for data that is less than a segment.
+    // Separate, to keep the check of whole segments short.
+    #[cold]
+    fn is_held_back(&self) -> bool {
+        self.small_end > self.una
+            && !self.nodelay
+            && !self.fin_queued
+            && self
+                .chunks
+                .front()
+                .zip(self.chunks.back())
+                .is_some_and(|(first, last)| !self.tagging.separates() || first.tag == last.tag)
+    }
+
+    /// Cuts the next segment of at most `limit` bytes off the queue.
+    // A run of 20 MB calls it 14,364 times.
+    #[inline(always)]
+    pub(crate) fn cut(&mut self, limit: usize) -> Option<(Bytes, Tag)> {
+        let front = self.chunks.front_mut()?;
+        let tag = front.tag;
+        self.tag_ended = false;
+        if front.payload.len() > limit {
+            let payload = front.payload.split_to(limit);
+            front.data += limit as u64;
+            self.queued -= limit as u64;
+            return Some((payload, tag));
+        }
+        let chunk = self.chunks.pop_front()?;
+        self.leave_buffer(&tag);
+        let mut payload = chunk.payload;
+        // Fill the segment from the next chunk where the tag (or plain TCP) allows it.
+        while payload.len() < limit {
+            let joined = self.chunks.front().is_some_and(|next| {
+                !self.tagging.separates()
+                    || (next.tag.data == tag.data && next.tag.position == tag.position)
+            });
+            if !joined {
+                break;
+            }
+            let next = self.chunks.front_mut().expect("just seen");
+            let take = (limit - payload.len()).min(next.payload.len());
+            let mut whole = BytesMut::with_capacity(payload.len() + take);
+            whole.extend_from_slice(&payload);
+            whole.extend_from_slice(&next.payload.split_to(take));
+            next.data += take as u64;
+            payload = whole.freeze();
+            if next.payload.is_empty() {
+                let left = next.tag;
+                self.chunks.pop_front();
+                self.leave_buffer(&left);
+            }
+        }
+        self.queued -= payload.len() as u64;
+        Some((payload, tag))
+    }
+
+    /// A chunk under `tag` was used up: perhaps the last of its buffer.
+    fn leave_buffer(&mut self, tag: &Tag) {
+        if self.chunks.front().is_none_or(|next| next.tag.position != tag.position) {
+            self.buffers_queued -= 1;
+            self.tag_ended = self.tagging.separates() && !self.whole_mappings;
+        }
+    }
+
+    /// Takes back everything not sent yet (the subflow is going away or is being drained).
+    pub fn drain_unsent(&mut self) {
+        self.write_end -= self.queued;
+        self.queued = 0;
+        self.buffers_queued = 0;
+        self.chunks.clear();
+    }
+
+    /// Drops all data, sent or not, because the subflow has ended.
+    pub(crate) fn abandon(&mut self) {
+        self.drain_unsent();
+        (self.unacked_bytes, self.buffers_in_flight, self.buffers_to_come) = (0, 0, 0);
+        self.intent = Intent::New;
+    }
+
+    /// Queues a FIN behind all data.
+    pub fn queue_fin(&mut self) {
+        self.fin_queued = true;
+    }
+
+    /// Returns whether a FIN is queued or sent.
+    #[inline]
+    pub(super) fn is_closing(&self) -> bool {
+        self.fin_queued
+    }
+
+    /// Returns whether nothing except the FIN is unacknowledged.
+    pub(super) fn awaits_only_fin(&self) -> bool {
+        self.fin_sent && self.una + 1 == self.next
+    }
+
+    /// Returns the kind of data that goes out next.
+    #[inline]
+    pub(crate) fn intent(&self) -> Intent {
+        self.intent
+    }
+
+    /// Returns the kind of data that goes out next.
+    #[inline]
+    pub(super) fn intent_mut(&mut self) -> &mut Intent {
+        &mut self.intent
+    }
+
+    /// Returns the peer's window.
+    #[inline]
+    pub fn window(&self) -> &PeerWindow {
+        &self.window
+    }
+
+    /// Returns the peer's window.
+    #[inline]
+    pub fn window_mut(&mut self) -> &mut PeerWindow {
+        &mut self.window
+    }
+
+    /// Returns whether everything that was sent, a FIN included, is acknowledged.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.fin_sent && self.una == self.next
+    }
+
+    /// Sets whether the next socket buffer is held back.
+    pub fn set_deferred(&mut self, deferred: bool) {
+        self.deferred = deferred;
+    }
+
+    /// Returns whether the next socket buffer is held back.
+    #[inline]
+    pub fn is_deferred(&self) -> bool {
+        self.deferred
+    }
+
+    /// A FIN may be sent: everything queued is out.
+    pub(crate) fn fin_due(&self) -> bool {
+        self.fin_queued && !self.fin_sent && self.queued == 0
+    }
+
+    /// Bytes of the socket buffer that is to go out next: on plain TCP all that is queued, as far as one
+    /// takes it; else what is left of a tag.
+    pub(crate) fn next_buffer(&self) -> u64 {
+        if !self.tagging.separates() {
+            return self.queued.min(self.size_goal());
+        }
+        self.chunks.front().map_or(0, |chunk| {
+            let sent = self.next - chunk.tag.position.min(self.next);
+            u64::from(chunk.tag.length).saturating_sub(sent)
+        })
+    }
+
+    /// Something waits for room in the congestion window.
+    pub(crate) fn has_work(&self) -> bool {
+        (self.queued > 0 && !self.must_wait_for_more()) || self.intent.repairs() || self.fin_due()
+    }
+}
+
+#[cfg(test)]
+mod fixture;
+#[cfg(test)]
+mod tests;
