@@ -7,7 +7,6 @@ these sources.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shutil
@@ -28,27 +27,24 @@ _NAME = "anabranch-*.whl"
 _POLICY = re.compile(r'platform tag:\s+"manylinux_(\d+)_(\d+)_\w+"')
 
 
-def sources(root: Path = ROOT) -> str:
+def sources() -> str:
     """Return the hash of the Rust sources that `make wasm` writes into the engine."""
-    found = [path for pattern in ("*.rs", "Cargo.toml") for path in (root / "crates").rglob(pattern)]
-    names = sorted(path.relative_to(root).as_posix() for path in found)
-    digest = hashlib.sha256()
-    for name in ("Cargo.toml", "Cargo.lock", *names):
-        digest.update((root / name).read_bytes())
-    return digest.hexdigest()[:12]
+    command = ["bash", ROOT / ".ci" / "wasm-sources"]
+    return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
 
 
-def engine(root: Path = ROOT) -> Path | None:
-    """Return the page's engine if it was built from these sources."""
+def engine(wanted: str, root: Path = ROOT) -> Path | None:
+    """Return the page's engine if it was built from the sources with the hash `wanted`."""
     file = root / "build" / "play" / "anabranch.wasm"
-    return file if file.is_file() and sources(root).encode() in file.read_bytes() else None
+    return file if file.is_file() and wanted.encode() in file.read_bytes() else None
 
 
 def made_engine() -> Path | None:
     """Return the page's engine for this checkout, built if needed; None, with a notice, if that fails."""
-    if engine() is None:
+    wanted = sources()
+    if engine(wanted) is None:
         subprocess.run(["make", "--no-print-directory", "wasm"], cwd=ROOT, check=False)
-    found = engine()
+    found = engine(wanted)
     if found is None:
         sys.stderr.write(
             "notice: the page of this wheel runs on the native simulator and has no editor: no WebAssembly\n"

@@ -7,9 +7,9 @@ use crate::{AckSample, CongestionState, Window};
 
 /// The time after which a minimum RTT expires (`MinRTTFilterLen`).
 const MIN_RTT_WINDOW: Duration = Duration::from_secs(10);
-/// The time without a lower RTT after which a visit to ProbeRTT begins (`ProbeRTTInterval`).
+/// The time without a lower RTT after which a visit to `ProbeRTT` begins (`ProbeRTTInterval`).
 const INTERVAL: Duration = Duration::from_secs(5);
-/// The duration of a visit to ProbeRTT (`ProbeRTTDuration`).
+/// The duration of a visit to `ProbeRTT` (`ProbeRTTDuration`).
 const TIME: Duration = Duration::from_millis(200);
 
 /// The minimum over ten seconds and over the interval between visits.
