@@ -171,7 +171,7 @@ def test_the_share_of_figures_is_that_of_the_calibration():
     # `make fidelity` and `calibrate --docs` change the page; a sentence that fails here is the one to write.
     page = text("docs/calibration.md")
     _, _, inside, of = _sums(re.findall(r"^- [\w-]+: goodput .*$", page, re.MULTILINE))
-    chosen = f"Of {of} values measured on Linux, {_share(inside, of)} % are within the target"
+    chosen = f"Of {of} values measured on Linux, {_share(inside, of)} % are within their targets"
     _, _, inside, of = _sums(re.findall(r"^\d+ settings, .*$", page, re.MULTILINE))
     drawn = f"{_share(inside, of)} % of its {of} values are within their targets"
     told = text("README.md").replace("\n", " ")
