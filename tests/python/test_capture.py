@@ -104,3 +104,53 @@ def test_the_samples_may_not_replace_the_capture(session):
     refused = command(file, "--samples", file)
     assert refused.exit_code == 2
     assert "would be written over the capture" in refused.stderr
+
+
+def test_a_subflow_that_the_server_opened_is_judged_from_the_other_end():
+    # At the client. The server opens the second subflow, so there the client answers the SYN at once, after
+    # 0.04 ms, and the server's answer takes the path's 80 ms.
+    def half(count, median):
+        times = {"count": count, "median_ms": median, "min_ms": median}
+        none = {"count": 0, "median_ms": None, "min_ms": None}
+        return {
+            **dict.fromkeys(("unique_bytes", "resent_bytes", "duplicate_sack_bytes"), 0),
+            **dict.fromkeys(("out_of_order_frames", "zero_windows"), 0),
+            "ack_rtt": none,
+            "echo_rtt": times,
+        }
+
+    def stream(number, side, server, client):
+        return {
+            "stream": number,
+            "client": f"a{number}",
+            "server": f"b{number}",
+            "captured_at": side,
+            "syn_to_syn_ack_ms": server,
+            "syn_ack_to_ack_ms": client,
+            "begin_s": 0.0,
+            "duration_s": 1.0,
+            "idle_s": 0.0,
+            "connection": 0,
+            "orphan_token": None,
+            "to_server": half(0, None),
+            "to_client": half(0, None),
+        }
+
+    data = {
+        **dict.fromkeys(("unique_bytes", "unmapped_bytes", "reinjected_bytes", "head_of_line_s"), 0),
+        "head_of_line_s_by_stream": {},
+    }
+    connection = {
+        "connection": 0,
+        "guessed": False,
+        "fallback": None,
+        "both_keys_seen": True,
+        "to_client": data,
+        "subflows": [{"stream": 0, "from_server": False}, {"stream": 1, "from_server": True}],
+    }
+    streams = [stream(0, "client", 50.0, 0.05), stream(1, "server", 0.04, 80.0)]
+    found = {"streams": streams, "connections": [connection], "counts": {}}
+    (session,) = capture.sessions(capture.Capture(file="x", found=found, tables={}))
+    assert session.captured_at == "client"
+    assert [path.rtt_ms for path in session.paths] == [50.0, 80.0]
+    assert [path.client for path in session.paths] == ["a0", "b1"]

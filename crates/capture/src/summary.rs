@@ -10,19 +10,21 @@ use crate::half::Half;
 use crate::round_trips::RoundTrips;
 use crate::stream::{Direction, SLICE_NS, Side, Stream};
 
-/// The most TCP connections that are described one by one; the others are counted.
+/// The most MPTCP connections, and the most TCP connections without MPTCP, that are described one by one. The others
+/// are counted.
 const MOST_DESCRIBED: usize = 1_000;
 
 impl Analysis {
     /// Returns everything that was found, as JSON.
     pub fn to_json(&self) -> Value {
-        let described = self.streams().len().min(MOST_DESCRIBED);
-        let streams: Vec<_> = (0..described).map(|number| self.stream_json(number)).collect();
+        let described = self.described();
+        let streams: Vec<_> = described.iter().map(|number| self.stream_json(*number)).collect();
         let connections: Vec<_> = self
             .connections()
             .iter()
+            .enumerate()
             .take(MOST_DESCRIBED)
-            .map(|one| self.connection_json(one))
+            .map(|(number, one)| self.connection_json(number, one))
             .collect();
         let orphans: Map<_, _> = self
             .orphans()
@@ -33,13 +35,29 @@ impl Analysis {
         json!({
             "counts": counts_json(self.counts()),
             "tcp_streams": self.streams().len(),
-            "streams_not_described": self.streams().len() - described,
+            "streams_not_described": self.streams().len() - described.len() - orphans_of(self.roles()),
             "mptcp_connections": self.connections().iter().filter(|one| !one.guessed).count(),
             "orphan_joins": self.orphans().values().sum::<u64>(),
             "orphan_tokens": orphans,
             "streams": streams,
             "connections": connections,
         })
+    }
+
+    /// Returns the numbers of the streams that are described, in ascending order: those of the first connections, and
+    /// the first without MPTCP. Joins to unknown connections are only counted, so a flood of them hides nothing.
+    fn described(&self) -> Vec<usize> {
+        let mut plain = 0;
+        (0..self.streams().len())
+            .filter(|number| match self.roles()[*number] {
+                Role::Orphan(_) => false,
+                Role::Subflow(connection) => connection < MOST_DESCRIBED,
+                Role::Tcp => {
+                    plain += 1;
+                    plain <= MOST_DESCRIBED
+                }
+            })
+            .collect()
     }
 
     fn stream_json(&self, number: usize) -> Value {
@@ -70,7 +88,7 @@ impl Analysis {
         })
     }
 
-    fn connection_json(&self, connection: &Connection) -> Value {
+    fn connection_json(&self, number: usize, connection: &Connection) -> Value {
         let first = self.counts().first_ns.unwrap_or(0);
         let token = |sender| connection.token(sender).map(|token| format!("{token:08x}"));
         let subflows: Vec<_> = connection
@@ -89,6 +107,7 @@ impl Analysis {
         let signals: Vec<_> =
             connection.signals.iter().map(|signalled| signal_json(signalled, first)).collect();
         json!({
+            "connection": number,
             "version": connection.version,
             "client_token": token(Direction::ToServer),
             "server_token": token(Direction::ToClient),
@@ -108,7 +127,8 @@ impl Analysis {
         let (mut t_s, mut streams, mut directions) = (Vec::new(), Vec::new(), Vec::new());
         let mut numbers: [Vec<f64>; 5] = Default::default();
         let mut in_flight = Vec::new();
-        for (number, stream) in self.streams().iter().enumerate().take(MOST_DESCRIBED) {
+        for number in self.described() {
+            let stream = &self.streams()[number];
             for slice in &stream.slices {
                 for direction in Direction::BOTH {
                     let at = direction as usize;
@@ -146,6 +166,11 @@ impl Analysis {
             ],
         }
     }
+}
+
+/// Returns the number of joins to unknown connections.
+fn orphans_of(roles: &[Role]) -> usize {
+    roles.iter().filter(|role| matches!(role, Role::Orphan(_))).count()
 }
 
 fn milliseconds(nanoseconds: i64) -> f64 {

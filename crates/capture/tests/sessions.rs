@@ -271,3 +271,34 @@ fn a_syn_with_another_number_is_another_connection() {
     assert_eq!(script.analysis.streams().len(), 2);
     assert_eq!(script.analysis.streams()[1].syns, 2, "the second SYN is a retransmission");
 }
+
+#[test]
+fn a_flood_of_joins_hides_no_session() {
+    let mut script = Script::default();
+    for port in 0..1_500 {
+        let join =
+            MptcpOption::Join(MpJoin::Syn { backup: false, address_id: 1, token: 9, nonce: 1 });
+        let syn = Segment {
+            source_port: 2_000 + port,
+            destination_port: 80,
+            flags: Flags::SYN,
+            mptcp: vec![join],
+            ..Segment::default()
+        };
+        let mut packet = Vec::new();
+        emit_packet(CLIENT[0].into(), SERVER.into(), &syn, &mut packet).expect("a valid segment");
+        let original_len = packet.len() as u32;
+        script.analysis.on_frame(&Frame {
+            time_ns: Some(0),
+            link_type: 101,
+            original_len,
+            data: &packet,
+        });
+    }
+    script.capable();
+    let found = script.analysis.to_json();
+    assert_eq!(found["orphan_joins"], 1_500);
+    assert_eq!(found["streams"].as_array().map(Vec::len), Some(1), "the session's stream alone");
+    assert_eq!(found["streams"][0]["stream"], 1_500);
+    assert_eq!(found["streams_not_described"], 0);
+}

@@ -119,7 +119,7 @@ class Session:
 
 def sessions(capture: Capture) -> list[Session]:
     """Return the MPTCP connections of a capture, and then its TCP connections without MPTCP."""
-    found = [_mptcp(capture, number) for number in range(len(capture.connections))]
+    found = [_mptcp(capture, connection) for connection in capture.connections]
     found += [
         _tcp(stream)
         for stream in capture.streams
@@ -128,13 +128,17 @@ def sessions(capture: Capture) -> list[Session]:
     return found
 
 
-def _mptcp(capture: Capture, number: int) -> Session:
+def _mptcp(capture: Capture, connection: Mapping[str, Any]) -> Session:
     """Return an MPTCP connection."""
-    connection = capture.connections[number]
     by_number = {stream["stream"]: stream for stream in capture.streams}
-    subflows = [subflow for subflow in connection["subflows"] if subflow["stream"] in by_number]
+    subflows = connection["subflows"]
     streams = [by_number[subflow["stream"]] for subflow in subflows]
-    side, evidence = _side(streams)
+    side, evidence = _side(
+        [
+            _seen_from_client(stream) if subflow["from_server"] else stream
+            for subflow, stream in zip(subflows, streams, strict=True)
+        ]
+    )
     begin = min(stream["begin_s"] for stream in streams)
     end = max(stream["begin_s"] + stream["duration_s"] for stream in streams)
     data = connection["to_client"]
@@ -149,7 +153,9 @@ def _mptcp(capture: Capture, number: int) -> Session:
         )
         for subflow, stream in zip(subflows, streams, strict=True)
     )
-    name = f"MPTCP {number}" + (" (matched by data sequence numbers)" if connection["guessed"] else "")
+    name = f"MPTCP {connection['connection']}" + (
+        " (matched by data sequence numbers)" if connection["guessed"] else ""
+    )
     return Session(
         name=name,
         captured_at=side,
@@ -184,6 +190,17 @@ def _tcp(stream: Mapping[str, Any]) -> Session:
     )
 
 
+def _seen_from_client(stream: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the handshake of a subflow that the session's server opened, with the two hosts exchanged."""
+    other = {"client": "server", "server": "client", None: None}
+    return {
+        **stream,
+        "captured_at": other[stream["captured_at"]],
+        "syn_to_syn_ack_ms": stream["syn_ack_to_ack_ms"],
+        "syn_ack_to_ack_ms": stream["syn_to_syn_ack_ms"],
+    }
+
+
 def _side(streams: Sequence[Mapping[str, Any]]) -> tuple[str | None, str]:
     """Return the host at which the capture was taken, and a sentence with the reason."""
     told = [stream for stream in streams if stream["captured_at"] is not None]
@@ -214,7 +231,7 @@ def _path(
     # A subflow that the server opened: its client is the session's server.
     up, down = ("to_client", "to_server") if from_server else ("to_server", "to_client")
     data = stream[down]
-    rtt = _round_trip(stream, side, up, down)
+    rtt = _round_trip(_seen_from_client(stream) if from_server else stream, side, up, down)
     seen = side == "server"
     return Path(
         stream=stream["stream"],

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anabranch import _numbers
+from anabranch import _files, _numbers
 from anabranch.cli import _console
 from anabranch.cli._console import guarded
 
@@ -62,8 +62,8 @@ def capture(
     if read.counts["tcp_segments"] == 0:
         _console.warn([Fault(message="no TCP segment in the capture", where=str(file))])
     if samples is not None:
+        _files.write(samples, read.samples().write_csv(), "the samples")
         _console.note(f"wrote {samples}")
-        read.samples().write_csv(samples)
     found_sessions = captures.sessions(read)
     if as_json:
         _json(read, found_sessions)
@@ -104,7 +104,9 @@ def _text(read: Capture, found: Sequence[Session]) -> None:
         _session(session)
     if len(found) > _MOST_SHOWN:
         _console.out()
-        _console.out(f"{len(found) - _MOST_SHOWN:,} more sessions: --json lists them.")
+        _console.out(f"{len(found) - _MOST_SHOWN:,} more sessions: --json describes them.")
+    if left := read.found["streams_not_described"]:
+        _console.out(f"{left:,} more TCP connections are only counted.")
 
 
 def _session(session: Session) -> None:
