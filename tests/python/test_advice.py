@@ -16,6 +16,7 @@ import anabranch
 import anabranch.report
 from anabranch.advice import candidates, carry, make, spending
 from anabranch.advice.evidence import Evidence
+from anabranch.advice.evidence import _comparisons as comparisons
 from anabranch.advice.of_path import LEAVE, USE
 from anabranch.cli import _advise
 from anabranch.cli._app import app
@@ -240,6 +241,11 @@ def test_a_path_that_gains_nothing_that_matters_is_left_out():
 def test_a_doubt_does_not_leave_a_path_out():
     """A path whose gain has the interval from 0 to 40 % must not be left out."""
     assert evidence([10.0, 10.0, 10.0, 10.0], [9.0, 15.0, 9.5, 14.5]).choose([ONE, TWO], [0, 1]) == 1
+
+
+def test_a_choice_counts_its_rivals_as_comparisons():
+    assert comparisons([ONE, TWO], [0, 1]) == 2, "one for each path"
+    assert comparisons([ONE, TWO, ODD] * 3, range(9)) == 8, "nine candidates have eight rivals"
 
 
 def test_what_the_kernel_can_do_is_chosen_where_it_is_as_good():

@@ -15,6 +15,7 @@ from anabranch.cli._app import app
 from anabranch.comparison import measures, paths, price, verdict
 from anabranch.comparison.used import Used
 from anabranch.errors import InputError
+from anabranch.metrics import score
 from anabranch.results import paired
 from anabranch.results.paired import Effect
 
@@ -178,6 +179,28 @@ def test_a_path_with_which_more_runs_start_and_die_does_not_win(without, with_it
     assert [one.verdict for one in found] == [expected] * 2
 
 
+def test_a_difference_of_a_kilobit_matters_in_no_adaptive_film():
+    # From 0.5 to 1.5 kbit/s the rate less waiting triples, but 10 kbit/s are the least that matters.
+    (rate,) = (one for one in measures.ADAPTIVE if one.is_score)
+    exact = (True, True)
+    assert rate.judge({0: 0.0015}, {0: 0.0005}, exact=exact).verdict == verdict.NOTHING
+    assert rate.judge({0: 0.0115}, {0: 0.0005}, exact=exact).verdict == verdict.HELPS
+    # 1 % of 5 Mb/s.
+    assert rate.least(5.0) == pytest.approx(0.05)
+    scored = score.Score(kind="adaptive", film_s=60.0, top_mbps=6.0)
+    assert [scored.matters(value) for value in (0.0005, -0.0005, 5.0)] == pytest.approx([0.01, 0.01, 0.05])
+
+
+def test_a_verdict_by_endings_needs_no_more_trials():
+    # 128 s in one pair of 30 are undecided by waiting, but one run more never starts.
+    one, other = (used((name,), [FINE] * 30) for name in ("wifi", "lte"))
+    both = used(("wifi", "lte"), [FINE] * 29 + [NEVER], unstarted=1)
+    for found in verdict.added([one, other, both], measures.PROGRESSIVE):
+        assert found.verdict == verdict.HURTS
+        assert (found.judgement.verdict, found.judgement.needed) == (verdict.HURTS, None)
+        assert "trials" not in found.sentence
+
+
 def test_an_undecided_verdict_names_the_trials_that_decide():
     one, other = (used((name,), [10.0, 12.0, 8.0, 10.0]) for name in ("wifi", "lte"))
     both = used(("wifi", "lte"), [9.0, 12.5, 7.0, 9.5])
@@ -233,7 +256,7 @@ def test_a_second_path_that_does_not():
     to_wifi = next(one for one in found.added if one.path == "lte")
     assert to_wifi.effects["goodput_mbps"].value < 0
     assert to_wifi.verdict == verdict.UNDECIDED, "one trial of a world with chance decides nothing"
-    assert "3 trials would decide" in to_wifi.sentence
+    assert "at least 3 trials are needed" in to_wifi.sentence
 
 
 @pytest.mark.module

@@ -49,7 +49,7 @@ def test_one_or_two_trials_decide_nothing():
         found = judged(differences)
         assert found.verdict == UNDECIDED
         assert found.needed >= judging.FEWEST
-        assert "trials would decide" in found.advice
+        assert ("at least 3 trials are needed" in found.advice) == (len(differences) < 2)
     # A world that draws nothing has one run.
     assert judged([5.0], exact=True).verdict == HELPS
 
@@ -64,6 +64,15 @@ def test_the_trials_that_are_needed_decide_four_times_in_five():
     random = numpy.random.default_rng(3)
     decided = sum(judged(random.normal(0.5, spread, pilot.needed)).verdict == HELPS for _ in range(100))
     assert 70 <= decided <= 92
+
+
+def test_a_small_harm_needs_few_trials_to_be_no_gain():
+    # Mean -0.099, standard deviation 0.5. The interval has to end below 0.1, which is 0.199 away:
+    # ((1.96 + 0.84) * 0.5 / 0.199)^2 = 50 trials by the normal distribution, some more by t.
+    pilot = judged([-0.599, 0.401] * 4 + [-0.099])
+    assert pilot.verdict == UNDECIDED
+    assert 49 < pilot.needed <= 54
+    assert judged([0.599, -0.401] * 4 + [0.099], better=-1).needed == pilot.needed
 
 
 def test_more_comparisons_need_a_clearer_difference():
@@ -115,6 +124,22 @@ def test_a_true_difference_in_a_grid_is_found():
     assert "; late has" in text
     assert "cannot be told from it" in text
     assert "corrected for 6 comparisons" in text
+
+
+def test_a_varying_worst_cell_does_not_hide_a_certain_difference():
+    # 3 s instead of 1 s in each run are certain; 1 s and 7 s in turns are 4 s, but undecided.
+    waits = {"good": [1.0] * 6, "late": [3.0] * 6, "varying": [1.0, 7.0] * 3}
+    cells = [
+        _folder.Cell(
+            setting="", name=name, runs=6, exact=False, values={WAITING.column: dict(enumerate(own))}
+        )
+        for name, own in waits.items()
+    ]
+    text = _folder.best(cells, measures.PROGRESSIVE)
+    assert text.startswith(
+        "best by waiting is good: 1 s, and varying cannot be told from it; late has 3 s (+2)"
+    )
+    assert _folder.best(cells[::2], measures.PROGRESSIVE).startswith("no cell can be told from another")
 
 
 def test_a_grid_does_not_fall_through_to_another_measure():

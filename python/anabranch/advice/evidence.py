@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from anabranch.advice import spending
 from anabranch.comparison import price
 from anabranch.results import judging
-from anabranch.results.judging import HELPS, HURTS, NO_GAIN, NOTHING
+from anabranch.results.judging import HELPS, HURTS, NO_GAIN, NOTHING, UNDECIDED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -134,28 +134,25 @@ class Evidence:
         """Return the advised candidate.
 
         Candidates that exceed a monthly cap are left out if any other is there. Of the others the one with
-        the best mean leads. If paths have prices or weights, the cheapest that is not distinguishable from
-        the leader is advised. Otherwise it is the simplest that is no worse by anything that matters.
+        the best mean leads. If paths have prices or weights, the cheapest that is no worse by
+        anything that matters is advised. Otherwise it is the simplest of these. An undecided candidate is not
+        advised instead of the leader.
         Simpler is to use fewer paths, then to need only a mainline kernel, then to set no rules for outages.
         """
         ranks = {place: rank for rank, place in enumerate(spending.ranked(places, self.scores, self.exact))}
         within = [one for one in ranks if not self.use(one, candidates[one].paths).over]
         able = within or list(ranks)
         best = able[0]
-        count = len({name for one in candidates for name in one.paths})
+        count = _comparisons(candidates, able)
 
         def complexity(one: int) -> tuple[int, bool, bool, int]:
             which = candidates[one]
             return len(which.paths), not which.in_kernel, bool(which.outages.keys), ranks[one]
 
-        def order(one: int) -> tuple[bool, float, float]:
-            return self.use(one, candidates[one].paths).order
-
         verdicts = {one: self.judge(best, one, count).verdict for one in able if one != best}
-        if self.terms:
-            equal = [one for one, found in verdicts.items() if found != HELPS and self.is_told(one)]
-            return min([best, *equal], key=lambda one: (order(one), complexity(one)))
         no_worse = [one for one, found in verdicts.items() if found in (NOTHING, NO_GAIN, HURTS)]
+        if self.terms.has_order:
+            return min([best, *no_worse], key=lambda one: (self._order(candidates, one), complexity(one)))
         return min([best, *no_worse], key=complexity)
 
     def equal(self, candidates: Sequence[Candidate], chosen: int) -> list[int]:
@@ -163,9 +160,29 @@ class Evidence:
         order = spending.ranked(list(self.rows), self.scores, self.exact)
         told = [one for one in order if one != chosen and self.is_told(one)]
         found = [one for one in told if self.judge(chosen, one, len(told)).verdict not in (HELPS, HURTS)]
-        if self.terms:
-            found.sort(key=lambda one: self.use(one, candidates[one].paths).order)
+        if self.terms.has_order:
+            found.sort(key=lambda one: self._order(candidates, one))
         return found
+
+    def undecided(self, candidates: Sequence[Candidate], places: Sequence[int], chosen: int) -> list[int]:
+        """Return the cheaper candidates that more trials may show to be as good as the choice."""
+        if not self.terms.has_order:
+            return []
+        own = self._order(candidates, chosen)
+        count = _comparisons(candidates, places)
+        told = [one for one in places if one != chosen and self.is_told(one)]
+        cheaper = [one for one in told if self._order(candidates, one) < own]
+        found = [one for one in cheaper if self.judge(chosen, one, count).verdict == UNDECIDED]
+        return sorted(found, key=lambda one: self._order(candidates, one))
+
+    def _order(self, candidates: Sequence[Candidate], place: int) -> tuple[bool, float, float]:
+        """Return the order of a candidate among those of equal quality."""
+        return self.use(place, candidates[place].paths).order
+
+
+def _comparisons(candidates: Sequence[Candidate], places: Sequence[int]) -> int:
+    """Return the comparisons of a choice: one for each rival, and at least one for each path."""
+    return max(len({name for one in candidates for name in one.paths}), len(places) - 1)
 
 
 def neighbours(candidates: Sequence[Candidate], chosen: Candidate) -> list[frozenset[str]]:

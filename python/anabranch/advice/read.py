@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from anabranch.advice import carry, known, of_path, spending
 from anabranch.comparison import fidelity, measures
 from anabranch.metrics.score import RATE, WAITING, worst
+from anabranch.results.judging import FEWEST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -98,6 +99,9 @@ class Advice:
     equal
         The candidates with at least three trials that are not distinguishable from the choice, the cheapest
         first.
+    undecided
+        The candidates that cost less than the choice, and of which the trials do not tell whether they are as
+        good.
     of_paths
         The verdict on each path.
     terms
@@ -130,6 +134,7 @@ class Advice:
     behind: Effect | None
     ranked: tuple[Ranked, ...]
     equal: tuple[Ranked, ...]
+    undecided: tuple[Ranked, ...]
     of_paths: tuple[OfPath, ...]
     terms: price.Terms
     missing: int
@@ -156,6 +161,10 @@ class Advice:
         found += [f"exceeds the cap: {text}" for text in self.terms.overrun(one.use)]
         if self.equal:
             found.append(self._equal())
+        if self.undecided:
+            found.append(
+                f"cheaper, but undecided whether as good: {self._named(self.undecided)} (--budget, --trials)"
+            )
         for path in self.of_paths:
             found += [path.sentence, *([path.own_sentence] if path.own_sentence else [])]
         found += self._beyond_cap()
@@ -186,19 +195,24 @@ class Advice:
         """The words before the choice's score."""
         name = self.choice.candidate.name
         if self.missing:
-            return f"no recommendation yet, {self.missing} more runs are needed (--budget); {name} leads"
+            needed = f"{self.missing} more runs are needed (--budget, --trials)"
+            return f"no recommendation yet, {needed}; {name} leads"
         return f"use {name}" if self.is_recommendation else f"{name} leads, but not all paths are decided"
 
     def _equal(self) -> str:
         """Return a sentence with the candidates that are not distinguishable from the choice."""
+        cheapest = ", the cheapest first" if self.terms.has_order else ""
+        return f"not distinguishable from it{cheapest}: {self._named(self.equal)}"
+
+    def _named(self, found: Sequence[Ranked]) -> str:
+        """Return the names of some candidates with their costs."""
         names = []
-        for one in self.equal[:_EQUAL]:
+        for one in found[:_EQUAL]:
             cost = "" if one.use.per_hour is None else f" ({self.terms.money(one.use.per_hour)})"
             names.append(f"{one.candidate.name}{cost}")
-        more = len(self.equal) - _EQUAL
+        more = len(found) - _EQUAL
         names += [f"{more} more"] if more > 0 else []
-        cheapest = ", the cheapest first" if self.terms else ""
-        return f"not distinguishable from it{cheapest}: {'; '.join(names)}"
+        return "; ".join(names)
 
     def _beyond_cap(self) -> list[str]:
         """Return a sentence about the best candidate that a monthly cap excludes."""
@@ -295,6 +309,7 @@ class Advice:
             "missing_runs": self.missing,
             "choice": self.choice.to_json(),
             "equal": [one.candidate.name for one in self.equal],
+            "undecided": [one.candidate.name for one in self.undecided],
             "kernel": None if self.kernel is None else self.kernel.to_json(),
             "behind_choice": None if self.behind is None else _effect(self.behind),
             "paths": [
@@ -357,6 +372,7 @@ def judged(sweep: Sweep, candidates: Sequence[Candidate], evidence: Evidence) ->
         behind=None if kernel in (None, chosen) else evidence.less(chosen, kernel),
         ranked=tuple(ranked[place] for place in (chosen, *others)),
         equal=tuple(ranked[place] for place in evidence.equal(candidates, chosen)),
+        undecided=tuple(ranked[place] for place in evidence.undecided(candidates, places, chosen)),
         of_paths=of_path.verdicts(candidates, evidence, chosen),
         terms=evidence.terms,
         missing=_missing(sweep, evidence, places, chosen),
@@ -390,10 +406,10 @@ def _is_film(columns: Mapping[str, object]) -> bool:
 
 
 def _missing(sweep: Sweep, evidence: Evidence, places: Sequence[int], chosen: int) -> int:
-    """Return the runs that are missing for a recommendation: a leader from one trial each is none."""
+    """Return the runs that are missing for a recommendation, which needs three trials in any case."""
     if evidence.is_told(chosen):
         return 0
-    return len(spending.lacking(places, evidence.scores, evidence.exact, sweep.trials))
+    return len(spending.lacking(places, evidence.scores, evidence.exact, max(sweep.trials, FEWEST)))
 
 
 def _ranked(candidate: Candidate, evidence: Evidence, place: int, judging: Sequence[Measure]) -> Ranked:

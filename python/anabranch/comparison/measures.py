@@ -133,6 +133,7 @@ ADAPTIVE = (
         name="rate less waiting",
         unit="Mb/s",
         better=1,
+        matters=score.LEAST_MBPS,
         relative=0.01,
         is_score=True,
     ),

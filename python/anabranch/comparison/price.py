@@ -65,9 +65,10 @@ class Terms:
     currency: str = ""
     hours: float = HOURS_PER_MONTH
 
-    def __bool__(self) -> bool:
-        """Return whether any path has a price, a cap or a weight."""
-        return bool(self.prices or self.caps or self.weights)
+    @property
+    def has_order(self) -> bool:
+        """Whether prices or weights order choices of equal quality. A cap only excludes choices."""
+        return bool(self.prices or self.weights)
 
     def use(self, rows: Sequence[Mapping[str, Any]], paths: Sequence[str]) -> Use:
         """Return what some paths take, by the runs over them.

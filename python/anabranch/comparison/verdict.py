@@ -86,6 +86,9 @@ def added(
         judgement = None if primary is None else _judged(whole, base, primary, len(whole.paths))
         verdict = UNDECIDED if judgement is None else judgement.verdict
         verdict = _with_endings(verdict, whole, base)
+        if judgement is not None and verdict != UNDECIDED and not judgement.is_decided:
+            # The endings decide, so no more trials are needed.
+            judgement = replace(judgement, verdict=verdict, needed=None)
         words = _words(measures, primary, effects, judgement, verdict, base, whole)
         yield Added(
             path=path,

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 WORST = 0.1
 #: The columns with the score in a run's row. Waiting is the negative score of a film.
 WAITING, RATE, GOODPUT = "waiting_s", "rate_less_waiting_mbps", "goodput_mbps"
+#: The smallest difference in an adaptive film's score that matters: 1 % of 1 Mb/s.
+LEAST_MBPS = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,8 +55,12 @@ class Score:
         }[self.kind]
 
     def matters(self, value: float) -> float:
-        """Return the smallest difference that matters at a value: 0.1 s, or 1 % of a rate."""
-        return 0.1 if self.kind == "progressive" else 0.01 * abs(value)
+        """Return the smallest difference that matters at a value: 0.1 s, or 1 % of a rate.
+
+        The score of an adaptive film may be zero or negative, so at least `LEAST_MBPS` matters there.
+        """
+        least = {"progressive": 0.1, "adaptive": LEAST_MBPS}.get(self.kind, 0.0)
+        return least if self.kind == "progressive" else max(least, 0.01 * abs(value))
 
     def of(self, row: Mapping[str, Any]) -> float:
         """Return the number of a run.

@@ -168,7 +168,7 @@ def _said(name: str, value: object) -> str:
 
 
 def best(own: Sequence[Cell], wanted: Sequence[Measure], comparisons: int | None = None) -> str:
-    """Return a sentence: the best of some cells, those that are not distinguishable, and the worst.
+    """Return a sentence: the best of some cells, those that are not distinguishable, and the worst that is.
 
     Cells are compared by one measure only, the score. Trying measure after measure until one differs finds a
     difference between equal cells far more often than in one of twenty folders.
@@ -187,11 +187,14 @@ def best(own: Sequence[Cell], wanted: Sequence[Measure], comparisons: int | None
     if one is None or len(known) < 2:
         return "fewer than two cells have a value to compare"
     ranked = sorted(known, key=lambda cell: -one.better * cell.value(one.column))
-    first, worst = ranked[0], ranked[-1]
+    first = ranked[0]
     count = comparisons or pairs(len(known))
     found = {cell.name: _against(cell, first, one, count) for cell in ranked[1:]}
+    worse = [cell for cell in ranked[1:] if found[cell.name].verdict == judging.HURTS]
+    # The cell with the worst mean may vary too much for a verdict.
+    worst = worse[-1] if worse else ranked[-1]
     last = found[worst.name]
-    if last.verdict != judging.HURTS:
+    if not worse:
         near = f"{first.name} {_shown(first, one)}{_unit(one)}, {worst.name} {_shown(worst, one)}{_unit(one)}"
         more = f"; {last.advice}" if last.advice else ""
         return f"no cell can be told from another by {one.name}: {near}{more}"

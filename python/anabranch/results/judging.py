@@ -46,8 +46,8 @@ class Judgement:
     effect
         The difference with the interval that the verdict rests on.
     needed
-        The trials that decide with a chance of 80 %, if mean and spread stay as they are; None if the verdict
-        is decided, or if more than `MOST` are needed.
+        The trials that decide with a chance of 80 %, if mean and spread stay as they are; `FEWEST` if fewer
+        than two pairs show no spread. None if the verdict is decided, or if more than `MOST` are needed.
     """
 
     verdict: str
@@ -66,6 +66,8 @@ class Judgement:
             return ""
         if self.needed is None:
             return f"more than {MOST:,} trials would be needed"
+        if self.effect.pairs < 2:
+            return f"at least {FEWEST} trials are needed"
         return f"about {self.needed:,} trials would decide"
 
 
@@ -114,7 +116,7 @@ def judge(
     gains = (low, high) if better > 0 else (-high, -low)
     enough = all(exact) or count >= FEWEST
     verdict = _verdict(better * value, *gains, matters) if enough else UNDECIDED
-    needed = _needed(value, spread, matters, level, count) if verdict == UNDECIDED else None
+    needed = _needed(better * value, spread, matters, level, count) if verdict == UNDECIDED else None
     return Judgement(verdict=verdict, effect=effect, needed=needed)
 
 
@@ -129,9 +131,13 @@ def _verdict(gain: float, low: float, high: float, matters: float) -> str:
     return NOTHING if low >= -matters else NO_GAIN
 
 
-def _needed(value: float, spread: float, matters: float, level: float, count: int) -> int | None:
-    """Return the trials that decide with a chance of `paired.POWER`; None for more than `MOST`."""
-    margin = abs(value) if abs(value) >= matters else matters - abs(value)
+def _needed(gain: float, spread: float, matters: float, level: float, count: int) -> int | None:
+    """Return the trials that decide with a chance of `paired.POWER`; None for more than `MOST`.
+
+    A gain that matters is decided when the interval excludes zero. Any other is decided when the interval
+    ends below a gain that matters: a harm is at least known not to help.
+    """
+    margin = gain if gain >= matters else matters - gain
 
     def decides(trials: int) -> bool:
         points = (student_quantile(share, trials - 1) for share in (1 - level / 2, paired.POWER))
