@@ -212,7 +212,7 @@ def test_without_root_nobody_would_reach_the_page():
         check=False,
     )
     assert done.returncode == 4
-    assert "--watch takes root" in done.stderr
+    assert "--watch needs root" in done.stderr
 
 
 #: The visible values of the page: its state, the first tile, and each path's cells.

@@ -22,6 +22,7 @@ HEAVY = (
     "compare",
     "advise",
     "calibrate",
+    "capture",  # needs the packets of a run
     "study run",
     "study claims all",
     "study live",  # real films take their time

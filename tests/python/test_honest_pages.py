@@ -113,7 +113,7 @@ def test_a_rung_that_misses_its_rate_is_reported(tmp_path):
     warnings = [line for line in result.stderr.splitlines() if line.startswith("warning: ")]
     (warning,) = [line for line in warnings if "64p" in line]
     told = re.fullmatch(
-        r"warning: 64p has ([\d.]+) Mb/s, not the 8 Mb/s asked for: the film has no more in it at that size",
+        r"warning: 64p has ([\d.]+) Mb/s, not the 8 Mb/s asked for: the film has too little detail for this rate at that size",
         warning,
     )
     # The rate that the chunks themselves come to.

@@ -10,6 +10,7 @@ from anabranch.claims import around, cells, gather, measure, page, statement
 from anabranch.claims import stored as claimed
 from anabranch.cli._app import app
 from anabranch.experiments import drawn
+from anabranch.experiments.read import PooledWarning
 from anabranch.report import _folder
 from anabranch.results import summary, versus
 from anabranch.results.store import Store
@@ -143,7 +144,9 @@ def test_tables_in_python_and_on_the_page_have_a_row_an_arm(folder):
     found = anabranch.Results(folder)
     assert found.means()["arm"].to_list() == ["plain", "slow"]
     assert "world" not in found.means().columns
-    assert found.means(by=["world"])["world"].to_list() == ["0", "1", "2"]
+    with pytest.warns(PooledWarning, match="differ in arm"):
+        by_world = found.means(by=["world"])
+    assert by_world["world"].to_list() == ["0", "1", "2"]
     assert "<th>world" not in found._repr_html_()
 
 

@@ -94,10 +94,12 @@ impl AckTimer {
     pub(crate) fn on_sack(&mut self, left: u64, right: u64, now: i64) -> Option<u64> {
         let from = self.waiting.partition_point(|&(end, _)| end <= left);
         let to = self.waiting.partition_point(|&(end, _)| end <= right);
-        let newest = self.waiting.range(from..to).next_back().map(|&(_, time)| time);
-        if from < to {
-            self.waiting.drain(from..to);
+        // A block may be malformed: its right edge below its left one.
+        if from >= to {
+            return None;
         }
+        let newest = self.waiting.range(from..to).next_back().map(|&(_, time)| time);
+        self.waiting.drain(from..to);
         newest.map(|time| now.saturating_sub(time).max(0) as u64)
     }
 }

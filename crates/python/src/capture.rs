@@ -39,17 +39,17 @@ impl Read for Counted {
 /// be read in part only, or None. `progress` is called with the bytes that were read and the bytes of the file.
 #[pyfunction]
 #[pyo3(signature = (path, progress=None))]
-pub(crate) fn read_capture<'py>(
-    py: Python<'py>,
+pub(crate) fn read_capture(
+    py: Python<'_>,
     path: PathBuf,
     progress: Option<Py<PyAny>>,
-) -> PyResult<Bound<'py, PyDict>> {
+) -> PyResult<Bound<'_, PyDict>> {
     let file = File::open(path)?;
     let total = file.metadata()?.len();
     let bytes = Arc::new(AtomicU64::new(0));
     let counted = Counted { file, bytes: Arc::clone(&bytes) };
-    let (analysis, damage) = py.detach(|| {
-        read(counted, |frames| {
+    let (analysis, damage) = py.detach(move || {
+        read(counted, move |frames| {
             Python::attach(|py| {
                 py.check_signals()?;
                 if let Some(function) = progress.as_ref().filter(|_| frames > 0) {

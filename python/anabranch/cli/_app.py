@@ -46,8 +46,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "gateway": "Accept clients over MPTCP and TCP, and forward their bytes to an origin over plain TCP.",
     },
     "_capture": {
-        "capture": "Say what a capture of TCP or MPTCP shows: sessions, paths, round-trip times and "
-        "retransmissions.",
+        "capture": "Read a capture of TCP or MPTCP, and print what each session and each path did.",
     },
     "_media": {"media": "Inspect a film, make one, or cut one into a ladder."},
     "_study": {"study": "Repeat experiments from papers, with every assumption named."},

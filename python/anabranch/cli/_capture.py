@@ -34,7 +34,7 @@ def capture(
         typer.Option(metavar="FILE.csv", help="Write rates and round-trip times every 0.1 s as CSV."),
     ] = None,
 ) -> None:
-    """Say what a capture of TCP or MPTCP shows: sessions, paths, round-trip times and retransmissions.
+    """Read a capture of TCP or MPTCP, and print what each session and each path did.
 
     The file may come from tcpdump, Wireshark or `anabranch run --pcapng`, taken at the client or at the
     server. It may begin in the middle, and contain only headers. A damaged file is read as far as possible.

@@ -216,7 +216,7 @@ def results(
         if unreached:
             _console.note(f"warning: {unreached}")
         _console.warn(summary.standstills(folder))
-        if not earlier:
+        if rows and not earlier:
             for sentence in [*notes.same_decisions(folder), *notes.pooled(folder, by or headers)]:
                 _console.note(f"note: {sentence}")
         for name, note in found.notes.items():

@@ -1,4 +1,4 @@
-//! Saving and restoring the window (`bbr_save_cwnd`), and visits to ProbeRTT.
+//! Saving and restoring the window (`bbr_save_cwnd`), and visits to `ProbeRTT`.
 
 use super::*;
 
