@@ -359,8 +359,8 @@ mod tests {
         assert!((compound.gamma() - 22.5).abs() < 1e-9, "a backlog counts once");
     }
 
-    /// HO20 equation 3 computes the step from the delay window alone, and the reference from the total: `0.125 w^0.75
-    /// - 1`. Both need three samples.
+    /// HO20 equation 3 computes the step from the delay window alone, and the reference from the total:
+    /// `0.125 w^0.75 - 1`. Both need three samples.
     #[test]
     fn a_round_steps_the_delay_window() {
         let round = Round { end: None, min_rtt: Some(Duration::from_millis(100)), samples: 3 };
