@@ -74,7 +74,8 @@ def _metavar(one: click.Parameter) -> str:
 def _option(one: click.Parameter) -> str:
     """Return an option with the placeholder of its value."""
     names = ", ".join((*one.opts, *one.secondary_opts))
-    return names if getattr(one, "is_flag", False) else f"{names} {_metavar(one)}"
+    # A bar would end the cell, in code too.
+    return names if getattr(one, "is_flag", False) else f"{names} {_metavar(one)}".replace("|", "\\|")
 
 
 def _meaning(one: click.Parameter) -> str:

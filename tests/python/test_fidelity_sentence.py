@@ -81,3 +81,51 @@ def test_the_other_kernel_has_its_own_settings():
     assert old.nearest.setting.startswith("papers-kernel ")
     lost = fidelity.of(scenario(*pair, handoffs=[{"path": "p0"}]), "cubic")
     assert "handoff" in lost.nearest.setting
+
+
+@pytest.mark.parametrize(
+    ("path", "more", "reason"),
+    [
+        ({"loss": {"kind": "gilbert-elliott"}}, {}, "path `p` has bursty loss"),
+        ({"down": {"rate": "1 Mbit/s", "loss": "5 %"}}, {}, "path `p` has `down`"),
+        ({"links": ["core"]}, {"links": [{"name": "core"}]}, "the scenario has `links`"),
+        ({}, {"events": [{"at": "1 s"}]}, "the scenario has `events`"),
+        ({}, {"cross_traffic": [{"kind": "tcp"}]}, "the scenario has `cross_traffic`"),
+        ({"queue": {"name": "codel"}}, {}, "path `p` has the queue `codel`"),
+        ({}, {"handoffs": [{"path": "p"}]}, "none has as many paths (1), with a loss of a path"),
+    ],
+)
+def test_a_world_with_more_than_the_distance_compares_has_a_reason(path, more, reason):
+    raw = {"paths": [{"name": "p", "rtt": "50 ms", "rate": "5 Mbit/s", **path}], **more}
+    found = fidelity.of(raw, "cubic")
+    assert found.nearest is None
+    assert f"comparable: {reason} (" in found.sentence
+
+
+def test_the_distance_is_that_of_the_worst_path():
+    # The paths of P1 with 5 Mb/s each; one has 20 here: two doublings, of which the mean would be one.
+    raw = scenario(("50 ms", "5 Mbit/s", "0.5 %"), ("100 ms", "20 Mbit/s", None))
+    p1 = fidelity.of(scenario(("50 ms", "5 Mbit/s", "0.5 %"), ("100 ms", "5 Mbit/s", None)), "cubic").nearest
+    legs = [(50.0, 5.0, 0.005), (100.0, 20.0, 0.0)]
+    assert fidelity._distance(legs, p1.legs) == pytest.approx(2.0)
+    assert fidelity.of(raw, "cubic").distance <= 2.0
+
+
+def test_an_error_of_nothing_has_no_minus_sign():
+    found = fidelity.of(scenario(("50 ms", "5 Mbit/s", "0.5 %"), ("100 ms", "5 Mbit/s", None)), "bbr")
+    assert found.nearest.error_percent == 0
+    assert "was +0 % from" in found.sentence
+
+
+def test_another_application_and_scheduler_are_named():
+    pair = ("50 ms", "5 Mbit/s", "0.5 %"), ("100 ms", "5 Mbit/s", None)
+    film = fidelity.of(scenario(*pair, transport={"scheduler": "min-rtt"}), "cubic")
+    assert "yours is progressive" in film.sentence
+    assert "its scheduler is linux, yours is min-rtt" in film.sentence
+    bulk = fidelity.of(scenario(*pair, application={"kind": "bulk"}), "cubic")
+    assert "yours is" not in bulk.sentence
+
+
+def test_a_bar_in_an_option_does_not_end_the_cell():
+    page = (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
+    assert r"| `--width CM\|COLUMN` |" in page

@@ -142,6 +142,12 @@ def test_a_master_playlist_by_url_is_fetched_once(tmp_path, monkeypatch):
         assert len(asked) == 1
         with pytest.raises(ScenarioError, match="cannot fetch"):
             load(scenario(f"{url}/nothing.m3u8"))
+        # A page instead of the playlist is not kept: the next request gets the playlist.
+        (tmp_path / "late.m3u8").write_text("<html>Maintenance</html>")
+        with pytest.raises(ScenarioError, match="not a playlist"):
+            load(scenario(f"{url}/late.m3u8"))
+        (tmp_path / "late.m3u8").write_text(MASTER)
+        assert len(renditions(f"{url}/late.m3u8")[1]) == 2
     finally:
         server.shutdown()
         server.server_close()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import warnings
 
+import polars
 import pytest
 from typer.testing import CliRunner
 
 import anabranch
 from anabranch.cli._app import app
 from anabranch.experiments.read import PooledWarning
+from anabranch.results import notes
 
 pytestmark = pytest.mark.module
 
@@ -68,3 +70,43 @@ def test_differences_have_at_most_ten_columns_unless_metrics_are_named(found):
     whole = found.versus("min-rtt", metrics=["goodput_mbps", "retransmissions", "max_read_gap_s"])
     assert "max_read_gap_s_detectable" in whole.columns
     assert whole["goodput_mbps"].to_list() == short["goodput_mbps"].to_list()
+
+
+def rows_of(digest):
+    return polars.DataFrame(
+        [
+            {"paths.a.rate": a, "paths.b.rate": b, "run": 0, "digest": digest}
+            for a in ("1 Mbit/s", "2 Mbit/s")
+            for b in ("3 Mbit/s", "4 Mbit/s")
+        ]
+    )
+
+
+def test_each_axis_of_a_grid_has_its_own_partners():
+    sentences = notes.same(rows_of("d"), ("paths.a.rate", "paths.b.rate"))
+    # Two axes, two settings of the other each.
+    assert len(sentences) == 2
+    assert all(one.endswith("in 2 of 2 settings") for one in sentences)
+
+
+@pytest.mark.parametrize("digest", ["", None])
+def test_rows_without_a_digest_are_not_equal(digest):
+    assert notes.same(rows_of(digest), ("paths.a.rate", "paths.b.rate")) == []
+
+
+def test_quiet_runs_do_not_lower_the_mean_of_unused_rates(monkeypatch):
+    from pathlib import Path
+    from types import SimpleNamespace
+
+    from anabranch.results import store
+    from anabranch.why import stored
+
+    quiet = {name: {} for name in stored.ALL}
+    known = {"1": {**quiet, "unused_mbps": {"late join": 4.0}, "frozen_s": {"late join": 1.0}}, "2": quiet}
+    monkeypatch.setattr(stored, "read", lambda _: known)
+    monkeypatch.setattr(stored, "_rows", lambda _: iter([{"identity": "1"}, {"identity": "2"}]))
+    monkeypatch.setattr(store, "made", lambda _: SimpleNamespace(labels=()))
+    (cell,) = stored.cells(Path()).values()
+    # 4 Mb/s in the only run that has it; 1 s of freezes in two runs.
+    assert cell["unused_mbps"] == {"late join": 4.0}
+    assert cell["frozen_s"] == {"late join": 0.5}

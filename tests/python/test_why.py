@@ -297,7 +297,7 @@ def test_a_run_without_a_film_has_the_causes_of_its_rate(tmp_path):
     assert CliRunner().invoke(app, [*given, "--out", str(out)]).exit_code == 0
     result = CliRunner().invoke(app, ["why", str(out)])
     assert result.exit_code == 0, result.stderr
-    assert "Mb/s of payload that the paths could carry were used" in result.stdout
+    assert "Mb/s of payload that the paths could carry by their own rates were used" in result.stdout
     assert "frozen" not in result.stdout
     # The cells have no player.
     assert CliRunner().invoke(app, ["why", str(out), "--by-cell"]).exit_code == 2

@@ -1,8 +1,11 @@
 """The distance of the simulator from the Linux kernel, on the measured setting that is nearest to a scenario.
 
 `calibrated.csv` has the settings of docs/calibration.md, each measured on a kernel and repeated in the
-simulator. The distance of two settings is the mean over their paths of the differences of rate and RTT in
-doublings, and of the square roots of the losses in tenths (a window goes with 1 / sqrt(loss)).
+simulator. The distance of two settings is the largest difference of a path: of its rate and RTT in
+doublings, or of the square roots of the losses in tenths (a window goes with 1 / sqrt(loss)).
+
+The distance compares only RTTs, rates and losses. A scenario with anything else is not comparable, and the
+sentence names the reason.
 """
 
 from __future__ import annotations
@@ -26,6 +29,25 @@ _FAR = 1.0
 _OTHER_KERNEL = "papers-kernel"
 #: Round-trip time in ms, rate in Mb/s and loss of a path.
 Leg = tuple[float, float, float]
+#: Tables of a scenario that no measured setting has.
+_WORLD = ("links", "cross_traffic", "events")
+#: Keys of a path that the distance compares, or that do not change its packets.
+_COMPARED = frozenset(
+    [
+        "name",
+        "rtt",
+        "rate",
+        "loss",
+        "loss_at",
+        "queue",
+        "icmp",
+        "family",
+        "price_per_gb",
+        "cap_gb_per_month",
+        "weight",
+        "emulator_seed",
+    ]
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,30 +87,36 @@ class Fidelity:
         Its distance in doublings.
     congestion
         The scenario's congestion control.
+    reason
+        Why no setting is comparable.
+    unlike
+        What the nearest setting does not share with the scenario, besides its paths.
     """
 
     nearest: Measured | None
     distance: float
     congestion: str
+    reason: str = ""
+    unlike: tuple[str, ...] = ()
 
     @property
     def sentence(self) -> str:
         """The distance in words, with the place on the page."""
         one = self.nearest
         if one is None:
-            return (
-                "fidelity: no setting measured on a Linux kernel is comparable, since paths follow models or "
-                f"recordings, or are more than those measured ({_PAGE})"
-            )
+            why = f": {self.reason}" if self.reason else ""
+            return f"fidelity: no setting measured on a Linux kernel is comparable{why} ({_PAGE})"
         legs = " | ".join(_leg(leg) for leg in one.legs)
         far = (
-            "" if self.distance < _FAR else f"; it is far from yours, by {self.distance:.1f} doublings a path"
+            "" if self.distance < _FAR else f"; it is far from yours, by up to {self.distance:.1f} doublings"
         )
+        unlike = "".join(f"; {one}" for one in self.unlike)
         other = "" if one.congestion == self.congestion else f", not {self.congestion}"
         return (
             f"fidelity: on the nearest setting measured on a Linux kernel ({one.setting}, "
-            f"{one.congestion}{other}: {legs}) the simulator's goodput was {one.error_percent:+g} % from the "
-            f"kernel's, {one.simulator_mbps:g} instead of {one.kernel_mbps:g} Mb/s{far} ({self.link})"
+            f"{one.congestion}{other}: {legs}) the simulator's goodput was "
+            f"{one.error_percent + 0.0:+g} % from the kernel's, "
+            f"{one.simulator_mbps:g} instead of {one.kernel_mbps:g} Mb/s{far}{unlike} ({self.link})"
         )
 
     @property
@@ -129,15 +157,31 @@ def of(raw: Mapping[str, Any], congestion: str, paths: Sequence[str] = ()) -> Fi
     """
     from anabranch.scenario import units
 
+    def incomparable(reason: str) -> Fidelity:
+        return Fidelity(nearest=None, distance=inf, congestion=congestion, reason=reason)
+
+    for key in _WORLD:
+        if raw.get(key):
+            return incomparable(f"the scenario has `{key}`")
+    if raw.get("clients", 1) != 1:
+        return incomparable("the scenario has several clients")
     legs: list[Leg] = []
     for path in raw["paths"]:
         if paths and path["name"] not in paths:
             continue
         rate = units.rate_bps(path["rate"]) if "rate" in path else None
-        if rate is None or "rtt" not in path or path.get("model") or path.get("trace"):
-            return Fidelity(nearest=None, distance=inf, congestion=congestion)
-        loss = path.get("loss")
-        share = units.fraction(loss) if loss is not None and not isinstance(loss, dict) else 0.0
+        if extra := sorted(key for key in path if key not in _COMPARED and _is_set(path[key])):
+            return incomparable(f"path `{path['name']}` has `{extra[0]}`")
+        if rate is None or "rtt" not in path:
+            return incomparable(f"path `{path['name']}` has no fixed rate and RTT")
+        if path.get("family", "ipv4") != "ipv4" or path.get("loss_at", "exit") != "exit":
+            return incomparable(f"path `{path['name']}` has IPv6, or losses before its queue")
+        loss, queue = path.get("loss"), path.get("queue")
+        if isinstance(loss, dict):
+            return incomparable(f"path `{path['name']}` has bursty loss")
+        if isinstance(queue, dict) and queue.get("name", "drop-tail") != "drop-tail":
+            return incomparable(f"path `{path['name']}` has the queue `{queue['name']}`")
+        share = 0.0 if loss is None else units.fraction(loss)
         legs.append((units.time_ns(path["rtt"]) / 1e6, rate / 1e6, share))
     transport = raw.get("transport", {})
     is_other = transport.get("profile") == "mptcp-0.94"
@@ -149,16 +193,55 @@ def of(raw: Mapping[str, Any], congestion: str, paths: Sequence[str] = ()) -> Fi
         and one.setting.startswith(_OTHER_KERNEL) == is_other
         and ("handoff" in one.setting) == is_lost
     ]
+    if not known:
+        lost = ", with a loss of a path" if is_lost else ""
+        return incomparable(f"none has as many paths ({len(legs)}){lost}")
+    scheduler = _scheduler(transport)
+    known = [one for one in known if _scheduler_of(one) == scheduler] or known
+    kind = raw.get("application", {}).get("kind", "progressive")
+    known = [one for one in known if _kind_of(one) == kind] or known
     known = [one for one in known if one.congestion == congestion] or known
-    nearest = min(known, key=lambda one: _distance(legs, one.legs), default=None)
-    distance = inf if nearest is None else _distance(legs, nearest.legs)
-    return Fidelity(nearest=nearest, distance=distance, congestion=congestion)
+    nearest = min(known, key=lambda one: _distance(legs, one.legs))
+    unlike = []
+    if _kind_of(nearest) != kind:
+        unlike.append(f"its application is {_kind_of(nearest)}, yours is {kind}")
+    if len(legs) > 1 and _scheduler_of(nearest) != scheduler:
+        unlike.append(f"its scheduler is {_scheduler_of(nearest)}, yours is {scheduler}")
+    return Fidelity(
+        nearest=nearest,
+        distance=_distance(legs, nearest.legs),
+        congestion=congestion,
+        unlike=tuple(unlike),
+    )
+
+
+def _is_set(value: object) -> bool:
+    """Return whether a key of a path differs from nothing: `"0 s"` and `"0 %"` do not."""
+    return bool(value) and not (isinstance(value, str) and value.split()[0] == "0")
+
+
+def _scheduler(transport: Mapping[str, Any]) -> str:
+    """Return the name of a scenario's scheduler."""
+    found = transport.get("scheduler", "dft" if transport.get("profile") == "mptcp-0.94" else "linux")
+    return str(found.get("name", found) if isinstance(found, dict) else found)
+
+
+def _scheduler_of(one: Measured) -> str:
+    """Return the scheduler of a measured setting."""
+    last = one.setting.split()[-1]
+    default = "dft" if one.setting.startswith(_OTHER_KERNEL) else "linux"
+    return {"redundant": "redundant", "roundrobin": "round-robin"}.get(last, default)
+
+
+def _kind_of(one: Measured) -> str:
+    """Return the application of a measured setting; those with a handoff transfer in bulk."""
+    return "paced" if "paced" in one.setting.split() else "bulk"
 
 
 def _distance(legs: Sequence[Leg], others: Sequence[Leg]) -> float:
     """Return the distance of two settings: that of the best assignment of their paths."""
     return min(
-        sum(_apart(one, other) for one, other in zip(legs, order, strict=True)) / len(legs)
+        max(_apart(one, other) for one, other in zip(legs, order, strict=True))
         for order in permutations(others)
     )
 

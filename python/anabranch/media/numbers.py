@@ -8,6 +8,7 @@ numbers give equal chunks. The mean over the film is exact.
 from __future__ import annotations
 
 import hashlib
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -253,5 +254,14 @@ def fetched(url: str) -> Path:
     if len(text) > _LARGEST:
         message = f"more than {_LARGEST:,} bytes: `{url[:120]}`"
         raise MediaError([Fault(message=message, hint="a master playlist is much smaller")])
-    _files.write_bytes(file, text, "the playlist")
+    # An error page with status 200 must not stay in the cache.
+    fresh = file.with_suffix(f".{os.getpid()}.new.m3u8")
+    _files.write_bytes(fresh, text, "the playlist")
+    try:
+        if faults := _hls.read(fresh).faults:
+            message = f"not a playlist: `{url[:120]}`: {faults[0].message}"
+            raise MediaError([Fault(message=message, hint="open the URL in a browser")])
+        fresh.replace(file)
+    finally:
+        fresh.unlink(missing_ok=True)
     return file

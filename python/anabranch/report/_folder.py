@@ -117,7 +117,9 @@ def _fidelity(folder: Path) -> list[str]:
                 for key, value in cell["settings"].items()
             ]
             text = fidelity.of(_overrides.apply(raw, given).raw, str(rows["congestion"][0])).sentence
-            return [text[0].upper() + text[1:]]
+            which = ", ".join(f"{key} {value}" for key, value in cell["settings"].items())
+            where = f" for the cell with {which}" if which and len(found["cells"]) > 1 else ""
+            return [text.replace("fidelity:", f"Fidelity{where}:", 1)]
     return []
 
 

@@ -73,12 +73,14 @@ def same(frame: polars.DataFrame, made: Sequence[str]) -> list[str]:
 
 
 def _pairs(places: Sequence[_Place]) -> Iterator[tuple[_Place, _Place]]:
-    """Yield each other cell of a group with the first that differs from it in one label."""
+    """Yield each cell with the first one before it that differs in one label, for each label."""
     for at, other in enumerate(places):
+        paired: set[int] = set()
         for one in places[:at]:
-            if sum(a != b for a, b in zip(one, other, strict=True)) == 1:
+            differs = [axis for axis, (a, b) in enumerate(zip(one, other, strict=True)) if a != b]
+            if len(differs) == 1 and differs[0] not in paired:
+                paired.add(differs[0])
                 yield one, other
-                break
 
 
 def _both(digests: Mapping[_Place, object], at: int, one: str, other: str) -> int:

@@ -84,7 +84,9 @@ class Rate:
     client
         The client.
     carried_mbps, could_mbps
-        Payload acknowledged, and payload that all paths that were up could carry, while data was wanted.
+        Payload acknowledged, and payload that all paths could carry by their own rates, while data was
+        wanted. A path that is down counts with its rate, and its part of `unused` has the cause "path
+        down". The rates of shared links are not considered.
     unused
         The unused rate in Mb/s by cause and path.
     """

@@ -115,6 +115,8 @@ def cells(folder: Path) -> dict[Cell, dict[str, Any]]:
             place = tuple((name, row[name]) for name in labels if name in row)
             group = sums.setdefault(place, {"runs": 0, **{name: defaultdict(float) for name in ALL}})
             group["runs"] += 1
+            # Runs without anything to explain have no unused rate; it is a mean over the others.
+            group["rated"] = group.get("rated", 0) + bool(one.get("unused_mbps"))
             for name in ALL:
                 for cause, amount in one.get(name, {}).items():
                     group[name][cause] += amount
@@ -148,8 +150,12 @@ def _is_quiet(row: Mapping[str, Any]) -> bool:
 
 
 def _means(group: Mapping[str, Any], kinds: Sequence[str] = KINDS) -> dict[str, Any]:
-    """Return sums as means over the runs."""
-    means = {name: {cause: amount / group["runs"] for cause, amount in group[name].items()} for name in kinds}
+    """Return sums as means over the runs; unused rates over the runs that have them."""
+    counts = {"unused_mbps": group.get("rated", 0)}
+    means = {
+        name: {cause: amount / counts.get(name, group["runs"]) for cause, amount in group[name].items()}
+        for name in kinds
+    }
     return {"runs": group["runs"], **means}
 
 

@@ -119,7 +119,7 @@ def _rate(one: Rate, *, several: bool) -> str:
     whose = f"client {one.client}: " if several else ""
     text = (
         f"{whose}{three_digits(one.carried_mbps)} of the {three_digits(one.could_mbps)} Mb/s of payload that "
-        "the paths could carry were used while data was wanted"
+        "the paths could carry by their own rates were used while data was wanted"
     )
     parts = sorted(
         ((rate, cause, path) for cause, own in one.unused.items() for path, rate in own.items()), reverse=True
