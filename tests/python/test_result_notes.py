@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 import anabranch
 from anabranch.cli._app import app
+from anabranch.experiments import axes
 from anabranch.experiments.read import PooledWarning
 from anabranch.results import notes
 
@@ -110,3 +111,24 @@ def test_quiet_runs_do_not_lower_the_mean_of_unused_rates(monkeypatch):
     # 4 Mb/s in the only run that has it; 1 s of freezes in two runs.
     assert cell["unused_mbps"] == {"late join": 4.0}
     assert cell["frozen_s"] == {"late join": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("values", "exact", "low", "high"),
+    [
+        ([3.0], (), None, None),
+        ([3.0], ("c",), 3.0, 3.0),
+        # Student's t at 97.5 % with one degree of freedom is 12.706; the standard error of 2 and 4 is 1.
+        ([2.0, 4.0], (), 3 - 12.706, 3 + 12.706),
+    ],
+)
+def test_a_single_random_run_has_no_interval(values, exact, low, high):
+    found = axes.Axes(x="x", values={"1": 1.0}, unit="", panel=None, colour=None, others=())
+    rows = [{"x": "1", "row": "", "cell": "c", "run": at, "m": one} for at, one in enumerate(values)]
+    (point,) = axes._points(rows, "m", found, {}, exact)
+    assert point["mean"] == 3.0
+    if low is None:
+        assert point["low"] is None
+        assert point["high"] is None
+    else:
+        assert (point["low"], point["high"]) == pytest.approx((low, high), abs=0.001)

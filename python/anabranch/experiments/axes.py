@@ -13,7 +13,7 @@ from anabranch.figures.picture import Picture
 from anabranch.results import worlds
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from anabranch.figures.study import Row
 
@@ -103,7 +103,13 @@ def of(rows: Sequence[Row], labels: Sequence[str]) -> Axes | None:
     )
 
 
-def picture(rows: Sequence[Row], metrics: Sequence[str], axes: Axes, notes: Sequence[str] = ()) -> Picture:
+def picture(
+    rows: Sequence[Row],
+    metrics: Sequence[str],
+    axes: Axes,
+    notes: Sequence[str] = (),
+    exact: Collection[str] = (),
+) -> Picture:
     """Return metrics as lines over a numeric axis, with 95 % bands.
 
     Parameters
@@ -116,12 +122,14 @@ def picture(rows: Sequence[Row], metrics: Sequence[str], axes: Axes, notes: Sequ
         The axes.
     notes
         Sentences about parts that are left out.
+    exact
+        The names of the cells that draw nothing.
     """
     from anabranch.figures import lines
 
     keys = [name for name in (axes.x, axes.panel, axes.colour, *axes.others) if name is not None]
     short = plugins.short(row[name] for row in rows for name in keys if isinstance(row.get(name), str))
-    parts = {name: _points(rows, name, axes, short) for name in metrics}
+    parts = {name: _points(rows, name, axes, short, exact) for name in metrics}
     colour = "" if axes.colour is None else words.key(axes.colour)
     panel = None if axes.panel is None else "" if axes.panel == "row" else words.key(axes.panel)
     chart = lines.lines(
@@ -135,7 +143,9 @@ def picture(rows: Sequence[Row], metrics: Sequence[str], axes: Axes, notes: Sequ
 _KEPT = ("panel", "line", "x", "mean", "low", "high", "runs")
 
 
-def _points(rows: Sequence[Row], metric: str, axes: Axes, short: Mapping[str, str]) -> list[dict[str, Any]]:
+def _points(
+    rows: Sequence[Row], metric: str, axes: Axes, short: Mapping[str, str], exact: Collection[str] = ()
+) -> list[dict[str, Any]]:
     """Return the mean of a metric at each value of the axis, with its interval."""
     groups: dict[tuple[str, str, str, float], list[Row]] = defaultdict(list)
     for row in rows:
@@ -149,7 +159,9 @@ def _points(rows: Sequence[Row], metric: str, axes: Axes, short: Mapping[str, st
     for (panel, line, colour, x), own in groups.items():
         values = [float(row[metric]) for row in worlds.trials(own, (metric,))]
         mean = sum(values) / len(values)
-        half = _half_width(values, mean)
+        # A single run has no interval, unless nothing in its cell is random.
+        is_known = len(values) > 1 or all(worlds.is_exact(row, exact) for row in own)
+        half = _half_width(values, mean) if is_known else None
         result.append(
             {
                 "panel": panel,
@@ -157,8 +169,8 @@ def _points(rows: Sequence[Row], metric: str, axes: Axes, short: Mapping[str, st
                 "colour": colour,
                 "x": x,
                 "mean": mean,
-                "low": mean - half,
-                "high": mean + half,
+                "low": None if half is None else mean - half,
+                "high": None if half is None else mean + half,
                 "runs": len(own),
             }
         )

@@ -54,7 +54,7 @@ def every(results: Path, *, dots: bool = True) -> dict[str, Picture]:
     made = {
         name.replace("_", "-"): bars(rows, name, dots=dots)
         if found is None
-        else axes.picture(rows, [name], found)
+        else axes.picture(rows, [name], found, exact=store.made(results).exact)
         for name in shown
     }
     flows = [
@@ -133,7 +133,7 @@ def of_metrics(results: Path, metrics: Sequence[str] = ()) -> Picture:
     labels = [name for name in store.made(results).labels if name not in ("row", "varied", WORLD)]
     found = axes.of(rows, [name for name in labels if name in rows[0]])
     if found is not None:
-        return axes.picture(rows, chosen, found, notes)
+        return axes.picture(rows, chosen, found, notes, store.made(results).exact)
     if len(chosen) == 1:
         return replace(bars(rows, chosen[0]), notes=tuple(notes))
     parts = []
