@@ -90,7 +90,7 @@ class Fidelity:
     reason
         Why no setting is comparable.
     unlike
-        What the nearest setting does not share with the scenario, besides its paths.
+        Properties other than its paths in which the nearest setting differs from the scenario.
     """
 
     nearest: Measured | None
