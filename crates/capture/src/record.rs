@@ -89,7 +89,7 @@ impl<'a> Record<'a> {
             return Err(Skipped::LinkType(frame.link_type));
         }
         let offset = link_layer::ip_offset(frame.link_type, frame.data).ok_or(Skipped::NotIp)?;
-        let bytes = &frame.data[offset..];
+        let bytes = frame.data.get(offset..).ok_or(Skipped::NotIp)?;
         let (ip, _) = LaxIpSlice::from_slice(bytes).map_err(|_| Skipped::NotIp)?;
         let payload = ip.payload();
         if payload.ip_number != IpNumber::TCP {
