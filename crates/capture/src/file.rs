@@ -4,20 +4,14 @@ use std::io::{BufReader, Chain, Cursor, Read};
 
 use flate2::read::MultiGzDecoder;
 use pcap_file::pcap::PcapReader;
-use pcap_file::pcapng::PcapNgReader;
-use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionOption;
-use pcap_file::{Endianness, PcapError, TsResolution};
+use pcap_file::{PcapError, TsResolution};
 
-/// The first four bytes of a pcapng file: the type of its section header block.
-const PCAPNG_MAGIC: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
+use crate::pcapng::{MAGIC as PCAPNG_MAGIC, Pcapng};
+
 /// The first two bytes of a gzip file (RFC 1952 section 2.3.1).
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 /// pcap's magic numbers in both byte orders, with microseconds and with nanoseconds.
 const PCAP_MAGICS: [u32; 4] = [0xa1b2_c3d4, 0xd4c3_b2a1, 0xa1b2_3c4d, 0x4d3c_b2a1];
-
-const ENHANCED_PACKET: u32 = 6;
-const SIMPLE_PACKET: u32 = 3;
-const OBSOLETE_PACKET: u32 = 2;
 
 /// The reason why a file gives no more frames.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +25,9 @@ pub enum FileError {
     /// The file ends in the middle of a record.
     #[error("the file ends in the middle of a record")]
     Cut,
+    /// A record states a length that none has.
+    #[error("the file is damaged: a record of {0} bytes")]
+    TooLong(u64),
     /// A part of the file is not valid.
     #[error("the file is damaged: {0}")]
     Damaged(String),
@@ -76,17 +73,17 @@ pub struct Frame<'a> {
 }
 
 /// The source of a file's bytes, with the first four again, which were read to recognise the format.
-type Source = Chain<Cursor<Vec<u8>>, Box<dyn Read + Send>>;
+pub(crate) type Source = Chain<Cursor<Vec<u8>>, Box<dyn Read + Send>>;
 
 enum Format {
     Pcap(PcapReader<Source>),
-    Pcapng(PcapNgReader<Source>),
+    Pcapng(Pcapng),
 }
 
 /// A reader of the frames of one capture file, in the order of the file.
 pub struct Frames {
     format: Format,
-    /// The bytes of the present frame's block, which the readers of pcapng cannot lend for long.
+    /// The bytes of the present frame.
     block: Vec<u8>,
 }
 
@@ -117,7 +114,7 @@ impl Frames {
         };
         let (magic, source) = look_ahead(plain)?;
         let format = if magic == PCAPNG_MAGIC {
-            Format::Pcapng(PcapNgReader::new(source)?)
+            Format::Pcapng(Pcapng::new(source)?)
         } else if PCAP_MAGICS.contains(&u32::from_be_bytes(magic)) {
             Format::Pcap(PcapReader::new(source)?)
         } else {
@@ -154,117 +151,7 @@ impl Frames {
                     data: &self.block,
                 }))
             }
-            Format::Pcapng(reader) => next_pcapng(reader, &mut self.block),
+            Format::Pcapng(reader) => reader.next_frame(&mut self.block),
         }
-    }
-}
-
-/// The units of an interface's times: `numerator / denominator` nanoseconds, and an offset.
-struct TimeUnit {
-    numerator: u128,
-    denominator: u128,
-    offset_s: i64,
-}
-
-impl TimeUnit {
-    /// Reads `if_tsresol` and `if_tsoffset`; without them, times are in microseconds.
-    fn of(options: &[InterfaceDescriptionOption<'_>]) -> Self {
-        let mut unit = Self { numerator: 1_000, denominator: 1, offset_s: 0 };
-        for option in options {
-            match option {
-                InterfaceDescriptionOption::IfTsResol(resolution) => {
-                    let exponent = u32::from(resolution & 0x7f);
-                    unit.numerator = 1_000_000_000;
-                    unit.denominator = if resolution & 0x80 == 0 {
-                        10u128.checked_pow(exponent).unwrap_or(u128::MAX)
-                    } else {
-                        2u128.checked_pow(exponent).unwrap_or(u128::MAX)
-                    };
-                }
-                InterfaceDescriptionOption::IfTsOffset(seconds) => unit.offset_s = *seconds as i64,
-                _ => {}
-            }
-        }
-        unit
-    }
-
-    fn nanoseconds(&self, ticks: u64) -> i64 {
-        let nanoseconds = u128::from(ticks) * self.numerator / self.denominator;
-        i64::try_from(nanoseconds)
-            .unwrap_or(i64::MAX)
-            .saturating_add(self.offset_s.saturating_mul(1_000_000_000))
-    }
-}
-
-/// Where a packet block's fields are.
-struct PacketBlock {
-    interface: u32,
-    ticks: Option<u64>,
-    captured: usize,
-    original_len: u32,
-    /// Offset of the packet's bytes in the body.
-    start: usize,
-}
-
-/// Reads the fixed part of a block with a packet. `body` has no type and length fields.
-fn packet_block(type_: u32, body: &[u8], endianness: Endianness) -> Option<PacketBlock> {
-    let word = |at: usize| -> Option<u32> {
-        let bytes = *body.get(at..)?.first_chunk()?;
-        Some(match endianness {
-            Endianness::Big => u32::from_be_bytes(bytes),
-            Endianness::Little => u32::from_le_bytes(bytes),
-        })
-    };
-    if type_ == SIMPLE_PACKET {
-        let original_len = word(0)?;
-        let captured = (original_len as usize).min(body.len() - 4);
-        return Some(PacketBlock { interface: 0, ticks: None, captured, original_len, start: 4 });
-    }
-    let interface = if type_ == OBSOLETE_PACKET {
-        // Two 16-bit fields: the interface, and a count of dropped packets.
-        match endianness {
-            Endianness::Big => word(0)? >> 16,
-            Endianness::Little => word(0)? & 0xffff,
-        }
-    } else {
-        word(0)?
-    };
-    Some(PacketBlock {
-        interface,
-        ticks: Some(u64::from(word(4)?) << 32 | u64::from(word(8)?)),
-        captured: word(12)? as usize,
-        original_len: word(16)?,
-        start: 20,
-    })
-}
-
-/// Returns the next packet of a pcapng file; its bytes are in `buffer`. Blocks of other kinds are skipped.
-fn next_pcapng<'a>(
-    reader: &mut PcapNgReader<Source>,
-    buffer: &'a mut Vec<u8>,
-) -> Result<Option<Frame<'a>>, FileError> {
-    loop {
-        let Some(block) = reader.next_raw_block() else { return Ok(None) };
-        let block = block?;
-        let type_ = block.type_;
-        if !matches!(type_, ENHANCED_PACKET | SIMPLE_PACKET | OBSOLETE_PACKET) {
-            continue;
-        }
-        buffer.clear();
-        buffer.extend_from_slice(&block.body);
-        let damaged = |what: &str| FileError::Damaged(format!("{what} in a packet block"));
-        let packet = packet_block(type_, buffer, reader.section().endianness)
-            .ok_or_else(|| damaged("too few bytes"))?;
-        let interface = reader
-            .interfaces()
-            .get(packet.interface as usize)
-            .ok_or_else(|| damaged("an interface that was not described"))?;
-        let end = packet.start.saturating_add(packet.captured);
-        return Ok(Some(Frame {
-            time_ns: packet.ticks.map(|ticks| TimeUnit::of(&interface.options).nanoseconds(ticks)),
-            link_type: u32::from(interface.linktype) & 0xffff,
-            original_len: packet.original_len,
-            data: buffer.get(packet.start..end).ok_or_else(|| damaged("too few bytes"))?,
-        }));
     }
 }

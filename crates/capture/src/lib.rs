@@ -6,6 +6,7 @@ mod data_stream;
 mod file;
 mod half;
 mod link_layer;
+mod pcapng;
 mod positions;
 mod ranges;
 mod record;
