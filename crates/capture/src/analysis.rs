@@ -14,7 +14,13 @@ use crate::stream::{Direction, Seen, Stream};
 
 /// The most TCP connections that are kept apart. Segments of more are only counted.
 const MOST_STREAMS: usize = 200_000;
-/// Subflows whose data sequence numbers differ by less than this belong to one connection, if no handshake tells.
+/// The most MPTCP connections whose handshake was not captured. Subflows of more count as TCP.
+const MOST_GUESSED: usize = 1_000;
+/// The latest time in nanoseconds since 1970 (the year 2116). A file may state any time, and sums must not overflow.
+const MOST_NS: i64 = 1 << 62;
+/// The most tokens that are remembered.
+const MOST_TOKENS: usize = 2 * MOST_STREAMS;
+/// Subflows whose data sequence numbers differ by less than this belong to one connection, if no handshake was captured.
 const NEAR_DSN: u64 = 1 << 30;
 
 /// The relation of a stream to MPTCP.
@@ -22,8 +28,13 @@ const NEAR_DSN: u64 = 1 << 30;
 pub enum Role {
     /// No MPTCP option was seen.
     Tcp,
-    /// A subflow of the connection with this number.
-    Subflow(usize),
+    /// A subflow.
+    Subflow {
+        /// Number of the connection.
+        connection: usize,
+        /// Number of the subflow in the connection.
+        subflow: usize,
+    },
     /// A join to a connection whose handshake was not captured, by its token.
     Orphan(u32),
 }
@@ -45,7 +56,7 @@ pub struct Counts {
     pub link_types: BTreeMap<u32, u64>,
     /// MPTCP options by subtype.
     pub options: BTreeMap<u8, u64>,
-    /// Frames without a TCP segment, by reason.
+    /// Frames without an IP packet.
     pub not_ip: u64,
     /// Frames of other protocols.
     pub not_tcp: u64,
@@ -73,6 +84,8 @@ pub struct Analysis {
     present: BTreeMap<(SocketAddr, SocketAddr), usize>,
     by_token: BTreeMap<u32, (usize, Direction)>,
     orphans: BTreeMap<u32, u64>,
+    /// Numbers of the connections whose handshake was not captured.
+    guessed: Vec<usize>,
     previous_ns: Option<i64>,
 }
 
@@ -84,13 +97,16 @@ impl Analysis {
         *counts.link_types.entry(frame.link_type).or_default() += 1;
         counts.truncated_records += u64::from(frame.data.len() < frame.original_len as usize);
         counts.long_frames += u64::from(frame.original_len > 1_600);
-        if let Some(time) = frame.time_ns {
+        let stated = frame.time_ns.map(|time| time.clamp(0, MOST_NS));
+        if let Some(time) = stated {
             counts.first_ns = Some(counts.first_ns.map_or(time, |first| first.min(time)));
             counts.last_ns = Some(counts.last_ns.map_or(time, |last| last.max(time)));
             let before = self.previous_ns.replace(time);
             counts.out_of_time_order += u64::from(before.is_some_and(|before| time < before));
         }
-        match Record::parse(frame) {
+        // A pcapng file may have packets without a time: they count as simultaneous with the one before.
+        let time_ns = stated.or(self.previous_ns);
+        match Record::parse(&Frame { time_ns, ..*frame }) {
             Ok(record) => self.on_record(&record),
             Err(Skipped::LinkType(_)) => self.counts.unknown_link_type += 1,
             Err(Skipped::NotIp) => self.counts.not_ip += 1,
@@ -124,7 +140,7 @@ impl Analysis {
         &self.orphans
     }
 
-    fn on_record(&mut self, record: &Record<'_>) {
+    fn on_record(&mut self, record: &Record) {
         self.counts.tcp_segments += 1;
         let subtypes = record.subtypes.as_slice();
         self.counts.mptcp_segments += u64::from(!subtypes.is_empty());
@@ -135,26 +151,28 @@ impl Analysis {
             self.counts.left_out += 1;
             return;
         };
-        let start_ns = self.counts.first_ns.unwrap_or(record.time_ns);
         let direction = self.streams[stream].direction(record);
         self.find_role(stream, direction, record);
-        let Role::Subflow(connection) = self.roles[stream] else {
-            self.streams[stream].on_record(record, start_ns);
+        let Role::Subflow { connection, subflow } = self.roles[stream] else {
+            self.streams[stream].on_record(record);
             return;
         };
         self.map_first_data(stream, connection, direction, record);
-        let seen = self.streams[stream].on_record(record, start_ns);
+        let seen = self.streams[stream].on_record(record);
         let connection = &mut self.connections[connection];
-        note_fallback(connection, &self.streams[stream], stream, direction, record);
-        let direction = connection.direction(stream, direction);
-        connection.on_options(stream, direction, record);
+        if subflow == 0 {
+            note_fallback(connection, &self.streams[stream], direction, record);
+        }
+        let direction = connection.direction(subflow, direction);
+        connection.on_options(subflow, direction, record);
         let Seen { carried, acknowledged } = seen;
         deliver(connection, stream, direction, &carried, record.time_ns);
         deliver(connection, stream, direction.other(), &acknowledged, record.time_ns);
+        connection.on_data_ack(direction, record);
     }
 
     /// Returns the number of a segment's stream; a SYN with another initial sequence number begins a new one.
-    fn stream_of(&mut self, record: &Record<'_>) -> Option<usize> {
+    fn stream_of(&mut self, record: &Record) -> Option<usize> {
         let (source, destination) = (record.source, record.destination);
         let key = if source < destination { (source, destination) } else { (destination, source) };
         if let Some(&known) = self.present.get(&key)
@@ -172,21 +190,19 @@ impl Analysis {
         Some(number)
     }
 
-    /// Finds out which connection a stream belongs to, as far as this segment tells.
-    fn find_role(&mut self, stream: usize, direction: Direction, record: &Record<'_>) {
+    /// Finds out which connection a stream belongs to, as far as this segment shows.
+    fn find_role(&mut self, stream: usize, direction: Direction, record: &Record) {
         if record.subtypes.as_slice().is_empty() {
             return;
         }
         match self.roles[stream] {
-            Role::Subflow(connection) => self.learn_tokens(connection, record, direction),
+            Role::Subflow { connection, .. } => self.learn_tokens(connection, record, direction),
             Role::Orphan(_) => {}
             Role::Tcp => {
                 if let Some(join) = join_of(record) {
                     self.join(stream, join);
                 } else if let Some(version) = capable_version(record) {
-                    let number = self.connections.len();
-                    self.connections.push(Connection::new(version, stream, [None; 2]));
-                    self.roles[stream] = Role::Subflow(number);
+                    let number = self.begin(Connection::new(version, stream), stream);
                     self.learn_tokens(number, record, direction);
                 } else if !record.has(Flags::SYN) {
                     self.guess(stream, direction, record);
@@ -195,13 +211,28 @@ impl Analysis {
         }
     }
 
+    /// Adds a connection whose first subflow is this stream, and returns its number.
+    fn begin(&mut self, connection: Connection, stream: usize) -> usize {
+        let number = self.connections.len();
+        self.connections.push(connection);
+        self.roles[stream] = Role::Subflow { connection: number, subflow: 0 };
+        number
+    }
+
+    /// Adds a subflow to a connection.
+    fn add_subflow(&mut self, number: usize, added: Subflow) {
+        let stream = added.stream;
+        let subflows = &mut self.connections[number].subflows;
+        self.roles[stream] = Role::Subflow { connection: number, subflow: subflows.len() };
+        subflows.push(added);
+    }
+
     /// Takes a stream that joins by token.
     fn join(&mut self, stream: usize, (token, backup): (u32, bool)) {
         if let Some(&(connection, owner)) = self.by_token.get(&token) {
             // The token is that of the host that is joined: usually the server's.
             let from_server = owner == Direction::ToServer;
-            self.connections[connection].subflows.push(Subflow::new(stream, from_server, backup));
-            self.roles[stream] = Role::Subflow(connection);
+            self.add_subflow(connection, Subflow::new(stream, from_server, backup));
         } else {
             *self.orphans.entry(token).or_default() += 1;
             self.roles[stream] = Role::Orphan(token);
@@ -209,11 +240,13 @@ impl Analysis {
     }
 
     /// Notes the tokens of keys that this segment carries.
-    fn learn_tokens(&mut self, connection: usize, record: &Record<'_>, direction: Direction) {
+    fn learn_tokens(&mut self, connection: usize, record: &Record, direction: Direction) {
         let version = self.connections[connection].version;
         let mut learn = |key: u64, owner: Direction| {
-            let token = Derived::new(version, key).token;
-            self.by_token.insert(token, (connection, owner));
+            if self.by_token.len() < MOST_TOKENS {
+                let token = Derived::new(version, key).token;
+                self.by_token.insert(token, (connection, owner));
+            }
         };
         if version == 0 {
             if let Some(capable) = record.capable_0 {
@@ -239,21 +272,20 @@ impl Analysis {
     }
 
     /// Puts subflows without a handshake together whose data sequence numbers are near.
-    fn guess(&mut self, stream: usize, direction: Direction, record: &Record<'_>) {
+    fn guess(&mut self, stream: usize, direction: Direction, record: &Record) {
         let Some(dss) = &record.segment.dss else { return };
         let Some(MappingDsn::Long(dsn)) = dss.mapping.map(|mapping| mapping.dsn) else { return };
-        let found = self.connections.iter().position(|connection| {
-            connection.guessed && connection.data[direction as usize].is_near(dsn.0, NEAR_DSN)
+        let found = self.guessed.iter().copied().find(|number| {
+            self.connections[*number].data[direction as usize].is_near(dsn.0, NEAR_DSN)
         });
         if let Some(number) = found {
-            self.connections[number].subflows.push(Subflow::new(stream, false, false));
-            self.roles[stream] = Role::Subflow(number);
-        } else {
-            let mut connection = Connection::new(1, stream, [None; 2]);
+            self.add_subflow(number, Subflow::new(stream, false, false));
+        } else if self.guessed.len() < MOST_GUESSED {
+            let mut connection = Connection::new(1, stream);
             connection.guessed = true;
             connection.data[direction as usize].begin_at(dsn.0);
-            self.roles[stream] = Role::Subflow(self.connections.len());
-            self.connections.push(connection);
+            let number = self.begin(connection, stream);
+            self.guessed.push(number);
         }
     }
 
@@ -263,7 +295,7 @@ impl Analysis {
         stream: usize,
         connection: usize,
         direction: Direction,
-        record: &Record<'_>,
+        record: &Record,
     ) {
         for option in &record.segment.mptcp {
             if let MptcpOption::Capable(capable) = option
@@ -287,22 +319,20 @@ fn deliver(
     now: i64,
 ) {
     let data = &mut connection.data[direction as usize];
-    data.on_captured(stream, &carried.pieces);
+    data.on_captured(stream, &carried.pieces, carried.new);
     for pieces in &carried.in_order {
         data.on_in_order(stream, pieces, now);
     }
 }
 
-/// Notes a handshake in which `MP_CAPABLE` is missing.
+/// Notes a handshake of a first subflow in which `MP_CAPABLE` is missing.
 fn note_fallback(
     connection: &mut Connection,
     stream: &Stream,
-    number: usize,
     direction: Direction,
-    record: &Record<'_>,
+    record: &Record,
 ) {
-    let first = connection.subflows.first().is_some_and(|subflow| subflow.stream == number);
-    if !first || stream.syns == 0 {
+    if stream.syns == 0 {
         return;
     }
     let (syn, ack) = (record.has(Flags::SYN), record.has(Flags::ACK));
@@ -321,7 +351,7 @@ fn note_fallback(
 }
 
 /// Returns the token and the backup flag of a join's SYN.
-fn join_of(record: &Record<'_>) -> Option<(u32, bool)> {
+fn join_of(record: &Record) -> Option<(u32, bool)> {
     record.segment.mptcp.iter().find_map(|option| match option {
         MptcpOption::Join(MpJoin::Syn { token, backup, .. }) => Some((*token, *backup)),
         _ => None,
@@ -329,7 +359,7 @@ fn join_of(record: &Record<'_>) -> Option<(u32, bool)> {
 }
 
 /// Returns the version of a segment's `MP_CAPABLE`.
-fn capable_version(record: &Record<'_>) -> Option<u8> {
+fn capable_version(record: &Record) -> Option<u8> {
     if record.capable_0.is_some() {
         return Some(0);
     }

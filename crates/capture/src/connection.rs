@@ -137,8 +137,8 @@ pub struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(version: u8, stream: usize, keys: [Option<u64>; 2]) -> Self {
-        let mut connection = Self {
+    pub(crate) fn new(version: u8, stream: usize) -> Self {
+        Self {
             version,
             keys: [None; 2],
             subflows: vec![Subflow::new(stream, false, false)],
@@ -147,13 +147,7 @@ impl Connection {
             more_signals: 0,
             fallback: None,
             guessed: false,
-        };
-        for (direction, key) in Direction::BOTH.into_iter().zip(keys) {
-            if let Some(key) = key {
-                connection.learn_key(direction, key);
-            }
         }
-        connection
     }
 
     /// Notes a host's key: that of the client for [`Direction::ToServer`].
@@ -171,23 +165,13 @@ impl Connection {
         self.keys[sender as usize].map(|key| Derived::new(self.version, key).token)
     }
 
-    /// Returns the subflow of a stream.
-    pub(crate) fn subflow(&mut self, stream: usize) -> Option<&mut Subflow> {
-        self.subflows.iter_mut().find(|subflow| subflow.stream == stream)
+    /// Returns the direction at data level of a segment on a subflow.
+    pub(crate) fn direction(&self, subflow: usize, direction: Direction) -> Direction {
+        if self.subflows[subflow].from_server { direction.other() } else { direction }
     }
 
-    /// Returns the direction at data level of a segment.
-    pub(crate) fn direction(&self, stream: usize, direction: Direction) -> Direction {
-        let from_server = self
-            .subflows
-            .iter()
-            .find(|subflow| subflow.stream == stream)
-            .is_some_and(|subflow| subflow.from_server);
-        if from_server { direction.other() } else { direction }
-    }
-
-    /// Takes the MPTCP options of a segment, other than mappings.
-    pub(crate) fn on_options(&mut self, stream: usize, direction: Direction, record: &Record<'_>) {
+    /// Takes the MPTCP options of a segment, other than mappings and data-level acknowledgements.
+    pub(crate) fn on_options(&mut self, subflow: usize, direction: Direction, record: &Record) {
         for option in &record.segment.mptcp {
             match option {
                 MptcpOption::Capable(capable) => {
@@ -206,8 +190,8 @@ impl Connection {
                         self.learn_key(Direction::ToClient, key);
                     }
                 }
-                MptcpOption::Join(join) => self.on_join(stream, direction, join),
-                other => self.on_signal(stream, direction, other, record.time_ns),
+                MptcpOption::Join(join) => self.on_join(subflow, direction, join),
+                other => self.on_signal(subflow, direction, other, record.time_ns),
             }
         }
         if let Some(capable) = record.capable_0.filter(|_| self.version == 0) {
@@ -221,18 +205,21 @@ impl Connection {
             if dss.mapping.is_some_and(|mapping| mapping.length == 0 && !dss.data_fin) {
                 self.fallback.get_or_insert(Fallback::InfiniteMapping);
             }
-            let ack = match dss.data_ack {
-                Some(DataAck::Long(dsn)) => Some(MappingDsn::Long(dsn)),
-                Some(DataAck::Short(short)) => Some(MappingDsn::Short(short)),
-                None => None,
-            };
-            if let Some(ack) = ack {
-                self.data[direction.other() as usize].on_data_ack(ack, record.time_ns);
-            }
         }
     }
 
-    fn on_signal(&mut self, stream: usize, direction: Direction, option: &MptcpOption, now: i64) {
+    /// Takes the data-level acknowledgement of a segment. Call it after the data that the segment's TCP
+    /// acknowledgement delivers.
+    pub(crate) fn on_data_ack(&mut self, direction: Direction, record: &Record) {
+        let ack = match record.segment.dss.and_then(|dss| dss.data_ack) {
+            Some(DataAck::Long(dsn)) => MappingDsn::Long(dsn),
+            Some(DataAck::Short(short)) => MappingDsn::Short(short),
+            None => return,
+        };
+        self.data[direction.other() as usize].on_data_ack(ack, record.time_ns);
+    }
+
+    fn on_signal(&mut self, subflow: usize, direction: Direction, option: &MptcpOption, now: i64) {
         let signal = match option {
             MptcpOption::AddAddr(add) if add.hmac.is_none() => {
                 Signal::AddAddressEcho { id: add.address_id }
@@ -251,6 +238,7 @@ impl Connection {
             MptcpOption::Capable(_) | MptcpOption::Join(_) => return,
         };
         if self.signals.len() < MOST_SIGNALS {
+            let stream = self.subflows[subflow].stream;
             self.signals.push(Signalled { time_ns: now, stream, direction, signal });
         } else {
             self.more_signals += 1;
@@ -258,9 +246,9 @@ impl Connection {
     }
 
     /// Checks the HMACs of a join. `direction` is that at data level.
-    fn on_join(&mut self, stream: usize, direction: Direction, join: &MpJoin) {
+    fn on_join(&mut self, subflow: usize, direction: Direction, join: &MpJoin) {
         let (version, keys) = (self.version, self.keys);
-        let Some(subflow) = self.subflow(stream) else { return };
+        let subflow = &mut self.subflows[subflow];
         match *join {
             MpJoin::Syn { nonce, backup, .. } => {
                 subflow.nonces[0] = Some(nonce);

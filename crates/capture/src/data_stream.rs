@@ -13,7 +13,7 @@ use crate::ranges::Ranges;
 pub struct DataStream {
     /// Bytes of payload with a mapping, repeated ones included.
     pub mapped_bytes: u64,
-    /// Bytes of payload without a mapping.
+    /// Bytes of payload without a mapping, without repetitions on their subflow.
     pub unmapped_bytes: u64,
     /// Bytes of the data stream, each counted once.
     pub unique_bytes: u64,
@@ -45,6 +45,8 @@ pub struct DataStream {
     pub data_fin: bool,
 
     positions: Option<DataPositions>,
+    /// Whether the first data sequence number had 32 bits, and no longer one was seen since.
+    is_short: bool,
     near: u64,
     carried: Ranges,
     carried_by: BTreeMap<usize, Ranges>,
@@ -74,24 +76,39 @@ impl DataStream {
                 MappingDsn::Short(short) => u64::from(short),
             };
             self.begin_at(first.wrapping_add(offset));
+            self.is_short = matches!(dsn, MappingDsn::Short(_));
         }
-        let positions = self.positions.as_ref()?;
-        let long = match dsn {
-            MappingDsn::Long(dsn) => dsn.0,
-            MappingDsn::Short(short) => positions.long(short, self.near),
-        };
-        let position = positions.at(long.wrapping_add(offset))?;
+        let position = self.positions?.at(self.long(dsn)?.wrapping_add(offset))?;
         self.near = position;
         Some(position)
     }
 
+    /// Returns a data sequence number with all 64 bits.
+    fn long(&mut self, dsn: MappingDsn) -> Option<u64> {
+        let positions = self.positions.as_mut()?;
+        match dsn {
+            MappingDsn::Short(short) => Some(positions.long(short, self.near)),
+            MappingDsn::Long(dsn) => {
+                if std::mem::take(&mut self.is_short) {
+                    positions.learn_upper_half(dsn.0, self.near);
+                }
+                Some(dsn.0)
+            }
+        }
+    }
+
     /// Takes the payload of a segment as it was captured.
-    pub(crate) fn on_captured(&mut self, stream: usize, pieces: &[Piece]) {
+    ///
+    /// `new` is the number of its bytes that the subflow had not carried before.
+    pub(crate) fn on_captured(&mut self, stream: usize, pieces: &[Piece], new: u64) {
         let (mut out_of_order, mut reinjected) = (false, false);
+        let mut new_on_subflow = new;
         for piece in pieces {
             let at = piece.dsn.and_then(|dsn| self.position(dsn, piece.offset));
             let Some(start) = at else {
-                self.unmapped_bytes += piece.len;
+                let counted = piece.len.min(new_on_subflow);
+                new_on_subflow -= counted;
+                self.unmapped_bytes += counted;
                 continue;
             };
             let end = start + piece.len;
@@ -134,16 +151,12 @@ impl DataStream {
 
     /// Takes a data-level acknowledgement of this direction.
     pub(crate) fn on_data_ack(&mut self, dsn: MappingDsn, now: i64) {
-        let Some(positions) = self.positions else { return };
-        let long = match dsn {
-            MappingDsn::Long(dsn) => dsn.0,
-            MappingDsn::Short(short) => positions.long(short, self.near),
-        };
-        let Some(ack) = positions.at(long) else { return };
+        let Some(long) = self.long(dsn) else { return };
+        let Some(ack) = self.positions.and_then(|positions| positions.at(long)) else { return };
         // A DATA_FIN takes a number too, and is no byte.
-        let ack = ack.min(self.delivered.end().unwrap_or(self.next));
+        let ack = ack.min(self.carried.end().unwrap_or(self.next));
         if ack > self.next {
-            self.unseen_bytes += ack - self.next - self.delivered.count(self.next, ack);
+            self.unseen_bytes += ack - self.next - self.carried.count(self.next, ack);
             self.advance(None, self.delivered.end_from(ack), now);
         }
     }
@@ -157,10 +170,11 @@ impl DataStream {
             if let Some(since) = self.waiting_since.take() {
                 let waited = now.saturating_sub(since).max(0) as u64;
                 self.head_of_line_waits += 1;
-                self.head_of_line_ns += waited;
+                self.head_of_line_ns = self.head_of_line_ns.saturating_add(waited);
                 self.longest_head_of_line_ns = self.longest_head_of_line_ns.max(waited);
                 if let Some(stream) = stream {
-                    *self.head_of_line_ns_by_stream.entry(stream).or_default() += waited;
+                    let own = self.head_of_line_ns_by_stream.entry(stream).or_default();
+                    *own = own.saturating_add(waited);
                 }
             }
             self.waiting_since = behind.then_some(now);

@@ -11,8 +11,10 @@ use crate::round_trips::{AckTimer, EchoTimer, RoundTrips};
 
 /// The most segments that wait for an earlier one of the same direction.
 const MOST_HELD: usize = 65_536;
-/// Mappings that end this far below the highest byte are forgotten.
-const MAPPINGS_KEPT: u64 = 64 << 20;
+/// The most mappings that are remembered. The lowest are forgotten first.
+const MOST_MAPPINGS: usize = 65_536;
+/// The most pieces of one segment. The rest of a segment with more counts as unmapped: Linux gives a segment one mapping.
+const MOST_PIECES: usize = 64;
 
 /// A part of the data stream, at the place that a mapping gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +31,8 @@ pub(crate) struct Piece {
 pub(crate) struct Carried {
     /// The payload's pieces.
     pub(crate) pieces: Vec<Piece>,
+    /// Bytes of the payload that the subflow had not carried before.
+    pub(crate) new: u64,
     /// The pieces that are in order on the subflow now, by segment: those of this segment, and of earlier ones that
     /// waited for it.
     pub(crate) in_order: Vec<Vec<Piece>>,
@@ -79,29 +83,37 @@ pub struct Half {
 
     positions: Option<Positions>,
     isn: Option<u64>,
-    window_shift: u8,
+    syn_seen: bool,
+    /// The window scale that the SYN offered.
+    window_scale: Option<u8>,
     seen: Ranges,
     next: Option<u64>,
     acked: u64,
-    held: BTreeMap<u64, (u64, Vec<Piece>)>,
+    /// Start and end of segments that wait for an earlier one.
+    held: BTreeMap<u64, u64>,
     mappings: BTreeMap<u64, Mapped>,
-    last_mapping: Option<(u32, MappingDsn, u64)>,
+    /// Subflow sequence number and length of the last mapping.
+    last_mapping: Option<(u32, u64)>,
     ack_timer: AckTimer,
     echo_timer: EchoTimer,
 }
 
 impl Half {
     /// Takes the header of a segment that this host sent.
-    pub(crate) fn on_header(&mut self, record: &Record<'_>) {
+    pub(crate) fn on_header(&mut self, record: &Record) {
         self.frames += 1;
         let seq = record.segment.seq.0;
         let positions = self.positions.get_or_insert_with(|| Positions::new(seq));
         if record.has(Flags::SYN) {
             let isn = positions.at(seq);
             positions.reach(isn + 1);
-            self.isn = Some(isn);
-            self.next = Some(isn + 1);
-            self.window_shift = record.segment.window_scale.unwrap_or(0);
+            // A repeated SYN changes nothing.
+            if self.isn.is_none() {
+                self.isn = Some(isn);
+                self.next.get_or_insert(isn + 1);
+                self.syn_seen = true;
+                self.window_scale = record.segment.window_scale;
+            }
         }
         self.fin |= record.has(Flags::FIN);
         self.reset |= record.has(Flags::RST);
@@ -113,12 +125,12 @@ impl Half {
     }
 
     /// Takes the timestamp of a segment that this host sent.
-    pub(crate) fn on_timestamp(&mut self, record: &Record<'_>) {
+    pub(crate) fn on_timestamp(&mut self, record: &Record) {
         self.echo_timer.on_sent(record);
     }
 
     /// Takes the echo of this host's timestamps in a segment of the other host. Returns the round-trip time.
-    pub(crate) fn on_echo(&mut self, record: &Record<'_>) -> Option<u64> {
+    pub(crate) fn on_echo(&mut self, record: &Record) -> Option<u64> {
         let sample = self.echo_timer.on_received(record);
         if let Some(sample) = sample {
             self.echo_round_trips.add(sample);
@@ -127,7 +139,7 @@ impl Half {
     }
 
     /// Takes the payload of a segment that this host sent.
-    pub(crate) fn on_payload(&mut self, record: &Record<'_>) -> Carried {
+    pub(crate) fn on_payload(&mut self, record: &Record) -> Carried {
         let mut carried = Carried::default();
         self.note_mapping(record);
         let len = u64::from(record.payload_len);
@@ -153,6 +165,7 @@ impl Half {
             self.ack_timer.on_new_data(end, record.time_ns);
         }
         carried.pieces = self.pieces(start, end);
+        carried.new = new;
         self.put_in_order(start, end, &mut carried);
         carried
     }
@@ -162,17 +175,16 @@ impl Half {
         let next = *self.next.get_or_insert(start);
         if start > next {
             self.out_of_order_frames += 1;
-            self.held.entry(start).or_insert((end, carried.pieces.clone()));
+            self.held.entry(start).or_insert(end);
             if self.held.len() > MOST_HELD {
                 // The missing bytes were not captured.
                 let first = self.held.first_key_value().map_or(next, |(&start, _)| start);
-                self.unseen_bytes += first - next;
-                self.next = Some(first);
+                self.unseen_bytes += first.saturating_sub(next);
+                self.next = Some(first.max(next));
                 self.release(carried);
             }
         } else if end > next {
-            carried.in_order.push(skip(&carried.pieces, next - start));
-            self.next = Some(end);
+            self.deliver(next, end, carried);
             self.release(carried);
         }
     }
@@ -184,23 +196,28 @@ impl Half {
             if start > next {
                 break;
             }
-            let (end, pieces) = entry.remove();
+            let end = entry.remove();
             if end > next {
-                carried.in_order.push(skip(&pieces, next - start));
-                self.next = Some(end);
+                self.deliver(next, end, carried);
             }
         }
     }
 
+    /// Delivers `[start, end)`, which is in order on the subflow.
+    fn deliver(&mut self, start: u64, end: u64, carried: &mut Carried) {
+        carried.in_order.push(self.pieces(start, end));
+        self.next = Some(end);
+    }
+
     /// Remembers the mapping of a segment.
-    fn note_mapping(&mut self, record: &Record<'_>) {
+    fn note_mapping(&mut self, record: &Record) {
         let Some(dss) = &record.segment.dss else { return };
         let Some(mapping) = dss.mapping else { return };
         let len = u64::from(mapping.length).saturating_sub(u64::from(dss.data_fin));
         if len == 0 || mapping.ssn == 0 {
             return;
         }
-        self.learn_isn(record, mapping.ssn, mapping.dsn, len);
+        self.learn_isn(record, mapping.ssn, len);
         let Some(isn) = self.isn else { return };
         // Relative subflow sequence numbers wrap with those of TCP.
         let start = match &self.positions {
@@ -213,24 +230,21 @@ impl Half {
     /// Adds a mapping of `[start, end)` on the subflow.
     fn add_mapping(&mut self, start: u64, end: u64, dsn: MappingDsn) {
         self.mappings.insert(start, Mapped { end, dsn });
-        while let Some(entry) = self.mappings.first_entry() {
-            if entry.get().end + MAPPINGS_KEPT > start {
-                break;
-            }
-            entry.remove();
+        if self.mappings.len() > MOST_MAPPINGS {
+            self.mappings.pop_first();
         }
     }
 
     /// Finds the initial sequence number in a capture that begins in the middle: where one mapping follows another,
     /// the second begins with the segment that carries it first.
-    fn learn_isn(&mut self, record: &Record<'_>, ssn: u32, dsn: MappingDsn, len: u64) {
+    fn learn_isn(&mut self, record: &Record, ssn: u32, len: u64) {
         if self.isn.is_some() {
             return;
         }
         let follows = self
             .last_mapping
-            .replace((ssn, dsn, len))
-            .is_some_and(|(before, _, len)| before.wrapping_add(len as u32) == ssn);
+            .replace((ssn, len))
+            .is_some_and(|(before, len)| before.wrapping_add(len as u32) == ssn);
         let Some(positions) = &self.positions else { return };
         let start = positions.at(record.segment.seq.0);
         if follows && record.payload_len > 0 && self.seen.end() == Some(start) {
@@ -245,7 +259,9 @@ impl Half {
         while at < end {
             let covering =
                 self.mappings.range(..=at).next_back().filter(|(_, mapped)| mapped.end > at);
-            let (until, dsn, offset) = if let Some((&from, mapped)) = covering {
+            let (until, dsn, offset) = if pieces.len() == MOST_PIECES {
+                (end, None, 0)
+            } else if let Some((&from, mapped)) = covering {
                 (mapped.end.min(end), Some(mapped.dsn), at - from)
             } else {
                 let next = self.mappings.range(at..end).next().map_or(end, |(&from, _)| from);
@@ -259,7 +275,7 @@ impl Half {
 
     /// Takes an acknowledgement of what this host sent. Returns what it shows to be in order, and the round-trip
     /// time.
-    pub(crate) fn on_ack(&mut self, record: &Record<'_>) -> (Carried, Option<u64>) {
+    pub(crate) fn on_ack(&mut self, record: &Record) -> (Carried, Option<u64>) {
         let mut carried = Carried::default();
         let Some(positions) = &self.positions else { return (carried, None) };
         let ack = positions.at(record.segment.ack.0);
@@ -305,20 +321,28 @@ impl Half {
             if start >= upto {
                 break;
             }
-            let (end, pieces) = entry.remove();
+            let end = entry.remove();
             let next = self.next.unwrap_or(start).max(start);
             if end > next {
-                carried.in_order.push(skip(&pieces, next - start));
-                self.next = Some(end);
+                self.deliver(next, end, carried);
             }
         }
         self.next = self.next.max(Some(upto));
         self.release(carried);
     }
 
-    /// Takes the window that this host advertised. A SYN's window is not scaled (RFC 7323 section 2.2).
-    pub(crate) fn on_window(&mut self, record: &Record<'_>) -> u64 {
-        let shift = if record.has(Flags::SYN) { 0 } else { self.window_shift };
+    /// Returns whether this host's SYN was seen without a window scale.
+    pub(crate) fn refuses_window_scale(&self) -> bool {
+        self.syn_seen && self.window_scale.is_none()
+    }
+
+    /// Takes the window that this host advertised, and returns it in bytes. It is scaled if both SYNs offered a scale,
+    /// and never on a SYN (RFC 7323 section 2.2).
+    pub(crate) fn on_window(&mut self, record: &Record, peer_refuses_scale: bool) -> u64 {
+        let shift = match self.window_scale {
+            Some(shift) if !record.has(Flags::SYN) && !peer_refuses_scale => shift,
+            _ => 0,
+        };
         let window = u64::from(record.segment.window) << shift;
         if window == 0 && !record.has(Flags::RST) && record.has(Flags::ACK) {
             self.zero_windows += 1;
@@ -341,19 +365,4 @@ impl Half {
             self.add_mapping(isn + 1, isn + 1 + len, dsn);
         }
     }
-}
-
-/// Returns pieces without their first `bytes` bytes.
-fn skip(pieces: &[Piece], bytes: u64) -> Vec<Piece> {
-    let mut left = bytes;
-    let mut rest = Vec::with_capacity(pieces.len());
-    for piece in pieces {
-        if left >= piece.len {
-            left -= piece.len;
-            continue;
-        }
-        rest.push(Piece { offset: piece.offset + left, len: piece.len - left, ..*piece });
-        left = 0;
-    }
-    rest
 }

@@ -53,6 +53,13 @@ impl DataPositions {
         (position < 2 * START).then_some(position)
     }
 
+    /// Takes the first number with all 64 bits, near a position, after numbers with 32 bits. Positions stay.
+    pub(crate) fn learn_upper_half(&mut self, dsn: u64, near: u64) {
+        let expected = self.first.wrapping_add(near.wrapping_sub(START));
+        let upper = dsn.wrapping_sub(promote(dsn as u32, DataSeq(expected)).0);
+        self.first = self.first.wrapping_add(upper);
+    }
+
     /// Returns the data sequence number whose low half is `short`, near a position.
     pub(crate) fn long(&self, short: u32, near: u64) -> u64 {
         promote(short, DataSeq(self.first.wrapping_add(near.wrapping_sub(START)))).0

@@ -2,7 +2,13 @@
 
 use std::collections::BTreeMap;
 
+/// The most ranges of a set.
+const MOST_RANGES: usize = 65_536;
+
 /// A set of numbers kept as ranges that neither overlap nor touch.
+///
+/// If there are more than 65,536 ranges, the gap between the lowest two is filled, so that memory stays bounded. A real
+/// session has as many gaps as segments in flight.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ranges {
     ends: BTreeMap<u64, u64>,
@@ -25,7 +31,18 @@ impl Ranges {
             self.ends.remove(&other_start);
         }
         self.ends.insert(from, to);
+        if self.ends.len() > MOST_RANGES {
+            self.fill_lowest_gap();
+        }
         end - start - known
+    }
+
+    fn fill_lowest_gap(&mut self) {
+        if let Some((first, _)) = self.ends.pop_first()
+            && let Some((_, end)) = self.ends.pop_first()
+        {
+            self.ends.insert(first, end);
+        }
     }
 
     /// Returns how many numbers of `[start, end)` are in the set.

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use anabranch_units::SeqNumber;
 use anabranch_wire::{Flags, Segment, parse_options};
-use etherparse::{IpNumber, LaxIpSlice};
+use etherparse::{IpNumber, Ipv6ExtensionSlice, LaxIpSlice};
 
 use crate::file::Frame;
 use crate::link_layer;
@@ -15,7 +15,7 @@ const OPTION_KIND_MPTCP: u8 = 30;
 
 /// A captured TCP segment.
 #[derive(Clone, Debug)]
-pub struct Record<'a> {
+pub struct Record {
     /// Time in nanoseconds since 1970.
     pub time_ns: i64,
     /// The sender.
@@ -26,8 +26,6 @@ pub struct Record<'a> {
     pub segment: Segment,
     /// The length of the payload on the wire in bytes.
     pub payload_len: u32,
-    /// The part of the payload that was captured.
-    pub payload: &'a [u8],
     /// Subtypes of the MPTCP options, in wire order; a malformed option counts too.
     pub subtypes: Subtypes,
     /// Keys of an `MP_CAPABLE` of version 0.
@@ -78,13 +76,13 @@ pub enum Skipped {
     NoHeader,
 }
 
-impl<'a> Record<'a> {
+impl Record {
     /// Reads a frame.
     ///
     /// # Errors
     ///
     /// Says why the frame holds no TCP segment.
-    pub fn parse(frame: &Frame<'a>) -> Result<Self, Skipped> {
+    pub fn parse(frame: &Frame<'_>) -> Result<Self, Skipped> {
         if !link_layer::is_known(frame.link_type) {
             return Err(Skipped::LinkType(frame.link_type));
         }
@@ -100,7 +98,7 @@ impl<'a> Record<'a> {
         }
         // Offset within the frame: IP headers and extension headers lie between.
         let tcp_start = payload.payload.as_ptr() as usize - bytes.as_ptr() as usize;
-        let on_wire = ip_length(&ip, bytes)
+        let on_wire = ip_length(&ip)
             .unwrap_or((frame.original_len as usize).saturating_sub(offset))
             .saturating_sub(tcp_start);
         let (source, destination) = (ip.source_addr(), ip.destination_addr());
@@ -112,7 +110,7 @@ impl<'a> Record<'a> {
     fn tcp(
         frame: &Frame<'_>,
         addresses: [IpAddr; 2],
-        bytes: &'a [u8],
+        bytes: &[u8],
         on_wire: usize,
     ) -> Result<Self, Skipped> {
         let fixed: &[u8; TCP_HEADER_LEN] = bytes.first_chunk().ok_or(Skipped::NoHeader)?;
@@ -143,7 +141,6 @@ impl<'a> Record<'a> {
             destination: SocketAddr::new(addresses[1], segment.destination_port),
             segment,
             payload_len: on_wire.saturating_sub(header_len) as u32,
-            payload: bytes.get(header_len..).unwrap_or(&[]),
             subtypes,
             capable_0,
         })
@@ -156,7 +153,7 @@ impl<'a> Record<'a> {
 }
 
 /// Returns the length that the IP header states, or `None` if it states none (TSO, BIG TCP).
-fn ip_length(ip: &LaxIpSlice<'_>, bytes: &[u8]) -> Option<usize> {
+fn ip_length(ip: &LaxIpSlice<'_>) -> Option<usize> {
     let stated = match ip {
         LaxIpSlice::Ipv4(v4) => usize::from(v4.header().total_len()),
         LaxIpSlice::Ipv6(v6) => match v6.header().payload_length() {
@@ -164,14 +161,15 @@ fn ip_length(ip: &LaxIpSlice<'_>, bytes: &[u8]) -> Option<usize> {
             length => usize::from(length) + 40,
         },
     };
-    let _ = bytes;
     (stated != 0).then_some(stated)
 }
 
 fn is_later_fragment(ip: &LaxIpSlice<'_>) -> bool {
     match ip {
         LaxIpSlice::Ipv4(v4) => v4.header().fragments_offset().value() != 0,
-        LaxIpSlice::Ipv6(_) => false,
+        LaxIpSlice::Ipv6(v6) => v6.extensions().clone().into_iter().any(|extension| {
+            matches!(extension, Ipv6ExtensionSlice::Fragment(part) if part.fragment_offset().value() != 0)
+        }),
     }
 }
 

@@ -117,7 +117,7 @@ pub(crate) struct EchoTimer {
 
 impl EchoTimer {
     /// Takes a segment of the host whose timestamps are measured.
-    pub(crate) fn on_sent(&mut self, record: &Record<'_>) {
+    pub(crate) fn on_sent(&mut self, record: &Record) {
         let Some(timestamps) = record.segment.timestamps else { return };
         let newer = self
             .waiting
@@ -129,7 +129,7 @@ impl EchoTimer {
     }
 
     /// Takes a segment of the other host, and returns the sample that its echo gives.
-    pub(crate) fn on_received(&mut self, record: &Record<'_>) -> Option<u64> {
+    pub(crate) fn on_received(&mut self, record: &Record) -> Option<u64> {
         let before = self.last_echo_packet.replace(record.time_ns);
         if !record.has(Flags::ACK) {
             return None;
@@ -146,8 +146,8 @@ impl EchoTimer {
             }
             self.waiting.pop_front();
         }
-        let sample = record.time_ns - sent_at?;
-        let silence = record.time_ns - before?;
+        let sample = record.time_ns.saturating_sub(sent_at?);
+        let silence = record.time_ns.saturating_sub(before?);
         (sample >= 0 && silence <= sample / 2).then_some(sample as u64)
     }
 }

@@ -47,7 +47,7 @@ pub enum Side {
 /// The changes of a stream within a tenth of a second.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Slice {
-    /// The slice's number since the start of the capture.
+    /// The slice's number since 1970.
     pub number: i64,
     /// New bytes to the server and to the client.
     pub bytes: [u64; 2],
@@ -101,7 +101,7 @@ pub(crate) struct Seen {
 
 impl Stream {
     /// Begins with the first segment that was seen.
-    pub(crate) fn new(record: &Record<'_>) -> Self {
+    pub(crate) fn new(record: &Record) -> Self {
         let syn = record.has(Flags::SYN);
         let from_client = if syn {
             !record.has(Flags::ACK)
@@ -131,13 +131,13 @@ impl Stream {
     }
 
     /// Returns the direction of a segment.
-    pub(crate) fn direction(&self, record: &Record<'_>) -> Direction {
+    pub(crate) fn direction(&self, record: &Record) -> Direction {
         if record.source == self.client { Direction::ToServer } else { Direction::ToClient }
     }
 
     /// Returns true if a SYN or SYN/ACK has another initial sequence number than this stream, so that it begins
     /// another one between the same ports.
-    pub(crate) fn is_another(&self, record: &Record<'_>) -> bool {
+    pub(crate) fn is_another(&self, record: &Record) -> bool {
         if !record.has(Flags::SYN) {
             return false;
         }
@@ -150,22 +150,21 @@ impl Stream {
     }
 
     /// Takes a segment.
-    pub(crate) fn on_record(&mut self, record: &Record<'_>, start_ns: i64) -> Seen {
+    pub(crate) fn on_record(&mut self, record: &Record) -> Seen {
         let direction = self.direction(record);
         self.on_handshake(record, direction);
         self.on_time(record.time_ns);
         let [half, other] = self.both(direction);
         half.on_header(record);
-        let window = half.on_window(record);
+        let window = half.on_window(record, other.refuses_window_scale());
         half.on_timestamp(record);
-        let (unique, resent) = (half.unique_bytes, half.resent_bytes);
         let carried = half.on_payload(record);
-        let (new, again) = (half.unique_bytes - unique, half.resent_bytes - resent);
+        let (new, again) = (carried.new, u64::from(record.payload_len) - carried.new);
         let echo = other.on_echo(record);
         let (acknowledged, ack_rtt) =
             if record.has(Flags::ACK) { other.on_ack(record) } else { (Carried::default(), None) };
         let in_flight = [self.halves[0].in_flight(), self.halves[1].in_flight()];
-        let slice = self.slice(record.time_ns, start_ns);
+        let slice = self.slice(record.time_ns);
         let (own, peer) = (direction as usize, direction.other() as usize);
         slice.bytes[own] += new;
         slice.resent_bytes[own] += again;
@@ -173,7 +172,7 @@ impl Stream {
         slice.window_bytes[peer] = window;
         for (sums, sample) in [(&mut slice.ack_rtt_ns, ack_rtt), (&mut slice.echo_rtt_ns, echo)] {
             if let Some(sample) = sample {
-                sums[peer].0 += sample;
+                sums[peer].0 = sums[peer].0.saturating_add(sample);
                 sums[peer].1 += 1;
             }
         }
@@ -189,7 +188,7 @@ impl Stream {
         }
     }
 
-    fn on_handshake(&mut self, record: &Record<'_>, direction: Direction) {
+    fn on_handshake(&mut self, record: &Record, direction: Direction) {
         let now = record.time_ns;
         match (record.has(Flags::SYN), record.has(Flags::ACK)) {
             (true, false) => {
@@ -222,8 +221,8 @@ impl Stream {
     }
 
     /// Returns the slice of a time. A segment that is older than the last slice counts in that.
-    fn slice(&mut self, now: i64, start_ns: i64) -> &mut Slice {
-        let number = (now - start_ns).div_euclid(SLICE_NS);
+    fn slice(&mut self, now: i64) -> &mut Slice {
+        let number = now / SLICE_NS;
         let last = self.slices.last().copied();
         if last.is_none_or(|last| last.number < number) {
             let windows = last.map_or([0; 2], |last| last.window_bytes);
@@ -234,12 +233,12 @@ impl Stream {
     }
 
     /// Returns the side at which the capture was taken: the host that answers at once is near. `None` if the stream
-    /// does not tell.
+    /// does not show it.
     pub fn side(&self) -> Option<Side> {
         if let (Some(server), Some(client)) = (self.syn_to_syn_ack_ns, self.syn_ack_to_ack_ns) {
             return nearer(server, client);
         }
-        // Without a handshake, the acknowledgements of both hosts' data tell the same.
+        // Without a handshake, the acknowledgements of both hosts' data show the same.
         let [to_server, to_client] = &self.halves;
         let server = to_server.ack_round_trips.min_ms()?;
         let client = to_client.ack_round_trips.min_ms()?;

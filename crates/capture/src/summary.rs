@@ -51,7 +51,7 @@ impl Analysis {
         (0..self.streams().len())
             .filter(|number| match self.roles()[*number] {
                 Role::Orphan(_) => false,
-                Role::Subflow(connection) => connection < MOST_DESCRIBED,
+                Role::Subflow { connection, .. } => connection < MOST_DESCRIBED,
                 Role::Tcp => {
                     plain += 1;
                     plain <= MOST_DESCRIBED
@@ -64,7 +64,7 @@ impl Analysis {
         let stream = &self.streams()[number];
         let (role, token) = match self.roles()[number] {
             Role::Tcp => (None, None),
-            Role::Subflow(connection) => (Some(connection), None),
+            Role::Subflow { connection, .. } => (Some(connection), None),
             Role::Orphan(token) => (None, Some(format!("{token:08x}"))),
         };
         let first = self.counts().first_ns.unwrap_or(stream.first_ns);
@@ -127,6 +127,7 @@ impl Analysis {
         let (mut t_s, mut streams, mut directions) = (Vec::new(), Vec::new(), Vec::new());
         let mut numbers: [Vec<f64>; 5] = Default::default();
         let mut in_flight = Vec::new();
+        let first_slice = self.counts().first_ns.unwrap_or(0) / SLICE_NS;
         for number in self.described() {
             let stream = &self.streams()[number];
             for slice in &stream.slices {
@@ -136,7 +137,7 @@ impl Analysis {
                         if count == 0 { f64::NAN } else { sum as f64 / f64::from(count) / 1e6 }
                     };
                     let rate = |bytes: u64| bytes as f64 * 8.0 / (SLICE_NS as f64 / 1e9) / 1e6;
-                    t_s.push(slice.number as f64 * (SLICE_NS as f64 / 1e9));
+                    t_s.push((slice.number - first_slice) as f64 * (SLICE_NS as f64 / 1e9));
                     streams.push(number as i64);
                     directions.push(direction_name(direction));
                     numbers[0].push(rate(slice.bytes[at]));

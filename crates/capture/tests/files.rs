@@ -41,6 +41,17 @@ fn pcap(magic: u32, big: bool, link_type: u32, fraction: u32, frame: &[u8]) -> V
 
 /// A pcapng file with one packet of `ticks`, on an interface with this resolution.
 fn pcapng(big: bool, resolution: Option<u8>, ticks: u64, packet: &[u8]) -> Vec<u8> {
+    pcapng_with(big, resolution, ticks, packet, true)
+}
+
+/// The same. The end mark of the interface's options may be left out.
+fn pcapng_with(
+    big: bool,
+    resolution: Option<u8>,
+    ticks: u64,
+    packet: &[u8],
+    end_mark: bool,
+) -> Vec<u8> {
     let word = |value: u32| if big { value.to_be_bytes() } else { value.to_le_bytes() };
     let half = |value: u16| if big { value.to_be_bytes() } else { value.to_le_bytes() };
     let block = |type_: u32, body: &[u8]| {
@@ -50,8 +61,10 @@ fn pcapng(big: bool, resolution: Option<u8>, ticks: u64, packet: &[u8]) -> Vec<u
     let section = [&word(0x1a2b_3c4d)[..], &half(1), &half(0), &[0xff; 8]].concat();
     let mut interface = [&half(101)[..], &half(0), &word(0)].concat();
     if let Some(resolution) = resolution {
-        interface
-            .extend([&half(9)[..], &half(1), &[resolution, 0, 0, 0], &half(0), &half(0)].concat());
+        interface.extend([&half(9)[..], &half(1), &[resolution, 0, 0, 0]].concat());
+        if end_mark {
+            interface.extend([half(0), half(0)].concat());
+        }
     }
     let mut enhanced = [
         word(0),
@@ -175,4 +188,37 @@ fn a_damaged_file_gives_what_comes_before() {
     assert!(matches!(Frames::open(Cursor::new(Vec::new())), Err(FileError::Empty)));
     let text = b"#!/bin/sh\n".to_vec();
     assert!(matches!(Frames::open(Cursor::new(text)), Err(FileError::NotACapture(_))));
+}
+
+#[test]
+fn options_need_no_end_mark() {
+    // "opt_endofopt ... MUST NOT be relied on" (draft-ietf-opsawg-pcapng section 3.5).
+    let file = pcapng_with(false, Some(9), 1_500_000_000, &syn(), false);
+    let (times, segments, end) = read(file);
+    assert_eq!((times, segments), (vec![Some(1_500_000_000)], 1));
+    assert!(end.is_none());
+}
+
+#[test]
+fn a_block_of_an_impossible_length_is_not_read() {
+    let mut file = pcapng(false, None, 0, &syn());
+    let block = [6u32.to_le_bytes(), 0x8000_0000u32.to_le_bytes()].concat();
+    file.extend(block);
+    assert!(matches!(read(file).2, Some(FileError::TooLong(0x8000_0000))));
+}
+
+#[test]
+fn later_fragments_are_no_segments() {
+    // IPv6 with a fragment header (RFC 8200 section 4.5): next header 6, offset 8 * 1, then 20 bytes.
+    let mut packet = vec![0x60, 0, 0, 0, 0, 28, 44, 64];
+    packet.extend([1; 32]);
+    packet.extend([6, 0, 0, 8, 0, 0, 0, 1]);
+    packet.extend([0x50; 20]);
+    assert_eq!(read(pcap(0xa1b2_c3d4, false, 101, 0, &packet)).1, 0);
+    packet[43] = 1;
+    assert_eq!(
+        read(pcap(0xa1b2_c3d4, false, 101, 0, &packet)).1,
+        1,
+        "the first one has the header"
+    );
 }

@@ -15,7 +15,7 @@ proptest! {
     ) {
         let mut analysis = Analysis::default();
         for (number, (original_len, data)) in frames.iter().enumerate() {
-            let time_ns = Some(i64::from(*original_len) * number as i64);
+            let time_ns = [None, Some(i64::MIN), Some(i64::MAX), Some(i64::from(*original_len))][number % 4];
             analysis.on_frame(&Frame { time_ns, link_type, original_len: *original_len, data });
         }
         analysis.to_json();

@@ -6,8 +6,8 @@ use anabranch_capture::{Analysis, Fallback, Frame, Role, Side};
 use anabranch_units::{DataSeq, SeqNumber};
 use anabranch_wire::crypto::{Key, join_hmac, leftmost_64, leftmost_160};
 use anabranch_wire::{
-    CapableKeys, Dss, Flags, Mapping, MappingDsn, MpCapable, MpJoin, MptcpOption, SackBlock,
-    Segment, emit_packet,
+    CapableKeys, DataAck, Dss, Flags, Mapping, MappingDsn, MpCapable, MpJoin, MptcpOption,
+    SackBlock, Segment, emit_packet,
 };
 use bytes::Bytes;
 
@@ -301,4 +301,133 @@ fn a_flood_of_joins_hides_no_session() {
     assert_eq!(found["streams"].as_array().map(Vec::len), Some(1), "the session's stream alone");
     assert_eq!(found["streams"][0]["stream"], 1_500);
     assert_eq!(found["streams_not_described"], 0);
+}
+
+#[test]
+fn bytes_after_a_fallback_count_once() {
+    let mut script = Script::default();
+    let capable = || vec![MptcpOption::Capable(MpCapable::with_keys(CapableKeys::None))];
+    script.handshake(0, 0, [capable(), vec![], vec![]]);
+    for at_ms in [100, 180] {
+        let payload = Bytes::from_static(&[7; 100]);
+        let (seq, ack, flags) = (SeqNumber(1), SeqNumber(1), Flags::ACK);
+        script.segment(at_ms, 0, false, Segment { seq, ack, flags, payload, ..Segment::default() });
+    }
+    let data = &script.analysis.connections()[0].data[1];
+    assert_eq!((data.unmapped_bytes, data.mapped_bytes), (100, 0));
+}
+
+#[test]
+fn segments_that_wait_on_their_subflow_are_in_the_capture() {
+    let mut script = Script::default();
+    script.capable();
+    // The first segment of the subflow was not captured, the second was. Both are acknowledged at data level.
+    script.data(100, 0, 1, 1);
+    let ack = Key::new(SERVER_KEY).idsn.0.wrapping_add(1 + 200);
+    let dss = Dss { data_ack: Some(DataAck::Long(DataSeq(ack))), ..Dss::default() };
+    let (seq, ack, flags) = (SeqNumber(1), SeqNumber(201), Flags::ACK);
+    script.segment(160, 0, true, Segment { seq, ack, flags, dss: Some(dss), ..Segment::default() });
+    let data = &script.analysis.connections()[0].data[1];
+    assert_eq!((data.unseen_bytes, data.unique_bytes), (100, 100));
+}
+
+#[test]
+fn a_window_is_scaled_only_if_both_offered_a_scale() {
+    // RFC 7323 section 2.2. The window field is 1,000; the client offers a shift of 3.
+    for (offered, expected) in [(Some(5), 8_000), (None, 1_000)] {
+        let mut script = Script::default();
+        let syn = Segment { flags: Flags::SYN, window_scale: Some(3), ..Segment::default() };
+        script.segment(0, 0, true, syn);
+        let (flags, ack) = (Flags::SYN.with(Flags::ACK), SeqNumber(1));
+        script.segment(
+            0,
+            0,
+            false,
+            Segment { flags, ack, window_scale: offered, ..Segment::default() },
+        );
+        script.ack(50, 0, 0, &[]);
+        assert_eq!(
+            script.analysis.streams()[0].halves[0].max_window_bytes,
+            expected,
+            "{offered:?}"
+        );
+    }
+}
+
+#[test]
+fn a_repeated_syn_changes_nothing() {
+    let mut script = Script::default();
+    script.capable();
+    script.data(100, 0, 0, 0);
+    let flags = Flags::SYN.with(Flags::ACK);
+    script.segment(110, 0, false, Segment { flags, ack: SeqNumber(1), ..Segment::default() });
+    script.data(120, 0, 1, 1);
+    assert_eq!(script.analysis.streams()[0].halves[1].out_of_order_frames, 0);
+}
+
+#[test]
+fn numbers_of_32_and_of_64_bits_are_the_same_numbers() {
+    // Only the SYN was captured, so no key is known. The first two numbers have 32 bits, the third has 64 and follows.
+    let mut script = Script::default();
+    let capable = vec![MptcpOption::Capable(MpCapable::with_keys(CapableKeys::None))];
+    script.segment(0, 0, true, Segment { flags: Flags::SYN, mptcp: capable, ..Segment::default() });
+    let first = 0x7_ffff_ff80;
+    for (place, long) in [(0, false), (1, false), (2, true)] {
+        let dsn = first + 100 * u64::from(place);
+        let dsn = if long { MappingDsn::Long(DataSeq(dsn)) } else { MappingDsn::Short(dsn as u32) };
+        let mapping = Mapping { dsn, ssn: 1 + place * 100, length: 100, checksum: None };
+        let segment = Segment {
+            seq: SeqNumber(1 + place * 100),
+            ack: SeqNumber(1),
+            flags: Flags::ACK,
+            dss: Some(Dss { mapping: Some(mapping), ..Dss::default() }),
+            payload: Bytes::from_static(&[7; 100]),
+            ..Segment::default()
+        };
+        script.segment(100, 0, false, segment);
+    }
+    let data = &script.analysis.connections()[0].data[1];
+    // The first segment's place on the subflow is not known yet.
+    assert_eq!((data.mapped_bytes, data.unmapped_bytes), (200, 100));
+    assert_eq!((data.unique_bytes, data.in_order_bytes, data.head_of_line_waits), (200, 200, 0));
+}
+
+#[test]
+fn a_packet_without_a_time_counts_as_simultaneous_with_the_one_before() {
+    let mut script = Script::default();
+    let day_ms = 20_000 * 86_400_000;
+    let syn = Segment { flags: Flags::SYN, ..Segment::default() };
+    script.segment(day_ms, 0, true, syn.clone());
+    let mut packet = Vec::new();
+    let again = Segment { source_port: PORTS[0], destination_port: PORTS[1], ..syn };
+    emit_packet(CLIENT[0].into(), SERVER.into(), &again, &mut packet).expect("a valid segment");
+    let original_len = packet.len() as u32;
+    script.analysis.on_frame(&Frame { time_ns: None, link_type: 101, original_len, data: &packet });
+    script.segment(day_ms + 10, 0, true, Segment { flags: Flags::SYN, ..Segment::default() });
+    assert_eq!(script.analysis.streams()[0].idle_ns, 0);
+}
+
+#[test]
+fn a_segment_in_thousands_of_mappings_has_few_pieces() {
+    // 65,000 mappings of one byte each, and segments that claim to be long: the memory stays small.
+    let mut script = Script::default();
+    script.capable();
+    for place in 0..2_000 {
+        let dsn = MappingDsn::Long(DataSeq(u64::from(place) * 7));
+        let mapping = Mapping { dsn, ssn: 1 + 10_000 + place * 2, length: 1, checksum: None };
+        let segment = Segment {
+            seq: SeqNumber(1),
+            ack: SeqNumber(1),
+            flags: Flags::ACK,
+            dss: Some(Dss { mapping: Some(mapping), ..Dss::default() }),
+            ..Segment::default()
+        };
+        script.segment(100, 0, false, segment);
+    }
+    let (seq, ack, flags) = (SeqNumber(10_001), SeqNumber(1), Flags::ACK);
+    let payload = Bytes::from(vec![7; 4_000]);
+    script.segment(200, 0, false, Segment { seq, ack, flags, payload, ..Segment::default() });
+    let data = &script.analysis.connections()[0].data[1];
+    assert_eq!(data.mapped_bytes + data.unmapped_bytes, 4_000);
+    assert!(data.mapped_bytes <= 64, "at most 64 pieces of a segment are read");
 }

@@ -49,10 +49,10 @@ pub(crate) fn read_capture(
     let bytes = Arc::new(AtomicU64::new(0));
     let counted = Counted { file, bytes: Arc::clone(&bytes) };
     let (analysis, damage) = py.detach(move || {
-        read(counted, move |frames| {
+        read(counted, move || {
             Python::attach(|py| {
                 py.check_signals()?;
-                if let Some(function) = progress.as_ref().filter(|_| frames > 0) {
+                if let Some(function) = progress.as_ref() {
                     function.call1(py, (bytes.load(Ordering::Relaxed), total))?;
                 }
                 Ok(())
@@ -69,10 +69,10 @@ pub(crate) fn read_capture(
     Ok(whole)
 }
 
-/// Reads all frames. `tell` is called from time to time, and its error ends the reading.
+/// Reads all frames. `report` is called from time to time, and its error ends the reading.
 fn read(
     input: Counted,
-    mut tell: impl FnMut(u64) -> PyResult<()>,
+    mut report: impl FnMut() -> PyResult<()>,
 ) -> PyResult<(Analysis, Option<String>)> {
     let refused = |error: FileError| match error {
         FileError::Read(error) => PyOSError::new_err(error.to_string()),
@@ -90,7 +90,7 @@ fn read(
         }
         count += 1;
         if count % FRAMES_BETWEEN == 0 {
-            tell(count)?;
+            report()?;
         }
     }
 }
