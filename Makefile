@@ -9,7 +9,7 @@
 #   make fidelity  how many figures hold at settings by chance, beside a kernel: N=66 SEED=1001
 #   make build     .venv/bin/anabranch and nothing else
 #   make drill     seeds against the endpoints for SECONDS, from a fresh one on
-#   make fuzz      the parser and one endpoint under libFuzzer, SECONDS each
+#   make fuzz      the parser, one endpoint and the reader of captures under libFuzzer, SECONDS each
 #   make bench     what a packet costs, and a call of a plug-in in Python
 #   make bench-live our endpoint over real packets beside the simulator and the kernel, as root: TRIALS=5
 #   make bench-throughput  how fast the gateway is beside the kernel, as root
@@ -95,7 +95,7 @@ drill-all: | tools
 	@$(DRILL) --seeds 0..500
 
 # What is new is kept in target/fuzz; `cargo fuzz cmin` or -merge=1 makes a corpus small.
-FUZZ_TARGETS := wire endpoint
+FUZZ_TARGETS := wire endpoint capture
 FUZZ_FLAGS := -Cpasses=sancov-module -Ccodegen-units=1 --cfg fuzzing \
 	-Cllvm-args=-sanitizer-coverage-level=4 \
 	-Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
@@ -108,7 +108,7 @@ fuzz: | tools
 	mkdir -p target/fuzz/found/$$target target/fuzz/artifacts; \
 	target/fuzz/$(FUZZ_HOST)/release/$$target -max_total_time=$(SECONDS) -timeout=10 \
 	-max_len=2048 -print_final_stats=1 -artifact_prefix=target/fuzz/artifacts/ \
-	target/fuzz/found/$$target fuzz/corpus/$$target || exit 1; done
+	target/fuzz/found/$$target $$(ls -d fuzz/corpus/$$target 2>/dev/null) || exit 1; done
 
 N := 300
 SEED := 1
