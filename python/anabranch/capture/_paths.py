@@ -44,7 +44,8 @@ class Path:
     out_of_order
         Segments that came while an earlier one was missing; None where it cannot be seen.
     head_of_line_s
-        How long data of other paths waited for data that this path brought, in seconds.
+        How long data of other paths waited for data that this path brought, in seconds; None without MPTCP,
+        and where the capture was not taken at the client.
     idle_s
         All silences of at least one second, in seconds.
     zero_windows
@@ -89,7 +90,7 @@ class Session:
     reinjected_bytes
         Bytes to the client that a second subflow carried too; None without MPTCP.
     head_of_line_s
-        How long data to the client waited for earlier data; None without MPTCP.
+        How long data to the client waited for earlier data, in seconds; None as in `Path`.
     fallback
         Why MPTCP is not used; None if it is, or was not asked for.
     paths
@@ -142,13 +143,17 @@ def _mptcp(capture: Capture, connection: Mapping[str, Any]) -> Session:
     begin = min(stream["begin_s"] for stream in streams)
     end = max(stream["begin_s"] + stream["duration_s"] for stream in streams)
     data = connection["to_client"]
+    # At the server it would be the order in which the scheduler sent.
+    at_client = side == "client"
     received = data["unique_bytes"] + data["unmapped_bytes"]
     paths = tuple(
         _path(
             stream,
             side,
             end - begin,
-            head_of_line_s=data["head_of_line_s_by_stream"].get(str(stream["stream"]), 0.0),
+            head_of_line_s=(
+                data["head_of_line_s_by_stream"].get(str(stream["stream"]), 0.0) if at_client else None
+            ),
             from_server=subflow["from_server"],
         )
         for subflow, stream in zip(subflows, streams, strict=True)
@@ -164,7 +169,7 @@ def _mptcp(capture: Capture, connection: Mapping[str, Any]) -> Session:
         bytes=received,
         goodput_mbps=_rate(received, end - begin),
         reinjected_bytes=data["reinjected_bytes"],
-        head_of_line_s=data["head_of_line_s"],
+        head_of_line_s=data["head_of_line_s"] if at_client else None,
         fallback=connection["fallback"],
         paths=paths,
         not_visible=tuple(_not_visible(side, connection)),
@@ -280,7 +285,7 @@ def _not_visible(side: str | None, connection: Mapping[str, Any] | None) -> Iter
         if connection is not None and len(connection["subflows"]) > 1:
             yield "reinjections to the client of which only one copy arrived"
     elif side == "server":
-        yield "segments out of order at the client: the server sends them in order"
+        yield "segments out of order at the client, and waiting data there: the server sees what it sends"
     else:
         yield "retransmissions, order and round-trip times: the side of the capture is not known"
     yield "pictures, stalls and start-up: they need the player's log"

@@ -120,10 +120,12 @@ def _session(session: Session) -> None:
     if session.fallback:
         _console.out(f"No MPTCP: {session.fallback}.")
     if session.reinjected_bytes is not None and len(session.paths) > 1:
-        _console.out(
-            f"{session.reinjected_bytes:,} B were reinjected on another path. Data waited "
-            f"{_seconds(session.head_of_line_s)} in all for earlier data."
+        waited = (
+            ""
+            if session.head_of_line_s is None
+            else f" Data waited {_seconds(session.head_of_line_s)} in all for earlier data."
         )
+        _console.out(f"{session.reinjected_bytes:,} B were reinjected on another path.{waited}")
     dash = _numbers.or_dash
     rows = [
         (
