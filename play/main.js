@@ -51,6 +51,7 @@ class Page {
     this.run = found.run;
     this.code = found.code ?? "";
     this.compared = found.compare ?? "";
+    this.views.compare?.follow();
     if (this.compared) this.show("compare");
     const own = this.tables.presets.find((one) => one.setup.scenario && one.setup.scenario === found.setup.scenario);
     if (text) $("preset").value = own ? `${own.group}/${own.name}` : "";

@@ -226,12 +226,18 @@ def test_the_address_of_a_comparison_opens_both_sides(tmp_path, address):
         await page.open(first[1])
         await page.until(_SHOWN)
         again = await page.page.value(_ROWS), await page.page.value("location.hash")
+        # A link that is opened in the same page brings its own comparison.
+        await page.page.value(f"location.hash = '{start}&compare=scheduler:redundant'")
+        await page.until("document.body.dataset.digest && !location.hash.includes('kept')")
+        await asyncio.sleep(1)
+        chosen = await page.page.value("document.getElementById('compare-with').value")
         await page.click("tab-result")
-        return first, again, await page.page.value("location.hash")
+        return first, again, chosen, await page.page.value("location.hash")
 
-    first, again, plain = driven(tmp_path, address, compare)
+    first, again, chosen, plain = driven(tmp_path, address, compare)
     assert again == first
     assert first[0][1][1] != ""
+    assert chosen == "scheduler:redundant"
     assert "compare" not in plain
     # The command line runs this side of it.
     assert links.read(first[1]).setup["transport"] == {"scheduler": "redundant"}
