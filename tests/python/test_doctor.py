@@ -21,6 +21,7 @@ from anabranch.errors import MissingError
 from anabranch.live import testbed
 from anabranch.live.viewers import hlsjs, origin, vlc
 from anabranch.media import probe
+from anabranch.plugins import catalogue, module
 
 #: Ways in which a broken module may fail, and a word that the message must contain.
 BROKEN = {
@@ -166,6 +167,21 @@ def test_doctor_without_pyav_reports_it_and_lists_the_rest(broken):
     assert found["codec h264"]["detail"] == "PyAV is missing or broken: SystemExit: 0"
     assert not found["codec h264"]["found"]
     assert "hls.js" in found
+
+
+def test_a_module_that_cannot_be_loaded_is_reported_with_its_reason(monkeypatch):
+    catalogue.cache_clear()
+    monkeypatch.setitem(sys.modules, "anabranch._anabranch", None)
+    monkeypatch.delattr("anabranch._anabranch", raising=False)
+    result = CliRunner().invoke(app, ["doctor", "--json"])
+    assert result.exit_code == 4
+    found = {row["name"]: row for row in json.loads(result.stdout)}["simulator"]
+    assert not found["found"]
+    # The first is for a checkout, the second for an installed wheel.
+    assert "make build" in found["detail"]
+    assert "install anabranch again" in found["detail"]
+    with pytest.raises(MissingError, match="import of anabranch"):
+        module()
 
 
 def test_live_without_a_working_vlc_is_4(broken, monkeypatch):

@@ -122,10 +122,9 @@ def _module() -> Iterator[Finding]:
     unlocks = "simulated runs"
     try:
         known = catalogue()
-    except MissingError:
-        yield Finding(
-            name="simulator", found=False, detail="not built: run `make build`", unlocks=unlocks, needed=True
-        )
+    except MissingError as error:
+        detail = f"missing or broken: {error.fault.hint}"
+        yield Finding(name="simulator", found=False, detail=detail, unlocks=unlocks, needed=True)
         return
     detail = f"{len(known.schedulers)} schedulers, {len(known.congestion)} congestion controls"
     yield Finding(name="simulator", found=True, detail=detail, unlocks=unlocks, needed=True)

@@ -90,13 +90,14 @@ def module() -> ModuleType:
     Raises
     ------
     MissingError
-        When it has not been built.
+        When it has not been built, or does not fit this host.
     """
     try:
         from anabranch import _anabranch
     except ImportError as error:
-        message = "the simulator module `anabranch._anabranch` is not built"
-        raise MissingError(message, hint="run `make build`") from error
+        message = f"the simulator module `anabranch._anabranch` is missing or broken ({error})"
+        hint = "run `make build` in the folder with the sources, or install anabranch again"
+        raise MissingError(message, hint=hint) from error
     return _anabranch
 
 
