@@ -104,17 +104,17 @@ def faults(wheel: Path, shown: str) -> list[str]:
         sizes = {one.filename: one.file_size for one in archive.infolist()}
     found = []
     if sizes.get(MODULE, 0) == 0:
-        found.append(f"error: no module in {wheel.name}: {MODULE}")
+        found.append(f"no module in {wheel.name}: {MODULE}")
     if sizes.get(MODULE, 0) > MOST_BYTES:
-        found.append(f"error: the module has {sizes[MODULE]} bytes, more than {MOST_BYTES}")
+        found.append(f"the module has {sizes[MODULE]} bytes, more than {MOST_BYTES}")
     found += [
-        f"error: not in {wheel.name}: {name}"
+        f"not in {wheel.name}: {name}"
         for name in ("anabranch/_play/index.html", "anabranch/_scenarios/two-paths.toml")
         if name not in sizes
     ]
     needed = oldest_glibc(shown)
     if needed is None or needed > GLIBC:
-        found.append(f"error: auditwheel does not take it for {PLATFORM}:\n{shown.strip()}")
+        found.append(f"auditwheel does not take it for {PLATFORM}:\n{shown.strip()}")
     return found
 
 
@@ -134,7 +134,7 @@ def main() -> int:
         sys.stderr.write("error: the wheel cannot be built\n")
         return 1
     found = checked(wheel)
-    sys.stderr.write("".join(f"{fault}\n" for fault in found))
+    sys.stderr.write("".join(f"error: {fault}\n" for fault in found))
     with zipfile.ZipFile(wheel) as archive:
         module = archive.getinfo(MODULE).file_size if MODULE in archive.namelist() else 0
     sys.stdout.write(f"{wheel.relative_to(ROOT)}: {wheel.stat().st_size} bytes; its module has {module}\n")
