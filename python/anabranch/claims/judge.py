@@ -102,7 +102,6 @@ class Judged:
         The claim.
     verdict
         The verdict of the results. If a setting was inferred from the claim, the best verdict is `inferred`.
-        A claim that a setting was inferred from is at best `inferred`.
     findings
         The result of each comparison.
     q
