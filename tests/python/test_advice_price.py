@@ -104,6 +104,18 @@ def test_a_cheaper_choice_that_may_be_worse_is_not_advised():
         found.sentences
     )
     assert found.to_json()["undecided"] == ["wifi, cubic"]
+    assert found.equal == (), "a candidate is in one sentence only"
+
+
+def test_every_cheaper_candidate_that_is_undecided_is_named_as_such():
+    # wifi with bbr is neither the best over its path nor the last rival, and as undecided as with cubic.
+    varied = {"cubic": noisy(8.2), "bbr": noisy(8.0)}
+    found = advised(
+        tables({"price_per_gb": 2.4}), varied, around(4.0), around(8.8), controllers=("cubic", "bbr")
+    )
+    assert found.choice.candidate.paths == ("wifi", "lte")
+    assert [one.candidate.name for one in found.undecided] == ["wifi, cubic", "wifi, bbr"]
+    assert not {one.candidate.name for one in found.equal} & {"wifi, cubic", "wifi, bbr"}
 
 
 def test_a_doubt_leaves_no_path_out():

@@ -155,25 +155,25 @@ class Evidence:
             return min([best, *no_worse], key=lambda one: (self._order(candidates, one), complexity(one)))
         return min([best, *no_worse], key=complexity)
 
-    def equal(self, candidates: Sequence[Candidate], chosen: int) -> list[int]:
-        """Return the candidates that are not distinguishable from the choice, the cheapest first."""
+    def rivals(self, candidates: Sequence[Candidate], chosen: int) -> tuple[list[int], list[int]]:
+        """Return the candidates that are not distinguishable from the choice, in two lists.
+
+        The second list has the cheaper ones that more trials may show to be as good or worse, the first all
+        others. Both have the cheapest first.
+        """
         order = spending.ranked(list(self.rows), self.scores, self.exact)
         told = [one for one in order if one != chosen and self.is_told(one)]
-        found = [one for one in told if self.judge(chosen, one, len(told)).verdict not in (HELPS, HURTS)]
-        if self.terms.has_order:
-            found.sort(key=lambda one: self._order(candidates, one))
-        return found
-
-    def undecided(self, candidates: Sequence[Candidate], places: Sequence[int], chosen: int) -> list[int]:
-        """Return the cheaper candidates that more trials may show to be as good as the choice."""
+        count = _comparisons(candidates, [chosen, *told])
+        verdicts = {one: self.judge(chosen, one, count).verdict for one in told}
+        found = [one for one in told if verdicts[one] not in (HELPS, HURTS)]
         if not self.terms.has_order:
-            return []
+            return found, []
+        found.sort(key=lambda one: self._order(candidates, one))
         own = self._order(candidates, chosen)
-        count = _comparisons(candidates, places)
-        told = [one for one in places if one != chosen and self.is_told(one)]
-        cheaper = [one for one in told if self._order(candidates, one) < own]
-        found = [one for one in cheaper if self.judge(chosen, one, count).verdict == UNDECIDED]
-        return sorted(found, key=lambda one: self._order(candidates, one))
+        undecided = [
+            one for one in found if verdicts[one] == UNDECIDED and self._order(candidates, one) < own
+        ]
+        return [one for one in found if one not in undecided], undecided
 
     def _order(self, candidates: Sequence[Candidate], place: int) -> tuple[bool, float, float]:
         """Return the order of a candidate among those of equal quality."""

@@ -98,10 +98,9 @@ class Advice:
         All candidates: the choice, then the others by their means less the standard error.
     equal
         The candidates with at least three trials that are not distinguishable from the choice, the cheapest
-        first.
+        first, without those of `undecided`.
     undecided
-        The candidates that cost less than the choice, and of which the trials do not tell whether they are as
-        good.
+        Those that cost less than the choice, and of which the trials do not tell whether they are as good.
     of_paths
         The verdict on each path.
     terms
@@ -355,6 +354,7 @@ def judged(sweep: Sweep, candidates: Sequence[Candidate], evidence: Evidence) ->
     kernel = spending.champion(places, evidence.scores, evidence.exact, lambda one: candidates[one].in_kernel)
     kernel = chosen if candidates[chosen].in_kernel else kernel
     plain = _plain(candidates, evidence, places, chosen)
+    equal, undecided = evidence.rivals(candidates, chosen)
     columns = evidence.rows[chosen][0]
     judging = tuple(
         one
@@ -371,8 +371,8 @@ def judged(sweep: Sweep, candidates: Sequence[Candidate], evidence: Evidence) ->
         kernel=None if kernel is None else ranked[kernel],
         behind=None if kernel in (None, chosen) else evidence.less(chosen, kernel),
         ranked=tuple(ranked[place] for place in (chosen, *others)),
-        equal=tuple(ranked[place] for place in evidence.equal(candidates, chosen)),
-        undecided=tuple(ranked[place] for place in evidence.undecided(candidates, places, chosen)),
+        equal=tuple(ranked[place] for place in equal),
+        undecided=tuple(ranked[place] for place in undecided),
         of_paths=of_path.verdicts(candidates, evidence, chosen),
         terms=evidence.terms,
         missing=_missing(sweep, evidence, places, chosen),
