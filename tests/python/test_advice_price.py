@@ -80,7 +80,10 @@ def test_quality_comes_first_and_its_price_is_stated():
     heads, lines = found.table()
     assert heads[-1] == "EUR an hour"
     assert lines[0][-1] == "1.20"
-    assert found.to_json()["choice"]["cost_per_hour"] == pytest.approx(1.2)
+    made = found.to_json()
+    assert made["choice"]["cost_per_hour"] == pytest.approx(1.2)
+    # 5 % for two paths together.
+    assert [one["difference"]["level"] for one in made["paths"]] == [0.975] * 2
 
 
 def test_of_equal_choices_the_cheapest_is_advised():

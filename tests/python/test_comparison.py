@@ -114,6 +114,8 @@ def test_numbers_are_short_and_not_scientific():
     assert one.number(-0.5, signed=True) == "-0.5"
     assert one.with_interval(effect(5.0, 4.8, 5.1)) == "5 ± 0.2"
     assert one.with_interval(effect(5.0, 4.999, 5.001)) == "5"
+    assert one.with_interval(effect(5.0, 4.8, 5.1), level=0.975) == "5 ± 0.2 at 97.5 %"
+    assert one.with_interval(effect(5.0, 4.999, 5.001), level=0.975) == "5"
 
 
 # -- verdicts ----------------------------------------------------------------------------------------
@@ -209,6 +211,8 @@ def test_an_undecided_verdict_names_the_trials_that_decide():
         assert found.sentence.startswith(
             f"adding {found.path} to {found.to[0]} is undecided: waiting from 10 to 9.5 s"
         )
+        # Student's t of 3 degrees at 0.05 / 2 has 4.18: 4.18 * 0.707 / 2 = 1.48.
+        assert "(-0.5 ± 1.48 at 97.5 %)" in found.sentence
         # Differences -1, 0.5, -1, -0.5 have the standard deviation 0.71; two comparisons need z = 2.24.
         wanted = ((2.24 + 0.84) * 0.707 / 0.5) ** 2
         assert wanted < found.judgement.needed < wanted + 5
@@ -287,6 +291,7 @@ def test_the_command_keeps_its_runs_and_goes_on(tmp_path, monkeypatch):
     assert [one["paths"] for one in told["sets"]] == [["wifi"], ["lte"], ["wifi", "lte"]]
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     for one in told["added"]:
+        assert one["score"]["level"] == 0.975, "5 % for two paths together"
         assert one["sentence"].partition(":")[2] in page
     assert call("results", "results/small-paths", "--report", "folder.html").exit_code == 0
     page = (tmp_path / "folder.html").read_text(encoding="utf-8")

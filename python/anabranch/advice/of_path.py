@@ -35,6 +35,8 @@ class OfPath:
         compared.
     sentence
         The same in words.
+    level
+        The level of that difference's interval; None if not compared.
     needed
         The trials that would decide; None if the verdict is decided or needs too many.
     own
@@ -48,6 +50,7 @@ class OfPath:
     verdict: str
     effect: Effect | None
     sentence: str
+    level: float | None = None
     needed: int | None = None
     own: str | None = None
     own_sentence: str | None = None
@@ -94,6 +97,7 @@ def _of(
         verdict=verdict,
         effect=found.effect,
         sentence=text,
+        level=found.level,
         needed=found.needed,
         own=own_verdict,
         own_sentence=own_text,

@@ -316,7 +316,7 @@ class Advice:
                     "path": one.path,
                     "verdict": one.verdict,
                     "sentence": one.sentence,
-                    "difference": None if one.effect is None else _effect(one.effect),
+                    "difference": None if one.effect is None else {**_effect(one.effect), "level": one.level},
                     "needed_trials": one.needed,
                     "own_settings": one.own,
                     "own_settings_sentence": one.own_sentence,

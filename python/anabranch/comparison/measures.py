@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from anabranch._numbers import three_digits
 from anabranch.metrics import score
 from anabranch.results import judging
+from anabranch.results.paired import LEVEL
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -57,15 +58,19 @@ class Measure:
         """Return a value of the results as it is shown."""
         return three_digits(value * self.scale, signed=signed)
 
-    def with_interval(self, effect: Effect, *, signed: bool = False) -> str:
-        """Return a mean or a difference as it is shown, with the larger side of its interval."""
+    def with_interval(self, effect: Effect, *, signed: bool = False, level: float = LEVEL) -> str:
+        """Return a mean or a difference as it is shown, with the larger side of its interval.
+
+        The level of the interval is named if it is not 95 %.
+        """
         if effect.value is None:
             return "-"
         text = self.number(effect.value, signed=signed)
         if effect.low is None or effect.high is None:
             return text
         width = self.number(max(effect.value - effect.low, effect.high - effect.value))
-        return text if width == "0" else f"{text} ± {width}"
+        at = "" if level == LEVEL else f" at {100 * level:.3g} %"
+        return text if width == "0" else f"{text} ± {width}{at}"
 
     def least(self, before: float) -> float:
         """Return the smallest difference that matters, in the results' unit, at a value before it."""

@@ -100,7 +100,9 @@ class Comparison:
                     "to": list(one.to),
                     "verdict": one.verdict,
                     "needed_trials": None if one.judgement is None else one.judgement.needed,
-                    "score": None if one.judgement is None else _interval(one.judgement.effect),
+                    "score": None
+                    if one.judgement is None
+                    else {**_interval(one.judgement.effect), "level": one.judgement.level},
                     "sentence": one.sentence,
                     "differences": {name: _interval(effect) for name, effect in one.effects.items()},
                 }

@@ -147,21 +147,21 @@ def _words(
     """Return the difference in score, in words, and the parts of it that differ if the verdict is decided."""
     if primary is None or judgement is None:
         return []
-    shown = [(primary, judgement.effect)]
+    shown = [(primary, judgement.effect, judgement.level)]
     if verdict in (HELPS, HURTS, BOTH):
         others = (one for one in measures if one.better and one.column in effects and one is not primary)
         shown += [
-            (one, effects[one.column])
+            (one, effects[one.column], paired.LEVEL)
             for one in others
             if one not in COUNTED and one.judged(effects[one.column], base.means[one.column].value or 0.0)
         ]
     words = []
-    for one, effect in shown:
+    for one, effect, level in shown:
         unit = f" {one.unit}" if one.unit else ""
         before, after = base.means[one.column].value, whole.means[one.column].value
         if before is None or after is None:
             continue
-        change = one.with_interval(effect, signed=True)
+        change = one.with_interval(effect, signed=True, level=level)
         words.append(f"{one.name} from {one.number(before)} to {one.number(after)}{unit} ({change})")
     return [*words, judgement.advice] if judgement.advice else words
 

@@ -45,6 +45,8 @@ class Judgement:
         `HELPS`, `HURTS`, `NOTHING`, `NO_GAIN` or `UNDECIDED`.
     effect
         The difference with the interval that the verdict rests on.
+    level
+        The level of that interval: 0.95 for one comparison, higher for several.
     needed
         The trials that decide with a chance of 80 %, if mean and spread stay as they are; `FEWEST` if fewer
         than two pairs show no spread. None if the verdict is decided, or if more than `MOST` are needed.
@@ -52,6 +54,7 @@ class Judgement:
 
     verdict: str
     effect: paired.Effect
+    level: float
     needed: int | None = None
 
     @property
@@ -95,29 +98,29 @@ def judge(
     comparisons
         How many comparisons are judged together.
     """
+    alpha = ALPHA / max(1, comparisons)
     one, other = paired.matched(left, right, exact=exact)
     values = one - other
     count = int(values.size)
     if count == 0:
         nothing = paired.Effect(value=None, low=None, high=None, pairs=0, detectable=None)
-        return Judgement(verdict=UNDECIDED, effect=nothing, needed=FEWEST)
+        return Judgement(verdict=UNDECIDED, effect=nothing, level=1 - alpha, needed=FEWEST)
     value = float(values.mean())
-    level = ALPHA / max(1, comparisons)
     if all(exact) or (count >= FEWEST and paired.same(values)):
         spread, low, high = 0.0, value, value
     elif count < 2:
         effect = paired.Effect(value=value, low=None, high=None, pairs=count, detectable=None)
-        return Judgement(verdict=UNDECIDED, effect=effect, needed=FEWEST)
+        return Judgement(verdict=UNDECIDED, effect=effect, level=1 - alpha, needed=FEWEST)
     else:
         spread = float(values.std(ddof=1))
-        half = student_quantile(1 - level / 2, count - 1) * spread / count**0.5
+        half = student_quantile(1 - alpha / 2, count - 1) * spread / count**0.5
         low, high = value - half, value + half
     effect = paired.Effect(value=value, low=low, high=high, pairs=count, detectable=paired.detectable(values))
     gains = (low, high) if better > 0 else (-high, -low)
     enough = all(exact) or count >= FEWEST
     verdict = _verdict(better * value, *gains, matters) if enough else UNDECIDED
-    needed = _needed(better * value, spread, matters, level, count) if verdict == UNDECIDED else None
-    return Judgement(verdict=verdict, effect=effect, needed=needed)
+    needed = _needed(better * value, spread, matters, alpha, count) if verdict == UNDECIDED else None
+    return Judgement(verdict=verdict, effect=effect, level=1 - alpha, needed=needed)
 
 
 def _verdict(gain: float, low: float, high: float, matters: float) -> str:
@@ -131,7 +134,7 @@ def _verdict(gain: float, low: float, high: float, matters: float) -> str:
     return NOTHING if low >= -matters else NO_GAIN
 
 
-def _needed(gain: float, spread: float, matters: float, level: float, count: int) -> int | None:
+def _needed(gain: float, spread: float, matters: float, alpha: float, count: int) -> int | None:
     """Return the trials that decide with a chance of `paired.POWER`; None for more than `MOST`.
 
     A gain that matters is decided when the interval excludes zero. Any other is decided when the interval
@@ -140,7 +143,7 @@ def _needed(gain: float, spread: float, matters: float, level: float, count: int
     margin = gain if gain >= matters else matters - gain
 
     def decides(trials: int) -> bool:
-        points = (student_quantile(share, trials - 1) for share in (1 - level / 2, paired.POWER))
+        points = (student_quantile(share, trials - 1) for share in (1 - alpha / 2, paired.POWER))
         return bool(sum(points) * spread <= margin * trials**0.5)
 
     few, enough = max(count, FEWEST - 1), MOST
