@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anabranch import plugins
-from anabranch._distributions import student_quantile
+from anabranch._intervals import half_width
 from anabranch.figures import words
 from anabranch.figures.picture import Picture
 from anabranch.results import worlds
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
 #: The fewest values of an axis that is drawn as a line.
 _FEWEST = 3
-#: If the largest value is at least this multiple of the smallest, and the values grow by factors, the axis is
-#: logarithmic.
+#: If the largest value is at least this multiple of the smallest, the axis is logarithmic.
 _LOG = 30.0
 _SCHEDULER, _CONGESTION = "transport.scheduler", "transport.congestion"
 
@@ -161,7 +160,7 @@ def _points(
         mean = sum(values) / len(values)
         # A single run has no interval, unless nothing in its cell is random.
         is_known = len(values) > 1 or all(worlds.is_exact(row, exact) for row in own)
-        half = _half_width(values, mean) if is_known else None
+        half = (half_width(values) or 0.0) if is_known else None
         result.append(
             {
                 "panel": panel,
@@ -175,15 +174,6 @@ def _points(
             }
         )
     return sorted(result, key=lambda row: row["x"])
-
-
-def _half_width(values: Sequence[float], mean: float) -> float:
-    """Return half the width of the 95 % interval of a mean by Student's t; 0 for a single value."""
-    count = len(values)
-    if count < 2:
-        return 0.0
-    variance = sum((value - mean) ** 2 for value in values) / (count - 1)
-    return student_quantile(0.975, count - 1) * float((variance / count) ** 0.5)
 
 
 def _said(value: object, short: Mapping[str, str]) -> str:

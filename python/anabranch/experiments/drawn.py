@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
+from statistics import fmean
 from typing import TYPE_CHECKING
 
-from anabranch._distributions import student_quantile
+from anabranch._intervals import half_width
 from anabranch.errors import Fault, InputError, did_you_mean
 from anabranch.figures.picture import Picture
 from anabranch.results import worlds
@@ -261,8 +262,6 @@ def _stalled(row: Row) -> float | None:
 
 def cells(rows: Sequence[Row], metrics: Sequence[str]) -> list[Row]:
     """Return the cells: means over runs or drawn worlds, with half their 95 % intervals by Student's t."""
-    import numpy as np
-
     result = []
     for (name, series, control, scheduler), own in _grouped(rows, _CELL).items():
         each = worlds.trials(own, metrics)
@@ -274,15 +273,9 @@ def cells(rows: Sequence[Row], metrics: Sequence[str]) -> list[Row]:
             "runs": len(own),
         }
         for metric in metrics:
-            values = np.array([row[metric] for row in each], dtype=float)
-            cell[metric] = float(values.mean())
-            spread = float(values.std(ddof=1)) if values.size > 1 else None
-            wide = (
-                None
-                if spread is None
-                else student_quantile(0.975, values.size - 1) * spread / values.size**0.5
-            )
-            cell[f"{metric}_ci95"] = wide
+            values = [float(row[metric]) for row in each]
+            cell[metric] = fmean(values)
+            cell[f"{metric}_ci95"] = half_width(values)
         result.append(cell)
     return result
 

@@ -9,7 +9,6 @@ from anabranch.comparison import paths
 from anabranch.errors import MissingError
 from anabranch.experiments import drawn
 from anabranch.experiments.table import table
-from anabranch.figures import study
 from anabranch.results import store, summary, worlds
 from anabranch.results.read import left_out, present_runs
 
@@ -92,8 +91,9 @@ def _name(results: Path) -> str:
 
 def _heading(name: str) -> str:
     """Return a figure's name for people: without the unit, which is on its axis."""
-    drawn_of = study.BARS.get(name.replace("-", "_"), name.replace("-", " "))
-    return _TITLES.get(name, drawn_of.partition(",")[0].capitalize())
+    from anabranch.figures import words
+
+    return _TITLES.get(name, words.metric(name.replace("-", "_")).partition(",")[0].capitalize())
 
 
 def _warnings(results: Path, paper: Paper | None, short: int, whole: int) -> list[str]:

@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 #: A run's columns, with `series` (what it is called in its row) and `control` and `scheduler`.
 Row = dict[str, Any]
 
-#: The metrics that bars show, if the runs have them, and the axis' title.
-BARS = {
-    "picture_discards": "picture discards",
-    "buffer_underflows": "buffer underflows",
-    "retransmissions": "retransmissions",
-    "throughput_mean_mbps": "throughput, Mb/s",
-    "resolution_mean": "resolution, lines",
-    "rebuffer_total_s": "rebuffering, s",
-    "startup_s": "start, s",
-}
+#: The metrics that bars show, if the runs have them.
+BARS = (
+    "picture_discards",
+    "buffer_underflows",
+    "retransmissions",
+    "throughput_mean_mbps",
+    "resolution_mean",
+    "rebuffer_total_s",
+    "startup_s",
+)
 #: Figures of two numbers: name, across, up, and whether the axis across is turned round, better being right.
 CROSSES = (
     ("discards-retransmissions", "retransmissions", "picture_discards", False),

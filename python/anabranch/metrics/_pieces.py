@@ -65,7 +65,7 @@ def cut(start: Places, size: Places, times: Times) -> Pieces:
     Parameters
     ----------
     start, size
-        The stretches.
+        The segments.
     times
         The time at which each segment was sent or arrived.
     """

@@ -58,11 +58,8 @@ def same(frame: polars.DataFrame, made: Sequence[str]) -> list[str]:
         alike[frozenset(own.items())].append(place)
     found: dict[tuple[int, str, str], int] = defaultdict(int)
     for places in alike.values():
-        for one, other in _pairs(places):
-            differs = [at for at, (a, b) in enumerate(zip(one, other, strict=True)) if a != b]
-            if len(differs) == 1:
-                (at,) = differs
-                found[at, argument(one[at]), argument(other[at])] += 1
+        for at, one, other in _pairs(places):
+            found[at, argument(one[at]), argument(other[at])] += 1
     short = plugins.short(name for _, one, other in found for name in (one, other))
     return [
         _sentence(
@@ -72,15 +69,15 @@ def same(frame: polars.DataFrame, made: Sequence[str]) -> list[str]:
     ]
 
 
-def _pairs(places: Sequence[_Place]) -> Iterator[tuple[_Place, _Place]]:
-    """Yield each cell with the first one before it that differs in one label, for each label."""
+def _pairs(places: Sequence[_Place]) -> Iterator[tuple[int, _Place, _Place]]:
+    """Yield a label's place, and each cell with the first one before it that differs in that label alone."""
     for at, other in enumerate(places):
         paired: set[int] = set()
         for one in places[:at]:
             differs = [axis for axis, (a, b) in enumerate(zip(one, other, strict=True)) if a != b]
             if len(differs) == 1 and differs[0] not in paired:
                 paired.add(differs[0])
-                yield one, other
+                yield differs[0], one, other
 
 
 def _both(digests: Mapping[_Place, object], at: int, one: str, other: str) -> int:

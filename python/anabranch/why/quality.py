@@ -173,8 +173,7 @@ class Asked:
                 done = None
             if higher is not None:
                 yield _held(client, row, higher, done, self._above(higher), steps)
-            if row["done_s"] is not None:
-                done = row
+            done = row
 
     def _above(self, row: Mapping[str, Any]) -> float:
         """Return the mean rate of a rendition in bit/s: measured if it was played, else declared."""
