@@ -100,7 +100,10 @@ def test_a_master_playlist_without_files_has_sizes_by_bandwidth(tmp_path):
     assert [mean_bps(one) for one in found] == pytest.approx([750e3, 2.5e6], rel=1e-4)
     assert [one["bandwidth_bps"] for one in found] == [900_000, 3_600_000]
     # The same with other lengths.
-    _, short = renditions({"master": file, "chunk": "2 s", "length": "8 s", "spread": "50 %"})
+    given = {"master": file, "chunk": "2 s", "length": "8 s", "spread": "50 %"}
+    _, short = renditions(given)
+    (note,) = (one.message for one in load(scenario(given)).warnings if "BANDWIDTH" in one.message)
+    assert "chunks of 2 s, with a spread of 50 %" in note
     assert len(short[0]["chunks"]) == 4
     assert mean_bps(short[0]) == pytest.approx(600e3, rel=1e-4)
 

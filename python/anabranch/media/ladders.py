@@ -100,7 +100,20 @@ def _check_numbers(
         return []
     if not numbers.is_url(name) and locate(name, folders) is None:
         return [source.fault((*here, "master"), f"no such file: `{name}`")]
-    return _faults_of(lambda: numbers.of_master(name, _master(name, folders), notes=warnings))
+    own = _numbers_of(given, name)
+    return _faults_of(lambda: _of_numbers(own, folders, warnings))
+
+
+def _numbers_of(given: Mapping[str, Any], master: str) -> Numbers:
+    """Return the numbers beside a master playlist; the defaults if they have faults of their own."""
+    from pydantic import ValidationError
+
+    from anabranch.scenario.models import Numbers
+
+    try:
+        return Numbers.model_validate(given)
+    except ValidationError:
+        return Numbers(master=master)
 
 
 def _faults_of(made: Callable[[], object]) -> list[Fault]:
@@ -129,7 +142,7 @@ def _master(name: str, folders: Sequence[Path]) -> Path:
     return numbers.fetched(name) if numbers.is_url(name) else master_of(_found(name, folders))
 
 
-def _of_numbers(given: Numbers, folders: Sequence[Path]) -> dict[str, Any]:
+def _of_numbers(given: Numbers, folders: Sequence[Path], notes: list[Fault] | None = None) -> dict[str, Any]:
     """Return a ladder by numbers."""
     if given.master is not None:
         return numbers.of_master(
@@ -138,6 +151,7 @@ def _of_numbers(given: Numbers, folders: Sequence[Path]) -> dict[str, Any]:
             chunk_ns=given.chunk,
             length_ns=given.length,
             spread=given.spread,
+            notes=notes,
         )
     rungs = [numbers.rung(one.height, one.bitrate, given.spread) for one in given.renditions or ()]
     return numbers.ladder("numbers", rungs, numbers.cut(given.length, given.chunk), given.spread)
