@@ -32,14 +32,16 @@ def tables(lte=None, **more):
     }
 
 
-def advised(raw, wifi, lte, both, *, controllers=("cubic",), share=0.5, budget=None, trials=30):
+def advised(
+    raw, wifi, lte, both, *, controllers=("cubic",), schedulers=("linux",), share=0.5, budget=None, trials=30
+):
     """The advice of candidates with these goodputs a trial; each run carries 10 MB."""
     what = make.asked(
         load(raw),
         raw,
         (),
         controllers=controllers,
-        schedulers=["linux"],
+        schedulers=schedulers,
         paths=(),
         trials=trials,
         budget=budget,
@@ -84,6 +86,15 @@ def test_quality_comes_first_and_its_price_is_stated():
     assert made["choice"]["cost_per_hour"] == pytest.approx(1.2)
     # 5 % for two paths together.
     assert [one["difference"]["level"] for one in made["paths"]] == [0.975] * 2
+
+
+def test_the_fidelity_is_that_of_the_choice():
+    # The scenario has the default scheduler, and the only candidate over both paths another one.
+    values = around(8.0), around(4.0), around(10.0)
+    found = advised(tables(), *values, schedulers=("blest",))
+    assert found.choice.candidate.scheduler == "blest"
+    assert "its scheduler is linux, yours is blest" in found.fidelity.sentence
+    assert "its scheduler" not in advised(tables(), *values).fidelity.sentence
 
 
 def test_of_equal_choices_the_cheapest_is_advised():

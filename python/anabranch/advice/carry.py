@@ -24,15 +24,21 @@ def toml(cell: Cell) -> str:
     """Return a candidate's scenario as a file for `anabranch run`; files that it names have full paths."""
     import tomli_w
 
-    raw = json.loads(cell.raw)
-    for key, value, _ in cell.settings:
-        *tables, name = key.split(".")
-        table = raw
-        for word in tables:
-            table = table.setdefault(word, {})
-        table[name] = value
+    raw = tables(cell)
     _absolute(raw, Path(cell.folder))
     return tomli_w.dumps({**_first(raw), **raw})
+
+
+def tables(cell: Cell) -> dict[str, Any]:
+    """Return the tables of a candidate's scenario, with its scheduler, congestion control and rules."""
+    raw: dict[str, Any] = json.loads(cell.raw)
+    for key, value, _ in cell.settings:
+        *parents, name = key.split(".")
+        table = raw
+        for word in parents:
+            table = table.setdefault(word, {})
+        table[name] = value
+    return raw
 
 
 def _first(raw: dict[str, Any]) -> dict[str, Any]:

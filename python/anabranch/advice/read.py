@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -376,7 +375,7 @@ def judged(sweep: Sweep, candidates: Sequence[Candidate], evidence: Evidence) ->
         of_paths=of_path.verdicts(candidates, evidence, chosen),
         terms=evidence.terms,
         missing=_missing(sweep, evidence, places, chosen),
-        fidelity=fidelity.of(json.loads(sweep.cells[chosen].raw), own.congestion),
+        fidelity=fidelity.of(carry.tables(sweep.cells[chosen]), own.congestion),
         plain=None if plain is None else ranked[plain],
         gain=None if plain is None else evidence.less(chosen, plain),
         measures=judging,

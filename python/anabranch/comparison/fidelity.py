@@ -143,7 +143,7 @@ def _leg(leg: Leg) -> str:
     return f"{rtt_ms:g} ms, {rate_mbps:g} Mb/s" + (f", {100 * loss:g} % loss" if loss else "")
 
 
-def of(raw: Mapping[str, Any], congestion: str, paths: Sequence[str] = ()) -> Fidelity:
+def of(raw: Mapping[str, Any], congestion: str) -> Fidelity:
     """Return the measured setting that is nearest to a scenario.
 
     Parameters
@@ -152,8 +152,6 @@ def of(raw: Mapping[str, Any], congestion: str, paths: Sequence[str] = ()) -> Fi
         The tables of a valid scenario.
     congestion
         The congestion control.
-    paths
-        The paths that are used; empty is all.
     """
     from anabranch.scenario import units
 
@@ -167,8 +165,6 @@ def of(raw: Mapping[str, Any], congestion: str, paths: Sequence[str] = ()) -> Fi
         return incomparable("the scenario has several clients")
     legs: list[Leg] = []
     for path in raw["paths"]:
-        if paths and path["name"] not in paths:
-            continue
         rate = units.rate_bps(path["rate"]) if "rate" in path else None
         if extra := sorted(key for key in path if key not in _COMPARED and _is_set(path[key])):
             return incomparable(f"path `{path['name']}` has `{extra[0]}`")
