@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: The verdicts on a path.
 USE, LEAVE, UNDECIDED = "use", "do not add", "undecided"
+#: The verdict on a path for each decided verdict on adding it.
+_ON_ADDING = {HELPS: USE, HURTS: LEAVE, NOTHING: LEAVE, NO_GAIN: LEAVE}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +43,8 @@ class OfPath:
         The trials that would decide; None if the verdict is decided or needs too many.
     own
         The verdict with the scenario's own scheduler and congestion control, on adding the path to all
-        others, as `anabranch compare` has it; None if these runs are missing.
+        others; None if these runs are missing. It is that of `anabranch compare` on the same runs, unless
+        sessions never start or do not reach the end: here these count by their score only.
     own_sentence
         The same in words, if it differs from `verdict`.
     """
@@ -77,9 +80,9 @@ def _of(
     pair = (chosen, other) if is_used else (other, chosen)
     found = evidence.judge(*pair, comparisons)
     beside = paths.label([one for one in candidates[chosen].paths if one != name])
-    verdict = {HELPS: USE, HURTS: LEAVE, NOTHING: LEAVE, NO_GAIN: LEAVE}.get(found.verdict, UNDECIDED)
+    verdict = _ON_ADDING.get(found.verdict, UNDECIDED)
     uses = (evidence.use(place, candidates[place].paths) for place in pair)
-    change = f"{_change(evidence, found)}"
+    change = _change(evidence, found)
     price = evidence.terms.added(*uses)
     change += f"; it {price}" if price else ""
     if verdict == USE:
@@ -124,8 +127,7 @@ def _own(
     if other is None or not (evidence.is_told(place) and evidence.is_told(other)):
         return None, None
     found = evidence.judge(place, other, comparisons)
-    agrees = {HELPS: USE, HURTS: LEAVE, NOTHING: LEAVE, NO_GAIN: LEAVE}.get(found.verdict, UNDECIDED)
-    if agrees == verdict or not found.is_decided:
+    if not found.is_decided or _ON_ADDING[found.verdict] == verdict:
         return found.verdict, None
     _, scheduler, congestion, _ = candidates[place].words
     own = f"with {scheduler} and {congestion}, which the scenario has"
