@@ -139,7 +139,7 @@ ADAPTIVE = (
         unit="Mb/s",
         better=1,
         matters=score.LEAST_MBPS,
-        relative=0.01,
+        relative=score.LEAST_SHARE,
         is_score=True,
     ),
     Measure(column="top_share", name="time at the top", unit="%", scale=100, better=1, matters=1),
@@ -155,7 +155,7 @@ ADAPTIVE = (
 PROGRESSIVE = (
     UNREACHED,
     UNSTARTED,
-    Measure(column=score.WAITING, name="waiting", unit="s", better=-1, matters=0.1, is_score=True),
+    Measure(column=score.WAITING, name="waiting", unit="s", better=-1, matters=score.LEAST_S, is_score=True),
     _STILL,
     _UNPLAYED,
     Measure(column="picture_discards", name="discarded pictures", better=-1, matters=1),
@@ -165,7 +165,14 @@ PROGRESSIVE = (
 )
 #: Those of a transfer.
 TRANSFER = (
-    Measure(column=score.GOODPUT, name="goodput", unit="Mb/s", better=1, relative=0.01, is_score=True),
+    Measure(
+        column=score.GOODPUT,
+        name="goodput",
+        unit="Mb/s",
+        better=1,
+        relative=score.LEAST_SHARE,
+        is_score=True,
+    ),
     Measure(column="max_read_gap_s", name="longest wait for a byte", unit="s", better=-1, matters=0.1),
     Measure(column="duration_s", name="duration", unit="s"),
 )

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 WORST = 0.1
 #: The columns with the score in a run's row. Waiting is the negative score of a film.
 WAITING, RATE, GOODPUT = "waiting_s", "rate_less_waiting_mbps", "goodput_mbps"
-#: The smallest difference in an adaptive film's score that matters: 1 % of 1 Mb/s.
-LEAST_MBPS = 0.01
+#: The smallest difference in score that matters: seconds of a film, the share of a rate, and the least of an
+#: adaptive film, 1 % of 1 Mb/s.
+LEAST_S, LEAST_SHARE, LEAST_MBPS = 0.1, 0.01, 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,8 +60,9 @@ class Score:
 
         The score of an adaptive film may be zero or negative, so at least `LEAST_MBPS` matters there.
         """
-        least = {"progressive": 0.1, "adaptive": LEAST_MBPS}.get(self.kind, 0.0)
-        return least if self.kind == "progressive" else max(least, 0.01 * abs(value))
+        if self.kind == "progressive":
+            return LEAST_S
+        return max(LEAST_MBPS if self.kind == "adaptive" else 0.0, LEAST_SHARE * abs(value))
 
     def of(self, row: Mapping[str, Any]) -> float:
         """Return the number of a run.
