@@ -57,7 +57,7 @@ struct Mechanisms {
 /// One subflow.
 #[derive(Debug)]
 pub(crate) struct Subflow {
-    /// Its TCP connection, which knows nothing of MPTCP.
+    /// Its TCP connection.
     pub(crate) tcp: Tcp,
     /// MPTCP's state.
     pub(crate) context: context::Context,
@@ -132,7 +132,9 @@ impl Subflow {
         segment: &Segment,
         siblings: &mut [SiblingView],
     ) {
-        self.touched |= self.tcp.handle_ack(host, now, segment, siblings);
+        // The DSS, which most segments have, is not a signal.
+        let signal = !segment.mptcp.is_empty();
+        self.touched |= self.tcp.handle_ack(host, now, segment, signal, siblings);
     }
 
     /// Returns when the subflow wants to be woken; far future for never.

@@ -264,14 +264,16 @@ impl Tcp {
         Totals { ce_received: self.receive.ce_received(), ..self.sending.totals() }
     }
 
-    /// Processes the acknowledgement of a segment. `siblings` is empty unless the controller is coupled. Returns whether
-    /// the size of segments may have changed.
+    /// Processes the acknowledgement of a segment. `carries_signal`: the segment has an option of the layer above that is
+    /// sent once. `siblings` is empty unless the controller is coupled. Returns whether the size of segments may have
+    /// changed.
     #[inline]
     pub fn handle_ack(
         &mut self,
         host: &HostModel,
         now: Instant,
         segment: &Segment,
+        carries_signal: bool,
         siblings: &mut [SiblingView],
     ) -> bool {
         let position = self.sequence.our_position(segment.ack, self.sending.queue().una());
@@ -296,6 +298,7 @@ impl Tcp {
             peer_position: peer_position.unwrap_or_default(),
             window,
             echo,
+            carries_signal,
         };
         self.sending.acknowledge(&ack, siblings);
         resized

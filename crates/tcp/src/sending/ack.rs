@@ -22,6 +22,8 @@ pub(crate) struct Ack<'a> {
     pub(crate) window: u64,
     /// It echoes a mark of congestion.
     pub(crate) echo: bool,
+    /// The segment has an option of the layer above that is sent once.
+    pub(crate) carries_signal: bool,
 }
 
 /// The SACK blocks of an acknowledgement as positions.

@@ -43,10 +43,9 @@ impl Sending {
         let moved = self.queue.update_send_window(ack.peer_position, position, ack.window);
         let queue = &self.queue;
         self.timers.review_window_probe(Moment { host, now }, || queue.shut_out());
-        // A signal is no duplicate either (RFC 8684 section 3); the DSS, on every segment, is not a signal.
-        let carries = !segment.payload.is_empty()
-            || segment.flags.contains(Flags::FIN)
-            || !segment.mptcp.is_empty();
+        // A signal of the layer above is not a duplicate either (RFC 8684 section 3).
+        let carries =
+            !segment.payload.is_empty() || segment.flags.contains(Flags::FIN) || ack.carries_signal;
         let flags = AckFlags {
             una_advanced: position > una,
             not_duplicate: carries || moved,

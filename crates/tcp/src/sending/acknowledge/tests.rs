@@ -32,7 +32,7 @@ fn word(ack: u32, blocks: &[(u32, u32)]) -> Segment {
 }
 
 fn hear(subflow: &mut Tcp, ms: u64, segment: &Segment) {
-    subflow.handle_ack(&exact(), at(ms), segment, &mut []);
+    subflow.handle_ack(&exact(), at(ms), segment, false, &mut []);
 }
 
 fn heard(told: &Recorder) -> Vec<Heard> {

@@ -226,7 +226,7 @@ fn a_socket_buffer_takes_memory_until_its_last_segment_is_acknowledged() {
             window: 65_535,
             ..Segment::default()
         };
-        subflow.handle_ack(&exact(), at(150), &ack, &mut []);
+        subflow.handle_ack(&exact(), at(150), &ack, false, &mut []);
         assert_eq!(subflow.sending.queue.memory(), memory(acked), "{acked}");
     }
 }
