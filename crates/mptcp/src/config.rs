@@ -9,6 +9,9 @@ use crate::path_manager::Candidate;
 use crate::profile::Stack;
 use anabranch_tcp::config::{EcnMode, HostModel, RTO_MAX_DEFAULT, TcpConfig, mss_at};
 
+/// The default length of the fragments of written data, in bytes ([`Config::send_fragment`]).
+pub const SEND_FRAGMENT_DEFAULT: u64 = 32_768 - 40;
+
 /// The configuration of one side of a connection.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
@@ -45,6 +48,13 @@ pub struct Config {
     pub ecn: EcnMode,
     /// The model of the host.
     pub host: HostModel,
+    /// The largest fragment of written data, in bytes (`mptcp_data_frag`): a page fragment of 32 KiB
+    /// minus its header. A fragment starts in the rest of the page of the previous one.
+    pub send_fragment: u64,
+    /// Whether one processor runs applications and packet processing. An application that an
+    /// acknowledgement wakes then writes before other subflows get data (`mptcp_subflow_delegate`). With
+    /// several processors, both happen at once.
+    pub one_processor: bool,
     /// The kernel's mechanisms.
     pub stack: Stack,
     /// The limit of the retransmission timeout, with or without backoff (`net.ipv4.tcp_rto_max_ms`). At
@@ -89,7 +99,7 @@ impl Config {
     /// runs the application (`mptcp_subflow_delegate`).
     #[inline]
     pub(crate) fn leaves_to_turns(&self) -> bool {
-        self.host.one_processor && self.stack.mptcp.delegates_sending
+        self.one_processor && self.stack.mptcp.delegates_sending
     }
 }
 
@@ -122,6 +132,8 @@ impl Default for Config {
             nodelay: false,
             ecn: EcnMode::default(),
             host: HostModel::default(),
+            send_fragment: SEND_FRAGMENT_DEFAULT,
+            one_processor: false,
             stack: Stack::default(),
             rto_max: RTO_MAX_DEFAULT,
             retries: None,

@@ -13,7 +13,7 @@ mod subflow;
 
 pub use anabranch_tcp::config::{EcnMode, FourTuple, HostModel, RTO_MAX_DEFAULT, RTO_MAX_LEAST};
 pub use anabranch_tcp::{Totals as SubflowTotals, earliest};
-pub use config::{Announcement, Config};
+pub use config::{Announcement, Config, SEND_FRAGMENT_DEFAULT};
 pub use connection::{
     Assumed, Connection, ConnectionView, Event, Origin, ReceiverSample, SubflowSample,
     SubflowSummary, Transmit, WindowInUse, WriteError,

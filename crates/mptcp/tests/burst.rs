@@ -39,7 +39,7 @@ fn config() -> impl Strategy<Value = Config> {
     )
         .prop_map(|(stack, congestion, scheduler, switches, ecn, buffer, fragment)| {
             let (pacing, nodelay, multipath, checksum) = switches;
-            let mut config = Config {
+            Config {
                 stack,
                 congestion: PluginChoice::named(congestion),
                 scheduler: PluginChoice::named(scheduler),
@@ -49,10 +49,9 @@ fn config() -> impl Strategy<Value = Config> {
                 multipath,
                 checksum: checksum && multipath,
                 receive_buffer_initial: buffer,
+                send_fragment: fragment,
                 ..Config::default()
-            };
-            config.host.send_fragment = fragment;
-            config
+            }
         })
 }
 

@@ -4,7 +4,7 @@
 mod pair;
 
 use anabranch_mptcp::profile::{MPTCP_0_94, Stack};
-use anabranch_mptcp::{Config, Event, HostModel};
+use anabranch_mptcp::{Config, Event};
 use anabranch_plugin::PluginChoice;
 use anabranch_units::Instant;
 use anabranch_wire::{DataAck, Flags, MappingDsn, Segment};
@@ -12,9 +12,9 @@ use pair::{Pair, Way, address, at, candidate, config, film};
 
 /// A host of the papers' kernel (`tcp_rmem[1]` 87,380; buffers of 45 segments of 1428 bytes).
 fn papers() -> Config {
-    let host = HostModel { send_fragment: 45 * 1428, ..HostModel::default() };
     let scheduler = PluginChoice::named("dft");
-    Config { stack: MPTCP_0_94, scheduler, receive_buffer_initial: 87_380, host, ..config() }
+    let (receive_buffer_initial, send_fragment) = (87_380, 45 * 1428);
+    Config { stack: MPTCP_0_94, scheduler, receive_buffer_initial, send_fragment, ..config() }
 }
 
 /// Segments with data that went to the client over a path.

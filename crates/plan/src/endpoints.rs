@@ -40,6 +40,8 @@ pub fn config(plan: &Plan, registry: &Registry) -> Result<Config, PlanError> {
         nodelay: plan.application.kind.is_http(),
         ecn: transport.ecn.client.mode(),
         host: plan.host.model(),
+        send_fragment: plan.host.fragment(),
+        one_processor: plan.host.one_processor,
         stack,
         rto_max: transport.rto_max().map_err(below)?,
         retries: transport.retries().map_err(below)?,

@@ -12,7 +12,9 @@ use std::collections::BTreeMap;
 
 use anabranch_media::{PlayerConfig, RecordedFilm, SyntheticFilm};
 use anabranch_mptcp::profile::{self, OutageRule, PARTS, PROFILES};
-use anabranch_mptcp::{EcnMode, HostModel, RTO_MAX_DEFAULT, RTO_MAX_LEAST, Stack};
+use anabranch_mptcp::{
+    EcnMode, HostModel, RTO_MAX_DEFAULT, RTO_MAX_LEAST, SEND_FRAGMENT_DEFAULT, Stack,
+};
 use anabranch_units::Duration;
 use serde::Deserialize;
 
@@ -304,7 +306,8 @@ const fn yes() -> bool {
     true
 }
 
-/// The properties of a host beyond the protocol; see [`HostModel`].
+/// The properties of a host beyond the protocol; see [`HostModel`] and
+/// [`Config`](anabranch_mptcp::Config).
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HostPlan {
@@ -330,11 +333,11 @@ impl Default for HostPlan {
         let host = HostModel::default();
         Self {
             timer_tick_ns: host.timer_tick.as_nanos(),
-            send_fragment: host.send_fragment,
+            send_fragment: SEND_FRAGMENT_DEFAULT,
             send_memory_per_segment: host.send_memory_per_segment,
             send_memory_per_buffer: host.send_memory_per_buffer,
             receive_memory_per_segment: host.receive_memory_per_segment,
-            one_processor: host.one_processor,
+            one_processor: false,
             clock_phase_ns: None,
         }
     }
@@ -352,16 +355,19 @@ impl HostPlan {
         ]
     }
 
-    /// Returns the model that the transport uses. Lengths that are used as divisors are at least
-    /// one byte.
+    /// Returns the length of the fragments of written data, at least one byte, because it is a
+    /// divisor.
+    pub fn fragment(&self) -> u64 {
+        self.send_fragment.max(1)
+    }
+
+    /// Returns the model that TCP uses. Lengths that are used as divisors are at least one byte.
     pub fn model(&self) -> HostModel {
         HostModel {
             timer_tick: Duration::from_nanos(self.timer_tick_ns),
-            send_fragment: self.send_fragment.max(1),
             send_memory_per_segment: self.send_memory_per_segment,
             send_memory_per_buffer: self.send_memory_per_buffer,
             receive_memory_per_segment: self.receive_memory_per_segment.max(1),
-            one_processor: self.one_processor,
         }
     }
 }

@@ -39,16 +39,9 @@ pub struct HostModel {
     /// The memory of a full received segment, in bytes: a 1500-byte packet in a 2 KiB buffer with its
     /// `sk_buff` (`truesize`). The payload's share of it determines the window of a buffer.
     pub receive_memory_per_segment: u64,
-    /// The largest fragment of written data, in bytes (`mptcp_data_frag`): a page fragment of 32 KiB
-    /// minus its header. A fragment starts in the rest of the page of the previous one.
-    pub send_fragment: u64,
     /// The memory of a send buffer beyond its payload, in bytes: its header room and its `sk_buff`
     /// (`tcp_stream_alloc_skb`).
     pub send_memory_per_buffer: u64,
-    /// Whether one processor runs applications and packet processing. An application that an
-    /// acknowledgement wakes then writes before other subflows get data (`mptcp_subflow_delegate`). With
-    /// several processors, both happen at once.
-    pub one_processor: bool,
 }
 
 impl Default for HostModel {
@@ -57,9 +50,7 @@ impl Default for HostModel {
             timer_tick: Duration::from_millis(4),
             send_memory_per_segment: 2048 + 256,
             receive_memory_per_segment: 2048 + 256,
-            send_fragment: 32_768 - 40,
             send_memory_per_buffer: 576 + 256,
-            one_processor: false,
         }
     }
 }

@@ -235,7 +235,7 @@ impl Outgoing {
     pub(super) fn new(config: &Config) -> Result<Self, PluginError> {
         let scheduler = scheduler::build(&config.scheduler, &config.registry)?;
         Ok(Self {
-            stream: SendStream::new(config.host.send_fragment, config.stack.shared.whole_mappings),
+            stream: SendStream::new(config.send_fragment, config.stack.shared.whole_mappings),
             tracks: scheduler.wants_idle() || scheduler.reinjects(),
             keeps_choice: scheduler.keeps_choice()
                 && !config.stack.shared.whole_mappings
@@ -245,7 +245,7 @@ impl Outgoing {
                 scheduler,
                 views: Vec::new(),
             },
-            request: SendRequest::blank(config.host.send_fragment),
+            request: SendRequest::blank(config.send_fragment),
             wake: Instant::FAR_FUTURE,
             carried: CarriedData::default(),
             retransmission: Retransmission::default(),
@@ -273,7 +273,7 @@ impl Outgoing {
         let whole = bytes.len();
         // A fragment that was begun is filled: memory is checked between fragments.
         let most = if session.is_plain() {
-            let end = (self.stream.end + room).next_multiple_of(session.host().send_fragment);
+            let end = (self.stream.end + room).next_multiple_of(session.config().send_fragment);
             end - self.stream.end
         } else {
             self.stream.carve(bytes.len() as u64, room)

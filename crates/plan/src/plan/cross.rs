@@ -177,6 +177,8 @@ impl CrossPlan {
             send_buffer_max: plan.transport.send_buffer_max,
             ecn: plan.transport.ecn.client.mode(),
             host: plan.host.model(),
+            send_fragment: plan.host.fragment(),
+            one_processor: plan.host.one_processor,
             stack,
             registry: registry.clone(),
             ..Config::default()

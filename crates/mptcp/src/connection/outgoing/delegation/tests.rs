@@ -5,7 +5,7 @@ use anabranch_units::{Instant, Seed};
 use crate::connection::Connection;
 use crate::path_manager::Candidate;
 use crate::profile::{LINUX_6_18, MPTCP_0_94, Stack};
-use crate::{Config, Endpoint, Event, FourTuple, HostModel};
+use crate::{Config, Endpoint, Event, FourTuple};
 use anabranch_scheduler::{Decision, PathScheduler, SendRequest, SubflowView};
 use anabranch_tcp::State;
 
@@ -43,8 +43,7 @@ fn waiting(stack: Stack, one_processor: bool, act: impl FnOnce(&mut Connection))
         backup: false,
         rate: None,
     };
-    let host = HostModel { one_processor, ..HostModel::default() };
-    let config = Config { host, stack, ..Config::default() };
+    let config = Config { one_processor, stack, ..Config::default() };
     let mut client = Endpoint::new("client", Seed { seed: 1, run: 0 });
     let mut server = Endpoint::new("server", Seed { seed: 1, run: 0 });
     server.listen(there, config.clone()).expect("nobody listens");
