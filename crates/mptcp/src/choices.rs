@@ -48,7 +48,7 @@ impl Stack {
         ];
         let off = set.into_iter().filter(|(_, on)| !on).map(|(key, on)| (key, Value::Flag(on)));
         let turns = ["piece", "window"].map(|word| ("turn", Value::Text(word.to_owned())));
-        let turns = turns.into_iter().filter(|_| self.shared.whole_mappings);
+        let turns = turns.into_iter().filter(|_| self.shared.tag_per_handover);
         let known = scheduler::parameters(&choice.name).unwrap_or_default();
         let takes = |key: &str, value: &Value| {
             let fits = |allowed: &str| match value {

@@ -88,7 +88,7 @@ impl Plan {
         if sealed {
             pair.bursts == 0
         } else {
-            pair.bursts > 0 || (self.config.stack.shared.whole_mappings && self.config.multipath)
+            pair.bursts > 0 || (self.config.stack.shared.tag_per_handover && self.config.multipath)
         }
     }
 }

@@ -213,9 +213,9 @@ pub struct SharedStack {
     pub receive: ReceiveSizing,
     /// The receive buffer follows the application's reads (`tcp_moderate_rcvbuf`).
     pub receive_autotuning: bool,
-    /// The data of one scheduling decision is one mapping, up to half of the window. The receiver delivers it when all of
-    /// it has arrived (`mptcp_skb_entail`, `mptcp_queue_skb`).
-    pub whole_mappings: bool,
+    /// Each handover of data has a separate tag, up to half of the window. MPTCP hands over one scheduling decision as
+    /// one mapping, and the receiver delivers it when all of it has arrived (`mptcp_skb_entail`, `mptcp_queue_skb`).
+    pub tag_per_handover: bool,
     /// A second segment is acknowledged at once only if the connection's window stays (`__tcp_ack_snd_check`,
     /// `__mptcp_select_window`) or the data reaches its last quarter (`mptcp_queue_skb`). Without it, the connection's
     /// window does not matter, because MPTCP's subflows never hold unread data.
@@ -231,7 +231,7 @@ impl SharedStack {
     pub const LINUX_6_18: Self = Self {
         receive: ReceiveSizing::Ratio,
         receive_autotuning: true,
-        whole_mappings: false,
+        tag_per_handover: false,
         acknowledges_by_window: false,
         acknowledges_by_read: true,
     };
@@ -240,7 +240,7 @@ impl SharedStack {
     pub const MPTCP_0_94: Self = Self {
         receive: ReceiveSizing::Half,
         receive_autotuning: true,
-        whole_mappings: true,
+        tag_per_handover: true,
         acknowledges_by_window: true,
         acknowledges_by_read: false,
     };

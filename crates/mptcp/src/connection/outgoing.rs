@@ -235,10 +235,10 @@ impl Outgoing {
     pub(super) fn new(config: &Config) -> Result<Self, PluginError> {
         let scheduler = scheduler::build(&config.scheduler, &config.registry)?;
         Ok(Self {
-            stream: SendStream::new(config.send_fragment, config.stack.shared.whole_mappings),
+            stream: SendStream::new(config.send_fragment, config.stack.shared.tag_per_handover),
             tracks: scheduler.wants_idle() || scheduler.reinjects(),
             keeps_choice: scheduler.keeps_choice()
-                && !config.stack.shared.whole_mappings
+                && !config.stack.shared.tag_per_handover
                 && !config.stack.mptcp.whole_segments,
             scheduling: Scheduling {
                 watch: scheduler.watches().then(Box::default),

@@ -184,7 +184,7 @@ impl Session {
         Terms {
             near,
             checksum: self.config.checksum,
-            whole: self.config.stack.shared.whole_mappings,
+            whole: self.config.stack.shared.tag_per_handover,
         }
     }
 

@@ -54,7 +54,7 @@ pub struct Queue {
     begun_at_rest: u32,
     tagging: Tagging,
     /// Each handover of data has a separate tag.
-    whole_mappings: bool,
+    tag_per_handover: bool,
     /// The next data belongs to the same handover as the last.
     goes_on: bool,
     /// The kind of data that goes out next.
@@ -89,7 +89,7 @@ impl Queue {
             tag_ended: false,
             begun_at_rest: 0,
             tagging: Tagging::Never,
-            whole_mappings: config.shared.whole_mappings,
+            tag_per_handover: config.shared.tag_per_handover,
             goes_on: false,
             intent: Intent::New,
             last_sent: Instant::ZERO,
@@ -192,7 +192,7 @@ impl Queue {
     /// socket buffer if several are filled before the first one leaves (`tcp_skb_entail` in `mptcp_sendmsg_frag`).
     pub(crate) fn take_restarts(&mut self) -> u32 {
         let begun = std::mem::take(&mut self.begun_at_rest);
-        if self.tagging.separates() && !self.whole_mappings { begun } else { 1 }
+        if self.tagging.separates() && !self.tag_per_handover { begun } else { 1 }
     }
 
     /// Makes the next segment open a socket buffer.
@@ -267,7 +267,7 @@ impl Queue {
     /// that the peer has advertised (`tcp_xmit_size_goal`, `tcp_bound_to_half_wnd`).
     fn size_goal(&self) -> u64 {
         let mss = u64::from(self.mss);
-        let most = if self.whole_mappings {
+        let most = if self.tag_per_handover {
             BURST_BYTES
         } else {
             self.window.bound_to_half(BURST_BYTES, 1)
@@ -279,7 +279,7 @@ impl Queue {
     /// byte of the tag may have been sent.
     fn room_in_last(&self, data: u64) -> u64 {
         let Some(last) = self.chunks.back() else { return 0 };
-        if self.whole_mappings && !self.goes_on {
+        if self.tag_per_handover && !self.goes_on {
             return 0;
         }
         let adjacent = last.data.wrapping_add(last.payload.len() as u64) == data;
@@ -379,7 +379,7 @@ impl Queue {
     fn leave_buffer(&mut self, tag: &Tag) {
         if self.chunks.front().is_none_or(|next| next.tag.position != tag.position) {
             self.buffers_queued -= 1;
-            self.tag_ended = self.tagging.separates() && !self.whole_mappings;
+            self.tag_ended = self.tagging.separates() && !self.tag_per_handover;
         }
     }
 

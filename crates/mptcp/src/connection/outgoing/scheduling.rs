@@ -184,7 +184,7 @@ impl Outgoing {
     ) {
         if let Some(id) = last
             && !on.contains(id)
-            && !session.stack().shared.whole_mappings
+            && !session.stack().shared.tag_per_handover
         {
             self.push_last(now, session, subflows, id);
         }
@@ -310,7 +310,7 @@ impl Outgoing {
             return 0;
         };
         // A mapping stays within one fragment.
-        let whole = session.stack().shared.whole_mappings;
+        let whole = session.stack().shared.tag_per_handover;
         let end = if whole { end.min(self.stream.fragments.end(from)) } else { end };
         subflow.tcp.sending_mut().queue_mut().begin_handover();
         let (mut sent, mut piece_end) = (0, from);
