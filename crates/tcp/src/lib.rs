@@ -3,8 +3,11 @@
 //! Positions count bytes of each direction from the SYN (position 0), so that the first data byte has position 1, like
 //! MPTCP's relative subflow sequence number. They become 32-bit sequence numbers only where a segment is written or read.
 //!
-//! The layer above is known by three things only: a [`Tag`](sending::flight::Tag) that forbids merging two ranges of
-//! data, a number of option bytes that it reserves in each segment, and the connection's receive [`Space`].
+//! No code here reads or writes an option of the layer above. That layer passes plain values: a
+//! [`Tag`](sending::flight::Tag) that forbids merging two ranges of data, a number of option bytes that is reserved in
+//! each segment, the receive [`Space`] of all its connections, and whether a received segment carries a signal. It also
+//! calls methods of both halves ([`Tcp::sending_mut`], [`Tcp::receive_mut`]). Comments name MPTCP where Linux treats its
+//! subflows differently from plain TCP.
 
 mod acknowledgements;
 mod burst;
