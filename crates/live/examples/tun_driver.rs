@@ -1,6 +1,6 @@
 //! A server for a Linux client over a TUN device. Each connection gets a number of bytes of the pattern, over MPTCP if
 //! the client supports it. The example shows the duties of a world, as the documentation of the crates `host`,
-//! `transport`, `wire` and `units` describes them. Run it as root:
+//! `mptcp`, `wire` and `units` describes them. Run it as root:
 //! ```sh
 //! cargo build --release -p anabranch-live --example tun_driver
 //! ip netns add client

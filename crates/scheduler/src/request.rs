@@ -97,12 +97,12 @@ pub struct SendRequest {
     pub data_end: u64,
     /// One past the last byte that the connection-level window admits.
     pub window_end: u64,
-    /// Length of the longest fragments that written data is kept in (`HostModel::send_fragment` of the transport).
+    /// Length of the longest fragments that written data is kept in (`Config::send_fragment` of crate `mptcp`).
     pub fragment: u64,
     /// The end of the fragment with the first unscheduled byte. The following fragments have full length, except the
     /// last.
     pub piece_end: u64,
-    /// The application's last report (`Connection::set_hint` of the transport).
+    /// The application's last report (`Connection::set_hint` of crate `mptcp`).
     pub hint: Hint,
 }
 

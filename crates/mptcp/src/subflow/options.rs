@@ -1,4 +1,4 @@
-//! The use of the 40 bytes of options on segments after the SYNs, besides timestamps (`header.rs`) and DSS
+//! The use of the 40 bytes of options on segments after the SYNs, besides timestamps (`tcp/src/header.rs`) and DSS
 //! (`context.rs`).
 //!
 //! The room goes to, in this order:
