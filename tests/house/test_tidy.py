@@ -16,7 +16,7 @@ FILE_BYTES = 1_000_000
 #: Crates that never read a clock, open a socket or start a thread.
 SANS_IO = (
     *("units", "plugin", "wire", "congestion", "scheduler", "tcp", "mptcp"),
-    *("link", "media", "trace", "host", "plan", "network", "sim"),
+    *("link", "media", "trace", "capture", "host", "plan", "network", "sim"),
 )
 
 _ALLOWED = tomllib.loads(text("tests/house/allowlist.toml"))

@@ -99,12 +99,13 @@ CONGESTION = Crate("congestion", ("congestion",), beside=("mptcp", "sim"))
 SCHEDULER = Crate("scheduler", ("scheduler",), beside=("mptcp", "sim"))
 TCP = Crate("tcp", ("tcp",), beside=("mptcp", "sim"), integration=False)
 MPTCP = Crate("mptcp", ("subflow", "connection"), beside=("sim",))
+CAPTURE = Crate("capture", ("capture",))
 NETWORK = Crate("network", ("network",), beside=("sim",))
 # Python has a room of the name "metrics".
 METRICS = Crate("metrics", ("rust-metrics",), beside=("sim",), integration=False)
 WEB = Crate("web", ("web",))
 LIVE = Crate("live", ("live",))
-CRATES = (CONGESTION, SCHEDULER, TCP, MPTCP, NETWORK, METRICS, WEB, LIVE)
+CRATES = (CONGESTION, SCHEDULER, TCP, MPTCP, CAPTURE, NETWORK, METRICS, WEB, LIVE)
 ROOMS = tuple(room for crate in CRATES for room in crate.rooms)
 
 
