@@ -38,7 +38,7 @@ def executed(page: Path = PAGE) -> nbformat.NotebookNode:
 
 
 def _stored(output: Any, count: int) -> Any:  # noqa: ANN401
-    """Return the value of a cell as HTML; the text beside it may name a folder of this host."""
+    """Return the value of a cell as HTML alone; its plain text may contain a folder of this host."""
     data = {"text/html": output.data["text/html"]}
     return nbformat.v4.new_output("execute_result", data=data, execution_count=count)
 

@@ -3,8 +3,8 @@
 //!
 //! As in the kernel, it evaluates the delay once per round trip, and grows even if the window was not fully used. One
 //! difference: this form drains a queue only if there is one. In the kernel, a round whose mean RTT equals the
-//! minimum to the microsecond halves the window. With real clocks this does not happen. With `form = "kernel"`
-//! (`wvegas/kernel.rs`) it happens here too.
+//! minimum to the microsecond halves the window. This does not happen with real clocks, but it does here with
+//! `form = "kernel"` (`wvegas/kernel.rs`).
 
 mod kernel;
 
@@ -39,7 +39,7 @@ pub struct WVegas {
     gamma: f64,
     dead_leave: bool,
     reno: Reno,
-    /// Whether the state is Open. Only then does the delay control the window.
+    /// Whether the state is Open. The delay controls the window only in this state.
     open: bool,
     rounds: Rounds,
     /// Smallest RTT ever, microseconds.

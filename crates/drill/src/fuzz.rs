@@ -63,8 +63,7 @@ fn blank() -> Segment {
     Segment { source_port: 80, destination_port: 40_000, window: 1_000, ..Segment::default() }
 }
 
-/// Encodes a segment with the given option bytes instead of its own. Their length is a multiple of
-/// 4.
+/// Encodes a segment whose options are replaced by these bytes, a multiple of 4.
 fn with_options(segment: &Segment, options: &[u8]) -> Option<Vec<u8>> {
     let bare = Segment { payload: Bytes::new(), ..segment.clone() };
     let [us, peer] = [1, 2].map(|host| IpAddr::V4(Ipv4Addr::new(10, 1, 0, host)));

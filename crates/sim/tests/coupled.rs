@@ -241,8 +241,8 @@ fn after_death(congestion: &str, paths: usize) -> f64 {
     rates.iter().sum::<f64>() / rates.len() as f64
 }
 
-/// If the dead path is removed from the sums, the survivor grows like Reno. In the sums it has a segment of window
-/// and its last RTT: of the survivor's w segments LIA makes growth by (w / (w + 1))^2, so that the rate goes with w /
+/// If the dead path is removed from the sums, the survivor grows like Reno. A dead path that stays in the sums has a
+/// window of one segment and its last RTT: of the survivor's w segments LIA makes growth by (w / (w + 1))^2, so that the rate goes with w /
 /// (w + 1), 3 % less with the 30 of these losses. OLIA may take it for the best path, whose share of the growth the
 /// survivor gives away unused: alpha is -1/2, growth 0.94 - 0.5 of a segment a round trip, and the rate, which goes
 /// with its root, 0.66 where LIA has 0.97. Which of the two went longer between losses is chance, one half if both

@@ -1,7 +1,7 @@
 //! Weighted Vegas as `mptcp_wvegas.c` of the out-of-tree kernel computes it.
 //!
-//! Rates are whole multiples of 2^-16 segments per microsecond. At 40 segments and 110 ms a rate is only about 20
-//! such units, and shares are quotients of such numbers. A round without any queueing delay halves the window, as if
+//! Rates are whole multiples of 2^-16 segments per microsecond. A rate is only about 20 such units at 40 segments
+//! and 110 ms, and shares are quotients of such numbers. A round without any queueing delay halves the window, as if
 //! a queue had to be drained.
 
 use anabranch_plugin::Parameters;

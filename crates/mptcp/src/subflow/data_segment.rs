@@ -7,7 +7,7 @@ use anabranch_tcp::Departed;
 use anabranch_tcp::config::HostModel;
 
 impl Subflow {
-    /// Writes the next data segment to send, retransmissions first. Returns false if there is none.
+    /// Writes the next data segment to send, retransmissions first. Returns false if no data may be sent now.
     #[inline]
     pub(crate) fn next_data_segment(
         &mut self,

@@ -185,7 +185,7 @@ fn a_probe_raises_its_bound_only_where_the_bound_holds_it_back() {
     bench.window.cwnd = 65;
     bench.hear(Said { acked: 65, ..limited });
     assert_eq!((bench.cc.state, bench.cc.bounds.long_inflight), (State::Up, 66));
-    // While the bound limits the flow, a plateau says nothing about the path.
+    // While the bound limits the flow, a plateau is no property of the path.
     let mut bench = up();
     for _ in 0..6 {
         for n in 0..64 {
