@@ -91,7 +91,7 @@ impl Config {
             shared: self.stack.shared,
             rto_max: self.rto_max,
             retries: self.retries,
-            growth_is_told_later: self.leaves_to_turns(),
+            reports_growth_later: self.leaves_to_turns(),
         }
     }
 

@@ -157,8 +157,8 @@ pub struct TcpConfig {
     /// (`net.ipv4.tcp_retries2`). `None`: as many as take the time of 15 timeouts with
     /// [`RTO_MAX_DEFAULT`].
     pub retries: Option<u16>,
-    /// Whether the layer above learns later that the send buffer has grown (`MPTCP_DELEGATE_SNDBUF`).
-    pub growth_is_told_later: bool,
+    /// Whether growth of the send buffer is reported to the layer above later (`MPTCP_DELEGATE_SNDBUF`).
+    pub reports_growth_later: bool,
 }
 
 impl Default for TcpConfig {
@@ -176,7 +176,7 @@ impl Default for TcpConfig {
             shared: SharedStack::LINUX_6_18,
             rto_max: RTO_MAX_DEFAULT,
             retries: None,
-            growth_is_told_later: false,
+            reports_growth_later: false,
         }
     }
 }

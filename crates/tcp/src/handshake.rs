@@ -5,10 +5,8 @@ use anabranch_wire::{Flags, Segment, Timestamps};
 use bytes::Bytes;
 
 use super::negotiated::Agreed;
-use super::sending::rtt::RTO_INITIAL;
-use super::sending::rtt::timestamp_clock;
+use super::sending::rtt::{RTO_INITIAL, timestamp_clock};
 use super::sending::timers::missing_retries;
-
 use super::{State, Tcp};
 use crate::config::{HostModel, MSS_MIN, TcpConfig};
 

@@ -67,8 +67,8 @@ pub struct Load {
 }
 
 impl Load {
-    #[inline]
     /// Returns the load of a segment, or of several as one, each of `segment_size` bytes.
+    #[inline]
     pub fn of(segment: &Segment, segment_size: Option<NonZeroU16>) -> Self {
         let bytes = segment.payload.len() as u32;
         Self { bytes, segment: segment_size.map_or(bytes, |size| bytes.min(size.get().into())) }

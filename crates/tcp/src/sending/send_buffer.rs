@@ -14,10 +14,10 @@ pub struct SendBuffer {
     limit: u64,
     most: u64,
     memory_per_segment: u64,
-    /// The growth that the connection does not know (`cached_sndbuf`).
-    untold: u32,
-    /// The connection learns of growth later (`MPTCP_DELEGATE_SNDBUF`).
-    tells_later: bool,
+    /// The growth that was not reported to the connection (`cached_sndbuf`).
+    unreported: u32,
+    /// Growth is reported to the connection later (`MPTCP_DELEGATE_SNDBUF`).
+    reports_later: bool,
     /// The application waits for room (`SOCK_NOSPACE`).
     blocked: bool,
     /// The buffer has grown since the connection last looked.
@@ -33,14 +33,14 @@ impl SendBuffer {
             limit: 0,
             most: config.send_buffer_max,
             memory_per_segment: config.host.send_memory_per_segment,
-            untold: 0,
-            tells_later: false,
+            unreported: 0,
+            reports_later: false,
             blocked: false,
             grew: false,
             unchecked: false,
         };
         buffer.grow(INITIAL_WINDOW, 2);
-        buffer.tells_later = config.growth_is_told_later;
+        buffer.reports_later = config.reports_growth_later;
         buffer
     }
 
@@ -57,8 +57,8 @@ impl SendBuffer {
         let wanted = wanted.min(self.most);
         let grew = wanted > self.limit;
         if grew {
-            if self.tells_later {
-                self.untold = self.untold.saturating_add((wanted - self.limit) as u32);
+            if self.reports_later {
+                self.unreported = self.unreported.saturating_add((wanted - self.limit) as u32);
             }
             self.limit = wanted;
         }
@@ -67,12 +67,12 @@ impl SendBuffer {
 
     /// Returns the size that the connection knows, bytes.
     pub fn told(&self) -> u64 {
-        self.limit - u64::from(self.untold)
+        self.limit - u64::from(self.unreported)
     }
 
     /// Makes the size known to the connection.
     pub fn tell(&mut self) {
-        self.untold = 0;
+        self.unreported = 0;
     }
 
     /// Sets whether the application waits for room.
