@@ -100,7 +100,8 @@ impl OutageRule {
     }
 }
 
-/// The mechanisms that TCP alone reads.
+/// The mechanisms of TCP. `hystart`, `kernel_forms` and `outage_probe` are parameters of controllers: the layer above reads
+/// them when it builds a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpStack {
     /// Offers selective acknowledgements (`tcp_sack`).
