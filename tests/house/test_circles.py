@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 #: Crates in which a file, or a folder of files that is one module, is in no circle.
 CRATES = (
-    *("units", "plugin", "wire", "trace", "congestion", "scheduler", "tcp", "mptcp", "media"),
+    *("units", "plugin", "wire", "trace", "capture", "congestion", "scheduler", "tcp", "mptcp", "media"),
     *("link", "host", "plan", "network", "sim", "drill", "live", "python"),
 )
 

@@ -7,7 +7,7 @@ use anabranch_units::DataSeq;
 use anabranch_wire::{CapableKeys, Flags, MappingDsn, MpJoin, MptcpOption};
 
 use crate::connection::{Connection, Derived, Fallback, Subflow};
-use crate::file::Frame;
+use crate::frame::Frame;
 use crate::half::Carried;
 use crate::record::{Record, Skipped};
 use crate::stream::{Direction, Seen, Stream};

@@ -5,7 +5,7 @@
 
 use std::io::{BufReader, Read};
 
-use crate::file::{FileError, Frame, Source};
+use crate::frame::{FileError, Frame, Source};
 
 /// The first four bytes of a file: the type of a section header block, the same in both byte orders.
 pub(crate) const MAGIC: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];

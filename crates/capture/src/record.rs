@@ -6,7 +6,7 @@ use anabranch_units::SeqNumber;
 use anabranch_wire::{Flags, Segment, parse_options};
 use etherparse::{IpNumber, Ipv6ExtensionSlice, LaxIpSlice};
 
-use crate::file::Frame;
+use crate::frame::Frame;
 use crate::link_layer;
 
 /// The length of a TCP header without options.
