@@ -50,6 +50,17 @@ def is_folder(path: Path) -> bool:
         return False
 
 
+def is_ring(path: Path) -> bool:
+    """Return whether symbolic links lead from a path back to themselves."""
+    try:
+        path.stat()
+    except OSError as error:
+        return error.errno == errno.ELOOP
+    except ValueError:
+        return False
+    return False
+
+
 def is_device(path: Path) -> bool:
     """Return whether there is something that is neither file nor folder: a device, a pipe, a socket."""
     try:
@@ -78,17 +89,22 @@ def write(file: Path, text: str, what: str) -> None:
 
 
 def write_bytes(file: Path, data: bytes, what: str) -> None:
-    """Write bytes.
+    """Write bytes. After a failure, the file is as it was before.
 
     Raises
     ------
     MissingError
         When it cannot be written.
     """
+    target, part = _beside(file)
     try:
-        file.write_bytes(data)
+        part.write_bytes(data)
+        if part != target:
+            part.replace(target)
     except OSError as error:
         raise unwritable(what, file, error) from None
+    finally:
+        _discard(part, target)
 
 
 def unwritable(what: str, file: Path, error: OSError | FFmpegError) -> MissingError:
@@ -110,9 +126,8 @@ def whole(file: Path, what: str) -> Iterator[Path]:
     MissingError
         When it cannot be written.
     """
-    target = file.resolve()
-    beside = not target.exists() or (target.is_file() and os.access(target.parent, os.W_OK))
-    part = target.with_name(f"{target.name[:200]}.{os.getpid()}.part") if beside else target
+    target, part = _beside(file)
+    beside = part != target
     try:
         try:
             if beside:
@@ -126,9 +141,24 @@ def whole(file: Path, what: str) -> Iterator[Path]:
         except OSError as error:
             raise unwritable(what, file, error if error.errno else refusal(part) or error) from None
     finally:
-        if beside:
-            with suppress(OSError):
-                part.unlink(missing_ok=True)
+        _discard(part, target)
+
+
+def _beside(file: Path) -> tuple[Path, Path]:
+    """Return a file without links in its path, and the temporary name under which it is written.
+
+    A device or a pipe is written under its own name, and so is a file in a folder that permits no new ones.
+    """
+    target = file.resolve()
+    beside = not target.exists() or (target.is_file() and os.access(target.parent, os.W_OK))
+    return target, target.with_name(f"{target.name[:200]}.{os.getpid()}.part") if beside else target
+
+
+def _discard(part: Path, target: Path) -> None:
+    """Delete a temporary file that did not replace its target."""
+    if part != target:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
 
 
 def refusal(file: Path) -> OSError | None:

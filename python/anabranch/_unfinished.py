@@ -48,6 +48,27 @@ def silent(tables: Tables, *, clients: int) -> Iterator[str]:
         yield f"{text[0].upper()}{text[1:]}."
 
 
+def unconnected(tables: Tables, *, clients: int) -> str | None:
+    """Return a sentence about the clients that no path ever connected; None if all were connected.
+
+    Parameters
+    ----------
+    tables
+        The trace.
+    clients
+        How many clients there are.
+    """
+    if "subflows" not in tables:
+        return None
+    connected = {row["client"] for row in rows(tables["subflows"]) if row["established"]}
+    missing = clients - len(connected)
+    if missing <= 0:
+        return None
+    who = "no connection was" if clients == 1 else f"{missing} of {clients} clients were not"
+    works = "no path works" if missing == clients else "some clients have no path that works"
+    return f"{works}: {who} established"
+
+
 def unreached(clients: Clients) -> str | None:
     """Return a sentence about the players that did not reach the end; None if all did.
 

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import anabranch
+from anabranch import _files
 from anabranch.cli._app import app
 from anabranch.errors import MissingError
 
@@ -127,3 +128,32 @@ def test_no_output_goes_over_a_plug_in(folder):
     result = call("run", "b.toml", "--scheduler", "mine.py:Mine", "--pcapng", "mine.py")
     assert (result.exit_code, "would be written over the plug-in" in result.stderr) == (2, True)
     assert (folder / "mine.py").read_text(encoding="utf-8") == text
+
+
+def test_a_full_disk_leaves_the_earlier_file(folder, monkeypatch):
+    def half(self, data):
+        with self.open("wb") as opened:
+            opened.write(data[: len(data) // 2])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    (folder / "r.html").write_bytes(b"earlier")
+    monkeypatch.setattr(Path, "write_bytes", half)
+    with pytest.raises(MissingError, match="cannot write the report: No space left on device"):
+        _files.write(folder / "r.html", "a report of many bytes", "the report")
+    assert (folder / "r.html").read_bytes() == b"earlier"
+    assert sorted(path.name for path in folder.iterdir()) == ["b.toml", "r.html"]
+
+
+def test_symbolic_links_in_a_ring_are_named(folder):
+    (folder / "a").symlink_to("b")
+    (folder / "b").symlink_to("a")
+    for command in (("run", "a"), ("results", "a")):
+        result = call(*command)
+        assert (result.exit_code, "symbolic links in a ring: `a`" in result.stderr) == (2, True)
+
+
+@pytest.mark.module
+def test_loss_of_every_packet_says_that_no_path_works(folder):
+    result = call("run", "b.toml", "--set", "paths.wifi.loss=100%")
+    assert result.exit_code == 3
+    assert "warning: no path works: no connection was established" in result.stderr

@@ -430,7 +430,9 @@ def test_sql_over_the_tables(scenario, tmp_path):
     runner.run(small(scenario), tmp_path / "out", workers=1)
     frame = anabranch.query(tmp_path / "out", "SELECT count(*) AS n FROM runs JOIN subflows USING (identity)")
     assert frame["n"].to_list() == [12]
-    for broken in ("SELEC 1", "SELECT nothing FROM runs", "SELECT * FROM read_csv('/etc/passwd')"):
+    with pytest.raises(InputError, match=r"no such column: `goodput` in runs .*\n.*`goodput_mbps`"):
+        anabranch.query(tmp_path / "out", "SELECT goodput FROM runs")
+    for broken in ("SELEC 1", "SELECT count() FROM nothing", "SELECT * FROM read_csv('/etc/passwd')"):
         with pytest.raises(InputError, match="DuckDB"):
             anabranch.query(tmp_path / "out", broken)
 

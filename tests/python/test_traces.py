@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 
 import pytest
 from typer.testing import CliRunner
@@ -202,7 +201,24 @@ class TestSummary:
         assert found.longest_gap_s == 4
         assert found.delay_ms is None
         steady = summarise(trace_of(tmp_path, "t_s,rate_mbps\n0,1\n9,1\n"))
-        assert math.isnan(steady.autocorrelation)
+        assert steady.autocorrelation is None
+        # 14 ms are one window of a second, so there is no pair of windows.
+        assert summarise(trace_of(tmp_path, "1\n5\n9\n14\n")).autocorrelation is None
+
+    def test_a_short_recording_has_no_autocorrelation_and_says_why(self, tmp_path):
+        (tmp_path / "s").write_text("1\n5\n9\n14\n", encoding="utf-8")
+        done = CliRunner().invoke(app, ["trace", "show", str(tmp_path / "s")])
+        assert "nan" not in done.stdout
+        assert "- (needs three seconds with different rates)" in done.stdout
+
+    def test_reading_reports_progress(self, tmp_path):
+        # Twice the 65,536 lines between two reports, and one line.
+        lines = 2 * 65_536 + 1
+        file = tmp_path / "long"
+        file.write_text("".join(f"{at}\n" for at in range(lines)), encoding="utf-8")
+        told = []
+        traces.read(file, progress=lambda done, total: told.append((done, total)))
+        assert told == [(0, lines), (65_536, lines), (131_072, lines)]
 
 
 def scenario(tmp_path, text, **keys):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from anabranch import _files
 from anabranch.cli import _console
 from anabranch.errors import Fault, InputError, did_you_mean
 
@@ -259,12 +260,12 @@ def _write(docs: Path, outcome: Outcome, kernel: Mapping[str, Series]) -> None:
         folder.mkdir(exist_ok=True)
         for picture in shown:
             chart = calibration.overlay(picture.columns, until_s=picture.until_s)
-            (folder / f"{picture.name}.svg").write_text(calibration.svg(chart), encoding="utf-8")
+            _files.write(folder / f"{picture.name}.svg", calibration.svg(chart), "a figure")
         text = page.page(
             outcome, shown, folder=folder.name, by_hand=page.kept(before), random=page.drawn(before)
         )
-        docs.write_text(text, encoding="utf-8")
-        (folder / "goodput.svg").write_text(goodput.svg(text), encoding="utf-8")
+        _files.write(docs, text, "the page")
+        _files.write(folder / "goodput.svg", goodput.svg(text), "a figure")
     except OSError as error:
         message = f"cannot write the page: {error.strerror or error}"
         raise InputError([Fault(message=message, where=f"--docs {docs}")]) from None

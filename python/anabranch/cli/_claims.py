@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from anabranch import _files
 from anabranch.cli import _console
 from anabranch.errors import Fault, InputError, did_you_mean
 
@@ -105,7 +106,7 @@ def claims(
     if docs is not None:
         before = docs.read_text(encoding="utf-8") if docs.exists() else ""
         text = amend.recounted(amend.amend(before, papers)) if only else amend.renewed(before, papers)
-        docs.write_text(text, encoding="utf-8")
+        _files.write(docs, text, "the page")
     _show(papers, as_json=as_json)
     if docs is not None:
         _console.note(f"page: {docs}")

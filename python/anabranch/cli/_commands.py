@@ -139,7 +139,8 @@ def opened(given: Given, files: Files, faults: Sequence[Fault] = ()) -> Loaded:
 def tell(result: Run, files: Files, *, as_json: bool) -> None:
     """Print a run and write its files.
 
-    The exit code is 1 if an expectation does not hold, and otherwise 3 if a player did not reach the end.
+    The exit code is 1 if an expectation does not hold, and otherwise 3 if a player did not reach the end or
+    a client was never connected.
     """
     from anabranch import _unfinished
     from anabranch.cli import _show
@@ -165,13 +166,17 @@ def tell(result: Run, files: Files, *, as_json: bool) -> None:
     if result.broken:
         for broken in result.broken:
             _console.note(f"failed: {broken}")
+    cut_off = _unfinished.unconnected(result.tables, clients=len(result.clients))
+    if cut_off is not None:
+        _console.note(f"warning: {cut_off}")
+        _console.note("hint: check loss, rates and outages of each path; `--pcapng` writes every packet")
     short = _unfinished.unreached(result.clients)
     if short is not None:
         _console.note(f"warning: {short}")
         _console.note("hint: `still_s`, `unplayed_s` and the notes tell since when; `--report` draws it")
     if result.broken:
         raise typer.Exit(_console.EXPECTATION_FAILED)
-    if short is not None:
+    if short is not None or cut_off is not None:
         raise typer.Exit(_console.UNREACHED)
 
 

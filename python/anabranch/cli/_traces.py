@@ -57,18 +57,15 @@ def show(
     from anabranch import traces
     from anabranch.traces._summary import summarise
 
-    read = traces.read(file)
+    with _console.progress(f"reading {file.name}", unit="lines") as progress:
+        read = traces.read(file, progress=progress)
     _console.warn(traces.doubts(read, str(file)))
     found = summarise(read)
     if as_json:
         import dataclasses
         import json
-        import math
 
-        values = dataclasses.asdict(found)
-        if math.isnan(found.autocorrelation):
-            values["autocorrelation"] = None
-        _console.out(json.dumps(values, indent=2))
+        _console.out(json.dumps(dataclasses.asdict(found), indent=2))
     else:
         _table(found)
 
@@ -91,7 +88,8 @@ def convert(
     from anabranch import traces
 
     form, step_ns = _checked(target, to, {"--step": step}, inputs=[(source, "what is read")])
-    read = traces.read(source)
+    with _console.progress(f"reading {source.name}", unit="lines") as progress:
+        read = traces.read(source, progress=progress)
     _console.warn(traces.doubts(read, str(source)))
     _write(read, target, form, step_ns["--step"])
 
@@ -171,15 +169,11 @@ def _checked(
 
 def _write(found: Trace, target: Path, form: str, step_ns: int) -> None:
     """Write a recording, and print what was left out and its summary."""
-    from anabranch import traces
-    from anabranch.errors import Fault, InputError
+    from anabranch import _files, traces
 
     text, lost = traces.write(found, form, step_ns=step_ns)
-    try:
-        target.write_text(text, encoding="utf-8")
-    except OSError as error:
-        message = f"cannot write the trace: {error.strerror or error}"
-        raise InputError([Fault(message=message, where=str(target))]) from None
+    with _files.whole(target, "the trace") as part:
+        part.write_text(text, encoding="utf-8")
     if lost:
         _console.note(f"left out, as {form} has no place for them: {' and '.join(lost)}")
     mean, length = found.mean_bps() / 1e6, found.length_ns / 1e9
@@ -189,6 +183,8 @@ def _write(found: Trace, target: Path, form: str, step_ns: int) -> None:
 def _table(found: Summary) -> None:
     """Write the statistics for a person."""
     quantiles = "  ".join(f"{value:.2f}" for value in found.rate_mbps)
+    known = found.autocorrelation is not None
+    correlation = f"{found.autocorrelation:.2f}" if known else "- (needs three seconds with different rates)"
     rows = [
         ("form", found.form),
         ("length", f"{found.length_s:g} s"),
@@ -196,7 +192,7 @@ def _table(found: Summary) -> None:
         ("rate, 5 25 50 75 95 %", f"{quantiles} Mb/s"),
         ("seconds below 0.1 Mb/s", f"{found.idle_share * 100:.1f} %"),
         ("longest gap", f"{found.longest_gap_s:g} s"),
-        ("autocorrelation at 1 s", f"{found.autocorrelation:.2f}"),
+        ("autocorrelation at 1 s", correlation),
     ]
     if found.delay_ms is not None:
         delays = "  ".join(f"{value:.1f}" for value in found.delay_ms)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from anabranch import _files
 from anabranch.errors import Fault, InputError
 from anabranch.results import sealed
 
@@ -61,6 +62,8 @@ def parsed(folder: Path) -> Table:
     """
     file = folder / MANIFEST
     try:
+        if _files.is_ring(file):
+            raise InputError([Fault(message=f"symbolic links in a ring: `{folder}`")])
         if not file.exists():
             hint = "`anabranch sweep` and `anabranch study run` make them"
             raise InputError([Fault(message=f"no folder of results: `{folder}`", hint=hint)])

@@ -5,6 +5,7 @@ By default, runs of earlier sources and of other cells are left out.
 
 from __future__ import annotations
 
+import re
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
@@ -389,9 +390,22 @@ def asked(reader: Reader, sql: str, *, earlier: bool = False) -> polars.DataFram
                 rows, columns = _plain(answer).fetchall(), _distinct(answer.columns)
                 return polars.DataFrame(rows, schema=columns, orient="row", strict=False)
         except duckdb.Error as error:
-            message = str(error).splitlines()[0]
-            raise InputError([Fault(message=f"DuckDB: {message}", where=sql)]) from None
+            raise InputError([_refused(error, connection, sql)]) from None
     raise _not_a_question(sql, "the query returns nothing")
+
+
+def _refused(error: duckdb.Error, connection: duckdb.DuckDBPyConnection, sql: str) -> Fault:
+    """Return DuckDB's error; if a column or a table does not exist, with those that do."""
+    message = str(error).splitlines()[0]
+    column = re.search(r'(?:Referenced column "([^"]+)" not found|column named "([^"]+)")', message)
+    if column is None:
+        return Fault(message=f"DuckDB: {message}", where=sql)
+    name = column[1] or column[2]
+    tables = [table for (table,) in connection.execute("SHOW TABLES").fetchall()]
+    named = [table for table in tables if re.search(rf"\b{re.escape(table)}\b", sql)] or tables
+    known = [row[0] for table in named for row in connection.execute(f'DESCRIBE "{table}"').fetchall()]
+    hint = did_you_mean(name, sorted({*known}))
+    return Fault(message=f"no such column: `{name}` in {' or '.join(named)}", where=sql, hint=hint)
 
 
 def _wanted(reader: Reader, table: str, sql: str, *, earlier: bool) -> polars.DataFrame | None:

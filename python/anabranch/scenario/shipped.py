@@ -80,6 +80,8 @@ def resolve(scenario: str | Path) -> Path:
     if _files.is_device(path):
         message = f"a scenario is a file, not a device or a pipe: `{scenario}`"
         raise ScenarioError([Fault(message=message, hint="- reads it from stdin")])
+    if _files.is_ring(path):
+        raise ScenarioError([Fault(message=f"symbolic links in a ring: `{scenario}`", hint=_SHOWN)])
     name = str(scenario)
     known = files()
     if name in known:

@@ -12,6 +12,7 @@ from anabranch.errors import Fault, InputError
 from anabranch.traces._trace import Step, Trace
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
 #: The forms, and what their files look like.
@@ -27,6 +28,8 @@ _MS = 10**6
 _SECOND = 10**9
 _MOST_FAULTS = 20
 _LARGEST = 256 * 2**20
+# The number of lines between two reports of progress.
+_REPORTED = 2**16
 # The limits of a recording: 115 days, 10 Tbit/s, an hour of delay.
 _MOST_S = 10**7
 _MOST_BPS = 10**13
@@ -49,9 +52,17 @@ _SABRE = {
 class _Reading:
     """A file that is being read as a trace: its name, and its faults so far."""
 
-    def __init__(self, where: str) -> None:
+    def __init__(self, where: str, progress: Callable[[float, float], None] | None = None) -> None:
         self.where = where
         self.faults: list[Fault] = []
+        self._progress = progress
+
+    def passing(self, lines: Sequence[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+        """Yield numbered lines, and report how many have been read."""
+        for place, line in enumerate(lines):
+            if self._progress is not None and place % _REPORTED == 0:
+                self._progress(place, len(lines))
+            yield line
 
     def fault(self, message: str, line: int | None, hint: str = "") -> None:
         self.faults.append(Fault(message=message, where=self.where, line=line, hint=hint))
@@ -83,7 +94,9 @@ class _Reading:
             self.fault(f"the trace runs backwards: {at:.12g} s after {before:.12g} s", line, hint=hint)
 
 
-def read(file: Path, *, where: str | None = None) -> Trace:
+def read(
+    file: Path, *, where: str | None = None, progress: Callable[[float, float], None] | None = None
+) -> Trace:
     """Return the recording in a file of any known format.
 
     Parameters
@@ -92,6 +105,8 @@ def read(file: Path, *, where: str | None = None) -> Trace:
         The file.
     where
         How messages name it; default: its path.
+    progress
+        Receives the number of lines that have been read, and of all.
 
     Raises
     ------
@@ -100,7 +115,7 @@ def read(file: Path, *, where: str | None = None) -> Trace:
         backwards, has what is no number, a negative one or one beyond every recording (10^7 s, 10 Tbit/s, a
         delay of an hour), or never serves anything.
     """
-    reading = _Reading(str(file) if where is None else where)
+    reading = _Reading(str(file) if where is None else where, progress)
     try:
         text = _files.content(file, _LARGEST).decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -197,7 +212,7 @@ def _own(
         return None
     steps: list[Step] = []
     before: int | None = None
-    for number, row in rows:
+    for number, row in reading.passing(rows):
         cells = [cell.strip('"') for cell in _cells(row, separator)]
         if len(cells) != len(header):
             reading.fault(f"{len(cells)} values under {len(header)} names", number)
@@ -235,7 +250,7 @@ def _pairs(reading: _Reading, lines: list[tuple[int, str]], separator: str | Non
     steps: list[Step] = []
     origin: float | None = None
     before: int | None = None
-    for number, line in lines:
+    for number, line in reading.passing(lines):
         cells = _cells(line, separator)
         if len(cells) != 2:
             reading.fault(f"expected {expected}: `{line[:40]}`", number)
@@ -272,7 +287,7 @@ def _stepped(reading: _Reading, form: str, steps: list[Step], line: int, *, has_
 def _mahimahi(reading: _Reading, lines: list[tuple[int, str]]) -> Trace | None:
     """Read delivery opportunities."""
     times: list[int] = []
-    for number, line in lines:
+    for number, line in reading.passing(lines):
         at = reading.number(line, "the millisecond", number, most=_MOST_S * 1000)
         if at != int(at):
             reading.fault(f"the millisecond is not whole: `{line[:40]}`", number, hint=_ONE_A_LINE)

@@ -33,7 +33,8 @@ class Summary:
     longest_gap_s
         The longest time in which nothing is served.
     autocorrelation
-        The correlation between the rates of consecutive seconds; NaN if the rate never changes.
+        The correlation between the rates of consecutive seconds; None if the recording is shorter than three
+        seconds or the rate never changes.
     delay_ms
         The 5, 50 and 95 % quantiles of the one-way delay by time; None without delays.
     loss
@@ -46,7 +47,7 @@ class Summary:
     rate_mbps: tuple[float, ...]
     idle_share: float
     longest_gap_s: float
-    autocorrelation: float
+    autocorrelation: float | None
     delay_ms: tuple[float, ...] | None
     loss: float
 
@@ -71,7 +72,7 @@ def summarise(trace: Trace) -> Summary:
         rate_mbps=tuple(float(value) for value in np.quantile(rates, _QUANTILES)),
         idle_share=float((rates < 0.1).mean()),
         longest_gap_s=_longest_gap_ns(trace) / _SECOND,
-        autocorrelation=float(np.corrcoef(rates[:-1], rates[1:])[0, 1]) if varies else float("nan"),
+        autocorrelation=float(np.corrcoef(rates[:-1], rates[1:])[0, 1]) if varies else None,
         delay_ms=delay,
         loss=loss,
     )
