@@ -57,13 +57,13 @@ def folder() -> Path:
 
 
 def key(**parts: Any) -> str:  # noqa: ANN401 - anything JSON can say
-    """Return a short name that depends on all parts."""
+    """Return a file name made from a hash of all parts."""
     text = json.dumps(parts, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def recall(name: str) -> str | None:
-    """Return a stored text, or None."""
+    """Return the text stored under a key, or None."""
     try:
         return (place() / name).read_text(encoding="utf-8")
     except (OSError, ValueError, MissingError):
@@ -71,7 +71,7 @@ def recall(name: str) -> str | None:
 
 
 def keep(name: str, text: str) -> None:
-    """Store a text completely or not at all. Without a usable cache, do nothing."""
+    """Store a text completely or not at all. If the cache folder is unusable, do nothing."""
     with suppress(OSError, MissingError):
         path = folder() / name
         part = path.with_name(f"{name}.{os.getpid()}.part")

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-#: The most terms of a continued fraction. It needs fewer than the root of the larger parameter times five.
+#: The most terms of a continued fraction. Convergence needs fewer than five times the square root of the
+#: larger parameter.
 _MOST_TERMS = 100_000
 #: The most steps of a root search; bisection alone takes 64 for a number near 1.
 _MOST_STEPS = 2_000
@@ -128,7 +129,7 @@ def _fraction(x: float, a: float, b: float) -> float:
 
 
 def _root(rising: Callable[[float], float], low: float, high: float) -> float:
-    """Return the zero of a rising function between two values, by the Illinois method with bisection."""
+    """Return the root of an increasing function in an interval (Illinois method with bisection)."""
     below, above = rising(low), rising(high)
     for step in range(_MOST_STEPS):
         middle = (low + high) / 2.0

@@ -65,7 +65,7 @@ EXTRAS = {
 
 
 def command(extra: str, *, again: bool = False) -> str:
-    """Return the command that installs an extra's packages; with `again`, also over broken ones."""
+    """Return the command that installs an extra's packages. With `again`, it replaces broken ones."""
     forced = ["--force-reinstall"] if again else []
     return shlex.join([sys.executable, "-m", "pip", "install", *forced, *EXTRAS[extra].requirements])
 

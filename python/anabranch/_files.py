@@ -1,4 +1,4 @@
-"""Checks of paths from users. An impossible name is not a file, and causes no error."""
+"""Checks of paths from users. A name that no file can have counts as a missing file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ State = tuple[int, int, int, int, int]
 
 
 def state(path: Path) -> State:
-    """Return values that change whenever a file is rewritten.
+    """Return file attributes that change whenever the file is rewritten.
 
     Unlike the time of change of the content, that of the state (`st_ctime_ns`) cannot be set by a program.
 
@@ -35,7 +35,7 @@ def state(path: Path) -> State:
 
 
 def is_file(path: Path) -> bool:
-    """Return whether there is a file; names too long, or with a NUL, or links in a ring are not files."""
+    """Return whether a file exists. Overlong names, names with a NUL and symlink loops are no files."""
     try:
         return path.is_file()
     except (OSError, ValueError):
@@ -43,7 +43,7 @@ def is_file(path: Path) -> bool:
 
 
 def is_folder(path: Path) -> bool:
-    """Return whether there is a folder."""
+    """Return whether a folder exists."""
     try:
         return path.is_dir()
     except (OSError, ValueError):
@@ -62,7 +62,7 @@ def is_ring(path: Path) -> bool:
 
 
 def is_device(path: Path) -> bool:
-    """Return whether there is something that is neither file nor folder: a device, a pipe, a socket."""
+    """Return whether the path is a device, a pipe or a socket."""
     try:
         return path.exists() and not path.is_file() and not path.is_dir()
     except (OSError, ValueError):
@@ -108,7 +108,7 @@ def write_bytes(file: Path, data: bytes, what: str) -> None:
 
 
 def unwritable(what: str, file: Path, error: OSError | FFmpegError) -> MissingError:
-    """Return the error for a result that cannot be written."""
+    """Return the error for a file that cannot be written."""
     message = f"cannot write {what}: {error.strerror or error}: `{file}`"
     return MissingError(message, hint="is the disk full?" if error.errno == errno.ENOSPC else "")
 
@@ -122,7 +122,7 @@ def whole(file: Path, what: str) -> Iterator[Path]:
     Raises
     ------
     ScenarioError
-        When there can be no such file.
+        If the name is not possible.
     MissingError
         When it cannot be written.
     """
@@ -162,7 +162,7 @@ def _discard(part: Path, target: Path) -> None:
 
 
 def refusal(file: Path) -> OSError | None:
-    """Return the system's error for further writes to a file, which its writer may not report.
+    """Write to a file, and return the system's error. Some libraries hide write errors.
 
     The bytes written for the check stay in the file.
     """
@@ -181,14 +181,14 @@ def refusal(file: Path) -> OSError | None:
 
 
 def content(file: Path, most: int) -> bytes:
-    """Return the content of a file, of which at most `most` bytes are read.
+    """Return the content of a file of at most `most` bytes.
 
     Raises
     ------
     OSError
         When it cannot be read.
     ValueError
-        When it is larger, or its name an impossible one.
+        If the file is larger, or no file can have this name.
     """
     with file.open("rb") as opened:
         data = opened.read(most + 1)

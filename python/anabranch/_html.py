@@ -1,4 +1,4 @@
-"""Small pieces of HTML for notebooks. All texts from outside are escaped."""
+"""HTML elements for notebooks. All arguments are escaped."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def table(head: Sequence[str], lines: Iterable[Sequence[str]], *, left: int = 1)
     lines
         Cells.
     left
-        How many columns, from the first, hold words; the others hold numbers and go to the right.
+        The number of leading columns with words. The others hold numbers, aligned to the right.
     """
 
     def row(cells: Sequence[str], kind: str) -> str:
@@ -56,7 +56,7 @@ def table(head: Sequence[str], lines: Iterable[Sequence[str]], *, left: int = 1)
 
 
 def strip(parts: Iterable[tuple[str, float, float, str]], whole: float, label: str) -> str:
-    """Return a bar of parts as SVG. The browser shows a part's name under the pointer.
+    """Return a horizontal bar of coloured parts as SVG. Each part has a tooltip with its name.
 
     Parameters
     ----------

@@ -6,17 +6,17 @@ import math
 
 
 def trimmed(text: str) -> str:
-    """Return a decimal number's text without zeros at its end."""
+    """Return the text of a decimal number without trailing zeros."""
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def decimal(value: float, places: int) -> str:
-    """Return a number with at most so many decimal places."""
+    """Return a number with at most the given number of decimal places."""
     return trimmed(f"{value:.{places}f}")
 
 
 def significant(value: float, digits: int) -> str:
-    """Return a number with at most so many significant digits and no exponent: 120, not 1.2e+02.
+    """Round to significant digits, and write no exponent: 120, not 1.2e+02.
 
     Whole numbers keep all digits.
     """

@@ -22,9 +22,10 @@ _INTERRUPTS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
 @contextmanager
 def processes(workers: int) -> Iterator[ProcessPoolExecutor]:
-    """Open a pool of processes, which end with this process in every case.
+    """Open a pool of processes that always end with this process.
 
-    Submit jobs inside `undisturbed`: processes start then, and inherit the setting that interrupts wait.
+    Submit jobs inside `undisturbed`: the pool starts its processes then, and they inherit the blocked
+    signals.
     """
     with undisturbed():
         # Forking is not safe, because the parent may have threads, for example of a progress bar.
@@ -39,7 +40,7 @@ def processes(workers: int) -> Iterator[ProcessPoolExecutor]:
 
 def _begin(parent: int) -> None:
     """End this worker when its parent ends or requests it."""
-    # A broken pool ends its workers this way. The parent handles every other reason to end.
+    # A broken pool ends its workers with SIGTERM. The parent handles every other reason to end.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
 
     def look() -> None:
@@ -54,8 +55,8 @@ def _begin(parent: int) -> None:
 def undisturbed() -> Iterator[None]:
     """Delay interrupts, because an interrupt during a pool's work would leave its processes waiting for ever.
 
-    Processes that start inside the block do not run the caller's script, which they do not need. It might
-    start the sweep again in each process, or not be a file at all.
+    Processes that start inside the block do not run the caller's script. The script might start the sweep
+    again in each process, or might not be a file.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPTS)
     main = vars(sys.modules["__main__"])

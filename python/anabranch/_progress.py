@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
-#: Receives how much is done, and how much there is to do.
+#: A function that receives the finished and the total amount of work.
 Told = Callable[[float, float], None]
 #: The caller's choice: a function, a bar (True), nothing (False), or a bar only in a terminal or notebook
 #: (None).
 Asked = Told | bool | None
 
-#: Without a bar: the time of the first message, and the interval between later ones, seconds.
+#: Without a bar: seconds until the first message, and seconds between later ones.
 _FIRST_S, _SILENT_S = 1.0, 5.0
-#: The shortest time after which the remaining time is estimated, seconds.
+#: The remaining time is estimated after this time, seconds.
 _KNOWN_S = 0.5
 
 
@@ -43,7 +43,7 @@ def shown(asked: Asked, what: str, *, unit: str) -> Iterator[Told]:
     Yields
     ------
     callable
-        Takes how much is done, and how much there is to do.
+        Takes the finished and the total amount of work.
     """
     if callable(asked):
         yield asked
@@ -115,7 +115,7 @@ def bar(console: Console, what: str, unit: str) -> Iterator[tuple[Progress, Told
 
 
 def lines(what: str, unit: str, say: Callable[[str], Any]) -> Told:
-    """Return a function that prints progress and remaining time in lines, but nothing for short work.
+    """Return a function that prints progress and remaining time as lines. Short work prints nothing.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def lines(what: str, unit: str, say: Callable[[str], Any]) -> Told:
     def update(done: float, total: float) -> None:
         nonlocal due, first
         now = time.monotonic()
-        # Runs that existed before do not count for the estimate.
+        # The estimate ignores runs that an earlier session stored.
         first = first or (now, done)
         if now < due:
             return

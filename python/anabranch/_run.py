@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from anabranch.metrics._rows import Tables
     from anabranch.scenario.load import Loaded
 
-    #: Classes in Python by kind and name, as the module takes them.
+    #: Plug-in classes written in Python, by kind and name, in the form that the Rust module takes.
     Classes = Mapping[plugins.Kind, Mapping[str, Any]]
 
 
@@ -480,11 +480,12 @@ def simulated(
     loaded, plan
         The scenario, and its plan.
     pcapng
-        A file for every packet.
+        The pcapng file that receives every packet.
     progress
-        Called with the seconds done, and the most there can be.
+        Called with the simulated seconds, and the largest possible number of them.
     watched
-        Gets the plug-ins in Python and returns those to use instead. It may change the plan.
+        A function that receives the plug-ins written in Python, and returns their replacements. It may change
+        the plan.
     """
     from anabranch.scenario import plan as plans
 

@@ -1,4 +1,4 @@
-"""Sessions that ended in silence, and players that did not reach the end."""
+"""Sessions that ended without data, and players that did not reach the end of the film."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _LEAST_S = 1.0
 def silent(tables: Tables, *, clients: int) -> Iterator[str]:
     """Yield a sentence for each session that ended in silence.
 
-    A player cannot know that no more data will come.
+    A player cannot detect that no more data will come.
 
     Parameters
     ----------
     tables
         The trace.
     clients
-        How many clients there are: one has no number.
+        The number of clients. A single client is not numbered.
     """
     cut = _cut(tables)
     why = f" ({cut} did not come back)" if cut else ""
@@ -89,7 +89,7 @@ def unreached(clients: Clients) -> str | None:
 
 
 def _last_byte_s(own: Mapping[str, Any]) -> float:
-    """Return when a client read for the last time, to a tenth of a second."""
+    """Return the time of a client's last read, rounded to 0.1 s."""
     last, before = 0.0, 0
     for row in rows(own.get("player", {})):
         if row["bytes_read"] > before:
@@ -98,7 +98,7 @@ def _last_byte_s(own: Mapping[str, Any]) -> float:
 
 
 def _cut(tables: Tables) -> str:
-    """Return which links were down at the end: `a, cut at 25.0 s`; empty if there is none."""
+    """Return the links that were down at the end, as `a, cut at 25.0 s`; empty if none was."""
     state: dict[str, tuple[float, bool]] = {}
     for row in sorted(rows(tables.get("events", {})), key=lambda row: row["t_s"]):
         if row["what"] in (*DOWN, *UP):

@@ -1,4 +1,4 @@
-"""Which paths, which scheduler and which congestion control a scenario does best with.
+"""Choice of paths, path scheduler and congestion control for a scenario.
 
 >>> import anabranch
 >>> found = anabranch.advise("two-paths", controllers=["cubic", "bbr"])  # doctest: +SKIP

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from anabranch.scenario.models import Transport
 
-#: The congestion controls that are tried unless others are named: mainline Linux's three, and a coupled one.
+#: The default congestion controls: three of mainline Linux, and a coupled one.
 CONTROLLERS = ("cubic", "bbr", "reno", "balia")
-#: The schedulers: mainline Linux's, the papers' default, two that leave slow paths out, and all data on each.
+#: The default schedulers: mainline Linux's, the papers' default, two that avoid slow paths, and `redundant`.
 SCHEDULERS = ("linux", "min-rtt", "blest", "ecf", "redundant")
 
 #: Plug-ins that mainline Linux has, with their names there.
@@ -32,20 +32,20 @@ _SCHEDULER, _CONGESTION = "transport.scheduler", "transport.congestion"
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """One thing that could be advised.
+    """A set of paths with a scheduler, a congestion control and rules for outages.
 
     Attributes
     ----------
     paths
-        The paths that are used; a single one is used over plain TCP.
+        The paths that are used. A single path carries plain TCP.
     scheduler
-        The path scheduler; None over a single path, where there is nothing to choose.
+        The path scheduler; None for a single path.
     congestion
         The congestion control of every subflow.
     outages
-        The rules for paths that fall silent and return.
+        The rules for paths that stop carrying packets and return.
     short
-        Short names of scheduler and congestion control, if they differ.
+        Short names of scheduler and congestion control, where they differ from the full names.
     """
 
     paths: tuple[str, ...]
@@ -68,12 +68,12 @@ class Candidate:
 
     @property
     def in_kernel(self) -> bool:
-        """Mainline Linux can do it."""
+        """Whether mainline Linux can carry out this candidate."""
         known = self.scheduler is None or self.scheduler in KERNEL_SCHEDULERS
         return known and self.congestion in KERNEL_CONTROLLERS and self.outages.in_kernel
 
     def settings(self) -> tuple[tuple[str, Any, str], ...]:
-        """Return what is set over the scenario's tables."""
+        """Return the settings that replace those of the scenario."""
         chosen = [(f"transport.{key}", value, "--outages") for key, value in self.outages.keys]
         chosen.append((_CONGESTION, self.congestion, "--controllers"))
         if self.scheduler is not None:
@@ -94,9 +94,9 @@ def candidates(
     sets
         The sets of paths.
     controllers, schedulers
-        Names; schedulers are combined with sets of several paths only.
+        Their names. Schedulers are combined only with sets of several paths.
     rules
-        The rules for outages of each set of paths; None is the kernel's for all.
+        The rules for outages to try with each set of paths; None tries only the kernel's.
     """
     short = plugins.short([*schedulers, *controllers])
     return [
@@ -116,7 +116,7 @@ def own(found: Sequence[Candidate], transport: Transport) -> dict[frozenset[str]
     found
         The candidates.
     transport
-        The scenario's transport. Plug-ins with parameters of their own are no candidate.
+        The scenario's transport. Plug-ins whose parameters are set are not candidates.
     """
     plugged = (transport.scheduler, transport.congestion)
     if any(one.model_extra for one in plugged):
@@ -131,19 +131,19 @@ def own(found: Sequence[Candidate], transport: Transport) -> dict[frozenset[str]
 
 
 def sets(names: Sequence[str], only: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return the sets of paths that are ranked, small ones first.
+    """Return the sets of paths to rank, the smallest first.
 
     Parameters
     ----------
     names
         The scenario's paths.
     only
-        Those to choose from; empty is all.
+        The paths to choose from; empty for all.
 
     Raises
     ------
     InputError
-        When one is not among the scenario's.
+        If the scenario lacks one of them.
     """
     faults = [
         Fault(message=f"no such path: `{name}`", where=f"--paths {name}", hint=did_you_mean(name, names))
@@ -159,7 +159,7 @@ def sets(names: Sequence[str], only: Sequence[str]) -> list[tuple[str, ...]]:
 def validated(
     raw: Mapping[str, Any], folder: Path, controllers: Sequence[str], schedulers: Sequence[str]
 ) -> None:
-    """Check that the scenario takes every scheduler and congestion control.
+    """Check that every scheduler and congestion control is valid in the scenario.
 
     Raises
     ------
@@ -191,14 +191,14 @@ def cells(found: Sequence[Candidate], raw: Mapping[str, Any], folder: Path) -> t
     raw
         The tables of a valid scenario.
     folder
-        Where films, ladders and plug-ins in Python are found that it names.
+        The folder of the films, ladders and plug-ins that the scenario names.
     """
-    # Folders of advice without these rules keep their columns.
+    # Without rules for outages, the results have no column for them.
     has_rules = any(one.outages.keys for one in found)
     left = {names: json.dumps(paths.only(raw, names), default=str) for names in {one.paths for one in found}}
     return tuple(
         Cell(
-            # Scenarios are kept by name.
+            # Each set of paths is stored under a name of its own.
             scenario=paths.label(one.paths),
             raw=left[one.paths],
             folder=str(folder.resolve()),

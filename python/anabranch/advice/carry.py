@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from anabranch.advice.candidates import Candidate
     from anabranch.study.sweep import Cell
 
-#: The message if the gateway has no option for exactly the rules that were run.
+#: The note for rules that the gateway has no options for.
 _PRESET = (
     "# The rules for outages are the preset's, not those that were run: timeouts of at most 1 s, and DSACK."
 )
@@ -42,12 +42,12 @@ def tables(cell: Cell) -> dict[str, Any]:
 
 
 def _first(raw: dict[str, Any]) -> dict[str, Any]:
-    """Return the keys before all tables, as TOML requires."""
+    """Return the tables with plain keys first, as TOML requires."""
     return {key: value for key, value in raw.items() if not isinstance(value, dict | list)}
 
 
 def _absolute(raw: dict[str, Any], folder: Path) -> None:
-    """Have a scenario's files found from wherever it is kept."""
+    """Make the scenario's file names absolute, so that the scenario works in any folder."""
     from anabranch.scenario import _follow
 
     def full(name: object) -> object:
@@ -69,7 +69,7 @@ def _absolute(raw: dict[str, Any], folder: Path) -> None:
 
 
 def kernel(candidate: Candidate, cell: Cell) -> str:
-    """Return the commands that have hosts with a mainline kernel do what a candidate does, with comments.
+    """Return the commands that configure hosts with a mainline kernel as a candidate, with comments.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def kernel(candidate: Candidate, cell: Cell) -> str:
 
 
 def _buffer(raw: dict[str, Any], key: str, setting: str, least: int, first: int) -> list[str]:
-    """Return the command for a buffer, where the scenario has another size than the kernel's own."""
+    """Return the command for a buffer whose size differs from the kernel's default."""
     from anabranch.scenario import units
 
     given = raw.get("transport", {}).get(key)
@@ -132,7 +132,7 @@ def _buffer(raw: dict[str, Any], key: str, setting: str, least: int, first: int)
 
 
 def gateway(candidate: Candidate) -> str:
-    """Return the command that serves clients as a candidate does, on a server with any kernel."""
+    """Return the gateway's command for a candidate, for a server with any kernel."""
     words = ["anabranch", "gateway", "--listen", "10.9.0.1:443", "--origin", "127.0.0.1:8443"]
     words += ["--no-mptcp"] if candidate.scheduler is None else ["--scheduler", candidate.scheduler]
     rules = candidate.outages
@@ -143,7 +143,7 @@ def gateway(candidate: Candidate) -> str:
 
 
 def lacking(candidate: Candidate) -> str:
-    """Return what of a candidate no mainline kernel has, in words."""
+    """Return the parts of a candidate that mainline kernels lack, in words."""
     found = []
     if candidate.scheduler is not None and candidate.scheduler not in KERNEL_SCHEDULERS:
         found.append(f"the scheduler {candidate.scheduler}")

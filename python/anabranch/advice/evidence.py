@@ -1,4 +1,4 @@
-"""The runs of an advice: what they decide between candidates, and the choice."""
+"""The results of an advice's runs, the verdicts between candidates, and the choice."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True)
 class Evidence:
-    """The results so far, of the runs of this advice.
+    """The results so far.
 
     Attributes
     ----------
     score
-        How a run becomes a number.
+        The measure that ranks runs.
     exact
-        Which candidates draw nothing: one run of them is all.
+        The candidates without random draws: all their runs are equal, so each runs once.
     terms
         Prices, caps and weights of the scenario's paths.
     own
@@ -46,20 +46,22 @@ class Evidence:
 
     @property
     def runs(self) -> int:
-        """How many runs there are."""
+        """The number of runs so far."""
         return sum(len(one) for one in self.rows.values())
 
     def has(self, place: int, run: int) -> bool:
-        """Return whether a run is there."""
+        """Return whether a run has a result."""
         return run in self.rows.get(place, {})
 
     def add(self, place: int, run: int, row: Row) -> None:
-        """Take a run."""
+        """Add the result of a run."""
         self.rows.setdefault(place, {})[run] = row
         self.scores.setdefault(place, {})[run] = self.score.of(row)
 
     def judge(self, place: int, other: int, comparisons: int = 1) -> judging.Judgement:
-        """Return the verdict on one candidate instead of another, over pairs of trials with the same luck."""
+        """Return the verdict on replacing one candidate with another, over pairs of trials with the same
+        random draws.
+        """
         left, right = self.scores.get(place, {}), self.scores.get(other, {})
         before = sum(right.values()) / len(right) if right else 0.0
         return judging.judge(
@@ -72,31 +74,31 @@ class Evidence:
         )
 
     def less(self, place: int, other: int) -> Effect:
-        """Return the difference in score of two candidates with its 95 % interval."""
+        """Return the difference in score between two candidates, with its 95 % interval."""
         return self.judge(place, other).effect
 
     def use(self, place: int, names: Sequence[str]) -> price.Use:
-        """Return the data and the money that a candidate takes."""
+        """Return the data that a candidate carries, and its cost."""
         return self.terms.use(list(self.rows[place].values()), names)
 
     def is_told(self, place: int) -> bool:
-        """Return whether a candidate has the trials for a statement."""
+        """Return whether a candidate has enough trials for a statement about it."""
         return bool(self.scores.get(place)) and (
             self.exact[place] or len(self.scores[place]) >= judging.FEWEST
         )
 
     def champion(self, candidates: Sequence[Candidate], names: set[str] | frozenset[str]) -> int | None:
-        """Return the best candidate over exactly these paths."""
+        """Return the best candidate that uses exactly these paths."""
         places = range(len(candidates))
         return spending.champion(
             places, self.scores, self.exact, lambda one: set(candidates[one].paths) == names
         )
 
     def questions(self, candidates: Sequence[Candidate]) -> list[int]:
-        """Return the candidates that matter behind the rounds.
+        """Return the candidates that need more trials after the rounds of selection.
 
-        These are the best one and its last rival, the best with one path more or less, the best that a
-        mainline kernel can carry out, with rules for outages and without, and the best without rules.
+        These are: the best one and its last rival; the best with one path more or less; the best that a
+        mainline kernel can carry out, with and without rules for outages; and the best without rules.
         """
 
         def best_of(suits: Callable[[int], bool]) -> int | None:
@@ -114,7 +116,7 @@ class Evidence:
         found = [best, best_of(lambda one: one != best), best_of(in_kernel)]
         found += [self.champion(candidates, one) for one in neighbours(candidates, candidates[best])]
         if any(map(has_rules, range(len(candidates)))):
-            # One that had a single trial would lose to any that had two.
+            # A candidate with a single trial would lose to any with two.
             found += [
                 best_of(lambda one: in_kernel(one) and has_rules(one)),
                 best_of(lambda one: in_kernel(one) and not has_rules(one)),
@@ -123,7 +125,7 @@ class Evidence:
         return list(dict.fromkeys(one for one in found if one is not None))
 
     def lacking_own(self, trials: int, told: int) -> list[tuple[int, int]]:
-        """Return the runs that the scenario's own settings lack for a verdict on each path."""
+        """Return the missing runs of the scenario's own settings that a verdict on each path needs."""
         if not self.own:
             return []
         whole = max(self.own, key=len)
@@ -133,11 +135,11 @@ class Evidence:
     def choose(self, candidates: Sequence[Candidate], places: Sequence[int]) -> int:
         """Return the advised candidate.
 
-        Candidates that exceed a monthly cap are left out if any other is there. Of the others the one with
-        the best mean leads. If paths have prices or weights, the cheapest that is no worse by
-        anything that matters is advised. Otherwise it is the simplest of these. An undecided candidate is not
-        advised instead of the leader.
-        Simpler is to use fewer paths, then to need only a mainline kernel, then to set no rules for outages.
+        Candidates that exceed a monthly cap are excluded, unless all do. The leader is the remaining
+        candidate with the best mean. If paths have prices or weights, the cheapest candidate that is not
+        relevantly worse than the leader is advised. Otherwise the simplest of these is advised. A candidate
+        whose comparison with the leader is undecided never replaces it. A candidate is simpler if it uses
+        fewer paths, then if it needs only a mainline kernel, then if it sets no rules for outages.
         """
         ranks = {place: rank for rank, place in enumerate(spending.ranked(places, self.scores, self.exact))}
         within = [one for one in ranks if not self.use(one, candidates[one].paths).over]
@@ -156,10 +158,10 @@ class Evidence:
         return min([best, *no_worse], key=complexity)
 
     def rivals(self, candidates: Sequence[Candidate], chosen: int) -> tuple[list[int], list[int]]:
-        """Return the candidates that are not distinguishable from the choice, in two lists.
+        """Return two lists of candidates that cannot be told apart from the choice.
 
-        The second list has the cheaper ones that more trials may show to be as good or worse, the first all
-        others. Both have the cheapest first.
+        The second list has the cheaper candidates that need more trials to be judged as good or worse. The
+        first list has all others. Both begin with the cheapest.
         """
         order = spending.ranked(list(self.rows), self.scores, self.exact)
         told = [one for one in order if one != chosen and self.is_told(one)]
@@ -176,7 +178,7 @@ class Evidence:
         return [one for one in found if one not in undecided], undecided
 
     def _order(self, candidates: Sequence[Candidate], place: int) -> tuple[bool, float, float]:
-        """Return the order of a candidate among those of equal quality."""
+        """Return the sort key of a candidate among those of equal quality."""
         return self.use(place, candidates[place].paths).order
 
 
@@ -186,7 +188,7 @@ def _comparisons(candidates: Sequence[Candidate], places: Sequence[int]) -> int:
 
 
 def neighbours(candidates: Sequence[Candidate], chosen: Candidate) -> list[frozenset[str]]:
-    """Return the sets of paths that have one more or one less than a candidate's."""
+    """Return the sets of paths that differ from a candidate's by one path."""
     own = frozenset(chosen.paths)
     known = dict.fromkeys(frozenset(one.paths) for one in candidates)
     return [names for names in known if len(names ^ own) == 1]

@@ -1,4 +1,4 @@
-"""Results of earlier measurements that an advice on films over several paths states beside its own."""
+"""Results of earlier measurements, which an advice on films over several paths also states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running an advice: round by round, into a folder that a repeat goes on in."""
+"""Runs an advice in rounds. Its results go to a folder, from which a repeated call continues."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from anabranch.scenario._overrides import Override
     from anabranch.scenario.load import Loaded
 
-#: Trials of each candidate that an exhaustive comparison would take; the most that one gets here.
+#: The trials per candidate of an exhaustive comparison, and the most that a candidate gets here.
 TRIALS = 30
-#: The part of the budget, as a divisor, for the scenario's own settings at most.
+#: At most the budget divided by this is spent on the scenario's own settings.
 _OWN_SHARE = 8
-#: The smallest budget that has runs for these: of a smaller one the choice needs all.
+#: The smallest budget of which a part goes to the scenario's own settings.
 _OWN_FROM = 80
-#: The default share of an exhaustive comparison's runs.
+#: The default budget, as a share of the runs of an exhaustive comparison.
 SHARE = 0.2
 
 
@@ -48,7 +48,7 @@ class Asked:
     candidates
         The candidates to rank.
     sweep
-        Their cells, with the most trials that one may get.
+        The candidates' cells, with the most trials of each.
     budget
         The most runs.
     score
@@ -68,7 +68,7 @@ class Asked:
 
     @property
     def exhaustive(self) -> int:
-        """The runs of every candidate with every trial."""
+        """The number of runs if every candidate gets every trial."""
         return len(self.candidates) * self.sweep.trials
 
 
@@ -87,7 +87,7 @@ def advise(
     workers: int | None = None,
     progress: Callable[[float, float], None] | None = None,
 ) -> Advice:
-    """Say which paths, which scheduler and which congestion control a scenario does best with.
+    """Find the best paths, path scheduler and congestion control for a scenario.
 
     Parameters
     ----------
@@ -98,17 +98,17 @@ def advise(
     paths
         The scenario's paths to choose from; empty is all.
     outages
-        From `kernel`, `cap` and `dsack`; empty is all where a path may fall silent, else `kernel`.
+        Any of `kernel`, `cap` and `dsack`. Empty means all if a path may go down, and otherwise `kernel`.
     trials
-        The most trials of a candidate, from 2; an exhaustive comparison would give each so many.
+        The most trials of a candidate, at least 2. An exhaustive comparison would run this many of each.
     budget
-        The most runs, at least one a candidate; None is a fifth of the exhaustive comparison's.
+        The most runs, at least one per candidate. None means a fifth of the exhaustive comparison's.
     seed, set
         As of `anabranch.run`, for every candidate.
     out
-        A folder that keeps the results; a repeat goes on there. None keeps nothing.
+        The folder for the results, from which a repeated call continues. None stores nothing.
     workers
-        Processes; None is one a core.
+        The number of processes; None for one per core.
     progress
         Called with the number of runs done, and the largest possible number.
 
@@ -157,7 +157,7 @@ def asked(
     outages: Sequence[str] = (),
     film: Callable[[Loaded], Film | None] | None = None,
 ) -> Asked:
-    """Return what is to be run.
+    """Return the question that the arguments describe.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ def asked(
     controllers, schedulers, paths, trials, budget, outages
         As of `advise`.
     film
-        Makes or finds the scenario's film after validation; None does so without printing anything.
+        A function that makes or finds the scenario's film after validation. None prints nothing.
 
     Raises
     ------
@@ -231,7 +231,7 @@ def _combined(
     paths: Sequence[str],
     outages: Sequence[str],
 ) -> list[Candidate]:
-    """Return the candidates; all faults are raised together."""
+    """Return the candidates, or raise all faults together."""
     from anabranch.comparison.paths import only
 
     wrong = rules.faults(raw, outages)
@@ -263,7 +263,7 @@ def run(
     what
         The question to answer.
     folder
-        Where its results go.
+        The folder for the results.
     workers
         Processes on this machine.
     progress
@@ -318,7 +318,7 @@ def run(
 
 
 def _known(folder: Path, jobs: Mapping[tuple[int, int], Job]) -> dict[tuple[int, int], Row]:
-    """Return the rows of runs that exist already."""
+    """Return the rows of runs that an earlier call stored."""
     from anabranch.results.read import rows
     from anabranch.results.store import key
 
@@ -328,7 +328,7 @@ def _known(folder: Path, jobs: Mapping[tuple[int, int], Job]) -> dict[tuple[int,
 
 
 def _settle(store: Store) -> None:
-    """Make tables of what there is; another run of the same folder goes on from them."""
+    """Write the tables of the finished runs. A later call with the same folder continues from them."""
     store.finish()
 
 
@@ -340,14 +340,14 @@ def _timed(
     budget: int,
     workers: int,
 ) -> None:
-    """Make two runs here, and estimate the time of the others from the second one."""
+    """Make two runs in this process, and estimate the time of the others from the second."""
     from anabranch.results import identity
     from anabranch.study import execute
 
     took = 0.0
-    # The first one loads what runs need.
+    # The first run also loads modules and films.
     for _ in range(2):
-        # The candidate in the middle: neither a single path nor the last scheduler.
+        # A candidate from the middle has several paths and a common scheduler, so its time is typical.
         job = queue.take_middle()
         if job is None:
             return
@@ -376,9 +376,9 @@ def steps(what: Asked, evidence: Evidence) -> Iterator[list[tuple[int, int]]]:
 
 
 class _Queue:
-    """The runs of one step after the other: none of a step before all of the one before are done.
+    """A queue of runs in steps. A step begins when all runs of the step before are finished.
 
-    As an iterator it stops while no job is ready, and continues at the next call.
+    As an iterator, it stops while no job is ready, and can be continued later.
 
     Parameters
     ----------
@@ -387,7 +387,7 @@ class _Queue:
     jobs
         The job of each run.
     known
-        The rows of runs that are there already.
+        The rows of runs that an earlier call stored.
     evidence
         Receives every finished run.
     """
@@ -417,7 +417,7 @@ class _Queue:
         return self._jobs[key]
 
     def take_middle(self) -> Job | None:
-        """Return the run in the middle of a step; None when there is nothing to run."""
+        """Return the run in the middle of a step; None if no run is left."""
         self._fill()
         if not self._waiting:
             return None
@@ -426,13 +426,13 @@ class _Queue:
         return self._jobs[key]
 
     def done(self, job: Job, row: Row) -> None:
-        """Take a run's row."""
+        """Add the row of a finished run."""
         key = self._keys[job.name, job.identity]
         self._under_way.discard(key)
         self.evidence.add(*key, row)
 
     def _fill(self) -> None:
-        """Go to the next step, and the next, while nothing waits and nothing is under way."""
+        """Take the next steps until a job is waiting or running."""
         while not self._waiting and not self._under_way:
             try:
                 step = next(self._steps)

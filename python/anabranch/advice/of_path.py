@@ -1,4 +1,4 @@
-"""The verdict of an advice on each path."""
+"""An advice's verdict on each path."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class OfPath:
         The trials that would decide; None if the verdict is decided or needs too many.
     own
         The verdict with the scenario's own scheduler and congestion control, on adding the path to all
-        others; None if these runs are missing. It is that of `anabranch compare` on the same runs, unless
-        sessions never start or do not reach the end: here these count by their score only.
+        others; None if these runs are missing. It equals the verdict of `anabranch compare` on the same runs,
+        except where sessions never start or do not reach the end. Here, only the score of these counts.
     own_sentence
         The same in words, if it differs from `verdict`.
     """
@@ -68,7 +68,8 @@ def verdicts(candidates: Sequence[Candidate], evidence: Evidence, chosen: int) -
 def _of(
     name: str, candidates: Sequence[Candidate], evidence: Evidence, chosen: int, comparisons: int
 ) -> OfPath:
-    """Return the verdict on a path: the best with it compared with the best without it, else as advised."""
+    """Compare the best candidate with a path and the best without it. If one is missing, follow the advice.
+    """
     own = frozenset(candidates[chosen].paths)
     is_used = name in own
     other = evidence.champion(candidates, own ^ {name})
@@ -119,7 +120,7 @@ def _change(evidence: Evidence, found: Judgement) -> str:
 def _own(
     name: str, candidates: Sequence[Candidate], evidence: Evidence, verdict: str, comparisons: int
 ) -> tuple[str | None, str | None]:
-    """Return the verdict with the scenario's own settings, and a sentence if it seems to contradict."""
+    """Return the verdict with the scenario's own settings, and a sentence if the two verdicts differ."""
     if not evidence.own:
         return None, None
     whole = max(evidence.own, key=len)

@@ -1,4 +1,4 @@
-"""The rules for outages that are ranked: the kernel's, with a cap on timeouts, and the endpoint's own."""
+"""The ranked rules for outages: the kernel's, the kernel's with a cap on timeouts, and our endpoint's."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 #: The column that names the rules of a run.
 COLUMN = "outages"
-#: The states of an event in which a path carries nothing.
+#: The states of a path in which no packet passes.
 _LOST = ("down", "link-down", "removed")
-#: The models of links that fall silent now and then.
+#: The link models with outages.
 _MODELS = ("lte", "starlink")
 
 
@@ -29,7 +29,7 @@ class Rules:
     name
         `kernel`, `cap` or `dsack`; `own` if they are those of the scenario.
     keys
-        The keys of `[transport]` that are set for it, with dots, and their values.
+        The dotted keys of `[transport]` that these rules set, with their values.
     rto_max_ns
         The longest retransmission timeout; None is the kernel's 120 s.
     retries
@@ -39,7 +39,7 @@ class Rules:
     has_probe
         BBR searches for its minimum RTT after an outage, as in the kernel.
     word
-        The rules as people read them; None if nothing is set.
+        The rules in words; None if nothing is set.
     """
 
     name: str
@@ -52,22 +52,22 @@ class Rules:
 
     @property
     def in_kernel(self) -> bool:
-        """Whether mainline Linux has them, with `sysctl`."""
+        """Whether mainline Linux can apply these rules with `sysctl`."""
         return self.outage == "kernel" and self.has_probe
 
     @property
     def are_set(self) -> bool:
-        """Whether they differ from the kernel's default in more than the retries."""
+        """Whether they change the kernel's default in more than the number of retries."""
         return self.rto_max_ns is not None or not self.in_kernel
 
     @property
     def are_video(self) -> bool:
-        """Whether the preset `video` has the same."""
+        """Whether the preset `video` sets the same rules."""
         same = (self.rto_max_ns, self.outage, self.has_probe)
         return same == (DSACK.rto_max_ns, DSACK.outage, DSACK.has_probe)
 
     def lacking(self) -> list[str]:
-        """Return the keys that no mainline kernel has, as text."""
+        """Return the keys that mainline kernels lack, as text."""
         found = [] if self.outage == "kernel" else [f'stack.outage = "{self.outage}"']
         return found if self.has_probe else [*found, "stack.outage_probe = false"]
 
@@ -98,7 +98,7 @@ def _of_transport(
     keys: tuple[tuple[str, Any], ...] = (),
     word: str | None = None,
 ) -> Rules:
-    """Return the rules that a `[transport]` has with its preset."""
+    """Return the rules of a `[transport]` table, preset included."""
     filled: Any = profiles.with_defaults({"transport": transport})
     stack, longest = filled["transport"].get("stack", {}), filled["transport"].get("rto_max")
     longest_ns = None if longest is None else units.time_ns(longest)
@@ -156,14 +156,14 @@ def faults(raw: Mapping[str, Any], asked: Sequence[str]) -> list[Fault]:
 
 
 def of(raw: Mapping[str, Any], asked: Sequence[str]) -> tuple[Rules, ...]:
-    """Return the rules that are ranked for a scenario.
+    """Return the rules to rank for a scenario.
 
     Parameters
     ----------
     raw
         The tables of a valid scenario.
     asked
-        Names without a fault; none is all if a path may fall silent and return, else the kernel's only.
+        Valid names. Empty means all if a path may go down and return, and otherwise the kernel's only.
     """
     if _own_keys(raw):
         return (_of_transport("own", raw["transport"]),)
@@ -173,7 +173,7 @@ def of(raw: Mapping[str, Any], asked: Sequence[str]) -> tuple[Rules, ...]:
 
 
 def may_fall_silent(raw: Mapping[str, Any]) -> bool:
-    """Return whether a path of a scenario is lost at a time, or follows a recording or a radio's model."""
+    """Return whether an event takes a path down, or a path follows a recording or a radio model."""
     from anabranch.scenario import _follow, link_models
 
     if raw.get("handoffs") or any(_is_silent(event) for event in raw.get("events", ())):
@@ -186,7 +186,7 @@ def may_fall_silent(raw: Mapping[str, Any]) -> bool:
 
 
 def _is_silent(event: Mapping[str, Any]) -> bool:
-    """Return whether nothing passes after an event."""
+    """Return whether no packet passes after an event."""
     loss = event.get("loss")
     loses_all = loss is not None and not isinstance(loss, dict) and units.fraction(loss) >= 1
     return event.get("state") in _LOST or loses_all

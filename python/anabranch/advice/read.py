@@ -1,4 +1,4 @@
-"""From the runs of an advice to its choice, its ranking, and its sentences about paths."""
+"""The choice, the ranking and the sentences of an advice, computed from its runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from anabranch.results.paired import Effect
     from anabranch.study.sweep import Sweep
 
-#: How many candidates a table shows where there is little room.
+#: The number of candidates in a short table.
 SHOWN = 10
 #: The most equal candidates that a sentence names.
 _EQUAL = 4
@@ -38,17 +38,17 @@ class Ranked:
     candidate
         The candidate.
     trials
-        How often; the best have the most.
+        The number of its trials.
     score
         Its mean score with its 95 % interval.
     worst
         The mean score of its worst tenth of trials, at least of one.
     risk
-        The share of trials in which the picture froze or the session did not end; None of a transfer.
+        The share of trials in which the picture froze or the session did not end; None for a transfer.
     means
         Mean of each measure that matters, by its column.
     use
-        The data and the money that it takes.
+        The data that it carries, and its cost.
     """
 
     candidate: Candidate
@@ -90,40 +90,40 @@ class Advice:
     choice
         The recommended candidate.
     kernel
-        The best that a mainline kernel can carry out; None if no candidate can be.
+        The best candidate that a mainline kernel can carry out; None if there is none.
     behind
-        Difference in score between the choice and that; None if they are the same.
+        The difference in score between the choice and `kernel`; None if they are the same.
     ranked
-        All candidates: the choice, then the others by their means less the standard error.
+        All candidates: the choice first, then the others by mean minus standard error.
     equal
-        The candidates with at least three trials that are not distinguishable from the choice, the cheapest
-        first, without those of `undecided`.
+        The candidates with at least three trials that cannot be told apart from the choice, the cheapest
+        first. Those of `undecided` are excluded.
     undecided
-        Those that cost less than the choice, and of which the trials do not tell whether they are as good.
+        The cheaper candidates whose trials do not decide whether they are as good as the choice.
     of_paths
         The verdict on each path.
     terms
         Prices, caps and weights of the scenario's paths.
     missing
-        The runs that are missing for a recommendation; 0 if the choice is one.
+        The number of runs that a recommendation still needs; 0 if the choice is one.
     fidelity
         The distance of the simulator from the kernel on the measured setting that is nearest to the choice.
     plain
-        The best without rules for outages, if the choice has some.
+        The best candidate without rules for outages; None if the choice has none.
     gain
-        Difference in score between the choice and that.
+        The difference in score between the choice and `plain`.
     measures
         The measures whose means are given.
     score
         How a run becomes a number.
     runs, exhaustive
-        The runs that it took, and those of every candidate with every trial.
+        The number of runs made, and the number if every candidate had every trial.
     toml
-        The scenario that carries the advice out, for `anabranch run`.
+        A scenario with the advised settings, for `anabranch run`.
     settings
         The commands for the hosts' own kernels that carry out `kernel`, with comments.
     gateway
-        The command that carries out a choice that no mainline kernel can; empty otherwise.
+        The gateway's command, for a choice that mainline kernels cannot carry out; otherwise empty.
     """
 
     scenario: str
@@ -149,7 +149,7 @@ class Advice:
 
     @property
     def sentences(self) -> list[str]:
-        """The advice, then a sentence for each path, and one for rules for outages."""
+        """The advice, a sentence for each path, and a sentence on rules for outages."""
         one = self.choice
         risk = "" if one.risk is None else f"; {100 * one.risk:.0f} % of its trials froze or did not end"
         value = measures.score_text(one.score, self.score.unit)
@@ -183,14 +183,16 @@ class Advice:
 
     @property
     def is_recommendation(self) -> bool:
-        """Whether the choice is a recommendation: it has the trials, and its paths are decided."""
+        """Whether the choice is a recommendation: it has enough trials, and the verdict on each path is
+        decided.
+        """
         used = set(self.choice.candidate.paths)
         undecided = {one.path for one in self.of_paths if one.verdict == of_path.UNDECIDED}
         return self.missing == 0 and not used & undecided
 
     @property
     def _lead(self) -> str:
-        """The words before the choice's score."""
+        """The beginning of the sentence with the choice's score."""
         name = self.choice.candidate.name
         if self.missing:
             needed = f"{self.missing} more runs are needed (--budget, --trials)"
@@ -198,7 +200,7 @@ class Advice:
         return f"use {name}" if self.is_recommendation else f"{name} leads, but not all paths are decided"
 
     def _equal(self) -> str:
-        """Return a sentence with the candidates that are not distinguishable from the choice."""
+        """Return a sentence that lists the candidates that cannot be told apart from the choice."""
         cheapest = ", the cheapest first" if self.terms.has_order else ""
         return f"not distinguishable from it{cheapest}: {self._named(self.equal)}"
 
@@ -224,11 +226,11 @@ class Advice:
 
     @property
     def left(self) -> int:
-        """The columns of the table that name a candidate: one more if rules for outages were ranked."""
+        """The number of columns that name a candidate: one more if rules for outages were ranked."""
         return 4 if any(one.candidate.outages.keys for one in self.ranked) else 3
 
     def table(self) -> tuple[list[str], list[list[str]]]:
-        """Return headings and a line a candidate, as people read them."""
+        """Return the headings, and one row for each candidate."""
         unit, has_risk = self.score.unit, self.choice.risk is not None
         head = ["paths", "scheduler", "congestion", "outages"][: self.left]
         head += [f"score, {unit}", f"worst tenth, {unit}"]
@@ -249,9 +251,9 @@ class Advice:
         return head, lines
 
     def steps(self) -> list[tuple[str, str]]:
-        """Return what carries it out: each with a heading, a scenario, commands, or settings.
+        """Return the ways to carry out the advice, each with a heading: a scenario, commands or settings.
 
-        Nothing carries out a leader that is no recommendation for lack of runs.
+        The list is empty if the choice is no recommendation because it lacks runs.
         """
         if self.missing:
             return []
@@ -284,7 +286,7 @@ class Advice:
         return Path(path)
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: the advice in sentences, and the best of the ranking."""
+        """Return the notebook's view: the sentences, and the best candidates."""
         from anabranch import _html
 
         head, lines = self.table()
@@ -295,7 +297,7 @@ class Advice:
         return _html.block(*parts)
 
     def to_json(self) -> dict[str, Any]:
-        """Return all of it as an object for JSON."""
+        """Return the whole advice as an object for JSON."""
         return {
             "scenario": self.scenario,
             "score": {"unit": self.score.unit, "meaning": self.score.meaning},
@@ -337,7 +339,7 @@ def _effect(effect: Effect) -> dict[str, float | int | None]:
 
 
 def judged(sweep: Sweep, candidates: Sequence[Candidate], evidence: Evidence) -> Advice:
-    """Return the advice that the runs give.
+    """Return the advice that follows from the runs.
 
     Parameters
     ----------
@@ -400,12 +402,12 @@ def _plain(
 
 
 def _is_film(columns: Mapping[str, object]) -> bool:
-    """Return whether runs have the score of a film, for which the table has a separate column."""
+    """Return whether runs have a film's score, which is a separate column of the table."""
     return WAITING in columns or RATE in columns
 
 
 def _missing(sweep: Sweep, evidence: Evidence, places: Sequence[int], chosen: int) -> int:
-    """Return the runs that are missing for a recommendation, which needs three trials in any case."""
+    """Return the number of runs that a recommendation still needs. It needs at least three trials."""
     if evidence.is_told(chosen):
         return 0
     return len(spending.lacking(places, evidence.scores, evidence.exact, max(sweep.trials, FEWEST)))

@@ -1,23 +1,23 @@
-"""Spending runs on the decision: after one trial of each, between the leader and the closest candidate.
+"""Allocation of runs: one trial of each candidate, then more of the leader and of its closest rival.
 
-All candidates get one trial. From then on runs go to the candidate that leads and to the one that is hardest
-to tell from it, by their difference in standard errors; of the two, to the one whose further trial makes that
-surer. So a candidate that is far behind gets no more, and of two near ones that with the more varied trials
-gets the most. It is a top-two rule (D. Russo, "Simple Bayesian Algorithms for Best Arm Identification", COLT
-2016) with the allocation of C.-H. Chen, J. Lin, E. Yucesan, S. Chick, "Simulation Budget Allocation for
-Further Enhancing the Efficiency of Ordinal Optimization", Discrete Event Dynamic Systems 10, 2000.
+All candidates get one trial. The next runs go to the leader or to its closest rival, which has the smallest
+difference from it in standard errors. Of the two, the one whose next trial reduces the error more gets it. A
+candidate far behind gets no further trial. Of two close candidates, the one with the larger variance gets
+more. It is a top-two rule (D. Russo, "Simple Bayesian Algorithms for Best Arm Identification", COLT 2016)
+with the allocation of C.-H. Chen, J. Lin, E. Yucesan, S. Chick, "Simulation Budget Allocation for Further
+Enhancing the Efficiency of Ordinal Optimization", Discrete Event Dynamic Systems 10, 2000.
 
-Trial 3 has the same random draws for every candidate. How much of its luck two candidates have in common is
-estimated from the trials that both have. The mean of one with fewer trials is corrected by the other trials
-of the one with more, as far as the two are correlated (T. Anderson, "Maximum Likelihood Estimates for a
-Multivariate Normal Distribution when some Observations are Missing", JASA 52, 1957).
+Trial 3 has the same random draws for every candidate. The correlation of two candidates is estimated from the
+trials that both have. If one has fewer trials, its mean is corrected with the additional trials of the other,
+in proportion to the correlation (T. Anderson, "Maximum Likelihood Estimates for a Multivariate Normal
+Distribution when some Observations are Missing", JASA 52, 1957).
 
 Two or three trials estimate variances and covariances poorly. Both are shrunk towards those of all
 candidates, by a fixed weight, as in G. Smyth, "Linear Models and Empirical Bayes Methods for Assessing
 Differential Expression in Microarray Experiments", 2004.
 
-The sentences beside the choice need a few trials, for which runs are reserved: the effect of each path that
-is advised or left out, and the best that a mainline kernel can carry out.
+Some runs are reserved for further statements: the effect of each path, and the best candidate that a mainline
+kernel can carry out.
 """
 
 from __future__ import annotations
@@ -30,34 +30,34 @@ if TYPE_CHECKING:
 
 #: The fewest and the most trials that are reserved for a statement about a candidate.
 TOLD = (3, 10)
-#: The share of the budget that so many trials of one candidate may take.
+#: The trials of one candidate take at most the budget divided by this.
 _TOLD_SHARE = 20
-#: How many trials all candidates count for in the variance of one, and in what two have in common.
+#: The weight, in trials, of the pooled estimate in a candidate's variance and in a correlation.
 _WEIGHT = 10
-#: The most that two candidates are taken to have in common.
+#: The largest correlation of two candidates that is used.
 _ALIKE = 0.999
-#: Finished runs for each run handed out together, for several processes.
+#: With several processes: the finished runs for each run of a batch.
 _DONE_PER_RUN = 16
 #: Scores of a candidate by the number of the trial.
 Scores = dict[int, float]
 
 
 class Standing:
-    """How the candidates stand that were tried.
+    """Estimates of the mean and the variance of each candidate that was tried.
 
     Parameters
     ----------
     scores
         The results of each candidate.
     exact
-        The candidates that draw nothing.
+        The candidates without random draws.
 
     Attributes
     ----------
     means
-        The mean of each, corrected by the trials that others have more; without a trial less than everything.
+        The mean of each, corrected with the additional trials of others; minus infinity without a trial.
     surely
-        The means less their standard errors, so that two lucky trials are not enough.
+        The means minus their standard errors, so that two lucky trials do not put a candidate first.
     spread
         The variance of the trials of each.
     """
@@ -77,7 +77,7 @@ class Standing:
             self.surely.append(value - math.sqrt(variance))
 
     def _variances(self) -> list[float]:
-        """Return the variance of each candidate's trials, drawn towards that of all."""
+        """Return the variance of each candidate's trials, shrunk towards the pooled variance."""
         drawn = [place for place, own in enumerate(self._scores) if own and not self._exact[place]]
         squares = {place: _products(self._scores[place], self._scores[place]) for place in drawn}
         free = {place: len(self._scores[place]) - 1 for place in drawn}
@@ -89,9 +89,9 @@ class Standing:
         ]
 
     def _pooled(self) -> float:
-        """Return the correlation that all candidates have with the one that has the most trials.
+        """Return the correlation of all candidates with the one that has the most trials.
 
-        As long as few trials are shared it is drawn towards none.
+        With few common trials, it is shrunk towards zero.
         """
         both = own = other = free = 0.0
         for place in range(len(self._scores)):
@@ -102,7 +102,8 @@ class Standing:
         return _share(both, own, other, 0.0) * free / (free + _WEIGHT)
 
     def _sums(self, one: int, other: int) -> tuple[float, float, float, int]:
-        """Return the sums of products and squares over the trials that two share, and how many these are."""
+        """Return the sums of products and squares over the common trials of two candidates, and their number.
+        """
         shared = self._scores[one].keys() & self._scores[other].keys()
         left, right = ({run: self._scores[place][run] for run in shared} for place in (one, other))
         if not shared:
@@ -110,7 +111,7 @@ class Standing:
         return _products(left, right), _products(left, left), _products(right, right), len(shared)
 
     def alike(self, one: int, other: int) -> float:
-        """Return how much of their luck two candidates have in common: a correlation from 0."""
+        """Return the correlation of two candidates, at least 0."""
         if self._exact[one] or self._exact[other]:
             return 0.0
         both, left, right, shared = self._sums(one, other)
@@ -120,11 +121,11 @@ class Standing:
         return (_WEIGHT * self._common + (shared - 1) * seen) / (_WEIGHT + shared - 1)
 
     def slope(self, one: int, other: int, alike: float) -> float:
-        """Return by how much a candidate goes up when another one does by 1."""
+        """Return the regression slope of one candidate's score on another's."""
         return alike * math.sqrt(self.spread[one] / self.spread[other]) if self.spread[other] else 0.0
 
     def _estimate(self, place: int) -> tuple[float, float]:
-        """Return a candidate's mean, corrected by the trials it lacks, and the variance of that."""
+        """Return a candidate's mean, corrected for its missing trials, and the variance of this mean."""
         own, most = self._scores[place], self._scores[self._most]
         plain, spread = mean(own), self.spread[place]
         shared = own.keys() & most.keys()
@@ -137,13 +138,13 @@ class Standing:
 
 
 def _products(left: Scores, right: Scores) -> float:
-    """Return the sum of the products of the distances from the means, over trials that both have."""
+    """Return the sum of the products of the deviations from the means, over common trials."""
     one, other = mean(left), mean(right)
     return sum((left[run] - one) * (right[run] - other) for run in left)
 
 
 def _share(both: float, left: float, right: float, otherwise: float) -> float:
-    """Return a correlation from its sums, at least 0."""
+    """Return the correlation, at least 0, for given sums."""
     return min(_ALIKE, max(0.0, both / math.sqrt(left * right))) if left > 0 and right > 0 else otherwise
 
 
@@ -154,20 +155,20 @@ def steps(
     trials: int,
     kept: Callable[[], int] = lambda: 0,
 ) -> Iterator[list[tuple[int, int]]]:
-    """Yield the runs of one step after the other, as candidate and trial; scores are there when asked again.
+    """Yield the runs step by step, as candidate and trial. The caller adds their scores before the next step.
 
     Parameters
     ----------
     scores
         The results of each candidate; filled by the caller.
     exact
-        The candidates that draw nothing: one run is all of them.
+        The candidates without random draws, of which one run is enough.
     budget
-        The most runs, at least one a candidate.
+        The most runs, at least one per candidate.
     trials
         The most trials of a candidate.
     kept
-        How many runs of the budget are to be left, as things stand.
+        A function that returns how many runs of the budget are to be reserved.
     """
     places = range(len(exact))
     yield [(place, 0) for place in places]
@@ -183,7 +184,7 @@ def steps(
 def _next(
     scores: Mapping[int, Scores], exact: Sequence[bool], have: Sequence[int], trials: int, size: int
 ) -> list[tuple[int, int]]:
-    """Return the next runs, as if their scores would change only what is certain."""
+    """Return the next runs. Within a batch, only the standard errors are updated, not the means."""
     places = range(len(exact))
     stand = Standing(scores, exact)
     most = [1 if is_exact else trials for is_exact in exact]
@@ -193,7 +194,7 @@ def _next(
     alike = [stand.alike(lead, one) for one in places]
 
     def parts(one: int) -> dict[int, float]:
-        """Return what a trial of the leader, and of another one, adds to the variance of their difference."""
+        """Return the parts of the leader and of another candidate in the variance of their difference."""
         more, fewer = (lead, one) if given[lead] >= given[one] else (one, lead)
         slope = stand.slope(fewer, more, alike[one])
         return {
@@ -204,7 +205,7 @@ def _next(
     def distance(one: int) -> tuple[float, float]:
         error = math.sqrt(sum(part / given[place] for place, part in parts(one).items()))
         apart = stand.means[lead] - stand.means[one]
-        # Where nothing varies, the smaller difference is the nearer one.
+        # Without any variance, the candidate with the smaller difference is the closer one.
         return (apart / error if error > 0 else math.copysign(math.inf, apart), apart)
 
     while len(found) < size:
@@ -226,9 +227,9 @@ def _next(
 
 
 def ranked(places: Sequence[int], scores: Mapping[int, Scores], exact: Sequence[bool]) -> list[int]:
-    """Return candidates by their means less the standard errors, the best first.
+    """Return candidates by mean minus standard error, the best first.
 
-    Those that are alike stay in their order.
+    Equal ones keep their order.
     """
     surely = Standing(scores, exact).surely
     return sorted(places, key=lambda place: -surely[place])
@@ -237,7 +238,7 @@ def ranked(places: Sequence[int], scores: Mapping[int, Scores], exact: Sequence[
 def champion(
     places: Sequence[int], scores: Mapping[int, Scores], exact: Sequence[bool], suits: Callable[[int], bool]
 ) -> int | None:
-    """Return the best of the candidates that suit and were tried: twice, where any was."""
+    """Return the best suitable candidate with two trials; if none has two, the best with one."""
     found = [place for place in places if suits(place) and scores.get(place)]
     twice = [place for place in found if exact[place] or len(scores[place]) > 1]
     return ranked(twice or found, scores, exact)[0] if found else None
@@ -262,11 +263,11 @@ def lacking(
     places
         The candidates.
     scores, exact
-        Results of all candidates, and which of them draw nothing.
+        The results of all candidates, and those without random draws.
     trials
         The most trials of a candidate.
     told
-        The trials that a statement rests on.
+        The number of trials that a statement needs.
     """
     return [
         (place, run)
@@ -277,7 +278,7 @@ def lacking(
 
 
 def count(scores: Scores) -> int:
-    """Return how many trials from the first there are."""
+    """Return the number of consecutive trials, counted from the first."""
     found = 0
     while found in scores:
         found += 1
@@ -285,5 +286,5 @@ def count(scores: Scores) -> int:
 
 
 def mean(scores: Scores) -> float:
-    """Return the mean of all trials; without any it is less than everything."""
+    """Return the mean of all trials; minus infinity if there are none."""
     return sum(scores.values()) / len(scores) if scores else -math.inf
