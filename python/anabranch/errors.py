@@ -26,14 +26,14 @@ _MOST_SHOWN = 60
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """One thing that is wrong with an input.
+    """A fault of an input.
 
     Attributes
     ----------
     message
         The fault: lower case, no full stop, ending in the value if there is one.
     where
-        A file, or the option on the command line that brought the value in.
+        The file or the command-line option with the value.
     line
         Line in that file, from 1.
     key
@@ -62,7 +62,7 @@ class Fault:
             lines.append(f"  key: {self.key}")
         if self.hint:
             lines.append(f"  hint: {self.hint}")
-        # Names come from files: what would move a terminal's cursor is written out.
+        # Names come from files. Control characters, which would move a terminal's cursor, are escaped.
         return "\n".join(line if line.isprintable() else escaped(line) for line in lines)
 
     def sentence(self) -> str:
@@ -173,12 +173,12 @@ class DefectError(AnabranchError):
 
 
 def escaped(text: str) -> str:
-    """Return a text in which characters that cannot be seen are written out."""
+    """Return a text with invisible characters escaped."""
     return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
 
 def shown(value: object) -> str:
-    """Return a raw value as messages name it, in backquotes: cut where it is long."""
+    """Return a value for messages: in backquotes, and shortened if it is long."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, dict):

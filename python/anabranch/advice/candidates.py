@@ -61,7 +61,7 @@ class Candidate:
 
     @property
     def words(self) -> tuple[str, str | None, str, str | None]:
-        """The paths, the scheduler, the congestion control and the rules for outages as people read them."""
+        """The paths, the scheduler, the congestion control and the rules for outages, in words."""
         scheduler = None if self.scheduler is None else self.short.get(self.scheduler, self.scheduler)
         congestion = self.short.get(self.congestion, self.congestion)
         return paths.label(self.paths), scheduler, congestion, self.outages.word

@@ -217,7 +217,7 @@ def evidence_of(what: Asked, exact: tuple[bool, ...]) -> Evidence:
     what
         The question.
     exact
-        Which candidates draw nothing.
+        The candidates without random draws.
     """
     return Evidence(score=what.score, exact=exact, terms=what.terms, own=what.own)
 

@@ -39,7 +39,7 @@ class Asked:
     runs
         Runs of a setting with random loss.
     workers
-        Processes; None is one a core.
+        The number of processes; None for one per core.
     docs
         The page to write, if any.
     kernel
@@ -58,7 +58,7 @@ class Asked:
 
 
 def calibrate(asked: Asked, *, as_json: bool) -> None:
-    """Run the settings, print each figure as it comes, and fail when a judged one is off."""
+    """Run the settings, print each value as soon as it is known, and fail if one misses its target."""
     from anabranch.calibrate import page, score, simulate
 
     _known(asked)
@@ -122,12 +122,12 @@ def _outages(cells: Sequence[Cell], *, workers: int) -> list[Row]:
 
 
 def _known(asked: Asked) -> None:
-    """Refuse an unknown kernel, a kernel for the program's own measurements, and an incomplete page.
+    """Refuse an unknown kernel, a kernel given for the program's own measurements, and an incomplete page.
 
     Raises
     ------
     InputError
-        With what is wrong.
+        If one of these is found.
     MissingError
         If the packages that draw the page's figures are missing.
     """

@@ -196,7 +196,7 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 
     rows
         Cells.
     left
-        How many columns, from the first, hold words; the others hold numbers and go to the right.
+        The number of leading columns with words. The others hold numbers, aligned to the right.
     """
     everything = [headers, *rows] if any(headers) else list(rows)
     widths = [max((len(row[column]) for row in everything), default=0) for column in range(len(headers))]
@@ -213,7 +213,7 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 
 
 
 def _width() -> int | None:
-    """Return how many characters a line may have; None is any number."""
+    """Return the largest number of characters of a line; None if there is no limit."""
     if is_terminal(sys.stdout) or os.environ.get("COLUMNS", "").isdecimal():
         return shutil.get_terminal_size().columns
     return None
@@ -275,7 +275,7 @@ def _drawn(
 
 
 class Bar:
-    """Reports progress; called with how much is done, and how much there is to do.
+    """Reports progress. It is called with the finished and the total amount of work.
 
     Parameters
     ----------
@@ -324,7 +324,7 @@ def progress(what: str, *, unit: str = "s") -> Iterator[Bar]:
     Yields
     ------
     Bar
-        Takes how much is done, and how much there is to do.
+        Takes the finished and the total amount of work.
     """
     from anabranch import _progress
 

@@ -34,7 +34,7 @@ class Finding:
     unlocks
         The features that need it.
     needed
-        Whether the program is of no use without it.
+        Whether the program cannot work without it.
     install
         The commands that install it if it is missing.
     """

@@ -28,7 +28,7 @@ def figures(results: Path, out: Path, *, first: bool, budget: int | None, worker
     budget
         Also what each cell carries of bulk data, by so many runs.
     workers
-        Processes for the runs of the budget; None is one a core.
+        The number of processes for these runs; None for one per core.
     """
     from anabranch import _extras
     from anabranch.cli import _sweep

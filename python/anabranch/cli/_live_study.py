@@ -34,7 +34,7 @@ class How:
     only
         The arms; none is all.
     workers
-        How many go side by side; None is one a core.
+        The number of runs at the same time; None for one per core.
     out
         The folder of results; None is `results/NAME-live`.
     record

@@ -176,8 +176,8 @@ def results(
 ) -> None:
     """Print the means of a folder's cells, differences, or a query's result; draw reports.
 
-    Only runs of the present inputs count: the cells of the last sweep, with its scenario, plug-ins, films and
-    recordings as they are now, and this build. --earlier shows the others.
+    Only runs of the current inputs count: the cells of the last sweep, made by this build from the scenario,
+    plug-ins, films and recordings as they are now. --earlier shows the other runs.
 
     For example:
 

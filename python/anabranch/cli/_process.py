@@ -95,7 +95,7 @@ def _told_unreadable() -> bool:
 
 
 def _told_homeless() -> int | None:
-    """Report a working folder that is gone or closed: without one, relative paths mean nothing."""
+    """Report a working folder that was deleted or cannot be read. Relative paths need it."""
     try:
         Path.cwd()
     except OSError as error:

@@ -28,7 +28,7 @@ class How:
     Attributes
     ----------
     workers
-        Processes; None is one a core.
+        The number of processes; None for one per core.
     dask
         Address of a Dask scheduler that runs them instead.
     shard

@@ -19,12 +19,12 @@ _UNJUDGED = object()
 
 
 def lighten(command: Any) -> None:  # noqa: ANN401 - the library has its own copy of click's classes
-    """Let a command, and each below it, take plain values without a validator.
+    """Make a command and its subcommands take plain values without a validator.
 
     Parameters
     ----------
     command
-        A command or a group. Its parameters stay as they are where the library builds no validators.
+        A command or a group. Parameters without a validator do not change.
     """
     listed = command.get_params
 
@@ -38,7 +38,7 @@ def lighten(command: Any) -> None:  # noqa: ANN401 - the library has its own cop
 
 
 def _light(parameter: Any) -> Any:  # noqa: ANN401 - as above
-    """Return a parameter that builds a validator only for a value that is to be judged."""
+    """Return a parameter that builds a validator only for values that the library must check."""
     build = getattr(parameter, "get_runtime_param", None)
     if build is not None and not isinstance(getattr(build, "__self__", None), _Light):
         parameter.get_runtime_param = _Light(build).itself
@@ -46,7 +46,7 @@ def _light(parameter: Any) -> Any:  # noqa: ANN401 - as above
 
 
 class _Light:
-    """Takes a parameter's plain values, and leaves others to the library."""
+    """A type that converts plain values, and leaves all others to the library."""
 
     def __init__(self, build: Callable[[], Any]) -> None:
         self._build = build
@@ -56,13 +56,14 @@ class _Light:
         return self
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:  # noqa: ANN401 - as the library has it
-        """Return a value as the command is given it."""
+        """Convert a value to the form that the command receives."""
         taken = plain(value, param)
         return self._build().coerce(value, param=param, ctx=ctx) if taken is _UNJUDGED else taken
 
 
 def plain(value: Any, param: Any) -> Any:  # noqa: ANN401 - as above
-    """Return a plain value as the library would; something else where that is to judge it."""
+    """Convert a plain value as the library would, or return `_UNJUDGED` if the library must check it.
+    """
     described = param.type_descriptor
     kind, declared = described.annotation, described.parameter_info
     if value is None:

@@ -1,4 +1,4 @@
-"""Whether another path helps: each path alone, every pair, all together, on the same luck.
+"""Comparison of sets of paths: each path alone, every pair and all together, with the same random draws.
 
 >>> import anabranch
 >>> found = anabranch.compare("two-paths", trials=5)  # doctest: +SKIP

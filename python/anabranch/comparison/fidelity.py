@@ -1,8 +1,9 @@
 """The distance of the simulator from the Linux kernel, on the measured setting that is nearest to a scenario.
 
 `calibrated.csv` has the settings of docs/calibration.md, each measured on a kernel and repeated in the
-simulator. The distance of two settings is the largest difference of a path: of its rate and RTT in
-doublings, or of the square roots of the losses in tenths (a window goes with 1 / sqrt(loss)).
+simulator. The distance of two settings is the largest difference over their paths. A difference in rate or
+RTT counts in doublings. A difference in loss counts as ten times that of the square roots, because a
+congestion window is proportional to 1 / sqrt(loss).
 
 The distance compares only RTTs, rates and losses. A scenario with anything else is not comparable, and the
 sentence names the reason.
@@ -23,15 +24,15 @@ if TYPE_CHECKING:
 
 _TABLE = Path(__file__).with_name("calibrated.csv")
 _PAGE = "docs/calibration.md"
-#: From this distance on a setting is far: a rate or an RTT differs by more than a factor of two.
+#: A setting at this distance or more is reported as far: a rate or an RTT differs by a factor of two.
 _FAR = 1.0
-#: The settings of the other kernel begin so.
+#: The prefix of the settings of the out-of-tree kernel.
 _OTHER_KERNEL = "papers-kernel"
 #: Round-trip time in ms, rate in Mb/s and loss of a path.
 Leg = tuple[float, float, float]
-#: Tables of a scenario that no measured setting has.
+#: Tables of a scenario that make it incomparable: no measured setting has them.
 _WORLD = ("links", "cross_traffic", "events")
-#: Keys of a path that the distance compares, or that do not change its packets.
+#: Keys of a path that the distance compares, or that have no influence on packets.
 _COMPARED = frozenset(
     [
         "name",
@@ -57,7 +58,7 @@ class Measured:
     Attributes
     ----------
     setting, anchor
-        Its name, and its place on the page of calibration.
+        Its name, and its anchor on docs/calibration.md.
     congestion
         The congestion control.
     legs
@@ -90,7 +91,7 @@ class Fidelity:
     reason
         Why no setting is comparable.
     unlike
-        Properties other than its paths in which the nearest setting differs from the scenario.
+        Properties, apart from paths, in which the nearest setting differs from the scenario.
     """
 
     nearest: Measured | None
@@ -101,7 +102,7 @@ class Fidelity:
 
     @property
     def sentence(self) -> str:
-        """The distance in words, with the place on the page."""
+        """The distance in words, with the link to the page."""
         one = self.nearest
         if one is None:
             why = f": {self.reason}" if self.reason else ""
@@ -121,7 +122,7 @@ class Fidelity:
 
     @property
     def link(self) -> str:
-        """The place on the page of calibration."""
+        """The link to the setting on docs/calibration.md."""
         return _PAGE if self.nearest is None else f"{_PAGE}#{self.nearest.anchor}"
 
     def to_json(self) -> dict[str, Any]:
@@ -212,7 +213,7 @@ def of(raw: Mapping[str, Any], congestion: str) -> Fidelity:
 
 
 def _is_set(value: object) -> bool:
-    """Return whether a key of a path differs from nothing: `"0 s"` and `"0 %"` do not."""
+    """Return whether a path's key has an effect: `"0 s"` and `"0 %"` have none."""
     return bool(value) and not (isinstance(value, str) and value.split()[0] == "0")
 
 
@@ -230,12 +231,12 @@ def _scheduler_of(one: Measured) -> str:
 
 
 def _kind_of(one: Measured) -> str:
-    """Return the application of a measured setting; those with a handoff transfer in bulk."""
+    """Return the application of a measured setting. Handovers were measured with bulk transfers."""
     return "paced" if "paced" in one.setting.split() else "bulk"
 
 
 def _distance(legs: Sequence[Leg], others: Sequence[Leg]) -> float:
-    """Return the distance of two settings: that of the best assignment of their paths."""
+    """Return the distance of two settings, with their paths assigned so that it is smallest."""
     return min(
         max(_apart(one, other) for one, other in zip(legs, order, strict=True))
         for order in permutations(others)
@@ -267,6 +268,6 @@ def _table() -> tuple[Measured, ...]:
 
 
 def _read(text: str) -> Leg:
-    """Return a path of the table."""
+    """Read the columns of one path."""
     rtt_ms, rate_mbps, loss = map(float, text.split())
     return rtt_ms, rate_mbps, loss

@@ -1,4 +1,4 @@
-"""Running a scenario over sets of its paths."""
+"""Runs a scenario over sets of its paths."""
 
 from __future__ import annotations
 
@@ -47,24 +47,24 @@ def compare(
     scenario
         Path of a TOML file, name of a shipped scenario, or the tables themselves.
     trials
-        Runs of each set of paths: run 0, 1, ... with the same luck in each; a set that draws nothing is run
-        once.
+        The runs of each set of paths. Runs of the same number have the same random draws. A set without
+        random draws is run once.
     seed, scheduler, congestion, set
         As of `anabranch.run`, for every set of paths.
     out
-        A folder that keeps the results; a repeat goes on there. None keeps nothing.
+        The folder for the results, from which a repeated call continues. None stores nothing.
     workers
-        Processes; None is one a core.
+        The number of processes; None for one per core.
     progress
-        Called with the number of runs done, and of all runs. True shows a bar, False none; None shows one
-        in a notebook or a terminal.
+        Called with the number of finished runs and of all runs. True shows a bar and False none. None shows
+        one in a notebook or a terminal.
 
     Raises
     ------
     ScenarioError
         With every fault of the scenario.
     InputError
-        When it has one path only, or the folder holds something else.
+        If the scenario has a single path, or the folder has results of something else.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def sweep_of(
     *,
     trials: int,
 ) -> Sweep:
-    """Return the runs of a comparison, to be made by `anabranch.study.drive`.
+    """Return the sweep that makes the runs of a comparison.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def sweep_of(
     Raises
     ------
     InputError
-        When it has one path only.
+        If it has a single path.
     """
     raw, folder = tables_of(scenario, overrides)
     name = f"{loaded.scenario.name}-paths"
@@ -120,10 +120,10 @@ def sweep_of(
 def tables_of(
     scenario: str | Path | Mapping[str, Any], overrides: Sequence[Override | Fault]
 ) -> tuple[dict[str, Any], Path]:
-    """Return the tables of a valid scenario, and the folder that its files are found from.
+    """Return the tables of a valid scenario, and the folder that its file names are relative to.
 
-    Recordings begin at random places, trial by trial, unless they have a start: trials that all see the same
-    minute would be poor evidence about a path.
+    Each trial starts a recording at another random offset, unless the scenario sets one. If all trials used
+    the same minute, they would be poor evidence about a path.
 
     Parameters
     ----------
@@ -143,10 +143,9 @@ def tables_of(
 
 
 def _here(one: Override) -> Override:
-    """Return an override by its file's full name, where it names one in the working folder.
+    """Make the file name in an override absolute if the file is in the working folder.
 
-    Keys set here become the scenario's own in every set of paths, where files are found from the scenario's
-    folder.
+    Overrides become part of the scenario, whose file names are relative to the scenario's folder.
     """
     from anabranch.media import films, ladders
 
@@ -156,7 +155,7 @@ def _here(one: Override) -> Override:
     value = one.value
     if one.key.rpartition(".")[2] in _FILES and _files.is_file(here / value):
         value = str(here / value)
-    # A class by its place, also one that another scheduler builds on: `rtx-aware(mine.py:Mine)`.
+    # A class given by its file, alone or inside another scheduler: `rtx-aware(mine.py:Mine)`.
     value = _PLACE.sub(
         lambda found: str(here / found[0]) if _files.is_file(here / found[0]) else found[0], value
     )

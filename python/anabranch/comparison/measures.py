@@ -23,21 +23,21 @@ class Measure:
     Attributes
     ----------
     column
-        Its name there.
+        The column's name.
     name
         Its name for people.
     unit
-        Its unit, as it is shown.
+        The shown unit.
     scale
-        From the results' unit to that one.
+        Factor from the results' unit to the shown unit.
     better
-        1 where more is better, -1 where less is, 0 where a verdict does not hang on it.
+        1 if more is better, -1 if less is better, 0 if verdicts ignore the measure.
     matters
         The smallest difference that matters, in the shown unit.
     relative
-        The same as a share of the value without the path; the larger of both counts.
+        The same as a share of the value without the path. The larger of the two limits applies.
     is_score
-        It is the one measure that verdicts rest on (`anabranch.metrics.score`).
+        Whether it is the score, on which verdicts rest (`anabranch.metrics.score`).
     """
 
     column: str
@@ -51,17 +51,17 @@ class Measure:
 
     @property
     def heading(self) -> str:
-        """Name and unit, over a column."""
+        """The heading of a column: name and unit."""
         return f"{self.name}, {self.unit}" if self.unit else self.name
 
     def number(self, value: float, *, signed: bool = False) -> str:
-        """Return a value of the results as it is shown."""
+        """Return the text of a value of the results."""
         return three_digits(value * self.scale, signed=signed)
 
     def with_interval(self, effect: Effect, *, signed: bool = False, level: float = LEVEL) -> str:
-        """Return a mean or a difference as it is shown, with the larger side of its interval.
+        """Return the text of a mean or a difference, with the larger side of its interval.
 
-        The level of the interval is named if it is not 95 %.
+        The text names the level of the interval unless it is 95 %.
         """
         if effect.value is None:
             return "-"
@@ -73,7 +73,9 @@ class Measure:
         return text if width == "0" else f"{text} ± {width}{at}"
 
     def least(self, before: float) -> float:
-        """Return the smallest difference that matters, in the results' unit, at a value before it."""
+        """Return the smallest difference that matters, in the results' unit, given the value without the
+        path.
+        """
         return max(self.matters / self.scale, self.relative * abs(before))
 
     def judge(
@@ -96,14 +98,14 @@ class Measure:
         )
 
     def judged(self, effect: Effect, before: float) -> int:
-        """Return whether a difference is for the better (1), for the worse (-1), or neither (0).
+        """Return 1 if a difference is an improvement, -1 if it is a deterioration, and otherwise 0.
 
         Parameters
         ----------
         effect
-            The difference: with the path less without it.
+            The value with the path minus the value without it.
         before
-            The mean without it.
+            The mean without the path.
         """
         if effect.value is None or effect.low is None or effect.high is None:
             return 0
@@ -119,7 +121,7 @@ class Measure:
 UNREACHED = Measure(
     column="unreached_sessions", name="sessions that do not reach the end", better=-1, matters=0.01
 )
-#: The sessions of a run whose player never started: the viewer's means are over the others.
+#: The number of sessions in a run whose player never started. The viewer's means are over the others.
 UNSTARTED = Measure(column="unstarted_sessions", name="sessions that never start", better=-1, matters=0.01)
 #: Measures that tables and sentences give as a count of runs, not as a mean.
 COUNTED = (UNREACHED, UNSTARTED)
@@ -129,7 +131,7 @@ _UNPLAYED = Measure(column="unplayed_s", name="film not shown", unit="s", better
 _FREEZES = Measure(column="buffer_underflows", name="freezes")
 _GOODPUT = Measure(column="goodput_mbps", name="goodput", unit="Mb/s")
 
-#: An adaptive player's.
+#: The measures of an adaptive player.
 ADAPTIVE = (
     UNREACHED,
     UNSTARTED,
@@ -151,7 +153,7 @@ ADAPTIVE = (
     _FREEZES,
     _STARTUP,
 )
-#: Those of a player of one film.
+#: The measures of a progressive player.
 PROGRESSIVE = (
     UNREACHED,
     UNSTARTED,
@@ -163,7 +165,7 @@ PROGRESSIVE = (
     _STARTUP,
     _GOODPUT,
 )
-#: Those of a transfer.
+#: The measures of a transfer.
 TRANSFER = (
     Measure(
         column=score.GOODPUT,
@@ -191,7 +193,7 @@ def primary(found: Sequence[Measure], columns: Collection[str]) -> Measure | Non
     found
         The measures of the application.
     columns
-        The columns that have values. Results of builds before the score lack it.
+        The columns that have values. Results of older builds have no score.
     """
     judged = [one for one in found if one.better and one not in COUNTED and one.column in columns]
     return next((one for one in judged if one.is_score), judged[0] if judged else None)

@@ -1,4 +1,4 @@
-"""A scenario with some of its paths: each alone, every pair, all but one, and all together."""
+"""Sets of a scenario's paths, and the scenario reduced to a set."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _LINKS = ("links", "links_down", "links_up")
 
 
 def sets(names: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return the sets of paths that are compared, small ones first.
+    """Return the sets of paths to compare, the smallest first.
 
     Raises
     ------
     InputError
-        When there is one path only.
+        If there is only one path.
     """
     if len(names) < 2:
         message = "one path: there is nothing to compare it with"
@@ -37,20 +37,20 @@ def sets(names: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def only(raw: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """Return the tables of a scenario with some of its paths.
+    """Return the tables of a scenario reduced to some of its paths.
 
     Parameters
     ----------
     raw
         The tables of a valid scenario.
     names
-        The paths that are left. A single one is used over plain TCP.
+        The paths to keep. A single path carries plain TCP.
 
     Returns
     -------
     dict
-        The tables without what concerns other paths: their shared links, their events, hand-offs and cross
-        traffic, and without expectations, which are about all paths together.
+        The tables without the other paths' shared links, events, hand-offs and cross traffic. Expectations
+        are removed too, because they concern all paths together.
     """
     found = copy.deepcopy(dict(raw))
     found["paths"] = [path for path in found["paths"] if path["name"] in names]
@@ -81,11 +81,11 @@ def cells(raw: Mapping[str, Any], folder: Path) -> tuple[Cell, ...]:
     raw
         The tables of a valid scenario.
     folder
-        Where films, ladders and plug-ins in Python are found that it names.
+        The folder of the films, ladders and plug-ins that the scenario names.
     """
     return tuple(
         Cell(
-            # Scenarios are kept by name.
+            # Each set of paths is stored under a name of its own.
             scenario=label(names),
             raw=json.dumps(only(raw, names), default=str),
             folder=str(folder.resolve()),
@@ -97,5 +97,5 @@ def cells(raw: Mapping[str, Any], folder: Path) -> tuple[Cell, ...]:
 
 
 def label(names: Sequence[str]) -> str:
-    """Return what a set of paths is called."""
+    """Return the name of a set of paths."""
     return " + ".join(names)

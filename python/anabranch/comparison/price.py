@@ -16,18 +16,18 @@ HOURS_PER_MONTH = 30.0
 
 @dataclass(frozen=True, kw_only=True)
 class Use:
-    """The data and the money that a choice takes.
+    """The data that a choice of paths carries, and its cost.
 
     Attributes
     ----------
     gb_per_hour
-        Payload in gigabytes an hour, by path.
+        Payload in gigabytes per hour, by path.
     per_hour
         Cost of an hour; None if no path has a price.
     burden
-        Gigabytes an hour times the weights of their paths.
+        The sum over paths of gigabytes per hour times the path's weight.
     over
-        The paths whose monthly cap the hours of a month exceed.
+        The paths whose monthly cap is exceeded.
     """
 
     gb_per_hour: Mapping[str, float]
@@ -37,7 +37,7 @@ class Use:
 
     @property
     def order(self) -> tuple[bool, float, float]:
-        """The order among choices of equal quality: within the caps, least burden, cheapest."""
+        """The sort key among choices of equal quality: within the caps, then least burden, then cheapest."""
         return bool(self.over), round(self.burden, 6), round(self.per_hour or 0.0, 6)
 
 
@@ -52,7 +52,7 @@ class Terms:
     caps
         Gigabytes a month, by path.
     weights
-        The count of a gigabyte when equal choices are ordered, by path.
+        The weight of a gigabyte in `Use.burden`, by path.
     currency
         The currency of prices; empty if the scenario has none.
     hours
@@ -71,7 +71,7 @@ class Terms:
         return bool(self.prices or self.weights)
 
     def use(self, rows: Sequence[Mapping[str, Any]], paths: Sequence[str]) -> Use:
-        """Return what some paths take, by the runs over them.
+        """Return the data that some paths carried in runs over them, and its cost.
 
         Parameters
         ----------
@@ -103,7 +103,7 @@ class Terms:
         return f"{amount:.2f}{f' {self.currency}' if self.currency else ''} an hour"
 
     def added(self, with_it: Use, without: Use) -> str:
-        """Return the price of one choice instead of another: `costs 1.20 EUR an hour`; empty if unknown."""
+        """Return the difference in cost between two choices: `costs 1.20 EUR an hour`; empty if unknown."""
         if not self.prices:
             return ""
         more = (with_it.per_hour or 0.0) - (without.per_hour or 0.0)
@@ -124,7 +124,7 @@ NONE = Terms(prices={}, caps={}, weights={})
 
 
 def _wanted_s(row: Mapping[str, Any]) -> float:
-    """Return the seconds of film that a run wants, or the duration of a run without a film."""
+    """Return the seconds of film that a run requests, or the duration of a run without a film."""
     shown, unplayed = row.get("play_time_s"), row.get("unplayed_s")
     if shown is None and unplayed is None:
         return float(row.get("duration_s") or 0.0)

@@ -1,4 +1,4 @@
-"""From the results of a comparison to its table and its verdicts."""
+"""The table and the verdicts of a comparison, computed from its results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Sets of a scenario's paths, side by side.
+    """The results of several sets of a scenario's paths.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class Comparison:
     measures
         The measures to compare.
     added
-        For each path, what adding it to all others changed.
+        The effect of adding each path to all others.
     terms
         Prices, caps and weights of the paths.
     fidelity
@@ -50,11 +50,13 @@ class Comparison:
 
     @property
     def sentences(self) -> list[str]:
-        """The verdicts, a sentence for each path, and the monthly caps that all paths exceed."""
+        """A sentence with the verdict on each path, and one for each monthly cap that all paths together
+        exceed.
+        """
         return [*(one.sentence for one in self.added), *self.terms.overrun(self.used[-1].use)]
 
     def table(self) -> tuple[list[str], list[list[str]]]:
-        """Return headings and lines as people read them."""
+        """Return the headings and the rows."""
         shown = [
             one
             for one in self.measures
@@ -74,7 +76,7 @@ class Comparison:
         return head, lines
 
     def to_json(self) -> dict[str, Any]:
-        """Return all of it as an object for JSON; numbers are in the results' units."""
+        """Return the whole comparison as an object for JSON; numbers are in the results' units."""
         return {
             "scenario": self.scenario,
             "sets": [
@@ -111,7 +113,7 @@ class Comparison:
         }
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: the table, what each path carried, and the verdicts."""
+        """Return the notebook's view: the table, the bytes of each path, and the verdicts."""
         from anabranch import _html
         from anabranch.figures import glance
 
@@ -131,7 +133,7 @@ def read(folder: Path) -> Comparison:
     Raises
     ------
     InputError
-        When the folder holds no such results.
+        If the folder has no such results.
     """
     made, found = store.made(folder), store.manifest(folder)
     scenarios = {cell["scenario"]: tables_of(found, cell) for cell in found["cells"]}
@@ -181,7 +183,7 @@ def _settings(frame: polars.DataFrame) -> str:
 
 
 def _count(rows: polars.DataFrame, column: str) -> int:
-    """Return the number of runs in which a count of sessions is not zero."""
+    """Return the number of runs in which a count is not zero."""
     return int((rows[column] > 0).sum()) if column in rows.columns else 0
 
 
@@ -193,7 +195,7 @@ def _mean(values: Values) -> Effect:
 
 
 def _cost(rows: polars.DataFrame) -> float | None:
-    """Return the mean cost; None where no path has a price."""
+    """Return the mean cost; None if no path has a price."""
     costs = rows["cost"].to_list() if "cost" in rows.columns else []
     known = [cost for cost in costs if cost is not None]
     return sum(known) / len(known) if known else None

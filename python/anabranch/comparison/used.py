@@ -24,9 +24,9 @@ class Used:
     paths
         Their names.
     runs
-        How many runs there are.
+        The number of runs.
     exact
-        It draws nothing: one run is all of them.
+        Whether the set has no random draws, so that all its runs are equal.
     means
         Mean of each measure, in the results' units, by its column, with its 95 % interval.
     shares
@@ -34,7 +34,7 @@ class Used:
     cost
         The mean cost, in the currency of `price_per_gb`; None if no path has a price.
     use
-        The data and the money that an hour takes.
+        The data of an hour, and its cost.
     unfinished
         Runs in which the end of the simulation cut a session off.
     unstarted

@@ -35,12 +35,12 @@ class Added:
     to
         The others.
     effects
-        Difference of each measure by its column, with the path less without it, over pairs of runs of the
-        same luck.
+        The difference of each measure (with the path minus without it), by its column, over pairs of runs
+        with the same random draws.
     verdict
         That of `anabranch.results.judging` on the score, or `BOTH`.
     judgement
-        The difference in score that the verdict rests on; None if no run has one.
+        The judged difference in score; None if no run has a score.
     sentence
         The same in words.
     """
@@ -87,7 +87,7 @@ def added(
         verdict = UNDECIDED if judgement is None else judgement.verdict
         verdict = _with_endings(verdict, whole, base)
         if judgement is not None and verdict != UNDECIDED and not judgement.is_decided:
-            # The endings decide, so no more trials are needed.
+            # The number of finished sessions decides, so no more trials are needed.
             judgement = replace(judgement, verdict=verdict, needed=None)
         words = _words(measures, primary, effects, judgement, verdict, base, whole)
         yield Added(
@@ -116,10 +116,10 @@ def _judged(whole: Used, base: Used, one: Measure, comparisons: int) -> judging.
 
 
 def _with_endings(verdict: str, whole: Used, base: Used) -> str:
-    """Return a verdict with regard to the sessions that do not start, or do not reach the end.
+    """Correct a verdict for sessions that do not start or do not reach the end.
 
-    If fewer runs start with a path, the path hurts, even if chance may have done it. If fewer reach the end,
-    it does not only help.
+    If fewer runs start with a path, the path hurts, even if that may be chance. If fewer runs reach the end,
+    `helps` becomes `BOTH`.
     """
     if whole.unstarted / max(whole.runs, 1) > base.unstarted / max(base.runs, 1):
         return BOTH if verdict == HELPS else HURTS
@@ -144,7 +144,7 @@ def _words(
     base: Used,
     whole: Used,
 ) -> list[str]:
-    """Return the difference in score, in words, and the parts of it that differ if the verdict is decided."""
+    """Return the difference in score in words. If the verdict is decided, add the parts that differ."""
     if primary is None or judgement is None:
         return []
     shown = [(primary, judgement.effect, judgement.level)]
@@ -172,7 +172,7 @@ def _sentence(
     """Return a verdict as a sentence."""
     to = " and ".join(base.paths)
     runs = min(whole.runs, base.runs)
-    # One run of a world that draws nothing is all of them.
+    # Without random draws, one run represents all.
     seen = f" that {runs} run{'s' if runs > 1 else ''} can tell"
     sure = " that matters" if whole.exact and base.exact else seen
     what = f"is {verdict}" if verdict == UNDECIDED else verdict + (sure if verdict == NOTHING else "")

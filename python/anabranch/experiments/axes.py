@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from anabranch.figures.study import Row
 
-#: The fewest values of an axis that is drawn as a line.
+#: An axis needs this many values to be drawn as a line.
 _FEWEST = 3
 #: If the largest value is at least this multiple of the smallest, the axis is logarithmic.
 _LOG = 30.0
@@ -62,8 +62,8 @@ def of(rows: Sequence[Row], labels: Sequence[str]) -> Axes | None:
     """Return the axes of a figure with lines; None if no axis of the grid is numeric.
 
     The numeric axis with the most values is horizontal. Small multiples show a second axis, that with the
-    fewest values, or a study's rows. Colours show the scheduler, else the congestion control, else another
-    key.
+    fewest values, or a study's rows. Colours show the scheduler. If it does not vary, they show the
+    congestion control or another key.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def picture(
     notes
         Sentences about parts that are left out.
     exact
-        The names of the cells that draw nothing.
+        The names of the cells without random draws.
     """
     from anabranch.figures import lines
 
@@ -177,5 +177,5 @@ def _points(
 
 
 def _said(value: object, short: Mapping[str, str]) -> str:
-    """Return a value of an axis as people read it."""
+    """Return the text of an axis value."""
     return str(value).lower() if isinstance(value, bool) else short.get(str(value), str(value))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 #: The columns that distinguish the cells of figures.
 _CELL = ("row", "series", "control", "scheduler")
-#: The goodput of a cell with bulk data.
+#: The column with a cell's goodput with bulk data.
 CARRIED = "goodput_mbps"
 
 
@@ -93,15 +93,15 @@ def bars(
 def of_metrics(results: Path, metrics: Sequence[str] = ()) -> Picture:
     """Return metrics one below the other: lines over a numeric axis of the grid, else bars.
 
-    Lines have 95 % bands, bars 95 % intervals and a dot a trial. A metric that is the same in every run is
-    left out and named in the picture's `notes`.
+    Lines have 95 % bands. Bars have 95 % intervals, and a dot for each trial. A metric that is the same in
+    every run is left out and named in the picture's `notes`.
 
     Parameters
     ----------
     results
         The results.
     metrics
-        Columns of `runs`; if empty, the first that matters of those that the runs have.
+        Columns of `runs`. If empty, the first column that the runs have, in order of importance.
 
     Raises
     ------
@@ -148,7 +148,7 @@ def of_metrics(results: Path, metrics: Sequence[str] = ()) -> Picture:
 def _varying(rows: Sequence[Row], metrics: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the metrics that differ between runs, and notes about the others.
 
-    If none differs, those that are not zero are kept: bars of equal heights are no empty figure.
+    If none differs, the metrics that are not zero are kept: bars of equal height are still a figure.
     """
     values = {name: {row[name] for row in rows if row.get(name) is not None} for name in metrics}
     varying = [name for name in metrics if len(values[name]) > 1]
@@ -243,7 +243,7 @@ def runs(results: Path) -> list[Row]:
 
 
 def _said(name: str, value: object) -> str:
-    """Return a short form of a value on an axis; a flag gets its name."""
+    """Return the short text of an axis value; a flag is shown by its name."""
     short = name.rpartition(".")[2]
     return f"{short} {str(value).lower()}" if isinstance(value, bool) else str(value)
 

@@ -1,4 +1,4 @@
-"""Running sweeps and studies from Python: the same runs, in the same folders, as from the command line."""
+"""Runs sweeps and studies from Python: the same runs, in the same folders, as the command line."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ def sweep(
         Keep every run's trace whole.
     out
         A folder that keeps the results. After an interrupt, a repeated call continues there, and with more
-        trials it makes only the missing runs. None keeps them only as long as the returned object.
+        trials it makes only the missing runs. If None, the results are deleted with the returned object.
     workers
-        Processes on this machine; None is one a core.
+        The number of processes on this machine; None for one per core.
     dask
         Address of a Dask scheduler that runs them instead.
     progress
@@ -120,7 +120,8 @@ def run_study(
     name
         A study's name (`anabranch study list`), or its folder.
     trials, worlds
-        Runs of each cell (one if it draws nothing) and drawn worlds of each row; None: the study's own.
+        The runs of each cell (one without random draws), and the drawn worlds of each row. None takes the
+        study's own numbers.
     quick
         A quick test with few trials and short sessions.
     vary
@@ -130,7 +131,7 @@ def run_study(
     only
         The rows to run, `*` and `?` allowed; empty is all.
     set
-        Keys to set in every row, instead of what assumptions set; `paths.*` is every path.
+        Keys to set in every row, which replace those of assumptions; `paths.*` means every path.
     assume
         Other values of assumptions: `["kernel=linux-6.18"]`.
     keep, keep_trace, out, workers, dask, progress

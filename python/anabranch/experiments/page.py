@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 #: Up to this number of runs, each run is drawn. The page of a whole study would otherwise have several
 #: megabytes.
 _DRAWN = 600
-#: Figures by their names, as people read them.
+#: The titles of the figures, by name.
 _TITLES = {
     "retransmissions-by-flow": "Retransmissions by path",
     "discards-retransmissions": "Discarded pictures against retransmissions",
@@ -90,7 +90,7 @@ def _name(results: Path) -> str:
 
 
 def _heading(name: str) -> str:
-    """Return a figure's name for people: without the unit, which is on its axis."""
+    """Return a figure's title, without the unit, which is on its axis."""
     from anabranch.figures import words
 
     return _TITLES.get(name, words.metric(name.replace("-", "_")).partition(",")[0].capitalize())
@@ -138,7 +138,7 @@ def figures(results: Path, *, dots: bool) -> dict[str, Picture]:
 
 
 def _claims(paper: Paper | None) -> list[dict[str, Any]]:
-    """Return the verdicts on claims, a dict a row."""
+    """Return the verdicts on claims, one dict for each row."""
     from anabranch.claims.page import evidence
 
     return [
@@ -155,7 +155,7 @@ def _claims(paper: Paper | None) -> list[dict[str, Any]]:
 
 
 def _counts(paper: Paper | None) -> str:
-    """Return how many claims have which verdict, in words."""
+    """Return the number of claims with each verdict, in words."""
     from anabranch.claims.judge import VERDICTS, counted
 
     counts = {} if paper is None else counted(paper.judged)

@@ -36,7 +36,7 @@ class Results:
     folder
         A folder that a sweep or a study wrote, from Python or from the command line.
     goes
-        A temporary folder that is deleted with this object, if the user gave no folder.
+        The temporary folder that is deleted with this object; None if the user gave a folder.
 
     Attributes
     ----------
@@ -89,8 +89,8 @@ class Results:
         Parameters
         ----------
         table
-            `runs` (a row a run), `subflows` (a row a subflow), or a table of the trace that was kept. The
-            suffix of a column's name is its unit.
+            `runs` (a row for each run), `subflows` (a row for each subflow), or a table of the trace that was
+            kept. The suffix of a column's name is its unit.
 
         Raises
         ------
@@ -204,7 +204,7 @@ class Results:
         return open_run(self.folder, run)
 
     def plot(self, *metrics: str) -> Picture:
-        """Return metrics as bars with 95 % intervals and a dot a trial.
+        """Return metrics as bars with 95 % intervals and a dot for each trial.
 
         Parameters
         ----------
@@ -290,7 +290,7 @@ class Results:
         return polars.from_dicts(verdicts)
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: the means of the cells with their intervals."""
+        """Return the notebook's view: the means of the cells with their intervals."""
         from anabranch import _html
         from anabranch.experiments.table import table
 

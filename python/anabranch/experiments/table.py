@@ -1,4 +1,4 @@
-"""The means of cells as people read them."""
+"""Tables of the means of cells."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def table(folder: Path, by: Sequence[str]) -> tuple[list[str], list[list[str]], int]:
-    """Return the means of cells as people read them: headings, lines, and how many columns are words."""
+    """Return the headings, the rows, and the number of columns with words."""
     from anabranch import plugins
 
     rows = summary.means(folder, by)

@@ -1,1 +1,1 @@
-"""Figures: one chart is one function from rows to `alt.Chart`; `session` puts them on one time axis."""
+"""Figures. Each chart is a function from rows to `alt.Chart`; `session` puts them on one time axis."""

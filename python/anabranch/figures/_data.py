@@ -23,7 +23,7 @@ _APART_S = 1.0
 
 
 def duration_s(tables: Tables, client: int) -> float:
-    """Return how long a client's session lasted, pictures shown after the last byte included."""
+    """Return the length of a client's session, including pictures shown after the last byte."""
     ends = [row["duration_s"] for row in rows(tables["connections"], client=client)]
     ends += [row["t_s"] for row in rows(tables.get("playback", {}), client=client)]
     return max(ends, default=0.0)
@@ -122,7 +122,7 @@ def buffers(tables: Tables, client: int) -> list[Row]:
 
 
 def renditions(tables: Tables, client: int) -> list[Row]:
-    """Return which rendition was on the screen: `from_s`, `to_s`, `mbps`, `name`, `height`.
+    """Return the rendition on the screen over time: `from_s`, `to_s`, `mbps`, `name`, `height`.
 
     A chunk is drawn at the time when its pictures were shown, without times of standstill.
     """
@@ -151,7 +151,7 @@ def renditions(tables: Tables, client: int) -> list[Row]:
 def loads(tables: Tables, client: int) -> list[Row]:
     """Return the time in which each chunk was loaded, until its last byte or until it was abandoned.
 
-    `from_s`, `to_s`, `name` (of the rendition), `mbps` (what the rendition takes), `abandoned`.
+    `from_s`, `to_s`, `name` (of the rendition), `mbps` (the rendition's bitrate), `abandoned`.
     """
     table = rows(tables.get("renditions", {}))
     ladder = {(row["track"], row["rendition"]): row for row in table}
@@ -177,7 +177,7 @@ def drops(tables: Tables, client: int) -> list[tuple[float, int]]:
 
 
 def _screen(tables: Tables, client: int) -> list[tuple[float, float, float]]:
-    """Return which part of the film was shown when: the time, and the first and last film time."""
+    """Return the shown parts of the film: the time, and the first and last film time."""
     shown: list[tuple[float, float, float]] = []
     since: tuple[float, float] | None = None
     events = sorted(rows(tables.get("playback", {}), client=client), key=lambda row: row["t_s"])
@@ -229,7 +229,7 @@ def _step_s(tables: Tables, client: int, *, at_least: float) -> float:
 
 
 def _by_subflow(tables: Tables, client: int, column: str) -> list[tuple[Row, list[tuple[float, float]]]]:
-    """Return each subflow's `subflow` and `path` and its (time, value) points, while it carries anything."""
+    """Return each subflow's `subflow`, `path` and (time, value) points, until it carries no more data."""
     series: dict[tuple[int, str], list[tuple[float, float]]] = {}
     ends: dict[tuple[int, str], tuple[float, float]] = {}
     for row in rows(tables.get("samples", {}), client=client):
@@ -247,7 +247,7 @@ def _by_subflow(tables: Tables, client: int, column: str) -> list[tuple[Row, lis
 
 
 def _binned(points: list[tuple[float, float]], step: float) -> list[tuple[float, list[float]]]:
-    """Return points gathered into bins of a width, each under its beginning."""
+    """Sort points into bins of equal width, keyed by the beginning of the bin."""
     bins: dict[int, list[float]] = {}
     for time, value in points:
         bins.setdefault(int(time / step + 1e-6), []).append(value)

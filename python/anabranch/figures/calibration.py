@@ -42,7 +42,7 @@ class Series:
     Attributes
     ----------
     cwnd, srtt, acked
-        Of each path, by number from 1: segments, milliseconds, and Mb/s of payload acknowledged.
+        The values of each path, by number from 1: segments, milliseconds, and Mb/s of acknowledged payload.
     goodput
         Mb/s that the client read in order.
     """

@@ -112,7 +112,7 @@ def of_controls(names: Sequence[str]) -> dict[str, str]:
 
 
 def of_lines(names: Sequence[str]) -> dict[str, str]:
-    """Return the colour of each line: that of the scheduler or the control of this name, else a free one."""
+    """Return the colour of each line: the one of the scheduler or control with this name, or a free one."""
     found = {name: colour for name in names if (colour := LINES.get(name) or CONTROLS.get(name))}
     free = [one for one in (*_PALETTE, *_OTHERS) if one not in found.values()] or list(_OTHERS)
     others = [name for name in dict.fromkeys(names) if name not in found]

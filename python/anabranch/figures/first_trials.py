@@ -42,8 +42,8 @@ def curves(rows: Sequence[Row], column: str, title: str) -> alt.ConcatChart:
     Parameters
     ----------
     rows
-        Points: `series` (what the cell is called), `t_s`, `subflow`, `path` and the column. All of one row
-        of the study, so that panels have the same axes.
+        Points: `series` (the name of the cell), `t_s`, `subflow`, `path` and the column. All of one row of
+        the study, so that panels have the same axes.
     column, title
         The column to draw, and the axis' title.
     """
@@ -82,7 +82,7 @@ def curves(rows: Sequence[Row], column: str, title: str) -> alt.ConcatChart:
 
 
 def bands(rows: Sequence[Row]) -> alt.ConcatChart:
-    """Return the resolution on the screen over time: a band a cell, a panel a row of the study.
+    """Return the resolution on the screen over time: a band for each cell, a panel for each row of the study.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ def _seconds(field: str, until_s: float) -> alt.X:
 
 
 def _thinned(rows: Sequence[Row], column: str, pixels: float) -> list[dict[str, Any]]:
-    """Return the points of a panel without those that do not change its shape."""
+    """Remove the points of a panel that do not change its shape."""
     lines: dict[tuple[str, int], list[tuple[float, float]]] = {}
     for row in rows:
         lines.setdefault((row["path"], row["subflow"]), []).append((row["t_s"], row[column]))

@@ -36,7 +36,7 @@ _STATES = {
 
 
 def run(name: str, said: Mapping[str, Any], tables: Tables) -> str:
-    """Return what a notebook shows of a run.
+    """Return a notebook's view of a run.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def _part(span: Mapping[str, Any]) -> tuple[str, float, float, str]:
 
 
 def _number(value: object) -> str:
-    """Return a value as people read it."""
+    """Return the text of a value."""
     if isinstance(value, float):
         return _numbers.trimmed(f"{value:,.2f}")
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

@@ -19,7 +19,7 @@ R = TypeVar("R")
 
 
 def unchecked(build: Callable[P, R]) -> Callable[P, R]:
-    """Let a function make a figure without altair's check of every part, which takes most of the time.
+    """Decorate a function so that it makes a figure without altair's checks, which take most of the time.
 
     If the user changes such a figure, or writes it with altair's own functions, it is checked as usual.
     """
@@ -36,13 +36,15 @@ def unchecked(build: Callable[P, R]) -> Callable[P, R]:
 
 
 def values(rows: Sequence[Mapping[str, Any]]) -> alt.InlineData:
-    """Return rows as a chart's data, which copies share: altair copies a chart at each step of its making."""
+    """Return rows as a chart's data. Copies of the chart share them, because altair copies a chart at each
+    step.
+    """
     return _shared()(values=list(rows))
 
 
 @functools.cache
 def _shared() -> type[alt.InlineData]:
-    """Return the class of data that is not copied; altair is imported when a figure is made."""
+    """Return the class of data that is not copied. It is made here because importing altair takes time."""
     import altair as alt
 
     class Shared(alt.InlineData):
@@ -55,7 +57,7 @@ def _shared() -> type[alt.InlineData]:
 
 
 def kept(chart: alt.Chart) -> alt.Chart:
-    """Let copies of a chart share its encoding, which never changes."""
+    """Make copies of a chart share its encoding, which never changes."""
     encoding = chart.encoding
     # altair's own attributes are those of the figure.
     object.__setattr__(encoding, "__deepcopy__", lambda _: encoding)

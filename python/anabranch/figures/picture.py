@@ -1,4 +1,4 @@
-"""A figure that shows itself in a notebook, and is written as SVG, PNG or with its numbers."""
+"""A figure that a notebook displays and that can be saved as SVG, PNG, PDF or CSV."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 #: Pixels of a PNG for each pixel on the screen.
 _SCALE = 2
-#: The forms of file that a figure is written in.
+#: The file name endings of a figure.
 FORMS = (".svg", ".png", ".csv", ".pdf")
-#: Those that are always written together.
+#: The forms that are always written together.
 _USUAL = FORMS[:3]
 #: Dots per inch of a PNG with the width of a column.
 _PPI = 300
@@ -39,15 +39,15 @@ _ID = re.compile(r'(\bid="|url\(#|href="#)([\w-]+)')
 
 @dataclass(frozen=True, kw_only=True)
 class Picture:
-    """A figure and the numbers it is drawn of.
+    """A figure and its numbers.
 
     Attributes
     ----------
     chart
         The figure as an altair chart, to be changed as one likes.
     data
-        The numbers, a dict a row; the suffix of a column's name is its unit. Empty for a figure of a run,
-        whose numbers `Run.frame` has.
+        The numbers, one dict for each row. The suffix of a column's name is its unit. Empty for a figure of a
+        run, whose numbers `Run.frame` has.
     notes
         Sentences about parts that are left out.
     size
@@ -79,7 +79,7 @@ class Picture:
         Raises
         ------
         InputError
-            When the width is no such width.
+            If the width is none of these.
         """
         wide = sizes.parse(str(width))
         if wide is None:
@@ -87,7 +87,7 @@ class Picture:
         return replace(self, size=sizes.Size(width_cm=wide, points=points))
 
     def save(self, path: str | Path) -> Path:
-        """Write the figure, or its numbers, in the form that the file's name ends in.
+        """Write the figure or its numbers, in the form that the ending of the file name gives.
 
         Parameters
         ----------
@@ -103,7 +103,7 @@ class Picture:
         Raises
         ------
         InputError
-            When the name ends otherwise, or there are no numbers.
+            If the name has another ending, or there are no numbers.
         MissingError
             When the file cannot be written.
         """
@@ -155,12 +155,12 @@ class Picture:
         return re.sub(r"<svg\b", f"<svg {fits}", text, count=1)
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows."""
+        """Return the notebook's view of the figure."""
         return f'<div style="background:white;max-width:100%;overflow-x:auto">{self.inline()}</div>'
 
 
 def unfit(path: Path, where: str) -> Fault | None:
-    """Return the fault of a file's name that ends in no form of a figure; None where it does."""
+    """Return the fault of a file name whose ending is not a figure's; None if it is."""
     if path.suffix in FORMS:
         return None
     message = f"no form of a figure: `{path.suffix or path.name}`"
@@ -174,7 +174,7 @@ def wrong_width(text: str, where: str) -> Fault:
 
 
 def _write(path: Path, drawn: str, *, is_sized: bool = False) -> None:
-    """Write a figure that is drawn, as SVG or as a picture of it."""
+    """Write a drawn figure, as SVG or in another form."""
     if path.suffix == ".svg":
         _files.write(path, drawn, "the figure")
         return

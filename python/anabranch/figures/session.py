@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from anabranch.metrics._rows import Tables
 
 _WIDTH = 960
-#: The room that a letter of a label takes, pixels.
+#: The width of a letter in a label, pixels.
 _LETTER = 6
 _FATES = ("displayed", "discarded", "flushed")
 _WORDS = {"displayed": "shown", "discarded": "discarded", "flushed": "flushed"}
@@ -181,7 +181,7 @@ def player_buffer(rows: Sequence[Row], backdrop: Backdrop) -> alt.LayerChart:
 def _lines(
     rows: Sequence[Row], backdrop: Backdrop, colour: dict[str, str], *, y: str, title: str
 ) -> alt.Chart:
-    """Draw one line a subflow."""
+    """Draw one line for each subflow."""
     import altair as alt
 
     scale = alt.Scale(domain=list(colour), range=list(colour.values()))
@@ -202,8 +202,7 @@ def _lines(
             x=_time(backdrop, "t_s:Q"),
             y=alt.Y(f"{y}:Q", title=title),
             color=alt.Color("path:N", scale=scale, legend=legend),
-            # A path that was joined several times has several lines, so that no line crosses the time
-            # between.
+            # A path that was joined several times has several lines, so that no line spans the time between.
             detail="subflow:N",
         )
     )
@@ -211,7 +210,7 @@ def _lines(
 
 
 def _behind(backdrop: Backdrop) -> list[alt.Chart]:
-    """Return the shades of underflows and the rules of changes, as far as there are any."""
+    """Return the shaded underflows and the vertical lines of changes, if there are any."""
     import altair as alt
 
     layers = []

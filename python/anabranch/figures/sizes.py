@@ -133,7 +133,7 @@ def _headers(node: object, pixels: float) -> None:
 
 
 def _widened(node: object, share: float) -> None:
-    """Widen all plots of a figure, and make them as much higher."""
+    """Scale the width and the height of all plots of a figure."""
     if isinstance(node, dict):
         for key in ("width", "height"):
             value = node.get(key)

@@ -1,4 +1,4 @@
-"""A study's results as figures: bars with single trials, flows, and what quality costs."""
+"""A study's results as figures: bars with single trials, flows, and the cost of quality."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     import altair as alt
 
-#: A run's columns, with `series` (what it is called in its row) and `control` and `scheduler`.
+#: A run's columns, with `series` (its name in its row), `control` and `scheduler`.
 Row = dict[str, Any]
 
 #: The metrics that bars show, if the runs have them.
@@ -27,7 +27,8 @@ BARS = (
     "rebuffer_total_s",
     "startup_s",
 )
-#: Figures of two numbers: name, across, up, and whether the axis across is turned round, better being right.
+#: Figures of two metrics: name, horizontal metric, vertical metric, and whether the horizontal axis is
+#: reversed so that better is right.
 CROSSES = (
     ("discards-retransmissions", "retransmissions", "picture_discards", False),
     ("throughput-delay", "srtt_ms", "goodput_mbps", True),
@@ -51,7 +52,8 @@ def bars(
     marks: Mapping[str, Mapping[str, float]] | None = None,
     dots: bool = True,
 ) -> alt.ConcatChart:
-    """Return a metric as bars with 95 % intervals and a dot a trial, a panel a row of the study.
+    """Return a metric as bars with 95 % intervals and a dot for each trial, in a panel for each row of the
+    study.
 
     Parameters
     ----------
@@ -95,7 +97,7 @@ def _panels(
     *,
     dots: bool = True,
 ) -> list[alt.LayerChart | alt.FacetChart]:
-    """Return a metric as bars, a panel a row of the study."""
+    """Return a metric as bars, in a panel for each row of the study."""
     import altair as alt
 
     panels = []
@@ -159,12 +161,12 @@ def _around(values: Sequence[float], *, reverse: bool = False) -> alt.Scale:
 
 @look.unchecked
 def flows(rows: Sequence[Row], *, dots: bool = True) -> alt.ConcatChart:
-    """Return the retransmissions of each path as bars with 95 % intervals, a panel a row of the study.
+    """Return each path's retransmissions as bars with 95 % intervals, in a panel for each row of the study.
 
     Parameters
     ----------
     rows
-        A row a path of a run: those of a run, with `path` and its `retransmissions`.
+        A row for each path of a run: the run's columns, with `path` and its `retransmissions`.
     dots
         Whether each trial is drawn.
     """
@@ -210,7 +212,7 @@ def flows(rows: Sequence[Row], *, dots: bool = True) -> alt.ConcatChart:
 
 
 def _of_flows(rows: Sequence[Row]) -> list[Row]:
-    """Return the ends of the 95 % interval of each path of each series; there is none of a single run."""
+    """Return the ends of the 95 % interval of each path of each series. A single run has no interval."""
     values: dict[tuple[str, str], list[float]] = {}
     for row in rows:
         values.setdefault((row["series"], row["path"]), []).append(row["retransmissions"])
@@ -223,7 +225,7 @@ def _of_flows(rows: Sequence[Row]) -> list[Row]:
 
 @look.unchecked
 def cross(rows: Sequence[Row], across: str, up: str, *, turned: bool = False) -> alt.ConcatChart:
-    """Return one metric against another: a mark a cell at its means, with the intervals of both.
+    """Return one metric over another: a mark for each cell at its means, with both intervals.
 
     Parameters
     ----------
@@ -232,7 +234,7 @@ def cross(rows: Sequence[Row], across: str, up: str, *, turned: bool = False) ->
     across, up
         The metrics.
     turned
-        Whether the axis across runs from right to left, so that better is right.
+        Whether the horizontal axis is reversed, so that better is right.
     """
     import altair as alt
 
@@ -293,7 +295,7 @@ def _kept(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[Row]:
 
 
 def _page(panels: Sequence[Any], *, widest: float = _WIDTH) -> alt.ConcatChart:
-    """Return panels side by side, as many in a row as the width of the widest lets."""
+    """Return panels side by side, as many in a row as fit when all have the width of the widest."""
     import altair as alt
 
     columns = next((count for count in (4, 2) if count * widest <= _PAGE_WIDTH), 1)

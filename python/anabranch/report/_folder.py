@@ -230,7 +230,7 @@ def _unit(one: Measure) -> str:
 
 
 def _forest(found: Sequence[Cell], one: Measure) -> Iterator[dict[str, Any]]:
-    """Yield a row a cell: its mean and the ends of its interval, as shares of the largest."""
+    """Yield a row for each cell: its mean and the ends of its interval, as shares of the largest."""
     known = [(cell, cell.mean(one.column)) for cell in found if one.column in cell.values]
     ends = [effect.high if effect.high is not None else effect.value or 0.0 for _, effect in known]
     top = max(ends, default=0.0) or 1.0

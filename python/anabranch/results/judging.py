@@ -1,4 +1,4 @@
-"""Verdicts on the difference between two things that ran on the same luck.
+"""Verdicts on the difference between two sides that ran with the same random draws.
 
 `anabranch compare`, `anabranch advise` and the pages of sweeps share this one rule. It judges one measure.
 The interval is Student's t over pairs of runs, at a level that is corrected for the number of comparisons
@@ -94,7 +94,7 @@ def judge(
     matters
         The smallest difference that matters.
     exact
-        Which side draws nothing: its one run is that of every number.
+        Whether each side has no random draws. Such a side has one run, which is paired with all runs.
     comparisons
         How many comparisons are judged together.
     """

@@ -1,4 +1,4 @@
-"""Differences between things that ran on the same luck: means over pairs, with intervals.
+"""Differences between two sides that ran with the same random draws: means over pairs, with intervals.
 
 Run 7 has the same random draws in every cell, so the difference between two cells is taken run by run.
 """
@@ -60,14 +60,14 @@ class Effect:
 def matched(
     left: Mapping[int, float], right: Mapping[int, float], *, exact: tuple[bool, bool] = (False, False)
 ) -> tuple[Values, Values]:
-    """Return two sides, pair by pair: runs of the same number have the same luck.
+    """Return the values of two sides in pairs. Runs of the same number have the same random draws.
 
     Parameters
     ----------
     left, right
         A value by the number of the run.
     exact
-        Which side draws nothing: its one run is that of every number.
+        Whether each side has no random draws. Such a side has one run, which is paired with all runs.
     """
     import numpy as np
 

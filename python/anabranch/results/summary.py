@@ -49,7 +49,8 @@ INTERVAL = "_ci95"
 def means(
     folder: Path, by: Sequence[str], metrics: Sequence[str] = (), *, earlier: bool = False
 ) -> list[dict[str, Any]]:
-    """Return a row a cell: its labels, how many runs, and the mean of each metric with its interval.
+    """Return a row for each cell: its labels, the number of runs, and the mean of each metric with its
+    interval.
 
     Parameters
     ----------

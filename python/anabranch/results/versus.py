@@ -1,4 +1,4 @@
-"""Every cell against another one on the same luck: `--versus linux`."""
+"""Every cell compared with another one, with the same random draws: `--versus linux`."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def is_exact(row: Mapping[str, Any], exact: Collection[str]) -> bool:
     row
         A row of `runs`.
     exact
-        The names of the cells that draw nothing.
+        The names of the cells without random draws.
     """
     return row.get("cell") in exact and row.get(WORLD) is None
 
@@ -45,7 +45,7 @@ def of_cells(labels: Iterable[str]) -> list[str]:
 
 
 def trials(rows: Sequence[Mapping[str, Any]], metrics: Sequence[str]) -> list[dict[str, Any]]:
-    """Return rows of one cell with a row a trial: of several runs in a drawn world one row, with their means.
+    """Return a row for each trial of a cell. Several runs in a drawn world give one row with their means.
 
     Parameters
     ----------

@@ -40,7 +40,7 @@ def text(form: str, heads: Sequence[str], lines: Sequence[Sequence[str]], *, lef
     form
         One of `FORMS`.
     heads, lines
-        Headings, and cells as people read them.
+        The headings, and the cells as text.
     left
         The number of columns from the left that hold words; numbers stand at the right.
     """

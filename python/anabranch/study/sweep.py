@@ -78,13 +78,14 @@ class Sweep:
     cells
         The points of the grid.
     trials
-        Runs of each cell: run 0, 1, ... under the scenario's seed, the same luck in every cell.
+        The runs of each cell: run 0, 1, ... under the scenario's seed, with the same random draws in every
+        cell.
     keep
         Tables of the trace to keep of each run.
     notes
         Assumptions and other notes about the results.
     once
-        Whether a cell that draws nothing is run only once, whatever the number of trials.
+        Whether a cell without random draws is run only once, for any number of trials.
     """
 
     name: str
@@ -126,7 +127,7 @@ class Planned:
     hash
         The part of the runs' identities that they share.
     exact
-        It draws nothing: all runs are the same.
+        Whether the cell has no random draws, so that all its runs are the same.
     alike
         The same text for cells that differ in nothing but their name: their runs of a number are the same.
     inputs

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from anabranch._run import Run
 
-#: The file in a folder of results: a line a run.
+#: The file in a folder of results, with a line for each run.
 FILE = "causes.jsonl"
 #: The quantities that have causes: seconds, pictures, steps.
 KINDS = ("frozen_s", "discards", "steps_down")
