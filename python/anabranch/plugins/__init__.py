@@ -1,4 +1,4 @@
-"""Plug-ins: their names, their faults, and the classes that a plug-in in Python works with.
+"""Plug-ins: their names, the checks of them, and the classes that a plug-in in Python uses.
 
 A scheduler or a congestion control is a plain class. It is given by its file (`mine.py:LowestRtt`) or by an
 entry point. The arguments and answers of such a class are here:
@@ -70,7 +70,7 @@ __all__ = [
     "short",
 ]
 
-#: The classes of the Rust module that plug-ins work with.
+#: The classes of the Rust module that plug-ins use.
 _RUST = {
     "AckSample",
     "CongestionEvent",

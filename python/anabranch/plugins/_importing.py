@@ -1,4 +1,4 @@
-"""Importing a plug-in by its place, under a unique name.
+"""Imports a plug-in from its file, under a unique module name.
 
 A plug-in and its local modules are in a separate package named after their contents. Two plug-ins that both
 have a `helper.py` are therefore independent. The program's modules and `sys.path` do not change, and a
@@ -34,8 +34,8 @@ class Session:
     """One load of a scenario, or one run. It executes each module once.
 
     The modules can be imported by their names until the next session executes them again. Runs in threads of
-    one process do not share earlier imports. If a method imports a module while it runs, it gets that of the
-    last session.
+    one process do not share earlier imports. If a method imports a module while it runs, it gets the module
+    of the latest session.
     """
 
     def __init__(self) -> None:

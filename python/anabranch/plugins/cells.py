@@ -1,4 +1,4 @@
-"""A class that was defined in a notebook, or at a prompt, as a plug-in.
+"""Turns a class that was defined in a notebook or at a prompt into a plug-in.
 
 A run loads a plug-in from its source, in any process and again for each run. A class of a notebook is in no
 file. Its source is therefore written into a file of the cache, with the imports, classes, functions and
@@ -32,7 +32,7 @@ _CONSTANTS = (str, bytes, int, float, bool, type(None), tuple, list, dict, set, 
 
 
 def placed(value: object) -> Any:  # noqa: ANN401 - any value of a key
-    """Return a value of a key with every class replaced by its place.
+    """Return a key's value with every class replaced by its file and name, `file.py:Name`.
 
     Raises
     ------
@@ -49,7 +49,7 @@ def placed(value: object) -> Any:  # noqa: ANN401 - any value of a key
 
 
 def place(plugin: type) -> str:
-    """Return the place of a class, `file.py:Name`; see `placed` for the errors."""
+    """Return the file and name of a class, `file.py:Name`; see `placed` for the errors."""
     if plugin.__module__ != _MAIN:
         source = inspect.getsourcefile(plugin)
         if source is not None and "." not in plugin.__qualname__:
@@ -66,7 +66,7 @@ def place(plugin: type) -> str:
 
 
 def _unplaced(plugin: type, why: str) -> InputError:
-    """Return the error of a class that has no place."""
+    """Return the error for a class that is in no file and has no source."""
     hint = f"write it into a file, and name it by its place: `mine.py:{plugin.__name__}`"
     message = f"the class `{plugin.__name__}` cannot be loaded in another process: {why}"
     return InputError([Fault(message=message, hint=hint)])
@@ -112,7 +112,7 @@ class _Written:
         self._parts[name] = source + alias
 
     def _use(self, name: str, value: object) -> None:
-        """Add what a name of the notebook stands for."""
+        """Add the object that a name of the notebook refers to."""
         home, own = getattr(value, "__module__", None), getattr(value, "__name__", None)
         if isinstance(value, ModuleType):
             self._imports[name] = f"import {value.__name__} as {name}"
@@ -133,7 +133,7 @@ def _is_in(home: str, name: str, value: object) -> bool:
 
 
 def _is_constant(value: object) -> bool:
-    """Return whether a value's text gives the value again."""
+    """Return whether evaluating the value's `repr` gives the value."""
     if not isinstance(value, _CONSTANTS):
         return False
     try:
@@ -154,7 +154,7 @@ def _functions(value: type | FunctionType) -> Iterator[FunctionType]:
 
 
 def _source(value: type | FunctionType) -> tuple[str | None, Mapping[str, Any]]:
-    """Return the source of a class or a function, and the names around it; None without one."""
+    """Return the source of a class or a function, and its enclosing namespace; None without a source."""
     for function in _functions(value):
         text = "".join(linecache.getlines(function.__code__.co_filename))
         try:
@@ -174,7 +174,7 @@ def _source(value: type | FunctionType) -> tuple[str | None, Mapping[str, Any]]:
 
 
 def _globals(source: str) -> list[str]:
-    """Return the names that a source takes from around it, in the order of the alphabet."""
+    """Return the names that a source uses without defining them, sorted."""
     names: set[str] = set()
     waiting = [symtable.symtable(source, "<cell>", "exec")]
     while waiting:

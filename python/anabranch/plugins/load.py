@@ -1,7 +1,7 @@
-"""Finding a plug-in's class by its place or by an entry point, and saying what is wrong with it.
+"""Finds a plug-in's class by its file or by an entry point, and reports its faults.
 
-A name with `.py` in it is a place: `mine.py:LowestRtt`. Any other that no table of the simulator has
-may be an entry point of the group `anabranch.schedulers` or `anabranch.congestion`.
+A name with `.py` in it gives file and class: `mine.py:LowestRtt`. Any other name that the simulator's tables
+lack may be an entry point of the group `anabranch.schedulers` or `anabranch.congestion`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PLACE = re.compile(r"(?P<file>.+\.py)(?::(?P<name>.*))?")
 
 
 class FaultyPluginError(Exception):
-    """A class that cannot be plugged in, with everything that is wrong."""
+    """A class that cannot be used as a plug-in, with all its faults."""
 
     def __init__(self, *faults: PluginFault) -> None:
         self.faults = faults
@@ -43,7 +43,7 @@ class FaultyPluginError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Plugged:
-    """A class that a run may name.
+    """A class that a run can use.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class Plugged:
     source
         Its files.
     load
-        Gives the class as a session has it.
+        A function that returns the class as imported by a session.
     """
 
     kind: Kind
@@ -64,14 +64,14 @@ class Plugged:
     load: Callable[[_importing.Session], type] = field(repr=False, compare=False)
 
     def build(self, parameters: Mapping[str, Any], seed: int) -> object:
-        """Return an instance; a constructor that takes `rng` gets a seeded `random.Random`."""
+        """Return an instance. If the constructor takes `rng`, it receives a seeded `random.Random`."""
         given = dict(parameters)
         if protocol.takes_rng(self.plugin):
             given["rng"] = random.Random(seed)
         return self.plugin(**given)
 
     def with_data(self, data: Mapping[str, str]) -> Plugged:
-        """Return the same class with further data files that it reads."""
+        """Return the same class with more data files."""
         return replace(self, source=replace(self.source, data={**self.source.data, **data}))
 
     def own_files(self) -> set[str]:
@@ -79,18 +79,18 @@ class Plugged:
         return {str(self.source.root / file) for file in self.source.files}
 
     def fault(self, method: str, message: str) -> Fault:
-        """Return the fault of an answer that one of its methods gave."""
+        """Return the fault for an invalid return value of one of its methods."""
         where, line = protocol.place(self.plugin, method)
         return Fault(message=message, where=show(where), line=line)
 
 
 def anew(plugged: Mapping[Kind, Mapping[str, Plugged]]) -> dict[Kind, dict[str, Plugged]]:
-    """Return the same classes for another run, with their modules executed again.
+    """Return the classes for another run, with their modules executed again.
 
     Raises
     ------
     FaultyPluginError
-        When a module does not come to the same again.
+        If a module differs when it is executed again.
     """
     session = _importing.Session()
     return {
@@ -105,8 +105,8 @@ class Finder:
     Parameters
     ----------
     folder
-        The scenario's, from which its own places count; what is given on the command line counts
-        from the working directory first.
+        The scenario's folder, to which file names in the scenario are relative. File names on the command
+        line are relative to the working directory, and otherwise to this folder.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -115,7 +115,7 @@ class Finder:
         self.found: dict[Kind, dict[str, Plugged]] = {"scheduler": {}, "congestion": {}}
 
     def check(self, kind: Kind, given: str | Mapping[str, Any], *, typed: bool = False) -> list[PluginFault]:
-        """Return what is wrong with a plug-in, given as in a scenario by name, short form or table.
+        """Return the faults of a plug-in, which is given as in a scenario: by name, short form or table.
 
         Parameters
         ----------
@@ -124,12 +124,12 @@ class Finder:
         given
             The plug-in.
         typed
-            It was given on the command line.
+            Whether it was given on the command line.
 
         Raises
         ------
         ValueError
-            When it cannot be a plug-in: a table without a name, a value that JSON does not have.
+            If it cannot be a plug-in: a table without a name, or a value without a JSON type.
         """
         text = tables.encode(given)
         folders = (Path.cwd(), self._folder) if typed else (self._folder,)
@@ -149,7 +149,8 @@ class Finder:
                 faulty.add(tuple(keys))
                 faults += [_below(tuple(keys), fault) for fault in error.faults]
             else:
-                # A module is executed once for a scenario, and an instance reads what its parameters name.
+                # A module is executed once for a scenario. An instance reads the files that its parameters
+                # name.
                 before = sound.get(name) or self.found.get(kind, {}).get(name) or plugged
                 sound[name] = plugged.with_data({**before.source.data, **data})
                 places[name] = tuple(keys)
@@ -166,7 +167,7 @@ class Finder:
         return faults
 
     def _find(self, kind: Kind, name: str, folders: Sequence[Path]) -> Plugged | None:
-        """Return the class that a name means; None when it means none in Python."""
+        """Return the Python class of a name; None if the name is no Python class."""
         if kind not in GROUPS or name in _tables(kind):
             return None
         place = _PLACE.fullmatch(name)
@@ -187,9 +188,9 @@ class Finder:
 def _built(
     kind: Kind, text: str, sound: dict[str, Plugged]
 ) -> tuple[list[tuple[list[str], str, list[str]]], dict[str, PluginFault]]:
-    """Return what the simulator finds wrong with a composition, and with each class in Python by name.
+    """Return the faults that the simulator finds in a composition, and in each Python class by name.
 
-    A class that the simulator cannot take is no longer among the `sound` ones.
+    Refused classes are removed from `sound`.
     """
     rust = tables.module()
     unfit: dict[str, PluginFault] = {}
@@ -207,32 +208,32 @@ def _built(
 
 
 def _tables(kind: Kind) -> Mapping[str, str]:
-    """Return the names that the simulator itself has of a kind."""
+    """Return the names of a kind in the simulator's own tables."""
     known = tables.catalogue()
     return known.schedulers if kind == "scheduler" else known.congestion
 
 
 def names(kind: Kind) -> list[str]:
-    """Return the names of the entry points of a kind; those that the simulator has are its own."""
+    """Return the names of a kind's entry points, without those of the simulator's own plug-ins."""
     if kind not in GROUPS:
         return []
     return sorted({point.name for point in metadata.entry_points(group=GROUPS[kind])} - set(_tables(kind)))
 
 
 def entry_point(kind: Kind, name: str, session: _importing.Session | None = None) -> Plugged | None:
-    """Return the class behind an entry point; None when no entry point has that name.
+    """Return the class of an entry point; None if there is no entry point with that name.
 
     Parameters
     ----------
     kind, name
         The kind of plug-in, and its name.
     session
-        The session that it is imported for; None is a new one.
+        The session that imports it; None for a new one.
 
     Raises
     ------
     FaultyPluginError
-        When it cannot be imported, or is no plug-in of the kind.
+        If it cannot be imported, or is not a plug-in of this kind.
     """
     point = next(iter(metadata.entry_points(group=GROUPS[kind], name=name)), None)
     if point is None:
@@ -272,7 +273,7 @@ def listed(kind: Kind) -> list[tuple[str, str, list[Parameter]]]:
 
 
 def show(file: Path) -> str:
-    """Return a file's name as a person would type it here."""
+    """Return a file's name relative to the working directory, if it is below it."""
     try:
         return str(file.relative_to(Path.cwd()))
     except ValueError:
@@ -280,12 +281,12 @@ def show(file: Path) -> str:
 
 
 def _below(keys: tuple[str, ...], fault: PluginFault) -> PluginFault:
-    """Return a fault below the keys that lead to its plug-in."""
+    """Return a fault with its plug-in's keys before its own key."""
     return PluginFault(**{**vars(fault), "path": (*keys, *fault.path)})
 
 
 def _no_file(file: str, folders: Sequence[Path]) -> PluginFault:
-    """Return the fault of a file that is nowhere."""
+    """Return the fault for a missing file."""
     if any(_files.is_folder(folder / file) for folder in folders):
         return PluginFault(path=(), message=f"a folder, not a file: `{file}`")
     there = {path.name for folder in folders for path in (folder / file).parent.glob("*.py")}
@@ -309,7 +310,7 @@ def _read(root: Path, file: Path, *, below: str | None = None) -> sources.Source
 
 
 def _imported(read: sources.Sources | None, load: Any, what: str = "") -> Any:  # noqa: ANN401
-    """Return what a plug-in's import gives, its exception as a fault at the plug-in's own line."""
+    """Import a plug-in. An exception becomes a fault at the line of the plug-in."""
     try:
         return load()
     except KeyboardInterrupt:
@@ -330,7 +331,7 @@ def raised(what: str, error: BaseException, own: set[str]) -> PluginFault:
     error
         The exception.
     own
-        The plug-in's files: the innermost line in one of them is where it went wrong.
+        The plug-in's files. The fault is placed at the innermost line in one of them.
     """
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in own]
     said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
@@ -339,7 +340,7 @@ def raised(what: str, error: BaseException, own: set[str]) -> PluginFault:
 
 
 def _check_parameters(plugged: Plugged, given: Mapping[str, Any]) -> None:
-    """Check parameters against the constructor, then make an instance and throw it away.
+    """Check parameters against the constructor, then make an instance and discard it.
 
     Raises
     ------
@@ -385,7 +386,7 @@ def _loaded(
     load: Callable[[_importing.Session], type],
     session: _importing.Session,
 ) -> Plugged:
-    """Return a plugged class whose module is imported now, with the data files that it reads then."""
+    """Import a class's module, and return the class with the data files that the import reads."""
     data: dict[str, str] = {}
     with _watched(read, data):
         plugin = load(session)
@@ -393,12 +394,12 @@ def _loaded(
 
 
 def _watched(source: sources.Sources, data: dict[str, str]) -> AbstractContextManager[None]:
-    """Add the data files that a plug-in reads meanwhile to `data`."""
+    """Add the data files that a plug-in reads inside the block to `data`."""
     return reads.watched(source.root, source.files, source.below, data)
 
 
 def _sound(plugged: Plugged) -> Plugged:
-    """Return a plugged class after checking its methods."""
+    """Return a class after checking its methods."""
     faults = protocol.faults(plugged.plugin, plugged.kind)
     if faults:
         raise FaultyPluginError(*faults)

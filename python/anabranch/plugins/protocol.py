@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 
-#: The methods that are called, with the names of their arguments: those that a class must have.
+#: The methods that a class must have, with the names of their arguments.
 NEEDED: dict[Kind, dict[str, tuple[str, ...]]] = {
     "scheduler": {"schedule": ("request", "subflows")},
     "congestion": {"on_ack": ("ack", "window"), "on_congestion": ("event", "window")},
@@ -35,7 +35,7 @@ OPTIONAL: dict[Kind, dict[str, tuple[str, ...]]] = {
         "undo_cwnd": ("window", "prior_cwnd"),
     },
 }
-#: The optional attributes that are read.
+#: The optional attributes of a class.
 ATTRIBUTES: dict[Kind, tuple[str, ...]] = {
     "scheduler": ("wants_idle", "reinjects", "builds_on"),
     "congestion": (
@@ -59,7 +59,7 @@ def is_one(plugin: type, kind: Kind) -> bool:
 
 
 def _needed(plugin: type, kind: Kind) -> dict[str, tuple[str, ...]]:
-    """Return the methods that a class needs: none if a congestion control builds on one of the table."""
+    """Return the required methods: none for a congestion control that builds on one of the table."""
     scheduler = callable(getattr(plugin, "schedule", None))
     return {} if kind == "congestion" and _builds(plugin) and not scheduler else NEEDED[kind]
 
@@ -70,12 +70,12 @@ def _builds(plugin: type) -> bool:
 
 
 def faults(plugin: type, kind: Kind) -> list[PluginFault]:
-    """Return what is wrong with a class's methods."""
+    """Return the faults of a class's methods."""
     return [*_missing(plugin, kind), *_unfit(plugin, kind), *_unheard(plugin, kind)]
 
 
 def _missing(plugin: type, kind: Kind) -> Iterator[PluginFault]:
-    """Return the methods that it lacks."""
+    """Return the required methods that a class lacks."""
     where, line = place(plugin)
     for name, arguments in _needed(plugin, kind).items():
         if not callable(getattr(plugin, name, None)):
@@ -87,7 +87,7 @@ def _missing(plugin: type, kind: Kind) -> Iterator[PluginFault]:
 
 
 def _unfit(plugin: type, kind: Kind) -> Iterator[PluginFault]:
-    """Return the methods that cannot be called as they will be."""
+    """Return the methods that do not accept the arguments that they will receive."""
     for name, arguments in {**NEEDED[kind], **OPTIONAL[kind], **_built(plugin, kind)}.items():
         method = getattr(plugin, name, None)
         if not callable(method):
@@ -101,12 +101,12 @@ def _unfit(plugin: type, kind: Kind) -> Iterator[PluginFault]:
             message = f"{plugin.__name__}.{name} cannot be called with {', '.join(arguments)}"
             hint = f"def {_call(name, arguments)}"
             yield PluginFault(path=(), message=message, where=_show(where), line=line, hint=hint)
-        except ValueError:  # not written in Python: nothing tells what it takes
+        except ValueError:  # not written in Python, so its arguments are unknown
             continue
 
 
 def _built(plugin: type, kind: Kind) -> dict[str, tuple[str, ...]]:
-    """Return the methods that are called otherwise where a scheduler builds on one of the table."""
+    """Return the methods whose arguments differ because a scheduler builds on one of the table."""
     builds = kind == "scheduler" and _builds(plugin)
     return {"schedule": ("request", "subflows", "proposal")} if builds else {}
 
@@ -125,7 +125,7 @@ def _unheard(plugin: type, kind: Kind) -> Iterator[PluginFault]:
 
 
 def _call(name: str, arguments: tuple[str, ...]) -> str:
-    """Return how a method is written."""
+    """Return a method's call as text: its name with its arguments."""
     return f"{name}({', '.join(('self', *arguments))})"
 
 
@@ -163,7 +163,7 @@ def takes_rng(plugin: type) -> bool:
 
 
 def parameters(plugin: type) -> list[Parameter]:
-    """Return the parameters that a scenario may give a class."""
+    """Return the parameters of a class that a scenario may set."""
     result = []
     for key, parameter in (_constructor(plugin) or {}).items():
         if key != "rng" and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
@@ -181,7 +181,7 @@ def summary(plugin: type) -> str:
 
 
 def parameter_faults(plugin: type, name: str, given: Mapping[str, Any]) -> Iterator[PluginFault]:
-    """Yield the parameters that the constructor of a class of that name does not take, and those it lacks."""
+    """Yield a fault for each unknown parameter of a constructor, and for each missing one."""
     taken = _constructor(plugin)
     if "base" in given:
         message = f"a plug-in in Python cannot have a base: {name}"

@@ -39,7 +39,7 @@ _installed = False
 
 @contextmanager
 def watched(root: Path, files: Iterable[str], below: str | None, found: dict[str, str]) -> Iterator[None]:
-    """Add the hashes of the files that a plug-in reads meanwhile to `found`, by path from the root.
+    """Add the hashes of the files that a plug-in reads inside the block to `found`, by path from the root.
 
     Parameters
     ----------

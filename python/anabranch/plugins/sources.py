@@ -1,4 +1,4 @@
-"""The sources of a plug-in: its own file, every local file that it imports, and data files, as one hash.
+"""The sources of a plug-in and their hash: its own file, every local file that it imports, and data files.
 
 Local files are found by the import statements anywhere in a file, without running it: modules in the
 folder of the plug-in's file, or in packages below it.
@@ -23,14 +23,14 @@ Module = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Sources:
-    """A plug-in's files as they were read once: what is hashed is what runs.
+    """A plug-in's files, read once, so that the hashed text is the text that runs.
 
     Attributes
     ----------
     root
         The folder from which local modules are imported.
     files
-        Contents by path from the root, the plug-in's own first.
+        Contents by path from the root; the plug-in's own file is first.
     below
         The only package or module of the root that is local; None if all are.
     data
@@ -44,12 +44,12 @@ class Sources:
 
     @property
     def first(self) -> str:
-        """The plug-in's own file, from the root."""
+        """The path of the plug-in's own file from the root."""
         return next(iter(self.files))
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 over names and contents, in hex; the folder itself does not count."""
+        """SHA-256 over relative names and contents, in hex."""
         found = hashlib.sha256()
         for name in sorted(self.files):
             for part in (name.encode(), self.files[name]):
@@ -76,7 +76,7 @@ def read(root: Path, first: Path, *, below: str | None = None, data: Iterable[st
     below
         Only this package or module of the root is local; None makes all of them local.
     data
-        The data files that it is known to read, as paths from the root.
+        The known data files, as paths from the root.
 
     Raises
     ------
@@ -100,12 +100,12 @@ def read(root: Path, first: Path, *, below: str | None = None, data: Iterable[st
 
 
 def _package(name: str) -> Module:
-    """Return the package that a file is in, or is."""
+    """Return the package that contains a file, or that a file defines."""
     return tuple(name.split("/")[:-1])
 
 
 def _imports(tree: ast.Module, package: Module) -> Iterator[Module]:
-    """Return every module that a source may import, things in modules among them."""
+    """Return every name that a source may import, including names inside modules."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (tuple(alias.name.split(".")) for alias in node.names)
@@ -120,7 +120,7 @@ def _imports(tree: ast.Module, package: Module) -> Iterator[Module]:
 
 
 def _places(root: Path, module: Module) -> Iterator[str]:
-    """Return the files that importing a module runs: its packages' and its own."""
+    """Return the files that the import of a module executes: those of its packages, and its own."""
     for length in range(1, len(module) + 1):
         place = "/".join(module[:length])
         if (root / place / "__init__.py").is_file():

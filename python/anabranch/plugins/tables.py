@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 Kind = Literal["scheduler", "congestion", "path_manager", "abr"]
 
 
-#: A name that as a whole is the place of a class: `file.py:Class`. Otherwise commas, parentheses and equals
+#: A name that gives a class by its file: `file.py:Class`. In other names, commas, parentheses and equals
 #: signs have their meaning in the short form.
 _PLACE = re.compile(r'[^"]*\.py:\w+')
 _SPECIAL = re.compile(r"[(),=]")
-#: A place inside a short form, in quotes or not.
+#: A file and class inside a short form, in quotes or not.
 _INSIDE = re.compile(r'"([^"]*\.py:\w+)"|([^"(),=\s][^"(),=]*\.py:\w+)')
 
 
@@ -36,7 +36,7 @@ class Parameter:
     key
         Its key.
     default
-        Its default value, as a scenario has it.
+        Its default value, in a scenario's notation.
     allowed
         The permitted values, in words.
     """
@@ -48,18 +48,18 @@ class Parameter:
 
 @dataclass(frozen=True, kw_only=True)
 class PluginFault:
-    """Something wrong with a plug-in's name or parameters.
+    """A fault in a plug-in's name or parameters.
 
     Attributes
     ----------
     path
-        The keys that lead to it, from the plug-in's own table on.
+        The keys that lead to it, starting at the plug-in's table.
     message
         The fault.
     known
-        The names or keys that could have been meant.
+        The valid names or keys.
     where, line
-        The place in the plug-in's own source, when that is at fault and not the scenario.
+        File and line in the plug-in's source, if the source is at fault and not the scenario.
     hint
         The way to fix it, if `known` does not contain it.
     """
@@ -74,7 +74,7 @@ class PluginFault:
 
 @dataclass(frozen=True, kw_only=True)
 class Catalogue:
-    """Each kind of plug-in by name, with the first sentence of its documentation; and the profiles."""
+    """The plug-ins of each kind by name, with the first sentence of their documentation, and the profiles."""
 
     schedulers: Mapping[str, str]
     congestion: Mapping[str, str]
@@ -90,7 +90,7 @@ def module() -> ModuleType:
     Raises
     ------
     MissingError
-        When it has not been built, or does not fit this host.
+        If it was not built, or was built for another kind of host.
     """
     try:
         from anabranch import _anabranch
@@ -102,10 +102,9 @@ def module() -> ModuleType:
 
 
 def listed(table: str) -> list[Any]:
-    """Return a table of the Rust module's; an empty one where the module has not been built.
+    """Return a table of the Rust module, or an empty one if the module was not built.
 
-    Tables that are made at the start of the program are empty then: nothing runs without the module, and
-    a call of `module` raises an error.
+    Then help texts can still be printed, and every other command fails in `module`.
     """
     try:
         return list(getattr(module(), table)())
@@ -115,7 +114,7 @@ def listed(table: str) -> list[Any]:
 
 @cache
 def catalogue() -> Catalogue:
-    """Return what the Rust module offers."""
+    """Return the plug-ins and profiles of the Rust module."""
     rust = module()
     return Catalogue(
         schedulers=dict(rust.schedulers()),
@@ -134,7 +133,7 @@ def parameters(kind: Kind, name: str) -> list[Parameter]:
 
 
 def encode(given: str | Mapping[str, Any]) -> str:
-    """Return a plug-in as a plan has it: JSON text, as only the plug-in knows what its keys mean."""
+    """Return a plug-in for a plan: JSON text, because only the plug-in can interpret its keys."""
     table = {"name": given} if isinstance(given, str) else given
     return json.dumps(table, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
@@ -154,7 +153,7 @@ def label(given: str | Mapping[str, Any]) -> str:
     name, within = label(given["name"]), ""
     own = {key: value for key, value in given.items() if key not in {"name", "base"}}
     if name.endswith(")") and (own or "base" in given):
-        # The name is a short form already: further parameters are added to those that it has.
+        # The name is already a short form, so the other parameters are added to its own.
         name, within = _parted(name)
     inside = [label(given["base"])] if "base" in given else []
     inside += [within] if within else []
@@ -163,15 +162,14 @@ def label(given: str | Mapping[str, Any]) -> str:
 
 
 def short(names: Iterable[str]) -> dict[str, str]:
-    """Return what people read for each of some plug-ins' short forms: of a class in Python its name alone.
+    """Return a readable name for each short form. A Python class is shown by its name alone.
 
-    Two classes of the same name, or one that is named as another plug-in is, have as much of their places as
-    tells them apart.
+    If that name is not unique, as much of its path is added as is necessary.
 
     Parameters
     ----------
     names
-        Short forms, all that are shown together. A text that is none stays as it is.
+        All short forms that are shown together. Other texts are not changed.
 
     Examples
     --------
@@ -182,7 +180,8 @@ def short(names: Iterable[str]) -> dict[str, str]:
     """
     shown = list(dict.fromkeys(names))
     places = dict.fromkeys(place for name in shown for place in _places(name))
-    # The candidates for each name, from the shortest: its class, its file, one folder more ...
+    # The candidates for each name, the shortest first: the class, the file and class, the last folder too,
+    # ...
     ways = {place: _tails(place) for place in places}
     taken = [name for name in shown if name not in places]
     called = {
@@ -204,27 +203,27 @@ def short(names: Iterable[str]) -> dict[str, str]:
 
 
 def _places(name: str) -> list[str]:
-    """Return the places of classes in a short form."""
+    """Return the files and names of the classes in a short form."""
     if _PLACE.fullmatch(name):
         return [name]
     return [found[1] or found[2] for found in _INSIDE.finditer(name)]
 
 
 def _tails(place: str) -> list[str]:
-    """Return the ends of a place, from the class alone to all of it."""
+    """Return the possible names of `file.py:Class`, from the class alone to the whole path."""
     file, _, own = place.rpartition(":")
     parts = file.split("/")
     return [own, *(f"{'/'.join(parts[at:])}:{own}" for at in range(len(parts) - 1, -1, -1))]
 
 
 def absolute(given: str) -> str:
-    """Return a short form with its classes' places absolute, as counted from the working directory."""
+    """Return a short form with absolute paths, which were relative to the working directory."""
     whole = _PLACE.fullmatch(given)
     for _, name, _ in module().plugin_parts(encode(given)):
         place = _PLACE.fullmatch(name)
         if place is not None:
             full = str(Path.cwd() / name)
-            # Not where the name is the end of a longer one.
+            # A match at the end of a longer name does not count.
             found = re.compile(rf'(?<![\w./-])"?{re.escape(name)}"?')
             given = (full if whole else _quoted(full)).join(found.split(given))
     return given
@@ -238,12 +237,12 @@ def _parted(short: str) -> tuple[str, str]:
 
 
 def _quoted(text: str) -> str:
-    """Return a name or a word as the short form has it."""
+    """Return a name or a word in the notation of the short form."""
     return f'"{text}"' if _SPECIAL.search(text) and '"' not in text else text
 
 
 def _scalar(value: object) -> str:
-    """Return a parameter's value as the short form has it."""
+    """Return a parameter's value in the notation of the short form."""
     if isinstance(value, bool):
         return json.dumps(value)
     return f"{value:g}" if isinstance(value, float) else _quoted(str(value))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 #: The most candidates that are drawn; the table has all.
 _DRAWN = 20
-#: The ticks of the scale, about.
+#: The approximate number of ticks of the scale.
 _TICKS = 5
 
 

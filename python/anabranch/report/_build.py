@@ -233,7 +233,7 @@ def _cross_traffic(run: Run) -> list[dict[str, Any]]:
 
 
 def _when(group: Mapping[str, Any]) -> str:
-    """Return when background flows begin and what ends them, in words."""
+    """Return the start and the end condition of background flows, in words."""
     words = [f"from {show_time(group['start_ns'])}"]
     words += [f"for {show_time(group['duration_ns'])}"] if group["duration_ns"] else []
     words += [f"{group['bytes'] / 1e6:g} MB each"] if group["bytes"] else []

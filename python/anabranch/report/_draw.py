@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from anabranch.report._panels import Band, Curve, Figure, Panel, Row
 
-#: The ticks of an axis, about.
+#: The approximate number of ticks of an axis.
 _ACROSS, _UP = 8, 4
 #: The width for which labels of changes are placed, and that of a letter, in pixels.
 _WIDTH, _LETTER = 620, 6.0
@@ -34,7 +34,7 @@ def figure(made: Figure) -> Markup:
 
 
 def _panel(panel: Panel, made: Figure) -> str:
-    """Return a panel: its head, its plot and its axes."""
+    """Return a panel: heading, plot and axes."""
     legend = "".join(
         f'<li><i class="swatch {escape(kind)}"></i>{escape(word)}</li>' for kind, word in panel.legend
     )
@@ -127,7 +127,7 @@ def _box(band: Band, place: int) -> str:
 
 
 def _behind(made: Figure, top: float, *, stalls: bool = True) -> str:
-    """Return the rules of changes, and unless a panel has its own the shades of freezes."""
+    """Return the vertical lines of changes, and the shaded freezes unless the panel draws its own."""
     height = _number(top)
     shades = "".join(
         f"M{_number(one.from_s)} 0h{wide}v{height}h-{wide}z"
@@ -176,7 +176,7 @@ def _share(at_s: float, made: Figure) -> str:
 
 
 def nice(least: float) -> float:
-    """Return the smallest of ..., 0.5, 1, 2, 5, 10, ... that is no less."""
+    """Return the smallest number of the series ..., 0.5, 1, 2, 5, 10, ... that is not below a value."""
     power = 10.0 ** floor(log10(least)) if least > 0 else 1.0
     return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= least * (1 - 1e-9))
 

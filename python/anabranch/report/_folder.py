@@ -1,4 +1,4 @@
-"""The verdicts of a folder of results: which cell is best, and by how much."""
+"""The verdicts of a folder of results: the best cell, and its lead."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def _said(name: str, value: object) -> str:
 
 
 def best(own: Sequence[Cell], wanted: Sequence[Measure], comparisons: int | None = None) -> str:
-    """Return a sentence: the best of some cells, those that are not distinguishable, and the worst that is.
+    """Return a sentence on the best cell, those that cannot be told apart from it, and the worst other.
 
     Cells are compared by one measure only, the score. Trying measure after measure until one differs finds a
     difference between equal cells far more often than in one of twenty folders.

@@ -44,7 +44,7 @@ def rendered(template: str, **given: Any) -> str:  # noqa: ANN401 - what a templ
 
 @cache
 def _environment() -> jinja2.Environment:
-    """Return what templates are read with."""
+    """Return the environment that reads templates."""
     import jinja2
 
     return jinja2.Environment(
@@ -57,5 +57,5 @@ def _environment() -> jinja2.Environment:
 
 
 def _text(name: str) -> str:
-    """Return a file of this room."""
+    """Return the text of a file of this package."""
     return files("anabranch.report").joinpath(name).read_text(encoding="utf-8")

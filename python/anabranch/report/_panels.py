@@ -1,4 +1,4 @@
-"""From a run to the panels of its figure: what each shows, in the trace's own units."""
+"""The panels of a run's figure, in the units of the trace."""
 
 from __future__ import annotations
 

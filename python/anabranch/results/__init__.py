@@ -1,4 +1,4 @@
-"""Results of many runs: one folder of Parquet tables, a manifest, and a journal while runs go on.
+"""Results of many runs: a folder with Parquet tables and a manifest, and with a journal during runs.
 
 `load` returns a table as a polars frame, `query` asks DuckDB; `Store` is what sweeps and studies
 write to.

@@ -1,4 +1,4 @@
-"""The processor time of runs, stored separately from their results: rows must not depend on it."""
+"""The processor time of runs. It is stored separately, because results must not depend on it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-#: The file in a folder of results; each sitting adds to it.
+#: The file in a folder of results, to which each call adds.
 FILE = "cost.json"
 
 
@@ -29,11 +29,11 @@ def read(folder: Path) -> float | None:
 
 @contextmanager
 def counting(folder: Path) -> Iterator[None]:
-    """Add what is spent meanwhile, by this process and by those that ended, to a folder of results."""
+    """Add the processor time of the block, including ended child processes, to a folder of results."""
     before = _spent()
     try:
         yield
-    except InputError:  # nothing was run, and the folder may be of something else
+    except InputError:  # nothing was run, and the folder may contain something else
         raise
     except BaseException:
         _add(folder, _spent() - before)

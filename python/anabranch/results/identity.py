@@ -14,7 +14,7 @@ from anabranch import _cache
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-#: The parts of the package that a run's numbers depend on, besides the Rust module.
+#: The packages that results depend on, in addition to the Rust module.
 _ROOMS = (
     "_run.py",
     "_rust.py",
@@ -26,9 +26,9 @@ _ROOMS = (
     "study/measure.py",
 )
 _LENGTH = 20
-#: The name in the cache folder of the hash of the program, with the state of the files that it is of.
+#: The file in the cache folder with the program's hash, and with the state of the hashed files.
 _KEPT = "program.txt"
-#: The age of the last change from which the files' state proves that none has changed since.
+#: If the last change is at least this old, an equal state of the files proves equal contents.
 _SETTLED_NS = 2_000_000_000
 
 
@@ -36,7 +36,7 @@ _SETTLED_NS = 2_000_000_000
 def code() -> str:
     """Return the identity of this program: its version, and a hash of all code that results depend on.
 
-    The module has many megabytes, so the hash is kept in the cache folder, for files whose state is the same.
+    The module has many megabytes, so the hash is cached, and reused while the state of the files is the same.
     """
     import anabranch
     from anabranch import plugins
@@ -53,13 +53,13 @@ def code() -> str:
 
 
 def _kept(files: Sequence[Path], root: Path) -> str:
-    """Return the hash of files, from the cache where that has it for just this state of them."""
+    """Return the hash of files, from the cache if their state is the same."""
     state, newest = _state(files)
     kept = (_cache.recall(_KEPT) or "").split(" ")
     if kept[0] == state:
         return kept[-1]
     found = _hashed(files, root)
-    # A file that is written again within one tick of its file system's clock looks as it did.
+    # A file that is written twice within one tick of the file system's clock keeps its state.
     if time.time_ns() - newest > _SETTLED_NS and _state(files)[0] == state:
         _cache.keep(_KEPT, f"{state} {found}")
     return found
@@ -85,7 +85,7 @@ def _hashed(files: Sequence[Path], root: Path) -> str:
     for path in files:
         inside = path.is_relative_to(root)
         digest.update((path.relative_to(root).as_posix() if inside else path.name).encode())
-        # Not read whole: the module has many megabytes.
+        # The file is read in parts, because the module has many megabytes.
         with path.open("rb") as file:
             digest.update(hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()[:12]

@@ -1,9 +1,9 @@
 """Verdicts on the difference between two sides that ran with the same random draws.
 
-`anabranch compare`, `anabranch advise` and the pages of sweeps share this one rule. It judges one measure.
-The interval is Student's t over pairs of runs, at a level that is corrected for the number of comparisons
-(Bonferroni). Pairs of two equal arms have a symmetric difference, for which this interval is wide enough
-even where runs are few.
+`anabranch compare`, `anabranch advise` and the pages of sweeps share this one rule. The rule judges one
+measure. The interval is Student's t over pairs of runs, at a level that is corrected for the number of
+comparisons (Bonferroni). Between equal arms, the differences of pairs are symmetric. For these, the interval
+is wide enough even with few runs.
 
 | verdict | condition |
 |---|---|
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 HELPS, HURTS, NOTHING, NO_GAIN = "helps", "hurts", "changes nothing", "does not help"
 UNDECIDED = "undecided"
 
-#: The share of false verdicts over all comparisons together.
+#: The permitted probability of a false verdict over all comparisons together.
 ALPHA = 0.05
-#: The fewest pairs that can decide anything.
+#: The fewest pairs that can give a verdict.
 FEWEST = 3
-#: The most trials that are named.
+#: The largest number of needed trials that is reported.
 MOST = 1_000
 
 

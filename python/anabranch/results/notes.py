@@ -1,4 +1,4 @@
-"""Notes beside a summary: cells that made the same decisions, and cells that a mean pools."""
+"""Notes about a summary: cells with equal digests, and axes over which means are pooled."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _Place = tuple[Any, ...]
 
 
 def same_decisions(folder: Path) -> list[str]:
-    """Return a sentence for each two values of an axis whose runs have equal digests.
+    """Return a sentence for each pair of values of an axis whose runs have equal digests.
 
     Parameters
     ----------
@@ -70,7 +70,8 @@ def same(frame: polars.DataFrame, made: Sequence[str]) -> list[str]:
 
 
 def _pairs(places: Sequence[_Place]) -> Iterator[tuple[int, _Place, _Place]]:
-    """Yield a label's place, and each cell with the first one before it that differs in that label alone."""
+    """Yield a label's index, and each cell with the first earlier one that differs only in that label.
+    """
     for at, other in enumerate(places):
         paired: set[int] = set()
         for one in places[:at]:

@@ -1,6 +1,6 @@
 """Differences between two sides that ran with the same random draws: means over pairs, with intervals.
 
-Run 7 has the same random draws in every cell, so the difference between two cells is taken run by run.
+Run 7 has the same random draws in every cell, so the difference of two cells is computed for each run.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 #: The seed of the resampling: the same data have the same interval.
 _SEED = 1
 _RESAMPLES = 2_000
-#: The fewest pairs whose own spread is resampled: of fewer the bootstrap's intervals are too narrow.
+#: The fewest pairs for the bootstrap. With fewer, its intervals are too narrow.
 _FEW = 12
 #: The level of intervals.
 LEVEL = 0.95
-#: The chance with which the smallest detectable effect would be seen, and so many trials decide.
+#: The power for which the smallest detectable effect and the needed trials are computed.
 POWER = 0.8
 _NORMAL = NormalDist()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Effect:
-    """The estimate from pairs of runs of a mean, a difference of means or a quotient of means.
+    """An estimate from pairs of runs: a mean, a difference of means or a quotient of means.
 
     Attributes
     ----------
@@ -42,12 +42,12 @@ class Effect:
         The mean, difference or quotient; None without a pair, or when the divisor's mean is not positive.
     low, high
         Its 95 % interval, by the bias-corrected and accelerated bootstrap over pairs, or with fewer than
-        twelve pairs by Student's t; None with fewer than two. Where all pairs are the same it is one point.
+        twelve pairs by Student's t; None with fewer than two. If all pairs are equal, both ends are the same.
     pairs
-        How many there are; those in which a value is missing do not count.
+        The number of pairs without a missing value.
     detectable
-        The smallest effect that so many pairs would distinguish from none with a chance of 80 %; None with
-        fewer than two pairs.
+        The smallest effect that this number of pairs detects with a power of 80 %; None with fewer than two
+        pairs.
     """
 
     value: float | None
@@ -81,7 +81,7 @@ def matched(
 
 
 def difference(left: Values, right: Values | None = None) -> Effect:
-    """Return the mean difference of pairs; without a right side the mean."""
+    """Return the mean difference of pairs, or the mean if there is no right side."""
     values = left if right is None else left - right
     if values.size == 0:
         return Effect(value=None, low=None, high=None, pairs=0, detectable=None)
@@ -108,12 +108,12 @@ def quotient(left: Values, right: Values) -> Effect:
 
 
 def interval(values: Values) -> tuple[float | None, float | None]:
-    """Return the 95 % interval of a mean, as `Effect` has it."""
+    """Return the 95 % interval of a mean, computed as in `Effect`."""
     return _between(values, None)
 
 
 def detectable(values: Values) -> float | None:
-    """Return the smallest mean that so many values with their spread would distinguish from zero."""
+    """Return the smallest mean that values with this number and spread would distinguish from zero."""
     import numpy as np
 
     count = values.size
@@ -134,21 +134,21 @@ def _between(above: Values, below: Values | None) -> tuple[float | None, float |
     """Return the interval of a mean, or of a quotient of means."""
     if above.size < 2:
         return None, None
-    # Where every pair has the same value or quotient, every resample has it too.
+    # If all pairs have the same value or quotient, all resamples have it too.
     point = float(above.mean() if below is None else above.mean() / below.mean())
     around = above if below is None else above - point * below
     if same(around):
         return point, point
     if above.size >= _FEW:
         return _bootstrapped(above, below)
-    # Of a quotient this is Student's t on its linearisation (the delta method).
+    # For a quotient, this is Student's t on its linearisation (the delta method).
     half = _intervals.half_width(around.tolist()) or 0.0
     half /= 1.0 if below is None else float(below.mean())
     return point - half, point + half
 
 
 def _bootstrapped(above: Values, below: Values | None) -> tuple[float | None, float | None]:
-    """Return the bootstrap's interval of a mean, or of a quotient of means, that is no point.
+    """Return the bootstrap's interval of a mean or a quotient of means whose pairs are not all equal.
 
     The interval is bias-corrected and accelerated (Efron and Tibshirani 1993, 14.3), with the draws of
     `scipy.stats.bootstrap`.
@@ -168,7 +168,7 @@ def _bootstrapped(above: Values, below: Values | None) -> tuple[float | None, fl
         share = (np.count_nonzero(drawn < point) + np.count_nonzero(drawn <= point)) / (2 * _RESAMPLES)
         influence = (count - 1) * (left.mean() - left)
         skew = (influence**3).sum() / (influence**2).sum() ** 1.5 / 6
-        # Resamples that are nearly all alike, or without a divisor, have no such interval.
+        # The interval does not exist if nearly all resamples are equal, or if the divisor is zero.
         if not (0 < share < 1 and np.isfinite(skew)):
             return None, None
         bias, normal = _NORMAL.inv_cdf(share), _NORMAL.inv_cdf((1 - LEVEL) / 2)

@@ -381,7 +381,7 @@ def asked(reader: Reader, sql: str, *, earlier: bool = False) -> polars.DataFram
                 file = Path(space) / f"{table}.parquet"
                 frame.write_parquet(file)
                 connection.read_parquet(str(file)).create(table)
-        # A query reads what is here, and nothing else of the machine.
+        # A query can read the tables of the folder, but no other files.
         connection.execute("SET enable_external_access = false")
         try:
             _refuse_changes(sql)
@@ -421,7 +421,7 @@ def _wanted(reader: Reader, table: str, sql: str, *, earlier: bool) -> polars.Da
 
 
 def _plain(answer: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
-    """Return an answer with times of a zone as text, for which DuckDB would want another library."""
+    """Return an answer with zoned times as text, because DuckDB needs another library for them."""
     zoned = ["WITH TIME ZONE" in str(kind) for kind in answer.types]
     if not any(zoned):
         return answer
@@ -441,7 +441,7 @@ def _distinct(names: list[str]) -> list[str]:
 
 
 def _refuse_changes(sql: str) -> None:
-    """Refuse anything but one reading query: changes would be made to a copy, and be lost."""
+    """Refuse everything except one reading query. Changes would be made to a copy and lost."""
     import duckdb
 
     asked = [statement.type for statement in duckdb.extract_statements(sql)]

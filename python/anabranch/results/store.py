@@ -1,10 +1,11 @@
-"""The folder of results: finished runs are never lost, also if the program is killed.
+"""The folder of results. Finished runs are not lost, even if the program is killed.
 
-Each finished run becomes a record of a journal, written out at once. When all runs are finished, the
-journals become sorted Parquet tables, whose bytes do not depend on who ran what, or when.
+Each finished run is written to a journal at once. When all runs are finished, the journals become sorted
+Parquet tables. Their bytes do not depend on the order of the runs or on the process that made them.
 
-Three things are locked, so that shards may start and end together: the folder for as long as its
-manifest, a journal's opening or the tables take, and each journal for as long as it is written.
+There are two kinds of locks, so that shards may start and end at the same time. The folder is locked while
+its manifest or its tables are written, or while a journal is opened. Each journal is locked while it is
+written.
 
 A journal is a file of sealed lines, and not a database. Shards on several machines write to one folder over a
 network file system, where SQLite's write-ahead log does not work.
@@ -72,7 +73,7 @@ _OWN_TOO = ("traces", EARLIER, "cost.json", "causes.jsonl")
 
 
 class Store:
-    """A folder that runs are written to.
+    """A folder to which runs are written.
 
     Runs of earlier sources, other cells or another build stay in the folder. A damaged table counts as
     missing, and its runs are repeated.
@@ -80,11 +81,11 @@ class Store:
     Parameters
     ----------
     folder
-        Where; made when it is not there.
+        The folder, which is made if necessary.
     manifest
         The description of the runs, with everything needed to repeat them.
     part
-        The name of the journal to write: shards that run at the same time have one each.
+        The name of the journal to write. Shards that run at the same time write different journals.
 
     Attributes
     ----------
@@ -96,7 +97,7 @@ class Store:
     Raises
     ------
     InputError
-        When the folder cannot be used, or a process writes the runs of other cells to it.
+        If the folder cannot be used, or another process writes runs of other cells to it.
     """
 
     def __init__(self, folder: Path, manifest: Mapping[str, Any], *, part: str = "all") -> None:
@@ -157,7 +158,8 @@ class Store:
             yield _Journal(self.folder, file)
 
     def finish(self) -> bool:
-        """Turn journals into tables; False when another process still writes one, and will do it."""
+        """Convert the journals to tables; return False if another process still writes one.
+        """
         with _locked(self.folder), _writing(self.folder), ExitStack() as stack:
             read = journals(self.folder)
             for journal in read:
@@ -167,7 +169,7 @@ class Store:
             files = Tables(self.folder, found)
             made_for = manifests.selection(found)
             if not read and found.get("made_for") == made_for and not files.damage():
-                return True  # the tables have everything
+                return True  # the tables contain all runs
             _write(self.folder, {**found, "made_for": made_for}, files)
             for journal in read:
                 journal.unlink()
@@ -181,7 +183,7 @@ def _write(folder: Path, found: Table, files: Tables) -> None:
     now = selection.recorded(found)
     old = files.sums()
     made: dict[str, bytes] = {}
-    # Of a damaged pair of earlier tables, the rows of the sound one stay.
+    # If one of the two earlier tables is damaged, the rows of the other one are kept.
     half = {} if files.pair(EARLIER) else files.sound(EARLIER)
     for table in TABLES:
         whole = files.rows_of(table)
@@ -242,7 +244,7 @@ class _Journal:
         self._file = file
 
     def add(self, rows: Rows, traces: Mapping[str, bytes]) -> None:
-        """Keep a run: its traces first, so that a run that counts as done has them.
+        """Store a run. Its traces are written first, so that every run in the journal has them.
 
         Parameters
         ----------
@@ -276,7 +278,7 @@ def _before(folder: Path) -> tuple[Table | None, tuple[str, ...]]:
 
 
 def _has_results(folder: Path) -> bool:
-    """Return whether a folder has runs, also with the user's own files; or nothing but files of results."""
+    """Return whether a folder has runs, or only files of results. With runs, other files are allowed."""
     names = {path.name for path in folder.iterdir() if path.suffix != ".part"} - {MANIFEST, _LOCK}
     runs = f"{TABLES[0]}.parquet"
     if runs in names or journals(folder) or runs in sealed.sums(folder):
@@ -300,7 +302,7 @@ def _upgraded(folder: Path, before: Table) -> Table:
 
 
 def _lost(fault: Fault) -> str:
-    """Return what a sweep does about a damaged file."""
+    """Return a sentence on how a sweep handles a damaged file."""
     is_earlier = fault.where is not None and EARLIER in Path(fault.where).parts[-2:]
     return "these rows of earlier runs are lost" if is_earlier else "its runs are made again"
 
@@ -311,7 +313,7 @@ def _where(fault: Fault) -> str:
 
 
 def _make(folder: Path) -> None:
-    """Make the folder, and refuse one with something else in it."""
+    """Make the folder, or refuse an existing one with other contents."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         others = [path for path in folder.iterdir() if path.name != _LOCK and path.suffix != ".part"]
@@ -325,7 +327,7 @@ def _make(folder: Path) -> None:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Have the folder to ourselves for a moment."""
+    """Lock the folder for the block."""
     import fcntl
 
     with _writing(folder), (folder / _LOCK).open("a") as file:
@@ -334,7 +336,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _try_lock(file: Any) -> bool:  # noqa: ANN401 - a binary file
-    """Keep other processes from a journal until it is closed; False when one has it."""
+    """Lock a journal until it is closed. Return False if another process has locked it."""
     import fcntl
 
     try:
@@ -345,7 +347,7 @@ def _try_lock(file: Any) -> bool:  # noqa: ANN401 - a binary file
 
 
 def _refuse_other_writers(folder: Path) -> None:
-    """Keep the manifest of a sweep whose runs come in: another sweep has to wait for it.
+    """Refuse to replace the manifest while another sweep writes its runs.
 
     Shards of one sweep have one selection of cells, so they may start at any time.
 
@@ -367,7 +369,7 @@ def _busy(folder: Path) -> InputError:
 
 
 def _mend(file: Any) -> None:  # noqa: ANN401 - a binary file
-    """Cut off a line that was being written when the program ended."""
+    """Cut off an incomplete last line, which a killed program left."""
     end = file.seek(0, os.SEEK_END)
     begin = end
     while begin > 0:
@@ -384,7 +386,7 @@ def _mend(file: Any) -> None:  # noqa: ANN401 - a binary file
 
 @contextmanager
 def _writing(folder: Path) -> Iterator[None]:
-    """Say in a sentence why the folder cannot be written to."""
+    """Turn errors into a sentence with the reason why the folder cannot be written to."""
     try:
         yield
     except OSError as error:

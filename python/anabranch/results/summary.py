@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class StandstillWarning(UserWarning):
-    """A warning that in some runs nothing was sent any more, though data was left."""
+    """A warning that some runs stopped sending although data was left."""
 
 
-#: The metrics that are shown of each cell, if the runs have them.
+#: The metrics to show for each cell, if the runs have them.
 SHOWN = (
     "picture_discards",
     "buffer_underflows",
@@ -49,8 +49,7 @@ INTERVAL = "_ci95"
 def means(
     folder: Path, by: Sequence[str], metrics: Sequence[str] = (), *, earlier: bool = False
 ) -> list[dict[str, Any]]:
-    """Return a row for each cell: its labels, the number of runs, and the mean of each metric with its
-    interval.
+    """Return a row for each cell: labels, number of runs, and the mean of each metric with its interval.
 
     Parameters
     ----------
@@ -67,8 +66,8 @@ def means(
     -------
     list of dict
         `NAME` is the mean over the runs that have the metric, `NAME_ci95` half the width of its 95 %
-        interval by Student's t; None where fewer than two have it. Several runs in a drawn world
-        count as one, with their mean, unless `by` names the world.
+        interval by Student's t; None if fewer than two have it. Several runs in a drawn world count as one,
+        with their mean, unless `by` names the world.
 
     Raises
     ------
@@ -110,7 +109,7 @@ def _cells(
     """
     import polars
 
-    # Columns of the runs may have any name: here they are numbered.
+    # Columns are numbered here, because columns of runs may have any name.
     keys = [f"by{place}" for place in range(len(by))]
     names = [f"metric{place}" for place in range(len(metrics))]
     table = frame.with_row_index(_ROW).select(
@@ -141,7 +140,7 @@ def _world() -> polars.Expr:
 
 
 def unfinished(folder: Path) -> tuple[int, int]:
-    """Return how many runs the end of the simulation cut off, and how many runs there are."""
+    """Return the number of runs that the end of the simulation cut off, and the number of all runs."""
     frame = Reader(folder).current(TABLES[0])
     return _count(frame, "unfinished_sessions"), frame.height
 
@@ -157,7 +156,7 @@ def unreached(folder: Path) -> str | None:
 
 
 def standstills(folder: Path) -> list[Fault]:
-    """Return a warning about runs in which nothing was sent any more; empty if there are none."""
+    """Return a warning about runs that stopped sending although data was left; empty if there are none."""
     frame = Reader(folder).current(TABLES[0])
     if "standstill" not in frame.columns:
         return []
@@ -173,7 +172,7 @@ def standstills(folder: Path) -> list[Fault]:
 
 
 def warn_standstills(folder: Path, *, stacklevel: int = 2) -> None:
-    """Warn about runs that stand still: they are part of the means."""
+    """Warn about runs that stand still, because the means include them."""
     for fault in standstills(folder):
         warnings.warn(fault.sentence(), StandstillWarning, stacklevel=stacklevel)
 

@@ -170,7 +170,7 @@ class Tables:
         return found if TABLES[0] in found else {}
 
     def sound(self, folder: str) -> dict[str, polars.DataFrame]:
-        """Return the sound ones of a pair of tables, also if the other one is damaged."""
+        """Return the undamaged tables of a pair."""
         self.damage()
         frames = {table: self._frames.get(file) for where, table, file in places() if where == folder}
         return {table: frame for table, frame in frames.items() if frame is not None}
@@ -250,7 +250,7 @@ def arranged(frame: polars.DataFrame, table: str, cells: Sequence[str]) -> polar
 
 
 def without_strangers(frame: polars.DataFrame) -> polars.DataFrame:
-    """Return a selection of rows without the columns that only other rows have; no rows keep all columns."""
+    """Drop the columns that are empty in all selected rows. Without rows, keep all columns."""
     import polars
 
     if not frame.height:

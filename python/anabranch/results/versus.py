@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
     import polars
 
-#: The suffixes of the columns with a difference's interval, its pairs and what so many could have seen.
+#: The suffixes of the columns with a difference's interval, its pairs, and its detectable effect.
 LOW, HIGH, PAIRS, DETECTABLE = "_low", "_high", "_pairs", "_detectable"
 
 #: The most columns of a short table.
 _SHORT = 10
 
-#: A cell's runs by number, and world if they are in drawn ones.
+#: A cell's runs by number, and by world for drawn worlds.
 _Runs = dict[Pair, dict[str, Any]]
 
 
@@ -51,13 +51,13 @@ def differences(
     list of dict
         The labels of the cell; `NAME` is the mean difference, cell less counterpart, over runs of the same
         number, or over drawn worlds of the same number. `NAME_low` and `NAME_high` are its 95 % interval,
-        `NAME_pairs` is the number of pairs, and `NAME_detectable` the smallest difference that so many show
-        with a chance of 80 %. None where no run of both has the metric.
+        `NAME_pairs` is the number of pairs, and `NAME_detectable` the smallest difference that this number of
+        pairs shows with a power of 80 %. None if no pair has the metric.
 
     Raises
     ------
     InputError
-        When nothing in the grid has this value, or a column does not exist or is not numeric.
+        If no key of the grid has this value, or a column does not exist or is not numeric.
     """
     made = store.made(folder)
     frame = present_runs(folder)
@@ -123,7 +123,7 @@ def short(folder: Path, value: str, *, relative: bool = False) -> list[dict[str,
 
 
 def is_comparable(folder: Path, key: str, value: str) -> bool:
-    """Return whether some cell differs from one with this value of a key in that key alone.
+    """Return whether any cell differs from one with this value only in this key.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ def _metrics(frame: polars.DataFrame, metrics: Sequence[str]) -> list[str]:
 
 
 def _same_but(one: Sequence[Any], other: Sequence[Any], at: int) -> bool:
-    """Return whether two cells are the same in all labels but one."""
+    """Return whether two cells are equal in all labels except one."""
     return all(a == b for place, (a, b) in enumerate(zip(one, other, strict=True)) if place != at)
 
 

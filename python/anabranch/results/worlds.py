@@ -1,4 +1,4 @@
-"""Runs in drawn worlds: a world is a trial, whatever the number of its runs."""
+"""Runs in drawn worlds. A world counts as one trial, however many runs it has."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ if TYPE_CHECKING:
 
 #: The column with the number of the drawn world.
 WORLD = "world"
-#: A run: the number of its world, if it is in a drawn one, and its own number.
+#: A run: the number of its drawn world or None, and its own number.
 Pair = tuple[int | None, int]
 
 
 def pair_of(row: Mapping[str, Any]) -> Pair:
-    """Return which run a row of `runs` is of."""
+    """Return the run of a row of `runs`."""
     world = row.get(WORLD)
     return (None if world is None else int(world), int(row["run"]))
 
@@ -34,7 +34,7 @@ def is_exact(row: Mapping[str, Any], exact: Collection[str]) -> bool:
 
 
 def number(pair: Pair) -> int:
-    """Return the number under which a run is compared with others: that of its world, or its own."""
+    """Return the number by which a run is paired with others: that of its world, or its own."""
     world, run = pair
     return run if world is None else world
 
@@ -70,7 +70,7 @@ def _averaged(rows: Sequence[Mapping[str, Any]], metrics: Sequence[str]) -> dict
 
 
 def by_pair(values: Mapping[Pair, float]) -> dict[int, float]:
-    """Return values by the number under which they are compared: of several runs in a world their mean."""
+    """Return values by the number of their pair. Several runs in a world give their mean."""
     found: dict[int, list[float]] = {}
     for pair, value in values.items():
         found.setdefault(number(pair), []).append(value)

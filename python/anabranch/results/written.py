@@ -1,4 +1,4 @@
-"""Tables for a paper: LaTeX, Markdown or CSV, by the ending of the file's name."""
+"""Tables for a paper: LaTeX, Markdown or CSV, by the ending of the file name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 #: The forms of a table.
 FORMS = (".tex", ".md", ".csv")
-#: Letters that LaTeX takes as commands.
+#: Characters with a meaning in LaTeX.
 _LATEX = {
     "\\": r"\textbackslash{}",
     **{one: f"\\{one}" for one in "&%$#_{}"},
@@ -25,7 +25,7 @@ _LATEX = {
 
 
 def unfit(path: Path, where: str) -> Fault | None:
-    """Return the fault of a file's name that ends in no form of a table; None where it does."""
+    """Return the fault of a file name whose ending is not a table's; None if it is."""
     if path.suffix in FORMS:
         return None
     message = f"no form of a table: `{path.suffix or path.name}`"
@@ -42,7 +42,7 @@ def text(form: str, heads: Sequence[str], lines: Sequence[Sequence[str]], *, lef
     heads, lines
         The headings, and the cells as text.
     left
-        The number of columns from the left that hold words; numbers stand at the right.
+        The number of leading columns with words. The others hold numbers, aligned to the right.
     """
     if form == ".csv":
         out = io.StringIO()
