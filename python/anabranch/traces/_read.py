@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-#: The forms, and what their files look like.
+#: The formats, with a description of their files.
 FORMS = {
     "anabranch": "CSV with the header t_s,rate_mbps and, if wanted, delay_ms and loss",
     "mahimahi": "a whole number of milliseconds a line: when 1500 bytes may leave",
@@ -137,7 +137,7 @@ def read(
 
 
 def _parse(reading: _Reading, text: str) -> Trace | None:
-    """Return the trace of a text by its form."""
+    """Return the trace of a text in a given format."""
     if text.lstrip().startswith(("[", "{")):
         return _sabre(reading, text)
     lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1)]
@@ -190,7 +190,7 @@ def _advice(first: str, cells: list[str], separator: str | None) -> str:
 
 
 def _is_number(text: str) -> bool:
-    """Return whether a text is any number at all."""
+    """Return whether a text is a number."""
     try:
         float(text)
     except ValueError:

@@ -24,7 +24,7 @@ def record(plan: dict[str, Any], link: str, *, length_ns: int, step_ns: int) -> 
     link
         The one-way link's name: `wifi.down`.
     length_ns, step_ns
-        How long, and how long each step is, in nanoseconds.
+        The length of the recording and of each step, in nanoseconds.
 
     Raises
     ------

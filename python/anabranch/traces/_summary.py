@@ -16,14 +16,14 @@ _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """Statistics of a recording, the rate over windows of a second.
+    """Statistics of a recording. The rate is taken over windows of a second.
 
     Attributes
     ----------
     form
         Which form of file it was read from.
     length_s
-        How long it is.
+        Its length.
     mean_mbps
         The mean rate.
     rate_mbps
@@ -79,14 +79,14 @@ def summarise(trace: Trace) -> Summary:
 
 
 def _weighted(values: np.ndarray, weights: np.ndarray, share: float) -> float:
-    """Return the value below which a share of the weight lies."""
+    """Return a weighted quantile."""
     order = np.argsort(values, kind="stable")
     reached = np.cumsum(weights[order]) >= share * weights.sum()
     return float(values[order][np.argmax(reached)])
 
 
 def _longest_gap_ns(trace: Trace) -> int:
-    """Return the longest time that serves nothing; between opportunities, or of steps at rate zero."""
+    """Return the longest time without service: between opportunities, or of steps with rate zero."""
     if trace.opportunities_ms:
         return int(np.diff((0, *trace.opportunities_ms)).max()) * 10**6
     longest = gap = 0

@@ -1,4 +1,4 @@
-"""A recording as values, independent of its file's form."""
+"""A recording as values, independent of its file format."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from anabranch.errors import Fault, InputError
 
-#: The bytes that leave at one delivery opportunity: an IP packet. Mahimahi's 1504 include its TUN header.
+#: The bytes of one delivery opportunity: an IP packet. Mahimahi's 1504 include its TUN header.
 MAHIMAHI_BYTES = 1500
 _MS = 10**6
 #: The most windows that a recording may be cut into: 23 days of seconds, or half an hour of milliseconds.
@@ -32,14 +32,14 @@ def check_windows(length_ns: int, step_ns: int) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """Conditions from a moment until the next step.
+    """The conditions of a link until the next step.
 
     Attributes
     ----------
     at_ns
-        When they begin, from the trace's beginning.
+        The start of the step, from the trace's beginning.
     rate_bps
-        Bits a second; 0 serves nothing.
+        Bits per second; 0 is an outage.
     delay_ns
         One-way delay beyond that of the path.
     loss
@@ -65,7 +65,7 @@ class Trace:
     steps
         The conditions, the first at 0; empty for opportunities.
     opportunities_ms
-        When 1500 bytes may leave, in whole milliseconds; empty for steps.
+        The times at which 1500 bytes may leave, in whole milliseconds; empty for steps.
     has_delays
         Whether it has delays of packets.
     """
@@ -77,7 +77,7 @@ class Trace:
     has_delays: bool = False
 
     def begun_at(self, share: float) -> Trace:
-        """Return the trace from another place on, followed by the part before it.
+        """Return the trace rotated to begin at another place.
 
         Parameters
         ----------

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """A run that is to be made.
+    """A run to make.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ def work(task: Task) -> Made:
 
 
 def _beside(run: Run) -> dict[str, Any]:
-    """Return further values to compare: the network's lateness, and the time in each rendition."""
+    """Return more values to compare: the network's lateness, and the time in each rendition."""
     late = run.summary.get("lateness", {})
     found: dict[str, Any] = {f"late.{name}": late[name] for name in ("p99_ms", "max_ms") if name in late}
     heights = {row["rendition"]: row["height"] for row in run.rows("renditions") if row["track"] == "video"}
@@ -124,7 +124,7 @@ def _follow(parent: int) -> None:
 
 
 def main() -> None:
-    """Make the run that stdin has."""
+    """Make the run that stdin describes."""
     signal.signal(signal.SIGTERM, _ended)
     threading.Thread(target=_follow, args=(os.getppid(),), daemon=True).start()
     try:

@@ -111,7 +111,7 @@ class Compared:
     differences
         Arm by arm, metric by metric.
     trials
-        By arm, how many runs over real packets count.
+        The number of valid runs over real packets, by arm.
     voids
         The number of runs that do not count because the emulator was late, for each arm.
     late_ms
@@ -124,7 +124,7 @@ class Compared:
     late_ms: float
 
     def to_json(self) -> list[dict[str, Any]]:
-        """Return the differences as JSON has them."""
+        """Return the differences as an object for JSON."""
         return [
             {
                 "arm": one.arm,
@@ -148,7 +148,7 @@ def compare(
     Parameters
     ----------
     folder
-        Where the runs over real packets are.
+        The folder of the runs over real packets.
     found
         The live part of the study.
     simulated

@@ -55,12 +55,12 @@ def of(tables: Tables) -> list[Line]:
 
 
 def _shared(begin: float, end: float, second: int) -> float:
-    """Return how much of an interval lies within a second."""
+    """Return the part of an interval within a second."""
     return max(0.0, min(end, second + 1) - max(begin, second))
 
 
 def _mean_of(carried: Sequence[Line], path: str, second: int) -> float:
-    """Return a path's mean rate in a second: that of each of its subflows, added up."""
+    """Return a path's mean rate in a second: the sum over its subflows."""
     by_subflow: dict[int, list[float]] = {}
     for one in carried:
         if one["path"] == path and int(one["t_s"]) == second:

@@ -43,7 +43,7 @@ class Done:
     Attributes
     ----------
     total, before, now
-        Runs in all, those that were there already, and those that were made.
+        The number of all runs, of stored runs, and of new runs.
     failed
         The reasons why other runs were not made.
     """
@@ -73,7 +73,7 @@ def make(
     Parameters
     ----------
     folder
-        Where results go.
+        The folder for results.
     found, what
         The live part of the study, and the runs.
     workers
@@ -133,7 +133,7 @@ def simulated(
     Raises
     ------
     MissingError
-        When a run comes to nothing.
+        If a run fails.
     """
     tasks = _tasks(found, what, live=False)
     rows = []
@@ -195,7 +195,7 @@ class _Runners:
     Parameters
     ----------
     workers
-        How many there are at a time.
+        The number of processes.
     """
 
     def __init__(self, workers: int) -> None:
@@ -211,7 +211,7 @@ class _Runners:
         with self._lock:
             self._over = True
             for process in self._running:
-                # They take down what they have set up.
+                # The processes remove their namespaces and devices.
                 process.send_signal(signal.SIGTERM)
         self._pool.shutdown(wait=True, cancel_futures=True)
 
@@ -221,7 +221,7 @@ class _Runners:
             yield future.result()
 
     def _counted(self, task: Task) -> Made:
-        """Make a run until it counts, or has not for too often."""
+        """Repeat a run until it is valid, at most `_AGAIN` times."""
         made = self._made(task)
         for voids in range(_AGAIN + 1):
             if made.error or not task.live:

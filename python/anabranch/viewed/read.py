@@ -43,7 +43,7 @@ class World(_Table):
 
 
 class Arm(_Table):
-    """One of the things that are compared.
+    """One of the compared arms.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class Arm(_Table):
 
 
 class LiveStudy(_Table):
-    """A study over real packets as its file has it.
+    """A study over real packets, as its file describes it.
 
     Attributes
     ----------
@@ -164,7 +164,7 @@ class Case:
 
 
 def read(folder: Path) -> LiveStudy:
-    """Return what a study runs over real packets.
+    """Return the live part of a study.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ def read(folder: Path) -> LiveStudy:
     Raises
     ------
     InputError
-        When it has nothing of the kind, or with every fault of its file.
+        If it has no live part, or with every fault of its file.
     """
     path = folder / FILE
     where = shipped.display(path)
@@ -235,7 +235,7 @@ def _keys(path: KeyPath) -> list[str]:
 
 
 def sweep(folder: Path, found: LiveStudy, *, trials: int | None = None, only: Sequence[str] = ()) -> Sweep:
-    """Return what is to be run: a cell for each arm in each of its scenarios.
+    """Return the sweep of a live study: a cell for each arm in each of its scenarios.
 
     Parameters
     ----------
@@ -270,7 +270,7 @@ def sweep(folder: Path, found: LiveStudy, *, trials: int | None = None, only: Se
     return Sweep(name=name, cells=cells(points), trials=trials or found.trials, notes=notes, keep=_KEEP)
 
 
-#: The tables that are kept of each run: all that a report is drawn from.
+#: The stored tables of each run: all that a report needs.
 _KEEP = (
     "run",
     "connections",

@@ -1,4 +1,4 @@
-"""The runs over real packets that are kept with a study: `live.csv` in its folder."""
+"""The runs over real packets that are stored with a study: `live.csv` in its folder."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 FILE = "live.csv"
 #: The columns that identify the run: scenario, arm, number, and the hash of scenario and settings.
 _WHICH = ("row", "arm", "run", "cell")
-#: The emulator's lateness, and how many attempts it made void.
+#: The emulator's lateness, and the number of attempts that it made void.
 _LATE = ("late.p99_ms", "late.max_ms", "voids")
 _TEXTS = ("row", "arm", "cell")
 _WHOLE = ("run", "voids")
@@ -83,13 +83,13 @@ def _value(key: str, text: str | None) -> str | float | None:
 
 
 def missing(recorded: Iterable[Row], there: Iterable[Row]) -> list[Row]:
-    """Return the recorded runs that a folder's rows do not have, or only as void ones."""
+    """Return the recorded runs that a folder's rows lack or have only as void runs."""
     counting = {(row["cell"], row["run"]) for row in there if not row["void"]}
     return [row for row in recorded if (row["cell"], row["run"]) not in counting]
 
 
 def write(folder: Path, found: LiveStudy, at: Path) -> int:
-    """Write the recorded runs and those of a folder of results that count; return how many there are.
+    """Write the recorded runs and the valid runs of a folder of results; return their number.
 
     Runs of scenarios or settings that the study no longer has are dropped. The time lines of each case's
     first trial are written too.
@@ -108,7 +108,7 @@ def write(folder: Path, found: LiveStudy, at: Path) -> int:
     """
     there = stored.runs(at)
     counting = [*missing(_all(folder), there), *(row for row in there if not row["void"])]
-    # All cells of the study, also if a part of them was run: the others' recorded runs stay.
+    # All cells of the study are used, even if only some were run, so that the others' recorded runs stay.
     place = {cell.name: place for place, cell in enumerate(sweep(folder, found).cells)}
     kept = [row for row in counting if row["cell"] in place]
     kept.sort(key=lambda row: (place[row["cell"]], row["run"]))

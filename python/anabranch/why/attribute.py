@@ -44,7 +44,7 @@ class Freeze(Shortage):
     Attributes
     ----------
     from_s, to_s
-        When the picture stood still, and when it continued.
+        The start and the end of the freeze.
     """
 
     from_s: float
@@ -70,7 +70,7 @@ class Why:
     drops
         An adaptive player's steps down to a lower rendition.
     steps_down
-        How many of these by cause, in shares of steps.
+        The number of these steps by cause, in shares of steps.
     held
         The chunks below the top rendition, with the reasons against the next higher one.
     below_s
@@ -120,7 +120,7 @@ def why(run: Run, *, clients: int | None = None) -> Why:
     run
         The run, with its trace.
     clients
-        How many clients, from client 0 on; None is all.
+        The number of clients, from client 0; None for all.
     """
     freezes: list[Freeze] = []
     drops: list[Drop] = []
@@ -179,7 +179,7 @@ def freezes(run: Run, *, clients: int) -> list[Freeze]:
     run
         The run, with its trace.
     clients
-        How many clients, from client 0 on.
+        The number of clients, from client 0.
     """
     found: list[Freeze] = []
     for client, own in of_each(run.tables):
@@ -244,7 +244,7 @@ def _underflows(own: Mapping[str, Any]) -> list[tuple[float, float]]:
 
 
 def _film_bps(own: Mapping[str, Any]) -> float:
-    """Return a film's mean rate; 0 of a ladder."""
+    """Return a film's mean rate; 0 for a ladder."""
     frames = own.get("frames")
     if not frames or not len(frames["size"]):
         return 0.0

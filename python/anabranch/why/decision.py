@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 #: The name in a plan of a scheduler that agrees with one in Rust.
 _AGREEING = "why.py:Agreeing"
-#: The metrics that are compared, of those that a run has.
+#: The compared metrics, if a run has them.
 COMPARED = (
     "picture_discards",
     "buffer_underflows",
@@ -97,7 +97,7 @@ class Other:
 
 
 def other(folder: Path, run: str | None, wanted: Callable[[Chosen], bool]) -> Other:
-    """Return what the other path would have given for a decision of a stored run.
+    """Return the result of a stored run if one decision had chosen the other path.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ class _Agreeing:
         self.builds_on = builds_on
 
     def schedule(self, request: Any, subflows: Sequence[Any], proposal: Any) -> Any:  # noqa: ANN401, ARG002 - the module's
-        """Return what is proposed."""
+        """Return the proposed answer."""
         return proposal
 
 
@@ -213,7 +213,7 @@ class _Watched:
 
 
 class _Scheduler:
-    """A scheduler one of whose decisions may be made otherwise."""
+    """A scheduler in which one decision may be changed."""
 
     def __init__(self, base: Any, watch: _Watch) -> None:  # noqa: ANN401 - anybody's
         self._base = base

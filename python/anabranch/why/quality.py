@@ -143,7 +143,7 @@ class Asked:
             rendition: _bps([row for row in self._chunks if row["rendition"] == rendition]) + _bps(sound)
             for rendition in {row["rendition"] for row in self._chunks}
         }
-        # A chunk that was given up has no end: the next request is used.
+        # An abandoned chunk has no end, so the time of the next request is used.
         after = [row["t_s"] for row in asked[1:]]
         self._wanted = [
             (row["t_s"], end if row["done_s"] is None else row["done_s"])

@@ -1,4 +1,4 @@
-"""A client's samples, step by step: what was missing in each, and what kept it back."""
+"""A client's samples step by step: the missing data of each step, and its causes."""
 
 from __future__ import annotations
 
