@@ -59,9 +59,7 @@ class Evidence:
         self.scores.setdefault(place, {})[run] = self.score.of(row)
 
     def judge(self, place: int, other: int, comparisons: int = 1) -> judging.Judgement:
-        """Return the verdict on replacing one candidate with another, over pairs of trials with the same
-        random draws.
-        """
+        """Return the verdict on one candidate instead of another, over trials with the same random draws."""
         left, right = self.scores.get(place, {}), self.scores.get(other, {})
         before = sum(right.values()) / len(right) if right else 0.0
         return judging.judge(

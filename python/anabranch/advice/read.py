@@ -183,9 +183,7 @@ class Advice:
 
     @property
     def is_recommendation(self) -> bool:
-        """Whether the choice is a recommendation: it has enough trials, and the verdict on each path is
-        decided.
-        """
+        """Whether the choice is a recommendation: it has enough trials, and all verdicts are decided."""
         used = set(self.choice.candidate.paths)
         undecided = {one.path for one in self.of_paths if one.verdict == of_path.UNDECIDED}
         return self.missing == 0 and not used & undecided

@@ -62,8 +62,7 @@ class _Light:
 
 
 def plain(value: Any, param: Any) -> Any:  # noqa: ANN401 - as above
-    """Convert a plain value as the library would, or return `_UNJUDGED` if the library must check it.
-    """
+    """Convert a plain value as the library would, or return `_UNJUDGED` if the library must check it."""
     described = param.type_descriptor
     kind, declared = described.annotation, described.parameter_info
     if value is None:

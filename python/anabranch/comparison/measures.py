@@ -73,9 +73,7 @@ class Measure:
         return text if width == "0" else f"{text} ± {width}{at}"
 
     def least(self, before: float) -> float:
-        """Return the smallest difference that matters, in the results' unit, given the value without the
-        path.
-        """
+        """Return the smallest difference that matters, in the results' unit, for a value without the path."""
         return max(self.matters / self.scale, self.relative * abs(before))
 
     def judge(

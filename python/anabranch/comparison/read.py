@@ -50,9 +50,7 @@ class Comparison:
 
     @property
     def sentences(self) -> list[str]:
-        """A sentence with the verdict on each path, and one for each monthly cap that all paths together
-        exceed.
-        """
+        """A sentence with the verdict on each path, and one for each monthly cap that is exceeded."""
         return [*(one.sentence for one in self.added), *self.terms.overrun(self.used[-1].use)]
 
     def table(self) -> tuple[list[str], list[list[str]]]:

@@ -36,9 +36,7 @@ def unchecked(build: Callable[P, R]) -> Callable[P, R]:
 
 
 def values(rows: Sequence[Mapping[str, Any]]) -> alt.InlineData:
-    """Return rows as a chart's data. Copies of the chart share them, because altair copies a chart at each
-    step.
-    """
+    """Return rows as a chart's data that copies share: altair copies a chart at each step."""
     return _shared()(values=list(rows))
 
 

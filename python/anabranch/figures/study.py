@@ -52,8 +52,7 @@ def bars(
     marks: Mapping[str, Mapping[str, float]] | None = None,
     dots: bool = True,
 ) -> alt.ConcatChart:
-    """Return a metric as bars with 95 % intervals and a dot for each trial, in a panel for each row of the
-    study.
+    """Return a metric as bars with intervals and a dot for each trial, in a panel for each row.
 
     Parameters
     ----------

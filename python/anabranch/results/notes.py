@@ -70,8 +70,7 @@ def same(frame: polars.DataFrame, made: Sequence[str]) -> list[str]:
 
 
 def _pairs(places: Sequence[_Place]) -> Iterator[tuple[int, _Place, _Place]]:
-    """Yield a label's index, and each cell with the first earlier one that differs only in that label.
-    """
+    """Yield a label's index, and each cell with the first earlier one that differs only in that label."""
     for at, other in enumerate(places):
         paired: set[int] = set()
         for one in places[:at]:

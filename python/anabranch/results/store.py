@@ -158,8 +158,7 @@ class Store:
             yield _Journal(self.folder, file)
 
     def finish(self) -> bool:
-        """Convert the journals to tables; return False if another process still writes one.
-        """
+        """Convert the journals to tables; return False if another process still writes one."""
         with _locked(self.folder), _writing(self.folder), ExitStack() as stack:
             read = journals(self.folder)
             for journal in read:
