@@ -198,7 +198,7 @@ def cells(found: Sequence[Candidate], raw: Mapping[str, Any], folder: Path) -> t
     left = {names: json.dumps(paths.only(raw, names), default=str) for names in {one.paths for one in found}}
     return tuple(
         Cell(
-            # Each set of paths is stored under a name of its own.
+            # Each set of paths is stored under a separate name.
             scenario=paths.label(one.paths),
             raw=left[one.paths],
             folder=str(folder.resolve()),

@@ -156,7 +156,7 @@ class Evidence:
         return min([best, *no_worse], key=complexity)
 
     def rivals(self, candidates: Sequence[Candidate], chosen: int) -> tuple[list[int], list[int]]:
-        """Return two lists of candidates that cannot be told apart from the choice.
+        """Return two lists of candidates that are not distinguishable from the choice.
 
         The second list has the cheaper candidates that need more trials to be judged as good or worse. The
         first list has all others. Both begin with the cheapest.

@@ -68,7 +68,7 @@ def verdicts(candidates: Sequence[Candidate], evidence: Evidence, chosen: int) -
 def _of(
     name: str, candidates: Sequence[Candidate], evidence: Evidence, chosen: int, comparisons: int
 ) -> OfPath:
-    """Compare the best candidate with a path and the best without it. If one is missing, follow the advice."""
+    """Compare the best candidate with a path and the best without it; if one is missing, follow advice."""
     own = frozenset(candidates[chosen].paths)
     is_used = name in own
     other = evidence.champion(candidates, own ^ {name})

@@ -90,13 +90,13 @@ class Advice:
     choice
         The recommended candidate.
     kernel
-        The best candidate that a mainline kernel can carry out; None if there is none.
+        The best candidate that a mainline kernel can carry out; None if no candidate can be.
     behind
         The difference in score between the choice and `kernel`; None if they are the same.
     ranked
         All candidates: the choice first, then the others by mean minus standard error.
     equal
-        The candidates with at least three trials that cannot be told apart from the choice, the cheapest
+        The candidates with at least three trials that are not distinguishable from the choice, the cheapest
         first. Those of `undecided` are excluded.
     undecided
         The cheaper candidates whose trials do not decide whether they are as good as the choice.
@@ -198,7 +198,7 @@ class Advice:
         return f"use {name}" if self.is_recommendation else f"{name} leads, but not all paths are decided"
 
     def _equal(self) -> str:
-        """Return a sentence that lists the candidates that cannot be told apart from the choice."""
+        """Return a sentence that lists the candidates that are not distinguishable from the choice."""
         cheapest = ", the cheapest first" if self.terms.has_order else ""
         return f"not distinguishable from it{cheapest}: {self._named(self.equal)}"
 

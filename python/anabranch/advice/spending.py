@@ -102,7 +102,7 @@ class Standing:
         return _share(both, own, other, 0.0) * free / (free + _WEIGHT)
 
     def _sums(self, one: int, other: int) -> tuple[float, float, float, int]:
-        """Return the sums of products and squares over the common trials of two candidates, and their number."""
+        """Return the sums of products and squares over the common trials of two candidates, and the count."""
         shared = self._scores[one].keys() & self._scores[other].keys()
         left, right = ({run: self._scores[place][run] for run in shared} for place in (one, other))
         if not shared:

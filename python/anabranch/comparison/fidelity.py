@@ -91,7 +91,7 @@ class Fidelity:
     reason
         Why no setting is comparable.
     unlike
-        Properties, apart from paths, in which the nearest setting differs from the scenario.
+        Properties other than paths in which the nearest setting differs from the scenario.
     """
 
     nearest: Measured | None

@@ -85,7 +85,7 @@ def cells(raw: Mapping[str, Any], folder: Path) -> tuple[Cell, ...]:
     """
     return tuple(
         Cell(
-            # Each set of paths is stored under a name of its own.
+            # Each set of paths is stored under a separate name.
             scenario=label(names),
             raw=json.dumps(only(raw, names), default=str),
             folder=str(folder.resolve()),

@@ -170,7 +170,7 @@ def _said(name: str, value: object) -> str:
 
 
 def best(own: Sequence[Cell], wanted: Sequence[Measure], comparisons: int | None = None) -> str:
-    """Return a sentence on the best cell, those that cannot be told apart from it, and the worst other.
+    """Return a sentence on the best cell, those that are not distinguishable from it, and the worst other.
 
     Cells are compared by one measure only, the score. Trying measure after measure until one differs finds a
     difference between equal cells far more often than in one of twenty folders.

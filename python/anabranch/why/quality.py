@@ -56,7 +56,7 @@ class Held:
     rendition, higher
         The rendition, and the next higher one.
     measured_mbps
-        The rate at which the last chunk before the request arrived; None if there is none.
+        The rate at which the last chunk before the request arrived; None if no candidate can be.
     needs_mbps, declares_mbps
         The mean rate of the higher rendition, and the rate that the playlist declares.
     causes, paths
