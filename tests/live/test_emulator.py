@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from anabranch.live import emulate
+from anabranch.errors import MissingError
+from anabranch.live import emulate, page
 from anabranch.scenario.load import load
 
 PROBE = Path(__file__).with_name("probe.py")
@@ -135,3 +136,77 @@ def test_a_program_runs_as_the_user_who_called_sudo(monkeypatch, capfd):
     assert status["Gid"].split() == [str(found.pw_gid)] * 4
     assert {int(word) for word in status["Groups"].split()} == own | beside
     assert all(int(status[name], 16) == 0 for name in ("CapPrm", "CapEff", "CapInh", "CapAmb"))
+
+
+#: Two paths without further properties.
+TWO = {**PLAIN, "paths": [*PLAIN["paths"], {"name": "lte", "rtt": "10 ms", "rate": "unlimited"}]}
+#: A server that opens its socket after a second, over TCP or MPTCP, and sends a byte; and a client of it.
+LATE = """
+import socket, sys, time
+time.sleep(1)
+kind = socket.IPPROTO_MPTCP if sys.argv[1] == "mptcp" else 0
+with socket.socket(socket.AF_INET, socket.SOCK_STREAM, kind) as listener:
+    listener.bind(("0.0.0.0", 5000))
+    listener.listen()
+    accepted, _ = listener.accept()
+    accepted.sendall(b"x")
+    # The client's kernel joins over the second path meanwhile.
+    time.sleep(1)
+    accepted.close()
+"""
+ASKS = """
+import socket, sys
+kind = socket.IPPROTO_MPTCP if sys.argv[1] == "mptcp" else 0
+with socket.socket(socket.AF_INET, socket.SOCK_STREAM, kind) as asks:
+    asks.connect(("10.1.0.1", 5000))
+    assert asks.recv(1) == b"x"
+    assert asks.recv(1) == b""
+"""
+
+
+@pytest.mark.parametrize(
+    ("server", "client", "connections", "joined", "said"),
+    [
+        ("mptcp", "mptcp", 1, 1, []),
+        ("tcp", "mptcp", 0, 0, ["no MPTCP was spoken: the server's program answered with plain TCP"]),
+        ("mptcp", "tcp", 0, 0, ["no MPTCP was spoken: the program used plain TCP"]),
+    ],
+)
+def test_the_program_waits_for_the_server_and_plain_tcp_is_reported(
+    server, client, connections, joined, said
+):
+    done = emulate(
+        load(TWO),
+        [sys.executable, "-c", ASKS, client],
+        serve=[sys.executable, "-c", LATE, server],
+    )
+    # Without the wait, the client's first SYN would be answered with a reset.
+    assert (done.status, done.served) == (0, 0)
+    assert (done.mptcp["connections"], done.mptcp["joined"]) == (connections, joined)
+    assert [note.partition(", over")[0] for note in done.notes] == said
+
+
+def test_a_server_that_fails_before_it_listens_is_an_error():
+    with pytest.raises(MissingError, match="--serve: the program ended with exit code 7"):
+        emulate(load(PLAIN), ["true"], serve=[sys.executable, "-c", "raise SystemExit(7)"])
+
+
+def test_the_page_of_an_emulation_shows_the_kernel_s_windows():
+    busy = LATE.replace("time.sleep(1)", "pass").replace('b"x"', 'b"x" * 3_000_000')
+    reads = ASKS.replace('assert asks.recv(1) == b""', "while asks.recv(1 << 16): pass")
+    given = {**TWO, "paths": [{**path, "rate": "8 Mbit/s"} for path in TWO["paths"]]}
+    seen = []
+    with page.served() as shown:
+        shown.show = seen.append
+        done = emulate(
+            load(given),
+            [sys.executable, "-c", reads, "mptcp"],
+            serve=[sys.executable, "-c", busy, "mptcp"],
+            watch=shown,
+        )
+    assert done.status == 0
+    flowing = [moment for moment in seen if all(path["srtt_ms"] for path in moment["paths"])]
+    assert len(flowing) > 5
+    # The round trip has 10 ms at least. One segment has at most 1,460 bytes of payload.
+    assert all(path["srtt_ms"] >= 10 for moment in flowing for path in moment["paths"])
+    assert all(path["cwnd_segments"] > 0 for moment in flowing for path in moment["paths"])

@@ -123,12 +123,16 @@ def test_vlcs_buffer_and_lost_pictures_are_shown_while_it_plays(server):
 
 
 @pytest.mark.slow
-def test_a_kernel_that_serves_tells_no_windows_yet():
+def test_a_kernel_that_serves_reports_its_windows_and_round_trips():
     given = {**FILM, "application": {"kind": "bulk", "duration": "2 s"}, "events": []}
     _, told = watched(given, server="kernel", client="anabranch")
     moments = [moment for one in told for moment in one["moments"]]
     assert max(moment["paths"][0]["throughput_mbps"] or 0 for moment in moments) > 1
-    assert {path["cwnd_segments"] for moment in moments for path in moment["paths"]} == {None}
+    windows = [path["cwnd_segments"] for moment in moments for path in moment["paths"]]
+    # Linux begins with ten segments (RFC 6928), and grows in the first round trips.
+    assert max(window or 0 for window in windows) >= 10
+    # The round trip of path wifi has 20 ms.
+    assert all(moment["paths"][0]["srtt_ms"] >= 20 for moment in moments if moment["paths"][0]["srtt_ms"])
     assert {moment["player"] is None for moment in moments} == {True}
 
 

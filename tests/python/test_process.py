@@ -368,7 +368,7 @@ TYPED = [
     (("run", "small.toml", "--report", "n" * 300), 2, "error: cannot write a file of that name: File name too long"),
     (("run", "small.toml", "--report", "folder"), 2, "error: a folder, not a file: `folder` (--report)"),
     (("run", "folder"), 2, "error: a scenario is a file, not a folder: `folder`"),
-    (("run", "loop"), 2, "error: no such scenario: `loop`"),
+    (("run", "loop"), 2, "error: symbolic links in a ring: `loop`"),
     (("run", "small.toml", "--scheduler", "f.py:X"), 2, "error: a folder, not a file: `f.py`"),
     (("init", "loop"), 2, "error: cannot write a file of that name"),
     (("init", "/dev/full", "--force"), 4, "error: cannot write the scenario: No space left on device: `/dev/full`"),

@@ -39,6 +39,8 @@ COMMANDS: dict[str, dict[str, str]] = {
     "_live": {
         "live": "Run a scenario over real packets, in real time: our endpoint against this host's kernel.",
         "parity": "Compare simulated runs of a scenario with runs over real packets.",
+    },
+    "_emulate": {
         "emulate": "Run a program over a scenario's emulated paths, with this host's kernel at both ends.",
         "shell": "Open a shell whose network is the emulated paths of a scenario.",
     },

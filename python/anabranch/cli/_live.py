@@ -1,10 +1,8 @@
-"""The commands for real packets and their options: `live`, `emulate`, `shell`."""
+"""The commands `live` and `parity`, and the options that commands for real packets share."""
 
 from __future__ import annotations
 
 import json
-import os
-import shlex
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from anabranch.errors import Fault
-    from anabranch.live.emulate import Emulated
     from anabranch.live.page import Page
     from anabranch.scenario._overrides import Override
     from anabranch.scenario.load import Loaded
@@ -31,6 +28,17 @@ APPLICATIONS: dict[str, dict[str, str]] = {
     "player": {"kind": "progressive", "film": "demo", "duration": "20 s"},
 }
 
+Watched = Annotated[
+    bool,
+    typer.Option("--watch", help="Serve a page on a loopback address that shows the run while it runs."),
+]
+WatchedAt = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS:PORT",
+        help="Like --watch, at this loopback address and port (default: a free port).",
+    ),
+]
 Asked = Annotated[
     str | None,
     typer.Option(
@@ -45,7 +53,7 @@ Pcapng = Annotated[Path | None, typer.Option(help="Write every packet at the cli
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    for command in (live, parity, emulate, shell):
+    for command in (live, parity):
         app.command(command.__name__)(guarded(rooted(command)))
 
 
@@ -62,17 +70,8 @@ def live(
     as_json: Json = False,
     report: Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")] = None,
     pcapng: Pcapng = None,
-    watch: Annotated[
-        bool,
-        typer.Option("--watch", help="Serve a page on a loopback address that shows the run while it runs."),
-    ] = False,
-    watch_at: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS:PORT",
-            help="Like --watch, at this loopback address and port (default: a free port).",
-        ),
-    ] = None,
+    watch: Watched = False,
+    watch_at: WatchedAt = None,
 ) -> None:
     """Run a scenario over real packets, in real time: our endpoint against this host's kernel.
 
@@ -98,10 +97,10 @@ def live(
         first=tuple(_asked(application, set_ or ())),
     )
     files = _commands.Files(report=report, pcapng=pcapng)
-    place = page.place(watch_at) if watch_at is not None else page.ANYWHERE if watch else None
+    place = page.chosen(watch_at, free=watch)
     loaded = _commands.opened(given, files, list(_unknown(server, client, application, place)))
     viewer = _viewer(loaded, server, client, application)
-    with _watched(place) as shown:
+    with watched(place) as shown:
         film = _commands.prepare_film(loaded, played=viewer is not None)
         with _console.progress("live") as progress:
             result = run_live(
@@ -155,7 +154,7 @@ def _unknown(
 
 
 @contextmanager
-def _watched(place: tuple[str, int] | Fault | None) -> Iterator[Page | None]:
+def watched(place: tuple[str, int] | Fault | None) -> Iterator[Page | None]:
     """Serve a page inside the block and print its address, if one is requested."""
     from anabranch.errors import MissingError
     from anabranch.live import page, rootless
@@ -250,91 +249,3 @@ def _mean(mean: float | None, half_width: float | None) -> str:
 def _apart(share: float | None) -> str:
     """Return a difference in percent, as a table has it."""
     return "-" if share is None else f"{share:+.1%}"
-
-
-def emulate(
-    scenario: Scenario,
-    command: Annotated[
-        list[str], typer.Argument(metavar="-- COMMAND...", help="The program and its arguments.")
-    ],
-    serve: Annotated[
-        str | None,
-        typer.Option(metavar="COMMAND", help="A program to run at the server's end at the same time."),
-    ] = None,
-    set_: Set = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the results of the network as JSON.")
-    ] = False,
-    pcapng: Pcapng = None,
-) -> None:
-    """Run a program over a scenario's emulated paths, with this host's kernel at both ends.
-
-    The program reaches only the server's end. Its environment variable ANABRANCH_SERVER has the server's
-    address on the first path. This needs root. The program runs as the user who called sudo. The exit code is
-    the program's. For example:
-
-      anabranch emulate wifi-lte -- ping -c 3 10.1.0.1
-      anabranch emulate wifi-lte --serve "iperf3 -s -1" -- iperf3 -c 10.1.0.1 -R
-    """
-    _emulate(scenario, command, shlex.split(serve or ""), set_, pcapng, as_json=as_json)
-
-
-def shell(
-    scenario: Scenario,
-    serve: Annotated[
-        str | None,
-        typer.Option(metavar="COMMAND", help="A program to run at the server's end at the same time."),
-    ] = None,
-    set_: Set = None,
-    pcapng: Pcapng = None,
-) -> None:
-    """Open a shell whose network is the emulated paths of a scenario.
-
-    For example:
-
-      anabranch shell wifi-lte --serve "python3 -m http.server 80"
-    """
-    program = os.environ.get("SHELL", "/bin/sh")
-    _emulate(scenario, [program], shlex.split(serve or ""), set_, pcapng, as_json=False)
-
-
-def _emulate(
-    scenario: str,
-    command: Sequence[str],
-    serve: Sequence[str],
-    set_: list[str] | None,
-    pcapng: Path | None,
-    *,
-    as_json: bool,
-) -> None:
-    """Run a program behind the paths, and print the links' counters."""
-    from anabranch.cli import _commands
-    from anabranch.live import emulate as run
-
-    given = _commands.Given(scenario=scenario, set=tuple(set_ or ()))
-    loaded = _commands.opened(given, _commands.Files(pcapng=pcapng))
-    done = run(loaded, command, serve=serve or None, pcapng=pcapng)
-    if as_json:
-        told = {"status": done.status, **done.summary, "links": done.links}
-        _console.out(json.dumps(told, indent=2, allow_nan=False))
-    else:
-        _links(done)
-    if done.status:
-        raise typer.Exit(done.status)
-
-
-def _links(done: Emulated) -> None:
-    """Print the links' counters after the program's own output."""
-    late = done.summary["lateness"]
-    for link in done.links:
-        lost = {
-            name.removeprefix("dropped_"): count
-            for name, count in link.items()
-            if name.startswith("dropped_") and count
-        }
-        dropped = ", ".join(f"{count:,} dropped ({name})" for name, count in lost.items()) or "none dropped"
-        _console.note(f"{link['link']}: {link['delivered']:,} of {link['enqueued']:,} packets, {dropped}")
-    _console.note(
-        f"the network's own lateness: {late['median_ms']:.2f} ms in the median, "
-        f"{late['p99_ms']:.2f} ms at the 99th percentile, {late['max_ms']:.2f} ms at most"
-    )

@@ -65,8 +65,7 @@
     document.title = `${run.scenario} · anabranch`;
     const who = (name) => (name === "kernel" ? "this host's kernel" : "our endpoint");
     $("lead").textContent = `${who(run.server)} serves, ${who(run.client)} asks (${run.application})`;
-    $("key").textContent = "Throughput and shares are of the bytes that came out of each path in the last second; the queue is that of its links towards the client."
-      + (run.server === "kernel" ? " A kernel that serves tells its windows and RTTs when the run is over: they are in the report." : "");
+    $("key").textContent = "Throughput and shares are of the bytes that came out of each path in the last second; the queue is that of its links towards the client.";
     const table = $("paths"), top = make("tr", "head");
     table.textContent = "";
     for (const name of ["path", ...columns.map((c) => c[0])]) top.append(make("th", "", name));

@@ -81,6 +81,11 @@ class Page:
         self.over("done")
 
 
+def chosen(at: str | None, *, free: bool) -> tuple[str, int] | Fault | None:
+    """Return the place of the page that options request: an address, a free port, or None."""
+    return place(at) if at is not None else ANYWHERE if free else None
+
+
 def place(text: str, option: str = "--watch-at") -> tuple[str, int] | Fault:
     """Return the address and port of `ADDRESS:PORT`, which must be on loopback."""
     from anabranch.live.gateway import split

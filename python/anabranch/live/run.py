@@ -200,7 +200,7 @@ class _LiveRun:
     ) -> dict[str, Any]:
         """Return the trace."""
         from anabranch.live import _world
-        from anabranch.live.watch import Look, tables, watching
+        from anabranch.live.watch import Look, streaming, tables, watching
 
         multipath = self.plan["transport"]["multipath"]
         with ExitStack() as stack:
@@ -230,6 +230,8 @@ class _LiveRun:
             watched: AbstractContextManager[list[Look]] = nullcontext([])
             if serves is not None:
                 watched = watching(bed)
+                if show is not None:
+                    show = stack.enter_context(streaming(bed, show))
             with watched as looks:
                 trace = _world.go(
                     self.loaded,

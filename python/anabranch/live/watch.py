@@ -6,18 +6,20 @@ A separate process reads it, inside the server's namespace, so that no other wor
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import MissingError
 from anabranch.live import _tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from anabranch.live.testbed import Bed
 
@@ -64,6 +66,85 @@ def watching(bed: Bed) -> Iterator[list[Look]]:
         # It ends with its input, and prints its results then.
         told, _ = program.communicate()
         looks += [(at, address, port, info) for at, address, port, info in map(json.loads, told.splitlines())]
+
+
+#: Receives the state of a run.
+Shown = Callable[[Mapping[str, Any]], None]
+
+
+@contextmanager
+def streaming(bed: Bed, show: Shown) -> Iterator[Shown]:
+    """Yield a function that shows a state of the run, with the present state of the server's sockets added.
+
+    The sockets are read by another process, so that the thread that carries packets never waits.
+    """
+    from anabranch.live.testbed import inside
+
+    with inside(bed.server):
+        program = subprocess.Popen(
+            [sys.executable, "-m", "anabranch.live.watch", "--stream"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+    assert program.stdin is not None
+    assert program.stdout is not None
+    try:
+        yield _Stream(bed, program.stdout.fileno(), show).show
+    finally:
+        program.stdin.close()
+        program.stdout.close()
+        program.terminate()
+        program.wait()
+
+
+class _Stream:
+    """The latest sockets of the server's kernel, read without waiting."""
+
+    def __init__(self, bed: Bed, descriptor: int, show: Shown) -> None:
+        self._paths = {lane.client: place for place, lane in enumerate(bed.lanes)}
+        self._descriptor, self._show = descriptor, show
+        self._rest = b""
+        self._last: list[tuple[int, dict[str, int]]] = []
+        os.set_blocking(descriptor, False)
+
+    def show(self, moment: Mapping[str, Any]) -> None:
+        """Show a state of the run with the newest socket of each path that has sent data."""
+        self._read()
+        paths = [dict(path) for path in moment["paths"]]
+        for place, info in self._last:
+            paths[place].update(
+                cwnd_segments=info["snd_cwnd"],
+                in_flight_segments=info["unacked"] + info["retrans"] - info["sacked"] - info["lost"],
+                srtt_ms=info["rtt"] / 1e3,
+                bytes_acked=info["bytes_acked"],
+            )
+        self._show({**moment, "paths": paths})
+
+    def _read(self) -> None:
+        """Read what the other process has written, and keep the last complete look."""
+        with suppress(BlockingIOError):
+            while data := os.read(self._descriptor, 1 << 16):
+                self._rest += data
+        *lines, self._rest = self._rest.split(b"\n")
+        if lines:
+            self._last = [
+                (self._paths[address], info)
+                for _, address, _, info in json.loads(lines[-1])
+                if address in self._paths and info["bytes_sent"]
+            ]
+
+
+def _stream() -> None:
+    """Print the namespace's sockets, a line for each look, until the input ends."""
+    import select
+
+    from pyroute2 import DiagSocket
+
+    with DiagSocket() as diag, suppress(BrokenPipeError):
+        diag.bind()
+        while not select.select([sys.stdin], [], [], _PERIOD_S)[0]:
+            sys.stdout.write(f"{json.dumps(_look(diag))}\n")
+            sys.stdout.flush()
 
 
 def _watch() -> None:
@@ -177,4 +258,4 @@ _SUBFLOWS = {
 
 
 if __name__ == "__main__":
-    _watch()
+    _stream() if "--stream" in sys.argv else _watch()
