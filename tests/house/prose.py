@@ -137,12 +137,14 @@ def main(arguments: list[str]) -> None:
     if arguments == ["--write"]:
         _write()
         return
+    below = tuple(arguments or [""])
     total = count = 0
-    for name, found, lines in judged():
-        if not arguments or name.startswith(tuple(arguments)):
-            total, count = total + lines, count + len(found)
-            for number, label, line in found:
-                sys.stdout.write(f"{name}:{number}: [{label}] {line}\n")
+    for name, found, lines in judged(
+        [name for name in matching(".rs", ".py", ".md") if name.startswith(below)]
+    ):
+        total, count = total + lines, count + len(found)
+        for number, label, line in found:
+            sys.stdout.write(f"{name}:{number}: [{label}] {line}\n")
     sys.stdout.write(f"{1000 * count / max(total, 1):.1f} per 1,000 lines of prose ({count} in {total})\n")
 
 
