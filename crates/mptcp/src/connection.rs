@@ -1,7 +1,7 @@
-//! An MPTCP connection: the data stream above its subflows, one file a concern.
+//! An MPTCP connection: the data stream above its subflows, with one file for each part.
 //!
-//! Positions count bytes of the data stream from 0; position 0 has the data sequence number after
-//! the IDSN. A connection without MPTCP is the same thing with one subflow and no options.
+//! Positions count bytes of the data stream from 0. Position 0 has the DSN after the IDSN. A connection
+//! without MPTCP has one subflow and no MPTCP options.
 
 mod addresses;
 mod close;
@@ -48,36 +48,38 @@ pub use outgoing::WriteError;
 pub(crate) use ownership::{Moved, Owner};
 pub use view::ConnectionView;
 
-/// Keys drawn until one has a token that no other connection has; then the connection is plain TCP.
+/// The number of keys that are tried to find one whose token is unused. If none is found, the connection uses
+/// plain TCP.
 const KEY_TRIES: u32 = 8;
 
-/// A segment to put on the wire between two addresses.
+/// A segment to send between two addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transmit {
     /// Our address.
     pub local: SocketAddr,
-    /// The peer's.
+    /// The peer's address.
     pub remote: SocketAddr,
-    /// The segment, or several as one.
+    /// The segment, or a burst of several.
     pub segment: Segment,
-    /// Of several as one ([`crate::Endpoint::poll_burst`]) the payload of each, of the last one at most.
+    /// The payload of each segment of a burst, in bytes; the last one may be shorter. See
+    /// [`crate::Endpoint::poll_burst`].
     pub segment_size: Option<NonZeroU16>,
 }
 
-/// The origin of a connection.
+/// The inputs for the creation of a connection.
 #[derive(Clone)]
 pub struct Origin<'a> {
-    /// The moment.
+    /// The current time.
     pub now: Instant,
-    /// Its chance: keys and nonces.
+    /// The connection's random stream, for keys and nonces.
     pub random: RandomStream,
-    /// Its host's.
+    /// The secrets of the host.
     pub secrets: Arc<Secrets>,
-    /// Whether another connection of the host has a token.
+    /// Returns whether another connection of the host has a token.
     pub taken: &'a dyn Fn(u32) -> bool,
 }
 
-/// A connection's key, and how many were drawn until it.
+/// A connection's key, and the number of keys that were drawn until it was found.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeyDrawn {
     pub(crate) key: Key,
@@ -89,7 +91,7 @@ impl KeyDrawn {
         random.next_u64() | 1
     }
 
-    /// One whose token no other connection has, or the last that was tried.
+    /// Draws keys until the token of one is unused, at most [`KEY_TRIES`] times. Returns the last key drawn.
     pub(crate) fn first(random: &mut RandomStream, taken: &dyn Fn(u32) -> bool) -> Self {
         let mut drawn = Self { key: Key::new(Self::next(random)), draws: 1 };
         while taken(drawn.key.token) && drawn.draws < KEY_TRIES {
@@ -98,7 +100,7 @@ impl KeyDrawn {
         drawn
     }
 
-    /// The same from the same stream, once the number of draws is known.
+    /// Draws the same key again from the same stream, given the number of draws.
     pub(crate) fn again(random: &mut RandomStream, draws: u32) -> Self {
         for _ in 1..draws {
             Self::next(random);
@@ -119,8 +121,8 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// With the key given, or one that is drawn, and a configuration that is [`Config::settled`]; it begins
-    /// at the address `local`.
+    /// Creates a connection with the given key, or with a new one. `config` must be [`Config::settled`].
+    /// `local` is the address of the initial subflow.
     fn build(
         mut config: Arc<Config>,
         client: bool,
@@ -130,7 +132,7 @@ impl Connection {
     ) -> Result<Self, PluginError> {
         let Origin { mut random, secrets, taken, .. } = origin;
         let key = key.unwrap_or_else(|| KeyDrawn::first(&mut random, taken).key);
-        // Otherwise a join could belong to either connection (RFC 8684 section 3.1).
+        // A join with a shared token would be ambiguous (RFC 8684 section 3.1).
         if config.multipath && taken(key.token) {
             Arc::make_mut(&mut config).multipath = false;
         }
@@ -145,17 +147,17 @@ impl Connection {
         })
     }
 
-    /// The connection's token, by which joins find it.
+    /// Returns the connection's token. Joins use it to select the connection.
     pub fn token(&self) -> u32 {
         self.session.local_key().token
     }
 
-    /// MPTCP is in use; false after a fallback or without it.
+    /// Returns whether MPTCP is in use. False before it is negotiated, and after a fallback.
     pub fn is_multipath(&self) -> bool {
         self.session.is_multipath()
     }
 
-    /// Handles a segment that arrived on a subflow, or several as one, each of `segment_size` bytes.
+    /// Handles a segment that arrived on a subflow, or several merged segments of `segment_size` bytes each.
     pub(crate) fn handle_merged_on(
         &mut self,
         now: Instant,
@@ -198,8 +200,8 @@ impl Connection {
         }
         self.handle_established(now, index, segment, segment_size);
         if joins && !self.session.stack().mptcp.joins_push {
-            // The application writes first, and waiting data leaves with its data (`mptcp_finish_join`,
-            // `mptcp_sync_sndbuf`).
+            // The application writes first. Data that waits is sent together with that write
+            // (`mptcp_finish_join`, `mptcp_sync_sndbuf`).
             self.outgoing.stream_mut().notify_writable(&mut self.session, &mut self.subflows);
         } else {
             let id = self.subflows[index].tcp.id();
@@ -226,7 +228,7 @@ impl Connection {
         segment: &Segment,
         segment_size: Option<NonZeroU16>,
     ) {
-        // Most segments have no options, and none are awaited.
+        // Fast path: most segments have no options, and none are expected.
         if self.session.is_multipath()
             && (!segment.mptcp.is_empty() || self.subflows.awaits_options(&self.session, index))
         {
@@ -278,10 +280,10 @@ impl Connection {
         self.closing.follow_subflow(session, subflows, outgoing, incoming, index);
     }
 
-    /// Takes as much of `bytes` as the send buffer holds; returns how much.
+    /// Stores as much of `bytes` as the send buffer has space for. Returns the number of stored bytes.
     ///
     /// # Errors
-    /// `Blocked` when nothing fits, `Closed` after a shutdown.
+    /// `Blocked` if the send buffer is full, `Closed` after a shutdown.
     pub fn write(&mut self, now: Instant, bytes: Bytes) -> Result<usize, WriteError> {
         if self.closing.requested() || self.is_closed() {
             return Err(WriteError::Closed);
@@ -289,24 +291,25 @@ impl Connection {
         self.outgoing.write(now, &mut self.session, &mut self.subflows, bytes)
     }
 
-    /// How many bytes a writer should write at once, so that they leave as whole segments and a whole burst of the
-    /// initial subflow. At least one segment's payload, at most 64 KiB.
+    /// Returns the best size of one write, in bytes: whole segments that fill a burst of the initial subflow.
+    /// At least one segment's payload, at most 64 KiB.
     pub fn preferred_write(&self) -> usize {
         self.outgoing.preferred_write(&self.subflows)
     }
 
-    /// Bytes that can be read now.
+    /// Returns the number of bytes that can be read now.
     pub fn readable(&self) -> u64 {
         self.incoming.readable()
     }
 
-    /// Reads up to `limit` bytes that lie in one piece; `None` when there is nothing.
+    /// Reads up to `limit` contiguous bytes. Returns `None` if nothing is readable.
     #[inline]
     pub fn read(&mut self, now: Instant, limit: usize) -> Option<Bytes> {
         self.incoming.read(now, &mut self.session, &mut self.subflows, limit)
     }
 
-    /// Bytes of data that it holds: written and not acknowledged, received and not read, out of order too.
+    /// Returns the number of stored bytes: written and not acknowledged, and received and not read, including
+    /// out-of-order data.
     pub fn held(&self) -> u64 {
         self.outgoing.held(&self.subflows)[0] + self.incoming.held(&self.subflows)[0]
     }
@@ -316,17 +319,17 @@ impl Connection {
         self.outgoing.set_hint(hint);
     }
 
-    /// Bytes that the send buffer has room for.
+    /// Returns the free space in the send buffer, in bytes.
     pub fn writable(&self) -> u64 {
         self.outgoing.stream().writable(&self.session, &self.subflows)
     }
 
-    /// Whether a third of the send buffer is free. If not, `Event::Writable` follows when it is.
+    /// Returns whether a third of the send buffer is free. If not, `Event::Writable` follows when it is.
     pub fn poll_writable(&mut self) -> bool {
         self.outgoing.stream_mut().poll_writable(&mut self.session, &mut self.subflows)
     }
 
-    /// Hands data, and the end of it, to subflows.
+    /// Schedules data, and then the `DATA_FIN`, on subflows.
     #[inline]
     fn push(&mut self, now: Instant) {
         let ends = self.closing.requested();
@@ -373,7 +376,7 @@ impl Connection {
         }
     }
 
-    /// The next segment to send.
+    /// Returns the next segment to send.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
         let mut segment = Segment::default();
         let (tuple, _) = self.next_segment(now, 1, &mut segment)?;
@@ -381,13 +384,13 @@ impl Connection {
         Some(Transmit { local, remote, segment, segment_size: None })
     }
 
-    /// The rest of the payload of the last burst, which is not in its segment.
+    /// Returns the parts of the last burst's payload that are not in its segment.
     pub(crate) fn rest_of_burst(&self) -> impl Iterator<Item = Bytes> {
         self.outgoing.stream().rest_of_burst()
     }
 
-    /// Like [`Self::poll_transmit`], for up to `most` segments as one, written over `segment`. The rest of its
-    /// payload may be in [`Self::rest_of_burst`].
+    /// Like [`Self::poll_transmit`], but returns up to `most` segments as one burst, written into `segment`.
+    /// Further parts of the payload may be in [`Self::rest_of_burst`].
     // Joined to its caller: every turn ends with a look that finds nothing.
     #[inline]
     pub(crate) fn next_segment(

@@ -1,10 +1,9 @@
 //! An endpoint: every connection of one host, from the first SYN to the end of TIME-WAIT.
 //!
-//! A caller passes in segments ([`Endpoint::handle_segment`]) and the time
-//! ([`Endpoint::handle_timeout`]). It then polls all connections at once, in this order: events
-//! ([`Endpoint::poll_event`]), segments ([`Endpoint::poll_transmit`]) until none is left, and the next
-//! timeout ([`Endpoint::poll_timeout`]). The cost of a call does not grow with the number of connections.
-//! Timers are the exception: they are kept in a tree.
+//! A caller passes in segments ([`Endpoint::handle_segment`]) and the time ([`Endpoint::handle_timeout`]). It
+//! then polls all connections together, in this order: events ([`Endpoint::poll_event`]), segments
+//! ([`Endpoint::poll_transmit`]) until none is left, and the next timeout ([`Endpoint::poll_timeout`]). The
+//! cost of a call does not depend on the number of connections, except for timers, which are in a tree.
 
 mod accept;
 mod cookie;
@@ -54,7 +53,7 @@ pub use table::ConnectionHandle;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// Another connection uses this pair of addresses and ports, or is in TIME-WAIT (one minute).
+    /// The four-tuple belongs to another connection, or is in TIME-WAIT (one minute).
     #[error("the addresses and ports are in use")]
     AddressInUse,
     /// The name or the parameters of a plug-in are invalid.
@@ -74,17 +73,17 @@ pub struct Endpoint {
     by_token: Lookup<u32, u32>,
     time_wait: TimeWait,
     requests: Requests,
-    /// The number of half-open connections that timed out.
+    /// The number of half-open connections that have timed out.
     expired: u64,
     /// Connections that may have something to send, or whose timers or addresses may have changed.
     ready: Ready,
     /// Connections that may have events.
     news: VecDeque<u32>,
-    /// The connection whose [`Event::Drained`](crate::Event::Drained) was returned last. It is freed by
-    /// the next [`Endpoint::poll_event`].
+    /// The connection whose [`Event::Drained`](crate::Event::Drained) was returned last. The next
+    /// [`Endpoint::poll_event`] frees it.
     spent: Option<ConnectionHandle>,
-    /// A connection that [`Endpoint::get_mut`] handed out since the last complete poll. Its addresses may
-    /// have changed. Further such connections are in `also_lent`.
+    /// A connection returned by [`Endpoint::get_mut`] whose addresses may have changed since then. Further
+    /// such connections are in `also_lent`.
     lent: Option<u32>,
     also_lent: Vec<u32>,
     replies: VecDeque<Transmit>,
@@ -92,8 +91,8 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Creates an endpoint. Keys, initial sequence numbers and the secrets of the hash tables are drawn
-    /// from `seed` and `name`. Over a real network the seed must come from the system's randomness and
+    /// Creates an endpoint. Keys, initial sequence numbers and the secrets of the hash tables are derived
+    /// from `seed` and `name`. On a real network, the seed must come from the system's random source and
     /// differ at every program start.
     pub fn new(name: &str, seed: Seed) -> Self {
         let secrets = Secrets::draw(&mut seed.stream(&format!("endpoint.{name}.secrets")));
@@ -118,8 +117,8 @@ impl Endpoint {
         }
     }
 
-    /// Accepts connections at an address. An unspecified IP address stands for every address of the host.
-    /// Joins of existing connections are accepted at any address and port.
+    /// Accepts connections at an address. An unspecified IP address means all addresses of the host. Joins of
+    /// existing connections are accepted at any address and port.
     ///
     /// # Errors
     ///
@@ -133,7 +132,7 @@ impl Endpoint {
     }
 
     /// Stops accepting connections at an address and returns its configuration. Existing connections
-    /// stay. Half-open connections are dropped (`inet_csk_listen_stop`).
+    /// continue. Half-open connections are dropped (`inet_csk_listen_stop`).
     pub fn stop_listening(&mut self, address: SocketAddr) -> Option<ListenConfig> {
         let (number, listener) = self.listeners.remove(address)?;
         for request in self.requests.of_listener(number) {
@@ -168,7 +167,7 @@ impl Endpoint {
         Ok(handle)
     }
 
-    /// Returns a function that checks if a connection has a token.
+    /// Returns a function that checks whether a connection already uses a token.
     fn is_taken(&self) -> impl Fn(u32) -> bool {
         |token| self.by_token.contains(&token)
     }
@@ -190,7 +189,7 @@ impl Endpoint {
     ) -> ConnectionHandle {
         let token = connection.token();
         let handle = self.table.insert(number, connection, listener);
-        // If another connection has the token, this connection has fallen back to plain TCP.
+        // If another connection already has the token, this connection uses plain TCP.
         if !self.by_token.contains(&token) {
             self.by_token.insert(token, handle.slot);
         }
@@ -201,7 +200,7 @@ impl Endpoint {
         handle
     }
 
-    /// All connections that are not freed, by table slot.
+    /// Returns all connections that are not freed, by table slot.
     pub fn connections(&self) -> impl DoubleEndedIterator<Item = (ConnectionHandle, &Connection)> {
         self.table.iter().map(|(slot, entry)| {
             let handle = ConnectionHandle { slot: slot as u32, generation: entry.generation };
@@ -209,22 +208,23 @@ impl Endpoint {
         })
     }
 
-    /// The number of connections that are not freed.
+    /// Returns the number of connections that are not freed.
     pub fn len(&self) -> usize {
         self.table.len()
     }
 
-    /// The number of half-open connections: the SYN is answered, the handshake's final ACK is missing.
+    /// Returns the number of half-open connections. Their SYN was answered, but the final ACK of the
+    /// handshake has not arrived.
     pub fn half_open(&self) -> usize {
         self.requests.len()
     }
 
-    /// The number of half-open connections that timed out since the endpoint was created.
+    /// Returns the number of half-open connections that have timed out since the endpoint was created.
     pub fn half_open_expired(&self) -> u64 {
         self.expired
     }
 
-    /// Whether the endpoint has no connections.
+    /// Returns whether the endpoint has no connections.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -245,8 +245,8 @@ impl Endpoint {
         self.get(handle).expect("a connection that was not freed")
     }
 
-    /// Returns a connection for changes, or `None` if it was freed. The caller must poll the endpoint
-    /// afterwards.
+    /// Returns a connection for changes, or `None` if it was freed. Afterwards, the caller must poll the
+    /// endpoint.
     #[inline]
     pub fn get_mut(&mut self, handle: ConnectionHandle) -> Option<&mut Connection> {
         let entry = self.table.get_mut(handle)?;
@@ -261,7 +261,7 @@ impl Endpoint {
         Some(&mut *entry.connection)
     }
 
-    /// Returns a connection for changes. The caller must poll the endpoint afterwards.
+    /// Returns a connection for changes. Afterwards, the caller must poll the endpoint.
     ///
     /// # Panics
     ///
@@ -271,8 +271,8 @@ impl Endpoint {
         self.get_mut(handle).expect("a connection that was not freed")
     }
 
-    /// Removes a connection in any state. Nothing more is sent for it, and its segments are treated as
-    /// unknown. Subflows in TIME-WAIT stay in the endpoint.
+    /// Removes a connection in any state. The endpoint then sends nothing for it and treats its segments as
+    /// unknown. Its subflows in TIME-WAIT stay in the endpoint.
     pub fn remove(&mut self, handle: ConnectionHandle) -> Option<Connection> {
         self.table.get(handle)?;
         let entry = self.table.remove(handle)?;
@@ -284,10 +284,9 @@ impl Endpoint {
         Some(*entry.connection)
     }
 
-    /// Frees all drained connections, even those with unread events, and returns their handles. This is
-    /// for callers that poll each connection ([`Connection::poll_event`]). A caller of
-    /// [`Endpoint::poll_event`] does not need it: the endpoint frees a connection after
-    /// [`crate::Event::Drained`].
+    /// Frees all drained connections, even those with unread events, and returns their handles. Callers that
+    /// poll each connection ([`Connection::poll_event`]) need this. With [`Endpoint::poll_event`], the
+    /// endpoint frees each connection after its [`crate::Event::Drained`].
     pub fn free_drained(&mut self) -> Vec<ConnectionHandle> {
         let ended = self.connections().filter(|(_, connection)| connection.is_drained());
         let ended: Vec<_> = ended.map(|(handle, _)| handle).collect();
@@ -297,7 +296,7 @@ impl Endpoint {
         ended
     }
 
-    /// Registers the address changes of all connections that were handed out.
+    /// Registers the address changes of all connections returned by [`Endpoint::get_mut`].
     #[cold]
     fn catch_up(&mut self, now: Instant) {
         let others = std::mem::take(&mut self.also_lent);
@@ -306,7 +305,7 @@ impl Endpoint {
         }
     }
 
-    /// Updates the address table after a connection's four-tuples changed.
+    /// Updates the table of four-tuples after those of a connection changed.
     #[cold]
     fn register(&mut self, now: Instant, slot: u32) {
         let Some(entry) = self.table.slot(slot) else { return };

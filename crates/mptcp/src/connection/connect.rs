@@ -25,7 +25,7 @@ pub(crate) const REASON_PROHIBITED: u8 = 3;
 /// Reason code: unacceptable performance.
 const REASON_PERFORMANCE: u8 = 5;
 
-/// Our `MP_CAPABLE` with these keys.
+/// Builds our `MP_CAPABLE` with these keys.
 pub(crate) fn capable(config: &Config, keys: CapableKeys) -> MptcpOption {
     MptcpOption::Capable(MpCapable {
         checksum_required: config.checksum,
@@ -34,7 +34,8 @@ pub(crate) fn capable(config: &Config, keys: CapableKeys) -> MptcpOption {
     })
 }
 
-/// The `MP_CAPABLE` that answers one, with our key: either side may ask for checksums.
+/// Builds the `MP_CAPABLE` with our key that answers the peer's. Checksums are used if either side requires
+/// them.
 pub(crate) fn capable_answer(config: &Config, key: u64, checksum_asked: bool) -> MptcpOption {
     MptcpOption::Capable(MpCapable {
         checksum_required: config.checksum || checksum_asked,
@@ -43,9 +44,9 @@ pub(crate) fn capable_answer(config: &Config, key: u64, checksum_asked: bool) ->
     })
 }
 
-/// Returns the `MP_CAPABLE` of a segment if this endpoint understands it: version 1, B clear, H set, in the form for
-/// this kind of segment. A SYN may offer a later version, and the answer has the highest version supported here. A SYN
-/// that also asks for a join opens plain TCP (`subflow_check_req`).
+/// Returns the `MP_CAPABLE` of a segment if it is valid here: version 1, flag B clear, flag H set, and the
+/// keys that this kind of segment requires. A SYN may offer a later version, and the answer has the highest
+/// version supported here. A SYN that also has `MP_JOIN` opens plain TCP (`subflow_check_req`).
 pub(crate) fn understood(segment: &Segment) -> Option<MpCapable> {
     let opens = segment.flags.contains(Flags::SYN) && !segment.flags.contains(Flags::ACK);
     segment.mptcp.iter().find_map(|option| match option {
@@ -62,9 +63,9 @@ pub(crate) fn understood(segment: &Segment) -> Option<MpCapable> {
     })
 }
 
-/// Returns whether a segment may carry `MP_CAPABLE` in this form. A SYN has no key, and a SYN/ACK has one. A later
-/// segment has both keys, and also a length if it has data (RFC 8684 section 3.1; `mptcp_parse_option`,
-/// "strict size checking").
+/// Returns whether a segment may carry `MP_CAPABLE` with these keys. A SYN has no key, and a SYN/ACK has one.
+/// A later segment has both keys, and also a length if it has data (RFC 8684 section 3.1;
+/// `mptcp_parse_option`, "strict size checking").
 fn has_right_form(segment: &Segment, keys: &CapableKeys) -> bool {
     let has = |flag| segment.flags.contains(flag);
     let data = !segment.payload.is_empty();
@@ -76,7 +77,7 @@ fn has_right_form(segment: &Segment, keys: &CapableKeys) -> bool {
     }
 }
 
-/// An `MP_TCPRST` of what will not pass.
+/// Builds an `MP_TCPRST` for a permanent condition.
 pub(super) fn reset_option(reason: u8) -> MptcpOption {
     MptcpOption::TcpRst(MpTcpRst { transient: false, reason })
 }
@@ -88,9 +89,10 @@ pub(crate) fn join(segment: &Segment) -> Option<MpJoin> {
     })
 }
 
-/// The reset that answers a refused join, which gets the reason, or a segment of no connection.
+/// Builds the RST for a refused join, with its reason code, or for a segment of no connection.
 pub(crate) fn refusal(syn: &Segment, reason: u8) -> Segment {
-    // An acknowledgement is answered at the sequence number it expects (RFC 9293 3.10.7.1).
+    // The RST for a segment with ACK takes its sequence number from the acknowledgement number (RFC 9293
+    // section 3.10.7.1).
     let stray = syn.flags.contains(Flags::ACK);
     let none = SeqNumber(0);
     Segment {
@@ -104,15 +106,15 @@ pub(crate) fn refusal(syn: &Segment, reason: u8) -> Segment {
     }
 }
 
-/// A SYN that opens a connection, with values that are fixed already.
+/// A SYN that opens a connection, with values that were chosen before the connection is created.
 pub(crate) struct Offer<'a> {
     pub(crate) tuple: FourTuple,
     pub(crate) syn: &'a Segment,
     /// Our initial sequence number, if it was chosen earlier.
     pub(crate) iss: Option<SeqNumber>,
-    /// Our key, if the peer knows it already.
+    /// Our key, if it was already sent to the peer.
     pub(crate) key: Option<Key>,
-    /// The answer, if the SYN was answered already.
+    /// The SYN/ACK, if it was already sent.
     pub(crate) told: Option<Answered>,
 }
 
@@ -138,7 +140,7 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Accepts a connection whose SYN has arrived.
+    /// Accepts a connection when its SYN arrives.
     ///
     /// # Errors
     /// A plug-in's name or parameters are unknown.
@@ -155,7 +157,7 @@ impl Connection {
         )
     }
 
-    /// Like [`Self::accept`], with values that are fixed already.
+    /// Like [`Self::accept`], with values that were chosen earlier.
     pub(crate) fn accept_offer(
         config: Arc<Config>,
         origin: Origin<'_>,
@@ -184,8 +186,8 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Adds a subflow, with its random stream and initial sequence number. Returns `None` if every slot has a subflow
-    /// that is not closed.
+    /// Adds a subflow with the given random stream and initial sequence number. Returns `None` if no slot is
+    /// free: every slot belongs to a subflow that is not closed.
     ///
     /// # Errors
     /// The name or parameters of the congestion control are unknown.
@@ -205,7 +207,7 @@ impl Connection {
     /// Answers a SYN with `MP_JOIN` for this connection.
     ///
     /// # Errors
-    /// The join is refused, for this reason of `MP_TCPRST`.
+    /// The join is refused. The value is the reason code of `MP_TCPRST`.
     pub fn accept_join(&mut self, now: Instant, tuple: FourTuple, syn: &Segment) -> Result<(), u8> {
         if self.is_closed() {
             return Err(REASON_MPTCP);
@@ -214,8 +216,8 @@ impl Connection {
         self.subflows.accept_join(now, &mut self.session, local_id, tuple, syn)
     }
 
-    /// Handles a segment without SYN for a half-open join. If it is the third packet and has the right HMAC, the join
-    /// becomes a subflow.
+    /// Handles a segment without SYN for a half-open join. If it is the third packet with a valid HMAC, the
+    /// join becomes a subflow.
     pub(crate) fn handle_half_open(
         &mut self,
         now: Instant,
@@ -233,28 +235,28 @@ impl Connection {
         self.subflows.resume_join(index, &self.session);
         self.handle_merged_on(now, index, segment, segment_size);
         if self.subflows[index].tcp.state() == State::SynReceived {
-            // The segment was not accepted, and no timer repeats the handshake.
+            // The segment was not accepted, and no timer would repeat the handshake.
             self.reset_subflow(now, index, REASON_MPTCP);
         }
     }
 
-    /// A SYN/ACK for a SYN of ours.
+    /// Handles the SYN/ACK that answers our SYN.
     pub(super) fn handle_syn_ack(&mut self, now: Instant, index: usize, segment: &Segment) {
         let wanted = segment.flags.contains(Flags::SYN) && segment.flags.contains(Flags::ACK);
         if !wanted {
             return;
         }
         if !self.subflows[index].tcp.sequence().is_acked_syn(segment) {
-            // It answers an old SYN, or none (RFC 9293 section 3.10.7.3).
+            // The segment answers an old SYN, or none (RFC 9293 section 3.10.7.3).
             self.subflows[index].demand_reset(Reset::answer(segment.ack));
             return;
         }
         let host = *self.session.host();
-        // First, so that a reset that follows acknowledges the SYN/ACK, else it does not count.
+        // The SYN/ACK is recorded first. The peer ignores a later RST unless it acknowledges the SYN/ACK.
         self.subflows[index].tcp.learn_peer(segment, &self.session.config().tcp());
         if index > 0 {
             if !self.subflows.take_join_answer(&self.session, now, index, segment) {
-                // The pair is not tried again (RFC 8684 sections 3.2 and 3.9).
+                // This address pair is not tried again (RFC 8684 sections 3.2 and 3.9).
                 self.signals.refuse(&self.subflows[index].tcp.tuple());
                 return self.reset_subflow(now, index, REASON_MPTCP);
             }
@@ -298,7 +300,8 @@ impl Connection {
         }
     }
 
-    /// The third packet of a handshake we answered; false when the segment is to be dropped.
+    /// Handles the third packet of a handshake on the accepting side. Returns false if the segment must be
+    /// dropped.
     pub(super) fn handle_third(&mut self, now: Instant, index: usize, segment: &Segment) -> bool {
         if !self.subflows[index].take_third(self.session.host(), now, segment) {
             return false;
@@ -319,14 +322,15 @@ impl Connection {
         if index > 0 {
             let id = self.subflows.complete_join(index);
             self.session.report(Event::SubflowEstablished(id));
-            // Its buffer is room for the application (`__mptcp_sync_sndbuf`).
+            // The send buffer of the new subflow is additional space for the application
+            // (`__mptcp_sync_sndbuf`).
             self.outgoing.stream_mut().notify_writable(&mut self.session, &mut self.subflows);
         }
         true
     }
 
-    /// Handles options of an established subflow that are not DSS signals, or their absence if
-    /// `Subflows::awaits_options`.
+    /// Handles the options of an established subflow other than the DSS. Also handles a segment without
+    /// options if `Subflows::awaits_options`.
     #[cold]
     pub(super) fn handle_options(&mut self, now: Instant, index: usize, segment: &Segment) {
         if let Some(MpCapable { keys: CapableKeys::WithData { length, checksum, .. }, .. }) =
@@ -335,7 +339,7 @@ impl Connection {
             self.subflows.map_first_data(&mut self.session, segment, length, checksum);
         }
         if self.session.is_client() && index == 0 && !self.session.is_confirmed() {
-            // An announcement comes without a DSS (`check_fully_established`).
+            // An `ADD_ADDR` comes without a DSS but also confirms the handshake (`check_fully_established`).
             let announced = announcement(segment).is_some_and(|add| add.hmac.is_some());
             if announced || segment.dss.is_some_and(|dss| dss.data_ack.is_some()) {
                 self.session.confirm();
@@ -352,7 +356,8 @@ impl Connection {
             && index > 0
             && matches!(join(segment), Some(MpJoin::Ack { .. }))
         {
-            // The third packet again: the fourth was lost (`check_fully_established`).
+            // The third packet was repeated, so the peer has not received our acknowledgement
+            // (`check_fully_established`).
             self.subflows[index].tcp.ack_now();
         }
         if !segment.mptcp.is_empty() || self.subflows[index].context.signals().has_wish() {
@@ -362,7 +367,7 @@ impl Connection {
                     self.session.report(Event::Aborted);
                     self.end_at_once(None);
                 }
-                // An `MP_FASTCLOSE` without our key draws a challenge (RFC 5961).
+                // An `MP_FASTCLOSE` without our key is answered with a challenge ACK (RFC 5961).
                 Some(_) => {
                     self.session.counters_mut().forged_fast_closes += 1;
                     self.subflows[index].tcp.challenge(now);

@@ -1,4 +1,4 @@
-//! The events and samples of a connection.
+//! The events of a connection, and samples of its state.
 
 use anabranch_units::{Duration, Instant, Rate, SeqNumber, SubflowId};
 
@@ -8,60 +8,62 @@ use anabranch_congestion::CongestionState;
 use anabranch_tcp::config::FourTuple;
 use anabranch_tcp::{State, Totals as SubflowTotals};
 
-/// News for the application.
+/// An event for the application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The connection is established.
     Connected,
-    /// A further subflow carries data now.
+    /// A further subflow is established and carries data.
     SubflowEstablished(SubflowId),
-    /// A subflow is gone.
+    /// A subflow is closed.
     SubflowClosed(SubflowId),
-    /// The peer reset a subflow and said why (`MP_TCPRST`); `SubflowClosed` follows.
+    /// The peer reset a subflow with a reason code (`MP_TCPRST`). `SubflowClosed` follows.
     SubflowReset {
-        /// Which.
+        /// The subflow.
         id: SubflowId,
         /// The reason code (RFC 8684 section 3.6).
         reason: u8,
-        /// The condition may pass; otherwise the pair of addresses is not tried again.
+        /// Whether the condition is transient. If not, the address pair is not tried again.
         transient: bool,
     },
-    /// The peer wants a subflow used as a backup, or no longer so (`MP_PRIO`).
+    /// The peer changed the priority of a subflow (`MP_PRIO`).
     PriorityChanged {
-        /// Which.
+        /// The subflow.
         id: SubflowId,
-        /// As a backup.
+        /// Whether the subflow is now a backup.
         backup: bool,
     },
-    /// The peer has ended the connection at once (`MP_FASTCLOSE`): what it had not delivered is lost.
+    /// The peer closed the connection at once (`MP_FASTCLOSE`). Data that it had not delivered is lost.
     /// `Closed` follows.
     Aborted,
-    /// A subflow was found without progress and is left out until it shows life.
+    /// A subflow is stale: it makes no progress and gets no data until it receives an acknowledgement.
     SubflowStale(SubflowId),
     /// Data can be read.
     Readable,
-    /// The send buffer has room again.
+    /// The send buffer has free space again.
     Writable,
-    /// The peer has finished: no more data will come.
+    /// The peer has sent all of its data.
     PeerFinished,
-    /// The peer speaks no MPTCP (or lost it): plain TCP from here on.
+    /// The connection fell back to plain TCP, because the peer or the path does not support MPTCP.
     FellBack,
-    /// The connection is over.
+    /// The connection is closed.
     Closed,
-    /// Nothing of it is left to be read or sent: the endpoint frees it ([`crate::Endpoint::poll_event`]).
+    /// Nothing is left to read or to send. The endpoint frees the connection
+    /// ([`crate::Endpoint::poll_event`]).
     Drained,
 }
 
-/// A subflow at one moment.
+/// The state of a subflow at one moment.
 #[derive(Clone, Copy, Debug)]
 pub struct SubflowSample {
-    /// Which.
+    /// The subflow.
     pub id: SubflowId,
-    /// How many the connection had before it; the identifier, until places are given away again.
+    /// The number of subflows that the connection opened before this one. It equals the identifier until
+    /// slots are reused.
     pub ordinal: u32,
     /// Congestion window, segments.
     pub cwnd_segments: u32,
-    /// Slow-start threshold, segments; `u32::MAX` when never set.
+    /// Slow-start threshold, segments. `u32::MAX` if it was never set.
     pub ssthresh_segments: u32,
     /// Segments in flight.
     pub in_flight_segments: u32,
@@ -71,9 +73,9 @@ pub struct SubflowSample {
     pub min_rtt: Option<Duration>,
     /// Delivery rate.
     pub delivery_rate: Rate,
-    /// Pacing rate (an estimate unless enforced).
+    /// Pacing rate. An estimate unless pacing is enforced.
     pub pacing_rate: Rate,
-    /// Bytes queued in the subflow and not sent.
+    /// Bytes queued on the subflow and not sent.
     pub unsent_bytes: u64,
     /// Congestion state.
     pub state: CongestionState,
@@ -81,12 +83,12 @@ pub struct SubflowSample {
     pub totals: SubflowTotals,
 }
 
-/// The used part of a subflow's window.
+/// The congestion window of a subflow, and how much of it is in use.
 #[derive(Clone, Copy, Debug)]
 pub struct WindowInUse {
-    /// Which.
+    /// The subflow.
     pub id: SubflowId,
-    /// How many the connection had before it.
+    /// The number of subflows that the connection opened before this one.
     pub ordinal: u32,
     /// Segments in flight.
     pub in_flight: u32,
@@ -94,31 +96,31 @@ pub struct WindowInUse {
     pub cwnd: u32,
 }
 
-/// A subflow's assumptions about its outstanding segments. They may be wrong.
+/// A subflow's estimates about its outstanding segments. They may be wrong.
 #[derive(Clone, Copy, Debug)]
 pub struct Assumed {
     /// The oldest unacknowledged byte.
     pub una: SeqNumber,
-    /// Segments sent and not cumulatively acknowledged.
+    /// Segments sent and not cumulatively acknowledged (`packets_out`).
     pub outstanding: u32,
     /// Segments marked lost and not retransmitted.
     pub lost: u32,
-    /// Segments that duplicate acknowledgements stand for; 0 with SACK, where reports name the segments.
+    /// Segments counted as delivered because of duplicate acknowledgements. Always 0 with SACK.
     pub delivered: u32,
 }
 
-/// A subflow as a whole.
+/// The addresses and totals of a subflow.
 #[derive(Clone, Copy, Debug)]
 pub struct SubflowSummary {
-    /// Which.
+    /// The subflow.
     pub id: SubflowId,
-    /// How many the connection had before it.
+    /// The number of subflows that the connection opened before this one.
     pub ordinal: u32,
-    /// Its addresses.
+    /// The addresses and ports of both ends.
     pub tuple: FourTuple,
-    /// It carries or carried data.
+    /// Whether the subflow was ever established.
     pub established: bool,
-    /// Totals.
+    /// The totals over the life of the subflow.
     pub totals: SubflowTotals,
 }
 
@@ -135,33 +137,34 @@ pub(super) fn summary(subflow: &Subflow) -> SubflowSummary {
 }
 
 impl Connection {
-    /// The next piece of news.
+    /// Returns the next event.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.session.poll_event()
     }
 
-    /// When the connection was established.
+    /// Returns the time at which the connection was established.
     pub fn connected_at(&self) -> Option<Instant> {
         self.session.connected_at()
     }
 }
 
-/// Requests of a peer, or of an attacker in its name, that were refused; counts over the connection's life.
+/// Counts of refused requests, from the peer or from an attacker that imitates it, over the connection's
+/// life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// `ADD_ADDR` with a wrong HMAC.
+    /// `ADD_ADDR`s with a wrong HMAC.
     pub forged_announcements: u64,
-    /// `ADD_ADDR` that was genuine and not followed: the address is not one to join, the identifier
-    /// names another one, or too many came.
+    /// `ADD_ADDR`s with a valid HMAC that were ignored. Their address cannot be joined, their identifier
+    /// belongs to another address, or too many arrived.
     pub refused_announcements: u64,
-    /// Identifiers of `REMOVE_ADDR` that would have ended the last working subflow.
+    /// Identifiers in `REMOVE_ADDR`s whose removal would have ended the last working subflow.
     pub refused_removals: u64,
-    /// `MP_FASTCLOSE` without our key.
+    /// `MP_FASTCLOSE`s without our key.
     pub forged_fast_closes: u64,
-    /// Third packets of joins without the right HMAC.
+    /// Third packets of joins without a valid HMAC.
     pub refused_joins: u64,
-    /// `DATA_ACK`s of data that was not sent.
+    /// `DATA_ACK`s for data that was not sent.
     pub refused_data_acks: u64,
-    /// `MP_PRIO` that came too soon after others, and waited.
+    /// `MP_PRIO`s that were delayed because they came too soon after earlier ones.
     pub deferred_priorities: u64,
 }

@@ -1,5 +1,5 @@
-//! The receiving side of a connection: the data stream, and the owners of its parts (RFC 8684 sections 3.3.1 to
-//! 3.3.5).
+//! The receiving side of a connection: the data stream, its receive window, and data that waits in subflows
+//! (RFC 8684 sections 3.3.1 to 3.3.5).
 
 mod delivery;
 mod parked;
@@ -22,67 +22,68 @@ use parked::Parked;
 use window::ReceiveBudget;
 pub use window::ReceiverSample;
 
-/// The number of pieces that wait to be read from which on small ones are joined. Otherwise an application that reads
-/// slowly pays for each byte of the window as for a packet (`tcp_try_coalesce`).
+/// If at least this many pieces wait to be read, small pieces are merged. Otherwise, with a slow reader, each
+/// tiny segment would occupy a whole piece of the queue (`tcp_try_coalesce`).
 const MANY: usize = 256;
 
-/// The data that has arrived, and its way to the application.
+/// The receiving side: data that has arrived and that the application has not read.
 #[derive(Debug)]
 pub(super) struct Incoming {
     stream: ReceiveStream,
     budget: ReceiveBudget,
-    /// Data that subflows keep while the buffer is full.
+    /// Data that stays in the subflows because the receive buffer is full.
     parked: Parked,
 }
 
-/// Bytes received at data level.
+/// The data stream as received at data level.
 #[derive(Debug, Default)]
 pub(super) struct ReceiveStream {
-    /// Next data position expected.
+    /// The next expected position.
     next: u64,
-    /// One more when the peer's `DATA_FIN` has been taken.
+    /// Whether the peer's `DATA_FIN` was received and counted. It then takes one position in
+    /// acknowledgements.
     fin_taken: bool,
     fin_at: Option<u64>,
     ahead: OutOfOrder,
-    /// Data that can be read, with the memory of each piece.
+    /// In-order data that the application has not read, each piece with its memory charge.
     readable: VecDeque<Charged>,
     unread: u64,
-    /// Memory of unread data, bytes.
+    /// The memory of unread data, in bytes.
     unread_memory: u32,
-    /// The application has read since the window was last considered.
+    /// Whether the application has read since [`Self::was_read`] was last called.
     read_lately: bool,
 }
 
 impl ReceiveStream {
-    /// Bytes that can be read now.
+    /// Returns the number of bytes that can be read now.
     pub(super) fn unread(&self) -> u64 {
         self.unread
     }
 
-    /// The position that the data-level acknowledgement covers, `DATA_FIN` included.
+    /// Returns the position up to which data is acknowledged, including a `DATA_FIN`.
     pub(super) fn acknowledged(&self) -> u64 {
         self.next + u64::from(self.fin_taken)
     }
 
-    /// Bytes of memory taken: unread and out of order.
+    /// Returns the number of stored bytes: unread and out of order.
     pub(super) fn held(&self) -> u64 {
         self.unread + self.ahead.bytes()
     }
 
-    /// The memory that it takes (`sk_rmem_alloc`).
+    /// Returns the memory charged for stored data, in bytes (`sk_rmem_alloc`).
     pub(super) fn memory(&self) -> u64 {
         u64::from(self.unread_memory) + self.ahead.memory()
     }
 
-    /// The application has read since this was last asked.
+    /// Returns whether the application has read since the last call, and clears the flag.
     #[inline]
     pub(super) fn was_read(&mut self) -> bool {
         std::mem::take(&mut self.read_lately)
     }
 
-    /// Takes bytes at a DSN, given that of position 0; returns whether data became readable. Out-of-order data beyond
-    /// `edge` is dropped: `edge` is the end of the window that the peer knows (`mptcp_data_queue_ofo`), or the end of
-    /// the data, where a piece is cut.
+    /// Stores a payload with a DSN. `base` is the DSN of position 0. Returns whether data became readable.
+    /// Out-of-order data beyond `edge` is dropped. `edge` is the end of the window that the peer knows
+    /// (`mptcp_data_queue_ofo`), or the end of the data; a piece that crosses the latter is cut there.
     // A run of 20 MB calls it 14,364 times.
     #[inline(always)]
     pub(super) fn accept(
@@ -92,7 +93,7 @@ impl ReceiveStream {
         (payload, memory): (Bytes, u64),
         edge: u64,
     ) -> bool {
-        // DSNs wrap; positions do not. Data may lie before position 0: a probe of our window does.
+        // DSNs wrap, positions do not. A probe of a closed window may have data before position 0.
         let offset = dsn.wrapping_sub(base.wrapping_add(self.next)) as i64;
         if offset > 0 {
             let position = self.next + offset as u64;
@@ -115,7 +116,7 @@ impl ReceiveStream {
             && let Some((start, piece, charged)) =
                 self.ahead.take(self.next + payload.len() as u64 - 1)
         {
-            // Some of it came before: what came first counts.
+            // A part of the payload arrived earlier. The earlier copy is kept.
             self.ahead.insert(start, piece, charged);
             return self.fill(payload, memory);
         }
@@ -126,7 +127,8 @@ impl ReceiveStream {
         true
     }
 
-    /// Appends what out-of-order data leaves of a piece at `next`, and all that follows.
+    /// Appends the parts of a piece at `next` that out-of-order data does not cover, then the out-of-order
+    /// data that follows.
     #[cold]
     fn fill(&mut self, piece: Bytes, memory: u64) -> bool {
         let before = self.next;
@@ -149,8 +151,8 @@ impl ReceiveStream {
         }
     }
 
-    /// Appends what lies before the end of the data; false when nothing does. The window bounds only what
-    /// is out of order (`__mptcp_move_skb`).
+    /// Appends the part of a piece before the end of the data. Returns false if there is none. In-order data
+    /// is accepted even beyond the window (`__mptcp_move_skb`).
     // A run of 20 MB calls it 14,364 times.
     #[inline(always)]
     fn append_within(&mut self, piece: Bytes, memory: u64) -> bool {
@@ -168,7 +170,7 @@ impl ReceiveStream {
         .is_some()
     }
 
-    /// The part of a piece before the end of the data, if the data ends at `edge`.
+    /// Returns the part of a piece before the end of the data, if the data ends at or before `edge`.
     #[cold]
     fn cut_at_end(&self, position: u64, piece: &Bytes, edge: u64) -> Option<Bytes> {
         let end = self.fin_at.filter(|end| *end <= edge)?;
@@ -176,17 +178,18 @@ impl ReceiveStream {
         Some(piece.slice(..piece.len().min(keep as usize)))
     }
 
-    /// The end of the data, as far as known.
+    /// Returns the position of the end of the data, or `u64::MAX` if it is not known.
     pub(super) fn end(&self) -> u64 {
         self.fin_at.unwrap_or(u64::MAX)
     }
 
-    /// Everything before a subflow's position has come, and nothing waits: its bytes are the stream's.
+    /// Returns whether all data before a subflow's position has arrived and nothing is out of order. The
+    /// subflow's next byte is then the stream's next byte.
     pub(super) fn stands_at(&self, position: u64) -> bool {
         self.ahead.is_empty() && self.next + 1 == position
     }
 
-    /// Forgets an end that was signalled and not reached: a FIN will signal it.
+    /// Removes a signalled end of the data that was not reached. After a fallback, a FIN signals the end.
     pub(super) fn forget_end(&mut self) {
         if !self.fin_taken {
             self.fin_at = None;
@@ -202,14 +205,14 @@ impl ReceiveStream {
         push_charged(&mut self.readable, piece, memory as u32, many);
     }
 
-    /// The data ends at `at`, unless another end was signalled or more data has arrived.
+    /// Sets the end of the data, unless an end is already set or data beyond `at` was received.
     pub(super) fn set_fin(&mut self, at: u64) {
         if at >= self.next {
             self.fin_at.get_or_insert(at);
         }
     }
 
-    /// Takes the `DATA_FIN` when everything before it has come; true once.
+    /// Counts the `DATA_FIN` as received once all data before it has arrived. Returns true the first time.
     pub(super) fn take_fin(&mut self) -> bool {
         let now = !self.fin_taken && self.fin_at == Some(self.next);
         if now {
@@ -221,7 +224,7 @@ impl ReceiveStream {
 }
 
 impl Incoming {
-    /// The receiving side of a connection that begins where `mss` is announced.
+    /// Creates the receiving side of a connection whose first subflow announces `mss`.
     pub(super) fn new(config: &Config, mss: u16) -> Self {
         Self {
             stream: ReceiveStream::default(),
@@ -230,52 +233,54 @@ impl Incoming {
         }
     }
 
-    /// The first subflow is open: the measurement of the application's reads begins.
+    /// Starts the measurement of the application's read rate when the first subflow is open.
     pub(super) fn begin(&mut self, now: Instant, subflows: &Subflows) {
         self.budget.begin(now);
         self.note_promise(subflows, 0);
     }
 
-    /// A join is open, at an address where `mss` is announced.
+    /// Handles an established join whose local address announces `mss`.
     pub(super) fn on_join(&mut self, config: &Config, mss: u16) {
         self.budget.on_join(config, mss);
     }
 
-    /// The position that the data-level acknowledgement covers, `DATA_FIN` included.
+    /// Returns the position up to which data is acknowledged, including a `DATA_FIN`.
     #[inline]
     pub(super) fn acknowledged(&self) -> u64 {
         self.stream.acknowledged()
     }
 
-    /// DSN of the next data byte expected.
+    /// Returns the next expected DSN.
     #[inline]
     pub(super) fn receive_dsn(&self, session: &Session) -> u64 {
         session.peer_base().wrapping_add(self.acknowledged())
     }
 
-    /// The right edge of the window promised to the peer, as a data position.
+    /// Returns the right edge of the window promised to the peer, as a data position.
     #[inline]
     pub(super) fn promised(&self) -> u64 {
         self.budget.promised()
     }
 
-    /// The peer has finished, and all of its data has arrived.
+    /// Returns whether the peer has ended the stream and all of its data has arrived.
     pub(super) fn fin_taken(&self) -> bool {
         self.stream.fin_taken
     }
 
-    /// The bytes of a subflow up to its position `handed` are the stream, and nothing waits.
+    /// Returns whether the stream equals the bytes of a subflow up to its position `handed`, with nothing out
+    /// of order.
     pub(super) fn is_straight(&self, index: usize, handed: u64) -> bool {
         self.stream.stands_at(handed - self.parked.bytes_at(index))
     }
 
-    /// Data that waits in a subflow exceeds the window that was advertised to the peer.
+    /// Returns whether `held` bytes of data that wait in a subflow exceed the advertised window.
     pub(super) fn exceeds_window(&self, held: u64) -> bool {
         let window = self.budget.promised().saturating_sub(self.acknowledged());
         held > window.max(self.budget.limit())
     }
 
-    /// MPTCP has ended in mid-connection: the bytes that the subflow holds are the stream's.
+    /// Continues as plain TCP in mid-connection. All bytes that the subflow holds are delivered to the
+    /// stream.
     pub(super) fn continue_plain(&mut self, session: &mut Session, subflow: &mut Subflow) {
         self.stream.forget_end();
         let (stream, mut readable) = (&mut self.stream, false);
@@ -288,8 +293,8 @@ impl Incoming {
         }
     }
 
-    /// Handles the mapping of a segment, which `carries` data or not; `ends` if our `DATA_FIN` waits for its
-    /// acknowledgement.
+    /// Handles the mapping of a segment. `carries`: the segment has data. `ends`: our `DATA_FIN` is not
+    /// acknowledged yet.
     #[inline]
     pub(super) fn handle_mapping(
         &mut self,
@@ -308,12 +313,12 @@ impl Incoming {
         has_end.then(|| self.handle_peer_end(session, subflows, index, mapping, carries, ends))?
     }
 
-    /// Bytes that can be read now.
+    /// Returns the number of bytes that can be read now.
     pub(super) fn readable(&self) -> u64 {
         self.stream.unread
     }
 
-    /// Reads up to `limit` bytes that lie in one piece; `None` when there is nothing.
+    /// Reads up to `limit` contiguous bytes. Returns `None` if nothing is readable.
     #[inline]
     pub(super) fn read(
         &mut self,
@@ -330,7 +335,7 @@ impl Incoming {
         }
         let (mut piece, mut memory) = self.stream.readable.pop_front()?;
         if piece.len() > limit {
-            // A packet's memory is given back when all of it was read (`__mptcp_recvmsg_mskq`).
+            // The memory of a packet is released only after all of it was read (`__mptcp_recvmsg_mskq`).
             self.stream.readable.push_front((piece.split_off(limit), std::mem::take(&mut memory)));
         }
         if piece.is_empty() {
@@ -343,7 +348,7 @@ impl Incoming {
         Some(piece)
     }
 
-    /// Opens the window at once if the application has read enough (`mptcp_cleanup_rbuf`).
+    /// Advertises the window at once if the application has read enough (`mptcp_cleanup_rbuf`).
     #[inline]
     pub(super) fn finish_reads(
         &mut self,
@@ -367,7 +372,7 @@ impl Incoming {
         }
     }
 
-    /// A subflow has handed data up, or its peer has closed it.
+    /// Handles data delivered by a subflow, or the peer's FIN on it.
     // A run of 20 MB calls it 12,777 times.
     #[inline(always)]
     pub(super) fn after_delivery(
@@ -387,7 +392,7 @@ impl Incoming {
         self.take_peer_fin(session, subflows);
     }
 
-    /// Takes the peer's `DATA_FIN` (or FIN on plain TCP) after all data before it.
+    /// Handles the peer's `DATA_FIN`, or its FIN on plain TCP, once all data before it has arrived.
     pub(super) fn take_peer_fin(&mut self, session: &mut Session, subflows: &mut Subflows) {
         if self.stream.take_fin() {
             subflows.ack_now();
@@ -395,8 +400,8 @@ impl Incoming {
         }
     }
 
-    /// Handles a mapping that includes a `DATA_FIN`. With a checksum it is accepted if the checksum is right; a
-    /// mapping with data is checked with its data.
+    /// Handles a mapping that includes a `DATA_FIN`. A mapping without data must have a valid checksum if
+    /// checksums are used. A mapping with data is verified together with its data.
     fn handle_peer_end(
         &mut self,
         session: &mut Session,
@@ -421,7 +426,7 @@ impl Incoming {
         }
         let end = dsn.0.wrapping_add(u64::from(mapping.length) - 1);
         self.set_peer_end(session, subflows, end);
-        // If data is missing on both sides, each answer would request another.
+        // If both sides still miss data, each acknowledgement would cause another one.
         let taken = (end.wrapping_sub(self.receive_dsn(session)) as i64) < 0;
         if mapping.ssn == 0 && (taken || !ends) {
             subflows[index].tcp.ack_now();
@@ -429,7 +434,7 @@ impl Incoming {
         None
     }
 
-    /// The peer's data ends at a DSN.
+    /// Sets the end of the peer's data to a DSN.
     fn set_peer_end(&mut self, session: &mut Session, subflows: &mut Subflows, dsn: u64) {
         let offset = dsn.wrapping_sub(self.receive_dsn(session)) as i64;
         if let Some(at) = self.stream.acknowledged().checked_add_signed(offset) {

@@ -1,4 +1,4 @@
-//! The sending side of a connection: the data stream, and the owners of its parts.
+//! The sending side of a connection: the data stream, its scheduling, and its retransmission.
 
 mod delegation;
 mod fragments;
@@ -31,58 +31,62 @@ use retransmission::Retransmission;
 #[derive(Debug)]
 pub(super) struct Scheduling {
     scheduler: Box<dyn PathScheduler>,
-    /// The standing of each subflow at the last notification of the scheduler.
+    /// The state of each subflow when the scheduler was last notified.
     watch: Option<Box<watch::Watch>>,
     views: Vec<SubflowView>,
 }
 
-/// The data that the application has written, and its way to the subflows.
+/// The sending side: written data, and the record of which subflow carries which part of it.
 #[derive(Debug)]
 pub(super) struct Outgoing {
     stream: SendStream,
     scheduling: Scheduling,
-    /// The scheduler reads which subflows carried which data.
+    /// Whether [`CarriedData`] is recorded, because the scheduler needs it.
     tracks: bool,
-    /// The scheduler keeps to its choice while that has room, and several segments may be handed over at once.
+    /// Whether the scheduler chooses the same subflow again while that subflow can send. One call then covers
+    /// several segments.
     keeps_choice: bool,
     /// The last request to the scheduler.
     request: SendRequest,
-    /// When the scheduler wants to be called again.
+    /// The time at which the scheduler wants to be called again.
     wake: Instant,
     carried: CarriedData,
     retransmission: Retransmission,
     delegation: Delegation,
-    /// Data has gone to the first subflow more than once or out of order.
+    /// Whether the first subflow was given data out of order or more than once. Its sequence numbers then no
+    /// longer follow the data positions.
     crooked: bool,
 }
 
-/// Bytes written and not yet acknowledged at data level.
+/// The data that was written and is not yet acknowledged at data level.
 #[derive(Debug)]
 pub(super) struct SendStream {
     chunks: VecDeque<(u64, Bytes)>,
     /// The fragments that hold the data.
     fragments: Fragments,
-    /// The chunk of the last slice. The next one is usually in the same chunk.
+    /// The index of the chunk that [`Self::slice`] used last. The next slice is usually in the same chunk.
     last: u32,
-    /// First position not acknowledged (`snd_una`).
+    /// The first unacknowledged position (`snd_una`).
     una: u64,
-    /// The end of all data that was ever scheduled (`snd_nxt`).
+    /// The end of the data that was scheduled at least once (`snd_nxt`).
     next: u64,
-    /// Next position to schedule. It is before `next` while all data is sent again, or after data was sent ahead.
+    /// The next position to schedule. It is before `next` while all data is sent again, or after data was
+    /// sent ahead of it.
     cursor: u64,
-    /// The end of the data that is sent again.
+    /// The end of the data that is being sent again.
     again_end: u64,
-    /// Data after the cursor that was sent.
+    /// The ranges after the cursor that were sent already.
     ahead: SentAhead,
     /// The end of the written data (`write_seq`).
     end: u64,
     /// The end of the peer's window (`wnd_end`).
     window_end: u64,
-    /// The application waits for room.
+    /// Whether the application waits for free space in the send buffer (`SOCK_NOSPACE`).
     blocked: bool,
-    /// The application was notified of room, and the acknowledged subflow does not know it yet.
+    /// Whether the application was notified of free space, but the subflow that received the acknowledgement
+    /// has not cleared its own flag yet.
     releases: bool,
-    /// Bytes of the last burst that are not in the last slice.
+    /// The number of bytes of the last burst's payload that are not in its segment.
     apart: u16,
 }
 
@@ -99,7 +103,8 @@ pub enum WriteError {
 }
 
 impl SendStream {
-    /// An empty stream, in fragments of at most `fragment` bytes: in pages, or each in a separate buffer.
+    /// Creates an empty stream with fragments of at most `fragment` bytes. They are parts of pages, or socket
+    /// buffers if `buffers` is set.
     pub(super) fn new(fragment: u64, buffers: bool) -> Self {
         Self {
             chunks: VecDeque::new(),
@@ -122,38 +127,38 @@ impl SendStream {
         }
     }
 
-    /// First position not acknowledged.
+    /// Returns the first unacknowledged position.
     pub(super) fn una(&self) -> u64 {
         self.una
     }
 
-    /// Behind the last byte written.
+    /// Returns the position after the last written byte.
     pub(super) fn end(&self) -> u64 {
         self.end
     }
 
-    /// The scheduler has given all data to subflows.
+    /// Returns whether all data has been given to subflows.
     pub(super) fn is_scheduled(&self) -> bool {
         self.cursor >= self.end
     }
 
-    /// The peer has acknowledged all data.
+    /// Returns whether the peer has acknowledged all data.
     pub(super) fn is_acknowledged(&self) -> bool {
         self.una == self.end
     }
 
-    /// The peer's window ends at least here.
+    /// Moves the end of the peer's window forward to `window_end`, never back.
     pub(super) fn admit(&mut self, window_end: u64) {
         self.window_end = self.window_end.max(window_end);
     }
 
-    /// The data at a position is kept until it is acknowledged.
+    /// Returns whether the data at a position is still stored.
     pub(super) fn keeps(&self, position: u64) -> bool {
         (self.una..self.end).contains(&position)
     }
 
-    /// Lengthens the payload of a burst's first segment, which begins at a position, by up to `more` bytes from the
-    /// same memory.
+    /// Extends the payload of a burst's first segment, which begins at `position`, by up to `more` bytes.
+    /// Only bytes of the same chunk are added; the number of missing bytes is stored.
     pub(super) fn gather(&mut self, position: u64, more: u16, segment: &mut Segment) {
         let length = segment.payload.len() + usize::from(more);
         let payload = self.slice(position, length as u64).expect("what is to be sent is kept");
@@ -162,7 +167,7 @@ impl SendStream {
         segment.payload = payload;
     }
 
-    /// The rest of the payload of the last burst, which is not in its segment.
+    /// Returns the parts of the last burst's payload that are not in its segment.
     pub(super) fn rest_of_burst(&self) -> impl Iterator<Item = Bytes> {
         let mut left = usize::from(self.apart);
         self.chunks.range(self.last as usize + 1..).map_while(move |(_, bytes)| {
@@ -172,8 +177,8 @@ impl SendStream {
         })
     }
 
-    /// Stores the fragments of up to `bytes` more. No further fragment begins after `room` is used. Returns how many
-    /// bytes they take.
+    /// Reserves fragments for up to `bytes` more bytes. No new fragment begins once `room` bytes of memory
+    /// are used. Returns the number of bytes that the fragments hold.
     fn carve(&mut self, bytes: u64, room: u64) -> u64 {
         let (mut taken, before) = (0, self.fragments.memory());
         while taken < bytes && taken + self.fragments.memory() - before < room {
@@ -184,7 +189,7 @@ impl SendStream {
         taken
     }
 
-    /// Up to `limit` bytes from `position` that are in one chunk.
+    /// Returns up to `limit` bytes from `position` on, all from one chunk.
     #[inline]
     fn slice(&mut self, position: u64, limit: u64) -> Option<Bytes> {
         let (bytes, offset) = match self.chunks.get(self.last as usize) {
@@ -197,7 +202,7 @@ impl SendStream {
         (offset < stop).then(|| bytes.slice(offset..stop))
     }
 
-    /// The chunk that contains `position`, or the last one before it, and the offset of `position` from its start.
+    /// Returns the last chunk that begins at or before `position`, and the offset of `position` in it.
     #[inline(never)]
     fn find(&mut self, position: u64) -> Option<(&Bytes, usize)> {
         let behind = self.chunks.partition_point(|(start, _)| *start <= position);
@@ -207,7 +212,7 @@ impl SendStream {
         Some((bytes, (position - start) as usize))
     }
 
-    /// Frees acknowledged data; returns whether there was any.
+    /// Frees data before `una`. Returns whether `una` acknowledges anything new.
     // A run of 20 MB calls it 28,210 times.
     #[inline(always)]
     pub(super) fn acknowledge(&mut self, una: u64) -> bool {
@@ -228,7 +233,7 @@ impl SendStream {
 }
 
 impl Outgoing {
-    /// The sending side of a connection with this configuration.
+    /// Creates the sending side of a connection.
     ///
     /// # Errors
     /// The name or parameters of the scheduler are unknown.
@@ -254,10 +259,10 @@ impl Outgoing {
         })
     }
 
-    /// Takes as much of `bytes` as the send buffer holds; returns how much.
+    /// Stores as much of `bytes` as the send buffer has space for. Returns the number of stored bytes.
     ///
     /// # Errors
-    /// `Blocked` when nothing fits.
+    /// `Blocked` if the send buffer is full.
     pub(super) fn write(
         &mut self,
         now: Instant,
@@ -271,7 +276,7 @@ impl Outgoing {
             return Err(WriteError::Blocked);
         }
         let whole = bytes.len();
-        // A fragment that was begun is filled: memory is checked between fragments.
+        // A fragment that was begun is filled completely. Linux checks memory only before a new fragment.
         let most = if session.is_plain() {
             let end = (self.stream.end + room).next_multiple_of(session.config().send_fragment);
             end - self.stream.end
@@ -281,10 +286,11 @@ impl Outgoing {
         bytes.truncate(most.min(usize::MAX as u64) as usize);
         let taken = bytes.len();
         if taken < whole {
-            // The rest waits. The subflows know that before they get the data (`mptcp_sendmsg`).
+            // The application waits to write the rest. The subflows are marked before they get the data
+            // (`mptcp_sendmsg`).
             self.stream.set_blocked(subflows, true);
         }
-        // MPTCP does not mark its subflows as application-limited. Only a write to plain TCP does.
+        // Only a write to plain TCP marks the subflow as application-limited. MPTCP does not.
         if session.is_plain()
             && let Some(only) = subflows.first_mut()
         {
@@ -300,8 +306,8 @@ impl Outgoing {
         Ok(taken)
     }
 
-    /// How many bytes a writer should write at once, so that they leave as whole segments and a whole burst of the
-    /// initial subflow, without a copy. At least one segment's payload, at most 64 KiB.
+    /// Returns the best size of one write, in bytes: whole segments that fill a burst of the initial subflow
+    /// without a copy. At least one segment's payload, at most 64 KiB.
     pub(super) fn preferred_write(&self, subflows: &Subflows) -> usize {
         let Some(subflow) = subflows.first() else { return 1 << 16 };
         let waits =
@@ -330,7 +336,8 @@ impl Outgoing {
         &mut self.scheduling
     }
 
-    /// Bytes not acknowledged; the larger figure counts what subflows hold of it, too.
+    /// Returns the unacknowledged bytes: counted at data level only, and the larger of that and the count
+    /// that includes data queued on subflows.
     pub(super) fn held(&self, subflows: &Subflows) -> [u64; 2] {
         let SendStream { una, next, end, .. } = self.stream;
         let on_subflows =
@@ -338,7 +345,8 @@ impl Outgoing {
         [end - una, (end - una).max(end.saturating_sub(next) + on_subflows)]
     }
 
-    /// Prepares a new subflow for the sending side. If it `replaces` another one, that one is forgotten.
+    /// Prepares a new subflow for sending. If it `replaces` a closed subflow, all records of the closed one
+    /// are removed.
     pub(super) fn adopt(&mut self, subflow: &mut Subflow, replaces: bool) {
         subflow.tcp.sending_mut().buffer_mut().set_blocked(self.stream.blocked);
         if self.scheduling.watch.is_some() {
@@ -352,30 +360,33 @@ impl Outgoing {
         }
     }
 
-    /// Data at stream position `at` is queued on a subflow whose next byte is at `position`.
+    /// Records that data at stream position `at` is queued on the first subflow at its own position
+    /// `position`.
     #[inline]
     fn note_queued(&mut self, at: u64, position: u64) {
         self.crooked |= at.wrapping_add(1) != position;
     }
 
-    /// The bytes of the first subflow are the stream up to its position `write_end`.
+    /// Returns whether the first subflow carries the stream byte by byte up to its position `write_end`.
     pub(super) fn is_straight(&self, write_end: u64) -> bool {
         !self.crooked && self.stream.cursor + 1 == write_end
     }
 
-    /// The first subflow acknowledges data, up to its position `una`, that no `DATA_ACK` has acknowledged.
+    /// Returns whether the first subflow has acknowledged data up to its position `una` that no `DATA_ACK`
+    /// covers.
     pub(super) fn lags_behind(&self, una: u64) -> bool {
         !self.crooked && una > self.stream.una + 1
     }
 
-    /// A DSN lies between the first unacknowledged byte and the next byte to be sent, both included.
+    /// Returns whether a DSN is in the range from the first unacknowledged byte to the next byte to send,
+    /// both included.
     pub(super) fn is_in_flight(&self, session: &Session, dsn: u64) -> bool {
         let una = session.local_base().wrapping_add(self.stream.una);
         dsn.wrapping_sub(una) <= self.stream.next - self.stream.una
     }
 
-    /// Handles the `DATA_ACK` of a segment; `ends` if a `DATA_FIN` may be acknowledged. Returns the acknowledged
-    /// position unless it is refused.
+    /// Handles the `DATA_ACK` of a segment. `ends` means that it may acknowledge a `DATA_FIN`. Returns the
+    /// acknowledged position, or `None` if the `DATA_ACK` is invalid.
     #[inline]
     pub(super) fn handle_data_ack(
         &mut self,
@@ -393,18 +404,18 @@ impl Outgoing {
         };
         let offset = dsn.wrapping_sub(reference) as i64;
         let position = self.stream.una.checked_add_signed(offset)?;
-        // Only sent data can be acknowledged. The DATA_FIN is sent after all data.
+        // Only sent data can be acknowledged. The `DATA_FIN` follows all data.
         let all_sent = self.stream.next == self.stream.end;
         if position > self.stream.next + u64::from(all_sent && ends) {
             session.counters_mut().refused_data_acks += 1;
             return None;
         }
         let subflow = &mut subflows[index];
-        // An overtaken segment shows that options passed earlier.
+        // A reordered old segment only shows that options passed at an earlier time.
         if subflow.tcp.is_latest(segment) {
             subflow.context.on_data_ack();
         }
-        // The subflow may hold a larger window than this segment has (`ack_update_msk`).
+        // The window stored by the subflow may be larger than the one in this segment (`ack_update_msk`).
         let held = session.stack().mptcp.counts_from_subflow_window;
         let window = if held {
             subflow.tcp.sending().queue().window().size()
@@ -424,7 +435,7 @@ impl Outgoing {
         Some(position)
     }
 
-    /// Takes the acknowledgements of the only subflow on plain TCP.
+    /// On plain TCP, the acknowledgements of the only subflow free data of the stream.
     pub(super) fn acknowledge_by_subflow(
         &mut self,
         session: &mut Session,
@@ -439,7 +450,7 @@ impl Outgoing {
         }
     }
 
-    /// A subflow had a retransmission timeout. Returns whether data is to be reinjected.
+    /// Handles a retransmission timeout of a subflow. Returns whether its data must be reinjected.
     pub(super) fn on_subflow_timeout(&mut self, id: SubflowId) -> bool {
         let reinjects = self.tracks && self.scheduling.scheduler.reinjects();
         if reinjects {
@@ -448,23 +459,24 @@ impl Outgoing {
         reinjects
     }
 
-    /// When the scheduler or the retransmission timer wants to be woken; far future for never.
+    /// Returns the next time at which the scheduler or the retransmission timer must run. `FAR_FUTURE` if
+    /// there is none.
     #[inline]
     pub(super) fn wake(&self) -> Instant {
         self.wake.min(self.retransmission.deadline().unwrap_or(Instant::FAR_FUTURE))
     }
 
-    /// The scheduler wanted to be called by now.
+    /// Returns whether the time at which the scheduler wants to be called has passed.
     pub(super) fn is_scheduling_due(&self, now: Instant) -> bool {
         now >= self.wake
     }
 
-    /// When the connection-level retransmission timer expires.
+    /// Returns the expiry time of the connection-level retransmission timer.
     pub(super) fn retransmission_deadline(&self) -> Option<Instant> {
         self.retransmission.deadline()
     }
 
-    /// Bytes sent again on another subflow, connection-level retransmissions included.
+    /// Returns the number of bytes sent again on another subflow, including connection-level retransmissions.
     pub(super) fn reinjected_bytes(&self) -> u64 {
         self.retransmission.bytes()
     }

@@ -21,12 +21,12 @@ use anabranch_tcp::{State, earliest};
 use peer_addresses::PeerAddresses;
 pub(super) use peer_addresses::announcement;
 
-/// The number of repetitions of an announcement without an echo (`ADD_ADDR_RETRANS_MAX`).
+/// The number of times that an `ADD_ADDR` without an echo is repeated (`ADD_ADDR_RETRANS_MAX`).
 const REPETITIONS: u32 = 3;
-/// The longest wait before the first repetition (`net.mptcp.add_addr_timeout`).
+/// The upper limit of the wait before the first repetition (`net.mptcp.add_addr_timeout`).
 const ECHO_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The time after which a stack that joins late uses an address that has come up.
+/// The delay before an address that came up is used, in stacks with `joins_late`.
 const LATE_JOIN: Duration = Duration::from_millis(500);
 
 /// The addresses of both sides, and the path manager.
@@ -40,19 +40,19 @@ pub(super) struct Signals {
 /// Our addresses.
 #[derive(Debug)]
 struct Addresses {
-    /// The initial subflow's address has the identifier 0, until it is removed.
+    /// The local IP address of the initial subflow, with identifier 0. `None` after it was removed.
     initial: Option<IpAddr>,
-    /// Our end points, to join addresses that the peer announces.
+    /// Our endpoints. Each may join an address that the peer announces.
     endpoints: Vec<Candidate>,
-    /// End points without a subflow so far.
+    /// Endpoints without a subflow so far.
     unused: Vec<Candidate>,
-    /// The initial subflow is to be a backup, which only `MP_PRIO` can signal.
+    /// Whether the initial subflow must become a backup. Only `MP_PRIO` can signal that.
     demote_initial: bool,
     to_announce: VecDeque<Announcement>,
     announced: Vec<Announcement>,
-    /// Addresses that have come up and are not used yet, with the time from which they may be (`address_worker`).
+    /// Addresses that have come up, each with the time from which it may be used (`address_worker`).
     upcoming: VecDeque<(Instant, Candidate)>,
-    /// The announcement without an echo, the number of its repetitions, and the time of the next one.
+    /// The announcement that waits for its echo, the number of its repetitions, and the time of the next one.
     pending: Option<(Announcement, u32, Instant)>,
 }
 
@@ -71,7 +71,7 @@ impl Addresses {
         }
     }
 
-    /// Each of our addresses with this address of the peer.
+    /// Combines each of our addresses with this address of the peer.
     fn pairs(&self, remote: SocketAddr) -> Vec<Candidate> {
         let mut pairs: Vec<Candidate> = Vec::new();
         for endpoint in &self.endpoints {
@@ -83,7 +83,7 @@ impl Addresses {
         pairs
     }
 
-    /// The address is ours.
+    /// Returns whether an address is ours.
     fn has(&self, address: IpAddr) -> bool {
         self.initial == Some(address)
             || self.endpoints.iter().any(|endpoint| endpoint.local.ip() == address)
@@ -91,14 +91,14 @@ impl Addresses {
             || self.to_announce.iter().any(|next| next.address == address)
     }
 
-    /// Nothing is left to open or to announce.
+    /// Returns whether nothing is left to join or to announce.
     fn settled(&self) -> bool {
         self.unused.is_empty() && self.to_announce.is_empty() && !self.demote_initial
     }
 }
 
 impl Signals {
-    /// The addresses of a connection with this configuration.
+    /// Creates the signals of a connection.
     ///
     /// # Errors
     /// The name or parameters of the path manager are unknown.
@@ -110,46 +110,46 @@ impl Signals {
         })
     }
 
-    /// The side that accepts learns its first address from the SYN.
+    /// Sets the initial local address on the side that accepts the connection.
     pub(super) fn accepted_at(&mut self, address: IpAddr) {
         self.own.initial = Some(address);
     }
 
-    /// Heeds flag C of the peer's `MP_CAPABLE` (RFC 8684 section 3.1).
+    /// Applies flag C of the peer's `MP_CAPABLE` (RFC 8684 section 3.1).
     pub(super) fn heed(&mut self, capable: &MpCapable) {
         self.peer.heed(capable);
     }
 
-    /// The peer has refused a subflow between these addresses permanently.
+    /// Records that the peer has permanently refused a subflow between these addresses.
     pub(super) fn refuse(&mut self, tuple: &FourTuple) {
         self.peer.refuse(tuple.local.ip(), tuple.remote);
     }
 
-    /// A timer runs.
+    /// Returns whether a timer is running.
     #[inline]
     pub(super) fn waits(&self) -> bool {
         self.own.pending.is_some() | !self.own.upcoming.is_empty()
     }
 
-    /// When the announcement is to be repeated, or an address that has come up may be used.
+    /// Returns the time at which an announcement must be repeated or a new address may be used.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let usable = self.own.upcoming.front().map(|(at, _)| *at);
         earliest(self.own.pending.map(|(_, _, at)| at), usable)
     }
 
-    /// The connection or MPTCP has ended: stops all timers.
+    /// Stops all timers, because the connection or MPTCP has ended.
     pub(super) fn stop(&mut self) {
         self.own.upcoming.clear();
         self.own.pending = None;
     }
 
-    /// Addresses are to be announced or joined, and the connection is ready for it.
+    /// Returns whether addresses wait to be announced or joined and the connection is ready for that.
     #[inline]
     pub(super) fn has_work(&self, session: &Session) -> bool {
         !self.own.settled() && session.is_confirmed() && session.is_multipath()
     }
 
-    /// Makes the initial subflow a backup if it is to be one. Returns whether it did.
+    /// Makes the initial subflow a backup if the configuration requires it. Returns whether it did.
     pub(super) fn demote_initial(&mut self, subflows: &mut Subflows) -> bool {
         let demotes = std::mem::take(&mut self.own.demote_initial);
         let address = self.own.initial.filter(|_| demotes);
@@ -159,7 +159,7 @@ impl Signals {
         address.is_some()
     }
 
-    /// Announces the next address. Returns the subflows that the path manager of a client opens
+    /// Announces the next address. On a client, returns the subflows that the path manager wants to open
     /// (`mptcp_pm_create_subflow_or_signal_addr`).
     pub(super) fn settle(
         &mut self,
@@ -191,8 +191,8 @@ impl Signals {
         subflows.iter().filter(|s| s.usable()).map(|s| self.open_path(s)).collect()
     }
 
-    /// The answer to a join has arrived, and with it the path's delay. Returns whether the path manager still wants the
-    /// subflow. If not, the address may be tried again later.
+    /// Returns whether the path manager still wants a join after its SYN/ACK, which measured the round-trip
+    /// time. If not, the address may be tried again later.
     pub(super) fn admits_join(&mut self, now: Instant, subflows: &Subflows, index: usize) -> bool {
         let (joining, open) = (self.open_path(&subflows[index]), self.open_paths(subflows));
         if self.path_manager.admits(now, &joining, &open) {
@@ -205,12 +205,12 @@ impl Signals {
         false
     }
 
-    /// The identifier of a candidate's local address (`mptcp_endp_get_local_id`).
+    /// Returns the identifier of a candidate's local address (`mptcp_endp_get_local_id`).
     pub(super) fn identifier(&self, candidate: &Candidate) -> u8 {
         if self.own.initial == Some(candidate.local.ip()) { 0 } else { candidate.address_id }
     }
 
-    /// The identifier of one of our addresses; a new one for a new address.
+    /// Returns the identifier of one of our addresses. A new address gets an unused identifier.
     pub(super) fn identifier_of(
         &self,
         session: &Session,
@@ -235,18 +235,18 @@ impl Signals {
                     || self.own.endpoints.iter().any(|c| c.address_id == id)
                     || subflows.iter().any(|s| s.context.local_id() == id)
             };
-            // 0 names the address of the first subflow.
+            // Identifier 0 belongs to the address of the initial subflow.
             (1..=u8::MAX).find(|id| !taken(*id)).unwrap_or(u8::MAX)
         })
     }
 
-    /// One of our addresses has come up, to reach `candidate.remote`.
+    /// Handles a local address that has come up and can reach `candidate.remote`.
     pub(super) fn add_address(&mut self, now: Instant, session: &Session, candidate: Candidate) {
         let wait = if session.stack().mptcp.joins_late { LATE_JOIN } else { Duration::ZERO };
         self.own.upcoming.push_back((now + wait, candidate));
     }
 
-    /// Makes the next address that has come up usable. Returns whether there was one (`address_worker`).
+    /// Makes the next address that has come up usable. Returns false if none is due (`address_worker`).
     pub(super) fn use_next_address(&mut self, now: Instant) -> bool {
         if self.own.upcoming.front().is_none_or(|(at, _)| *at > now) {
             return false;
@@ -257,18 +257,18 @@ impl Signals {
         true
     }
 
-    /// One of our addresses is gone. The peer is informed over another subflow, once and without an echo. Returns
-    /// whether the subflows of the address are to end (`mptcp_nl_remove_subflow_and_signal_addr`; RFC 8684 section
-    /// 3.4.2).
+    /// Handles the removal of one of our addresses. A `REMOVE_ADDR` informs the peer over another subflow,
+    /// once and without an echo. Returns whether the subflows of the address must be closed
+    /// (`mptcp_nl_remove_subflow_and_signal_addr`; RFC 8684 section 3.4.2).
     ///
-    /// Plain TCP and a connection in its first handshake cannot inform the peer, and keep trying.
+    /// Plain TCP, and a connection in its first handshake, cannot inform the peer. Their subflow is kept.
     pub(super) fn remove_address(
         &mut self,
         session: &Session,
         subflows: &mut Subflows,
         address: IpAddr,
     ) -> bool {
-        // Before it is forgotten: a returned address gets another identifier.
+        // Read the identifier before the address is removed. If the address returns, it gets another one.
         let id = self.identifier_of(session, subflows, address);
         let own = &mut self.own;
         own.endpoints.retain(|c| c.local.ip() != address);
@@ -293,8 +293,8 @@ impl Signals {
         ends
     }
 
-    /// Asks the peer to use the subflows of one of our addresses as backups, or no longer, and does the same here
-    /// (`mptcp_pm_mp_prio_send_ack`; RFC 8684 section 3.3.8).
+    /// Requests with `MP_PRIO` that the peer uses the subflows of one of our addresses as backups, or no
+    /// longer. Sets the same priority here (`mptcp_pm_mp_prio_send_ack`; RFC 8684 section 3.3.8).
     pub(super) fn set_backup(&mut self, subflows: &mut Subflows, address: IpAddr, backup: bool) {
         for endpoint in &mut self.own.endpoints {
             if endpoint.local.ip() == address {
@@ -313,7 +313,7 @@ impl Signals {
         }
     }
 
-    /// Announces the next address if no announcement waits for its echo.
+    /// Announces the next address unless an earlier announcement still waits for its echo.
     fn announce_next(&mut self, now: Instant, session: &Session, subflows: &mut Subflows) {
         if self.own.pending.is_some() {
             return;
@@ -338,15 +338,16 @@ impl Signals {
             let option = AddAddr { address_id, address, port, hmac: Some(hmac) };
             subflows[index].context.signals_mut().post(MptcpOption::AddAddr(option));
         }
-        // `mptcp_adjust_add_addr_timeout`: the longest retransmission timeout, doubled each time.
+        // `mptcp_adjust_add_addr_timeout`: the longest retransmission timeout of the subflows, doubled with
+        // each repetition.
         let timeouts = subflows.iter().filter(|s| s.usable()).map(|s| s.tcp.sending().rtt().rto());
         let wait = timeouts.max().unwrap_or(ECHO_TIMEOUT).min(ECHO_TIMEOUT) * (1 << repetition);
         let deadline = session.host().expiry(now, wait);
         self.own.pending = Some((what, repetition, deadline));
     }
 
-    /// Repeats an announcement without an echo if its time has come, or continues with the next address
-    /// (`mptcp_pm_add_timer`).
+    /// Repeats an announcement whose echo is overdue. After the last repetition, continues with the next
+    /// address (`mptcp_pm_add_timer`).
     pub(super) fn repeat_announcement(
         &mut self,
         now: Instant,
@@ -363,7 +364,7 @@ impl Signals {
         }
     }
 
-    /// Handles an echo. It ends the announcement that waits for it.
+    /// Handles an echo of an `ADD_ADDR`. The next address is then announced.
     fn handle_echo(
         &mut self,
         now: Instant,
@@ -378,7 +379,7 @@ impl Signals {
     }
 }
 
-/// Does as the peer wishes with a subflow's priority, unless it has changed its mind too often.
+/// Applies a priority change that the peer requested, unless such requests are too frequent.
 pub(super) fn grant_priority(
     now: Instant,
     session: &mut Session,

@@ -1,6 +1,6 @@
 //! The table of a connection's subflows: slots, half-open joins, and the reports to the endpoint.
 //!
-//! A subflow's identifier is the number of its slot, and a connection has 128 slots. When all have been used, a new
+//! A subflow's identifier is its slot number. A connection has 128 slots. When all have been used, a new
 //! subflow takes the slot of a closed one.
 
 mod half_open;
@@ -26,26 +26,27 @@ use half_open::HalfOpenJoins;
 
 /// The number of slots.
 const MOST_SUBFLOWS: usize = 128;
-/// The number of replaced subflows whose totals are kept. Beyond it the oldest two are added up.
+/// The number of replaced subflows whose totals are stored separately. Beyond it, the two oldest entries are
+/// merged.
 const MOST_REMEMBERED: usize = 1024;
 
-/// The subflows of a connection. It can be used as a slice, indexed by slot.
+/// The subflows of a connection. It dereferences to a slice, indexed by slot.
 #[derive(Debug, Default)]
 pub(crate) struct Subflows {
     list: Vec<Subflow>,
     /// The number of subflows that were ever opened.
     opened: u32,
-    /// The slot at which the search for a slot to reuse begins.
+    /// The slot where the search for a closed subflow starts.
     next_slot: usize,
     /// Summaries of replaced subflows.
     retired: VecDeque<SubflowSummary>,
-    /// Made with the first join. Most connections have none.
+    /// The half-open joins. Allocated at the first join, which most connections never have.
     half_open: Option<Box<HalfOpenJoins>>,
-    /// Pairs of addresses that a subflow or a half-open join has gained or lost since the endpoint took them.
+    /// Address pairs that were added or released since the endpoint last called [`Self::take_moved`].
     moved: Vec<Moved>,
     /// The slot that is polled first for a segment.
     turn: usize,
-    /// The views of a coupled congestion control, while it takes an acknowledgement.
+    /// The subflow views for a coupled congestion controller, reused for every acknowledgement.
     siblings: Vec<SiblingView>,
 }
 
@@ -70,13 +71,13 @@ impl DerefMut for Subflows {
 pub(super) struct Installed {
     /// The slot of the new subflow.
     pub(super) index: usize,
-    /// The slot belonged to another subflow before.
+    /// Whether the slot belonged to another subflow before.
     pub(super) replaces: bool,
 }
 
 impl Subflows {
-    /// Adds a subflow, with its random stream and initial sequence number. Returns `None` if every slot has a subflow
-    /// that is not closed.
+    /// Adds a subflow with the given random stream and initial sequence number. Returns `None` if no slot is
+    /// free: all 128 belong to subflows that are not closed.
     ///
     /// # Errors
     /// The name or parameters of the congestion control are unknown.
@@ -106,7 +107,8 @@ impl Subflows {
         Ok(Some(Installed { index, replaces }))
     }
 
-    /// The slot of a closed subflow between the same addresses, a new one, or that of any closed subflow.
+    /// Finds a slot for a new subflow, in this order: a closed subflow with the same addresses, an unused
+    /// slot, any closed subflow.
     fn free_slot(&self, tuple: FourTuple) -> Option<usize> {
         // The initial subflow keeps its slot.
         let over = |index: &usize| {
@@ -135,12 +137,12 @@ impl Subflows {
         self.next_slot = index + 1;
     }
 
-    /// Summaries of all subflows: by slot, then those that were replaced.
+    /// Returns the summaries of all subflows: first the current ones by slot, then the replaced ones.
     pub(super) fn summaries(&self) -> impl Iterator<Item = SubflowSummary> {
         self.list.iter().map(summary).chain(self.retired.iter().copied())
     }
 
-    /// The slot of the subflow between two addresses. A live one is preferred.
+    /// Returns the slot of the subflow with this four-tuple. A live subflow is preferred to a closed one.
     pub(super) fn position_of(&self, tuple: FourTuple) -> Option<usize> {
         self.live_position(tuple).or_else(|| self.list.iter().position(|s| s.tcp.tuple() == tuple))
     }
@@ -149,7 +151,8 @@ impl Subflows {
         self.list.iter().position(|s| s.tcp.tuple() == tuple && s.tcp.state() != State::Closed)
     }
 
-    /// A pair of addresses for a join. A port that an earlier subflow had is not used again.
+    /// Returns the four-tuple of a new join. If an earlier subflow used the local port, the next free port is
+    /// taken.
     pub(super) fn unused_tuple(&self, candidate: &Candidate) -> FourTuple {
         let mut tuple = FourTuple { local: candidate.local, remote: candidate.remote };
         while self.position_of(tuple).is_some() {
@@ -179,14 +182,14 @@ impl Subflows {
         subflow.request_syn(Some(option));
     }
 
-    /// MPTCP is agreed: the initial subflow uses it.
+    /// Starts MPTCP on the initial subflow after both sides have negotiated it.
     pub(super) fn begin_multipath(&mut self) {
         if let Some(initial) = self.list.first_mut() {
             initial.start_multipath();
         }
     }
 
-    /// Handles the SYN/ACK of a join. Returns false if it has no `MP_JOIN` with the right HMAC.
+    /// Handles the SYN/ACK of a join. Returns false if it has no `MP_JOIN` with a valid HMAC.
     pub(super) fn take_join_answer(
         &mut self,
         session: &Session,
@@ -212,17 +215,17 @@ impl Subflows {
         true
     }
 
-    /// The third packet of a join has arrived.
+    /// Handles the third packet of a join that the peer opened. The join is then complete.
     pub(super) fn complete_join(&mut self, index: usize) -> SubflowId {
         let subflow = &mut self.list[index];
         subflow.context.complete();
-        // The initiator may send after this acknowledgement (section 3.2).
+        // Our acknowledgement allows the initiator to send data (RFC 8684 section 3.2).
         subflow.tcp.ack_now();
         subflow.tcp.id()
     }
 
-    /// Completes a join that we opened, if a segment acknowledges with a DSS. Returns whether the subflow is to be reset,
-    /// because data came without one.
+    /// Completes a join that we opened if the segment has a `DATA_ACK`. Returns whether the subflow must be
+    /// reset because the segment has data but no DSS.
     pub(super) fn confirm_join(
         &mut self,
         session: &mut Session,
@@ -239,24 +242,24 @@ impl Subflows {
         subflow.tcp.is_active() && !confirms && !segment.payload.is_empty()
     }
 
-    /// The slots of the live subflows that `which` selects.
+    /// Returns the slots of the live subflows for which `which` is true.
     pub(super) fn live_positions(&self, which: impl Fn(&Subflow) -> bool) -> Vec<usize> {
         let live = self.list.iter().enumerate().filter(|(_, s)| s.tcp.state() != State::Closed);
         live.filter(|(_, s)| which(s)).map(|(index, _)| index).collect()
     }
 
-    /// The slot of the first usable subflow, if possible one that is not avoided
-    /// (`mptcp_pm_addr_send_ack_avoid_list`).
+    /// Returns the slot of a usable subflow to send a signal on. The first one that `avoid` does not exclude
+    /// is taken (`mptcp_pm_addr_send_ack_avoid_list`).
     pub(super) fn signal_on(&self, avoid: impl Fn(&Subflow) -> bool) -> Option<usize> {
         self.list.iter().position(|s| s.usable() && !avoid(s))
     }
 
-    /// Every subflow is closed.
+    /// Returns whether there are subflows and all of them are closed.
     pub(super) fn is_deserted(&self) -> bool {
         !self.list.is_empty() && self.list.iter().all(|s| s.tcp.state() == State::Closed)
     }
 
-    /// Ends a subflow at once, and reports its addresses to the endpoint.
+    /// Ends a subflow at once and reports its four-tuple to the endpoint.
     pub(super) fn cut_off(&mut self, index: usize) -> SubflowId {
         let subflow = &mut self.list[index];
         subflow.cut_off();
@@ -264,8 +267,8 @@ impl Subflows {
         subflow.tcp.id()
     }
 
-    /// Returns whether the next segment of a subflow matters to the handshake or to a wish of the peer also if it has no
-    /// options.
+    /// Returns whether the next segment of a subflow must be examined even if it has no options. This is the
+    /// case during the handshake and while a priority change of the peer waits.
     #[inline]
     pub(super) fn awaits_options(&self, session: &Session, index: usize) -> bool {
         let subflow = &self.list[index];
@@ -274,7 +277,7 @@ impl Subflows {
             || (index == 0 && session.is_client() && !session.is_confirmed())
     }
 
-    /// Closes a subflow whose two directions have ended, and reports its addresses to the endpoint.
+    /// Closes a subflow whose two directions have ended, and reports its four-tuple to the endpoint.
     pub(super) fn finish(&mut self, index: usize) -> SubflowId {
         let subflow = &mut self.list[index];
         subflow.tcp.close();
@@ -282,8 +285,8 @@ impl Subflows {
         subflow.tcp.id()
     }
 
-    /// Handles the acknowledgement of a segment on its subflow. An acknowledgement on a stale subflow shows that its
-    /// path works (`mptcp_subflow_active`).
+    /// Handles the acknowledgement number of a segment on its subflow. An acknowledgement on a stale subflow
+    /// shows that its path works again (`mptcp_subflow_active`).
     pub(super) fn handle_ack(
         &mut self,
         host: &HostModel,
@@ -294,7 +297,7 @@ impl Subflows {
         let subflow = &mut self.list[index];
         subflow.tcp.sending_mut().queue_mut().set_deferred(false);
         self.siblings.clear();
-        // A controller is notified only if data is outstanding.
+        // A controller is notified only while data is outstanding.
         if !subflow.tcp.sending().flight().is_empty()
             && subflow.tcp.sending().cwnd().controller().wants_siblings()
         {
@@ -306,7 +309,7 @@ impl Subflows {
         subflow.context.staleness_mut().on_ack(last_ack);
     }
 
-    /// Acknowledges data with 64 bits from now on, which leaves less room for data in a segment.
+    /// Uses `DATA_ACK`s of 64 bits from now on. This reduces the payload that fits into a segment.
     #[inline]
     pub(super) fn widen_data_acks(&mut self, session: &mut Session) {
         if session.widen_data_acks() {
@@ -316,14 +319,15 @@ impl Subflows {
         }
     }
 
-    /// Computes the payload of a segment beside the DSS that goes with data, or with the infinite mapping.
+    /// Recomputes the payload size of a subflow's segments. It leaves space for the DSS if the subflow sends
+    /// one.
     pub(super) fn fit_segments(&mut self, session: &Session, index: usize) {
         let subflow = &mut self.list[index];
         subflow.tcp.update_mss(if subflow.reserves_dss() { session.dss_bytes() } else { 0 });
     }
 
-    /// The first data, which rides an `MP_CAPABLE`: DSN IDSN+1 at subflow position 1 (RFC 8684 section
-    /// 3.1).
+    /// Stores the mapping of the first data, which comes with `MP_CAPABLE` and without a DSS: IDSN + 1 at
+    /// subflow position 1 (RFC 8684 section 3.1).
     pub(super) fn map_first_data(
         &mut self,
         session: &mut Session,
@@ -340,37 +344,37 @@ impl Subflows {
         }
     }
 
-    /// Demands an acknowledgement on every subflow.
+    /// Requests an immediate acknowledgement on every subflow.
     pub(super) fn ack_now(&mut self) {
         for subflow in &mut self.list {
             subflow.tcp.ack_now();
         }
     }
 
-    /// The slot that is polled first for a segment.
+    /// Returns the slot that is polled first for a segment.
     #[inline]
     pub(super) fn turn(&self) -> usize {
         self.turn
     }
 
-    /// Polls this slot first from now on.
+    /// Sets the slot that is polled first for a segment.
     #[inline]
     pub(super) fn set_turn(&mut self, index: usize) {
         self.turn = index;
     }
 
-    /// Pairs of addresses have been gained or lost since [`Self::take_moved`].
+    /// Returns whether four-tuples were added or released since [`Self::take_moved`].
     #[inline]
     pub(crate) fn has_moved(&self) -> bool {
         !self.moved.is_empty()
     }
 
-    /// Takes the pairs of addresses that have been gained or lost.
+    /// Returns the four-tuples that were added or released, and clears the list.
     pub(super) fn take_moved(&mut self) -> Vec<Moved> {
         std::mem::take(&mut self.moved)
     }
 
-    /// The receiver of segments between two addresses.
+    /// Returns the subflow or half-open join that receives segments of a four-tuple.
     pub(crate) fn owner_of(&self, tuple: FourTuple) -> Option<Owner> {
         let lives = self.live_position(tuple);
         lives.map(Owner::Subflow).or_else(|| self.awaits(tuple).then_some(Owner::HalfOpen))
@@ -380,20 +384,20 @@ impl Subflows {
         self.half_open.iter().flat_map(|joins| joins.tuples())
     }
 
-    /// Every pair of addresses at which the connection may be reached.
+    /// Returns all four-tuples for which the connection may receive segments.
     pub(crate) fn known_tuples(&self) -> impl Iterator<Item = FourTuple> {
         self.list.iter().map(|s| s.tcp.tuple()).chain(self.half_open_tuples())
     }
 
-    /// A half-open join between these addresses waits for its third packet.
+    /// Returns whether a half-open join with this four-tuple waits for its third packet.
     pub(super) fn awaits(&self, tuple: FourTuple) -> bool {
         self.half_open.as_ref().is_some_and(|joins| joins.has(tuple))
     }
 
-    /// Answers a SYN with `MP_JOIN`; `local_id` is the identifier of our address.
+    /// Answers a SYN with `MP_JOIN`. `local_id` is the identifier of our address.
     ///
     /// # Errors
-    /// The join is refused, for this reason of `MP_TCPRST`.
+    /// The join is refused. The value is the reason code of `MP_TCPRST`.
     pub(super) fn accept_join(
         &mut self,
         now: Instant,
@@ -407,8 +411,8 @@ impl Subflows {
         joins.accept(now, session, local_id, tuple, syn, &mut self.moved)
     }
 
-    /// Handles a segment for a half-open join. Returns its random stream and initial sequence number if the segment is
-    /// the third packet and has the right HMAC.
+    /// Handles a segment for a half-open join. If it is the third packet with a valid HMAC, returns the
+    /// random stream and the initial sequence number of the new subflow.
     pub(super) fn check_third(
         &mut self,
         session: &mut Session,
@@ -416,7 +420,7 @@ impl Subflows {
         tuple: FourTuple,
         segment: &Segment,
     ) -> Option<(RandomStream, SeqNumber)> {
-        // MPTCP may have ended since the SYN.
+        // MPTCP may have ended after the SYN was answered.
         let refusal = if closed || !session.is_multipath() {
             Some(REASON_MPTCP)
         } else {
@@ -426,46 +430,46 @@ impl Subflows {
         joins.check_third(session, refusal, tuple, segment, &mut self.moved)
     }
 
-    /// Turns a half-open join into the subflow that was installed for it.
+    /// Moves the state of a half-open join into the subflow that was installed for it.
     pub(super) fn resume_join(&mut self, index: usize, session: &Session) {
         if let Some(joins) = &mut self.half_open {
             joins.resume(&mut self.list[index], session);
         }
     }
 
-    /// Ends a half-open join with a RST for this reason.
+    /// Ends a half-open join with a RST that has this reason code.
     pub(super) fn refuse_join(&mut self, tuple: FourTuple, reason: u8) {
         if let Some(joins) = &mut self.half_open {
             joins.refuse(tuple, reason, &mut self.moved);
         }
     }
 
-    /// Ends all half-open joins with a RST for this reason.
+    /// Ends all half-open joins with a RST that has this reason code.
     pub(super) fn refuse_joins(&mut self, reason: u8) {
         if let Some(joins) = &mut self.half_open {
             joins.refuse_all(reason, &mut self.moved);
         }
     }
 
-    /// Forgets all half-open joins.
+    /// Removes all half-open joins without a RST.
     pub(super) fn forget_joins(&mut self) {
         if let Some(joins) = self.half_open.take() {
             self.moved.extend(joins.tuples().map(Moved::from));
         }
     }
 
-    /// No answer to a join waits to be sent, and none was sent since the last look.
+    /// Returns whether no answer to a join is queued, and the last polled answer has been removed.
     #[inline]
     pub(super) fn rests_half_open(&self) -> bool {
         self.half_open.as_ref().is_none_or(|joins| joins.rests())
     }
 
-    /// An answer to a join waits to be sent.
+    /// Returns whether an answer to a join is queued.
     pub(super) fn owes_answer(&self) -> bool {
         self.half_open.as_ref().is_some_and(|joins| joins.owes())
     }
 
-    /// The next answer to a join.
+    /// Writes the next answer to a join into `segment`. Returns its four-tuple.
     #[cold]
     pub(super) fn poll_answer(&mut self, segment: &mut Segment) -> Option<&FourTuple> {
         self.half_open.as_mut()?.poll(segment)

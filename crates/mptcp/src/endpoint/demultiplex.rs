@@ -29,17 +29,16 @@ impl Endpoint {
     }
 
     /// Like [`Self::handle_segment`], for consecutive segments that arrive merged: by GRO, or because the
-    /// sender's kernel left the cutting to a device (TSO). `segment_size` is the payload of each segment
-    /// in bytes; the last one may be shorter (`gso_size`). `None` means that the segment arrived as it
-    /// was sent.
+    /// sender's kernel left segmentation to the device (TSO). `segment_size` is the payload of each segment
+    /// in bytes; the last one may be shorter (`gso_size`). `None` means that the segment was not merged.
     ///
-    /// All segments must have the same header, options and ECN field. Only the sequence numbers may
-    /// differ, and only the last segment may have PSH and FIN. `tcp_gro_receive` and [`Segment::split`]
-    /// ensure this. One DSS mapping then covers the whole payload. With DSS checksums, the sender must
-    /// have computed the checksum over the whole payload, as Linux does.
+    /// All segments must have the same header, options and ECN field. Only the sequence numbers may differ,
+    /// and only the last segment may have PSH and FIN. `tcp_gro_receive` and [`Segment::split`] guarantee
+    /// this. One DSS mapping then covers the whole payload. With DSS checksums, the sender must have computed
+    /// the checksum over the whole payload, as Linux does.
     ///
-    /// The payload is not copied. Per-segment counts use `segment_size`, as in Linux
-    /// (`tcp_measure_rcv_mss`). A merged arrival draws one acknowledgement, not one per segment.
+    /// The payload is not copied. Per-segment counts use `segment_size`, as in Linux (`tcp_measure_rcv_mss`).
+    /// Merged segments cause one acknowledgement, not one each.
     ///
     /// ```
     /// use std::num::NonZeroU16;
@@ -51,7 +50,7 @@ impl Endpoint {
     ///
     /// let mut endpoint = Endpoint::new("host", Seed { seed: 1, run: 0 });
     /// let (local, remote) = (([10, 0, 0, 1], 80).into(), ([10, 0, 0, 2], 1024).into());
-    /// // Three packets of 1000, 1000 and 400 bytes. Nobody knows them here: a RST is the answer.
+    /// // Three packets of 1000, 1000 and 400 bytes of an unknown connection. The answer is a RST.
     /// let merged = Segment {
     ///     flags: Flags::ACK,
     ///     payload: Bytes::from(vec![0; 2400]),
@@ -83,7 +82,7 @@ impl Endpoint {
         self.handle_stranger(now, tuple, segment, segment_size, place)
     }
 
-    /// Handles a router's report that a packet was larger than the path MTU of `mtu` bytes; see
+    /// Handles an ICMP report that a packet exceeded the path MTU of `mtu` bytes. See
     /// [`Connection::handle_path_mtu`]. Returns the connection if it accepts the report.
     pub fn handle_path_mtu(
         &mut self,
@@ -124,7 +123,7 @@ impl Endpoint {
         self.register(now, slot);
     }
 
-    /// Handles a segment whose four-tuple belongs to no current subflow.
+    /// Handles a segment whose four-tuple belongs to no open subflow.
     #[cold]
     fn handle_stranger(
         &mut self,
@@ -186,7 +185,7 @@ impl Endpoint {
         self.places.remove(&tuple, |place| place == Place::TimeWait { number });
     }
 
-    /// Handles a SYN. `iss` is our initial sequence number if TIME-WAIT already chose it.
+    /// Handles a SYN. `iss` is our initial sequence number if TIME-WAIT already chose one.
     fn handle_syn(
         &mut self,
         now: Instant,
@@ -195,7 +194,7 @@ impl Endpoint {
         iss: Option<SeqNumber>,
     ) -> Option<ConnectionHandle> {
         if let Some(MpJoin::Syn { token, .. }) = asks_to_join(segment) {
-            // A join names its connection by token, never by port (RFC 8684 section 3.2).
+            // A join selects its connection by token, not by port (RFC 8684 section 3.2).
             let slot = self.by_token.get(&token);
             let Some((slot, entry)) = slot.and_then(|slot| Some((slot, self.table.slot(slot)?)))
             else {
@@ -230,8 +229,8 @@ impl Endpoint {
         self.replies.push_back(Transmit { local, remote, segment, segment_size: None });
     }
 
-    /// Assigns a four-tuple to a connection, or releases it if `place` is `None`. A four-tuple of another
-    /// connection's subflow is not reassigned.
+    /// Assigns a four-tuple to a connection, or releases it if `place` is `None`. A four-tuple that belongs
+    /// to another connection's subflow is not reassigned.
     pub(super) fn claim(&mut self, slot: u32, tuple: FourTuple, place: Option<Place>) {
         let Some(place) = place else {
             return self.places.remove(&tuple, |place| place.slot() == Some(slot));

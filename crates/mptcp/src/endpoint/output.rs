@@ -1,4 +1,4 @@
-//! Output of an endpoint, over all connections: segments, events and timeouts.
+//! Output of an endpoint: the segments, events and timeouts of all its connections.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU16;
@@ -13,7 +13,7 @@ use anabranch_tcp::config::FourTuple;
 
 use super::places::Place;
 
-/// Smaller queues keep their memory.
+/// An empty queue with a capacity of at most this many elements keeps its memory.
 const SMALL: usize = 64;
 
 /// The addresses, connection and segment size of an outgoing segment.
@@ -21,10 +21,10 @@ const SMALL: usize = 64;
 pub struct Outgoing {
     /// The addresses and ports of both ends.
     pub tuple: FourTuple,
-    /// The connection that sends the segment, or `None` if the segment belongs to no connection.
+    /// The connection that sends the segment. `None` if the segment answers a packet of no connection.
     pub connection: Option<ConnectionHandle>,
-    /// The payload in bytes of each segment of a burst ([`Endpoint::poll_burst`]); the last one may be
-    /// shorter. `None` means one ordinary segment.
+    /// The payload of each segment of a burst, in bytes. The last segment may be shorter. `None` means one
+    /// ordinary segment. See [`Endpoint::poll_burst`].
     pub segment_size: Option<NonZeroU16>,
 }
 
@@ -41,19 +41,19 @@ impl Endpoint {
         self.poll_burst_into(now, 1, segment)
     }
 
-    /// Like [`Self::poll_transmit`], but returns up to `most` consecutive segments as one burst. The
-    /// caller's device cuts the burst (GSO, TSO), or [`Segment::split`] does, by `segment_size`. The
-    /// resulting segments and the connection's state are the same as after separate calls of
-    /// [`Self::poll_transmit`]. With `most` = 1, the two functions are equal.
+    /// Like [`Self::poll_transmit`], but returns up to `most` consecutive segments as one burst. The burst
+    /// must be split into segments of `segment_size` bytes, by the network device (GSO, TSO) or by
+    /// [`Segment::split`]. The resulting segments and the connection's state are the same as after separate
+    /// calls of [`Self::poll_transmit`]. With `most` = 1, the two functions are equal.
     ///
-    /// A burst is new data of one subflow under one mapping. Its size is limited by the congestion
-    /// window, the peer's window, and one socket buffer (1 ms at the pacing rate, `tcp_tso_autosize`).
-    /// Only its last segment has PSH and FIN. Its payload is a slice of the written data, or a copy if
-    /// the data was written in several parts. [`Self::poll_gather`] avoids the copy.
+    /// A burst consists of new data of one subflow under one mapping. Its size is limited by the congestion
+    /// window, the peer's window, and one socket buffer (1 ms at the pacing rate, `tcp_tso_autosize`). Only
+    /// its last segment has PSH and FIN. Its payload is a slice of the written data, or a copy if the data
+    /// was written in several parts. [`Self::poll_gather`] avoids the copy.
     ///
-    /// Segments with individual options are sent separately: retransmissions, probes, the first data with
-    /// its `MP_CAPABLE`, and segments with SACK blocks. With DSS checksums, all segments are separate,
-    /// because each needs its own mapping.
+    /// Segments with individual options are sent separately: retransmissions, probes, the first data with its
+    /// `MP_CAPABLE`, and segments with SACK blocks. With DSS checksums, all segments are separate, because
+    /// each needs its own mapping.
     ///
     /// ```
     /// use std::num::NonZeroU16;
@@ -71,7 +71,7 @@ impl Endpoint {
     /// let mut server = Endpoint::new("server", Seed { seed: 1, run: 0 });
     /// server.listen(there, Config::default()).expect("nobody listens");
     ///
-    /// // Whatever either says the other hears, super-segments as they are.
+    /// // Both endpoints exchange segments until neither has one to send. Bursts are not split.
     /// let mut sizes = Vec::new();
     /// client.connection_mut(handle).write(now, vec![7; 20_000].into()).expect("there is room");
     /// loop {
@@ -139,14 +139,14 @@ impl Endpoint {
         Some(out)
     }
 
-    /// Returns the parts of a burst's payload that are not in the segment itself.
+    /// Returns the parts of a burst's payload that are not in its segment.
     fn rest_of(&self, out: &Outgoing) -> impl Iterator<Item = Bytes> {
         let of = out.connection.filter(|_| out.segment_size.is_some());
         let entry = of.and_then(|handle| self.table.get(handle));
         entry.into_iter().flat_map(|entry| entry.connection.rest_of_burst())
     }
 
-    /// Like [`Self::poll_burst_into`], but leaves out the further parts of the payload.
+    /// Like [`Self::poll_burst_into`], but does not add the parts of the payload after the first.
     #[inline]
     fn next_out(&mut self, now: Instant, most: u32, segment: &mut Segment) -> Option<Outgoing> {
         if !self.replies.is_empty() {
@@ -192,8 +192,8 @@ impl Endpoint {
         Some(Outgoing { tuple: FourTuple { local, remote }, connection: None, segment_size })
     }
 
-    /// Returns the time of the next [`Self::handle_timeout`]. Call it after [`Self::poll_transmit`]
-    /// returned `None`.
+    /// Returns the time at which [`Self::handle_timeout`] must be called next. Call it after
+    /// [`Self::poll_transmit`] has returned `None`.
     // A run of 20 MB calls it 28,294 times.
     #[inline(always)]
     pub fn poll_timeout(&mut self) -> Option<Instant> {
@@ -204,7 +204,7 @@ impl Endpoint {
         Some(self.table.wake().min(others)).filter(|at| *at != Instant::FAR_FUTURE)
     }
 
-    /// Updates the timers of connections that have not been polled for segments yet.
+    /// Updates the wake-up times of connections that may still have segments to send.
     #[cold]
     fn set_wakes(&mut self) {
         for place in 0..self.ready.len() {
@@ -217,8 +217,8 @@ impl Endpoint {
         }
     }
 
-    /// Handles the expired timers of one connection, the one due first. Returns the connection. Call it
-    /// until it returns `None`.
+    /// Handles the expired timers of the connection whose timer was due first, and returns that connection.
+    /// Call it until it returns `None`.
     #[inline]
     pub fn handle_timeout(&mut self, now: Instant) -> Option<ConnectionHandle> {
         while let Some((number, tuple)) = self.time_wait.expire(now) {
@@ -231,14 +231,14 @@ impl Endpoint {
         let slot = slot as u32;
         let entry = self.table.slot(slot)?;
         entry.connection.handle_timeout(now);
-        // The timer is set again when the connection has no more segments to send.
+        // The timer is set again after the connection has sent all its segments.
         self.table.set_wake(slot, Instant::FAR_FUTURE);
         self.after_input(now, slot)
     }
 
-    /// Returns the next event of any connection. The last event of a connection is [`Event::Drained`].
-    /// The connection can be read until the next call, which frees it. Events that a direct call of a
-    /// connection causes appear after [`Self::poll_transmit`] has returned `None`.
+    /// Returns the next event of any connection. The last event of a connection is [`Event::Drained`]. The
+    /// next call frees that connection; until then it can still be read. If the caller changes a connection
+    /// directly, the resulting events appear after [`Self::poll_transmit`] has returned `None`.
     pub fn poll_event(&mut self) -> Option<(ConnectionHandle, Event)> {
         if let Some(spent) = self.spent.take() {
             self.remove(spent);

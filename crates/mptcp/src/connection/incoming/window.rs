@@ -1,6 +1,6 @@
-//! The connection-level receive window, shared by all subflows, with Linux's dynamic right-sizing
-//! (`mptcp_rcv_space_adjust`; RFC 8684 section 3.3.1 "the receive window is shared"). In older stacks
-//! the subflows open it together too (`tcp_grow_window` of the connection's socket).
+//! The connection-level receive window, shared by all subflows (RFC 8684 section 3.3.1), with Linux's dynamic
+//! right-sizing (`mptcp_rcv_space_adjust`). In older stacks, the subflows also share one slowly growing
+//! window (`tcp_grow_window` on the connection's socket).
 
 use anabranch_units::Instant;
 use anabranch_wire::Segment;
@@ -16,23 +16,24 @@ use anabranch_tcp::{Space, State};
 #[derive(Debug)]
 pub(super) struct ReceiveBudget {
     buffer: ReceiveBuffer,
-    /// Right edge promised to the peer, as a data position (`rcv_wnd_sent`).
+    /// The right edge promised to the peer, as a data position (`rcv_wnd_sent`).
     promised: u64,
-    /// The last advertised window, on any subflow, bytes (`old_wspace`).
+    /// The last window advertised on any subflow, in bytes (`old_wspace`).
     told: u32,
-    /// Bytes the application has read in this measurement.
+    /// Bytes that the application has read in the current measurement.
     copied: u64,
     measured_from: Instant,
     /// The end of the current measurement.
     measure_until: Instant,
-    /// If the subflows open one window together: its size so far (`rcv_ssthresh`), and the part of each join.
+    /// Older stacks: the size of the shared window so far (`rcv_ssthresh`), and the amount that each join
+    /// adds. `None` if the subflows do not share one.
     opened: Option<(u64, u64)>,
-    /// Memory of a full segment, and its payload, bytes.
+    /// The memory of a full-sized segment and its payload, in bytes.
     segment: (u64, u64),
 }
 
 impl ReceiveBudget {
-    /// The budget of a connection that begins where `mss` is announced.
+    /// Creates the budget of a connection whose first subflow announces `mss`.
     pub(super) fn new(config: &Config, mss: u16) -> Self {
         let first = first_window(&config.tcp(), mss);
         Self {
@@ -47,35 +48,37 @@ impl ReceiveBudget {
         }
     }
 
-    /// The connection is open: reads of the application are measured from now on (`mptcp_rcv_space_init`,
+    /// Starts to measure the application's reads when the connection is open (`mptcp_rcv_space_init`,
     /// `tcp_init_buffer_space`).
     pub(super) fn begin(&mut self, now: Instant) {
         self.measured_from = now;
     }
 
-    /// The subflows open one window together.
+    /// Returns whether the subflows share one growing window.
     pub(super) fn is_shared(&self) -> bool {
         self.opened.is_some()
     }
 
-    /// The part of the window that may be advertised so far.
+    /// Returns the size up to which the shared window has grown, in bytes.
     pub(super) fn open(&self) -> u64 {
         self.opened.map_or(u64::MAX, |(open, _)| open)
     }
 
-    /// The part of the window that `bytes` take up if half of the buffer is window: half of their memory.
+    /// Returns the window that `bytes` of data use: half of their memory, because half of the buffer is
+    /// window.
     fn window_of_bytes(&self, bytes: u64) -> u64 {
         let (memory, payload) = self.segment;
         bytes * memory / (2 * payload)
     }
 
-    /// The window that is left if waiting data takes this memory (`__mptcp_space`, `tcp_space`).
+    /// Returns the window that remains if waiting data uses `memory` bytes (`__mptcp_space`, `tcp_space`).
     pub(super) fn window_beside(&self, memory: u64) -> u64 {
         self.buffer.window_beside(memory)
     }
 
-    /// A payload has arrived while `used` of the window was taken. It opens the window by two segments, or by twice
-    /// the merged segments, up to the limit (`tcp_grow_window`). Returns whether it did.
+    /// Grows the shared window after a payload arrived while `used` bytes of the window were taken. It grows
+    /// by two segments, or by twice the merged segments, up to the limit (`tcp_grow_window`). Returns whether
+    /// it grew.
     pub(super) fn on_payload(&mut self, load: Load, used: u64) -> bool {
         let limit = self.buffer.window();
         let (_, segment) = self.segment;
@@ -87,7 +90,7 @@ impl ReceiveBudget {
         true
     }
 
-    /// A join is open, at an address where `mss` is announced: its buffer and its window are added.
+    /// Adds the buffer and the window of an established join, whose local address announces `mss`.
     pub(super) fn on_join(&mut self, config: &Config, mss: u16) {
         if let Some((open, first)) = &mut self.opened {
             *open += *first;
@@ -107,52 +110,55 @@ impl ReceiveBudget {
         self.promised
     }
 
-    /// With `free` bytes of room the window is at least twice the last advertised one (`mptcp_cleanup_rbuf`).
+    /// Returns whether a window of `free` bytes is at least twice the last advertised one
+    /// (`mptcp_cleanup_rbuf`).
     pub(super) fn has_opened(&self, free: u64) -> bool {
         free > 0 && free >= 2 * u64::from(self.told)
     }
 }
 
-/// Returns whether some of the bytes from a DSN on are new, if `next` is expected. Known bytes are dropped without
-/// notice to the connection (`subflow_check_data_avail`, `mptcp_subflow_discard_data`).
+/// Returns whether a payload at `dsn` has bytes after `next`, the next expected DSN. Linux drops old bytes
+/// without notifying the connection (`subflow_check_data_avail`, `mptcp_subflow_discard_data`).
 #[inline]
 pub(super) fn is_news(next: u64, dsn: u64, bytes: usize) -> bool {
     dsn.wrapping_add(bytes as u64).wrapping_sub(next) as i64 > 0
 }
 
-/// A receiver's data and window at one moment.
+/// The received data and the window at one moment.
 #[derive(Clone, Copy, Debug)]
 pub struct ReceiverSample {
     /// Bytes received in order.
     pub in_order: u64,
-    /// Unread bytes of these.
+    /// In-order bytes that the application has not read.
     pub unread: u64,
-    /// Bytes beyond a gap of the data stream.
+    /// Bytes that wait for a gap in the data stream to be filled.
     pub ahead: u64,
-    /// Bytes beyond a gap of their own subflow, or without their mapping, all subflows together.
+    /// Bytes in all subflows that wait for a gap in their subflow, or for a mapping.
     pub in_subflows: u64,
-    /// The advertised window beyond the data in order; 0 on plain TCP, where only the subflow advertises one.
+    /// The advertised window, counted from the end of the in-order data. 0 on plain TCP, where only the
+    /// subflow advertises a window.
     pub window: u64,
-    /// The window that the whole buffer would make.
+    /// The window if the whole buffer were free.
     pub limit: u64,
 }
 
 impl Incoming {
-    /// The memory that the buffer is charged with. MPTCP's buffer is charged with what subflows hand up. Data that waits
-    /// in a subflow is charged to the subflow's (`__mptcp_rmem`, `mptcp_space`), except on plain TCP, which has `only` one.
+    /// Returns the memory charged to the connection's buffer: the data that subflows have delivered. Data
+    /// that waits in a subflow is charged to that subflow (`__mptcp_rmem`, `mptcp_space`). On plain TCP, the
+    /// out-of-order data of the `only` subflow is included.
     #[inline]
     fn memory_used(&self, only: Option<&Subflow>) -> u64 {
         self.stream.memory()
             + only.map_or(0, |only| only.tcp.receive().assembly().out_of_order_memory())
     }
 
-    /// The bytes of the data that the buffer is charged with.
+    /// Returns the bytes of the data that is charged to the connection's buffer.
     pub(super) fn bytes_waiting(&self, only: Option<&Subflow>) -> u64 {
         self.stream.held()
             + only.map_or(0, |only| only.tcp.receive().assembly().out_of_order_bytes())
     }
 
-    /// The receiver's state at this moment.
+    /// Returns the state of the receiver.
     pub(in crate::connection) fn receiver(&self, subflows: &Subflows) -> ReceiverSample {
         let waits = |it: &Subflow| {
             it.tcp.receive().assembly().out_of_order_bytes() + it.context.delivery().held_bytes()
@@ -169,8 +175,8 @@ impl Incoming {
         }
     }
 
-    /// Bytes that were received and not read. The larger figure counts them with their memory (`truesize`) if that is
-    /// more: a segment of one byte takes a buffer, too.
+    /// Returns the received and unread bytes: first as bytes, then as the larger of bytes and memory
+    /// (`truesize`). A segment of one byte also occupies a whole buffer.
     pub(in crate::connection) fn held(&self, subflows: &Subflows) -> [u64; 2] {
         let waits = |it: &Subflow| {
             it.tcp.receive().assembly().out_of_order_bytes() + it.context.delivery().held_bytes()
@@ -187,7 +193,7 @@ impl Incoming {
         [bytes, bytes.max(memory + self.stream.memory())]
     }
 
-    /// Receive space, free and in all.
+    /// Returns the free and the total receive space.
     #[inline]
     pub(in crate::connection) fn space(&self, session: &Session, subflows: &Subflows) -> Space {
         let only = subflows.first().filter(|_| session.is_plain());
@@ -201,8 +207,8 @@ impl Incoming {
         Space { free, allowed, open: budget.open(), opens: false }
     }
 
-    /// The application has read `bytes`. Plain TCP measures after every segment and leaves out waiting data
-    /// (`tcp_rcv_space_adjust`).
+    /// Counts `bytes` read by the application. On plain TCP, the measurement may end after every segment, and
+    /// data that is still unread is subtracted (`tcp_rcv_space_adjust`).
     #[inline]
     pub(super) fn note_read(
         &mut self,
@@ -214,13 +220,14 @@ impl Incoming {
         self.budget.copied += bytes;
         let by_segments = !session.is_multipath() || self.budget.opened.is_some();
         if by_segments && now >= self.budget.measure_until {
-            // Older stacks measure all that was read.
+            // Older stacks do not subtract unread data.
             let waits = if self.budget.opened.is_some() { 0 } else { self.stream.unread() };
             self.resize_buffers(now, session, subflows, waits);
         }
     }
 
-    /// The application has finished its reads. MPTCP measures by calls, not by segments (`mptcp_rcv_space_adjust`).
+    /// Handles the end of a series of reads. MPTCP checks the measurement once per call of the application
+    /// (`mptcp_rcv_space_adjust`).
     pub(super) fn note_reads_end(
         &mut self,
         now: Instant,
@@ -232,8 +239,9 @@ impl Incoming {
         }
     }
 
-    /// Once an RTT the buffers follow the application's reads: the connection's, and with it those of its subflows,
-    /// each of which limits the window that it advertises.
+    /// Adapts the receive buffers to the application's read rate, once per round trip. The connection's
+    /// buffer and those of its subflows grow together, because each subflow limits the window that it
+    /// advertises.
     fn resize_buffers(
         &mut self,
         now: Instant,
@@ -242,7 +250,7 @@ impl Incoming {
         waiting: u64,
     ) {
         if session.is_multipath() {
-            // The worst ratio of all subflows is used, including subflows without a segment so far.
+            // The worst ratio of all subflows is used, including those that have received no segment.
             let live = subflows.iter().filter(|s| match s.tcp.state() {
                 State::Closed => false,
                 State::SynSent => s.tcp.opening().has_begun(now),
@@ -267,7 +275,7 @@ impl Incoming {
         budget.measured_from = now;
         budget.measure_until = now + rtt;
         if copied > budget.buffer.space() && budget.buffer.grow(copied, ahead) {
-            // A subflow that is not open has not begun to measure (`rcvq_space.space`).
+            // A subflow that is not open has not started to measure (`rcvq_space.space`).
             let open = |s: &&mut Subflow| s.tcp.state() == State::Established;
             for subflow in subflows.iter_mut().filter(open) {
                 subflow.tcp.receive_mut().grow_buffer(copied);
@@ -275,7 +283,8 @@ impl Incoming {
         }
     }
 
-    /// A payload was stored: updates the buffer for its segment size, and makes room for out-of-order data.
+    /// Updates the buffer after a payload was stored: for its segment size, and for space for out-of-order
+    /// data.
     #[inline]
     pub(super) fn note_payload(
         &mut self,
@@ -294,9 +303,9 @@ impl Incoming {
         }
     }
 
-    /// A subflow has delivered data: MPTCP's buffer is at least as large as the subflow's, which has room for
-    /// out-of-order data (`__mptcp_move_skbs_from_subflow`). Data that is out of order between subflows gets no
-    /// additional room.
+    /// Makes MPTCP's buffer at least as large as that of a subflow that has delivered data
+    /// (`__mptcp_move_skbs_from_subflow`). The subflow's buffer includes space for its own out-of-order data.
+    /// Data that is out of order between subflows gets no additional space.
     #[inline]
     pub(super) fn follow_buffer(&mut self, session: &Session, subflows: &Subflows, index: usize) {
         if session.is_multipath() {
@@ -304,8 +313,8 @@ impl Incoming {
         }
     }
 
-    /// A segment's data was stored, and brought `news` to the connection or not: the buffer follows, and
-    /// acknowledgements may be due (`mptcp_data_ready`, `tcp_ack_snd_check`).
+    /// Updates the buffer after the data of a segment was stored, and sends acknowledgements that are due
+    /// (`mptcp_data_ready`, `tcp_ack_snd_check`). `news` means that the connection received new data.
     #[inline]
     pub(super) fn follow_and_acknowledge(
         &mut self,
@@ -328,7 +337,8 @@ impl Incoming {
         }
     }
 
-    /// A subflow has advertised a window: its edge binds every subflow, unless it was the subflow's own.
+    /// Records the window that a subflow has advertised. Its right edge limits every subflow, unless the
+    /// subflow advertised a window of its own.
     pub(in crate::connection) fn note_promise(&mut self, subflows: &Subflows, index: usize) {
         let window = subflows[index].tcp.receive().window();
         self.budget.told = window as u32;
