@@ -25,8 +25,8 @@ pub struct Config {
     pub path_manager: PluginChoice,
     /// Schedulers and controllers that are not built in.
     pub registry: Registry,
-    /// The TCP maximum segment size that is announced over IPv4: 1460 bytes for an MTU of 1500. Over IPv6
-    /// it follows from the same MTU ([`Self::mss_at`]).
+    /// The TCP maximum segment size that is announced over IPv4: 1460 bytes for an MTU of 1500. Over IPv6, it
+    /// is computed from the same MTU ([`Self::mss_at`]).
     pub mss: u16,
     /// The initial receive buffer, in bytes of memory (`tcp_rmem[1]`).
     pub receive_buffer_initial: u64,
@@ -39,34 +39,34 @@ pub struct Config {
     /// Whether the peer must not join the address and port of the initial subflow (RFC 8684 section 3.1,
     /// flag C). A server behind a load balancer needs this, because a join could reach another server.
     pub deny_join_initial_address: bool,
-    /// Whether every subflow is paced, whatever its controller (like the fq queueing discipline).
+    /// Whether every subflow is paced, independent of its controller (like the fq queueing discipline).
     pub pacing: bool,
     /// Whether small segments are sent at once (`TCP_NODELAY`). Otherwise at most one may be
     /// unacknowledged (Nagle's algorithm with Minshall's modification).
     pub nodelay: bool,
-    /// Explicit congestion notification.
+    /// The use of explicit congestion notification.
     pub ecn: EcnMode,
-    /// The model of the host.
+    /// The model of the host's kernel and network device.
     pub host: HostModel,
     /// The largest fragment of written data, in bytes (`mptcp_data_frag`): a page fragment of 32 KiB
     /// minus its header. A fragment starts in the rest of the page of the previous one.
     pub send_fragment: u64,
-    /// Whether one processor runs applications and packet processing. An application that an
+    /// Whether one processor runs both the application and packet processing. An application that an
     /// acknowledgement wakes then writes before other subflows get data (`mptcp_subflow_delegate`). With
     /// several processors, both happen at once.
     pub one_processor: bool,
     /// The kernel's mechanisms.
     pub stack: Stack,
-    /// The limit of the retransmission timeout, with or without backoff (`net.ipv4.tcp_rto_max_ms`). At
-    /// least [`RTO_MAX_LEAST`].
+    /// The upper limit of the retransmission timeout, including backoff (`net.ipv4.tcp_rto_max_ms`). At least
+    /// [`RTO_MAX_LEAST`].
     pub rto_max: Duration,
-    /// The number of consecutive retransmission timeouts or unanswered window probes that ends a subflow
-    /// (`net.ipv4.tcp_retries2`). `None`: as many as take the time of 15 timeouts with
+    /// The number of consecutive retransmission timeouts or unanswered window probes after which a subflow
+    /// ends (`net.ipv4.tcp_retries2`). `None` means the number that takes as long as 15 timeouts with
     /// [`RTO_MAX_DEFAULT`].
     pub retries: Option<u16>,
     /// The address pairs between which the client may open subflows. The first is the initial one.
     pub candidates: Vec<Candidate>,
-    /// Further local addresses to announce to the peer, in order (`signal` endpoints in Linux).
+    /// Further local addresses to announce to the peer, in order (Linux: endpoints with the flag `signal`).
     pub announce: Vec<Announcement>,
 }
 
@@ -95,8 +95,8 @@ impl Config {
         }
     }
 
-    /// Whether work for other subflows is delegated after an acknowledgement, on one processor that also
-    /// runs the application (`mptcp_subflow_delegate`).
+    /// Returns whether data for other subflows is delegated after an acknowledgement. This requires one
+    /// processor for packets and application (`mptcp_subflow_delegate`).
     #[inline]
     pub(crate) fn leaves_to_turns(&self) -> bool {
         self.one_processor && self.stack.mptcp.delegates_sending

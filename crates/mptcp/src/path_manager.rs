@@ -1,4 +1,4 @@
-//! Path managers: which subflows a client opens, and the table of names.
+//! Path managers, which decide what subflows a client opens, and the table of their names.
 
 mod full_mesh;
 mod none;
@@ -21,36 +21,34 @@ pub use range::Range;
 pub struct Candidate {
     /// The address identifier of the local address.
     pub address_id: u8,
-    /// The local address. If an earlier subflow of the connection uses the port, the next free port is
-    /// taken.
+    /// The local address. If an earlier subflow of the connection used the port, the next free port is taken.
     pub local: SocketAddr,
     /// The peer's address.
     pub remote: SocketAddr,
     /// Whether the subflow is a backup.
     pub backup: bool,
-    /// The rate that the interface declares, if it declares one.
+    /// The rate of the interface, if the configuration has one.
     pub rate: Option<Rate>,
 }
 
-/// A path that a subflow runs over.
+/// A path that a subflow uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenPath {
     /// The local address.
     pub local: SocketAddr,
-    /// The smoothed RTT as measured by this side. A client that only receives has only measured the
-    /// handshake.
+    /// The smoothed RTT measured by this side. A client that only receives has measured only the handshake.
     pub srtt: Option<Duration>,
-    /// The rate that the interface declares.
+    /// The rate of the interface, if the configuration has one.
     pub rate: Option<Rate>,
 }
 
-/// A path manager: one per connection, on the side that opens subflows.
+/// A path manager. Each connection has one, on the side that opens subflows.
 pub trait PathManager: fmt::Debug + Send {
     /// The name in the table of path managers.
     fn name(&self) -> &'static str;
 
-    /// Handles the full establishment of the connection and changes of the candidates. `unused` are the
-    /// pairs without a subflow, and `open` the paths in use. Returns the pairs to join now.
+    /// Called when the connection is fully established and when the candidates change. `unused` are the
+    /// address pairs without a subflow, and `open` the paths in use. Returns the pairs to join now.
     fn on_established(
         &mut self,
         now: Instant,
@@ -58,8 +56,8 @@ pub trait PathManager: fmt::Debug + Send {
         open: &[OpenPath],
     ) -> Vec<Candidate>;
 
-    /// Handles an address that the peer announced. `pairs` combines it with each local address. Returns
-    /// the pairs to join now. The default is none, like Linux with the limit `add_addr_accepted` = 0.
+    /// Called when the peer announces an address. `pairs` combines it with each local address. Returns the
+    /// pairs to join now. The default is none, like Linux with the limit `add_addr_accepted` = 0.
     fn on_announced(
         &mut self,
         _now: Instant,
@@ -69,8 +67,8 @@ pub trait PathManager: fmt::Debug + Send {
         Vec::new()
     }
 
-    /// Decides after the handshake of a join, which measured the path. If the result is false, the
-    /// subflow is reset before it carries data, and its pair is unused again.
+    /// Called after the handshake of a join, which measured the path. If it returns false, the subflow is
+    /// reset before it carries data, and its pair becomes unused again.
     fn admits(&mut self, _now: Instant, _joining: &OpenPath, _open: &[OpenPath]) -> bool {
         true
     }
@@ -113,12 +111,12 @@ const TABLE: &[(PluginName, Build)] = &[
     ),
 ];
 
-/// Every path manager's name with the first sentence of its documentation.
+/// Returns the name of each path manager with the first sentence of its documentation.
 pub fn names() -> impl Iterator<Item = PluginName> {
     anabranch_plugin::names::<PathManagers>()
 }
 
-/// Builds a path manager from its name and its own parameters.
+/// Creates a path manager from its name and parameters.
 ///
 /// # Errors
 ///
@@ -127,7 +125,7 @@ pub fn build(choice: &PluginChoice) -> Result<Box<dyn PathManager>, PluginError>
     anabranch_plugin::build::<PathManagers>(choice, &Registry::TABLES, ())
 }
 
-/// The parameters of the path manager called `name`.
+/// Returns the parameters of the path manager called `name`.
 ///
 /// # Errors
 ///

@@ -1,60 +1,64 @@
 //! Kernel generations as data: the mechanisms of a stack.
 //!
-//! A profile names one value of [`Stack`]. Each of its fields is a mechanism, which the file of its concern reads. The
-//! rest of the endpoint does not know the profile.
+//! A profile is a named value of [`Stack`]. Each field of a stack is one mechanism, and only the code of that
+//! mechanism reads the field. No other code depends on the profile.
 
 pub use anabranch_tcp::stack::{
     Deferral, HyStart, LossDetection, OutageRule, ReceiveSizing, Reduction, SharedStack, TcpStack,
 };
 
-/// The mechanisms that MPTCP alone reads.
+/// The mechanisms that only MPTCP uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MptcpStack {
-    /// A `dft` scheduler reinjects the head of the window on a faster subflow (`mptcp_rcv_buf_optimization`).
+    /// The `dft` scheduler reinjects the head of the window on a faster subflow
+    /// (`mptcp_rcv_buf_optimization`).
     pub opportunistic_retransmission: bool,
-    /// A `dft` scheduler halves the window of a subflow that blocks the others.
+    /// The `dft` scheduler halves the congestion window of a subflow that blocks the others.
     pub penalisation: bool,
-    /// Sends data sequence numbers in 32 bits.
+    /// Data sequence numbers are sent with 32 bits.
     pub short_data_numbers: bool,
-    /// A join gets waiting data at once (`mptcp_push_pending_frames`). Without it, it gets data at the application's next
-    /// write.
+    /// A new join gets waiting data at once (`mptcp_push_pending_frames`). If not set, it gets data at the
+    /// application's next write.
     pub joins_push: bool,
-    /// Joins over an address start half a second after it comes up (`address_worker`). Without it, they start at once.
+    /// A join over an address starts half a second after the address came up (`address_worker`). If not set,
+    /// it starts at once.
     pub joins_late: bool,
-    /// New data waits until the connection-level window has room for a whole segment (`tcp_snd_wnd_test` in
-    /// `mptcp_write_xmit`). Without it, a shorter segment fills the room.
+    /// New data waits until the connection-level window has space for a whole segment (`tcp_snd_wnd_test` in
+    /// `mptcp_write_xmit`). If not set, a shorter segment is sent.
     pub whole_segments: bool,
-    /// The connection-level window counts from the subflow's stored view of the peer's window (`ack_update_msk`). Without
-    /// it, it counts from the window field of the current segment.
+    /// The connection-level window is computed from the peer's window as stored by the subflow
+    /// (`ack_update_msk`). If not set, it is computed from the window field of the current segment.
     pub counts_from_subflow_window: bool,
-    /// The connection's send buffer is at most as large as that of one subflow (`mptcp_update_sndbuf`). Without it, it is
-    /// the sum over the subflows (`mptcp_sync_sndbuf`).
+    /// The connection's send buffer is at most as large as that of one subflow (`mptcp_update_sndbuf`). If
+    /// not set, it is the sum over the subflows (`mptcp_sync_sndbuf`).
     pub bounds_send_buffer: bool,
-    /// The connection's timer starts with the timeout found by the scheduling that an acknowledgement triggers
-    /// (`ack_update_msk`). On expiry (`__mptcp_retrans`) and after a write, deferred data of a subflow is sent too.
-    /// Without it, the timer starts with the timeout of the scheduling before, and only new data is handed over.
+    /// When an acknowledgement frees data, new data is scheduled first, and the connection's timer then
+    /// starts with the timeout computed there (`ack_update_msk`). When the timer expires (`__mptcp_retrans`),
+    /// and after a write, deferred data of a subflow is sent too. If not set, the timer starts with the
+    /// timeout of the previous scheduling, and only new data is scheduled.
     pub timer_after_push: bool,
-    /// A subflow that received no acknowledgement gets its data after the writes of the application that the
-    /// acknowledgement woke (`mptcp_subflow_delegate`). Without it, it gets data at once.
+    /// If an acknowledgement on one subflow leads to data for another, that data is sent later
+    /// (`mptcp_subflow_delegate`). An application that the acknowledgement woke writes first. If not set, the
+    /// data is sent at once.
     pub delegates_sending: bool,
-    /// Data that arrives while the memory in use exceeds the receive buffer stays with its subflow, unknown to the
-    /// connection, until there is room (`mptcp_data_ready`). The limit is the larger of the connection's buffer and the
-    /// subflow's.
+    /// Data that arrives while the receive buffer is full stays with its subflow, unknown to the connection,
+    /// until there is space (`mptcp_data_ready`). The buffer is full if the used memory exceeds both the
+    /// connection's buffer and the subflow's.
     pub parks_data: bool,
 }
 
 /// The mechanisms of a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stack {
-    /// TCP's.
+    /// The mechanisms of TCP.
     pub tcp: TcpStack,
-    /// MPTCP's.
+    /// The mechanisms of MPTCP.
     pub mptcp: MptcpStack,
-    /// Those of both.
+    /// The mechanisms that both use.
     pub shared: SharedStack,
 }
 
-/// Linux 6.18 at both ends, with its MPTCP.
+/// Linux 6.18 with its own MPTCP.
 pub const LINUX_6_18: Stack = Stack {
     tcp: TcpStack::LINUX_6_18,
     mptcp: MptcpStack {
@@ -73,7 +77,7 @@ pub const LINUX_6_18: Stack = Stack {
     shared: SharedStack::LINUX_6_18,
 };
 
-/// The out-of-tree MPTCP v0.94 on Linux 4.14, with 250 jiffies a second.
+/// The out-of-tree MPTCP v0.94 on Linux 4.14, with 250 jiffies per second.
 pub const MPTCP_0_94: Stack = Stack {
     tcp: TcpStack::MPTCP_0_94,
     mptcp: MptcpStack {
@@ -92,18 +96,17 @@ pub const MPTCP_0_94: Stack = Stack {
     shared: SharedStack::MPTCP_0_94,
 };
 
-/// A profile: a stack with its name and a summary.
+/// A named stack with a summary.
 #[derive(Clone, Copy, Debug)]
 pub struct Profile {
-    /// The name in the table.
+    /// The name, as used in scenarios.
     pub name: &'static str,
-    /// A sentence that describes it.
+    /// A one-sentence description.
     pub summary: &'static str,
-    /// Its mechanisms.
     pub stack: Stack,
 }
 
-/// The table of names; the first is the default.
+/// All profiles. The first is the default.
 pub const PROFILES: &[Profile] = &[
     Profile {
         name: "linux-6.18",
@@ -117,29 +120,30 @@ pub const PROFILES: &[Profile] = &[
     },
 ];
 
-/// The profile of a name.
+/// Returns the profile with this name.
 pub fn named(name: &str) -> Option<&'static Profile> {
     PROFILES.iter().find(|profile| profile.name == name)
 }
 
-/// A part that can be switched separately, to trace a result to it.
+/// A mechanism that can be switched off separately, to find out which one causes a result.
 #[derive(Clone, Copy, Debug)]
 pub struct Part {
-    /// Its key.
+    /// The name, as used in scenarios.
     pub name: &'static str,
-    /// A phrase that describes it.
+    /// A short description.
     pub summary: &'static str,
     switch: fn(&mut Stack, &Stack, bool),
 }
 
 impl Part {
-    /// Switches the part in `stack`. `whole` has all mechanisms of the profile.
+    /// Switches the part on or off in `stack`. Switching it on restores the value of `whole`, the complete
+    /// profile.
     pub fn switch(&self, stack: &mut Stack, whole: &Stack, on: bool) {
         (self.switch)(stack, whole, on);
     }
 }
 
-/// The parts by name. Switching a part on restores the profile's mechanism.
+/// All parts. Switching a part on restores the profile's mechanism.
 pub const PARTS: &[Part] = &[
     Part {
         name: "sack",

@@ -1,4 +1,5 @@
-//! Closing: `DATA_FIN` both ways, then FIN on every subflow (RFC 8684 section 3.3.3); resets; the end of MPTCP.
+//! Closing: `DATA_FIN` in both directions, then FIN on every subflow (RFC 8684 section 3.3.3); resets; the
+//! end of MPTCP.
 
 mod fallback;
 
@@ -15,11 +16,11 @@ use super::subflow_table::Subflows;
 use crate::subflow::Reset;
 use anabranch_tcp::{State, earliest};
 
-/// The wait before the first repetition of a `DATA_FIN`. It doubles with each repetition.
+/// The wait before the `DATA_FIN` is repeated for the first time. It doubles with each repetition.
 const FIN_REPEAT: Duration = Duration::from_millis(200);
 /// The largest number of doublings (`mptcp_set_datafin_timeout`).
 const FIN_DOUBLINGS: u32 = 9;
-/// `DATA_FIN`s without an answer (25.4 s) after which the only subflow ends with a FIN.
+/// The number of `DATA_FIN`s without an answer (25.4 s) after which the only subflow is closed with a FIN.
 const FIN_UNANSWERED: u32 = 6;
 
 /// The time for which a connection without subflows waits for a new one (`mptcp_close_timeout`).
@@ -28,26 +29,27 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Reason code: unspecified (RFC 8684 section 3.6).
 const REASON_UNSPECIFIED: u8 = 0;
 
-/// The end of the connection: how far it has come, and the timers that wait for it.
+/// The state of the close, and its timers.
 #[derive(Debug, Default)]
 pub(super) struct Closing {
-    /// The application writes no more.
+    /// Whether the application has closed its sending side.
     requested: bool,
-    /// The `DATA_FIN` has been sent, or is about to be.
+    /// Whether the `DATA_FIN` was sent or is about to be sent.
     signalled: bool,
-    /// The peer has acknowledged the `DATA_FIN`.
+    /// Whether the peer has acknowledged the `DATA_FIN`.
     acknowledged: bool,
     /// The number of times that the `DATA_FIN` was sent.
     attempts: u32,
-    /// When the `DATA_FIN` is repeated.
+    /// The time at which the `DATA_FIN` is repeated.
     deadline: Option<Instant>,
-    /// Every subflow is closed, and no end was agreed. A new subflow may come until then.
+    /// The time until which a connection whose subflows are all closed waits for a new one. `None` if it does
+    /// not wait.
     deserted_until: Option<Instant>,
-    /// The application knows that the connection is closed.
+    /// Whether `Event::Closed` was reported.
     reported: bool,
-    /// Data without a mapping has ended MPTCP, and the peer may not know it yet.
+    /// Whether MPTCP ended because of data without a mapping, and the peer may not know that yet.
     alone: bool,
-    /// The answer to our `MP_FAIL` may come until then.
+    /// The time until which the answer to our `MP_FAIL` is awaited.
     report_until: Option<Instant>,
 }
 
@@ -56,65 +58,66 @@ pub(super) struct Closing {
 pub(super) enum End {
     /// The connection continues as plain TCP.
     FallBack,
-    /// The subflow is reset, for this reason of `MP_TCPRST`.
+    /// The subflow is reset. The value is the reason code of `MP_TCPRST`.
     Reset(u8),
 }
 
 impl Closing {
-    /// The application writes no more. Returns whether the connection ends at once, because it has no subflows.
+    /// Closes the sending side. Returns whether the connection ends at once because it has no subflows.
     pub(super) fn request(&mut self) -> bool {
         self.requested = true;
         self.deserted_until.is_some()
     }
 
-    /// The application writes no more.
+    /// Returns whether the application has closed its sending side.
     pub(super) fn requested(&self) -> bool {
         self.requested
     }
 
-    /// Our `DATA_FIN` waits for its acknowledgement.
+    /// Returns whether our `DATA_FIN` waits for its acknowledgement.
     #[inline]
     pub(super) fn signals(&self) -> bool {
         self.signalled && !self.acknowledged
     }
 
-    /// The earliest of the timers that wait for an end.
+    /// Returns the time of the earliest timer.
     pub(super) fn deadline(&self) -> Option<Instant> {
         earliest(earliest(self.deadline, self.deserted_until), self.report_until)
     }
 
-    /// A timer waits for an end.
+    /// Returns whether a timer is running.
     #[inline]
     pub(super) fn waits(&self) -> bool {
         self.deadline.is_some() | self.deserted_until.is_some() | self.report_until.is_some()
     }
 
-    /// The `DATA_FIN` is to be repeated.
+    /// Returns whether the `DATA_FIN` must be repeated.
     pub(super) fn is_fin_due(&self, now: Instant) -> bool {
         self.deadline.is_some_and(|at| now >= at)
     }
 
-    /// No subflow has come in time.
+    /// Returns whether the wait for a new subflow is over.
     pub(super) fn is_given_up(&self, now: Instant) -> bool {
         self.deserted_until.is_some_and(|at| now >= at)
     }
 
-    /// The answer to our `MP_FAIL` has not come in time.
+    /// Returns whether the wait for the answer to our `MP_FAIL` is over.
     pub(super) fn is_report_due(&self, now: Instant) -> bool {
         self.report_until.is_some_and(|at| now >= at)
     }
 
-    /// Every subflow is closed, and no other one will come.
+    /// Returns whether every subflow is closed and no new one is awaited.
     pub(super) fn is_closed(&self, subflows: &Subflows) -> bool {
         subflows.is_deserted() && self.deserted_until.is_none()
     }
 
-    /// A subflow is being opened.
+    /// Stops the wait for a new subflow, because one is being opened.
     pub(super) fn revive(&mut self) {
         self.deserted_until = None;
     }
 
-    /// The peer acknowledges data up to `position`; ours ends at `end`.
+    /// Handles an acknowledgement of data up to `position`. Our data ends at `end`, and a larger position
+    /// acknowledges the `DATA_FIN`.
     #[inline]
     pub(super) fn on_data_ack(&mut self, position: u64, end: u64) {
         if self.signalled && position > end {
@@ -123,14 +126,14 @@ impl Closing {
         }
     }
 
-    /// The connection ends without subflows.
+    /// Ends a connection that has no subflows.
     pub(super) fn give_up(&mut self, session: &mut Session) {
         self.deserted_until = None;
         self.report_closed(session);
     }
 
-    /// Handles the end of the last subflow. If the peer may still send data, the connection waits for another subflow
-    /// (`__mptcp_close_ssk`).
+    /// Handles the end of the last subflow. If the peer may still send data, the connection waits for a new
+    /// subflow (`__mptcp_close_ssk`).
     pub(super) fn on_deserted(&mut self, now: Instant, session: &mut Session, incoming: &Incoming) {
         let open = session.is_confirmed() && session.is_multipath() && !self.reported;
         if open && !self.requested && !incoming.fin_taken() {
@@ -140,7 +143,7 @@ impl Closing {
         }
     }
 
-    /// Signals the end after all data was scheduled.
+    /// Sends the `DATA_FIN` after all data was scheduled.
     pub(super) fn push_fin(
         &mut self,
         now: Instant,
@@ -165,7 +168,7 @@ impl Closing {
         self.close_subflows(subflows, incoming);
     }
 
-    /// Closes the subflows with FIN if both directions have ended.
+    /// Closes the subflows with FIN if both directions of the data stream have ended.
     fn close_subflows(&self, subflows: &mut Subflows, incoming: &Incoming) {
         if incoming.fin_taken() && self.acknowledged {
             for subflow in subflows.iter_mut() {
@@ -174,12 +177,12 @@ impl Closing {
         }
     }
 
-    /// The `DATA_FIN` was sent several times without an answer.
+    /// Returns whether the `DATA_FIN` was sent more than [`FIN_UNANSWERED`] times without an answer.
     pub(super) fn is_unanswered(&self, session: &Session) -> bool {
         !self.acknowledged && !session.is_plain() && self.attempts > FIN_UNANSWERED
     }
 
-    /// Sends the `DATA_FIN`, or sends it again, on every subflow.
+    /// Sends or repeats the `DATA_FIN` on every subflow.
     pub(super) fn repeat_fin(&mut self, now: Instant, session: &Session, subflows: &mut Subflows) {
         if self.acknowledged || session.is_plain() {
             self.deadline = None;
@@ -191,7 +194,7 @@ impl Closing {
         self.deadline = Some(session.host().expiry(now, wait));
     }
 
-    /// Ends every subflow with a RST; `fast_close` is the key of a peer that is to do so, too.
+    /// Ends every subflow with a RST. If `fast_close` has the peer's key, the RSTs carry `MP_FASTCLOSE`.
     pub(super) fn abort(
         &mut self,
         session: &mut Session,
@@ -205,7 +208,7 @@ impl Closing {
             if subflow.tcp.state() == State::Closed {
                 continue;
             }
-            // A join without an answer has no peer to reset.
+            // A join whose SYN was not answered needs no RST.
             if subflow.tcp.state() != State::SynSent || subflow.tcp.id().index() == 0 {
                 subflow.demand_reset(Reset { fast_close, reason, answers: None });
             }
@@ -219,7 +222,7 @@ impl Closing {
         self.give_up(session);
     }
 
-    /// Handles the peer's FIN on a subflow, or the acknowledgement of ours.
+    /// Handles the peer's FIN on a subflow, or the acknowledgement of our FIN.
     pub(super) fn follow_subflow(
         &mut self,
         session: &mut Session,
@@ -230,7 +233,7 @@ impl Closing {
     ) {
         if subflows[index].tcp.receive().assembly().is_closed() {
             if session.is_multipath() {
-                // The subflow closes unless data is outstanding on it.
+                // The subflow is closed unless data on it is unacknowledged.
                 subflows[index].tcp.sending_mut().queue_mut().queue_fin();
             } else {
                 incoming.after_delivery(session, subflows, index, false);
@@ -255,7 +258,7 @@ impl Closing {
     }
 }
 
-/// The key in the `MP_FASTCLOSE` of a segment.
+/// Returns the key in the `MP_FASTCLOSE` of a segment.
 pub(super) fn fast_close(segment: &Segment) -> Option<u64> {
     segment.mptcp.iter().find_map(|option| match option {
         MptcpOption::FastClose { key } => Some(*key),

@@ -16,8 +16,8 @@ use crate::config::Config;
 
 /// The default number of half-open connections (`SOMAXCONN`).
 const BACKLOG: u32 = 4096;
-/// The default wait for the final ACK: all repetitions of the SYN/ACK (1 + 2 + 4 + 8 + 16 + 32 s), and
-/// some time more.
+/// The default wait for the final ACK. It is somewhat longer than all repetitions of the SYN/ACK (1 + 2 + 4 +
+/// 8 + 16 + 32 s).
 const HALF_OPEN: Duration = Duration::from_secs(127);
 /// The time for which cookies are accepted after the last one was sent (`TCP_SYNCOOKIE_VALID`).
 const COOKIES_VALID: Duration = Duration::from_secs(120);
@@ -75,11 +75,11 @@ pub(super) struct Listener {
     half_open: u32,
     /// The number of half-open connections, plus accepted connections that are not freed.
     connections: u32,
-    /// When the last cookie was sent.
+    /// The time at which the last cookie was sent.
     cookie_at: Option<Instant>,
 }
 
-/// The treatment of a SYN.
+/// The decision about a SYN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Admission {
     Accept,
@@ -88,7 +88,7 @@ pub(super) enum Admission {
 }
 
 impl Listener {
-    /// Decides how a SYN is treated now.
+    /// Decides how to treat a SYN now.
     pub(super) fn admit(&mut self, now: Instant) -> Admission {
         if self.connections >= self.listen.connections {
             Admission::Drop
@@ -102,12 +102,12 @@ impl Listener {
         }
     }
 
-    /// The configuration that accepted connections share.
+    /// Returns the configuration that accepted connections share.
     pub(super) fn config(&self) -> &Arc<Config> {
         &self.config
     }
 
-    /// The configuration as the application gave it.
+    /// Returns the configuration that the application passed in.
     pub(super) fn given_config(&self) -> &Config {
         &self.listen.config
     }
@@ -134,7 +134,7 @@ impl Listener {
         self.connections -= 1;
     }
 
-    /// Whether a cookie may still be valid and the limit on connections allows one more.
+    /// Returns whether a cookie may still be valid and the connection limit allows one more connection.
     pub(super) fn may_accept_cookie(&self, now: Instant) -> bool {
         self.cookie_at.is_some_and(|at| now.since(at) <= COOKIES_VALID)
             && self.connections < self.listen.connections

@@ -1,35 +1,36 @@
-//! The peer's mappings of a subflow's bytes to data sequence numbers, until all of their bytes are handed up (RFC 8684
-//! section 3.3.1). If two mappings disagree, the earlier one holds.
+//! The peer's mappings of a subflow's bytes to data sequence numbers (RFC 8684 section 3.3.1). A mapping is
+//! removed after all of its bytes were delivered. If two mappings disagree, the earlier one is valid.
 
 use std::collections::BTreeMap;
 
-/// The number of mappings that are stored besides the first one even if no data waits.
+/// The number of mappings stored in addition to the first one even if no data waits out of order.
 const FEW: usize = 1024;
-/// Every further mapping needs this many bytes that wait out of order. Segments are larger than this.
+/// Each further mapping requires this many bytes that wait out of order. Ordinary segments are larger.
 const BYTES_PER_MAPPING: u64 = 64;
 
-/// The checksum of a mapping, over pseudo-header and data, with the values that it covers.
+/// The checksum of a mapping over pseudo-header and data, and the fields that it covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Seal {
     pub(super) checksum: u16,
-    /// The relative subflow sequence number as it was declared.
+    /// The relative subflow sequence number as sent by the peer.
     pub(super) ssn: u32,
-    /// The length includes a `DATA_FIN` after the data.
+    /// Whether the length includes a `DATA_FIN` after the data.
     pub(super) data_fin: bool,
 }
 
-/// A mapping: a range of subflow positions with a fixed distance to their DSNs.
+/// A mapping: a range of subflow positions with a constant offset to the DSNs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Declared {
-    /// Subflow position of the first byte.
+    /// The subflow position of the first byte.
     pub(super) position: u64,
-    /// Subflow position after the last byte.
+    /// The subflow position after the last byte.
     pub(super) end: u64,
     /// The DSN of a byte minus its position, modulo 2^64.
     pub(super) shift: u64,
     /// The checksum, if any. A mapping with a checksum is not merged with its neighbours.
     pub(super) seal: Option<Seal>,
-    /// Its data is handed up as a whole. It is not merged either.
+    /// Whether the data is delivered only after the whole mapping has arrived. Such a mapping is not merged
+    /// either.
     pub(super) whole: bool,
 }
 
@@ -38,8 +39,9 @@ impl Declared {
         position.wrapping_add(self.shift)
     }
 
-    /// Returns whether a later mapping agrees about the bytes that both cover. It may be a part of one with a checksum,
-    /// because a peer that retransmits the rest of a segment may declare that. The whole is still verified.
+    /// Returns whether a later mapping agrees about the bytes that both cover. The later one may be a part of
+    /// a mapping with a checksum, because a peer may map the rest of a retransmitted segment separately. The
+    /// checksum of the earlier mapping is still verified.
     fn agrees(&self, later: &Self) -> bool {
         let unsealed = self.seal.is_none() && later.seal.is_none();
         self.shift == later.shift && (unsealed || self.covers(later))
@@ -64,18 +66,18 @@ pub(super) enum Refusal {
     TooMany,
 }
 
-/// The mappings of a subflow, which do not overlap.
+/// The mappings of a subflow. They do not overlap.
 #[derive(Debug, Default)]
 pub(super) struct Mappings {
-    /// The lowest one. Without losses there is usually no other.
+    /// The mapping with the lowest position. Without losses there is usually no other.
     first: Option<Declared>,
     rest: BTreeMap<u64, Declared>,
-    /// The last one stored among the rest. The segments of a burst repeat it.
+    /// The mapping that was last added to `rest`. The segments of a burst repeat it.
     recent: Option<Declared>,
 }
 
-/// Returns the position near `near` of a relative subflow sequence number, which is the position modulo 2^32, or `None`
-/// if it lies at the SYN or before it.
+/// Converts a relative subflow sequence number, which is a position modulo 2^32, into the position closest to
+/// `near`. Returns `None` if it is at the SYN or before it.
 pub(super) fn position_of(ssn: u32, near: u64) -> Option<u64> {
     let offset = i64::from(ssn.wrapping_sub(near as u32) as i32);
     near.checked_add_signed(offset).filter(|position| *position > 0)
@@ -86,7 +88,7 @@ impl Mappings {
         *self = Self::default();
     }
 
-    /// Removes mappings that end before `done`.
+    /// Removes mappings that end at or before `done`.
     #[inline]
     fn advance(&mut self, done: u64) {
         while self.first.is_some_and(|first| first.end <= done) {
@@ -99,15 +101,15 @@ impl Mappings {
         self.rest.pop_first().map(|(_, next)| next)
     }
 
-    /// Returns the mapping that covers `position`, and removes those before it.
+    /// Returns the mapping that covers `position`. Removes the mappings before it.
     #[inline]
     pub(super) fn at(&mut self, position: u64) -> Option<Declared> {
         self.advance(position);
         self.first.filter(|first| first.position <= position)
     }
 
-    /// Returns whether `new` repeats the first mapping, as the segments of a burst do. Not all of its bytes may have been
-    /// handed up.
+    /// Returns whether `new` lies within the first mapping, as for the segments of a burst. Some bytes of
+    /// `new` must not have been delivered yet.
     #[inline]
     pub(super) fn repeats(&self, new: &Declared) -> bool {
         self.first.is_some_and(|first| {
@@ -115,7 +117,7 @@ impl Mappings {
         })
     }
 
-    /// Stores a mapping that ends after `done` if there is no other one. Returns whether it was stored.
+    /// Stores a mapping that ends after `done` if no other mapping is stored. Returns whether it was stored.
     #[inline]
     pub(super) fn insert_only(&mut self, new: Declared, done: u64) -> bool {
         self.advance(done);
@@ -137,7 +139,7 @@ impl Mappings {
                 self.first = Some(new);
                 Ok(())
             }
-            // Usually it is the next burst.
+            // Usually the next burst continues the first mapping.
             Some(first)
                 if first.end == new.position && first.joins(&new) && self.rest.is_empty() =>
             {
@@ -181,9 +183,9 @@ impl Mappings {
         Ok(())
     }
 
-    /// Stores a mapping after the first one, merged with those that it touches.
+    /// Stores a mapping after the first one. It is merged with adjacent and overlapping mappings.
     fn insert_behind(&mut self, mut new: Declared, waiting: u64) -> Result<(), Refusal> {
-        // Usually it begins at the end of the last one, repeats it, or lies after it.
+        // Usually the new mapping begins at or after the end of the last one, or repeats it.
         if let Some(mut last) = self.rest.last_entry() {
             let last = last.get_mut();
             if last.joins(&new) && last.position <= new.position && new.position <= last.end {
@@ -215,7 +217,7 @@ impl Mappings {
             return Ok(());
         }
         self.check_room(waiting)?;
-        // It is merged with the mappings that it touches on either side.
+        // The new mapping is merged with those that it touches on either side.
         let touching = self.rest.range(..=new.end).next_back().map(|(_, found)| *found);
         let mut next = touching;
         while let Some(found) = next.filter(|found| found.end >= new.position) {
@@ -262,7 +264,7 @@ mod tests {
         assert_eq!(position_of(1, 1), Some(1));
         assert_eq!(position_of(0, 1), None, "the SYN");
         assert_eq!(position_of(u32::MAX, 1), None, "before it");
-        // After 2^32 bytes 0 names a byte like any other.
+        // After 2^32 bytes, the number 0 is an ordinary position.
         assert_eq!(position_of(0, wrap - 100), Some(wrap));
         assert_eq!(position_of(u32::MAX, wrap + 3), Some(wrap - 1));
         assert_eq!(position_of(5, 7 * wrap + 1), Some(7 * wrap + 5));
@@ -333,12 +335,12 @@ mod tests {
         let mut mappings = Mappings::default();
         let refused = (0..1_000_000u64)
             .find(|n| mappings.insert(plain(10 + 2 * n, 11 + 2 * n, *n), 1, *n).is_err());
-        // The first one, 1024, and one for 64 bytes of which each mapping brings one.
+        // 1 first mapping, 1024 others, and one for every 64 waiting bytes; each mapping adds one byte.
         assert_eq!(refused, Some(1025 + 1025 / 64));
     }
 
     proptest! {
-        /// Against a table of every byte.
+        /// Compares the mappings with a table of every byte.
         #[test]
         fn the_first_word_on_a_byte_is_the_last(
             cuts in proptest::collection::vec((1usize..300, 1usize..80, 0u64..2), 1..60),

@@ -1,8 +1,8 @@
-//! Falling back to plain TCP, and cutting off a subflow whose path damages MPTCP (RFC 8684 section 3.7;
+//! Fallback to plain TCP, and the reset of a subflow whose path damages MPTCP (RFC 8684 section 3.7;
 //! `subflow_check_data_avail`, `__mptcp_try_fallback`, `mptcp_pm_mp_fail_received`).
 //!
-//! In mid-connection a fallback is possible while the stream and the first subflow's bytes are the same: no other
-//! subflow ever carried data, and nothing was reinjected, in either direction.
+//! After the handshake, a fallback is possible only while the data stream equals the bytes of the first
+//! subflow, in both directions. No other subflow may have carried data, and nothing may have been reinjected.
 
 use anabranch_units::{DataSeq, Duration, Instant};
 use anabranch_wire::{Dss, Flags, Mapping, MappingDsn, MptcpOption, Segment, promote};
@@ -19,7 +19,8 @@ const REASON_MIDDLEBOX: u8 = 6;
 /// The wait for the answer to our `MP_FAIL` (`fail_tout`, `TCP_RTO_MAX`).
 const REPORT_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The subflow's bytes are the stream in both directions, and no other subflow knows of it.
+/// Returns whether a fallback is possible: the subflow's bytes are the data stream in both directions, and no
+/// other subflow is in use.
 pub(super) fn may_fall_back(
     session: &Session,
     subflows: &Subflows,
@@ -38,7 +39,8 @@ pub(super) fn may_fall_back(
             .is_straight(index, initial.context.delivery().handed(initial.tcp.receive().next()))
 }
 
-/// MPTCP does not work on a subflow: the connection falls back if that is possible. Otherwise the subflow is reset.
+/// Returns how MPTCP ends on a subflow where it does not work: with a fallback if possible, otherwise with a
+/// reset.
 fn end_of(
     session: &Session,
     subflows: &Subflows,
@@ -50,9 +52,9 @@ fn end_of(
     if may { End::FallBack } else { End::Reset(REASON_MIDDLEBOX) }
 }
 
-/// Judges a segment without a DSS. If it acknowledges data, has no MPTCP option at all, and no `DATA_ACK` ever
-/// came, options do not pass. Later the timers judge again. A FIN without options ends MPTCP, too: a FIN of MPTCP
-/// would have brought the `DATA_ACK` of the end.
+/// Handles a segment without a DSS. It shows that options are removed on the path if it acknowledges data,
+/// has no MPTCP option, and no `DATA_ACK` ever arrived. The timers check this again later. A FIN without
+/// MPTCP options also ends MPTCP, because a FIN of an MPTCP peer carries a `DATA_ACK`.
 #[cold]
 pub(in crate::connection) fn judge_bare(
     session: &Session,
@@ -74,8 +76,8 @@ pub(in crate::connection) fn judge_bare(
     (unproven || end == End::FallBack).then_some(end)
 }
 
-/// Looks for a subflow that lost its options, when the connection makes no progress: one on which everything was
-/// acknowledged without any option.
+/// Finds a subflow that lost its options when the connection makes no progress: all of its data was
+/// acknowledged without any MPTCP option.
 pub(in crate::connection) fn find_lost_options(
     session: &Session,
     subflows: &Subflows,
@@ -92,8 +94,8 @@ pub(in crate::connection) fn find_lost_options(
     Some((index, end_of(session, subflows, outgoing, incoming, index)))
 }
 
-/// Handles an agreed end of MPTCP: `MP_FAIL`, or an infinite mapping on the only subflow. Returns whether the
-/// connection falls back.
+/// Handles the peer's request to end MPTCP: `MP_FAIL`, or an infinite mapping on the only subflow. Returns
+/// whether the connection falls back.
 #[cold]
 pub(in crate::connection) fn handle_end_of_signals(
     session: &Session,
@@ -113,9 +115,9 @@ pub(in crate::connection) fn handle_end_of_signals(
     let believed = report.is_some_and(|dsn| {
         subflow.context.delivery().failure_report().is_some() || outgoing.is_in_flight(session, dsn)
     });
-    // An `MP_FAIL` that does not answer ours is answered. With more than one subflow the peer would have sent a
-    // reset. Its DSN must lie between the first unacknowledged byte and the next one to be sent, both included.
-    // Linux answers any number (`mptcp_pm_mp_fail_received`). Here a blind attacker must guess it.
+    // An `MP_FAIL` is answered unless it answers ours. A peer with more than one subflow would have sent a
+    // RST instead. The DSN must lie between the first unacknowledged byte and the next byte to send, both
+    // included. Linux accepts any number (`mptcp_pm_mp_fail_received`); here a blind attacker must guess it.
     if believed && subflow.context.delivery().failure_report().is_none() {
         let answer = DataSeq(incoming.receive_dsn(session));
         subflow.context.signals_mut().post(MptcpOption::Fail { dsn: answer });
@@ -124,8 +126,8 @@ pub(in crate::connection) fn handle_end_of_signals(
 }
 
 impl Closing {
-    /// Continues the connection as plain TCP on its initial subflow. If MPTCP was in use, an infinite mapping informs
-    /// the peer.
+    /// Continues the connection as plain TCP on its initial subflow. If MPTCP was in use, an infinite mapping
+    /// notifies the peer.
     pub(in crate::connection) fn fall_back(
         &mut self,
         session: &mut Session,
@@ -152,8 +154,9 @@ impl Closing {
         session.report(Event::FellBack);
     }
 
-    /// All data but the `DATA_FIN` was acknowledged, and the `DATA_FIN` was repeated without an answer:
-    /// acknowledgements lose their options. Returns whether the connection can end as plain TCP.
+    /// Returns whether the connection can end as plain TCP. All data except the `DATA_FIN` was acknowledged,
+    /// and the `DATA_FIN` was repeated without an answer. Acknowledgements then probably lose their options
+    /// on the path.
     pub(in crate::connection) fn may_end_as_plain(
         &mut self,
         session: &Session,
@@ -170,7 +173,7 @@ impl Closing {
         may
     }
 
-    /// Handles data of a subflow that cannot be delivered.
+    /// Handles data of a subflow that cannot be delivered, and returns how MPTCP ends.
     #[cold]
     pub(in crate::connection) fn judge_failure(
         &mut self,
@@ -187,12 +190,13 @@ impl Closing {
                 self.alone = session.is_plain() || end == End::FallBack;
                 Some(end)
             }
-            // The peer's options pass, so it would not know of a fallback. Data that it then sends again for the
-            // connection would be new bytes here.
+            // The peer's options pass, so it would not notice a fallback. Data that it reinjects would then
+            // be taken for new bytes.
             Failure::BadMapping | Failure::Unagreed => Some(End::Reset(REASON_MPTCP)),
             Failure::Checksum(_) => {
                 let may = may_fall_back(session, subflows, outgoing, incoming, index);
-                // Data that arrived in the window before the report is held. A peer that sends more ignores it.
+                // Data within the window that arrived before the peer received our report is kept. A peer
+                // that sends more ignores the report.
                 if !may || incoming.exceeds_window(subflows[index].context.delivery().held_bytes())
                 {
                     return Some(End::Reset(REASON_MIDDLEBOX));
@@ -203,7 +207,7 @@ impl Closing {
         }
     }
 
-    /// Asks the peer with `MP_FAIL` to end MPTCP on its only subflow.
+    /// Requests with `MP_FAIL` that the peer ends MPTCP on its only subflow.
     fn report_failure(
         &mut self,
         now: Instant,
@@ -221,9 +225,9 @@ impl Closing {
         }
     }
 
-    /// Handles a DSS on plain TCP. A peer that does not know of the end of MPTCP may send data again with new sequence
-    /// numbers of the subflow. Its mapping shows that it is not new data. A repetition that has lost its DSS cannot be
-    /// recognised.
+    /// Handles a segment with a DSS on plain TCP. A peer that does not know that MPTCP has ended may reinject
+    /// data with new subflow sequence numbers. The mapping shows that the data is not new. Reinjected data
+    /// whose DSS was removed cannot be recognised.
     #[cold]
     pub(in crate::connection) fn judge_repetition(
         &mut self,
@@ -244,19 +248,19 @@ impl Closing {
         (position != mapping.ssn).then_some(End::Reset(REASON_MIDDLEBOX))
     }
 
-    /// Handles the missing answer to our `MP_FAIL` (`mptcp_mp_fail_no_response`).
+    /// Ends the wait for the answer to our `MP_FAIL` (`mptcp_mp_fail_no_response`).
     pub(in crate::connection) fn on_report_timeout(&mut self, session: &Session) -> Option<End> {
         self.report_until = None;
         session.is_multipath().then_some(End::Reset(REASON_MIDDLEBOX))
     }
 }
 
-/// The mapping of a segment is infinite: it ends MPTCP.
+/// Returns whether a segment has an infinite mapping, which ends MPTCP.
 pub(in crate::connection) fn is_infinite(segment: &Segment) -> bool {
     matches!(&segment.dss, Some(Dss { mapping: Some(Mapping { length: 0, .. }), .. }))
 }
 
-/// Ends all joins, because MPTCP ends.
+/// Resets all joined subflows, because MPTCP ends.
 fn end_joins(session: &mut Session, subflows: &mut Subflows) {
     subflows.refuse_joins(REASON_MIDDLEBOX);
     for subflow in subflows.iter_mut().skip(1).filter(|s| s.tcp.state() != State::Closed) {

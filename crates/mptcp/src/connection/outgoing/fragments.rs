@@ -1,34 +1,37 @@
-//! The fragments that hold written data, each handed to a subflow as a whole (`mptcp_data_frag`).
+//! The fragments that hold written data. A mapping does not cross a fragment (`mptcp_data_frag`).
 //!
-//! A fragment is part of a page, after its header. Written data joins the last fragment while that waits to be sent
-//! and its page has room (`mptcp_pending_tail`, `mptcp_frag_can_collapse_to`). Otherwise a new fragment begins in the
-//! rest of the page (`mptcp_carve_data_frag`). If the rest is too small, it begins in a new page, or at the start of
+//! A fragment is part of a page and follows its header. Written data is appended to the last fragment while
+//! that fragment is not completely sent and its page has space (`mptcp_pending_tail`,
+//! `mptcp_frag_can_collapse_to`). Otherwise a new fragment begins in the rest of the page
+//! (`mptcp_carve_data_frag`). If the rest is too small, the fragment begins in a new page, or at the start of
 //! the old page if all of its data is acknowledged (`skb_page_frag_refill`).
 
 use std::collections::VecDeque;
 
-/// Bytes of a fragment's header (`struct mptcp_data_frag`). It begins at a multiple of 8.
+/// Bytes of a fragment's header (`struct mptcp_data_frag`). The header is aligned to 8 bytes.
 const HEADER: u64 = 40;
-/// The least room for data, in addition to the header, in the rest of a page (`mptcp_page_frag_refill`), bytes.
+/// The smallest rest of a page, without the header, in which a fragment may begin (`mptcp_page_frag_refill`),
+/// bytes.
 const LEAST: u64 = 32;
 
-/// The ends of all fragments that are not acknowledged.
+/// The end positions of all unacknowledged fragments.
 #[derive(Debug)]
 pub(super) struct Fragments {
-    /// Bytes of a page.
+    /// The size of a page, bytes.
     page: u64,
     /// Bytes of a fragment's header; 0 if each fragment has a socket buffer.
     header: u64,
-    /// Used bytes of the page.
+    /// The used bytes of the current page.
     used: u64,
     /// End positions of the fragments, ascending.
     ends: VecDeque<u64>,
-    /// The positions of the last queried fragment. The next query usually has the same.
+    /// The start and end of the fragment that was last looked up. Consecutive look-ups usually have the same
+    /// result.
     last: (u64, u64),
 }
 
 impl Fragments {
-    /// Fragments of at most `largest` bytes.
+    /// Creates fragments of at most `largest` bytes in pages.
     pub(super) fn new(largest: u64) -> Self {
         Self {
             page: largest + HEADER,
@@ -39,14 +42,14 @@ impl Fragments {
         }
     }
 
-    /// Fragments of at most `largest` bytes, each in a socket buffer. Written data joins the last one while that
-    /// waits. Otherwise a new one begins (`tcp_sendmsg`).
+    /// Creates fragments of at most `largest` bytes, each in its own socket buffer. Written data is appended
+    /// to the last one while it is not completely sent. Otherwise a new one begins (`tcp_sendmsg`).
     pub(super) fn buffers(largest: u64) -> Self {
         Self { page: largest, header: 0, used: 0, ends: VecDeque::new(), last: (0, 0) }
     }
 
-    /// Stores bytes written at `at`, as many as one fragment takes, and returns the number. `waits`: the last
-    /// fragment has not been sent completely. `needed`: written data is not acknowledged.
+    /// Adds bytes written at position `at` to one fragment. Returns how many it took. `waits`: the last
+    /// fragment is not completely sent. `needed`: some written data is unacknowledged.
     pub(super) fn take(&mut self, at: u64, bytes: u64, waits: bool, needed: bool) -> u64 {
         let joins = waits && self.used < self.page && self.ends.back() == Some(&at);
         if !joins {
@@ -67,20 +70,20 @@ impl Fragments {
         taken
     }
 
-    /// Memory that is charged for fragments in addition to the data (`dfrag->overhead`), bytes.
+    /// Returns the memory charged for the fragments' headers (`dfrag->overhead`), bytes.
     #[inline]
     pub(super) fn memory(&self) -> u64 {
         self.ends.len() as u64 * self.header
     }
 
-    /// The end of the fragment that contains `position`; unlimited if no fragment does.
+    /// Returns the end of the fragment that contains `position`, or `u64::MAX` if no fragment does.
     #[inline]
     pub(super) fn end(&mut self, position: u64) -> u64 {
         let (start, end) = self.last;
         if start <= position && position < end { end } else { self.find(position) }
     }
 
-    /// Like [`Self::end`], with a search.
+    /// The slow path of [`Self::end`]: a binary search.
     #[inline(never)]
     fn find(&mut self, position: u64) -> u64 {
         let index = self.ends.partition_point(|end| *end <= position);
@@ -90,7 +93,7 @@ impl Fragments {
         end
     }
 
-    /// Everything before `una` is acknowledged.
+    /// Removes the fragments that end at or before `una`.
     #[inline]
     pub(super) fn acknowledge(&mut self, una: u64) {
         while self.ends.front().is_some_and(|end| *end <= una) {
@@ -106,7 +109,7 @@ impl Fragments {
 mod tests {
     use super::*;
 
-    /// Writes `bytes` at `at`; returns the lengths of what each piece took.
+    /// Writes `bytes` at `at`. Returns the number of bytes that each fragment took.
     fn write(
         pieces: &mut Fragments,
         mut at: u64,
@@ -129,15 +132,16 @@ mod tests {
         // mptcp_sendmsg, mptcp_carve_data_frag: a page of 32,768 bytes, a header of 40 at a multiple of 8.
         let mut pieces = Fragments::new(32_728);
         assert_eq!(write(&mut pieces, 0, 65_536, false, false), [32_728, 32_728, 80]);
-        // Nothing waits: 40 + 80 bytes of the page are in use, a header, and 32,608 are left.
+        // All data was sent. The page has 40 + 80 used bytes and a new header, so 32,608 bytes are left.
         assert_eq!(write(&mut pieces, 65_536, 65_536, false, true), [32_608, 32_728, 200]);
-        // 40 + 200 + 40 + 1 = 281, which the next header rounds up to 288: 32,440 are left.
+        // 40 + 200 + 40 + 1 = 281 used bytes are rounded up to 288 for the next header. With it, 32,440 bytes
+        // are left.
         assert_eq!(write(&mut pieces, 131_072, 1, false, true), [1]);
         assert_eq!(write(&mut pieces, 131_073, 40_000, false, true), [32_440, 7_560]);
         let ends: Vec<u64> =
             [0, 32_727, 32_728, 65_536, 98_143, 131_072].map(|p| pieces.end(p)).into();
         assert_eq!(ends, [32_728, 32_728, 65_456, 98_144, 98_144, 131_073]);
-        // Each header counts until its piece is acknowledged whole (`dfrag_clear`).
+        // Each header is charged until its whole fragment is acknowledged (`dfrag_clear`).
         assert_eq!(pieces.memory(), 9 * 40);
         pieces.acknowledge(32_727);
         assert_eq!(pieces.memory(), 9 * 40);
@@ -147,7 +151,7 @@ mod tests {
 
     #[test]
     fn what_waits_is_filled_up() {
-        // mptcp_frag_can_collapse_to: to the last byte of the page.
+        // mptcp_frag_can_collapse_to: data is appended up to the last byte of the page.
         let mut pieces = Fragments::new(32_728);
         assert_eq!(write(&mut pieces, 0, 32_700, false, false), [32_700]);
         assert_eq!(write(&mut pieces, 32_700, 100, true, true), [28, 72]);
@@ -156,8 +160,8 @@ mod tests {
 
     #[test]
     fn a_page_with_no_room_or_no_use_is_left() {
-        // mptcp_page_frag_refill requires 32 bytes and the header. skb_page_frag_refill reuses a page that has no
-        // other user.
+        // mptcp_page_frag_refill requires 32 bytes and the header. skb_page_frag_refill reuses a page that
+        // has no other user.
         let mut pieces = Fragments::new(32_728);
         write(&mut pieces, 0, 32_728 - 72, false, false);
         assert_eq!(
@@ -175,12 +179,12 @@ mod tests {
 
     #[test]
     fn in_buffers_of_their_own_a_piece_is_full_wherever_it_begins() {
-        // tcp_sendmsg: what is written joins the last buffer up to its size goal while that waits.
+        // tcp_sendmsg: data is appended to the last unsent buffer up to its size goal.
         let mut pieces = Fragments::buffers(64_260);
         assert_eq!(pieces.memory(), 0);
         assert_eq!(write(&mut pieces, 0, 65_536, false, false), [64_260, 1276]);
         assert_eq!(write(&mut pieces, 65_536, 65_536, true, true), [62_984, 2552]);
-        // The last one has gone out.
+        // The last buffer has been sent.
         assert_eq!(write(&mut pieces, 131_072, 65_536, false, true), [64_260, 1276]);
         assert_eq!((pieces.end(0), pieces.end(64_260)), (64_260, 128_520));
     }

@@ -1,5 +1,5 @@
-//! Connection-level retransmission and stale subflows as upstream Linux has them
-//! (`__mptcp_retrans`, `mptcp_pm_subflow_chk_stale`, `__mptcp_retransmit_pending_data`).
+//! Connection-level retransmission and stale subflows, as in upstream Linux (`__mptcp_retrans`,
+//! `mptcp_pm_subflow_chk_stale`, `__mptcp_retransmit_pending_data`).
 
 use anabranch_units::{Duration, Instant};
 use bytes::Bytes;
@@ -10,39 +10,40 @@ use crate::subflow::Subflow;
 use anabranch_tcp::RTO_MIN;
 use anabranch_tcp::config::RTO_MAX_DEFAULT;
 
-/// The number of doublings of 200 ms until they are longer than the longest timeout of the kernel.
+/// The number of doublings after which an interval of 200 ms exceeds the kernel's longest timeout.
 const RTO_DOUBLINGS: u8 = 10;
-/// `net.mptcp.stale_loss_cnt`.
+/// The number of timer periods without progress after which a subflow is stale (`net.mptcp.stale_loss_cnt`).
 const STALE_AFTER: u32 = 4;
 
-/// Bytes that are sent again at successive expiries without a `DATA_ACK`. Beyond it, repetitions become rarer. The
-/// kernel has no such limit: a peer that acknowledges every segment and never the data is sent 32 KiB at each expiry.
-/// An honest peer acknowledges both at once, or when the repeated data fills the buffer that it then enlarges
-/// (`parks_data`).
+/// The number of bytes that may be sent again without a new `DATA_ACK` before the intervals double. The
+/// kernel has no such limit. It sends 32 KiB at each expiry to a peer that acknowledges every segment but
+/// never the data. A correct peer acknowledges both at once. If its buffer is full, it enlarges the buffer
+/// when the repeated data arrives (`parks_data`).
 const MOST_AGAIN: u32 = 2 << 20;
 
 /// The connection-level retransmission timer.
 #[derive(Debug, Default)]
 pub(super) struct Retransmission {
     deadline: Option<Instant>,
-    /// Its interval, computed at the last scheduling (`timer_ival`).
+    /// The timeout, computed when data was last scheduled (`timer_ival`).
     interval: Option<Duration>,
-    /// The data sent again is to leave before the interval is computed: its own timer then counts
-    /// (`mptcp_check_and_set_pending` after `tcp_push` in `__mptcp_retrans`).
+    /// Whether the timeout must be computed after the retransmitted data has been sent. The subflow's own
+    /// timer is then running and is included (`mptcp_check_and_set_pending` after `tcp_push` in
+    /// `__mptcp_retrans`).
     schedules_behind: bool,
-    /// Bytes sent again since the last acknowledgement of data.
+    /// Bytes sent again since data was last acknowledged.
     again: u32,
-    /// How often [`MOST_AGAIN`] was exceeded since then.
+    /// The number of times that [`MOST_AGAIN`] was exceeded since then.
     beyond: u8,
-    /// The data is not sent again before this time.
+    /// The time before which no data is sent again.
     not_before: Instant,
     /// Bytes sent again on another subflow.
     bytes: u64,
 }
 
 impl Retransmission {
-    /// `mptcp_set_timeout`, at every scheduling: the longest time any healthy subflow still waits
-    /// for its own timer.
+    /// Computes the timeout when data is scheduled: the longest remaining time of any healthy subflow's own
+    /// timer (`mptcp_set_timeout`).
     pub(super) fn set_interval(&mut self, now: Instant, subflows: &Subflows) {
         let mut last = now;
         for subflow in subflows.iter() {
@@ -56,8 +57,8 @@ impl Retransmission {
         self.interval = Some(last.since(now)).filter(|left| !left.is_zero());
     }
 
-    /// Starts the timer when data is unacknowledged, sent or not, and it is not running: it also
-    /// probes a closed window (`__mptcp_clean_una`).
+    /// Starts the timer if it is not running and data is unacknowledged, even if that data was not sent. The
+    /// timer therefore also probes a closed window (`__mptcp_clean_una`).
     #[inline]
     pub(super) fn arm(
         &mut self,
@@ -86,7 +87,7 @@ impl Retransmission {
         self.deadline
     }
 
-    /// Bytes sent again on another subflow.
+    /// Returns the number of bytes sent again on another subflow.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -97,7 +98,7 @@ impl Retransmission {
         self.bytes += bytes;
     }
 
-    /// All data is acknowledged: stops the timer.
+    /// Stops the timer, because all data is acknowledged.
     #[inline]
     pub(super) fn rest(&mut self) {
         self.deadline = None;
@@ -105,7 +106,7 @@ impl Retransmission {
 }
 
 impl Outgoing {
-    /// Arms the retransmission timer while data is unacknowledged.
+    /// Starts the timer if data is unacknowledged and the timer is not running.
     #[inline]
     pub(in crate::connection) fn arm_retransmission(
         &mut self,
@@ -117,7 +118,7 @@ impl Outgoing {
         self.retransmission.arm(now, session, subflows, unacknowledged);
     }
 
-    /// Data was acknowledged: restarts the timer.
+    /// Restarts the timer after data was acknowledged.
     pub(super) fn on_data_progress(
         &mut self,
         now: Instant,
@@ -125,7 +126,7 @@ impl Outgoing {
         subflows: &mut Subflows,
     ) {
         self.retransmission.deadline = None;
-        // New data is scheduled before that (`__mptcp_check_push`).
+        // New data is scheduled before the timer starts (`__mptcp_check_push`).
         let schedules =
             self.stream.cursor < self.stream.end && self.stream.next < self.stream.window_end;
         if schedules && session.stack().mptcp.timer_after_push {
@@ -136,7 +137,7 @@ impl Outgoing {
         self.arm_retransmission(now, session, subflows);
     }
 
-    /// Finds the interval of the timer if the last retransmission left that to the time after it.
+    /// Computes the timeout if the last retransmission postponed that.
     #[inline]
     pub(in crate::connection) fn finish_turn(&mut self, now: Instant, subflows: &Subflows) {
         if std::mem::take(&mut self.retransmission.schedules_behind) {
@@ -144,7 +145,7 @@ impl Outgoing {
         }
     }
 
-    /// Handles the expiry of the timer. The caller then pushes and arms the timer.
+    /// Handles the expiry of the timer. Afterwards, the caller must schedule data and start the timer.
     pub(in crate::connection) fn on_retransmission_timeout(
         &mut self,
         now: Instant,
@@ -170,7 +171,7 @@ impl Outgoing {
                 pick = pick.or(Some(index));
             }
         }
-        // A backup helps only when there is no progress anywhere.
+        // A backup subflow is used only if no regular subflow makes progress.
         let pick = pick.or(backup.filter(|_| least_stale > 1));
         if self.stream.una == self.stream.next {
             if let Some(index) = pick {
@@ -199,15 +200,15 @@ impl Outgoing {
         }
     }
 
-    /// The connection's window is closed, and the next subflow gets no data: data that it holds back for a burst is
-    /// sent anyway (`mptcp_push_release`).
+    /// If the connection-level window is closed, sends data that the next subflow holds back to fill a burst
+    /// (`mptcp_push_release`).
     pub(super) fn push_what_waits(&mut self, session: &mut Session, subflows: &mut Subflows) {
         let closed =
             self.stream.cursor < self.stream.end && self.stream.cursor >= self.stream.window_end;
         if !closed || !session.is_multipath() {
             return;
         }
-        // `mptcp_subflow_get_send`: the subflow that will have sent its data first, if it has room.
+        // `mptcp_subflow_get_send`: the subflow whose queued data would be sent first.
         let rate = |subflow: &Subflow| {
             u128::from(subflow.tcp.sending().cwnd().pacing_rate().bytes_per_second())
         };
@@ -228,9 +229,10 @@ impl Outgoing {
         }
     }
 
-    /// All sent data is acknowledged, the window is closed, and the update that opens it may be lost. A byte that the
-    /// peer already has is sent again on an idle subflow; its acknowledgement has the window (`mptcp_sendmsg_frag`,
-    /// `zero_window_probe`). If the subflow's own window is closed, too, its probes are sent first.
+    /// Probes a closed window when all sent data is acknowledged, because the window update may have been
+    /// lost. A byte that the peer already has is sent again on an idle subflow; its acknowledgement carries
+    /// the window (`mptcp_sendmsg_frag`, `zero_window_probe`). If the subflow's own window is closed too, the
+    /// probes of TCP are sent first.
     fn probe_window(&mut self, session: &mut Session, subflows: &mut Subflows, index: usize) {
         let closed =
             self.stream.next >= self.stream.window_end && self.stream.next < self.stream.end;
@@ -241,8 +243,8 @@ impl Outgoing {
         }
     }
 
-    /// Counts timer periods without an acknowledgement; after some the subflow is stale and
-    /// everything unacknowledged is sent again elsewhere.
+    /// Counts timer periods without an acknowledgement on a subflow. After more than [`STALE_AFTER`], the
+    /// subflow is stale, and all unacknowledged data is sent again on other subflows.
     fn check_stale(&mut self, session: &mut Session, subflows: &mut Subflows, index: usize) {
         let subflow = &mut subflows[index];
         let last_ack = subflow.tcp.sending().last_ack_at();
@@ -262,7 +264,7 @@ impl Outgoing {
         }
     }
 
-    /// `__mptcp_retransmit_pending_data`: the cursor returns to the first unacknowledged byte.
+    /// Moves the cursor back to the first unacknowledged byte (`__mptcp_retransmit_pending_data`).
     pub(super) fn resend_everything(&mut self) {
         self.stream.again_end = self.stream.next;
         self.stream.cursor = self.stream.una;

@@ -1,6 +1,6 @@
-//! The peer's addresses, `ADD_ADDR` and `REMOVE_ADDR` (RFC 8684 section 3.4), and the limits to them. A peer that
-//! holds the keys, or is admitted by one, could otherwise make this host connect to any address of the network (RFC
-//! 7430 section 2). Addresses are therefore few, attempts have intervals, and addresses of this host are refused.
+//! The peer's addresses: `ADD_ADDR` and `REMOVE_ADDR` (RFC 8684 section 3.4), and limits to them. Without
+//! limits, a peer could make this host connect to any address of the network (RFC 7430 section 2). The number
+//! of addresses and the rate of attempts are therefore limited, and addresses of this host are refused.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -14,37 +14,38 @@ use crate::path_manager::Candidate;
 use crate::subflow::Subflow;
 use anabranch_tcp::State;
 
-/// Addresses of the peer that are remembered at one time (`MPTCP_PM_ADDR_MAX`).
+/// The number of announced addresses that are stored (`MPTCP_PM_ADDR_MAX`).
 const MOST_ANNOUNCED: usize = 8;
-/// The largest number of announced addresses that are joined at once. One is added every [`BUDGET_PERIOD`].
+/// The number of announced addresses that may be joined in a row. The budget grows by one every
+/// [`BUDGET_PERIOD`].
 const JOIN_BUDGET: u32 = 8;
 /// The time in which the budget grows by one.
 const BUDGET_PERIOD: Duration = Duration::from_secs(30);
-/// The wait before an address and port is tried a second time; it doubles with each time.
+/// The wait before an address and port is tried a second time. It doubles with each attempt.
 const RETRY_WAIT: Duration = Duration::from_secs(10);
-/// The largest number of doublings: the wait is then a day.
+/// The largest number of doublings. The wait is then about a day.
 const RETRY_DOUBLINGS: u32 = 13;
-/// The number of attempts, and of refused pairs, that are remembered.
+/// The number of attempts, and of refused pairs, that are stored.
 const MOST_ATTEMPTS: usize = 64;
 
-/// An address and port that was tried because the peer announced it.
+/// An announced address and port that was tried.
 #[derive(Debug)]
 struct Attempt {
     remote: SocketAddr,
     times: u32,
-    /// It is not tried again before.
+    /// The time before which it is not tried again.
     until: Instant,
 }
 
-/// The peer's addresses, as far as known.
+/// The known addresses of the peer.
 #[derive(Debug)]
 pub(super) struct PeerAddresses {
-    /// Addresses that it has announced and not removed.
+    /// Announced addresses that were not removed.
     known: Vec<Announcement>,
-    /// The address and port that the connection began with is not to be joined (flag C).
+    /// Whether the peer does not allow joins to the address and port of the initial subflow (flag C).
     denies_initial: bool,
     attempts: VecDeque<Attempt>,
-    /// Pairs that the peer refused for good: our address, its address and port.
+    /// Pairs that the peer refused permanently: our address, and its address and port.
     refused: VecDeque<(IpAddr, SocketAddr)>,
     budget: u32,
     budget_since: Instant,
@@ -64,12 +65,13 @@ impl Default for PeerAddresses {
 }
 
 impl PeerAddresses {
-    /// Heeds flag C of the peer's `MP_CAPABLE` (RFC 8684 section 3.1).
+    /// Applies flag C of the peer's `MP_CAPABLE` (RFC 8684 section 3.1).
     pub(super) fn heed(&mut self, capable: &MpCapable) {
         self.denies_initial |= capable.deny_join_initial_address;
     }
 
-    /// Takes one join from the budget and stores the attempt. Returns false if it may not be tried.
+    /// Takes one join from the budget and records the attempt. Returns false if the address may not be tried
+    /// now.
     fn spend(&mut self, now: Instant, remote: SocketAddr) -> bool {
         let periods = now.since(self.budget_since).as_nanos() / BUDGET_PERIOD.as_nanos();
         if self.budget == JOIN_BUDGET {
@@ -94,7 +96,7 @@ impl PeerAddresses {
         true
     }
 
-    /// The peer has refused a subflow between these addresses permanently.
+    /// Records that the peer has permanently refused a subflow between these addresses.
     pub(super) fn refuse(&mut self, local: IpAddr, remote: SocketAddr) {
         if !self.refused.contains(&(local, remote)) {
             self.refused.push_back((local, remote));
@@ -105,14 +107,14 @@ impl PeerAddresses {
     }
 }
 
-/// Unspecified, loopback or multicast: not the address of one peer.
+/// Returns whether an address is not that of a single peer: unspecified, loopback, multicast or broadcast.
 fn unreachable(address: IpAddr) -> bool {
     let address = address.to_canonical();
     let broadcast = matches!(address, IpAddr::V4(v4) if v4.is_broadcast());
     broadcast || address.is_loopback() || address.is_multicast() || address.is_unspecified()
 }
 
-/// The `ADD_ADDR` of a segment, announcement or echo.
+/// Returns the `ADD_ADDR` of a segment, which is an announcement or an echo.
 pub(in crate::connection) fn announcement(segment: &Segment) -> Option<AddAddr> {
     segment.mptcp.iter().find_map(|option| match option {
         MptcpOption::AddAddr(add) => Some(*add),
@@ -121,8 +123,8 @@ pub(in crate::connection) fn announcement(segment: &Segment) -> Option<AddAddr> 
 }
 
 impl Signals {
-    /// A join between these addresses may be tried: they are of one family
-    /// (`mptcp_pm_addr_families_match`), and the peer has not refused it.
+    /// Returns whether a join between these addresses may be tried. Both must be of one family
+    /// (`mptcp_pm_addr_families_match`), and the peer must not have refused the pair.
     pub(in crate::connection) fn may_join(
         &self,
         subflows: &Subflows,
@@ -137,8 +139,8 @@ impl Signals {
         !denied && !self.peer.refused.contains(&pair)
     }
 
-    /// Handles an `ADD_ADDR` that came on a subflow: an echo, or an announcement, which is echoed if its HMAC is right.
-    /// Returns the subflows that the path manager opens.
+    /// Handles an `ADD_ADDR`: an echo, or an announcement, which is echoed if its HMAC is valid. Returns the
+    /// subflows that the path manager wants to open.
     pub(in crate::connection) fn handle_add_addr(
         &mut self,
         now: Instant,
@@ -171,10 +173,10 @@ impl Signals {
                 .post(MptcpOption::AddAddr(AddAddr { hmac: None, ..add }));
         }
         if self.peer.known.contains(&what) {
-            // It is repeated or replayed.
+            // The announcement is a repetition or a replay.
             return Vec::new();
         }
-        // The identifier has another port now (RFC 8684 section 3.4.1).
+        // The identifier now has another port (RFC 8684 section 3.4.1).
         self.peer.known.retain(|known| known.address_id != address_id);
         let full = self.peer.known.len() >= MOST_ANNOUNCED;
         if full || port == Some(0) || unreachable(address) || self.is_ours(subflows, address) {
@@ -198,7 +200,8 @@ impl Signals {
         self.choose_joins(now, session, subflows, remote)
     }
 
-    /// An identifier keeps its address while it is in use (RFC 8684 section 3.4.1).
+    /// Returns whether an identifier belongs to another address. It keeps its address while it is in use (RFC
+    /// 8684 section 3.4.1).
     fn names_another(&self, subflows: &Subflows, id: u8, address: IpAddr) -> bool {
         let announced = &self.peer.known;
         let mut used = subflows.iter().filter(|s| s.tcp.state() != State::Closed);
@@ -210,7 +213,7 @@ impl Signals {
         self.own.has(address) || subflows.iter().any(|s| s.tcp.tuple().local.ip() == address)
     }
 
-    /// Offers the path manager each of our addresses with the announced one (`fill_local_addresses_vec`).
+    /// Offers the path manager the announced address together with each of ours (`fill_local_addresses_vec`).
     fn choose_joins(
         &mut self,
         now: Instant,
@@ -228,13 +231,13 @@ impl Signals {
             session.counters_mut().refused_announcements += 1;
             return Vec::new();
         }
-        // An address that is announced again may be tried again (section 3.9).
+        // A repeated announcement permits another attempt (RFC 8684 section 3.9).
         self.peer.refused.retain(|(_, refused)| *refused != remote);
         chosen
     }
 
-    /// Handles a `REMOVE_ADDR` that came on a subflow. Returns the subflow that stays although its address is removed:
-    /// one that works always stays, because the sender may control no more than one path
+    /// Handles a `REMOVE_ADDR`. If the removal would end the last working subflows, returns the one that is
+    /// kept. The sender of the option may control only one path, so one working subflow always stays
     /// (`mptcp_pm_nl_rm_addr_received`).
     pub(in crate::connection) fn handle_remove_addr(
         &mut self,

@@ -1,10 +1,11 @@
-//! Half-open joins: joins whose third packet has not arrived (RFC 8684 section 3.2). They are kept separately from the
-//! subflows and hold little more than addresses and nonces, like Linux's request sockets. Only a peer that knows the
-//! keys gets a subflow. A flood of SYNs with an overheard token does not keep later joins out.
+//! Half-open joins: joins whose third packet has not arrived (RFC 8684 section 3.2). They are stored
+//! separately from the subflows and hold little more than addresses and nonces, like Linux's request sockets.
+//! Only a peer that knows the keys gets a subflow. A flood of SYNs with an overheard token therefore does not
+//! block later joins.
 //!
-//! A SYN is answered once each time it arrives, and never by a timer: a sender with a forged address can make this
-//! host send one packet for each packet that it sends (RFC 7430 section 4). The initiator repeats its SYN and its third packet
-//! until it gets an answer.
+//! Each arriving SYN is answered once. No timer repeats the answer, so an attacker with a forged address gets
+//! only one packet per packet (RFC 7430 section 4). The initiator repeats its SYN and its third packet until
+//! it gets an answer.
 
 use std::collections::VecDeque;
 
@@ -18,13 +19,13 @@ use crate::subflow::Subflow;
 use anabranch_tcp::config::FourTuple;
 use anabranch_tcp::{State, SynAnswer};
 
-/// The largest number of half-open joins. Beyond it the oldest is dropped, if possible one from the host of the new
-/// join.
+/// The largest number of half-open joins. Beyond it, the oldest one is dropped. A join from the same host as
+/// the new one is preferred.
 const MOST_HALF_OPEN: usize = 128;
-/// The wait for a third packet: as long as Linux repeats a SYN/ACK (1 + 2 + 4 + 8 + 16 + 32 s).
+/// The longest wait for a third packet. Linux repeats a SYN/ACK for as long (1 + 2 + 4 + 8 + 16 + 32 s).
 const LIFETIME: Duration = Duration::from_secs(63);
-/// Subflows that the peer may have at one time in addition to the first (`MPTCP_PM_ADDR_MAX`, the highest limit of
-/// Linux's path manager).
+/// The number of subflows that may be open at one time in addition to the first (`MPTCP_PM_ADDR_MAX`, the
+/// highest limit of Linux's path manager).
 const MOST_JOINED: usize = 8;
 
 /// A join whose SYN was answered.
@@ -34,12 +35,12 @@ struct HalfOpen {
     /// The SYN without its MPTCP option.
     syn: Segment,
     iss: SeqNumber,
-    /// Our nonce and the peer's.
+    /// Our nonce, and the peer's.
     nonces: (u32, u32),
-    /// Identifiers of our address and of the peer's.
+    /// The identifiers of our address and of the peer's.
     ids: (u8, u8),
     backup: bool,
-    /// The key of the random stream for the congestion control of the later subflow.
+    /// The key of the random stream for the congestion controller of the later subflow.
     chance: [u8; 32],
     since: Instant,
 }
@@ -48,13 +49,14 @@ struct HalfOpen {
 #[derive(Debug, Default)]
 pub(super) struct HalfOpenJoins {
     entries: VecDeque<HalfOpen>,
-    /// Answers to be sent.
+    /// Queued answers.
     answers: VecDeque<(FourTuple, Segment)>,
-    /// The first answer was taken. Its addresses stay until the next poll.
+    /// Whether the first answer was polled. Its entry is removed at the next poll, because the caller borrows
+    /// the four-tuple.
     taken: bool,
 }
 
-/// The peer may have one more subflow.
+/// Returns whether the peer may have one more subflow.
 pub(super) fn has_room(subflows: &[Subflow]) -> bool {
     subflows.iter().skip(1).filter(|s| s.tcp.state() != State::Closed).count() < MOST_JOINED
 }
@@ -62,7 +64,7 @@ pub(super) fn has_room(subflows: &[Subflow]) -> bool {
 /// Checks whether a join to this address is allowed.
 ///
 /// # Errors
-/// The reason of `MP_TCPRST` for which it is refused.
+/// The join is refused. The value is the reason code of `MP_TCPRST`.
 pub(super) fn check(session: &Session, subflows: &[Subflow], tuple: FourTuple) -> Result<(), u8> {
     if !session.is_multipath() || !session.is_confirmed() {
         return Err(REASON_MPTCP);
@@ -84,7 +86,8 @@ impl HalfOpenJoins {
         self.position(tuple).is_some()
     }
 
-    /// Makes room for a join from the host of `tuple`. The addresses of dropped joins are added to `moved`.
+    /// Removes expired joins, and one more if the limit is reached. The four-tuples of removed joins are
+    /// added to `moved`.
     fn make_room(&mut self, now: Instant, tuple: FourTuple, moved: &mut Vec<Moved>) {
         self.entries.retain(|entry| {
             let stays = now.since(entry.since) < LIFETIME;
@@ -99,23 +102,23 @@ impl HalfOpenJoins {
         }
     }
 
-    /// The addresses of all half-open joins.
+    /// Returns the four-tuples of all half-open joins.
     pub(super) fn tuples(&self) -> impl Iterator<Item = FourTuple> {
         self.entries.iter().map(|entry| entry.tuple)
     }
 
-    /// No answer waits to be sent, and none was sent since the last poll.
+    /// Returns whether no answer is queued, and the last polled answer has been removed.
     #[inline]
     pub(super) fn rests(&self) -> bool {
         self.answers.is_empty()
     }
 
-    /// An answer waits to be sent.
+    /// Returns whether an answer is queued.
     pub(super) fn owes(&self) -> bool {
         self.answers.len() > usize::from(self.taken)
     }
 
-    /// The next answer to send.
+    /// Writes the next answer into `segment`. Returns its four-tuple.
     #[inline]
     pub(super) fn poll(&mut self, segment: &mut Segment) -> Option<&FourTuple> {
         if std::mem::take(&mut self.taken) {
@@ -127,10 +130,10 @@ impl HalfOpenJoins {
         Some(tuple)
     }
 
-    /// Answers a SYN with `MP_JOIN`; `local_id` is the identifier of our address.
+    /// Answers a SYN with `MP_JOIN`. `local_id` is the identifier of our address.
     ///
     /// # Errors
-    /// The segment has no such option; the reason of `MP_TCPRST`.
+    /// The segment has no such option. The value is the reason code of `MP_TCPRST`.
     pub(super) fn accept(
         &mut self,
         now: Instant,
@@ -174,8 +177,9 @@ impl HalfOpenJoins {
         Ok(())
     }
 
-    /// Handles a segment without SYN for a half-open join. Returns the join's random stream and initial sequence
-    /// number if the segment is its third packet and has the right HMAC. `refusal` is the reason to refuse it then.
+    /// Handles a segment without SYN for a half-open join. If it is the third packet with a valid HMAC,
+    /// returns the random stream and the initial sequence number of the new subflow. `refusal` is a reason
+    /// code: if it is set, the join is then refused.
     pub(super) fn check_third(
         &mut self,
         session: &mut Session,
@@ -186,7 +190,8 @@ impl HalfOpenJoins {
     ) -> Option<(RandomStream, SeqNumber)> {
         let at = self.position(tuple)?;
         let entry = &self.entries[at];
-        // RFC 9293 section 3.10.7.4, RFC 5961: a segment out of place is ignored, and so is a RST.
+        // A segment outside the window is ignored, and so is a RST without the expected number (RFC 9293
+        // section 3.10.7.4, RFC 5961).
         let expected = entry.syn.seq.add(1);
         if segment.flags.contains(Flags::RST) {
             if segment.seq == expected {
@@ -212,7 +217,7 @@ impl HalfOpenJoins {
         Some((RandomStream::from_key(entry.chance), entry.iss))
     }
 
-    /// Removes the join between a subflow's addresses. The subflow continues from it.
+    /// Removes the join with a subflow's four-tuple, and moves its state into the subflow.
     pub(super) fn resume(&mut self, subflow: &mut Subflow, session: &Session) {
         let Some(at) = self.position(subflow.tcp.tuple()) else { return };
         let Some(entry) = self.entries.remove(at) else { return };
@@ -222,14 +227,14 @@ impl HalfOpenJoins {
         subflow.resume_join(&entry.syn, session.config(), option);
     }
 
-    /// Ends all joins with a RST for this reason.
+    /// Ends all joins with a RST that has this reason code.
     pub(super) fn refuse_all(&mut self, reason: u8, moved: &mut Vec<Moved>) {
         while let Some(first) = self.entries.front() {
             self.refuse(first.tuple, reason, moved);
         }
     }
 
-    /// Ends a join with a RST for this reason.
+    /// Ends a join with a RST that has this reason code.
     pub(super) fn refuse(&mut self, tuple: FourTuple, reason: u8, moved: &mut Vec<Moved>) {
         let Some(entry) = self.position(tuple).and_then(|at| self.entries.remove(at)) else {
             return;
@@ -272,7 +277,7 @@ impl HalfOpen {
         segment
     }
 
-    /// The HMAC of a third packet is right.
+    /// Returns whether the HMAC of a third packet is valid.
     fn is_proven_by(&self, session: &Session, segment: &Segment) -> bool {
         let (own_nonce, peer_nonce) = self.nonces;
         let remote = session.remote_key().map_or(0, |key| key.value);

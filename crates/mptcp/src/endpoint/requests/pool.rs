@@ -1,5 +1,5 @@
-//! The records of one address family, by number. Freed numbers are reused, the last one first. Memory is
-//! freed when most records have been removed.
+//! The records of one address family, indexed by number. Freed numbers are reused in last-in, first-out
+//! order. Memory is freed after most records were removed.
 
 use anabranch_units::Instant;
 
@@ -10,9 +10,9 @@ use super::record::SynRecord;
 use super::wakes::Wakes;
 use crate::secrets::Keyed;
 
-/// The number of records in a page, a power of two. Pages limit the unused memory.
+/// The number of records per page, a power of two. Allocation by pages limits the unused memory.
 const PAGE: usize = 64;
-/// No number: the end of the list of free numbers.
+/// An invalid number that marks the end of the free list.
 const NOBODY: u32 = u32::MAX;
 
 /// The record of one SYN.
@@ -22,10 +22,10 @@ pub(super) struct Record<P> {
     pub(super) kept: SynRecord,
 }
 
-/// The records by number, and the data they share.
+/// The records by number, and the values that they share.
 #[derive(Debug)]
 struct Records<P> {
-    /// Pages of records. All pages except the last are full, with used or free records.
+    /// Pages of records. All pages except the last have their full length.
     pages: Vec<Vec<Record<P>>>,
     /// The local addresses.
     locals: Locals,
@@ -41,12 +41,11 @@ pub(super) struct Pool<P> {
     wakes: Wakes,
     keyed: Keyed,
     len: usize,
-    /// The head of the list of free numbers. A free record holds the next one in place of its sequence
-    /// number.
+    /// The head of the free list. A free record stores the next free number in place of its sequence number.
     free: u32,
     /// The largest number of records since memory was last freed.
     most: usize,
-    /// The time when the first record is due.
+    /// The due time of the first record.
     next: Instant,
 }
 
@@ -69,13 +68,13 @@ impl<P: Peer> Pool<P> {
         self.len
     }
 
-    /// The time when the first record is due; `FAR_FUTURE` if there are none.
+    /// Returns the due time of the first record. `FAR_FUTURE` if there are none.
     #[inline]
     pub(super) fn wake(&self) -> Instant {
         self.next
     }
 
-    /// The record that is due first, and its time.
+    /// Returns the record that is due first, and its due time.
     #[inline]
     pub(super) fn first(&self) -> Option<(Instant, u32)> {
         if self.next == Instant::FAR_FUTURE {
@@ -98,7 +97,7 @@ impl<P: Peer> Pool<P> {
         Some((ends, listener, self.records.get(number)?.kept))
     }
 
-    /// The numbers of all records of a listener.
+    /// Returns the numbers of all records of a listener.
     pub(super) fn of_listener(&self, listener: u32) -> Vec<u32> {
         let all = 0..self.records.made() as u32;
         let own = |number: &u32| self.records.ends(*number).is_some_and(|it| it.1 == listener);
@@ -129,7 +128,7 @@ impl<P: Peer> Pool<P> {
         number
     }
 
-    /// Stores a record at a free number, or at the end.
+    /// Stores a record at a free number, or after the last record.
     fn place(&mut self, record: Record<P>) -> u32 {
         let number = self.free;
         if let Some(free) = self.records.get_mut(number) {
@@ -195,7 +194,7 @@ impl<P: Peer> Pool<P> {
         true
     }
 
-    /// Frees the memory after the last record.
+    /// Frees the memory after the last used record.
     fn shrink(&mut self, due: impl Fn(u32, &SynRecord, Instant) -> Instant) {
         let records = &mut self.records;
         let there = (0..records.made() as u32).rev().find(|number| records.get(*number).is_some());
@@ -206,7 +205,7 @@ impl<P: Peer> Pool<P> {
             page.truncate((last - 1) % PAGE + 1);
         }
         records.locals.shrink();
-        // The lowest number is reused first.
+        // Rebuilds the free list so that the lowest number is reused first.
         self.free = NOBODY;
         for number in (0..last as u32).rev() {
             if let Some(gone) = records.get_mut(number)
@@ -230,7 +229,7 @@ impl<P: Peer> Pool<P> {
 }
 
 impl<P: Peer> Records<P> {
-    /// The number of records, used or free.
+    /// Returns the number of records, used or free.
     fn made(&self) -> usize {
         let pages = &self.pages;
         pages.last().map_or(0, |page| (pages.len() - 1) * PAGE + page.len())
@@ -268,7 +267,7 @@ impl<P: Peer> Records<P> {
     }
 }
 
-/// The page of a record and its position there.
+/// Returns the page of a record and its index there.
 fn at(number: u32) -> (usize, usize) {
     let number = number as usize;
     (number / PAGE, number % PAGE)

@@ -1,8 +1,9 @@
 //! The record of one SYN: 36 bytes, plus the peer's address (4 bytes for IPv4, 16 for IPv6).
 //!
-//! Values that can be computed are not stored. Keys come from the stream of the connection's number. The
-//! time of the next SYN/ACK follows from the time of the last one. The local address is a number, because
-//! many records share it. Times have only as many bits as the life of a record needs.
+//! Values that can be computed are not stored. Keys are drawn again from the random stream of the
+//! connection's number. The time of the next SYN/ACK is computed from the time of the last one. The local
+//! address is stored as a number, because many records share it. Times have only as many bits as the lifetime
+//! of a record needs.
 
 use anabranch_units::{Duration, Instant, SeqNumber};
 use anabranch_wire::{CapableKeys, Flags, MpCapable, MptcpOption, Segment};
@@ -12,22 +13,23 @@ use crate::connection::understood;
 use anabranch_tcp::config::FourTuple;
 use anabranch_tcp::{REMEMBERED_BITS, SynAnswer, accepts_ecn, recall, remember};
 
-/// Flags of the SYN that the SYN/ACK depends on, one bit each. They follow the bits of its
+/// Bits for the flags of the SYN on which the SYN/ACK depends. They follow the bits of its
 /// [options](remember).
 const ECN: u16 = 1 << REMEMBERED_BITS;
 /// The SYN offered MPTCP. The next two bits are flags A and C of the option.
 pub(super) const MULTIPATH: u16 = 1 << (REMEMBERED_BITS + 1);
 pub(super) const CHECKSUM: u16 = 1 << (REMEMBERED_BITS + 2);
 const DENIES_JOIN: u16 = 1 << (REMEMBERED_BITS + 3);
-/// The position of the number of drawn keys, in the last four bits. It is zero only in a free record.
+/// The shift of the number of drawn keys, which takes the highest four bits. The number is zero only in a
+/// free record.
 const KEYS: u32 = REMEMBERED_BITS + 4;
 const MOST_KEYS: u16 = 15;
-/// The segment size of a peer that sends no MSS option (RFC 9293 section 3.7.1).
+/// The segment size of a peer that sends no MSS option, in bytes (RFC 9293 section 3.7.1).
 const MSS_UNNAMED: u16 = 536;
 
-/// The widths of the fields of [`SynRecord::when`], from the lowest bit. They are: the number of sent
-/// SYN/ACKs; the age of the SYN at the last one, in milliseconds; and the time of the last one, in
-/// nanoseconds without its highest bits.
+/// The widths of the bit fields of [`SynRecord::when`], from the lowest bit: the number of sent SYN/ACKs; the
+/// age of the SYN at the last one, in milliseconds; and the time of the last one, in nanoseconds without its
+/// highest bits.
 const ANSWERS: u32 = 4;
 const WAITED: u32 = 18;
 const SENT: u32 = u64::BITS - ANSWERS - WAITED;
@@ -43,7 +45,7 @@ fn millis(at: Instant) -> u64 {
     at.as_nanos() / 1_000_000
 }
 
-/// A stored SYN with the peer's port and the number of the local address. No field is wider than 32 bits,
+/// A stored SYN, with the peer's port and the number of the local address. No field is wider than 32 bits,
 /// which avoids padding.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SynRecord {
@@ -53,7 +55,7 @@ pub(super) struct SynRecord {
     pub(super) own: u32,
     /// The low bits of the connection's number.
     pub(super) number: u32,
-    /// Our initial sequence number, followed by the peer's.
+    /// Our initial sequence number. The peer's follows.
     pub(super) iss: SeqNumber,
     pub(super) peer: SeqNumber,
     stamp: u32,
@@ -79,7 +81,7 @@ impl SynRecord {
         flags: 0,
     };
 
-    /// Creates the record of a SYN from the connection's number and the number of drawn keys. The local
+    /// Creates the record of a SYN from the number of the connection and the number of drawn keys. The local
     /// address is set later.
     pub(super) fn new(
         now: Instant,
@@ -112,7 +114,7 @@ impl SynRecord {
         kept
     }
 
-    /// Whether the record is in use.
+    /// Returns whether the record is in use.
     pub(super) fn exists(&self) -> bool {
         self.flags >> KEYS != 0
     }
@@ -121,7 +123,7 @@ impl SynRecord {
         self.flags & bit != 0
     }
 
-    /// The number of drawn keys. The last one is the connection's.
+    /// Returns the number of drawn keys. The last one is the connection's key.
     pub(super) fn keys(&self) -> u32 {
         u32::from(self.flags >> KEYS)
     }
@@ -138,7 +140,7 @@ impl SynRecord {
         self.when = [when as u32, (when >> 32) as u32];
     }
 
-    /// The number of sent SYN/ACKs, at most 15.
+    /// Returns the number of sent SYN/ACKs, at most 15.
     pub(super) fn answers(&self) -> u32 {
         (self.when() & ones(ANSWERS)) as u32
     }
@@ -147,9 +149,9 @@ impl SynRecord {
         self.when() >> ANSWERS & ones(WAITED)
     }
 
-    /// The time of the last SYN/ACK, or the arrival of the SYN if none was sent. `seen` is any later
-    /// time. If it is more than 73 minutes later, the result is too late, because the highest bits are
-    /// not stored.
+    /// Returns the time of the last SYN/ACK, or of the SYN's arrival if none was sent. `seen` is any later
+    /// time, at most 73 minutes later. Beyond that, the result is too late, because the highest bits are not
+    /// stored.
     pub(super) fn sent_at(&self, seen: Instant) -> Instant {
         let sent = self.when() >> (ANSWERS + WAITED);
         let before = seen.as_nanos().wrapping_sub(sent) & ones(SENT);
@@ -166,12 +168,12 @@ impl SynRecord {
         self.waited_when_sent() + millis(now) - millis(self.sent_at(now))
     }
 
-    /// The age of the SYN, in whole milliseconds.
+    /// Returns the age of the SYN, in whole milliseconds.
     pub(super) fn waited(&self, now: Instant) -> Duration {
         Duration::from_millis(self.waited_at(now))
     }
 
-    /// The time when the SYN/ACK is repeated or the wait ends, after `patience`. `FAR_FUTURE` if no
+    /// Returns the time at which the SYN/ACK is repeated or the wait, `patience`, ends. `FAR_FUTURE` if no
     /// SYN/ACK was sent yet. `seen` is as in [`Self::sent_at`].
     pub(super) fn due(&self, config: &Config, patience: Duration, seen: Instant) -> Instant {
         let Some(before) = self.answers().checked_sub(1).filter(|_| self.exists()) else {
@@ -183,7 +185,7 @@ impl SynRecord {
         again.min(sent_at + patience.saturating_sub(waited))
     }
 
-    /// The SYN, as far as it is needed again.
+    /// Returns the parts of the SYN that the handshake still needs.
     pub(super) fn syn(&self, tuple: &FourTuple) -> Segment {
         let asks = if self.has(ECN) { Flags::ECE.with(Flags::CWR) } else { Flags::default() };
         let offer = MpCapable {
