@@ -1,6 +1,6 @@
 //! The secrets of a host: keys of hashes over addresses. Initial sequence numbers, timestamp offsets, SYN
-//! cookies and the order of hash tables depend on them. A peer without the keys cannot predict these
-//! values or choose colliding addresses.
+//! cookies and the order of hash tables depend on them. A peer without the keys cannot predict these values,
+//! and cannot choose addresses that collide.
 
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
@@ -10,8 +10,8 @@ use siphasher::sip::SipHasher13;
 
 use anabranch_tcp::config::FourTuple;
 
-/// The nanoseconds per sequence number (`seq_scale`). The number space repeats after 275 s. RFC 6528 has
-/// 4 µs, for slower networks.
+/// The nanoseconds per sequence number (`seq_scale`). The sequence space repeats after 275 s. RFC 6528
+/// suggests 4 µs, for slower networks.
 const SEQUENCE_TICK: u64 = 64;
 
 /// The key of a hash (SipHash-1-3).
@@ -43,12 +43,12 @@ impl BuildHasher for Keyed {
 }
 
 /// A four-tuple as words: both addresses as IPv6 (IPv4 addresses mapped), both ports, and the zone of the
-/// local address if needed.
+/// local address if it has one.
 #[derive(Clone, Copy, Debug, Eq)]
 pub(crate) struct Packed(pub(crate) [u64; 5]);
 
 impl PartialEq for Packed {
-    // Comparing word by word is faster than calling `memcmp`.
+    // Word-by-word comparison is faster than `memcmp`.
     #[inline]
     fn eq(&self, other: &Self) -> bool {
         let (one, two) = (&self.0, &other.0);
@@ -124,17 +124,17 @@ impl Secrets {
         }
     }
 
-    /// The initial sequence number of a connection that starts now: M + F(addresses, ports, secret) (RFC
-    /// 6528 section 3; `secure_tcp_seq`). Later connections between the same addresses get higher
-    /// numbers.
+    /// Returns the initial sequence number of a connection that starts now: M + F(addresses, ports, secret)
+    /// (RFC 6528 section 3; `secure_tcp_seq`). Later connections between the same addresses and ports get
+    /// higher numbers.
     pub(crate) fn sequence(&self, now: Instant, tuple: &FourTuple) -> SeqNumber {
         let start = self.sequence.hash(Packed::from(tuple).0) as u32;
         SeqNumber(start.wrapping_add((now.as_nanos() / SEQUENCE_TICK) as u32))
     }
 
-    /// The offset of a connection's timestamps (RFC 7323 section 5.4). As in Linux (`secure_tcp_ts_off`),
-    /// it depends on the two addresses but not on the ports. A later connection between two hosts
-    /// therefore has later timestamps.
+    /// Returns the offset of a connection's timestamps (RFC 7323 section 5.4). As in Linux
+    /// (`secure_tcp_ts_off`), it depends on the two addresses but not on the ports. A later connection
+    /// between two hosts therefore has later timestamps.
     pub(crate) fn stamp_offset(&self, tuple: &FourTuple) -> u32 {
         let [own_high, own, peer_high, peer, _] = Packed::from(tuple).0;
         self.stamp.hash([own_high, own, peer_high, peer]) as u32

@@ -1,4 +1,4 @@
-//! A subflow: a TCP connection, and MPTCP's state of it.
+//! A subflow: its TCP connection and its MPTCP state.
 
 mod burst;
 mod context;
@@ -28,26 +28,26 @@ use anabranch_tcp::{self as tcp, Space, State, Tcp};
 pub(crate) use ending::Reset;
 pub(crate) use standing::Standing;
 
-/// The connection's values for a segment that is sent.
+/// The connection's values that are needed to build a segment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EmitContext {
     pub(crate) now: Instant,
-    /// The data-level acknowledgement; `None` on plain TCP.
+    /// The data-level acknowledgement. `None` on plain TCP.
     pub(crate) data_ack: Option<DataAck>,
-    /// First data byte (stream position from 0) has this DSN, for mappings.
+    /// The DSN of stream position 0.
     pub(crate) dsn_base: u64,
-    /// Data received in order, as a stream position.
+    /// The end of the in-order data, as a stream position.
     pub(crate) data_received: u64,
     pub(crate) space: Space,
-    /// Right edge already promised to the peer, as a data stream position (MPTCP).
+    /// The right edge that was promised to the peer, as a data position (MPTCP).
     pub(crate) promised_edge: u64,
-    /// `DATA_FIN` to signal: its stream position.
+    /// The stream position of the `DATA_FIN`, if it must be signalled.
     pub(crate) data_fin: Option<u64>,
-    /// Sequence mappings carry checksums.
+    /// Whether mappings carry checksums.
     pub(crate) checksum: bool,
 }
 
-/// The mechanisms of the stack that a subflow reads.
+/// The mechanisms of the stack that a subflow uses.
 #[derive(Debug)]
 struct Mechanisms {
     receive: ReceiveSizing,
@@ -57,17 +57,17 @@ struct Mechanisms {
 /// One subflow.
 #[derive(Debug)]
 pub(crate) struct Subflow {
-    /// Its TCP connection.
+    /// The TCP connection.
     pub(crate) tcp: Tcp,
-    /// MPTCP's state.
+    /// The MPTCP state.
     pub(crate) context: context::Context,
     stack: Mechanisms,
-    /// Something a scheduler sees may have changed since its view was made.
+    /// Whether values that a scheduler uses may have changed since the last view of the subflow.
     pub(crate) touched: bool,
 }
 
 impl Subflow {
-    /// Creates a subflow that is about to send a SYN (`active`) or has received one.
+    /// Creates a subflow that will send a SYN (`active`) or has received one.
     pub(crate) fn new(
         id: SubflowId,
         tuple: FourTuple,
@@ -87,7 +87,7 @@ impl Subflow {
         }
     }
 
-    /// Returns whether MPTCP is in use; otherwise the subflow is plain TCP.
+    /// Returns whether the subflow uses MPTCP. Otherwise it is plain TCP.
     #[inline]
     pub(crate) fn is_multipath(&self) -> bool {
         self.tcp.is_tagged()
@@ -106,24 +106,26 @@ impl Subflow {
         self.touched = true;
     }
 
-    /// Returns whether the next new segment needs room for a DSS: with MPTCP, and until the infinite mapping has left.
+    /// Returns whether new segments need space for a DSS: while MPTCP is in use, and until the infinite
+    /// mapping was sent.
     pub(crate) fn reserves_dss(&self) -> bool {
         self.is_multipath() || self.context.holds_final_mapping()
     }
 
-    /// Returns whether data may be handed to it: on a join only after the fourth ACK (RFC 8684 section 3.2).
+    /// Returns whether the subflow may send data. A join may only after the fourth packet of its handshake
+    /// (RFC 8684 section 3.2).
     #[inline]
     pub(crate) fn usable(&self) -> bool {
         self.tcp.can_send() && (!self.is_multipath() || self.context.is_fully_established())
     }
 
-    /// Returns the view that coupled controllers have of the subflow.
+    /// Returns the values of the subflow that coupled controllers use.
     pub(crate) fn sibling_view(&self) -> SiblingView {
         let stale = self.context.staleness().is_stale();
         self.tcp.sending().sibling_view(self.tcp.id(), self.usable(), stale)
     }
 
-    /// Processes the acknowledgement of a segment. `siblings` is empty unless the controller is coupled.
+    /// Handles the acknowledgement number of a segment. `siblings` is empty unless the controller is coupled.
     #[inline]
     pub(crate) fn handle_ack(
         &mut self,
@@ -132,12 +134,12 @@ impl Subflow {
         segment: &Segment,
         siblings: &mut [SiblingView],
     ) {
-        // The DSS, which most segments have, is not a signal.
+        // A DSS does not count as a signal, because most segments have one.
         let signal = !segment.mptcp.is_empty();
         self.touched |= self.tcp.handle_ack(host, now, segment, signal, siblings);
     }
 
-    /// Returns when the subflow wants to be woken; far future for never.
+    /// Returns the time at which the subflow wants to be woken. `FAR_FUTURE` if it does not.
     #[inline]
     pub(crate) fn wake(&self) -> Instant {
         let third = self.context.third().deadline();
@@ -147,20 +149,21 @@ impl Subflow {
         self.tcp.wake().min(third)
     }
 
-    /// Returns whether something may be ready to go out: a cheap check before the full one.
+    /// Returns whether the subflow may have a segment to send. This check is cheap and comes before the full
+    /// one.
     #[inline]
     pub(crate) fn may_transmit(&self) -> bool {
         self.tcp.may_transmit() || self.signal_due()
     }
 
-    /// Returns whether an acknowledgement must go out now for options of MPTCP that are sent once.
+    /// Returns whether an acknowledgement must be sent now to carry MPTCP signals.
     #[inline]
     pub(crate) fn signal_due(&self) -> bool {
         self.context.owes_signals() && self.tcp.state() == State::Established
     }
 
-    /// Handles a read of the application, of everything if `emptied`. The connection's window has `opened` to twice the
-    /// last one advertised.
+    /// Handles a read of the application. `emptied`: all data was read. `opened`: the connection-level window
+    /// is at least twice the last one advertised.
     pub(crate) fn after_read(&mut self, space: Space, opened: bool, emptied: bool) {
         if self.tcp.state() == State::Established && self.context.is_fully_established() {
             let held = self.is_multipath().then(|| self.context.delivery().held_bytes());
@@ -168,13 +171,14 @@ impl Subflow {
         }
     }
 
-    /// Returns whether a segment has the subflow's own window. The third packet of a join has no DSS, and the window of
-    /// all subflows needs a `DATA_ACK` (`mptcp_set_rwin` in `mptcp_write_options`). Older stacks have one window for all.
+    /// Returns whether segments advertise the subflow's own window instead of the connection's. This is the
+    /// case for the third packet of a join, which has no DSS: the connection's window needs a `DATA_ACK`
+    /// (`mptcp_set_rwin` in `mptcp_write_options`). In older stacks, all subflows always share one window.
     pub(crate) fn tells_own_window(&self) -> bool {
         self.context.third().is_join() && self.stack.receive == ReceiveSizing::Ratio
     }
 
-    /// Returns TCP's part of the connection's values for a segment.
+    /// Returns the values that TCP needs to build a segment.
     #[inline]
     fn tcp_context(&self, context: &EmitContext) -> tcp::EmitContext {
         let promised = context.promised_edge.saturating_sub(context.data_received);
@@ -183,7 +187,7 @@ impl Subflow {
         tcp::EmitContext { now, space, promised: shared.then_some(promised) }
     }
 
-    /// Adds the `DATA_ACK` to a segment that acknowledges.
+    /// Adds the `DATA_ACK` to a segment with ACK.
     #[inline]
     fn add_data_ack(&self, context: &EmitContext, segment: &mut Segment) {
         if self.is_multipath() {

@@ -1,4 +1,4 @@
-//! The terms of a connection: configuration, role, protocol and keys; and the news for its application.
+//! The session of a connection: configuration, role, protocol, keys, and the event queue.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,16 +14,16 @@ use crate::secrets::Secrets;
 use crate::subflow::deliver::Terms;
 use anabranch_tcp::config::{FourTuple, HostModel};
 
-/// The protocol that the two sides have agreed on.
+/// The protocol that the two sides have negotiated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
-    /// `MP_CAPABLE` was offered or answered; the handshake decides.
+    /// `MP_CAPABLE` was sent, and the handshake is not complete.
     Undecided,
     Multipath,
     Plain,
 }
 
-/// The terms of a connection, which all its owners read.
+/// The values that all parts of a connection use.
 #[derive(Debug)]
 pub(super) struct Session {
     config: Arc<Config>,
@@ -31,9 +31,9 @@ pub(super) struct Session {
     mode: Mode,
     local_key: Key,
     remote_key: Option<Key>,
-    /// The peer has shown that it has both keys. From then on joins may begin.
+    /// Whether the peer has proven that it has both keys. Joins may begin then.
     confirmed: bool,
-    /// The peer's DSNs have 64 bits, so its acknowledgements have 64 bits too.
+    /// Whether our `DATA_ACK`s have 64 bits, because the peer's DSNs do.
     long_data_ack: bool,
     counters: Counters,
     random: Bookmark,
@@ -43,7 +43,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// The session of a connection before its handshake.
+    /// Creates the session of a connection before its handshake.
     pub(super) fn new(
         config: Arc<Config>,
         client: bool,
@@ -82,7 +82,7 @@ impl Session {
         &self.config.host
     }
 
-    /// This side opened the connection.
+    /// Returns whether this side opened the connection.
     #[inline]
     pub(super) fn is_client(&self) -> bool {
         self.client
@@ -103,18 +103,18 @@ impl Session {
         self.confirmed
     }
 
-    /// The peer has both keys.
+    /// Records that the peer has both keys.
     pub(super) fn confirm(&mut self) {
         self.confirmed = true;
     }
 
-    /// Both sides use MPTCP; the peer has this key.
+    /// Records that MPTCP was negotiated, and the peer's key.
     pub(super) fn agree(&mut self, remote_key: u64) {
         self.mode = Mode::Multipath;
         self.remote_key = Some(Key::new(remote_key));
     }
 
-    /// The connection is plain TCP from now on. Returns whether MPTCP was in use.
+    /// Switches to plain TCP. Returns whether MPTCP was in use.
     pub(super) fn end_mptcp(&mut self) -> bool {
         std::mem::replace(&mut self.mode, Mode::Plain) == Mode::Multipath
     }
@@ -130,7 +130,7 @@ impl Session {
         self.local_key
     }
 
-    /// The key is ours; compared in constant time.
+    /// Compares a key with ours in constant time.
     pub(super) fn is_our_key(&self, key: u64) -> bool {
         crypto::mac_eq(&key.to_be_bytes(), &self.local_key.value.to_be_bytes())
     }
@@ -139,19 +139,19 @@ impl Session {
         self.remote_key
     }
 
-    /// The DSN of the first byte that this side sends (RFC 8684 section 3.1).
+    /// Returns the DSN of the first byte that this side sends: its IDSN + 1 (RFC 8684 section 3.1).
     #[inline]
     pub(super) fn local_base(&self) -> u64 {
         self.local_key.idsn.0.wrapping_add(1)
     }
 
-    /// The DSN of the first byte that the peer sends: one behind its IDSN (RFC 8684 section 3.1).
+    /// Returns the DSN of the first byte that the peer sends: its IDSN + 1 (RFC 8684 section 3.1).
     #[inline]
     pub(super) fn peer_base(&self) -> u64 {
         self.remote_key.map_or(0, |key| key.idsn.0.wrapping_add(1))
     }
 
-    /// The `DATA_ACK` of `acknowledged` bytes; `None` on plain TCP.
+    /// Returns the `DATA_ACK` for `acknowledged` bytes. `None` on plain TCP.
     #[inline]
     pub(super) fn data_ack(&self, acknowledged: u64) -> Option<DataAck> {
         let dsn = self.peer_base().wrapping_add(acknowledged);
@@ -162,15 +162,16 @@ impl Session {
         })
     }
 
-    /// Acknowledges with 64 bits from now on. Returns whether that is new.
+    /// Uses `DATA_ACK`s of 64 bits from now on. Returns whether this is a change.
     #[inline]
     pub(super) fn widen_data_acks(&mut self) -> bool {
         !self.config.stack.mptcp.short_data_numbers
             && !std::mem::replace(&mut self.long_data_ack, true)
     }
 
-    /// Bytes of the DSS that goes with data: 4 bytes, the acknowledgement, an 8-byte DSN, subflow position, length
-    /// and perhaps a checksum, in whole words (`mptcp_established_options_dss`).
+    /// Returns the length of the DSS on a data segment, rounded up to whole words: 4 bytes of header, the
+    /// acknowledgement, the DSN, the subflow sequence number, the length, and the checksum if used
+    /// (`mptcp_established_options_dss`).
     pub(super) fn dss_bytes(&self) -> u32 {
         let data_ack = if self.long_data_ack { 8 } else { 4 };
         let dsn = if self.config.stack.mptcp.short_data_numbers { 4 } else { 8 };
@@ -178,7 +179,7 @@ impl Session {
         dss.next_multiple_of(4)
     }
 
-    /// The terms by which a subflow reads mappings; `near` is a DSN near those to come.
+    /// Returns the parameters for the peer's mappings. `near` is a DSN close to the expected ones.
     #[inline]
     pub(super) fn terms(&self, near: u64) -> Terms {
         Terms {
@@ -188,12 +189,12 @@ impl Session {
         }
     }
 
-    /// Draws from the connection's random stream.
+    /// Draws random values from the connection's stream.
     pub(super) fn draw<T>(&mut self, draws: impl FnOnce(&mut RandomStream) -> T) -> T {
         self.random.draw(draws)
     }
 
-    /// The random stream and the initial sequence number of a new subflow between these addresses.
+    /// Draws the random stream and the initial sequence number of a new subflow.
     pub(super) fn draw_opening(
         &mut self,
         now: Instant,
@@ -202,14 +203,15 @@ impl Session {
         (self.draw(RandomStream::fork), self.initial_sequence(now, tuple))
     }
 
-    /// The initial sequence number of a subflow between these addresses.
+    /// Returns the initial sequence number of a new subflow.
     pub(super) fn initial_sequence(&mut self, now: Instant, tuple: &FourTuple) -> SeqNumber {
-        // Sequence numbers were once drawn here. The draw stays, so that later draws do not change.
+        // An earlier version drew sequence numbers here. The draw is kept, so that later values of the stream
+        // do not change.
         self.random.draw(RandomStream::next_u64);
         self.secrets.sequence(now, tuple)
     }
 
-    /// The offset of the timestamps of a subflow between these addresses.
+    /// Returns the timestamp offset of a subflow.
     pub(super) fn stamp_offset(&self, tuple: &FourTuple) -> u32 {
         self.secrets.stamp_offset(tuple)
     }
@@ -220,7 +222,7 @@ impl Session {
         self.events.push_back(event);
     }
 
-    /// The next event for the application.
+    /// Returns the next event for the application.
     pub(super) fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
@@ -230,7 +232,7 @@ impl Session {
         !self.events.is_empty()
     }
 
-    /// The application will be woken because there is room, and has not run yet.
+    /// Returns whether the application will be woken because of free send-buffer space, and has not run yet.
     pub(super) fn wakes_application(&self) -> bool {
         self.events.contains(&Event::Writable)
     }
@@ -239,12 +241,12 @@ impl Session {
         self.counters
     }
 
-    /// The counters of refused requests, to add to.
+    /// Returns the counters of refused requests for changes.
     pub(super) fn counters_mut(&mut self) -> &mut Counters {
         &mut self.counters
     }
 
-    /// The connection is established.
+    /// Records that the connection is established.
     pub(super) fn on_connected(&mut self, now: Instant) {
         self.connected_at = Some(now);
         self.report(Event::Connected);

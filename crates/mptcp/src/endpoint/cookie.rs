@@ -1,11 +1,11 @@
-//! SYN cookies (RFC 4987 section 3.6): answering a SYN without storing it. The final ACK repeats most of
-//! the SYN. The rest is encoded in our initial sequence number and in the timestamp that the ACK echoes.
+//! SYN cookies (RFC 4987 section 3.6). A SYN is answered without storing it. The final ACK repeats most of
+//! its values. The others are encoded in our initial sequence number and in the timestamp that the ACK
+//! echoes.
 //!
-//! The encoding follows Linux (`secure_tcp_syn_cookie`, `cookie_init_timestamp`,
-//! `net/mptcp/syncookies.c`). The sequence number holds the minute and one of four segment sizes. The
-//! timestamp's lowest bits hold window scale, SACK and ECN. With MPTCP the final ACK carries both keys.
-//! Our key is derived from the same secret, so a key that we did not send is rejected. Linux does not
-//! check this.
+//! The encoding follows Linux (`secure_tcp_syn_cookie`, `cookie_init_timestamp`, `net/mptcp/syncookies.c`).
+//! The sequence number encodes the minute and one of four segment sizes. The lowest bits of the timestamp
+//! encode window scale, SACK and ECN. With MPTCP, the final ACK carries both keys. Our key is derived from
+//! the same secret, so that a key that we did not send is rejected. Linux does not check this.
 
 use anabranch_units::{Instant, SeqNumber};
 use anabranch_wire::crypto::{self, Key};
@@ -17,18 +17,18 @@ use crate::secrets::{Packed, Secrets};
 use anabranch_tcp::config::{FourTuple, window_scale};
 use anabranch_tcp::{accepts_ecn, initial_window, timestamp_clock};
 
-/// The lifetime of a cookie in minutes, with the minute of its creation (`MAX_SYNCOOKIE_AGE`).
+/// The lifetime of a cookie in minutes, including the minute of its creation (`MAX_SYNCOOKIE_AGE`).
 const MOST_MINUTES: u32 = 2;
 /// Nanoseconds per minute (`TCP_SYNCOOKIE_PERIOD`).
 const MINUTE: u64 = 60_000_000_000;
-/// The bits of a cookie that do not hold the minute.
+/// The bits of a cookie that do not encode the minute.
 const MASK: u32 = (1 << 24) - 1;
 /// Segment sizes that a cookie can encode, over IPv4 and over IPv6 (`msstab`).
 const SIZES: [[u16; 4]; 2] = [[536, 1300, 1440, 1460], [1220, 1420, 1440, 8940]];
 
-/// The number of timestamp bits that hold options.
+/// The number of timestamp bits that encode options.
 const STAMP_BITS: u32 = 6;
-/// Timestamp bits of the window scale. All ones: the peer sent none.
+/// The timestamp bits of the window scale. All ones if the peer sent no window scale.
 const SCALE: u32 = 0xf;
 /// The timestamp bit of SACK.
 const SACK: u32 = 1 << 4;
@@ -42,12 +42,12 @@ pub(super) struct Cookies<'a> {
     pub(super) tuple: FourTuple,
 }
 
-/// The state that a valid cookie restores.
+/// The values that are restored from a valid cookie.
 #[derive(Debug)]
 pub(super) struct Redeemed {
-    /// The SYN, as far as it can be restored.
+    /// The restored parts of the SYN.
     pub(super) syn: Segment,
-    /// Our initial sequence number: the cookie.
+    /// Our initial sequence number, which is the cookie.
     pub(super) iss: SeqNumber,
     /// Our key, if the SYN offered MPTCP.
     pub(super) key: Option<Key>,
@@ -99,7 +99,7 @@ impl Cookies<'_> {
         let size = sizes.iter().rposition(|size| *size <= wanted).unwrap_or(0);
         let sack = syn.sack_permitted && self.config.stack.tcp.sack;
         let scale = syn.window_scale.map_or(SCALE, |scale| u32::from(scale.min(14)));
-        // Without timestamps, the other options cannot be encoded.
+        // Without timestamps, window scale, SACK and ECN cannot be encoded.
         let stamped = syn.timestamps.is_some();
         let ecn = stamped && accepts_ecn(self.config.ecn, syn);
         let options = scale | if sack { SACK } else { 0 } | if ecn { ECN } else { 0 };

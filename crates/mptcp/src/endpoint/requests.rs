@@ -1,8 +1,8 @@
-//! Half-open connections (Linux's request sockets). A record holds what is needed to repeat the SYN/ACK
-//! and to create the connection.
+//! Half-open connections (Linux's request sockets). A record has the values that are needed to repeat the
+//! SYN/ACK and to create the connection.
 //!
-//! A connection's key and other random values come from the random stream of its number. Only the number
-//! is stored.
+//! A connection's key and other random values are drawn from the random stream with the connection's number.
+//! Only that number is stored.
 
 mod ends;
 mod index;
@@ -45,8 +45,8 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// Creates the record of a SYN. `drawn` holds the connection's number and how many keys were drawn
-    /// for it.
+    /// Creates the record of a SYN. `drawn` is the number of the connection and the number of keys drawn for
+    /// it.
     pub(super) fn new(
         now: Instant,
         tuple: FourTuple,
@@ -59,48 +59,48 @@ impl Request {
         Self { tuple, listener, kept: SynRecord::new(now, syn, config, drawn, iss) }
     }
 
-    /// The number of the listener.
+    /// Returns the number of the listener.
     pub(super) fn listener(&self) -> u32 {
         self.listener
     }
 
-    /// The full number of the connection. `made` is the number of connections created so far.
+    /// Returns the full number of the connection, of which the record stores 32 bits. `made` is the number of
+    /// connections created so far.
     pub(super) fn number(&self, made: u64) -> u64 {
         made - u64::from((made as u32).wrapping_sub(self.kept.number))
     }
 
-    /// Draws the connection's key again from the stream of its number. Leaves the stream at the position
-    /// after the key.
+    /// Draws the connection's key again from its random stream. The stream is then positioned after the key.
     pub(super) fn key(&self, stream: &mut RandomStream) -> Key {
         KeyDrawn::again(stream, self.kept.keys()).key
     }
 
-    /// Whether the connection uses MPTCP.
+    /// Returns whether the connection uses MPTCP.
     pub(super) fn is_multipath(&self) -> bool {
         self.kept.has(MULTIPATH)
     }
 
-    /// Our initial sequence number.
+    /// Returns our initial sequence number.
     pub(super) fn iss(&self) -> SeqNumber {
         self.kept.iss
     }
 
-    /// Whether a RST has the expected sequence number and ends the request.
+    /// Returns whether a RST has the expected sequence number and therefore ends the request.
     pub(super) fn is_reset_by(&self, segment: &Segment) -> bool {
         segment.seq == self.kept.peer.add(1)
     }
 
-    /// Whether a segment acknowledges our SYN/ACK.
+    /// Returns whether a segment acknowledges our SYN/ACK.
     pub(super) fn is_answered_by(&self, segment: &Segment) -> bool {
         segment.flags.contains(Flags::ACK) && segment.ack == self.kept.iss.add(1)
     }
 
-    /// The time and number of the SYN/ACKs, for the new subflow.
+    /// Returns the time of the last SYN/ACK and the number of SYN/ACKs, for the new subflow.
     pub(super) fn answered(&self, now: Instant) -> Answered {
         Answered::At { sent_at: self.kept.sent_at(now), times: self.kept.answers() }
     }
 
-    /// The SYN, as far as it is needed again.
+    /// Returns the parts of the SYN that the handshake still needs.
     pub(super) fn syn(&self) -> Segment {
         self.kept.syn(&self.tuple)
     }
@@ -127,7 +127,7 @@ impl Request {
         segment
     }
 
-    /// Whether the SYN/ACK was repeated often enough, or the wait reached `patience`.
+    /// Returns whether the wait is over: the SYN/ACK was repeated often enough, or `patience` has passed.
     pub(super) fn is_over(&self, now: Instant, patience: Duration) -> bool {
         self.kept.answers() > SYN_ACK_RETRIES || self.kept.waited(now) >= patience
     }
@@ -181,7 +181,7 @@ impl Requests {
         }
     }
 
-    /// Adds a record. Its four-tuple must not have one.
+    /// Adds a record. There must be none with its four-tuple.
     pub(super) fn insert(
         &mut self,
         now: Instant,
@@ -203,7 +203,7 @@ impl Requests {
         };
     }
 
-    /// The records of one listener.
+    /// Returns the records of one listener.
     pub(super) fn of_listener(&self, listener: u32) -> Vec<RequestId> {
         let v4 = self.v4.of_listener(listener).into_iter().map(RequestId::V4);
         v4.chain(self.v6.of_listener(listener).into_iter().map(RequestId::V6)).collect()
@@ -218,7 +218,7 @@ impl Requests {
         }
     }
 
-    /// The record that is due first, and its time.
+    /// Returns the record that is due first, and its due time.
     #[inline]
     fn first(&self) -> Option<(Instant, RequestId)> {
         let v4 = self.v4.first().map(|(at, number)| (at, RequestId::V4(number)));
@@ -226,13 +226,13 @@ impl Requests {
         v4.into_iter().chain(v6).min_by_key(|(at, _)| *at)
     }
 
-    /// The time when the first record is due; `FAR_FUTURE` if there are none.
+    /// Returns the due time of the first record. `FAR_FUTURE` if there are none.
     #[inline]
     pub(super) fn wake(&self) -> Instant {
         self.v4.wake().min(self.v6.wake())
     }
 
-    /// Returns a record that is due.
+    /// Returns a record whose due time has passed.
     pub(super) fn due(&self, now: Instant) -> Option<RequestId> {
         self.first().filter(|(at, _)| *at <= now).map(|(_, id)| id)
     }

@@ -1,21 +1,21 @@
-//! The connections of an endpoint, under handles that are never reused.
+//! The connections of an endpoint, identified by handles that are never reused.
 
 use anabranch_units::Instant;
 
 use super::timed::Timed;
 use crate::connection::Connection;
 
-/// The handle of a connection. After the connection is freed, the handle stays invalid forever.
+/// The handle of a connection. It stays invalid forever after the connection is freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ConnectionHandle {
     pub(super) slot: u32,
-    /// The number of connections that the endpoint created before.
+    /// The number of connections that the endpoint created before this one.
     pub(super) generation: u64,
 }
 
 impl ConnectionHandle {
-    /// The connection's slot in the endpoint's table, a small number. The slot is reused after the
-    /// connection is freed. Until the first connection is freed, slots are 0, 1, 2 and so on.
+    /// Returns the connection's slot in the endpoint's table. Slots start at 0, and a freed connection's slot
+    /// is reused.
     pub fn index(self) -> usize {
         self.slot as usize
     }
@@ -26,23 +26,23 @@ impl ConnectionHandle {
 pub(super) struct Entry {
     pub(super) connection: Box<Connection>,
     pub(super) generation: u64,
-    /// The number of the listener that accepted it.
+    /// The number of the listener that accepted the connection.
     pub(super) listener: Option<u32>,
-    /// Whether it is queued for output.
+    /// Whether the connection is queued for output.
     pub(super) ready: bool,
-    /// Whether it is queued for events.
+    /// Whether the connection is queued for events.
     pub(super) news: bool,
 }
 
 impl Entry {
-    /// Whether it has events and is not in the event queue. [`Event::Drained`](crate::Event::Drained)
-    /// counts if no timer is set (`rests`).
+    /// Returns whether the connection must be queued for events: it has some and is not queued.
+    /// [`Event::Drained`](crate::Event::Drained) counts as one if no timer is set (`rests`).
     #[inline]
     pub(super) fn has_untold(&self, rests: bool) -> bool {
         !self.news && (self.connection.has_news() || (rests && self.connection.is_drained()))
     }
 
-    /// Whether its addresses have changed.
+    /// Returns whether the connection's four-tuples have changed.
     #[inline]
     pub(super) fn has_changed(&self) -> bool {
         self.connection.subflows().has_moved()
@@ -58,7 +58,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// The number of connections created so far.
+    /// Returns the number of connections created so far.
     pub(super) fn made(&self) -> u64 {
         self.made
     }
@@ -86,29 +86,29 @@ impl Table {
         self.entries.remove(handle.index())
     }
 
-    /// The number of connections.
+    /// Returns the number of connections.
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// All connections, by slot.
+    /// Returns all connections, by slot.
     pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = (usize, &Entry)> {
         self.entries.iter()
     }
 
-    /// Sets the time at which the connection in this slot wants to be woken.
+    /// Sets the wake-up time of the connection in this slot.
     #[inline]
     pub(super) fn set_wake(&mut self, slot: u32, at: Instant) {
         self.entries.set_wake(slot as usize, at);
     }
 
-    /// The time at which the first connection wants to be woken; `FAR_FUTURE` for never.
+    /// Returns the earliest wake-up time of all connections. `FAR_FUTURE` if there is none.
     #[inline]
     pub(super) fn wake(&self) -> Instant {
         self.entries.wake()
     }
 
-    /// The slot of a connection whose time to be woken has come, the earliest first.
+    /// Returns the slot of the connection with the earliest wake-up time, if that has passed.
     pub(super) fn first_due(&self, now: Instant) -> Option<usize> {
         self.entries.first().filter(|(at, _)| *at <= now).map(|(_, slot)| slot)
     }

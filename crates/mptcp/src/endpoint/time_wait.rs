@@ -1,6 +1,6 @@
-//! TIME-WAIT (RFC 9293 section 3.6): the record of a subflow that we closed first. It keeps late segments
-//! out of a later connection with the same addresses. A SYN that cannot be old opens a new connection at
-//! once (RFC 6191; `tcp_timewait_state_process`).
+//! TIME-WAIT (RFC 9293 section 3.6): the record of a subflow that we closed first. It prevents late segments
+//! from reaching a later connection with the same four-tuple. A SYN that cannot be old opens a new connection
+//! at once (RFC 6191; `tcp_timewait_state_process`).
 
 use anabranch_units::{Duration, Instant, SeqNumber};
 use anabranch_wire::{Flags, Segment, Timestamps};
@@ -11,12 +11,12 @@ use anabranch_tcp::{Remains, timestamp_clock};
 
 /// The length of TIME-WAIT (`TCP_TIMEWAIT_LEN`).
 const LENGTH: Duration = Duration::from_secs(60);
-/// The largest number of records (`tcp_max_tw_buckets`). If it is reached, a closing connection leaves no
-/// record.
+/// The largest number of records (`tcp_max_tw_buckets`). If it is reached, a closing connection does not get
+/// a record.
 const MOST: usize = 262_144;
-/// The shortest interval between answers to empty segments (`tcp_invalid_ratelimit`).
+/// The shortest interval between answers to segments without data, or to SYNs (`tcp_invalid_ratelimit`).
 const ANSWER_INTERVAL: Duration = Duration::from_millis(500);
-/// The distance from the last sequence number of a connection to the first of its successor.
+/// The distance from the last sequence number of a connection to the first one of the next connection.
 const AHEAD: u32 = 65_535 + 2;
 
 /// The record of one subflow.
@@ -25,7 +25,7 @@ struct Record {
     tuple: FourTuple,
     remains: Remains,
     timestamp_offset: u32,
-    /// The time of the last answer that is rate-limited.
+    /// The time of the last rate-limited answer.
     answered_at: Option<Instant>,
 }
 
@@ -66,7 +66,7 @@ impl TimeWait {
         Some(number as u32)
     }
 
-    /// The time when the first record expires; `FAR_FUTURE` if there are none.
+    /// Returns the expiry time of the first record. `FAR_FUTURE` if there are none.
     #[inline]
     pub(super) fn wake(&self) -> Instant {
         self.records.wake()
@@ -83,7 +83,7 @@ impl TimeWait {
         self.records.remove(number as usize);
     }
 
-    /// Handles a segment for a subflow in TIME-WAIT. `welcome` means that a listener or connection would
+    /// Handles a segment for a subflow in TIME-WAIT. `welcome` means that a listener or a connection would
     /// accept its SYN.
     pub(super) fn take(
         &mut self,
@@ -128,8 +128,8 @@ impl TimeWait {
 }
 
 impl Record {
-    /// Acknowledges the expected sequence number. Answers that could start an endless exchange are
-    /// rate-limited (`tcp_oow_rate_limited`).
+    /// Builds an acknowledgement of the expected sequence number. Two hosts could send each other such
+    /// answers forever, so the ones that could cause this are rate-limited (`tcp_oow_rate_limited`).
     fn answer(&mut self, now: Instant, segment: &Segment) -> Verdict {
         let loops = segment.sequence_len() == 0 || segment.flags.contains(Flags::SYN);
         if loops && self.answered_at.is_some_and(|at| now.since(at) < ANSWER_INTERVAL) {

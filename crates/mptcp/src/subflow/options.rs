@@ -1,13 +1,13 @@
-//! The use of the 40 bytes of options on segments after the SYNs, besides timestamps (`tcp/src/header.rs`) and DSS
-//! (`context.rs`).
+//! The use of the 40 bytes of TCP options on segments after the SYNs, apart from timestamps
+//! (`tcp/src/header.rs`) and DSS (`context.rs`).
 //!
-//! The room goes to, in this order:
+//! Options are added in this order:
 //!
-//! 1. the option of the third packet, which takes the place of the DSS until the peer confirms it; no
-//!    posted option goes with it;
-//! 2. a posted `ADD_ADDR`, on an acknowledgement without the DSS, and without timestamps if there is no room for them;
-//! 3. the other posted options, as many as fit beside the DSS; a `DATA_FIN`, which is repeated anyway, makes
-//!    room for the first of them, and the rest waits for the next acknowledgement;
+//! 1. the option of the third packet, which replaces the DSS until the peer confirms it; no queued signal is
+//!    sent with it;
+//! 2. a queued `ADD_ADDR`, on an acknowledgement without a DSS, and without timestamps if both do not fit;
+//! 3. the other queued signals, as many as fit next to the DSS; a `DATA_FIN`, which is repeated anyway, is
+//!    removed if the first signal does not fit otherwise; the rest waits for the next acknowledgement;
 //! 4. SACK blocks, as many as then fit.
 
 use anabranch_wire::Segment;
@@ -15,7 +15,8 @@ use anabranch_wire::Segment;
 use super::{EmitContext, Subflow};
 
 impl Subflow {
-    /// Adds options to a segment with timestamps, DSS and payload. A `pure` acknowledgement has no payload or FIN.
+    /// Adds options to a segment that has its timestamps, DSS and payload. A `pure` acknowledgement has no
+    /// payload and no FIN.
     #[inline]
     pub(crate) fn fill_options(&mut self, segment: &mut Segment, pure: bool) {
         self.context.add_options(segment, pure);
@@ -65,10 +66,10 @@ mod tests {
     use anabranch_tcp::config::{FourTuple, HostModel};
     use anabranch_tcp::receive_buffer::Load;
 
-    /// Bytes of a SACK block (RFC 2018 section 3). The option has four more.
+    /// Bytes of a SACK block (RFC 2018 section 3). The option has four more bytes.
     const SACK_BLOCK: usize = 8;
 
-    /// The content of a segment, and the options that wait.
+    /// The content of a segment, and the queued options.
     struct Situation {
         timestamps: bool,
         data_ack: Option<DataAck>,
@@ -165,7 +166,7 @@ mod tests {
         subflow
     }
 
-    /// Runs out of order, latest first, and a duplicate, as segments bring them.
+    /// Receives out-of-order ranges, the latest first, and a duplicate.
     fn receive(subflow: &mut Subflow, situation: &Situation) {
         let mut up = |_, _, _| {};
         let terms = Terms { near: 0, checksum: false, whole: false };
@@ -177,7 +178,7 @@ mod tests {
             subflow.handle_payload(Instant::ZERO, &segment, load, terms, Space::default(), &mut up);
         }
         if situation.duplicate {
-            // The SYN's position, again.
+            // A payload at the sequence number of the SYN, which was received before.
             let payload = Bytes::from_static(b"x");
             let segment =
                 Segment { seq: SeqNumber(0), flags: Flags::ACK, payload, ..Segment::default() };
@@ -199,7 +200,7 @@ mod tests {
         }
     }
 
-    /// A segment as the connection has it made (`Connection::poll_subflow`).
+    /// Builds a segment in the same way as the connection (`Connection::poll_subflow`).
     fn made(situation: &Situation) -> Segment {
         let mut subflow = subflow(situation);
         receive(&mut subflow, situation);
@@ -226,7 +227,8 @@ mod tests {
         segment
     }
 
-    /// Everything that may come together; whole lists where they matter, else both ends.
+    /// Calls `look` with all combinations of options. Numbers that do not matter take only their smallest and
+    /// largest values.
     fn situations(mut look: impl FnMut(&Situation)) {
         let acks = [None, Some(DataAck::Short(1)), Some(DataAck::Long(DataSeq(1)))];
         let bits = |n: u32, bit: u32| n >> bit & 1 == 1;
@@ -282,13 +284,13 @@ mod tests {
                 );
             }
             if !carries && !situation.fin && !third {
-                // The first of those that wait is on its way, alone if it is an ADD_ADDR.
+                // The first of the queued options is sent, and alone if it is an `ADD_ADDR`.
                 assert_eq!(segment.mptcp.first(), situation.posted.first());
                 let adds = segment.mptcp.iter().any(|o| matches!(o, MptcpOption::AddAddr(_)));
                 assert!(!adds || segment.mptcp.len() == 1);
                 assert!(segment.timestamps.is_some() || !situation.timestamps || announces);
             }
-            // SACK takes what is left, and all of it.
+            // SACK blocks fill the remaining space.
             let wanted = (situation.runs + u32::from(situation.duplicate)).min(4) as usize;
             let blocks = segment.sack.as_slice().len();
             let full = segment.options_len() + segment.payload.len() + SACK_BLOCK > 1460;
@@ -322,7 +324,7 @@ mod tests {
 
     #[test]
     fn the_third_packet_of_a_join_has_the_subflows_own_window() {
-        // mptcp_write_options: `mptcp_set_rwin` with a DSS's `ack64` or `ack32` only.
+        // mptcp_write_options calls `mptcp_set_rwin` only for a DSS with `ack64` or `ack32`.
         let window = |third: Option<MptcpOption>| {
             let mut subflow = super::super::fixture::subflow();
             subflow.start_multipath();
@@ -336,7 +338,7 @@ mod tests {
             assert!(subflow.next_pure_ack(&context, &mut segment));
             u64::from(segment.window) << 7
         };
-        // 64 segments of 1012 bytes. The promised window is advertised in whole units, rounded down.
+        // 64 segments of 1012 bytes. The promised window is rounded down to whole units of the window scale.
         let join = MptcpOption::Join(MpJoin::Ack { hmac: [0; 20] });
         assert_eq!(window(Some(join)), 64 * 1012);
         assert_eq!(window(None), 99_968);

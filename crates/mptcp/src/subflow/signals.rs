@@ -1,30 +1,30 @@
-//! The MPTCP options that are sent once, on an acknowledgement (`ADD_ADDR`, `REMOVE_ADDR`, `MP_PRIO`), and the
-//! subflow's priority (`__mptcp_subflow_send_ack`, `mptcp_established_options`).
+//! The MPTCP options that are sent once, on a pure acknowledgement (`ADD_ADDR`, `REMOVE_ADDR`, `MP_PRIO`,
+//! `MP_FAIL`), and the subflow's priority (`__mptcp_subflow_send_ack`, `mptcp_established_options`).
 
 use anabranch_units::{Duration, Instant};
 use anabranch_wire::{MAX_OPTIONS_LEN, MptcpOption, RemoveAddr, Segment};
 
-/// The largest number of waiting options. It bounds the memory for echoes that a peer requests.
+/// The largest number of queued options. It limits the memory for echoes that a peer can request.
 const MOST_POSTED: usize = 16;
-/// The number of changes of priority that a peer may make in [`PRIORITY_PERIOD`]. More would only move data between
-/// subflows (Munir et al., ICNP 2017).
+/// The number of priority changes that a peer may make per [`PRIORITY_PERIOD`]. Frequent changes would only
+/// move data between subflows (Munir et al., ICNP 2017).
 const PRIORITY_CHANGES: u32 = 4;
-/// The period.
+/// The period to which [`PRIORITY_CHANGES`] applies.
 const PRIORITY_PERIOD: Duration = Duration::from_secs(1);
 
-/// The waiting options and the priority of a subflow.
+/// The queued options and the priority of a subflow.
 #[derive(Debug)]
 pub(crate) struct Signals {
     options: Vec<MptcpOption>,
-    /// An acknowledgement must go out for the options.
+    /// Whether an acknowledgement must be sent to carry the options.
     due: bool,
-    /// The peer asked us to use the subflow as a backup (B of `MP_JOIN`, `MP_PRIO`).
+    /// Whether the peer asked us to use the subflow as a backup (flag B of `MP_JOIN` or `MP_PRIO`).
     backup_for_peer: bool,
-    /// We asked the peer to do the same.
+    /// Whether we asked the peer to use the subflow as a backup.
     backup_for_us: bool,
-    /// The priority that the peer asked for and that is not in force yet.
+    /// The priority that the peer requested and that is not applied yet.
     wish: Option<bool>,
-    /// Changes left in the period that began at `since`.
+    /// The number of changes left in the period that began at `since`.
     changes_left: u32,
     since: Instant,
 }
@@ -54,24 +54,25 @@ impl Signals {
         self.backup_for_us = backup;
     }
 
-    /// Returns whether either side wants the subflow used only if no regular subflow works (RFC 8684 section 3.3.8).
+    /// Returns whether either side wants the subflow used only if no regular subflow works (RFC 8684 section
+    /// 3.3.8).
     pub(crate) fn is_backup(&self) -> bool {
         self.backup_for_peer || self.backup_for_us
     }
 
-    /// Stores the priority that an `MP_PRIO` of the peer asks for.
+    /// Stores the priority that the peer requests with `MP_PRIO`.
     pub(crate) fn wish_priority(&mut self, backup: bool) {
         self.wish = Some(backup).filter(|wish| *wish != self.backup_for_peer);
     }
 
-    /// Returns whether the peer asked for a priority that is not in force yet.
+    /// Returns whether a requested priority is not applied yet.
     #[inline]
     pub(crate) fn has_wish(&self) -> bool {
         self.wish.is_some()
     }
 
-    /// Puts the peer's wish into force and returns it. After too many changes in a period it returns `None`, and the
-    /// wish waits for another segment.
+    /// Applies the priority that the peer requested and returns it. After too many changes in a period it
+    /// returns `None`, and the request waits for a later segment.
     #[cold]
     pub(crate) fn grant_priority(&mut self, now: Instant) -> Option<bool> {
         if now.since(self.since) >= PRIORITY_PERIOD {
@@ -82,7 +83,8 @@ impl Signals {
         Some(self.backup_for_peer)
     }
 
-    /// Queues an option to send once, on the next acknowledgement that has room for it. One goes out now.
+    /// Queues an option. It is sent once, on the next pure acknowledgement with enough space. An
+    /// acknowledgement is sent for it.
     pub(crate) fn post(&mut self, option: MptcpOption) {
         if matches!(option, MptcpOption::Prio { .. }) {
             // A later priority replaces an earlier one.
@@ -99,13 +101,14 @@ impl Signals {
         self.due = true;
     }
 
-    /// Returns whether an acknowledgement must go out for the options, now or later.
+    /// Returns whether an acknowledgement must be sent to carry the options.
     #[inline]
     pub(super) fn is_due(&self) -> bool {
         self.due
     }
 
-    /// Keeps only an `MP_FAIL`, as MPTCP has ended. The peer may need it to end MPTCP too (RFC 8684 section 3.7).
+    /// Removes all options except `MP_FAIL`, because MPTCP has ended. The peer may need that one to end MPTCP
+    /// too (RFC 8684 section 3.7).
     pub(crate) fn end(&mut self) {
         self.options.retain(|option| matches!(option, MptcpOption::Fail { .. }));
         self.due &= !self.options.is_empty();
@@ -117,22 +120,23 @@ impl Signals {
         self.due = false;
     }
 
-    /// Returns whether options wait to be sent.
+    /// Returns whether options are queued.
     pub(super) fn waits(&self) -> bool {
         !self.options.is_empty()
     }
 
-    /// Puts waiting options on an acknowledgement.
+    /// Adds queued options to an acknowledgement.
     #[cold]
     pub(super) fn attach(&mut self, segment: &mut Segment) {
         let posted = self.options.len();
         let Some(&first) = self.options.first() else { return };
         if matches!(first, MptcpOption::AddAddr(_)) {
-            // For TCP a plain repetition (`mptcp_established_options_add_addr`).
+            // An `ADD_ADDR` is sent without a DSS (`mptcp_established_options_add_addr`). The segment is then
+            // a plain duplicate acknowledgement for TCP.
             segment.dss = None;
             segment.mptcp.push(self.options.remove(0));
             if segment.options_len() > MAX_OPTIONS_LEN {
-                // An IPv6 address with a port and its HMAC leaves no room for timestamps.
+                // An `ADD_ADDR` with an IPv6 address, a port and an HMAC leaves no space for timestamps.
                 segment.timestamps = None;
             }
         } else {
@@ -148,7 +152,8 @@ impl Signals {
     }
 }
 
-/// Adds an option if there is room for it, without the `DATA_FIN` if need be.
+/// Adds an option if it fits. For the first option, a `DATA_FIN` is removed if necessary. Returns whether the
+/// option was added.
 fn fits(segment: &mut Segment, option: MptcpOption) -> bool {
     segment.mptcp.push(option);
     if segment.options_len() > MAX_OPTIONS_LEN

@@ -1,11 +1,11 @@
-//! Data that a subflow has received in order while the connection's buffer was full. It stays with the subflow, which
-//! has acknowledged it. The connection does not know of it until there is room (`mptcp_data_ready`: "over limit?
-//! can't append more skbs to msk"), the application has read all data, or the subflow ends.
+//! Data that a subflow received in order while the connection's buffer was full. The subflow has acknowledged
+//! it and keeps it. The connection takes it when there is space (`mptcp_data_ready`: "over limit? can't
+//! append more skbs to msk"), when the application has read all data, or when the subflow ends.
 //!
-//! The buffer has room while the used memory does not exceed the connection's buffer, or the subflow's if that is larger.
-//! Parked data fills the subflow's buffer, which grows up to its limit. If it cannot grow, a transfer whose missing
-//! piece meets a full buffer stops. Linux 6.12 stops, too: with `tcp_rmem` at 128 KiB in two of eight transfers of
-//! small segments over two lossy paths.
+//! The buffer is full if the used memory exceeds both the connection's buffer and the subflow's. Parked data
+//! fills the subflow's buffer, which then grows up to its limit. If it cannot grow, a transfer stops when
+//! missing data arrives at a full buffer. Linux 6.12 stops too: with `tcp_rmem` at 128 KiB, in two of eight
+//! transfers of small segments over two lossy paths.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ use bytes::Bytes;
 use super::{Incoming, Session, Subflows};
 use crate::connection::Event;
 
-/// A piece of the data stream: its DSN, its bytes and the memory that it takes.
+/// A piece of the data stream: its DSN, its bytes and its memory charge.
 pub(super) type Piece = (u64, Bytes, u64);
 
 /// The parked data of one subflow, in order.
@@ -31,7 +31,7 @@ struct Queues {
     bytes: u64,
 }
 
-/// The parked data of all subflows. Most connections never park data, so the queues are made on first use.
+/// The parked data of all subflows. Allocated on first use, because most connections never park data.
 #[derive(Debug, Default)]
 pub(in crate::connection) struct Parked(Option<Box<Queues>>);
 
@@ -41,7 +41,7 @@ impl Parked {
         self.bytes() == 0
     }
 
-    /// Parked bytes.
+    /// Returns the number of parked bytes.
     #[inline]
     pub(in crate::connection) fn bytes(&self) -> u64 {
         self.0.as_ref().map_or(0, |queues| queues.bytes)
@@ -51,19 +51,20 @@ impl Parked {
         self.0.as_ref()?.list.get(index)
     }
 
-    /// Parked bytes of a subflow.
+    /// Returns the number of a subflow's parked bytes.
     pub(in crate::connection) fn bytes_at(&self, index: usize) -> u64 {
         let pieces = self.queue(index).into_iter().flat_map(|queue| &queue.pieces);
         pieces.map(|(_, payload, _)| payload.len() as u64).sum()
     }
 
-    /// The memory of a subflow's parked data.
+    /// Returns the memory of a subflow's parked data.
     pub(super) fn memory_at(&self, index: usize) -> u64 {
         self.queue(index).map_or(0, |queue| queue.memory)
     }
 
-    /// Parks a piece after the others of its subflow, if these take no more memory than `most`. A dropped piece is
-    /// sent again, because the connection has not acknowledged it (`tcp_try_rmem_schedule`).
+    /// Appends a piece to the parked data of its subflow, unless that data uses more than `most` bytes of
+    /// memory. A dropped piece is reinjected by the peer, because it was not acknowledged at data level
+    /// (`tcp_try_rmem_schedule`).
     #[cold]
     pub(super) fn push(&mut self, index: usize, piece: Piece, most: u64) {
         let queues = self.0.get_or_insert_default();
@@ -78,7 +79,7 @@ impl Parked {
         }
     }
 
-    /// The first piece of a subflow.
+    /// Removes and returns the first piece of a subflow.
     pub(super) fn take_from(&mut self, index: usize) -> Option<Piece> {
         let queues = self.0.as_mut()?;
         let queue = queues.list.get_mut(index)?;
@@ -88,7 +89,7 @@ impl Parked {
         Some(piece)
     }
 
-    /// The first piece of all, those of the oldest subflow before others.
+    /// Removes and returns a first piece, from the subflow with the lowest slot.
     pub(super) fn take(&mut self) -> Option<Piece> {
         let index = self.0.as_ref()?.list.iter().position(|queue| !queue.pieces.is_empty())?;
         self.take_from(index)
@@ -96,7 +97,7 @@ impl Parked {
 }
 
 impl Incoming {
-    /// The memory that may be used when a subflow delivers data.
+    /// Returns the memory limit for data that a subflow delivers.
     #[inline]
     pub(super) fn room_for(&self, session: &Session, subflows: &Subflows, index: usize) -> u64 {
         if !session.stack().mptcp.parks_data || !session.is_multipath() {
@@ -105,7 +106,8 @@ impl Incoming {
         self.budget.buffer().memory().max(subflows[index].tcp.receive().buffer().memory())
     }
 
-    /// Takes a subflow's parked data until the used memory exceeds `limit`. Returns whether data became readable.
+    /// Delivers a subflow's parked data until the used memory exceeds `limit`. Returns whether data became
+    /// readable.
     #[cold]
     pub(super) fn take_parked(
         &mut self,
@@ -128,8 +130,8 @@ impl Incoming {
         readable
     }
 
-    /// Takes all parked data without a limit, because the application has nothing to read (`__mptcp_move_skbs`) or
-    /// MPTCP ends. Returns whether data became readable.
+    /// Delivers all parked data without a limit, because the application has read everything
+    /// (`__mptcp_move_skbs`) or MPTCP ends. Returns whether data became readable.
     #[cold]
     pub(super) fn take_all_parked(
         &mut self,
@@ -144,7 +146,7 @@ impl Incoming {
         readable
     }
 
-    /// MPTCP ends: takes all data that subflows keep.
+    /// Delivers all parked data, because MPTCP ends.
     pub(in crate::connection) fn release_parked(
         &mut self,
         session: &mut Session,
@@ -155,8 +157,9 @@ impl Incoming {
         }
     }
 
-    /// Takes the parked data of a subflow that ends, without a limit. The kernel closes such a subflow after the
-    /// application has read its data (`__mptcp_close_subflow`). Here another subflow may get its slot earlier.
+    /// Delivers all parked data of a subflow that ends. The kernel closes such a subflow only after the
+    /// application has read its data (`__mptcp_close_subflow`). Here another subflow may get its slot
+    /// earlier.
     pub(in crate::connection) fn take_last_parked(
         &mut self,
         session: &mut Session,

@@ -1,8 +1,9 @@
-//! Delegation: data for another subflow than the acknowledged one is left to that subflow's own turn
-//! (`mptcp_subflow_delegate`, `MPTCP_DELEGATE_SEND`). On one processor, an application that the same acknowledgement
-//! has woken runs first: the kernel leaves the rest of the packet work to a thread (`need_resched` in
-//! `handle_softirqs`). Data that the application then writes follows the existing decision, because the scheduler is
-//! not called while a subflow is `scheduled` (`mptcp_sched_get_send`). It fills a segment that would have been short.
+//! Delegation: if an acknowledgement on one subflow leads to data for another, that data is sent later, when
+//! the other subflow is processed (`mptcp_subflow_delegate`, `MPTCP_DELEGATE_SEND`). On one processor, an
+//! application that the acknowledgement woke runs first, because the kernel leaves the rest of the packet
+//! processing to a thread (`need_resched` in `handle_softirqs`). Data that the application then writes
+//! follows the existing decision, because the scheduler is not called while a subflow is `scheduled`
+//! (`mptcp_sched_get_send`). It fills a segment that would otherwise be short.
 
 use anabranch_tcp::config::Moment;
 use anabranch_units::{Instant, SubflowId};
@@ -10,29 +11,30 @@ use anabranch_units::{Instant, SubflowId};
 use super::{Outgoing, Session, Subflows};
 use anabranch_scheduler::{Ask, SubflowSet};
 
-/// A decision of the scheduler that is carried out later.
+/// A decision of the scheduler that is executed later.
 #[derive(Debug, Default)]
 pub(super) struct Delegation {
-    /// The subflow whose acknowledgement is being answered.
+    /// The subflow whose acknowledgement is being processed.
     answered: Option<SubflowId>,
-    /// That subflow has been pushed.
+    /// Whether data queued on that subflow was already sent.
     pushed: bool,
-    /// The subflow that is to be given data.
+    /// The subflow that will get data.
     decided: Option<SubflowId>,
-    /// The number of bytes for it.
+    /// The number of bytes for that subflow.
     burst: u64,
-    /// A subflow's send buffer has grown, and the connection does not know it (`MPTCP_DELEGATE_SNDBUF`).
+    /// Whether a subflow's send buffer has grown and the connection does not use the new size yet
+    /// (`MPTCP_DELEGATE_SNDBUF`).
     grew: bool,
 }
 
 impl Delegation {
-    /// A decision has not been carried out.
+    /// Returns whether a decision waits to be executed.
     #[inline]
     pub(super) fn is_due(&self) -> bool {
         self.decided.is_some()
     }
 
-    /// An acknowledgement is being answered.
+    /// Returns whether an acknowledgement is being processed.
     #[inline]
     pub(super) fn answers(&self) -> bool {
         self.answered.is_some()
@@ -40,7 +42,7 @@ impl Delegation {
 }
 
 impl Outgoing {
-    /// An acknowledgement on this subflow is answered until [`Self::end_answer`].
+    /// Begins to process an acknowledgement on a subflow, until [`Self::end_answer`].
     #[inline]
     pub(in crate::connection) fn begin_answer(&mut self, session: &Session, id: SubflowId) {
         if session.stack().mptcp.delegates_sending {
@@ -49,19 +51,19 @@ impl Outgoing {
         }
     }
 
-    /// The acknowledgement is answered.
+    /// Ends the processing of an acknowledgement.
     #[inline]
     pub(in crate::connection) fn end_answer(&mut self) {
         self.delegation.answered = None;
     }
 
-    /// A delegated decision is to be carried out, because the application has run.
+    /// Returns whether a delegated decision can be executed now, because the application has run.
     #[inline]
     pub(in crate::connection) fn has_delegated(&self, session: &Session) -> bool {
         self.delegation.is_due() && !session.wakes_application()
     }
 
-    /// Reports grown send buffers, if the application has run.
+    /// Applies the new sizes of grown send buffers if the application has run.
     #[inline]
     pub(in crate::connection) fn tell_delegated(
         &mut self,
@@ -73,8 +75,8 @@ impl Outgoing {
         }
     }
 
-    /// A subflow's send buffer has grown, which may wake the application. The connection learns of it after the
-    /// application has run, or at once if none was woken (`subflow_write_space`).
+    /// Handles a subflow's grown send buffer, which may wake the application. The connection uses the new
+    /// size after the application has run, or at once if none was woken (`subflow_write_space`).
     #[inline]
     pub(in crate::connection) fn note_growth(
         &mut self,
@@ -90,8 +92,8 @@ impl Outgoing {
         }
     }
 
-    /// Updates the connection's view of its subflows' send buffers, which may give room (`__mptcp_sync_sndbuf`).
-    /// Delegated turns also run after a write (`mptcp_release_cb`).
+    /// Updates the sizes of the subflows' send buffers that the connection uses, which may free space
+    /// (`__mptcp_sync_sndbuf`). Linux also does this after a write (`mptcp_release_cb`).
     #[inline]
     pub(super) fn tell_buffers(&mut self, session: &mut Session, subflows: &mut Subflows) {
         if std::mem::take(&mut self.delegation.grew) {
@@ -102,8 +104,8 @@ impl Outgoing {
         }
     }
 
-    /// Leaves new data for `on` until the application has run. Returns false if there is no reason to. Data for
-    /// several subflows is sent at once.
+    /// Postpones new data for one subflow until the application has run. Returns false if that is not
+    /// necessary. Data for several subflows is sent at once.
     #[inline]
     pub(super) fn delegates(&mut self, session: &Session, on: SubflowSet, burst: u64) -> bool {
         if !session.config().leaves_to_turns()
@@ -117,15 +119,15 @@ impl Outgoing {
         true
     }
 
-    /// The scheduler chose other subflows than the one whose acknowledgement is answered; `first` is the first of
-    /// `on`.
+    /// Returns whether the scheduler did not choose the subflow whose acknowledgement is being processed.
+    /// `first` is the first subflow of `on`.
     #[inline]
     pub(super) fn answers_elsewhere(&self, first: Option<SubflowId>, on: SubflowSet) -> bool {
         let answered = self.delegation.answered;
         answered.is_some_and(|id| first != Some(id) && !on.contains(id))
     }
 
-    /// Pushes the acknowledged subflow before data goes to another one.
+    /// Sends the data queued on the acknowledged subflow before another subflow gets data.
     #[inline]
     pub(super) fn push_answered(
         &mut self,
@@ -160,14 +162,14 @@ impl Outgoing {
         }
     }
 
-    /// Forgets a decision for a subflow that is gone; for any subflow if MPTCP has ended (`None`).
+    /// Removes the decision for a subflow that is closed, or for any subflow if `gone` is `None`.
     pub(in crate::connection) fn forget_decided(&mut self, gone: Option<SubflowId>) {
         if gone.is_none() || gone == self.delegation.decided {
             self.delegation.decided = None;
         }
     }
 
-    /// Carries out an earlier decision. Returns false if no data could be handed over.
+    /// Executes the delegated decision. Returns false if no data could be queued.
     pub(super) fn carry_out_delegated(
         &mut self,
         session: &mut Session,

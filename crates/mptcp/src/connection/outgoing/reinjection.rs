@@ -1,5 +1,5 @@
-//! Which subflows carried which data (`path_mask` of the out-of-tree kernel), the data to reinject
-//! (`mptcp_reinject_data`), and data sent ahead. Kept for schedulers that use it.
+//! The record of which subflows carried which data (`path_mask` of the out-of-tree kernel), the data to
+//! reinject (`mptcp_reinject_data`), and data sent ahead. It is maintained only if the scheduler needs it.
 
 use std::collections::VecDeque;
 
@@ -8,13 +8,13 @@ use anabranch_units::SubflowId;
 use super::Outgoing;
 use anabranch_scheduler::{Carried, SubflowSet};
 
-/// Part of the data stream that the same subflows carried.
+/// A range of the data stream that the same subflows carried.
 #[derive(Clone, Copy, Debug)]
 struct CarriedRange {
     from: u64,
     to: u64,
     by: SubflowSet,
-    /// The subflows for which it was queued to be reinjected, once each.
+    /// The subflows for which the range was already queued for reinjection. Each subflow causes this once.
     reinjected: SubflowSet,
 }
 
@@ -24,17 +24,17 @@ impl CarriedRange {
     }
 }
 
-/// All data that was sent and not acknowledged at data level, and the part of it to reinject.
+/// The sent data that is unacknowledged at data level, and the ranges of it to reinject.
 #[derive(Debug, Default)]
 pub(super) struct CarriedData {
-    /// Ranges in order; they do not overlap.
+    /// Ascending ranges without overlap.
     ranges: VecDeque<CarriedRange>,
-    /// Ranges to reinject, in order; they do not overlap.
+    /// Ascending ranges to reinject, without overlap.
     queue: VecDeque<(u64, u64)>,
 }
 
 impl CarriedData {
-    /// Another subflow gets the identifier of a closed one. It has carried no data.
+    /// Removes a subflow from all ranges, because its identifier now belongs to a new subflow.
     pub(super) fn forget(&mut self, id: SubflowId) {
         for range in &mut self.ranges {
             range.by = range.by.without(id);
@@ -42,7 +42,7 @@ impl CarriedData {
         }
     }
 
-    /// A subflow was handed `[from, to)`.
+    /// Records that the range `[from, to)` was queued on a subflow.
     pub(super) fn note(&mut self, id: SubflowId, from: u64, to: u64) {
         if self.ranges.back().is_none_or(|last| last.to <= from) {
             let by = SubflowSet::one(id);
@@ -72,7 +72,7 @@ impl CarriedData {
         }
     }
 
-    /// Makes ranges end and begin at `position`.
+    /// Splits the range that contains `position` there.
     fn cut(&mut self, position: u64) {
         let index = self.ranges.partition_point(|range| range.to <= position);
         if let Some(range) = self.ranges.get_mut(index).filter(|s| s.from < position) {
@@ -82,8 +82,8 @@ impl CarriedData {
         }
     }
 
-    /// The subflows that carried the byte at `position`, and the range for which that holds. The set is empty if the
-    /// byte was not sent.
+    /// Returns the subflows that carried the byte at `position`, and the range to which this applies. The set
+    /// is empty if the byte was not sent.
     pub(super) fn at(&self, position: u64) -> Carried {
         let index = self.ranges.partition_point(|range| range.to <= position);
         let found = self.ranges.get(index).filter(|range| range.from <= position);
@@ -91,19 +91,19 @@ impl CarriedData {
         found.map_or(nobody, |found| Carried { to: found.to, by: found.by, ..nobody })
     }
 
-    /// Everything before `una` is acknowledged.
+    /// Removes all data before `una`.
     pub(super) fn acknowledge(&mut self, una: u64) {
         while self.ranges.front().is_some_and(|first| first.to <= una) {
             self.ranges.pop_front();
         }
-        // The acknowledged part of a range is not sent again.
+        // Shorten a partly acknowledged range.
         if let Some(first) = self.ranges.front_mut() {
             first.from = first.from.max(una);
         }
         self.drop_queued(0, una);
     }
 
-    /// Queues what `id` carried and was not yet queued for its sake.
+    /// Queues all data that `id` carried, except ranges already queued because of the same subflow.
     pub(super) fn reinject(&mut self, id: SubflowId) {
         let mut ranges: Vec<(u64, u64)> = self.queue.drain(..).collect();
         for range in &mut self.ranges {
@@ -121,13 +121,13 @@ impl CarriedData {
         }
     }
 
-    /// Something is to be reinjected.
+    /// Returns whether data waits to be reinjected.
     #[inline]
     pub(super) fn has_queued(&self) -> bool {
         !self.queue.is_empty()
     }
 
-    /// The first piece to reinject.
+    /// Returns the first range to reinject.
     pub(super) fn to_reinject(&self) -> Option<Carried> {
         self.queue.front().map(|&(from, to)| {
             let piece = self.at(from);
@@ -135,7 +135,8 @@ impl CarriedData {
         })
     }
 
-    /// `[from, to)` has been sent or need not be sent: it leaves the queue if its start is there.
+    /// Removes `[from, to)` from the queue, if the start of the first range lies in it. The data was sent or
+    /// need not be sent.
     pub(super) fn drop_queued(&mut self, from: u64, to: u64) {
         while let Some(front) = self.queue.front_mut().filter(|front| front.0 < to) {
             if front.0 < from {
@@ -155,7 +156,7 @@ impl CarriedRange {
     }
 }
 
-/// Ranges sent ahead of the next unscheduled byte: it skips them when it gets there.
+/// Ranges after the cursor that were sent already. The cursor skips each of them when it reaches it.
 #[derive(Debug, Default)]
 pub(super) struct SentAhead(VecDeque<(u64, u64)>);
 
@@ -174,13 +175,13 @@ impl SentAhead {
         self.0.insert(index, (from, to));
     }
 
-    /// Bytes from `position` to the next range.
+    /// Returns the number of bytes from `position` to the next range.
     pub(super) fn room(&self, position: u64) -> u64 {
         let index = self.0.partition_point(|range| range.0 <= position);
         self.0.get(index).map_or(u64::MAX, |range| range.0 - position)
     }
 
-    /// How many of the bytes `[from, to)` are in it.
+    /// Returns the number of bytes of `[from, to)` that are in these ranges.
     pub(super) fn overlap(&self, from: u64, to: u64) -> u64 {
         let (mut at, mut bytes) = (from, 0);
         for &(begin, end) in &self.0 {
@@ -193,7 +194,7 @@ impl SentAhead {
         bytes
     }
 
-    /// The first byte from `position` on that is in no range; forgets what lies before it.
+    /// Returns the first position from `position` on that is in no range. Removes the ranges before it.
     pub(super) fn skip(&mut self, mut position: u64) -> u64 {
         while let Some((_, to)) = self.0.front().filter(|range| range.0 <= position) {
             position = position.max(*to);
@@ -204,7 +205,8 @@ impl SentAhead {
 }
 
 impl Outgoing {
-    /// A subflow does not answer or is closed: its data is sent again, by the rule of the scheduler's kernel.
+    /// Sends the data of an unresponsive or closed subflow again, in the way of the kernel that the scheduler
+    /// belongs to: only that subflow's data, or everything unacknowledged.
     pub(in crate::connection) fn send_again(&mut self, id: SubflowId) {
         if self.scheduling.scheduler.reinjects() {
             self.carried.reinject(id);
@@ -244,7 +246,7 @@ mod tests {
         carried.acknowledge(210);
         assert_eq!(carried.at(40).by, SubflowSet::EMPTY);
         assert_eq!(carried.at(210), Carried { from: 210, to: 250, by: set(&[1]) });
-        // A gap, sent ahead of, is filled afterwards.
+        // Data in a gap before a range that was sent ahead.
         carried.note(SubflowId(2), 400, 500);
         carried.note(SubflowId(3), 300, 450);
         assert_eq!(carried.at(300), Carried { from: 300, to: 400, by: set(&[3]) });
