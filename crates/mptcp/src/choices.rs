@@ -1,4 +1,5 @@
-//! Parameters of schedulers and congestion controls that a kernel generation sets if the user's choice does not.
+//! Parameters of schedulers and congestion controllers that a kernel generation sets unless the user has set
+//! them.
 
 use std::sync::Arc;
 
@@ -10,10 +11,10 @@ use anabranch_congestion as congestion;
 use anabranch_scheduler as scheduler;
 
 impl Stack {
-    /// A congestion control as chosen, with what this stack sets where the choice does not.
+    /// Adds the parameters of this stack to a chosen congestion controller.
     #[must_use]
     pub fn congestion(&self, choice: PluginChoice) -> PluginChoice {
-        // The printed form of CUBIC has no slow-start exit, so it rejects the parameter.
+        // The `printed` form of CUBIC has no slow-start exit and rejects the parameter `hystart`.
         let printed = choice.parameters.get("form") == Some(&Value::Text("printed".to_owned()));
         let hystart = (self.tcp.hystart != LINUX_6_18.tcp.hystart && !printed)
             .then(|| self.tcp.hystart.word());
@@ -36,7 +37,7 @@ impl Stack {
         )
     }
 
-    /// The same of a scheduler, and of those that it builds on.
+    /// Adds the parameters of this stack to a chosen scheduler, and to the schedulers that it builds on.
     #[must_use]
     pub fn scheduler(&self, mut choice: PluginChoice) -> PluginChoice {
         if let Some(Value::Plugin(base)) = choice.parameters.get_mut("base") {
@@ -61,7 +62,7 @@ impl Stack {
     }
 }
 
-/// Adds parameters that the choice does not have itself.
+/// Adds parameters, except those that the choice already has.
 fn fill(
     mut choice: PluginChoice,
     set: impl Iterator<Item = (&'static str, Value)>,
@@ -73,7 +74,7 @@ fn fill(
 }
 
 impl Config {
-    /// Returns the form that connections share: plug-ins with the parameters that the stack sets.
+    /// Returns the configuration that connections share, with the plug-in parameters of the stack added.
     pub(crate) fn settled(mut self) -> Arc<Self> {
         self.scheduler = self.stack.scheduler(self.scheduler);
         self.congestion = self.stack.congestion(self.congestion);

@@ -1,6 +1,7 @@
 //! The MPTCP endpoint, sans-IO: it never reads a clock, opens a socket or starts a thread.
 //!
-//! Three verbs: `handle_*` is input from the world, `poll_*` output to it, `on_*` news for a plug-in.
+//! Method names begin with three verbs: `handle_*` takes input from the network or the clock, `poll_*`
+//! returns output, and `on_*` notifies a plug-in.
 
 mod choices;
 pub mod config;

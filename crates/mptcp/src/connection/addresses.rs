@@ -1,4 +1,4 @@
-//! Addresses that come and go, across a connection's owners.
+//! Local and remote addresses that are added and removed during a connection.
 
 use std::net::IpAddr;
 
@@ -9,7 +9,7 @@ use super::{Connection, signals};
 use crate::path_manager::Candidate;
 
 impl Connection {
-    /// Announces addresses and opens subflows, after the connection is confirmed.
+    /// Announces addresses and opens subflows after the connection is confirmed.
     pub(super) fn manage_paths(&mut self, now: Instant) {
         if !self.signals.has_work(&self.session) {
             return;
@@ -22,8 +22,8 @@ impl Connection {
         }
     }
 
-    /// Handles an address of ours that can be used from now on, to reach `candidate.remote`. The path manager decides
-    /// whether to join over it (`mptcp_nl_add_subflow_or_signal_addr`).
+    /// Handles a new local address that can reach `candidate.remote`. The path manager decides whether to
+    /// join over it (`mptcp_nl_add_subflow_or_signal_addr`).
     pub fn handle_address_added(&mut self, now: Instant, candidate: Candidate) {
         self.signals.add_address(now, &self.session, candidate);
         while self.signals.use_next_address(now) {
@@ -40,7 +40,7 @@ impl Connection {
         self.signals.repeat_announcement(now, &self.session, &mut self.subflows, closed);
     }
 
-    /// Handles the loss of one of our addresses. Its subflows end, and data that they have not delivered is sent on
+    /// Handles the removal of a local address. Its subflows end, and their undelivered data is sent again on
     /// others.
     pub fn handle_address_removed(&mut self, now: Instant, address: IpAddr) {
         if self.signals.remove_address(&self.session, &mut self.subflows, address) {
@@ -49,7 +49,8 @@ impl Connection {
         }
     }
 
-    /// Asks the peer to use the subflows of one of our addresses as backups, or no longer, and does the same here.
+    /// Requests that the peer uses the subflows of one of our addresses as backups, or no longer. Sets the
+    /// same priority here.
     pub fn set_backup(&mut self, now: Instant, address: IpAddr, backup: bool) {
         self.signals.set_backup(&mut self.subflows, address, backup);
         self.push(now);
@@ -87,8 +88,8 @@ impl Connection {
         }
     }
 
-    /// Opens a further subflow. Returns `None` if the pair is not to be tried, its addresses are of two families, or
-    /// every slot is taken.
+    /// Opens a further subflow. Returns `None` if the pair must not be tried, its addresses are of different
+    /// families, or no slot is free.
     pub(super) fn join(&mut self, now: Instant, candidate: Candidate) -> Option<usize> {
         let remote = self.session.remote_key()?;
         if !self.signals.may_join(&self.subflows, &candidate) {

@@ -1,4 +1,4 @@
-//! The end of subflows and of the connection, across its owners.
+//! The end of subflows and of the connection: the steps that involve several parts of it.
 
 use anabranch_units::Instant;
 use anabranch_wire::{MpTcpRst, MptcpOption, Segment};
@@ -11,7 +11,7 @@ use crate::subflow::deliver::Failure;
 use anabranch_tcp::State;
 
 impl Connection {
-    /// Ends the stream: no more data will be written. Written data is still delivered.
+    /// Closes the sending side. Data that was written earlier is still delivered.
     pub fn shutdown(&mut self, now: Instant) {
         if self.closing.request() {
             self.closing.give_up(&mut self.session);
@@ -19,28 +19,30 @@ impl Connection {
         self.push(now);
     }
 
-    /// Every subflow is gone, and no other will come. Received data may still be read ([`crate::Event::Drained`]
-    /// follows when it was).
+    /// Returns whether all subflows are closed and no new one is expected. Received data may still be read.
+    /// After that, [`crate::Event::Drained`] follows.
     pub fn is_closed(&self) -> bool {
         self.closing.is_closed(&self.subflows)
     }
 
-    /// Ends the connection at once: no more data is delivered. Every subflow ends with a RST, which over MPTCP carries
-    /// `MP_FASTCLOSE` with the peer's key (RFC 8684 section 3.5, option R; `mptcp_do_fastclose`).
+    /// Closes the connection at once and discards undelivered data. Every subflow ends with a RST. With
+    /// MPTCP, the RST carries `MP_FASTCLOSE` with the peer's key (RFC 8684 section 3.5, option R;
+    /// `mptcp_do_fastclose`).
     pub fn abort(&mut self) {
         let key = self.session.remote_key().filter(|_| self.session.is_multipath());
         self.end_at_once(key.map(|key| key.value));
     }
 
-    /// Ends every subflow with a RST; also when the peer has ended the connection (`mptcp_check_fastclose`).
+    /// Ends every subflow with a RST. Also used if the peer has closed the connection at once
+    /// (`mptcp_check_fastclose`).
     pub(super) fn end_at_once(&mut self, fast_close: Option<u64>) {
         self.closing.abort(&mut self.session, &mut self.subflows, fast_close);
         self.outgoing.scheduling_mut().forget_views();
         self.signals.stop();
     }
 
-    /// Handles a RST with its reason (`MP_TCPRST`) and the end of the connection (`MP_FASTCLOSE`), if it is accepted
-    /// (RFC 8684 sections 3.5 and 3.6).
+    /// Handles a RST if its sequence number is acceptable. It may carry a reason (`MP_TCPRST`) or close the
+    /// whole connection (`MP_FASTCLOSE`) (RFC 8684 sections 3.5 and 3.6).
     pub(super) fn handle_reset(&mut self, now: Instant, index: usize, segment: &Segment) {
         let subflow = &mut self.subflows[index];
         let joining = index > 0 && subflow.tcp.state() == State::SynSent;
@@ -62,7 +64,7 @@ impl Connection {
         let genuine = closes.is_some_and(|key| self.session.is_our_key(key));
         self.session.counters_mut().forged_fast_closes += u64::from(closes.is_some() && !genuine);
         if genuine {
-            // The peer is not answered on this subflow.
+            // This subflow is closed without a RST, because the peer has reset it.
             let id = self.subflows.cut_off(index);
             self.session.report(Event::SubflowClosed(id));
             self.session.report(Event::Aborted);
@@ -72,7 +74,7 @@ impl Connection {
         }
     }
 
-    /// Ends a subflow. Data that it has not delivered is sent on others.
+    /// Ends a subflow. Its undelivered data is sent again on other subflows.
     pub(super) fn drop_subflow(&mut self, now: Instant, index: usize) {
         let subflow = &self.subflows[index];
         if subflow.tcp.state() == State::Closed {
@@ -84,7 +86,7 @@ impl Connection {
         self.outgoing.scheduling_mut().forget_views();
         self.session.report(Event::SubflowClosed(id));
         if carried {
-            // Also if no subflow is left: a later one begins with the lost data.
+            // This applies even if no subflow is left. A later one then begins with the lost data.
             self.outgoing.send_again(id);
         }
         if self.subflows.is_deserted() {
@@ -94,15 +96,15 @@ impl Connection {
         }
     }
 
-    /// Resets a subflow with a reason (RFC 8684 section 3.6).
+    /// Resets a subflow with a reason code (RFC 8684 section 3.6).
     pub(super) fn reset_subflow(&mut self, now: Instant, index: usize, reason: u8) {
         let option = Some(reset_option(reason));
         self.subflows[index].demand_reset(Reset::because(option));
         self.drop_subflow(now, index);
     }
 
-    /// Ends these subflows with a RST. Linux sends a FIN here, and a RST to later segments. That is the same for the
-    /// peer, a round trip later.
+    /// Ends these subflows with a RST. Linux sends a FIN here, and a RST in response to later segments. The
+    /// result for the peer is the same one round trip later.
     pub(super) fn end_subflows(&mut self, now: Instant, indices: Vec<usize>) {
         for index in indices {
             let subflow = &mut self.subflows[index];

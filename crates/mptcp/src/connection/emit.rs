@@ -1,4 +1,4 @@
-//! The next segment of one subflow, with the values that the connection adds to it.
+//! Writes the next segment of one subflow, with the values of the connection.
 
 use anabranch_units::Instant;
 use anabranch_wire::Segment;
@@ -8,7 +8,7 @@ use crate::subflow::EmitContext;
 use anabranch_tcp::{State, Written};
 
 impl Connection {
-    /// Writes the next segment of a subflow that may have one.
+    /// Writes the next segment of a subflow, if it has one.
     #[inline(never)]
     pub(super) fn poll_subflow(
         &mut self,
@@ -46,7 +46,7 @@ impl Connection {
         let (host, subflow) = (self.session.host(), &mut self.subflows[index]);
         let mut due = true;
         if subflow.signal_due() || subflow.tcp.receive().owes_first_ack() {
-            // Options that are waiting do not fit beside data.
+            // Queued options would not fit on a data segment.
             subflow.next_pure_ack(&context, segment);
         } else if most > 1
             && let begin = subflow.tcp.sending().queue().next_data()

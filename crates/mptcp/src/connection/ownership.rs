@@ -1,4 +1,4 @@
-//! Reports to the endpoint's table: the addresses that a connection has gained and lost, and whether it is over.
+//! Reports to the endpoint: four-tuples that a connection has added or released, and whether it is drained.
 
 use anabranch_units::Instant;
 
@@ -7,11 +7,11 @@ use super::subflow_table::Subflows;
 use anabranch_tcp::Remains;
 use anabranch_tcp::config::FourTuple;
 
-/// A pair of addresses that a subflow or a half-open join has gained or lost.
+/// A four-tuple that a subflow or a half-open join has added or released.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moved {
     pub(crate) tuple: FourTuple,
-    /// The state of TIME-WAIT, if a subflow ended with it.
+    /// The state for TIME-WAIT, if a subflow ended in it.
     pub(crate) remains: Option<Remains>,
 }
 
@@ -21,7 +21,7 @@ impl From<FourTuple> for Moved {
     }
 }
 
-/// The receiver of segments between two addresses.
+/// The part of a connection that receives segments of a four-tuple.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     /// A join that waits for its third packet.
@@ -31,24 +31,24 @@ pub(crate) enum Owner {
 }
 
 impl Connection {
-    /// The subflows and half-open joins, for the endpoint's table.
+    /// Returns the subflows and half-open joins, for the endpoint's table.
     #[inline]
     pub(crate) fn subflows(&self) -> &Subflows {
         &self.subflows
     }
 
-    /// Takes the pairs of addresses that have been gained or lost since the last call.
+    /// Returns the four-tuples that were added or released since the last call.
     pub(crate) fn take_moved(&mut self) -> Vec<Moved> {
         self.subflows.take_moved()
     }
 
-    /// [`Self::poll_event`] has an event.
+    /// Returns whether [`Self::poll_event`] has an event.
     #[inline]
     pub fn has_news(&self) -> bool {
         self.session.has_news()
     }
 
-    /// The connection is over, and has nothing left to report, to send or to read.
+    /// Returns whether the connection is closed, with nothing left to report, to send or to read.
     pub(crate) fn is_drained(&self) -> bool {
         self.is_closed()
             && !self.session.has_news()

@@ -1,4 +1,4 @@
-//! News of a path's MTU (RFC 1191, RFC 8201).
+//! Reports about a path's MTU (RFC 1191, RFC 8201).
 
 use anabranch_units::{Instant, SeqNumber};
 
@@ -6,10 +6,10 @@ use super::Connection;
 use anabranch_tcp::config::FourTuple;
 
 impl Connection {
-    /// Input: a router told the host (`ICMP` "fragmentation needed", `ICMPv6` "packet too big") that a packet
-    /// between these addresses was larger than `mtu` bytes; `seq` is the sequence number that it quotes of
-    /// it. False when it is not believed, or changes nothing: the number has to be in flight, and the MTU to
-    /// leave less than segments take. Less than 552 bytes, over IPv6 1280, counts as these.
+    /// Handles an `ICMP` "fragmentation needed" or `ICMPv6` "packet too big": a packet with this four-tuple
+    /// exceeded `mtu` bytes. `seq` is the sequence number quoted in the report. Returns false if the report
+    /// is ignored: `seq` is not in flight, or the MTU does not reduce the segment size. An MTU below 552
+    /// bytes (IPv6: 1280 bytes) is treated as that minimum.
     pub fn handle_path_mtu(
         &mut self,
         now: Instant,

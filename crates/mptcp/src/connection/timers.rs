@@ -7,17 +7,17 @@ use super::{Connection, closing};
 use anabranch_tcp::{State, earliest};
 
 impl Connection {
-    /// When [`Self::handle_timeout`] wants to be called.
+    /// Returns the time at which [`Self::handle_timeout`] must be called.
     #[inline]
     pub fn poll_timeout(&self) -> Option<Instant> {
         Some(self.wake()).filter(|at| *at != Instant::FAR_FUTURE)
     }
 
-    /// Like [`Self::poll_timeout`]; far future for never.
+    /// Like [`Self::poll_timeout`], but returns `FAR_FUTURE` instead of `None`.
     #[inline]
     pub(crate) fn wake(&self) -> Instant {
         let mut first = self.outgoing.wake();
-        // While data flows none of these waits.
+        // Fast path: while data flows, none of these timers is usually running.
         if self.closing.waits() | self.signals.waits() {
             let rare = earliest(self.closing.deadline(), self.signals.deadline());
             first = first.min(rare.unwrap_or(Instant::FAR_FUTURE));
@@ -28,7 +28,7 @@ impl Connection {
         first
     }
 
-    /// Fires every timer that is due.
+    /// Handles every timer that is due.
     pub fn handle_timeout(&mut self, now: Instant) {
         let host = *self.session.host();
         let mut again = false;
@@ -79,7 +79,7 @@ impl Connection {
         }
     }
 
-    /// The connection makes no progress: ends MPTCP on a subflow that lost its options.
+    /// Ends MPTCP on a subflow that lost its options, when the connection makes no progress.
     fn check_options(&mut self, now: Instant) {
         let Self { session, subflows, outgoing, incoming, .. } = self;
         let lost = closing::find_lost_options(session, subflows, outgoing, incoming);
@@ -90,7 +90,8 @@ impl Connection {
         }
     }
 
-    /// Repeats the `DATA_FIN`. Without an answer the connection ends as plain TCP, if it can.
+    /// Repeats the `DATA_FIN`. If it was never answered, the connection ends as plain TCP if
+    /// possible.
     fn repeat_fin(&mut self, now: Instant) {
         let Self { session, subflows, outgoing, incoming, .. } = self;
         if self.closing.may_end_as_plain(session, subflows, outgoing, incoming) {

@@ -1,4 +1,4 @@
-//! A connection's state for traces, metrics and checkers: samples, totals and counters.
+//! A connection's state for traces, metrics and test checkers: samples, totals and counters.
 
 use anabranch_units::SubflowId;
 
@@ -8,12 +8,12 @@ use super::{
 use anabranch_tcp::State;
 use anabranch_tcp::config::FourTuple;
 
-/// A connection to look at.
+/// Read-only access to the state of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionView<'a>(&'a Connection);
 
 impl Connection {
-    /// The connection's state for traces, metrics and checkers.
+    /// Returns the connection's state for traces, metrics and test checkers.
     #[inline]
     pub fn view(&self) -> ConnectionView<'_> {
         ConnectionView(self)
@@ -21,7 +21,7 @@ impl Connection {
 }
 
 impl<'a> ConnectionView<'a> {
-    /// Every established subflow at this moment.
+    /// Returns samples of all established subflows.
     pub fn samples(self) -> impl Iterator<Item = SubflowSample> + 'a {
         self.0.subflows.iter().filter(|s| s.tcp.state() == State::Established).map(|s| {
             SubflowSample {
@@ -41,29 +41,30 @@ impl<'a> ConnectionView<'a> {
         })
     }
 
-    /// Every subflow there was: by place, then those whose place another one has.
+    /// Returns summaries of all subflows: first the current ones by slot, then the replaced ones.
     pub fn summaries(self) -> impl Iterator<Item = SubflowSummary> + 'a {
         self.0.subflows.summaries()
     }
 
-    /// Bytes sent again on another subflow, connection-level retransmissions included.
+    /// Returns the number of bytes sent again on another subflow, including connection-level retransmissions.
     pub fn reinjected_bytes(self) -> u64 {
         self.0.outgoing.reinjected_bytes()
     }
 
-    /// Each subflow's segments in flight, and its window.
+    /// Returns each subflow's identifier, segments in flight, and congestion window.
     pub fn windows(self) -> impl Iterator<Item = (SubflowId, u32, u32)> + 'a {
         self.0.subflows.iter().map(|s| {
             (s.tcp.id(), s.tcp.sending().flight().in_flight(), s.tcp.sending().cwnd().window().cwnd)
         })
     }
 
-    /// The refused requests of the peer.
+    /// Returns the counts of refused requests.
     pub fn counters(self) -> Counters {
         self.0.session.counters()
     }
 
-    /// For checkers: the used part of the window of the subflow that sent the last segment.
+    /// Returns the congestion window, and its used part, of the subflow that sent the last segment. For test
+    /// checkers.
     #[inline]
     pub fn last_window(self) -> Option<WindowInUse> {
         let subflow = self.0.subflows.get(self.0.subflows.turn())?;
@@ -77,7 +78,7 @@ impl<'a> ConnectionView<'a> {
         })
     }
 
-    /// For checkers: a subflow's assumptions about its outstanding segments.
+    /// Returns a subflow's estimates about its outstanding segments. For test checkers.
     pub fn assumed_on(self, id: SubflowId) -> Option<Assumed> {
         let subflow = self.0.subflows.get(id.index())?;
         let board = subflow.tcp.sending().flight();
@@ -89,29 +90,30 @@ impl<'a> ConnectionView<'a> {
         })
     }
 
-    /// Its scheduler or a controller of its subflows cannot go on.
+    /// Returns whether the scheduler or a congestion controller has failed.
     pub fn plugin_failed(self) -> bool {
         self.0.outgoing.scheduling().has_failed()
             || self.0.subflows.iter().any(|s| s.tcp.sending().cwnd().controller().failed())
     }
 
-    /// The addresses of its live subflows.
+    /// Returns the four-tuples of the live subflows.
     pub fn tuples(self) -> impl Iterator<Item = FourTuple> + 'a {
         self.0.subflows.iter().filter(|s| s.tcp.state() != State::Closed).map(|s| s.tcp.tuple())
     }
 
-    /// The addresses of its latest subflow, live or not.
+    /// Returns the four-tuple of the newest subflow, live or not.
     pub fn last_tuple(self) -> Option<FourTuple> {
         self.0.subflows.last().map(|s| s.tcp.tuple())
     }
 
-    /// The receiver's state at this moment.
+    /// Returns the state of the receiver.
     pub fn receiver(self) -> ReceiverSample {
         self.0.incoming.receiver(&self.0.subflows)
     }
 
-    /// Memory of received data that was not read, and bytes of sent data that were not acknowledged.
-    /// A `DATA_ACK` alone releases nothing: every subflow keeps what it sent until it is acknowledged there.
+    /// Returns the memory of received data that was not read, and the bytes of sent data that were not
+    /// acknowledged. A `DATA_ACK` alone frees nothing. Each subflow keeps sent data until it is acknowledged
+    /// there.
     pub fn memory_held(self) -> [u64; 2] {
         [self.0.incoming.held(&self.0.subflows)[1], self.0.outgoing.held(&self.0.subflows)[1]]
     }

@@ -1,5 +1,5 @@
-//! Accepting connections: the answer to a SYN, and the handshake's final ACK. The SYN is kept in a record
-//! or in a SYN cookie until then.
+//! Accepting connections: the answer to a SYN, and the final ACK of the handshake. Between them, the SYN is
+//! stored in a record or encoded in a SYN cookie.
 
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -67,7 +67,7 @@ impl Endpoint {
         self.answer(now, id, Some(drawn.key.value));
     }
 
-    /// Sends the SYN/ACK of a stored SYN. If `key` is `None`, the key is computed again.
+    /// Sends the SYN/ACK for a stored SYN. If `key` is `None`, the key is drawn again.
     fn answer(&mut self, now: Instant, id: RequestId, key: Option<u64>) {
         let Some(request) = self.requests.get(id) else { return };
         let Some((config, _)) = self.listeners.patience(request.listener()) else { return };
@@ -79,7 +79,7 @@ impl Endpoint {
         self.reply(request.tuple, answer);
     }
 
-    /// Handles the timer of a half-open connection: repeats the SYN/ACK or gives up.
+    /// Handles the timer of a half-open connection. Repeats the SYN/ACK, or removes the record.
     pub(super) fn repeat_answer(&mut self, now: Instant, id: RequestId) {
         let goes_on = self.requests.get(id).is_some_and(|request| {
             let patience = self.listeners.patience(request.listener());
@@ -131,8 +131,8 @@ impl Endpoint {
         let mut random = self.stream(number);
         let key = request.key(&mut random);
         if request.is_multipath() && self.by_token.contains(&key.token) {
-            // Another connection has taken the token meanwhile. The peer knows this key only, so the
-            // connection fails.
+            // Another connection has got the same token in the meantime. The peer already has this key, so
+            // the connection cannot be accepted.
             self.forget_request(id);
             self.refuse(tuple, segment, REASON_MPTCP);
             return None;
@@ -201,7 +201,7 @@ impl Endpoint {
         self.accept(now, number, listener, connection)
     }
 
-    /// Updates the listener's count after a connection left the table.
+    /// Updates the listener's count after a connection was removed from the table.
     pub(super) fn leave(&mut self, entry: &Entry) {
         if let Some(listener) = entry.listener.and_then(|number| self.listeners.get(number)) {
             listener.on_connection_freed();

@@ -1,4 +1,4 @@
-//! A keyed hash table without iteration, so that its order cannot affect any output.
+//! A keyed hash table without iteration, so that the order of its entries cannot affect any output.
 
 use std::hash::{BuildHasher, Hash};
 
@@ -6,7 +6,7 @@ use hashbrown::HashTable;
 
 use crate::secrets::Keyed;
 
-/// Smaller tables keep their memory.
+/// A table with a capacity of at most this many entries keeps its memory.
 const SMALL: usize = 64;
 
 /// A hash table with a secret key. A peer without the key cannot choose colliding entries.
@@ -43,7 +43,7 @@ impl<K: Hash + Eq, V: Copy> Lookup<K, V> {
         }
     }
 
-    /// Removes a key if `which` accepts its value.
+    /// Removes a key if `which` returns true for its value.
     pub(super) fn remove(&mut self, key: &K, which: impl FnOnce(V) -> bool) {
         let Self { entries, keyed } = self;
         let hash = keyed.hash_one(key);

@@ -1,13 +1,14 @@
-//! The table of four-tuples: finds the subflow, half-open join or TIME-WAIT record of a segment.
+//! The table of four-tuples. It finds the subflow, half-open join or TIME-WAIT record for a
+//! segment.
 
 use super::lookup::Lookup;
 use crate::secrets::{Keyed, Packed};
 use anabranch_tcp::config::FourTuple;
 
-/// The owner of a four-tuple.
+/// The receiver of segments with a four-tuple.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// A join whose final ACK is missing.
+    /// A join whose third packet has not arrived.
     HalfOpen {
         slot: u32,
     },
@@ -21,7 +22,7 @@ pub(super) enum Place {
 }
 
 impl Place {
-    /// The slot of the connection, or `None` in TIME-WAIT.
+    /// Returns the slot of the connection, or `None` in TIME-WAIT.
     pub(super) fn slot(self) -> Option<u32> {
         match self {
             Self::HalfOpen { slot } | Self::Subflow { slot, .. } => Some(slot),
@@ -34,7 +35,8 @@ impl Place {
 #[derive(Debug)]
 pub(super) struct Places {
     table: Lookup<Packed, Place>,
-    /// The entries found last, because packets of one subflow arrive in trains.
+    /// The two entries found last. They are checked first, because segments of one subflow often
+    /// arrive back to back.
     recent: [Option<(Packed, Place)>; 2],
 }
 
@@ -71,7 +73,7 @@ impl Places {
         self.table.insert(tuple.into(), place);
     }
 
-    /// Removes a four-tuple if `whose` accepts its owner.
+    /// Removes a four-tuple if `whose` returns true for its receiver.
     pub(super) fn remove(&mut self, tuple: &FourTuple, whose: impl FnOnce(Place) -> bool) {
         self.recent = [None; 2];
         self.table.remove(&tuple.into(), whose);

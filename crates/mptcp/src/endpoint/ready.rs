@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 
-/// Smaller queues keep their memory when empty.
+/// An empty queue with a capacity of at most this many elements keeps its memory.
 const SMALL: usize = 64;
 
-/// A queue with a separate front, because it rarely holds more than one connection.
+/// A queue of connection slots. The front is stored separately, because there is rarely more than
+/// one element.
 #[derive(Debug, Default)]
 pub(super) struct Ready {
     front: Option<u32>,
@@ -48,12 +49,12 @@ impl Ready {
         }
     }
 
-    /// The number of queued connections.
+    /// Returns the number of queued connections.
     pub(super) fn len(&self) -> usize {
         usize::from(self.front.is_some()) + self.rest.len()
     }
 
-    /// The connection at a position of the queue.
+    /// Returns the connection at a position of the queue.
     pub(super) fn at(&self, place: usize) -> Option<u32> {
         match place.checked_sub(1) {
             None => self.front,

@@ -2,11 +2,11 @@
 
 use anabranch_units::{Duration, Instant};
 
-/// The largest number of refusals per second. The limit slows down a peer that guesses tokens, and
-/// prevents a flood through this host.
+/// The largest number of RSTs per second. The limit slows down a peer that guesses tokens. It also
+/// limits the RSTs that a forged address receives from this host.
 const REFUSALS: u32 = 64;
 
-/// The refusals left in the current second.
+/// The number of RSTs left in the current second.
 #[derive(Debug)]
 pub(super) struct Refusals {
     left: u32,
@@ -20,7 +20,7 @@ impl Default for Refusals {
 }
 
 impl Refusals {
-    /// Whether a refusal may be sent now. Counts it.
+    /// Counts a RST. Returns false if none may be sent now.
     pub(super) fn take(&mut self, now: Instant) -> bool {
         if now.since(self.since) >= Duration::from_secs(1) {
             *self = Self { left: REFUSALS, since: now };

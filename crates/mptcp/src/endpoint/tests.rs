@@ -35,7 +35,7 @@ fn config(number: u32) -> Config {
 
 #[test]
 fn a_token_that_a_connection_has_stays_its_own() {
-    // RFC 8684 section 3.1: if a connection has the token, another key is drawn.
+    // RFC 8684 section 3.1: if another connection has the token, a new key is drawn.
     let drawn = {
         let mut other = endpoint();
         let handle = other.connect(NOW, config(1)).expect("free addresses");
@@ -56,7 +56,7 @@ fn a_token_that_a_connection_has_stays_its_own() {
     assert_eq!(host.by_token.get(&drawn), Some(77));
 }
 
-/// Four-tuples whose hashes collide. Only the owner of the secret can compute them.
+/// Returns four-tuples whose hashes collide. Only the owner of the secret can compute them.
 fn colliding(host: &Endpoint, count: usize) -> Vec<FourTuple> {
     let hash = |tuple: &FourTuple| host.secrets.tables.hash_one(Packed::from(tuple));
     let wanted = hash(&tuple(0)) & 0xfff;

@@ -1,5 +1,5 @@
-//! A slab of items with wake-up times. Numbers are reused, memory is freed when most items are removed,
-//! and the earliest wake-up is found at once.
+//! A slab of items with wake-up times. Numbers are reused, memory is freed when most items are removed, and
+//! the earliest wake-up is found in constant time.
 
 use anabranch_units::{Instant, Schedule};
 use slab::Slab;
@@ -27,7 +27,7 @@ impl<T> Timed<T> {
         self.slab.len()
     }
 
-    /// Adds an item without a wake-up time. Returns the number freed last, or a new one.
+    /// Adds an item without a wake-up time. Returns its number: the one freed last, or a new one.
     pub(super) fn insert(&mut self, thing: T) -> usize {
         let number = self.slab.insert(thing);
         while self.wakes.len() <= number {
@@ -61,18 +61,19 @@ impl<T> Timed<T> {
         self.slab.get_mut(number)
     }
 
-    /// All items, by number.
+    /// Returns all items, by number.
     pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = (usize, &T)> {
         self.slab.iter()
     }
 
-    /// Sets the wake-up time of an item; `FAR_FUTURE` for never.
+    /// Sets the wake-up time of an item. `FAR_FUTURE` means never.
     #[inline]
     pub(super) fn set_wake(&mut self, number: usize, at: Instant) {
         self.wakes.set(number, Some(at));
     }
 
-    /// The earliest wake-up time and its item; among equals, the lowest number.
+    /// Returns the earliest wake-up time and its item. Of several items with the same time, the lowest number
+    /// is returned.
     #[inline]
     pub(super) fn first(&self) -> Option<(Instant, usize)> {
         if self.wakes.is_empty() {
@@ -81,7 +82,7 @@ impl<T> Timed<T> {
         Some(self.wakes.first()).filter(|(at, _)| *at != Instant::FAR_FUTURE)
     }
 
-    /// The earliest wake-up time; `FAR_FUTURE` if no item has one.
+    /// Returns the earliest wake-up time. `FAR_FUTURE` if no item has one.
     #[inline]
     pub(super) fn wake(&self) -> Instant {
         if self.wakes.is_empty() { Instant::FAR_FUTURE } else { self.wakes.first().0 }

@@ -5,7 +5,7 @@ use anabranch_units::Instant;
 
 use super::{Candidate, OpenPath, PathManager};
 
-/// Opens nothing.
+/// Opens no further subflows.
 #[derive(Debug, Default)]
 pub struct NoManager;
 

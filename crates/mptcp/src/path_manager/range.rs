@@ -1,17 +1,17 @@
-//! A path only within a range of delay and bandwidth of those in use (UQ18, future work: a subflow is
-//! to be established only "within a target range of bandwidth and delays variance").
+//! Joins paths only within a range of delay and rate around the paths in use. UQ18 proposes this as future
+//! work: a subflow is to be established only "within a target range of bandwidth and delays variance".
 //!
-//! The paper gives no formula; this is ours. A path is joined if
+//! The paper gives no formula. This implementation joins a path if
 //!
 //! ```text
 //! srtt_new <= delay_factor * srtt_min + delay_margin    and    rate_new >= rate_share * rate_max
 //! ```
 //!
-//! The rates are those that interfaces declare. A path without a declared rate is not refused. The delay
-//! of an unused path is unknown, so the join measures it. A subflow that is too slow is reset before it
-//! carries data, with the reason "unacceptable performance" (RFC 8684 section 3.6). Its address is then
-//! not tried for some time, which doubles after each refusal. Only handshake delays are measured; later
-//! queueing delay is not seen.
+//! The rates are the configured rates of the interfaces. A path without a configured rate is not refused
+//! because of it. The delay of an unused path is unknown, so the join measures it. A subflow that is too slow
+//! is reset before it carries data, with the reason "unacceptable performance" (RFC 8684 section 3.6). Its
+//! address is then not tried for some time, which doubles after each refusal. Only handshake delays are
+//! measured, so later queueing delay has no effect.
 
 use std::net::IpAddr;
 
@@ -20,7 +20,7 @@ use anabranch_units::{Duration, Instant, Rate};
 
 use super::{Candidate, OpenPath, PathManager};
 
-/// The longest pause after a refusal, unless `retry_s` is longer.
+/// The longest pause after a refusal, except that the first pause, `retry_s`, may be longer.
 const MOST_PATIENCE: Duration = Duration::from_secs(900);
 
 /// A local address whose path was too slow.
@@ -40,7 +40,7 @@ pub struct Range {
     delay_margin_s: f64,
     rate_share: f64,
     retry: Duration,
-    /// The refused addresses. An address is removed when it is admitted.
+    /// The refused addresses. An address is removed when a join from it is admitted.
     refused: Vec<Refused>,
 }
 

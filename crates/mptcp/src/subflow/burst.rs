@@ -7,11 +7,12 @@ use anabranch_tcp::Written;
 use anabranch_tcp::config::HostModel;
 
 impl Subflow {
-    /// Writes up to `most` segments at once, as `next_data_segment` and `fill_options` write one.
+    /// Writes up to `most` segments as one, with the result of `next_data_segment` and `fill_options` for
+    /// each.
     ///
-    /// The state of each segment is kept as if they were written one by one. Only the header is written once, so a
-    /// burst ends before a segment with other options. `segment` gets the payload of the first one. The result has the
-    /// number of bytes of the others, which follow it in the data stream.
+    /// The state changes as if each segment were written separately. The header is written only once, so a
+    /// burst ends before a segment with other options. `segment` gets the payload of the first one. The
+    /// returned number is the bytes of the others, which follow in the data stream.
     #[inline(never)]
     pub(crate) fn next_burst(
         &mut self,
@@ -20,7 +21,7 @@ impl Subflow {
         most: u32,
         segment: &mut Segment,
     ) -> Option<(Written, u16)> {
-        // SACK blocks and a report of duplicates, which is sent once, depend on the payload, as a checksum does.
+        // SACK blocks and checksums depend on the payload of each segment, and a DSACK is sent only once.
         let alone = context.checksum || self.tcp.receive().assembly().has_blocks();
         let start = self.tcp.sending().queue().next();
         let tag = self.tcp.sending().queue().next_tag();
@@ -28,8 +29,8 @@ impl Subflow {
             return None;
         }
         self.fill_options(segment, false);
-        // A retransmission does not change the queue. The `MP_CAPABLE` of the first data and the infinite mapping are
-        // on a single segment.
+        // A retransmission does not change `next`. The `MP_CAPABLE` of the first data, and the infinite
+        // mapping, are on a single segment.
         let new = self.tcp.sending().queue().next() > start;
         let repeats =
             if self.is_multipath() { segment.mptcp.is_empty() } else { segment.dss.is_none() };
@@ -56,7 +57,7 @@ mod tests {
     use anabranch_tcp::Space;
     use anabranch_tcp::receive_buffer::Load;
 
-    /// Returns a subflow with five segments of a thousand bytes, which may be sent.
+    /// Returns a subflow with five segments of 1000 bytes that may be sent.
     fn loaded() -> Subflow {
         let mut subflow = subflow();
         subflow.tcp.sending_mut().queue_mut().set_window(100_000);
@@ -75,7 +76,7 @@ mod tests {
         (segment, written, more)
     }
 
-    /// Delivers a hundred bytes of the peer.
+    /// Receives 100 bytes from the peer.
     fn hear(subflow: &mut Subflow, position: u32) {
         let payload = Bytes::from(vec![0; 100]);
         let (seq, flags) = (SeqNumber(position), Flags::ACK);
@@ -88,7 +89,7 @@ mod tests {
     #[test]
     fn all_that_is_kept_of_segments_is_kept_of_each_of_a_burst() {
         let mut subflow = loaded();
-        // Socket buffers of two segments: `tcp_min_tso_segs`, at no rate that would ask for more.
+        // A socket buffer has two segments (`tcp_min_tso_segs`), because the pacing rate is low.
         let (segment, written, more) = burst(&mut subflow, 40);
         assert_eq!(written.segment_size.map(NonZeroU16::get), Some(1000));
         assert!(more > 0 && segment.payload.len() == 1000);

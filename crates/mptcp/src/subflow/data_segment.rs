@@ -1,4 +1,4 @@
-//! Writes a data segment with its DSS, or with the option that stands for it.
+//! Writes a data segment with its DSS, or with the option that replaces it.
 
 use anabranch_wire::Segment;
 
@@ -7,7 +7,7 @@ use anabranch_tcp::Departed;
 use anabranch_tcp::config::HostModel;
 
 impl Subflow {
-    /// Writes the next data segment to send, retransmissions first. Returns false if no data may be sent now.
+    /// Writes the next data segment. Retransmissions come first. Returns false if no data may be sent now.
     #[inline]
     pub(crate) fn next_data_segment(
         &mut self,
@@ -22,7 +22,7 @@ impl Subflow {
         true
     }
 
-    /// Adds the burst's mapping, the `MP_CAPABLE` that stands for it, or the infinite mapping.
+    /// Adds the mapping, the `MP_CAPABLE` that replaces it, or the infinite mapping.
     #[inline]
     fn add_mapping(&mut self, departed: Departed, context: &EmitContext, segment: &mut Segment) {
         let Departed { start, tag } = departed;

@@ -1,4 +1,4 @@
-//! The end of a subflow: RSTs with their reasons, and late segments.
+//! The end of a subflow: RSTs with their reasons, and segments that arrive later.
 
 use anabranch_units::SeqNumber;
 use anabranch_wire::{MptcpOption, Segment};
@@ -8,11 +8,11 @@ use super::Subflow;
 /// A RST to send, with its reason.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Reset {
-    /// The peer's key: the whole connection ends (`MP_FASTCLOSE`).
+    /// The peer's key for `MP_FASTCLOSE`, if the RST ends the whole connection.
     pub(crate) fast_close: Option<u64>,
     pub(crate) reason: Option<MptcpOption>,
-    /// The acknowledgement number of the segment it answers, which becomes its sequence number
-    /// (RFC 9293 section 3.10.7.1); without one it takes our next.
+    /// The acknowledgement number of the segment that the RST answers. The RST takes its sequence
+    /// number from it (RFC 9293 section 3.10.7.1). If `None`, the RST has our next sequence number.
     pub(crate) answers: Option<SeqNumber>,
 }
 
@@ -29,7 +29,7 @@ impl Reset {
 }
 
 impl Subflow {
-    /// Demands a RST.
+    /// Requests a RST.
     pub(crate) fn demand_reset(&mut self, reset: Reset) {
         self.tcp.demand_reset(reset.answers);
         self.context.set_reset(reset);
@@ -44,7 +44,7 @@ impl Subflow {
         taken
     }
 
-    /// Handles a segment after the end.
+    /// Handles a segment that arrives after the end of the subflow.
     pub(crate) fn answer_late(&mut self, segment: &Segment) {
         if self.tcp.handle_late(segment) {
             self.demand_reset(Reset::answer(segment.ack));

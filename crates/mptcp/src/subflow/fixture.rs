@@ -14,12 +14,12 @@ pub(super) fn at(ms: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(ms)
 }
 
-/// Returns a host whose timers have no ticks.
+/// Returns a host whose timers are not rounded to ticks.
 pub(super) fn exact() -> HostModel {
     HostModel { timer_tick: Duration::ZERO, ..HostModel::default() }
 }
 
-/// Returns the values of a connection over plain TCP for a segment.
+/// Returns the connection's values for a segment on plain TCP.
 pub(super) fn context(now: Instant) -> EmitContext {
     EmitContext {
         now,

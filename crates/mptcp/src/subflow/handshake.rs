@@ -1,4 +1,4 @@
-//! MPTCP's part of a subflow's handshake (RFC 8684 sections 3.1 and 3.2).
+//! The MPTCP part of a subflow's handshake (RFC 8684 sections 3.1 and 3.2).
 
 use anabranch_units::Instant;
 use anabranch_wire::{MptcpOption, Segment};
@@ -8,7 +8,7 @@ use crate::config::Config;
 use anabranch_tcp::config::HostModel;
 use anabranch_tcp::{Answered, HandshakeTimeout, State};
 
-/// SYNs with `MP_CAPABLE` before the option is dropped (Linux's blackhole detection).
+/// The number of SYNs with `MP_CAPABLE`. Later SYNs do not have the option (Linux's blackhole detection).
 const CAPABLE_SYNS: u32 = 3;
 
 impl Subflow {
@@ -18,7 +18,8 @@ impl Subflow {
         self.tcp.opening_mut().request();
     }
 
-    /// Answers a SYN, so that a SYN/ACK with this MPTCP option is due, unless it was `answered` before the subflow existed.
+    /// Accepts a SYN and requests a SYN/ACK with this MPTCP option. `answered` means that the SYN/ACK was
+    /// sent before the subflow existed.
     pub(crate) fn answer_syn(
         &mut self,
         segment: &Segment,
@@ -30,12 +31,13 @@ impl Subflow {
         self.tcp.answer_syn(segment, &config.tcp(), answered);
     }
 
-    /// Continues a join whose SYN/ACK was sent before the subflow existed. Linux does not know when.
+    /// Continues a join whose SYN/ACK was sent before the subflow existed. Like Linux, it does not use the
+    /// time of that SYN/ACK.
     pub(crate) fn resume_join(&mut self, syn: &Segment, config: &Config, option: MptcpOption) {
         self.answer_syn(syn, config, Some(option), Some(Answered::Once));
     }
 
-    /// Writes the SYN or SYN/ACK that is due. Returns whether one was.
+    /// Writes a requested SYN or SYN/ACK. Returns whether there was one.
     pub(crate) fn next_handshake_segment(
         &mut self,
         now: Instant,
@@ -49,7 +51,7 @@ impl Subflow {
         due
     }
 
-    /// Handles the timers of the handshake. Returns false when the attempt is given up.
+    /// Handles the timers of the handshake. Returns false if the handshake has failed.
     pub(crate) fn fire_handshake(&mut self, host: &HostModel, now: Instant) -> bool {
         match self.tcp.fire_handshake(now) {
             HandshakeTimeout::Nothing => {}
@@ -67,7 +69,8 @@ impl Subflow {
         true
     }
 
-    /// Handles the SYN/ACK for our SYN after its options: the subflow is established and has an RTT sample.
+    /// Handles the SYN/ACK for our SYN, after its options. The subflow is then established and has an RTT
+    /// sample.
     pub(crate) fn take_syn_ack(&mut self, host: &HostModel, now: Instant, segment: &Segment) {
         self.tcp.take_syn_ack(host, now, segment);
         self.context.end_offer();
@@ -77,8 +80,8 @@ impl Subflow {
         }
     }
 
-    /// Handles the third packet, or any segment that acknowledges our SYN/ACK: the subflow is established. Returns whether
-    /// the segment is one.
+    /// Handles the third packet, which may be any segment that acknowledges our SYN/ACK. The subflow is then
+    /// established. Returns whether the segment is valid for this.
     pub(crate) fn take_third(&mut self, host: &HostModel, now: Instant, segment: &Segment) -> bool {
         let taken = self.tcp.take_third(host, now, segment);
         if taken {

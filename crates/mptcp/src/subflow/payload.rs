@@ -10,8 +10,8 @@ use anabranch_tcp::Space;
 use anabranch_tcp::receive_buffer::Load;
 
 impl Subflow {
-    /// Handles payload and FIN of an acceptable segment. Calls `up` with the DSN of data in order. `load` is the number
-    /// of segments that it was, and their size.
+    /// Handles payload and FIN of an acceptable segment. Calls `up` with in-order data and its DSN. `load` is
+    /// the number and size of the segments that were merged into this one.
     #[inline]
     pub(crate) fn handle_payload(
         &mut self,

@@ -1,8 +1,8 @@
-//! Whether a subflow makes progress (`mptcp_pm_subflow_chk_stale`).
+//! Detects subflows that make no progress (`mptcp_pm_subflow_chk_stale`).
 
 use anabranch_units::Instant;
 
-/// The largest count of periods.
+/// The largest number of periods that is counted.
 const PERIODS_MAX: u32 = 255;
 
 /// The number of timer periods without an acknowledgement.
@@ -10,24 +10,24 @@ const PERIODS_MAX: u32 = 255;
 pub(crate) struct Staleness {
     stale: bool,
     periods: u32,
-    /// The last acknowledgement when counting began.
+    /// The time of the last acknowledgement when counting began.
     last_ack: Instant,
 }
 
 impl Staleness {
-    /// Returns whether schedulers should not use the subflow.
+    /// Returns whether the subflow is stale, so that schedulers should not use it.
     #[inline]
     pub(crate) fn is_stale(&self) -> bool {
         self.stale
     }
 
-    /// Returns the number of periods, the one that runs included.
+    /// Returns the number of periods, including the current one.
     pub(crate) fn periods(&self) -> u32 {
         self.periods
     }
 
-    /// Counts a period of the connection's timer and returns the number of periods. `last_ack` is the time of the last
-    /// acknowledgement; a new one ends the count.
+    /// Counts a period of the connection's timer and returns the number of periods. `last_ack` is the time of
+    /// the last acknowledgement. A new acknowledgement resets the count.
     pub(crate) fn count_period(&mut self, last_ack: Instant) -> u32 {
         if self.periods == 0 {
             (self.periods, self.last_ack) = (1, last_ack);
@@ -39,12 +39,13 @@ impl Staleness {
         self.periods
     }
 
-    /// Makes the subflow stale until the next acknowledgement.
+    /// Marks the subflow as stale until the next acknowledgement.
     pub(crate) fn set_stale(&mut self) {
         self.stale = true;
     }
 
-    /// Handles an acknowledgement at `last_ack`: the path works again (`mptcp_subflow_active`).
+    /// Handles an acknowledgement at `last_ack`, which shows that the path works again
+    /// (`mptcp_subflow_active`).
     #[inline]
     pub(crate) fn on_ack(&mut self, last_ack: Instant) {
         if self.stale && self.last_ack != last_ack {
@@ -59,8 +60,8 @@ mod tests {
 
     #[test]
     fn a_subflow_is_stale_until_an_acknowledgement_ends_the_count() {
-        // `mptcp_pm_subflow_chk_stale`: the first period notes the last acknowledgement, each later one without
-        // another counts; `mptcp_subflow_active` ends it.
+        // `mptcp_pm_subflow_chk_stale`: the first period stores the time of the last acknowledgement. Each
+        // later period without a new one is counted. `mptcp_subflow_active` resets the count.
         let [before, after] =
             [1, 2].map(|s| Instant::ZERO + anabranch_units::Duration::from_secs(s));
         let mut staleness = Staleness::default();

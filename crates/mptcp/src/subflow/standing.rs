@@ -1,4 +1,4 @@
-//! A subflow's counters and states that schedulers are notified of.
+//! The counters and states of a subflow from which events for schedulers are derived.
 
 use super::Subflow;
 use anabranch_congestion::CongestionState;
@@ -20,7 +20,7 @@ pub(crate) struct Standing {
 }
 
 impl Standing {
-    /// That of a subflow which has just been created, the handshake's segment counted as delivered.
+    /// Returns the values of a new subflow. The segment of the handshake counts as delivered.
     fn fresh(ordinal: u32) -> Self {
         Self {
             ordinal,
@@ -36,13 +36,14 @@ impl Standing {
         }
     }
 
-    /// The standing from which to compare: `known`, unless another subflow had the identifier then.
+    /// Returns the values to compare with: `known`, or those of a new subflow if the identifier
+    /// then belonged to another one.
     pub(crate) fn before(known: Option<Self>, subflow: &Subflow) -> Self {
         let same = known.filter(|known| known.ordinal == subflow.context.ordinal());
         same.unwrap_or_else(|| Self::fresh(subflow.context.ordinal()))
     }
 
-    /// The events that lead from `before` to this standing.
+    /// Returns the events that happened between `before` and now.
     pub(crate) fn events_since(&self, before: &Self) -> impl Iterator<Item = SubflowEvent> {
         let delivered = SubflowEvent::Delivered {
             segments: self.delivered - before.delivered,
@@ -65,7 +66,7 @@ impl Standing {
 }
 
 impl Subflow {
-    /// The counters and states now.
+    /// Returns the current counters and states.
     pub(crate) fn standing(&self) -> Standing {
         let totals = self.tcp.sending().totals();
         Standing {

@@ -1,20 +1,21 @@
-//! The MPTCP option of the third packet, which is repeated until the peer confirms it (RFC 8684 sections 3.1 and 3.2).
+//! The MPTCP option of the handshake's third packet. It is repeated until the peer confirms it (RFC 8684
+//! sections 3.1 and 3.2).
 
 use anabranch_units::{Duration, Instant};
 use anabranch_wire::{MpCapable, MptcpOption, Segment};
 
 use anabranch_tcp::config::HostModel;
 
-/// The delay of a repetition while no round trip is known.
+/// The delay of a repetition if the round-trip time is not known.
 const DELAY: Duration = Duration::from_secs(1);
 
 /// The option of the third packet.
 #[derive(Debug)]
 pub(crate) struct ThirdPacket {
-    /// The option until the peer has confirmed it.
+    /// The option, until the peer has confirmed it.
     option: Option<MptcpOption>,
     sent: bool,
-    /// When the third packet of a join is repeated; far future for never.
+    /// The time at which the third packet of a join is repeated. `FAR_FUTURE` if it is not.
     deadline: Instant,
 }
 
@@ -25,12 +26,12 @@ impl Default for ThirdPacket {
 }
 
 impl ThirdPacket {
-    /// Queues the option.
+    /// Queues the option for the third packet.
     pub(crate) fn set(&mut self, option: MptcpOption) {
         self.option = Some(option);
     }
 
-    /// Ends the repetition, because the peer has the option or MPTCP has ended.
+    /// Ends the repetition, because the peer has received the option or MPTCP has ended.
     pub(crate) fn confirm(&mut self) {
         (self.option, self.deadline) = (None, Instant::FAR_FUTURE);
     }
@@ -41,12 +42,12 @@ impl ThirdPacket {
         self.option.is_some()
     }
 
-    /// Returns whether a join is not confirmed.
+    /// Returns whether the option is an `MP_JOIN` that the peer has not confirmed.
     pub(super) fn is_join(&self) -> bool {
         matches!(self.option, Some(MptcpOption::Join(_)))
     }
 
-    /// Returns the `MP_CAPABLE` if it is not confirmed.
+    /// Returns the `MP_CAPABLE` that the peer has not confirmed, if any.
     pub(super) fn capable(&self) -> Option<MpCapable> {
         match self.option {
             Some(MptcpOption::Capable(capable)) => Some(capable),
@@ -54,7 +55,7 @@ impl ThirdPacket {
         }
     }
 
-    /// Returns whether a `DATA_FIN` must wait for the option.
+    /// Returns whether a `DATA_FIN` must wait, because the option takes the place of the DSS.
     pub(super) fn delays_data_fin(&self) -> bool {
         match self.option {
             None => false,
@@ -63,7 +64,7 @@ impl ThirdPacket {
         }
     }
 
-    /// Puts the option in the place of the DSS on a segment without payload, but not in the place of a `DATA_FIN`
+    /// Adds the option to a segment in place of the DSS. A segment with payload or `DATA_FIN` keeps its DSS
     /// (`snd_data_fin_enable` in `mptcp_established_options_mp`).
     #[cold]
     pub(super) fn attach(&mut self, segment: &mut Segment) {
@@ -76,18 +77,18 @@ impl ThirdPacket {
         }
     }
 
-    /// Starts the timer of a repetition. Linux repeats the third packet of a join every two round trips.
+    /// Starts the repetition timer. Linux repeats the third packet of a join every two round trips.
     pub(super) fn arm(&mut self, host: &HostModel, now: Instant, srtt: Option<Duration>) {
         self.deadline = host.expiry(now, srtt.map_or(DELAY, |srtt| srtt * 2));
     }
 
-    /// Returns when the packet is repeated; far future for never.
+    /// Returns the time at which the packet is repeated. `FAR_FUTURE` if it is not.
     #[inline]
     pub(super) fn deadline(&self) -> Instant {
         self.deadline
     }
 
-    /// Handles the timer. Returns whether an acknowledgement must go out.
+    /// Handles the timer. Returns whether an acknowledgement must be sent.
     pub(super) fn handle_timeout(
         &mut self,
         host: &HostModel,

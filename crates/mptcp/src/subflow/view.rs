@@ -1,17 +1,17 @@
-//! Fills the view that schedulers have of a subflow.
+//! The view of a subflow for schedulers.
 
 use super::Subflow;
 use anabranch_scheduler::SubflowView;
 
 impl Subflow {
-    /// Returns the view that schedulers have of this subflow.
+    /// Returns a new view of this subflow.
     pub(crate) fn view(&self) -> SubflowView {
         let mut view = SubflowView::default();
         self.update_view(&mut view);
         view
     }
 
-    /// Updates the view that schedulers have of this subflow, in place.
+    /// Updates a view of this subflow in place.
     // A run of 20 MB calls it 25,310 times.
     #[inline(always)]
     pub(crate) fn update_view(&self, view: &mut SubflowView) {

@@ -1,4 +1,4 @@
-//! The payload of a segment on its way into the data stream.
+//! The delivery of a segment's payload to the data stream.
 
 use std::num::NonZeroU16;
 
@@ -12,7 +12,7 @@ use anabranch_tcp::Space;
 use anabranch_tcp::receive_buffer::Load;
 
 impl Incoming {
-    /// Takes the payload of a segment into its subflow. Bytes in order go on to the data stream.
+    /// Passes the payload of a segment to its subflow. In-order bytes are delivered to the data stream.
     #[inline]
     pub(in crate::connection) fn receive(
         &mut self,
@@ -36,7 +36,8 @@ impl Incoming {
         }
     }
 
-    /// The mapping of a segment begins in the last quarter of the window, and the stack acknowledges then.
+    /// Returns whether the mapping of a segment begins in the last quarter of the window, if the stack then
+    /// acknowledges at once.
     fn fills_window(&self, session: &Session, segment: &Segment) -> bool {
         let mapping = segment.dss.as_ref().and_then(|dss| dss.mapping.as_ref());
         let asks = session.stack().shared.acknowledges_by_window;
@@ -51,15 +52,15 @@ impl Incoming {
         ahead > 0 && ahead as u64 > window / 4 * 3
     }
 
-    /// The end of the data that is kept if it is out of order. Before the first promise the window of the subflow's
-    /// handshake is used.
+    /// Returns the edge beyond which out-of-order data is dropped. Before a window was promised, there is no
+    /// limit here, because the subflow's handshake window applies.
     #[inline]
     pub(super) fn accepted_edge(&self, session: &Session) -> u64 {
         let edge = self.budget.promised();
         if session.is_multipath() && edge > 0 { edge.min(self.stream.end()) } else { u64::MAX }
     }
 
-    /// Handles a segment that takes sequence space. If the connection's buffer is full, the data stays with its
+    /// Handles a segment with payload or FIN. If the connection's buffer is full, the data stays with its
     /// subflow.
     fn take_data(
         &mut self,
@@ -74,7 +75,7 @@ impl Incoming {
         let terms = session.terms(self.receive_dsn(session));
         let mut space = Space::default();
         if !segment.payload.is_empty() {
-            // A stack that acknowledges what was read computes the space then.
+            // Some stacks acknowledge after delivery. They compute the free space then.
             if self.budget.is_shared() || !session.stack().shared.acknowledges_by_read {
                 space = self.space(session, subflows);
             }
@@ -100,7 +101,7 @@ impl Incoming {
             space,
             &mut |dsn, payload: Bytes, memory| {
                 news |= is_news(base.wrapping_add(input.next), dsn, payload.len());
-                // Data that the subflow kept comes first.
+                // Earlier data of the subflow that is still parked is delivered first.
                 if input.memory() > limit {
                     parked.push(index, (dsn, payload, memory), most);
                 } else {

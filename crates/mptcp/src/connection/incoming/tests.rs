@@ -16,7 +16,7 @@ fn old_bytes_are_cut_off_also_before_the_first() {
     let base = u64::MAX - 1;
     let mut stream = ReceiveStream::default();
     let bytes = Bytes::from_static(&[1, 2, 3, 4]);
-    // Position -1, as a probe of a window that was closed from the start has it.
+    // The payload begins at position -1, as in a probe of a window that was closed from the start.
     assert!(!stream.accept(base, base.wrapping_sub(1), (bytes.slice(..1), 8), 100));
     assert_eq!((stream.next, stream.unread), (0, 0));
     assert!(stream.accept(base, base.wrapping_sub(1), (bytes.clone(), 8), 100));
@@ -28,7 +28,8 @@ fn old_bytes_are_cut_off_also_before_the_first() {
 
 #[test]
 fn what_waits_keeps_the_memory_that_it_came_in() {
-    // mptcp_set_owner_r: whether it can be read or lies behind a gap; what is known already takes none.
+    // mptcp_set_owner_r: data is charged whether it is readable or out of order. Bytes that arrived before
+    // are not charged again.
     let mut stream = ReceiveStream::default();
     let bytes = Bytes::from_static(&[0; 1000]);
     stream.accept(0, 1000, (bytes.clone(), 1712), 10_000);
@@ -43,18 +44,18 @@ fn what_waits_keeps_the_memory_that_it_came_in() {
     assert_eq!(stream.memory(), 4424 + 1800);
 }
 
-/// The memory that may be taken when the initial subflow brings data.
+/// Returns the memory limit for data that the initial subflow delivers.
 fn room_for(connection: &Connection) -> u64 {
     connection.incoming.room_for(&connection.session, &connection.subflows, 0)
 }
 
-/// Takes what the initial subflow keeps, up to this memory.
+/// Delivers parked data of the initial subflow until the used memory exceeds `limit`.
 fn take_parked(connection: &mut Connection, limit: u64) -> bool {
     connection.incoming.take_parked(&connection.session, &mut connection.subflows, 0, limit)
 }
 
-/// A client with a connection whose SYN is to go out.
-/// Gives the receiver an RTT of 1 ms by a segment that echoes the timestamp of the SYN, on a subflow that is `open` or not.
+/// Gives the receiver an RTT of 1 ms. A segment echoes the timestamp of the SYN, on a subflow that is
+/// established (`open`) or not.
 fn measure_rtt(subflow: &mut Subflow, open: bool) {
     let (config, at) = (Config::default(), |ms| Instant::ZERO + Duration::from_millis(ms));
     let mut syn = Segment::default();
@@ -89,8 +90,8 @@ fn opening() -> (Endpoint, crate::ConnectionHandle) {
 
 #[test]
 fn a_packets_memory_is_given_back_when_all_of_it_was_read() {
-    // __mptcp_recvmsg_mskq: `rmem_released += skb->truesize` where `count < data_len` does not hold; what lies behind a gap
-    // goes with its own memory, too.
+    // __mptcp_recvmsg_mskq: `rmem_released += skb->truesize`, unless `count < data_len`. Out-of-order data is
+    // charged and released in the same way.
     let (mut client, handle) = opening();
     let connection = client.connection_mut(handle);
     let bytes = Bytes::from_static(&[0; 1000]);
@@ -108,7 +109,7 @@ fn a_packets_memory_is_given_back_when_all_of_it_was_read() {
 
 #[test]
 fn what_comes_while_the_buffer_is_full_stays_with_its_subflow_until_that_has_a_larger_one() {
-    // mptcp_data_ready: `if (__mptcp_rmem(sk) > sk_rbuf) return;`; tcp_prune_queue: tcp_clamp_window.
+    // mptcp_data_ready: `if (__mptcp_rmem(sk) > sk_rbuf) return;`. tcp_prune_queue: tcp_clamp_window.
     let (mut client, handle) = opening();
     let connection = client.connection_mut(handle);
     connection.session.agree(1);
@@ -122,7 +123,7 @@ fn what_comes_while_the_buffer_is_full_stays_with_its_subflow_until_that_has_a_l
         position += 1000;
     }
     assert!(!take_parked(connection, limit), "nothing waits");
-    // The missing piece arrives repeatedly, and fills the subflow's buffer.
+    // The missing piece arrives repeatedly and fills the subflow's buffer.
     let mut times = 0;
     while room_for(connection) < connection.incoming.stream.memory() {
         connection.incoming.parked.push(0, piece(base), 1 << 20);
@@ -139,7 +140,7 @@ fn what_comes_while_the_buffer_is_full_stays_with_its_subflow_until_that_has_a_l
 
 #[test]
 fn an_application_that_reads_all_there_is_gets_what_subflows_kept() {
-    // __mptcp_move_skbs, where the connection's queue is empty.
+    // __mptcp_move_skbs runs when the connection's receive queue is empty.
     let (mut client, handle) = opening();
     let connection = client.connection_mut(handle);
     connection.session.agree(1);
@@ -159,7 +160,7 @@ fn an_application_that_reads_all_there_is_gets_what_subflows_kept() {
 
 #[test]
 fn a_subflow_that_is_not_open_yet_gets_no_larger_buffer_from_what_is_read() {
-    // mptcp_rcv_space_adjust: `if (tcp_sk(ssk)->rcvq_space.space)`, which is 0 before tcp_init_transfer.
+    // mptcp_rcv_space_adjust: `if (tcp_sk(ssk)->rcvq_space.space)`. This is 0 before tcp_init_transfer.
     for grows in [false, true] {
         let (mut client, handle) = opening();
         let connection = client.connection_mut(handle);
@@ -204,7 +205,7 @@ fn nothing_is_kept_beyond_the_window() {
     assert_eq!(stream.held(), 0);
     stream.accept(0, 6, (bytes.clone(), 8), 10);
     assert_eq!(stream.held(), 4);
-    // The next data in order is taken anyway: __mptcp_move_skb compares with `rcv_wnd_sent` only out of order.
+    // In-order data is always accepted. __mptcp_move_skb compares only out-of-order data with `rcv_wnd_sent`.
     let mut stream = ReceiveStream::default();
     assert!(stream.accept(0, 0, (bytes, 8), 2));
     assert_eq!(stream.next, 4);
@@ -212,7 +213,7 @@ fn nothing_is_kept_beyond_the_window() {
 
 #[test]
 fn what_is_known_to_the_connection_brings_it_no_news() {
-    // subflow_check_data_avail: `before64(ack_seq, old_ack)`, until what is left is not; numbers wrap.
+    // subflow_check_data_avail: `before64(ack_seq, old_ack)`. The comparison works across the wrap.
     for next in [5000, 0, u64::MAX] {
         let from = |back: u64| next.wrapping_sub(back);
         assert!(!is_news(next, from(1000), 1000));

@@ -1,12 +1,13 @@
-//! Penalties (out-of-tree `mptcp_rcv_buf_optimization`; Raiciu et al., NSDI 2012): the scheduler halves the window of
-//! a subflow that holds up the others.
+//! Penalisation (out-of-tree `mptcp_rcv_buf_optimization`; Raiciu et al., NSDI 2012): the congestion window
+//! of a subflow that blocks the others is halved.
 
 use super::{Scheduling, Subflows};
 use anabranch_congestion::CongestionState;
 use anabranch_scheduler::SubflowSet;
 
 impl Scheduling {
-    /// Penalises those of `subflows` that are in the Open state: others are being reduced already.
+    /// Penalises the subflows of `set` that are in the Open state. In the other states, the window is being
+    /// reduced already.
     #[cold]
     pub(super) fn penalise(&mut self, subflows: &mut Subflows, set: SubflowSet) {
         for id in set.iter() {

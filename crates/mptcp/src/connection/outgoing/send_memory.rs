@@ -1,15 +1,17 @@
-//! Room in the send buffer, and the application that waits for it (`SOCK_NOSPACE`).
+//! The free space in the send buffer, and an application that waits for it (`SOCK_NOSPACE`).
 
 use super::{SendStream, Session, Subflows};
 use crate::connection::Event;
 use crate::subflow::Subflow;
 use anabranch_tcp::State;
 
-/// Bytes of send buffer that MPTCP has in addition to its subflows' (`__mptcp_sync_sndbuf`: `tcp_wmem[0]`).
+/// The size of MPTCP's own send buffer, in addition to those of its subflows, in bytes
+/// (`__mptcp_sync_sndbuf`: `tcp_wmem[0]`).
 const OWN_BUFFER: u64 = 4096;
 
 impl SendStream {
-    /// Bytes that the send buffer has room for (`__mptcp_sync_sndbuf`: the subflows' buffers together and a little).
+    /// Returns the free space in the send buffer, in bytes. The buffer is the sum of the subflows' buffers
+    /// and [`OWN_BUFFER`] (`__mptcp_sync_sndbuf`).
     pub(in crate::connection) fn writable(&self, session: &Session, subflows: &Subflows) -> u64 {
         let told = session.is_multipath();
         let buffer_of = |s: &Subflow| {
@@ -28,7 +30,7 @@ impl SendStream {
         (own + buffer).min(most).saturating_sub(self.send_memory(session, subflows))
     }
 
-    /// Memory charged to the connection for data to send.
+    /// Returns the memory that is charged for data to send.
     fn send_memory(&self, session: &Session, subflows: &Subflows) -> u64 {
         match subflows.first() {
             Some(only) if session.is_plain() => {
@@ -38,8 +40,8 @@ impl SendStream {
         }
     }
 
-    /// Whether a third of the send buffer is free, as poll(2) reports it. If not, `Event::Writable` follows when it
-    /// is (`sk_stream_is_writeable`).
+    /// Returns whether a third of the send buffer is free, like poll(2) (`sk_stream_is_writeable`). If not,
+    /// `Event::Writable` follows when it is.
     pub(in crate::connection) fn poll_writable(
         &mut self,
         session: &mut Session,
@@ -58,7 +60,7 @@ impl SendStream {
         room > 0 && room >= self.send_memory(session, subflows) / 2
     }
 
-    /// The application waits for room, or no longer (`SOCK_NOSPACE`).
+    /// Sets whether the application waits for free space (`SOCK_NOSPACE`).
     pub(in crate::connection) fn set_blocked(&mut self, subflows: &mut Subflows, blocked: bool) {
         (self.blocked, self.releases) = (blocked, false);
         for subflow in subflows.iter_mut() {
@@ -66,7 +68,7 @@ impl SendStream {
         }
     }
 
-    /// Notifies the application when a third of the buffer is free again.
+    /// Notifies the application if it waits and a third of the buffer is free.
     #[inline]
     pub(in crate::connection) fn notify_writable(
         &mut self,
@@ -78,8 +80,8 @@ impl SendStream {
         }
     }
 
-    /// Like [`Self::notify_writable`], for an acknowledgement. Its subflow has checked its own buffer before
-    /// (`tcp_new_space`), so it learns of the room afterwards.
+    /// Like [`Self::notify_writable`], after an acknowledgement. Its subflow checked its own buffer before
+    /// the application was notified (`tcp_new_space`), so the subflow's flag is cleared later.
     #[inline]
     pub(in crate::connection) fn notify_behind_ack(
         &mut self,
@@ -109,7 +111,7 @@ impl SendStream {
         }
     }
 
-    /// The data that an acknowledgement released has been sent.
+    /// Clears the flags of the subflows after data that the acknowledgement permitted has been sent.
     #[inline]
     pub(in crate::connection) fn release_subflows(&mut self, subflows: &mut Subflows) {
         if self.releases {

@@ -1,16 +1,16 @@
-//! The views that a scheduler has of a connection's subflows.
+//! The views of a connection's subflows for its scheduler.
 
 use super::{Scheduling, Subflows};
 use crate::subflow::Subflow;
 use anabranch_scheduler::SubflowView;
 
 impl Scheduling {
-    /// The scheduler has failed.
+    /// Returns whether the scheduler has failed.
     pub(in crate::connection) fn has_failed(&self) -> bool {
         self.scheduler.failed()
     }
 
-    /// Brings the schedulers' views up to date: those whose subflow was touched.
+    /// Updates the views of subflows that have changed.
     #[inline]
     pub(super) fn refresh_views(&mut self, subflows: &mut Subflows) {
         self.refresh_touched(subflows);
@@ -36,20 +36,20 @@ impl Scheduling {
         }
     }
 
-    /// Forgets all views, because a subflow has come or gone.
+    /// Removes all views, because a subflow was added or removed.
     pub(in crate::connection) fn forget_views(&mut self) {
         self.views.clear();
     }
 
-    /// Makes all views again, because subflows have come or gone.
+    /// Creates all views again, because subflows were added or removed.
     #[cold]
     fn renew_views(&mut self, subflows: &Subflows) {
         self.views.clear();
         self.views.extend(subflows.iter().filter(|s| s.usable()).map(Subflow::view));
     }
 
-    /// The scheduler would only wait, because every window is full. Usually the segment that an acknowledgement
-    /// released has just been handed over.
+    /// Returns whether the scheduler can only wait, because no subflow can send. This is usual after an
+    /// acknowledgement whose window space was just used.
     #[inline]
     pub(super) fn lacks_room(&self) -> bool {
         self.scheduler.waits_for_room() && !self.views.iter().any(SubflowView::can_send)

@@ -1,16 +1,17 @@
-//! Notifications for schedulers that watch their subflows: the changes of each subflow since the last notification.
+//! Notifications for schedulers that request subflow events: the changes of each subflow since the last
+//! notification.
 
 use anabranch_units::{Instant, SubflowId};
 
 use super::{Scheduling, Session, Subflows};
 use crate::subflow::Standing;
 
-/// The standing of each subflow at the last notification, by identifier.
+/// The counters and states of each subflow at the last notification, by identifier.
 #[derive(Debug, Default)]
 pub(super) struct Watch(Vec<Standing>);
 
 impl Scheduling {
-    /// Notifies the scheduler of changes of subflows, if it watches them.
+    /// Notifies the scheduler of changes of its subflows, if it requests that.
     #[inline]
     pub(in crate::connection) fn report_events(
         &mut self,
@@ -41,7 +42,7 @@ impl Scheduling {
         }
     }
 
-    /// Fills in the times of the views that only a watching scheduler reads.
+    /// Updates the times in the views that only such schedulers use.
     #[cold]
     pub(super) fn refresh_times(&mut self, subflows: &Subflows) {
         for view in &mut self.views {

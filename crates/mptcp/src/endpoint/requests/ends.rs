@@ -1,4 +1,4 @@
-//! The addresses and ports of a SYN, in as few bytes as the family needs.
+//! The addresses and ports of a SYN, stored compactly for each address family.
 
 use crate::secrets::{Keyed, Packed};
 use anabranch_tcp::config::FourTuple;
@@ -16,10 +16,10 @@ pub(super) struct Own {
 
 /// A peer's address.
 pub(super) trait Peer: Copy + Eq + std::fmt::Debug {
-    /// The address in the form of [`Packed`].
+    /// Returns the address in the form of [`Packed`].
     fn words(self) -> [u64; 2];
 
-    /// The hash of both addresses and ports.
+    /// Returns the hash of both addresses and ports.
     fn keyed_hash(ends: &Ends<Self>, keyed: Keyed) -> u64;
 }
 
@@ -58,7 +58,7 @@ impl Peer for V4 {
     }
 
     fn keyed_hash(ends: &Ends<Self>, keyed: Keyed) -> u64 {
-        // Our address is IPv4 too, so its high word is constant.
+        // Our address is IPv4 too, so its high word is constant and is left out.
         let Packed([_, own, _, peer, rest]) = ends.packed();
         keyed.hash([own << 32 | peer & u64::from(u32::MAX), rest])
     }

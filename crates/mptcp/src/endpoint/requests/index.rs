@@ -1,6 +1,6 @@
-//! A compact hash index of record numbers. It uses open addressing, with four bytes per entry, and grows
-//! by a sixteenth. An entry holds the number in its low bits and part of the hash in the others. A lookup
-//! that fails therefore rarely compares records.
+//! A compact hash index of record numbers, with open addressing and four bytes per entry. It grows by a
+//! sixteenth. An entry has the number in its low bits and a part of the hash in its high bits. An
+//! unsuccessful lookup therefore rarely compares records.
 
 /// An empty entry.
 const EMPTY: u32 = u32::MAX;
@@ -12,7 +12,7 @@ const FEWEST: usize = 8;
 pub(super) struct Index {
     places: Vec<u32>,
     len: usize,
-    /// The bits of an entry that hold the number. No number has all of them set.
+    /// The bits of an entry that hold the number. No stored number has all of them set.
     mask: u32,
 }
 
@@ -33,9 +33,9 @@ impl Index {
         None
     }
 
-    /// Adds a new number. `hash_of` returns the hash of the numbers in the index.
+    /// Adds a new number. `hash_of` computes the hash of a stored number.
     pub(super) fn insert(&mut self, hash: u64, number: u32, hash_of: impl Fn(u32) -> u64) {
-        // A fifth of the entries stays empty, which keeps searches short.
+        // At least a fifth of the entries stays empty, which keeps searches short.
         let places = self.places.len();
         if 5 * (self.len + 1) > 4 * places {
             self.rebuild((places + places / 16 + 2).max(FEWEST), number, &hash_of);
@@ -58,7 +58,7 @@ impl Index {
             }
             gap = after(gap, places);
         }
-        // Entries behind the gap move up if their search passes the gap.
+        // An entry after the gap moves into it if the search for that entry passes the gap.
         let mut place = after(gap, places);
         while self.places[place] != EMPTY {
             let home = home(hash_of(self.places[place] & self.mask), places);
@@ -102,7 +102,7 @@ impl Index {
     }
 }
 
-/// The first position for a hash: its high half, scaled to the table size.
+/// Returns the first position for a hash: its high half, scaled to the table size.
 fn home(hash: u64, places: usize) -> usize {
     (((hash >> 32) * places as u64) >> 32) as usize
 }

@@ -1,4 +1,4 @@
-//! The local addresses that received SYNs. Many records share one address, so each record holds only its
+//! The local addresses that received SYNs. Many records share one address, so each record stores only its
 //! number.
 
 use slab::Slab;
@@ -43,7 +43,7 @@ impl Locals {
         number
     }
 
-    /// Counts one record less.
+    /// Counts one record less. Removes the address with its last record.
     pub(super) fn leave(&mut self, number: u32) {
         let Some(known) = self.known.get_mut(number as usize) else { return };
         known.records -= 1;

@@ -1,21 +1,22 @@
-//! A winner tree that finds the record due first; among equals, the one with the lowest number. It stores
-//! only the winners' numbers, four bytes per record. Due times come from the records.
+//! A tournament tree that finds the record that is due first. Of several with the same time, the lowest
+//! number wins. The tree stores only the winners' numbers, four bytes per record. Due times are read from the
+//! records.
 
 use anabranch_units::Instant;
 
-/// The smallest capacity of a tree in records.
+/// The smallest capacity of a tree, in records.
 const FEWEST: usize = 8;
 
-/// The tree. Its leaves are the records by number and follow the inner nodes. Node `n` holds the winner
-/// of nodes `2n` and `2n + 1`; the root is node 1.
+/// The tree. Its leaves are the records by number. They have the indices after the inner nodes. Node `n`
+/// holds the winner of nodes `2n` and `2n + 1`. The root is node 1.
 #[derive(Debug, Default)]
 pub(super) struct Wakes {
-    /// The winners of the inner nodes. There are as many entries as leaves; the first is unused.
+    /// The winners of the inner nodes. The vector is as long as the number of leaves. Entry 0 is unused.
     winners: Vec<u32>,
 }
 
 impl Wakes {
-    /// Grows the tree to hold `records` records. Further leaves are never due.
+    /// Grows the tree to hold `records` records. Leaves without a record are never due.
     pub(super) fn make_room(&mut self, records: usize, due: impl Fn(u32) -> Instant) {
         let leaves = self.winners.len();
         if records > leaves {
@@ -35,12 +36,12 @@ impl Wakes {
         }
     }
 
-    /// The record that is due first.
+    /// Returns the record that is due first.
     pub(super) fn first(&self) -> Option<u32> {
         self.winners.get(1).copied()
     }
 
-    /// Updates the tree after a record's time changed.
+    /// Updates the tree after the due time of a record changed.
     pub(super) fn replay(&mut self, number: u32, due: impl Fn(u32) -> Instant) {
         let leaf = self.winners.len() + number as usize;
         let mut place = leaf / 2;

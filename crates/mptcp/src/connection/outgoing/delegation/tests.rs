@@ -9,7 +9,7 @@ use crate::{Config, Endpoint, Event, FourTuple};
 use anabranch_scheduler::{Decision, PathScheduler, SendRequest, SubflowView};
 use anabranch_tcp::State;
 
-/// Wants everything on the second subflow, 1000 bytes at a time.
+/// A scheduler that sends everything on the second subflow, 1000 bytes at a time.
 #[derive(Debug)]
 struct Second;
 
@@ -33,7 +33,8 @@ fn at(ms: u64) -> Instant {
     Instant::ZERO + anabranch_units::Duration::from_millis(ms)
 }
 
-/// A server's connection over two subflows, on which 500 bytes wait and whose application waits for room.
+/// Creates a server connection over two subflows, with 500 bytes to send and an application that waits for
+/// send-buffer space.
 fn waiting(stack: Stack, one_processor: bool, act: impl FnOnce(&mut Connection)) {
     let there = ([10, 0, 0, 2], 80).into();
     let candidate = |id: u8| Candidate {
@@ -60,7 +61,7 @@ fn waiting(stack: Stack, one_processor: bool, act: impl FnOnce(&mut Connection))
         carry(&mut client, &mut server, now);
         carry(&mut server, &mut client, now + 20);
         now += 40;
-        // This write opens the connection at both ends, so that the other subflow may join.
+        // Data in both directions completes the handshake, so that the other subflow may join.
         let _ = client.connection_mut(ours).write(at(now), vec![7; 10].into());
     }
     let handle = server.connections().next().expect("one").0;
@@ -70,7 +71,8 @@ fn waiting(stack: Stack, one_processor: bool, act: impl FnOnce(&mut Connection))
     connection.outgoing.scheduling.scheduler = Box::new(Second);
     while connection.poll_event().is_some() {}
     while poll(connection, at(now)).is_some() {}
-    // Written while the peer's window was closed, which an acknowledgement has opened since.
+    // The data was written while the peer's window was closed. An acknowledgement has opened the window since
+    // then.
     let open_to = std::mem::replace(
         &mut connection.outgoing.stream.window_end,
         connection.outgoing.stream.cursor,
@@ -80,7 +82,7 @@ fn waiting(stack: Stack, one_processor: bool, act: impl FnOnce(&mut Connection))
     act(connection);
 }
 
-/// Hands data over in answer to an acknowledgement on a subflow.
+/// Schedules data as after an acknowledgement on a subflow.
 fn answer(connection: &mut Connection, now: Instant, index: usize) {
     let id = connection.subflows[index].tcp.id();
     connection.outgoing.begin_answer(&connection.session, id);
@@ -88,7 +90,7 @@ fn answer(connection: &mut Connection, now: Instant, index: usize) {
     connection.outgoing.end_answer();
 }
 
-/// Bytes that wait on the second subflow.
+/// Returns the number of bytes queued on the second subflow.
 fn queued(connection: &Connection) -> u64 {
     connection.subflows[1].tcp.sending().queue().queued_bytes()
 }
@@ -139,8 +141,8 @@ fn it_goes_without_the_application_when_that_writes_nothing() {
     });
 }
 
-/// The buffer of the first subflow grows while the application is woken, or not; what the connection knows then, and
-/// behind the application's turn.
+/// Grows the buffer of the first subflow while the application is woken, or not. Returns the growth that the
+/// connection sees at once, and after the application has run.
 fn grown(one_processor: bool, wakes: bool, writes: bool) -> (u64, u64) {
     let mut seen = (0, 0);
     waiting(LINUX_6_18, one_processor, |connection| {
@@ -167,7 +169,8 @@ fn grown(one_processor: bool, wakes: bool, writes: bool) -> (u64, u64) {
 
 #[test]
 fn a_woken_application_finds_the_buffer_that_was_known_before() {
-    // mptcp_propagate_sndbuf leaves it to the subflow's turn; from 46,080 to 2 * 100 * 2304.
+    // mptcp_propagate_sndbuf leaves the update to the later processing of the subflow. The buffer grows from
+    // 46,080 to 2 * 100 * 2304.
     let by = 460_800 - 46_080;
     assert_eq!(grown(true, true, false), (0, by), "known behind the application's turn");
     assert_eq!(grown(true, true, true), (0, 460_800), "and behind its write");
@@ -177,7 +180,7 @@ fn a_woken_application_finds_the_buffer_that_was_known_before() {
 
 #[test]
 fn the_acknowledged_subflow_has_its_room_before_another_one_has_data() {
-    // tcp_data_snd_check is of the acknowledgement's own work, mptcp_napi_poll comes after it.
+    // tcp_data_snd_check belongs to the processing of the acknowledgement. mptcp_napi_poll runs after it.
     let grows = |stack: Stack, waits: bool, index: usize| {
         let mut grew = false;
         waiting(stack, false, |connection| {
@@ -198,7 +201,8 @@ fn the_acknowledged_subflow_has_its_room_before_another_one_has_data() {
 
 #[test]
 fn the_acknowledgement_that_wakes_the_application_has_made_its_buffer_larger_before() {
-    // tcp_new_space: `tcp_sndbuf_expand`, and then `sk_write_space`, which clears `SOCK_NOSPACE` for all.
+    // tcp_new_space calls `tcp_sndbuf_expand` first, and then `sk_write_space`, which clears `SOCK_NOSPACE`
+    // on all subflows.
     waiting(LINUX_6_18, false, |connection| {
         connection.outgoing.stream_mut().set_blocked(&mut connection.subflows, true);
         connection.outgoing.stream_mut().notify_behind_ack(

@@ -8,7 +8,7 @@ use crate::path_manager::Candidate;
 use crate::profile::{LINUX_6_18, MPTCP_0_94, Stack};
 use crate::{Config, Endpoint, FourTuple, HostModel};
 
-/// The next segment of a connection.
+/// Returns the next segment of a connection.
 fn poll(connection: &mut Connection, now: Instant) -> Option<anabranch_wire::Segment> {
     let mut segment = anabranch_wire::Segment::default();
     connection.next_segment(now, 1, &mut segment).is_some().then_some(segment)
@@ -18,7 +18,8 @@ fn at(ms: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(ms)
 }
 
-/// A server's connection over one subflow that has a megabyte to send, some of it handed over.
+/// Creates a server connection over one subflow with a megabyte to send. Some of it is already queued on the
+/// subflow.
 fn busy(stack: Stack, act: impl FnOnce(&mut Connection)) {
     let (here, there) = (([10, 0, 0, 1], 1024).into(), ([10, 0, 0, 2], 80).into());
     let first = Candidate { address_id: 0, local: here, remote: there, backup: false, rate: None };
@@ -52,11 +53,12 @@ fn busy(stack: Stack, act: impl FnOnce(&mut Connection)) {
 
 #[test]
 fn the_timer_starts_with_what_the_scheduling_finds_that_an_acknowledgement_brings() {
-    // ack_update_msk: __mptcp_check_push, where mptcp_subflow_get_send sets `timer_ival`, then __mptcp_data_acked.
+    // ack_update_msk calls __mptcp_check_push, where mptcp_subflow_get_send sets `timer_ival`, and then
+    // __mptcp_data_acked.
     let deadline = |stack: Stack, room: bool| {
         let mut found = Duration::ZERO;
         busy(stack, |connection| {
-            // The interval of the earlier scheduling, and the time that the subflow's timer has left.
+            // The timeout of the earlier scheduling, and the remaining time of the subflow's timer.
             connection.outgoing.retransmission.interval = Some(Duration::from_millis(777));
             let due = connection.subflows[0].tcp.sending().timer_due().expect("data is out");
             let now = due - Duration::from_millis(33);
