@@ -1,5 +1,5 @@
-//! The memory that connections use, and its release. Runs without a harness, whose threads allocate
-//! memory at times of their own.
+//! The memory that connections use and free. The test runs without the usual harness, whose threads allocate
+//! memory at arbitrary times.
 
 use std::alloc::System;
 use std::net::SocketAddr;
@@ -12,17 +12,18 @@ use cap::Cap;
 #[global_allocator]
 static MEMORY: Cap<System> = Cap::new(System, usize::MAX);
 
-/// Connections.
+/// The number of connections.
 const MANY: u32 = 4000;
-/// The most that an idle connection may take, with its share of every table, bytes.
+/// The largest memory of an idle connection, including its share of every table, bytes.
 const IDLE: usize = 3600;
-/// The most bytes that an answered SYN may use, with its share of every table, over IPv4 and over IPv6, whose
-/// addresses take 12 bytes more.
+/// The largest memory of an answered SYN, including its share of every table, bytes: over IPv4, and over
+/// IPv6, whose addresses need 12 bytes more.
 const HALF_OPEN: f64 = 52.0;
 const HALF_OPEN_V6: f64 = 64.0;
-/// The backlog that a listener has of itself.
+/// The default backlog of a listener.
 const BACKLOG: u32 = 4096;
-/// The most that a subflow in TIME-WAIT may take, with its share of every table, bytes: an eighth of that.
+/// The largest memory of a subflow in TIME-WAIT, including its share of every table, bytes: an eighth of
+/// [`IDLE`].
 const TIME_WAIT: usize = 450;
 
 fn tuple(number: u32) -> FourTuple {
@@ -48,7 +49,7 @@ fn capable(keys: CapableKeys) -> MptcpOption {
     MptcpOption::Capable(MpCapable::with_keys(keys))
 }
 
-/// The same host and port over IPv6.
+/// Maps a four-tuple to IPv6 with the same host and port.
 fn over_v6(tuple: FourTuple) -> FourTuple {
     let map = |address: SocketAddr| match address {
         SocketAddr::V4(v4) => {
@@ -60,7 +61,7 @@ fn over_v6(tuple: FourTuple) -> FourTuple {
     FourTuple { local: map(tuple.local), remote: map(tuple.remote) }
 }
 
-/// Asks for a connection over MPTCP, between the addresses of a number or the like.
+/// Sends a SYN with `MP_CAPABLE` for a four-tuple.
 fn ask_between(endpoint: &mut Endpoint, now: Instant, number: u32, tuple: FourTuple) {
     let mut syn = segment(number, Flags::SYN, 99, 0);
     (syn.mss, syn.window_scale) = (Some(1460), Some(7));
@@ -72,7 +73,7 @@ fn ask(endpoint: &mut Endpoint, now: Instant, number: u32) {
     ask_between(endpoint, now, number, tuple(number));
 }
 
-/// Opens a connection over MPTCP; our next sequence number.
+/// Opens an MPTCP connection. Returns our next sequence number.
 fn open(endpoint: &mut Endpoint, now: Instant, number: u32) -> u32 {
     ask(endpoint, now, number);
     let answer = endpoint.poll_transmit(now).expect("a SYN/ACK").segment;
@@ -89,7 +90,7 @@ fn open(endpoint: &mut Endpoint, now: Instant, number: u32) -> u32 {
     next
 }
 
-/// Opens a connection over TCP; our next sequence number.
+/// Opens a TCP connection. Returns our next sequence number.
 fn open_plain(endpoint: &mut Endpoint, now: Instant, number: u32) -> u32 {
     endpoint.handle_segment(now, tuple(number), &segment(number, Flags::SYN, 99, 0));
     let answer = endpoint.poll_transmit(now).expect("a SYN/ACK").segment;
@@ -103,7 +104,7 @@ fn idle_connections_are_small_and_closed_ones_give_all_back() {
     let mut endpoint = Endpoint::new("host", Seed { seed: 1, run: 0 });
     endpoint.listen(SocketAddr::from(([0, 0, 0, 0], 80)), Config::default()).expect("the first");
     let mut now = Instant::ZERO;
-    // Once before, so that what is made once is there.
+    // One connection is opened and removed first, so that one-time allocations do not count.
     open(&mut endpoint, now, MANY);
     let only = endpoint.connections().next().expect("one").0;
     endpoint.remove(only);
@@ -119,7 +120,8 @@ fn idle_connections_are_small_and_closed_ones_give_all_back() {
     let each = (MEMORY.allocated() - start - kept) / MANY as usize;
     let idle = each;
     assert!(each <= IDLE, "{each} bytes an idle connection");
-    // A reset ends the only subflow of each, and a minute later the connection (`mptcp_close_timeout`).
+    // A RST ends the only subflow of each connection. One minute later, the connection ends
+    // (`mptcp_close_timeout`).
     for (number, ack) in (0..MANY).zip(&next) {
         endpoint.handle_segment(now, tuple(number), &segment(number, Flags::RST, 100, *ack));
     }
@@ -134,7 +136,7 @@ fn idle_connections_are_small_and_closed_ones_give_all_back() {
     let left = MEMORY.allocated() as i64 - start as i64;
     assert!(left <= 0, "{left} bytes are left");
 
-    // Those that close leave their TIME-WAIT behind, and a minute later nothing.
+    // Closed connections leave a TIME-WAIT record, and one minute later nothing.
     for number in 0..MANY {
         let ack = open_plain(&mut endpoint, now, number);
         let handle = endpoint.connections().next().expect("it is the only one").0;
@@ -158,8 +160,8 @@ fn idle_connections_are_small_and_closed_ones_give_all_back() {
     println!("{idle} bytes an idle connection, {each} a TIME-WAIT");
 }
 
-/// Bytes that a SYN takes with its share of every table, of so many that were answered, and of others beyond the
-/// backlog; the addresses are of IPv4 or IPv6.
+/// Returns the memory per answered SYN, with its share of every table, and the memory per SYN beyond the
+/// backlog, in bytes.
 fn half_open(backlog: u32, v6: bool) -> (f64, f64) {
     let mut endpoint = Endpoint::new("host", Seed { seed: 1, run: 0 });
     let any = if v6 { SocketAddr::from(([0; 8], 80)) } else { SocketAddr::from(([0; 4], 80)) };
@@ -180,7 +182,7 @@ fn half_open(backlog: u32, v6: bool) -> (f64, f64) {
         assert_eq!(answers, floods, "an answer to each");
         (MEMORY.allocated() as i64 - start) as f64 / floods as f64
     };
-    // Once before, so that what is made once is there, of cookies too.
+    // One flood before the measurement, including cookies, so that one-time allocations do not count.
     flood(&mut endpoint, 0..backlog + 1);
     endpoint.stop_listening(any);
     let listen = ListenConfig { backlog, ..Config::default().into() };
@@ -195,9 +197,9 @@ fn half_open(backlog: u32, v6: bool) -> (f64, f64) {
     (each, beyond)
 }
 
-/// Within the backlog a record is kept of a SYN, beyond it a cookie answers, which is no memory at all. Tables grow in
-/// steps, so that there is room in some sizes for more than there are: many sizes are tried, in the quick suite four,
-/// two of which leave the most room.
+/// A SYN within the backlog is stored in a record. Beyond it, a cookie answers without using memory. Tables
+/// grow in steps, so unused space depends on the size. Many sizes are tested; the quick test has four, two of
+/// which leave the most unused space.
 fn a_flood_takes_the_backlog_and_no_more(long: bool) {
     let sizes: Vec<u32> = if long {
         (2000..2 * BACKLOG).step_by(41).chain([BACKLOG, 1 << 16]).collect()

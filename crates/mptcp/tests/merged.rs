@@ -1,17 +1,17 @@
-//! A receiver of segments that GRO merged reaches the same state as a receiver of the single segments.
+//! Tests that a receiver of segments merged by GRO reaches the same state as a receiver of single segments.
 //!
-//! The tests compare, after any losses, repetitions and reordering: the bytes read, the next position expected
-//! (`rcv_nxt`), the `DATA_ACK`, the SACK blocks and the echoed timestamp. They compare the window too if its size
-//! does not follow the reader. The window field counts in units, and Linux rounds the right edge up to a whole unit
-//! at each acknowledgement (`ALIGN` in `tcp_select_window`). While data waits, the windows may therefore differ by
-//! as many units as there were acknowledgements, and by one unit after all data is read.
+//! After arbitrary losses, repetitions and reordering, they compare the bytes read, `rcv_nxt`, the
+//! `DATA_ACK`, the SACK blocks and the echoed timestamp. They compare the window too if its size does not
+//! depend on the reader. The window field counts units, and Linux rounds the right edge up to a whole unit at
+//! each acknowledgement (`ALIGN` in `tcp_select_window`). While data waits, the windows may therefore differ
+//! by one unit per acknowledgement, and by one unit after all data is read.
 //!
-//! Linux remembers four SACK blocks: if there were more runs, the reported ones may differ.
+//! Linux remembers four SACK blocks. If there were more ranges, the reported ones may differ.
 //!
-//! Linux behaves differently for merged segments in three ways, which are not compared: the number of
-//! acknowledgements and the contents of the intermediate ones (DSACK among them); the number of quick
-//! acknowledgements left; and how fast `rcv_ssthresh` opens the window (`tcp_grow_window`: two full segments for
-//! each segment, or twice the payload of all that were merged).
+//! Linux itself behaves differently for merged segments in three ways, which are not compared: the number and
+//! contents of intermediate acknowledgements (including DSACK); the number of remaining quick
+//! acknowledgements; and how fast `rcv_ssthresh` opens the window (`tcp_grow_window`: two full segments for
+//! each segment, or twice the payload of all merged segments).
 
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
@@ -29,19 +29,19 @@ use proptest::prelude::*;
 /// The peer's key and the sequence number of its first byte.
 const KEY: u64 = 5;
 const FIRST: u32 = u32::MAX - 50_000;
-/// Segments before those that are looked at: the window opens in full.
+/// The number of segments before the compared ones, so that the window is fully open.
 const WARM: usize = 300;
 const FULL: usize = 1428;
-/// Blocks that a receiver remembers (`TCP_NUM_SACKS`).
+/// The number of SACK blocks that a receiver remembers (`TCP_NUM_SACKS`).
 const SACK_BLOCKS: usize = 4;
-/// The most that GRO makes one (`GRO_LEGACY_MAX_SIZE`), bytes.
+/// The largest merged segment (`GRO_LEGACY_MAX_SIZE`), bytes.
 const MOST: usize = 65_535 - 100;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Plain,
     Multipath,
-    /// With a DSS checksum, over the whole mapping as Linux takes it.
+    /// With a DSS checksum over the whole mapping, as Linux sends it.
     Checksum,
 }
 
@@ -58,7 +58,7 @@ fn film(length: usize) -> Bytes {
     (0..length).map(|i| (i % 251) as u8 ^ (i / 251) as u8).collect()
 }
 
-/// Segments that share a mapping: a stretch of the stream, cut at every `size` bytes.
+/// Segments that share a mapping: a range of the stream, split every `size` bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Burst {
     from: usize,
@@ -66,7 +66,7 @@ struct Burst {
     size: usize,
 }
 
-/// One of its segments.
+/// One segment of a burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Piece {
     burst: Burst,
@@ -94,7 +94,7 @@ struct Receiver {
     now: Instant,
     ours: SeqNumber,
     echo: u32,
-    /// The last segment of a burst is pushed.
+    /// Whether the last segment of a burst has PSH.
     pushes: bool,
     read: Vec<u8>,
     acks: usize,
@@ -156,7 +156,7 @@ impl Receiver {
         self.endpoint.connection_mut(self.handle.expect("a listener"))
     }
 
-    /// A segment without payload at a place in the stream.
+    /// Builds a segment without payload at a position of the stream.
     fn segment(&self, flags: Flags, at: usize) -> Segment {
         let value = (self.now.as_nanos() / 1_000_000) as u32;
         Segment {
@@ -180,7 +180,7 @@ impl Receiver {
         Mapping { dsn: MappingDsn::Long(dsn), ssn, length, checksum }
     }
 
-    /// Segments of a burst, one behind the other, that arrive as one.
+    /// Delivers consecutive segments of a burst as one merged segment.
     fn arrive(&mut self, group: &[Piece]) {
         let (Some(first), Some(last)) = (group.first(), group.last()) else { return };
         let mut segment = self.segment(Flags::ACK, first.from);
@@ -216,7 +216,7 @@ impl Receiver {
         self.drain();
     }
 
-    /// Lets time pass, timers included.
+    /// Advances the time and handles timers.
     fn wait_until(&mut self, end: Instant) {
         while let Some(next) = self.endpoint.poll_timeout().filter(|next| *next <= end) {
             self.now = next.max(self.now);
@@ -236,7 +236,8 @@ impl Receiver {
         state
     }
 
-    /// Opens the window as far as it goes: two segments that come late make room that one in hand does not.
+    /// Opens the window completely. The last two segments arrive later and add space that earlier ones do
+    /// not.
     fn warm_up(&mut self) {
         let burst = |n: usize| Burst { from: n * FULL, to: (n + 1) * FULL, size: FULL };
         for n in 0..WARM - 2 {
@@ -255,11 +256,11 @@ impl Receiver {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     InPlace,
-    /// Behind the others of its flight.
+    /// After the others of its flight.
     Late,
-    /// With the next flight.
+    /// Lost, and sent again with the next flight.
     Lost,
-    /// In place and with the next flight.
+    /// On time, and again with the next flight.
     Twice,
 }
 
@@ -267,12 +268,12 @@ enum Fate {
 struct Plan {
     kind: Kind,
     tunes: bool,
-    /// Of a whole segment, bytes.
+    /// The payload of a full segment, bytes.
     size: usize,
-    /// Whole segments, and bytes of the last one, of each burst.
+    /// The number of full segments and the bytes of the last one, for each burst.
     bursts: Vec<(usize, usize)>,
     fates: Vec<Fate>,
-    /// Before which arrivals GRO was flushed.
+    /// For each arrival, whether GRO was flushed before it.
     flushes: Vec<bool>,
 }
 
@@ -302,7 +303,7 @@ fn plan() -> impl Strategy<Value = Plan> {
 }
 
 impl Plan {
-    /// The segments of each flight, in the order of their arrival; three bursts make one.
+    /// Returns the segments of each flight in the order of arrival. Three bursts make one flight.
     fn flights(&self) -> Vec<Vec<Piece>> {
         let (mut at, mut fates) = (WARM * FULL, self.fates.iter().cycle());
         let (mut flights, mut again) = (Vec::new(), Vec::new());
@@ -342,7 +343,7 @@ impl Plan {
     }
 }
 
-/// Data above gaps: the end of each run, and the largest number of runs since there was no gap.
+/// Out-of-order data: the end of each range, and the largest number of ranges since there was no gap.
 #[derive(Default)]
 struct Runs {
     next: usize,
@@ -369,7 +370,8 @@ impl Runs {
     }
 }
 
-/// Makes one what GRO would: segments of one burst that follow each other, behind whole ones, unless flushed.
+/// Merges segments as GRO does: consecutive segments of one burst, all full except the last, unless GRO was
+/// flushed.
 fn merge(flight: &[Piece], flushes: &mut impl Iterator<Item = bool>) -> Vec<Vec<Piece>> {
     let mut groups: Vec<Vec<Piece>> = Vec::new();
     for piece in flight {
@@ -399,9 +401,10 @@ proptest! {
         merged.warm_up();
         let (mut flushes, mut joined) = (plan.flushes.iter().copied().cycle(), 0);
         let mut runs = Runs { next: WARM * FULL, ..Runs::default() };
-        // Compare the whole window: otherwise the first acknowledgement of a flight reports it, and that one may differ.
+        // The whole window is compared here. Otherwise the first acknowledgement of a flight would include
+        // earlier differences.
         prop_assert_eq!(alone.state(), merged.state());
-        // Acknowledgements since nothing waited.
+        // The numbers of acknowledgements when no data was waiting.
         let mut since = (alone.acks, merged.acks);
         for (number, flight) in plan.flights().iter().enumerate() {
             let at = ms(1000 + 200 * number as u64);
@@ -416,7 +419,7 @@ proptest! {
             for group in &groups {
                 merged.arrive(group);
             }
-            // Before anything is read, and after.
+            // Compares before and after the application reads.
             for reads in [false, true] {
                 if reads {
                     alone.read_all();

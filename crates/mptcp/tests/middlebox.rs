@@ -1,5 +1,5 @@
-//! Middleboxes that change options (RFC 8684 sections 3.7 and 6), in every place and both directions:
-//! the stream arrives byte by byte, over plain TCP, or over the path that is left.
+//! Middleboxes that change options on any kind of segment, in both directions (RFC 8684 sections 3.7 and 6).
+//! The stream must arrive byte by byte, over plain TCP or over the other path.
 
 mod pair;
 
@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use pair::{Pair, Way, at, config, film};
 
-/// Bytes each side has to send.
+/// The number of bytes that each side sends.
 const LENGTH: usize = 200_000;
 
 /// Which segments lose their MPTCP options.
@@ -21,7 +21,7 @@ enum Strip {
     Third,
     /// Segments with payload.
     Data,
-    /// Segments without, once the handshake is over.
+    /// Segments without payload, after the handshake.
     Acks,
     Everything,
 }
@@ -44,30 +44,30 @@ impl Strip {
     }
 }
 
-/// One cell of the matrix.
+/// One combination of the test.
 #[derive(Clone, Copy, Debug)]
 struct Cell {
     strip: Strip,
-    /// The way it is done on; both if none.
+    /// The direction in which options are removed; both if `None`.
     way: Option<Way>,
-    /// Only from then on, ms.
+    /// The time from which options are removed, ms.
     from: u64,
-    /// The path it is done on.
+    /// The path on which options are removed.
     path: usize,
     paths: usize,
     checksum: bool,
-    /// The client sends as well, so that acknowledgements ride data.
+    /// Whether the client sends too, so that acknowledgements are on data segments.
     both: bool,
 }
 
-/// The result of a cell.
+/// The result of one combination.
 struct Outcome {
     pair: Pair,
     stripped: usize,
     uploaded: Vec<u8>,
 }
 
-/// Both sides send and end, for at most a minute.
+/// Both sides send and close, within at most a minute.
 fn play(cell: Cell) -> Outcome {
     let sums = Config { checksum: cell.checksum, ..config() };
     let rtts: Vec<u64> = [20, 30].into_iter().take(cell.paths).collect();
@@ -124,7 +124,7 @@ fn has(events: &[(Instant, Event)], wanted: Event) -> bool {
     events.iter().any(|(_, event)| *event == wanted)
 }
 
-/// Both streams are whole and were ended.
+/// Checks that both streams are complete and closed.
 fn assert_whole(cell: Cell, outcome: &Outcome) {
     let Outcome { pair, stripped, uploaded } = outcome;
     let (down, up) = (pair.received.len(), uploaded.len());
@@ -137,7 +137,7 @@ fn assert_whole(cell: Cell, outcome: &Outcome) {
     }
 }
 
-/// The changes made on the only path: place, direction, start, and whether both sides send.
+/// Returns the combinations with one path: kind of segment, direction, start, and whether both sides send.
 fn cells() -> Vec<Cell> {
     let mut cells = Vec::new();
     for strip in ALL {
@@ -169,7 +169,7 @@ fn on_the_only_path_the_stream_goes_on_as_plain_tcp() {
             continue;
         }
         let outcome = play(cell);
-        // DATA_ACKs that ride data keep MPTCP alive.
+        // DATA_ACKs on data segments are not removed, so MPTCP continues.
         let rides = cell.strip == Strip::Acks && cell.both;
         assert_whole(cell, &outcome);
         let Pair { client_events, server_events, .. } = &outcome.pair;
@@ -190,7 +190,7 @@ fn of_two_paths_the_other_one_takes_over() {
                 for events in [&outcome.pair.client_events, &outcome.pair.server_events] {
                     assert!(!has(events, Event::FellBack), "{cell:?}");
                 }
-                // RFC 8684 section 3.7: reason 6.
+                // RFC 8684 section 3.7: a RST with reason 6.
                 let resets = outcome.pair.log.iter().filter(|(_, _, on, segment)| {
                     *on == path && segment.flags.contains(Flags::RST)
                 });
@@ -247,7 +247,7 @@ fn a_payload_that_is_changed_is_found_by_its_checksum_and_comes_by_the_other_pat
 
 #[test]
 fn a_payload_that_is_changed_on_the_only_path_ends_mptcp() {
-    // From then on, the stream is the one that plain TCP would have delivered (section 3.7).
+    // After that, the stream has the bytes that plain TCP would have delivered (RFC 8684 section 3.7).
     let sums = Config { checksum: true, ..config() };
     let mut pair = Pair::new(&[20], sums.clone(), sums);
     pair.filter = Box::new(move |now, way, _, segment: &mut Segment| {
@@ -280,7 +280,8 @@ fn download(sums: bool, filter: pair::Filter) -> Pair {
 
 #[test]
 fn sequence_numbers_may_be_rewritten() {
-    // As a firewall does that draws its own initial ones: mappings are relative (section 3.3.1).
+    // Some firewalls replace initial sequence numbers. Mappings are relative, so they stay valid (RFC 8684
+    // section 3.3.1).
     for sums in [false, true] {
         let pair = download(
             sums,

@@ -1,31 +1,31 @@
-//! A scripted peer: one real endpoint, and every segment of the other side written by hand.
+//! A scripted peer: one real endpoint, and scripted segments of the other side.
 //!
-//! A line of a script is a line of a capture. Flags come first (`S` SYN, `F` FIN, `R` RST, `.` ACK, `E` ECE,
-//! `W` CWR), then any of:
+//! A line of a script describes one segment. Flags come first (`S` SYN, `F` FIN, `R` RST, `.` ACK, `E` ECE,
+//! `W` CWR), followed by any of these words:
 //!
-//! | word | says |
+//! | word | meaning |
 //! |---|---|
-//! | `1:1449` | sequence numbers, relative: the SYN is 0 |
-//! | `ack=1` `win=500` `sack=9:17,1:5` | as on the wire; `ack` relative, `win` not scaled |
-//! | `ecr=50` | the echoed timestamp is the clock's at 50 ms |
-//! | `ect0` `ect1` `ce` | the ECN field of the IP header; without one of them it is not ECN-capable |
-//! | `nots` `nosack` | of the SYN: the path has no timestamps, no SACK |
+//! | `1:1449` | relative sequence numbers: the SYN is 0 |
+//! | `ack=1` `win=500` `sack=9:17,1:5` | header fields; `ack` is relative, `win` not scaled |
+//! | `ecr=50` | the echoed timestamp is the time 50 ms |
+//! | `ect0` `ect1` `ce` | the ECN field of the IP header; not ECN-capable by default |
+//! | `nots` `nosack` | in the SYN: no timestamps, no SACK |
 //! | `mpc` `mpc-key` `mpc-keys` `mpc-data=18` | `MP_CAPABLE` of SYN, SYN/ACK, ACK, first data |
-//! | `v0` `v2` `B` `noH` `A` `C` | spoils or sets a flag of `MP_CAPABLE` |
+//! | `v0` `v2` `B` `noH` `A` `C` | changes version or flags of `MP_CAPABLE` |
 //! | `join` `join-hmac` `join-ack` `forged` | `MP_JOIN` of SYN, SYN/ACK, ACK; with a wrong token or HMAC |
-//! | `dack4=0` `dack8=0` | `DATA_ACK`, a position of the data stream from 0 |
+//! | `dack4=0` `dack8=0` | `DATA_ACK`, as a position of the data stream from 0 |
 //! | `map=0+1000@1` `map4=…` `dfin` | mapping: data position, length, subflow position; `DATA_FIN` |
 //! | `rst=1` `rst=2,T` | `MP_TCPRST` with its reason; T: transient |
-//! | `fastclose` `forged` | `MP_FASTCLOSE` with the receiver's key; with a wrong one |
-//! | `prio=B` `prio=0` | `MP_PRIO`: as a backup, no longer so |
+//! | `fastclose` `forged` | `MP_FASTCLOSE` with the receiver's key; with a wrong key |
+//! | `prio=B` `prio=0` | `MP_PRIO`: backup, regular |
 //! | `add=5,10.2.0.2` `add=5,10.2.0.2,81` | `ADD_ADDR`: identifier, address, port; `forged`: a wrong HMAC |
-//! | `echo=5,10.2.0.2` `remove=1,2` | its echo; `REMOVE_ADDR` |
-//! | `csum` `badsum` `altered` | the mapping has its checksum, a wrong one; the payload is not what it was |
-//! | `checksum` | what we say has a checksum, which is right |
+//! | `echo=5,10.2.0.2` `remove=1,2` | echo of `ADD_ADDR`; `REMOVE_ADDR` |
+//! | `csum` `badsum` `altered` | the mapping has its checksum; a wrong one; the payload is changed |
+//! | `checksum` | our segment has a valid checksum |
 //! | `fail=100` | `MP_FAIL` with its data position |
 //!
-//! The peer's segments are completed with default values. Of our segments, only the words in the script are
-//! compared.
+//! Fields of the peer's segments that a line does not mention get default values. Our segments are compared
+//! only in the words of the line.
 
 #![allow(dead_code, reason = "each file uses its share")]
 
@@ -48,14 +48,14 @@ use bytes::Bytes;
 /// The peer's key and nonce.
 pub(crate) const PEER_KEY: u64 = 0x1234_5678_9abc_def0;
 pub(crate) const PEER_NONCE: u32 = 0x5eed;
-/// Shift of the peer's window scale; ours follows from the configuration.
+/// The shift of the peer's window scale. Ours is computed from the configuration.
 pub(crate) const PEER_SCALE: u8 = 7;
 
 pub(crate) fn at(ms: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(ms)
 }
 
-/// Timers without ticks, so that a script can name their moments; Reno, to know the window.
+/// Timers without ticks, so that scripts have exact times, and Reno, whose window is easy to compute.
 pub(crate) fn config() -> Config {
     Config {
         congestion: PluginChoice::named("reno"),
@@ -68,48 +68,48 @@ pub(crate) fn tcp() -> Config {
     Config { multipath: false, ..config() }
 }
 
-/// Plain TCP with segments of 1000 bytes, beside 12 of timestamps.
+/// Plain TCP with segments of 1000 bytes and 12 bytes of timestamps.
 pub(crate) fn thousands() -> Config {
     Config { mss: 1012, ..tcp() }
 }
 
-/// Bytes that tell their position in the data stream.
+/// Returns bytes that depend on their position in the data stream.
 pub(crate) fn film(from: u64, length: usize) -> Bytes {
     (from..from + length as u64).map(|i| (i % 251) as u8 ^ (i / 251) as u8).collect()
 }
 
-/// One subflow as the script knows it.
+/// The state of one subflow at the scripted peer.
 struct Line {
     tuple: FourTuple,
     our_iss: Option<u32>,
     peer_iss: u32,
-    /// Behind the last byte the peer has said.
+    /// The position after the last byte that the peer has sent.
     said: u32,
-    /// Behind the last byte it has heard.
+    /// The position after the last byte that the peer has received.
     heard: u32,
     echo: u32,
-    /// The offset of our clock in timestamps.
+    /// The offset of our timestamps from the clock.
     offset: u32,
     timestamps: bool,
     our_nonce: u32,
 }
 
-/// A script being played.
+/// A script in progress.
 pub(crate) struct Script {
     pub(crate) now: Instant,
     pub(crate) endpoint: Endpoint,
     lines: Vec<Line>,
     peer_key: Key,
     our_key: Option<Key>,
-    /// Segments that we have sent and that no line of the script has checked yet.
+    /// Segments that we have sent and that the script has not checked yet.
     said: VecDeque<(Instant, usize, Segment)>,
-    /// Segments sent between addresses that no path has, if the script allows them.
+    /// Segments that we have sent between addresses outside the script's paths, if the script permits them.
     pub(crate) elsewhere: Option<Vec<(Instant, FourTuple, Segment)>>,
     pub(crate) events: Vec<(Instant, Event)>,
     pub(crate) received: Vec<u8>,
-    /// The peer's clock, ms.
+    /// The peer's timestamp clock, ms, if it is not the current time.
     pub(crate) stamp: Option<u64>,
-    /// The application takes what arrives.
+    /// Whether the application reads data when it arrives.
     pub(crate) reading: bool,
     pub(crate) written: u64,
 }
@@ -124,7 +124,7 @@ fn address_v6(host: u8, path: usize, port: u16) -> SocketAddr {
 
 impl Script {
     fn new(endpoint: Endpoint) -> Self {
-        // Far from zero on one subflow, across the wrap on another.
+        // The initial sequence numbers are far from zero on one subflow, and wrap on another.
         let lines = (0..4).map(|path| Line {
             tuple: FourTuple { local: address(1, path, 80), remote: address(2, path, 40_000) },
             our_iss: None,
@@ -152,18 +152,18 @@ impl Script {
         }
     }
 
-    /// We listen, the peer opens.
+    /// We listen, and the peer connects.
     pub(crate) fn server(config: Config) -> Self {
         Self::seeded_server(config, 7)
     }
 
-    /// Uses IPv6 addresses for a path; call it before any segment is sent there.
+    /// Uses IPv6 addresses for a path. Must be called before any segment is sent there.
     pub(crate) fn make_v6(&mut self, path: usize) {
         self.lines[path].tuple =
             FourTuple { local: address_v6(1, path, 80), remote: address_v6(2, path, 40_000) };
     }
 
-    /// Like [`Self::server`]; the seed determines our keys and sequence numbers.
+    /// Like [`Self::server`], with a seed that determines our keys and sequence numbers.
     pub(crate) fn seeded_server(config: Config, seed: u64) -> Self {
         let mut endpoint = Endpoint::new("server", Seed { seed, run: 0 });
         let v6 = SocketAddr::from(([0_u16; 8], 80));
@@ -172,12 +172,12 @@ impl Script {
         Self::new(endpoint)
     }
 
-    /// We open, over as many paths as asked for.
+    /// We connect, over `paths` paths.
     pub(crate) fn client(config: Config, paths: usize) -> Self {
         Self::client_over(config, &vec![false; paths])
     }
 
-    /// We open, over a path for each element, which is whether its addresses are of IPv6.
+    /// We connect, over one path per element. An element is true for IPv6 addresses.
     pub(crate) fn client_over(config: Config, v6: &[bool]) -> Self {
         let mut endpoint = Endpoint::new("client", Seed { seed: 7, run: 0 });
         let mut script = Self::new(Endpoint::new("none", Seed { seed: 0, run: 0 }));
@@ -200,7 +200,7 @@ impl Script {
         script
     }
 
-    /// A server over plain TCP, `rtt` ms after the peer's SYN.
+    /// A plain TCP server. The handshake is complete `rtt` ms after the peer's SYN.
     pub(crate) fn plain(rtt: u64) -> Self {
         Self::plain_with(tcp(), rtt)
     }
@@ -209,7 +209,7 @@ impl Script {
         Self::plain_after(config, rtt, "S")
     }
 
-    /// Like [`Self::plain_with`], after this SYN.
+    /// Like [`Self::plain_with`], with this line as the SYN.
     pub(crate) fn plain_after(config: Config, rtt: u64, syn: &str) -> Self {
         let mut script = Self::server(config);
         script.peer(0, syn);
@@ -218,14 +218,14 @@ impl Script {
         script
     }
 
-    /// A server over MPTCP, `rtt` ms after the peer's SYN.
+    /// An MPTCP server. The handshake is complete `rtt` ms after the peer's SYN.
     pub(crate) fn multipath(config: Config, rtt: u64) -> Self {
         let mut script = Self::server(config);
         script.open_multipath(rtt);
         script
     }
 
-    /// A client over MPTCP whose third packet is out, 50 ms after its SYN.
+    /// An MPTCP client that has sent its third packet, 50 ms after its SYN.
     pub(crate) fn multipath_client(config: Config, paths: usize) -> Self {
         let mut script = Self::client(config, paths);
         script.us(0, "S mpc");
@@ -240,7 +240,7 @@ impl Script {
         self.peer(rtt, ". mpc-keys");
     }
 
-    /// The peer joins on a path; the last packet comes at `ms`, the first an RTT earlier.
+    /// The peer joins on a path. The third packet arrives at `ms`, and the SYN one RTT earlier.
     pub(crate) fn join(&mut self, path: usize, ms: u64, rtt: u64) {
         self.peer_on(path, ms - rtt, "S join");
         self.us_on(path, ms - rtt, "S. join-hmac");
@@ -253,12 +253,12 @@ impl Script {
         self.endpoint.connection_mut(handle)
     }
 
-    /// The first connection.
+    /// Returns the first connection.
     fn handle(&self) -> ConnectionHandle {
         self.endpoint.connections().next().expect("a connection").0
     }
 
-    /// The subflow on a path as a trace would sample it.
+    /// Returns a sample of the subflow on a path.
     pub(crate) fn sample(&self, id: usize) -> SubflowSample {
         let mut all = self.endpoint.connection(self.handle()).view().samples();
         all.find(|sample| sample.id.index() == id).expect("an established subflow")
@@ -272,7 +272,7 @@ impl Script {
         self.events.iter().any(|(_, e)| *e == event)
     }
 
-    /// Our application writes `bytes` at `ms`.
+    /// Our application writes `length` bytes at `ms`.
     pub(crate) fn write(&mut self, ms: u64, length: usize) {
         self.run_to(at(ms));
         let (now, bytes) = (self.now, film(self.written, length));
@@ -282,7 +282,7 @@ impl Script {
         self.settle();
     }
 
-    /// Our application, which no longer reads automatically, reads `bytes` at `ms`.
+    /// Our application reads `length` bytes at `ms`. Automatic reads must be off.
     pub(crate) fn read(&mut self, ms: u64, length: usize) {
         self.run_to(at(ms));
         let now = self.now;
@@ -295,7 +295,7 @@ impl Script {
         self.settle();
     }
 
-    /// Our application ends its side.
+    /// Our application closes its sending side.
     pub(crate) fn shutdown(&mut self, ms: u64) {
         self.run_to(at(ms));
         let now = self.now;
@@ -303,14 +303,14 @@ impl Script {
         self.settle();
     }
 
-    /// Our application gives up at once.
+    /// Our application aborts the connection.
     pub(crate) fn abort(&mut self, ms: u64) {
         self.run_to(at(ms));
         self.connection().abort();
         self.settle();
     }
 
-    /// The remote addresses of the joins that we have begun where no line is, one for each attempt.
+    /// Returns the remote address of each join that we have started outside the script's paths.
     pub(crate) fn joins_elsewhere(&self) -> Vec<SocketAddr> {
         let mut tuples: Vec<FourTuple> = Vec::new();
         for (_, tuple, segment) in self.elsewhere.iter().flatten() {
@@ -322,7 +322,7 @@ impl Script {
         tuples.iter().map(|tuple| tuple.remote).collect()
     }
 
-    /// Lets us say what we have to say now.
+    /// Sends the segments that are ready now.
     fn settle(&mut self) {
         let now = self.now;
         if self.endpoint.is_empty() {
@@ -379,7 +379,8 @@ impl Script {
         }
         if let Some(t) = segment.timestamps {
             line.echo = t.value;
-            // Our clock shows 1 at time 0 and counts milliseconds; what more there is is our offset.
+            // Our timestamp clock is 1 at time 0 and counts milliseconds. The difference is the connection's
+            // offset.
             let clock = (self.now.as_nanos() / 1_000_000) as u32 + 1;
             line.offset = t.value.wrapping_sub(clock);
         }
@@ -390,24 +391,24 @@ impl Script {
         self.said.push_back((self.now, path, segment));
     }
 
-    /// The peer's key is this one; said before the handshake.
+    /// Sets the peer's key. Must be called before the handshake.
     pub(crate) fn peer_key(&mut self, key: u64) {
         self.peer_key = Key::new(key);
     }
 
-    /// The peer speaks on a path from another port, as on a new subflow.
+    /// Changes the peer's port on a path, as for a new subflow.
     pub(crate) fn speak_from(&mut self, path: usize, port: u16) {
         let line = &mut self.lines[path];
         line.tuple.remote.set_port(port);
         (line.said, line.heard) = (0, 0);
     }
 
-    /// Bytes we have put on a path, as far as the highest goes.
+    /// Returns the number of bytes that we have sent on a path, up to the highest sequence number.
     pub(crate) fn sent_on(&self, path: usize) -> u64 {
         u64::from(self.lines[path].heard.max(1)) - 1
     }
 
-    /// The segment of a line, which is not sent.
+    /// Builds the segment of a line without sending it.
     pub(crate) fn composed(&mut self, line: &str) -> Segment {
         let said = self.lines[0].said;
         let segment = self.compose(0, line);
@@ -415,7 +416,7 @@ impl Script {
         segment
     }
 
-    /// Lets time pass until `end`, firing our timers.
+    /// Advances the time to `end`, handling our timers.
     pub(crate) fn run_to(&mut self, end: Instant) {
         assert!(end >= self.now, "a script does not go back: {end:?} after {:?}", self.now);
         self.settle();
@@ -427,26 +428,26 @@ impl Script {
         self.now = end;
     }
 
-    /// The peer says this at `ms`.
+    /// The peer sends this segment at `ms`.
     pub(crate) fn peer(&mut self, ms: u64, line: &str) {
         self.peer_on(0, ms, line);
     }
 
-    /// The peer says this on a path at `ms`.
+    /// The peer sends this segment on a path at `ms`.
     pub(crate) fn peer_on(&mut self, path: usize, ms: u64, line: &str) {
         self.run_to(at(ms));
         let segment = self.compose(path, line);
         self.take(path, &segment);
     }
 
-    /// The peer says on the first path what no line can say.
+    /// The peer sends a segment on the first path that no line can describe.
     pub(crate) fn deliver(&mut self, ms: u64, segment: &Segment) {
         self.run_to(at(ms));
         self.take(0, segment);
     }
 
-    /// A router on a path says at `ms` that a packet of ours with data at `position` was larger than `mtu`
-    /// bytes; whether it is believed.
+    /// A router on a path reports at `ms` that our packet with data at `position` was larger than `mtu`
+    /// bytes. Returns whether the report is accepted.
     pub(crate) fn path_mtu(&mut self, path: usize, ms: u64, mtu: u32, position: u32) -> bool {
         self.run_to(at(ms));
         let line = &self.lines[path];
@@ -463,19 +464,19 @@ impl Script {
         self.settle();
     }
 
-    /// The next thing we say is this, at `ms` to the millisecond.
+    /// Checks that our next segment is this one and is sent at `ms`, within a millisecond.
     #[track_caller]
     pub(crate) fn us(&mut self, ms: u64, line: &str) -> Segment {
         self.us_on(0, ms, line)
     }
 
-    /// The next thing we say, on any path, is this, on that path.
+    /// Checks that our next segment, on whatever path, is this one on that path.
     #[track_caller]
     pub(crate) fn us_on(&mut self, path: usize, ms: u64, line: &str) -> Segment {
         self.us_within(path, ms, ms, line)
     }
 
-    /// The next thing we say is this, not before `from` ms and not in the millisecond after `to`.
+    /// Checks that our next segment is this one, sent between `from` and `to` ms.
     #[track_caller]
     pub(crate) fn us_within(&mut self, path: usize, from: u64, to: u64, line: &str) -> Segment {
         while self.said.is_empty() && self.now < at(to) + Duration::from_micros(999) {
@@ -501,7 +502,7 @@ impl Script {
         segment
     }
 
-    /// We say nothing until `ms`.
+    /// Checks that we send nothing until `ms`.
     #[track_caller]
     pub(crate) fn silence(&mut self, ms: u64) {
         self.run_to(at(ms));
@@ -511,7 +512,7 @@ impl Script {
         }
     }
 
-    /// Our unchecked segments until `ms`, in the format of [`Self::rest`].
+    /// Returns our unchecked segments until `ms`, in the format of [`Self::rest`].
     pub(crate) fn rest_until(&mut self, ms: u64) -> Vec<(u64, usize, String)> {
         self.run_to(at(ms));
         self.rest()

@@ -1,4 +1,5 @@
-//! Two endpoints joined by pipes of a fixed delay, in virtual time, with a hand on every packet.
+//! Two endpoints joined by pipes with a fixed delay, in virtual time. A filter can change or drop
+//! every packet.
 
 #![allow(dead_code, reason = "each test file uses its share")]
 
@@ -14,14 +15,14 @@ use anabranch_units::{Duration, Instant, Seed};
 use anabranch_wire::Segment;
 use bytes::Bytes;
 
-/// Which way a packet goes.
+/// The direction of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     ToClient,
     ToServer,
 }
 
-/// The treatment of a packet: pass it on, changed or not, or lose it.
+/// Decides about each packet: returns false to drop it, and may change it.
 pub(crate) type Filter = Box<dyn FnMut(Instant, Way, usize, &mut Segment) -> bool>;
 
 /// A client with `paths` addresses and a server.
@@ -35,13 +36,13 @@ pub(crate) struct Pair {
     pub(crate) client_events: Vec<(Instant, Event)>,
     pub(crate) server_events: Vec<(Instant, Event)>,
     pub(crate) received: Vec<u8>,
-    /// The client's application takes what arrives.
+    /// Whether the client's application reads data when it arrives.
     pub(crate) reading: bool,
-    /// Segments that either side may write as one.
+    /// The largest number of segments in a burst, for both sides.
     pub(crate) most: u32,
-    /// Such a burst arrives as it left; else it is cut before it is on its way.
+    /// Whether bursts arrive merged. Otherwise they are split before they are sent.
     pub(crate) offloads: bool,
-    /// Bursts of more than one segment so far.
+    /// The number of bursts of more than one segment so far.
     pub(crate) bursts: usize,
     to_serve: Bytes,
     ending: bool,
@@ -54,7 +55,7 @@ pub(crate) fn at(ms: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(ms)
 }
 
-/// The addresses of a path.
+/// Returns the addresses of a path.
 pub(crate) fn candidate(path: usize) -> Candidate {
     Candidate {
         address_id: path as u8,
@@ -74,7 +75,7 @@ pub(crate) fn config() -> Config {
 }
 
 impl Pair {
-    /// One path for each RTT; nothing has happened yet.
+    /// Creates endpoints with one path per RTT. No connection is established yet.
     pub(crate) fn new(rtts_ms: &[u64], client: Config, server: Config) -> Self {
         let seed = Seed { seed: 7, run: 0 };
         let mut listener = Endpoint::new("server", seed);
@@ -113,26 +114,26 @@ impl Pair {
         self.client.connection_mut(self.handle)
     }
 
-    /// The server's first connection.
+    /// Returns the server's first connection.
     pub(crate) fn server(&mut self) -> &mut Connection {
         let handle = handles(&self.server)[0];
         self.server.connection_mut(handle)
     }
 
-    /// The server's application writes these bytes, as fast as they are taken.
+    /// The server's application writes these bytes as fast as the send buffer permits.
     pub(crate) fn serve(&mut self, bytes: &[u8]) {
         self.to_serve = [&self.to_serve, bytes].concat().into();
         self.settle();
     }
 
-    /// The server's application ends its side behind what it writes.
+    /// The server's application closes its sending side after the written data.
     pub(crate) fn end(&mut self) {
         self.ending = true;
         self.settle();
     }
 
-    /// True if the client has read exactly these bytes. It returns no more: a dump of thousands of
-    /// numbers does not help.
+    /// Returns whether the client has read exactly these bytes. A boolean keeps thousands of
+    /// numbers out of a failure message.
     pub(crate) fn got(&self, bytes: &[u8]) -> bool {
         self.received == bytes
     }
@@ -181,7 +182,7 @@ impl Pair {
         }
     }
 
-    /// Lets both sides say what they have to say at this moment.
+    /// Sends all segments of both sides that are ready now.
     pub(crate) fn settle(&mut self) {
         self.feed();
         let now = self.now;
@@ -240,7 +241,7 @@ impl Pair {
         self.now = end;
     }
 
-    /// Segments that went one way on a path, with the moment they were sent.
+    /// Returns the segments of one direction on a path, with the time of sending.
     pub(crate) fn sent(
         &self,
         way: Way,
@@ -250,12 +251,12 @@ impl Pair {
     }
 }
 
-/// Every connection of an endpoint.
+/// Returns all connections of an endpoint.
 pub(crate) fn handles(endpoint: &Endpoint) -> Vec<ConnectionHandle> {
     endpoint.connections().map(|(handle, _)| handle).collect()
 }
 
-/// Bytes that tell their position.
+/// Returns bytes that depend on their position.
 pub(crate) fn film(length: usize) -> Vec<u8> {
     (0..length).map(|i| (i % 251) as u8 ^ (i / 251) as u8).collect()
 }

@@ -1,4 +1,5 @@
-//! The core carries out what a scheduler answers: a scripted one at the server of two endpoints.
+//! Tests that the connection executes the decisions of its scheduler. A scripted scheduler runs at the
+//! server.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -15,10 +16,10 @@ use super::pair::{Pair, Way, at, config, film};
 
 type Decide = fn(&SendRequest, &[SubflowView], usize) -> Decision;
 
-/// Every question, and what else the scheduler heard.
+/// The requests and notifications that the scheduler received.
 #[derive(Debug, Default)]
 struct Heard {
-    /// The paths are up: the script begins.
+    /// Whether all paths are established, so that the script has begun.
     live: bool,
     asked: Vec<SendRequest>,
     penalised: Vec<SubflowId>,
@@ -67,10 +68,10 @@ impl Foreign<Schedulers> for Script {
     }
 }
 
-/// The bytes that are sent before the script begins: the client joins when it has had something.
+/// The number of bytes sent before the script begins. The client joins after it has received data.
 const GREETING: usize = 100;
 
-/// A server whose scheduler answers as `decide` says from 1 s on; every path is up by then.
+/// A server whose scheduler follows `decide` from 1 s on, when all paths are established.
 fn scripted(rtts_ms: &[u64], client: Config, decide: Decide) -> (Pair, Arc<Mutex<Heard>>) {
     let script = Script { decide, heard: Arc::default() };
     let heard = Arc::clone(&script.heard);
@@ -99,8 +100,7 @@ fn first(views: &[SubflowView]) -> Decision {
     free.map_or(Decision::WAIT, SubflowView::one_segment)
 }
 
-/// The DSNs that the segments on a path begin and end with in the order they were sent, with the
-/// moment.
+/// Returns the send time and the DSN range of each data segment on a path, in the order of sending.
 fn dsns(pair: &Pair, path: usize) -> Vec<(Instant, Range<u64>)> {
     let first = pair.sent(Way::ToClient, path).next().expect("a SYN").3.seq;
     let data = pair.sent(Way::ToClient, path).filter(|(_, _, _, s)| !s.payload.is_empty());
@@ -121,10 +121,10 @@ fn a_wait_ends_at_its_time_and_none_spins() {
         (Ask::NewData, 1..=3) => {
             Decision::Wait { until: Some(request.now + Duration::from_millis(30)) }
         }
-        // The past is no time to wait for.
+        // A time that is not in the future counts as a short wait.
         (Ask::NewData, 4) => Decision::Wait { until: Some(request.now) },
         (Ask::NewData, _) => first(views),
-        // Outlives the data.
+        // This wait ends after all data was sent.
         _ => Decision::Wait { until: Some(request.now + Duration::from_secs(5)) },
     };
     let (mut pair, heard) = scripted(&[50], config(), decide);
@@ -145,14 +145,14 @@ fn every_copy_beyond_the_first_counts_as_reinjected() {
         let both = views.iter().map(|view| view.id).collect();
         let burst = 1000;
         match count {
-            // Both at once; then the third kilobyte ahead of its turn, and it again on the other.
+            // First on both paths. Then the third kilobyte, ahead of the second one, on each path.
             1 => Decision::Send { on: both, from: None, burst },
             2 | 3 => Decision::Send {
                 on: SubflowSet::one(SubflowId(count as u8 - 2)),
                 from: Some(request.data_next + 1000),
                 burst,
             },
-            // The data between, then both over the data sent ahead.
+            // The second kilobyte, then both paths over the data that was sent ahead.
             4 => Decision::Send { on: both, from: Some(request.data_next + 1500), burst },
             _ => first(views),
         }
@@ -162,7 +162,7 @@ fn every_copy_beyond_the_first_counts_as_reinjected() {
     pair.serve(&film);
     pair.run_until(at(3000));
     assert!(pair.got(&film));
-    // A copy of the first, one of the third, and of 1000 bytes twice 500 are new once.
+    // Reinjected: a copy of the first kilobyte, one of the third, and 2000 bytes of which 500 are new.
     assert_eq!(pair.server().view().reinjected_bytes(), 1000 + 1000 + 2000 - 500);
 }
 
@@ -171,7 +171,7 @@ fn data_sent_ahead_is_sent_once() {
     let decide: Decide = |request, views, count| {
         let burst = u64::from(views[0].mss);
         match count {
-            // The third segment first, then the sixth and seventh at once on the other path.
+            // The third segment first, then the sixth and seventh together on the other path.
             1 => Decision::Send {
                 on: SubflowSet::one(SubflowId(0)),
                 from: Some(request.data_next + 2 * burst),
@@ -182,7 +182,7 @@ fn data_sent_ahead_is_sent_once() {
                 from: Some(request.data_next + 5 * burst),
                 burst: 2 * burst,
             },
-            // As much as there is room for: the core stops before what was sent.
+            // A burst larger than the gap stops at the data that was sent ahead.
             _ => match first(views) {
                 Decision::Send { on, from, .. } => Decision::Send { on, from, burst: 9 * burst },
                 wait => wait,
@@ -244,7 +244,7 @@ fn a_full_send_buffer_is_told_while_the_application_waits() {
         _ => Decision::WAIT,
     };
     let (mut pair, heard) = scripted(&[100], config(), decide);
-    // The window has become as large as the send buffer by then.
+    // By then, the window is as large as the send buffer.
     pair.serve(&film(20_000_000));
     pair.run_until(at(4000));
     let heard = heard.lock().expect("one thread");
@@ -257,7 +257,7 @@ fn a_full_send_buffer_is_told_while_the_application_waits() {
 
 #[test]
 fn a_penalty_halves_a_window_that_is_open() {
-    // The first call returns a penalty for both, and so does the second: that ends the turn.
+    // The first two calls return a penalty for both subflows. The second one ends the scheduling.
     let decide: Decide = |_, views, count| match count {
         1 | 2 => Decision::Penalise(views.iter().map(|view| view.id).collect()),
         _ => first(views),
@@ -293,8 +293,8 @@ fn hints_reach_the_scheduler() {
     assert_eq!(heard.lock().expect("one thread").asked[0].hint, hint);
 }
 
-/// A server with `scheduler`, whose first path falls silent for good at 1310 ms, in mid-transfer;
-/// also returns the DSNs lost with it before its timeout.
+/// A server with `scheduler` whose first path loses all packets from 1310 ms on, during a transfer. Also
+/// returns the DSNs that were lost on it before its timeout.
 fn silenced(scheduler: &str) -> (Pair, Vec<u64>) {
     let server = Config { scheduler: super::named(scheduler), ..config() };
     let mut pair = Pair::new(&[40, 100], config(), server);
@@ -319,7 +319,7 @@ fn what_a_silent_subflow_held_goes_again_at_its_timeout() {
     let (again, lost) = count("min-rtt-0.9x", at(1900));
     assert!(lost > 5, "the cut took effect: {lost}");
     assert_eq!(again, lost, "all of it");
-    // Upstream sends one piece a timer until the subflow is stale.
+    // Upstream Linux sends one fragment per timer until the subflow is stale.
     let (fewer, lost) = count("min-rtt", at(1900));
     assert!(fewer < lost, "{fewer} of {lost}");
     assert_eq!(count("min-rtt", at(4000)).0, lost);
@@ -335,8 +335,8 @@ fn what_a_silent_subflow_held_goes_again_at_its_timeout() {
 
 #[test]
 fn a_send_buffer_is_looked_at_between_pieces_of_32_kib_only() {
-    // __subflow_push_pending: the scheduler is called and memory checked before a data fragment; the burst's part of
-    // the fragment the burst takes goes whole (`mptcp_data_frag`, 32,768 - 40 bytes).
+    // __subflow_push_pending: the scheduler is called, and memory checked, before each data fragment. The
+    // part of a fragment within the burst is queued completely (`mptcp_data_frag`, 32,768 - 40 bytes).
     let decide: Decide = |request, _, _| match request.data_end - request.data_next {
         60_000 => Decision::next_on(SubflowId(0), 1 << 20),
         _ => Decision::WAIT,
@@ -345,8 +345,8 @@ fn a_send_buffer_is_looked_at_between_pieces_of_32_kib_only() {
     for _ in 0..60 {
         pair.serve(&film(1000));
     }
-    // The buffer: 2 * 10 segments of 2304 bytes, 46,080. One fragment and its overhead is less;
-    // the second has begun and so is completed, here up to the end of the data, 60,000 bytes on.
+    // The buffer is 2 * 10 segments of 2304 bytes: 46,080. One fragment with its overhead is less. The second
+    // one has begun and is therefore completed, here up to the end of the data at 60,000 bytes.
     let asked = heard.lock().expect("one thread").asked.clone();
     let next = asked.iter().map(|request| request.data_next).max();
     assert_eq!(next, Some(GREETING as u64 + 60_000));

@@ -5,7 +5,7 @@ use anabranch_units::SubflowId;
 
 use crate::dialect::{Script, config, film};
 
-/// A server whose client asked for checksums.
+/// A server whose client requires checksums.
 fn summed() -> Script {
     let mut s = Script::server(config());
     s.peer(0, "S mpc A");
@@ -24,13 +24,13 @@ fn summed_twice() -> Script {
 fn a_mapping_is_delivered_when_all_of_it_is_there_and_right() {
     let mut s = summed();
     s.peer(100, ". 1:501 ack=1 dack4=0 map=0+1001@1 csum");
-    // The subflow has it, the connection does not yet.
+    // The subflow acknowledges the data, but the connection does not yet.
     s.us(100, ". ack=501 dack8=0");
     assert!(s.received.is_empty());
     s.peer(110, ". 501:1002 ack=1 dack4=0 map=0+1001@1 csum");
     s.us(110, ". ack=1002 dack8=1001");
     assert_eq!(s.received, film(0, 1001));
-    // Two mappings in one segment: the second one is not complete.
+    // A segment has parts of two mappings, and the second one is not complete.
     s.peer(120, ". 1102:1152 ack=1 dack4=0 map=1101+100@1102 csum");
     s.peer(130, ". 1002:1102 ack=1 dack4=0 map=1001+100@1002 csum");
     assert_eq!(s.received, film(0, 1101));
@@ -40,8 +40,8 @@ fn a_mapping_is_delivered_when_all_of_it_is_there_and_right() {
 
 #[test]
 fn the_rest_of_a_segment_may_come_with_a_mapping_of_its_own() {
-    // A middlebox has cut a segment, and the rest of it is sent again unchanged. The first mapping
-    // remains valid, and all of it is verified (RFC 8684 section 3.3.1).
+    // A middlebox has split a segment, and the rest is retransmitted unchanged. The first mapping remains
+    // valid, and all of it is verified (RFC 8684 section 3.3.1).
     let mut s = summed();
     s.peer(100, ". 1:36 ack=1 dack4=0 map=0+100@1 csum");
     s.peer(110, ". 101:201 ack=1 dack4=0 map=100+100@101 csum");
@@ -74,7 +74,7 @@ fn a_wrong_checksum_beside_another_subflow_resets_the_one() {
         s.us_on(1, 300, "R. fail=100 rst=6");
         assert!(s.has(Event::SubflowClosed(SubflowId(1))) && !s.has(Event::FellBack));
         assert_eq!(s.received, film(0, 100), "failed data is not delivered");
-        // It is not DATA_ACKed either: it is reinjected on the other subflow.
+        // The data is not acknowledged at data level either, so it is reinjected on the other subflow.
         s.peer(310, ". 1:101 ack=1 dack4=0 map=100+100@1 csum");
         s.us(310, ". ack=101 dack8=200");
         assert_eq!(s.received, film(0, 200));
@@ -95,13 +95,13 @@ fn data_behind_the_failed_mapping_is_discarded() {
 
 #[test]
 fn a_wrong_checksum_resets_the_only_subflow_when_the_data_may_lie_elsewhere() {
-    // There was another: what is unacknowledged need not be contiguous (section 3.7).
+    // Another subflow existed before, so unacknowledged data need not be contiguous (RFC 8684 section 3.7).
     let mut s = summed_twice();
     s.peer_on(1, 250, "R 1:1");
     s.peer(300, ". 1:101 ack=1 dack4=0 map=0+100@1 badsum");
     s.us(300, "R. fail=0 rst=6");
     assert!(s.received.is_empty() && !s.has(Event::FellBack));
-    // Our own data went twice, as the probe of a closed window does.
+    // Our own data was sent twice, like a probe of a closed window.
     let mut s = Script::server(config());
     s.peer(0, "S mpc A win=1024");
     s.us(0, "S. mpc-key A");
@@ -135,13 +135,13 @@ fn a_wrong_checksum_on_the_only_subflow_is_reported_and_the_data_waits() {
     s.us(115, ". ack=301 dack8=100 fail=100");
     assert_eq!(s.received, film(0, 100));
     assert!(!s.has(Event::FellBack));
-    // The peer reverts: what was altered is what plain TCP would have brought.
+    // The peer falls back. The altered data is delivered, as plain TCP would have done.
     s.peer(160, ". 301:401 ack=1 map=100+0@101");
     let answer = s.us(160, ". ack=401");
     assert!(answer.dss.is_none() && s.has(Event::FellBack));
     let altered = film(100, 100).iter().map(|byte| byte ^ 0x55).collect::<Vec<_>>();
     assert_eq!(s.received, [&film(0, 100)[..], &altered, &film(200, 200)].concat());
-    // An infinite mapping of ours has a checksum of zero, as the dialect checks.
+    // Our infinite mapping has a checksum of zero. The dialect checks this.
     s.write(170, 100);
     s.us(170, ". 1:101 map=0+0@1 checksum");
 }
@@ -160,7 +160,7 @@ fn the_peers_answer_alone_completes_the_fallback() {
 
 #[test]
 fn a_report_that_nobody_answers_ends_the_subflow() {
-    // `fail_tout`: two minutes.
+    // `fail_tout`: the wait is two minutes.
     let mut s = summed();
     s.peer(110, ". 1:101 ack=1 dack4=0 map=0+100@1 badsum");
     s.us(110, ". ack=101 dack8=0 fail=0");
@@ -186,8 +186,8 @@ fn a_report_is_answered_and_obeyed_on_the_only_subflow() {
 
 #[test]
 fn a_report_is_answered_when_everything_was_acknowledged() {
-    // RFC 8684 section 3.7: "a receiver of MP_FAIL MUST respond with MP_FAIL"; `mptcp_pm_mp_fail_received`. The peer
-    // names the next byte that we would send, with or without checksums.
+    // RFC 8684 section 3.7: "a receiver of MP_FAIL MUST respond with MP_FAIL"; `mptcp_pm_mp_fail_received`.
+    // The peer's DSN is the next byte that we would send, with or without checksums.
     for sent in [0, 2000] {
         let mut s = Script::multipath(config(), 50);
         s.peer(60, ". 1:101 ack=1 dack4=0 map=0+100@1");
@@ -210,7 +210,7 @@ fn a_report_is_answered_when_everything_was_acknowledged() {
 
 #[test]
 fn a_forged_report_changes_nothing() {
-    // Data that was acknowledged, and data that was never sent.
+    // The DSN was acknowledged already, or was never sent.
     for dsn in [0, 1999, 2001, 1_u64 << 40] {
         let mut s = summed();
         s.write(100, 2000);
@@ -219,7 +219,7 @@ fn a_forged_report_changes_nothing() {
         s.peer(160, &format!(". ack=2001 dack4=2000 fail={dsn}"));
         assert!(s.rest().is_empty() && s.connection().is_multipath(), "{dsn}");
     }
-    // Beside another subflow, whatever it says.
+    // With another subflow, an `MP_FAIL` has no effect.
     let mut s = summed_twice();
     s.write(300, 1000);
     s.rest();
@@ -279,7 +279,7 @@ fn an_end_is_believed_with_its_checksum_only() {
     s.peer(100, ". map=0+1@0 dfin");
     s.us(100, "R. rst=1");
     assert!(!s.has(Event::PeerFinished));
-    // It is counted in the length that a checksum covers.
+    // The DATA_FIN is included in the length, which the checksum covers.
     let mut s = summed();
     s.peer(100, ". 1:101 ack=1 dack4=0 map=0+101@1 dfin csum");
     s.us(100, ". ack=101 dack8=101");
@@ -293,8 +293,8 @@ fn an_end_is_believed_with_its_checksum_only() {
 
 #[test]
 fn who_sends_more_than_a_window_after_a_report_is_reset() {
-    // RFC 8684 section 3.7: what follows the failed mapping is of no use. It is held for the fallback that
-    // the answer allows; a peer that sends its window again and again instead would fill any memory.
+    // RFC 8684 section 3.7: data after the failed mapping is useless. It is held for a possible fallback. A
+    // peer that sends its window repeatedly could otherwise fill all memory.
     let buffer = 20_000;
     let mut s = Script::server(Config {
         receive_buffer_initial: buffer,
@@ -314,7 +314,7 @@ fn who_sends_more_than_a_window_after_a_report_is_reset() {
             reset_after.get_or_insert(to - 1);
         }
     }
-    // Not before a window's worth, and never beyond the buffer.
+    // The RST comes after a window of data, and before the buffer is exceeded.
     let held = reset_after.expect("a reset");
     assert!((8_000..=buffer + 1000).contains(&held), "{held} bytes");
     assert!(s.received.is_empty());

@@ -1,4 +1,4 @@
-//! The end: FIN (RFC 9293 section 3.6), `DATA_FIN` (RFC 8684 section 3.3.3), RST.
+//! Closing: FIN (RFC 9293 section 3.6), `DATA_FIN` (RFC 8684 section 3.3.3), RST.
 
 use anabranch_mptcp::Event;
 use anabranch_units::SubflowId;
@@ -18,7 +18,7 @@ fn a_fin_goes_behind_the_data_and_takes_a_number() {
     s.peer(200, "F. 1:1 ack=2002");
     s.us(200, ". 2002:2002 ack=2");
     assert!(s.has(Event::PeerFinished) && s.has(Event::Closed));
-    // TIME-WAIT: the acknowledgement was lost.
+    // In TIME-WAIT, a repeated FIN is acknowledged, because the first acknowledgement was lost.
     s.peer(400, "F. 1:1 ack=2002");
     s.us(400, ". ack=2");
     s.silence(5000);
@@ -77,7 +77,7 @@ fn both_sides_may_close_at_once() {
 
 #[test]
 fn a_reset_counts_with_the_next_number_only() {
-    // RFC 5961 section 3.2: RST with exactly RCV.NXT ends the connection, another one does not.
+    // RFC 5961 section 3.2: only a RST with exactly RCV.NXT ends the connection.
     let mut s = Script::plain(50);
     s.peer(100, ". 1:101 ack=1");
     s.rest();
@@ -104,7 +104,7 @@ fn a_data_fin_closes_the_stream_and_then_fin_each_subflow() {
     assert!(!s.has(Event::Closed), "half closed");
     s.peer(1100, ". ack=1001 dack4=1001 map=0+1@0 dfin");
     assert!(s.has(Event::PeerFinished));
-    // Acknowledged at the data level; then the subflow's own FIN.
+    // The `DATA_FIN` is acknowledged at data level. Then the subflow's own FIN follows.
     s.us(1100, "F. 1001:1001 ack=1 dack8=1");
     s.peer(1150, "F. 1:1 ack=1002 dack4=1001");
     s.us(1150, ". 1002:1002 ack=2");
@@ -125,7 +125,7 @@ fn a_data_fin_is_repeated_doubling_from_200_ms() {
 
 #[test]
 fn a_data_fin_rides_the_last_data_that_is_sent_again_where_no_checksum_covers_it() {
-    // `mptcp_write_data_fin`: a mapping that ends where the data does is one byte longer.
+    // `mptcp_write_data_fin`: a mapping that ends at the end of the data is one byte longer.
     let mut s = Script::server(config());
     s.peer(0, "S mpc nosack");
     s.us(0, "S. mpc-key");
@@ -141,7 +141,7 @@ fn a_data_fin_rides_the_last_data_that_is_sent_again_where_no_checksum_covers_it
 #[test]
 fn a_data_fin_may_ride_the_last_data() {
     let mut s = Script::multipath(config(), 50);
-    // Its length counts the DATA_FIN (section 3.3.3).
+    // The length includes the DATA_FIN (RFC 8684 section 3.3.3).
     s.peer(100, ". 1:101 ack=1 dack4=0 map=0+101@1 dfin");
     s.us(100, ". ack=101 dack8=101");
     assert!(s.has(Event::PeerFinished));
@@ -164,17 +164,17 @@ fn a_data_fin_waits_for_data_on_another_subflow() {
 
 #[test]
 fn an_end_that_is_told_alone_is_answered_unless_both_sides_wait() {
-    // The data before it is missing, and the answer reports that.
+    // Data before the end is missing, and the acknowledgement reports that.
     let mut s = Script::multipath(config(), 50);
     s.peer(100, ". ack=1 dack4=0 map=100+1@0 dfin");
     s.us(100, ". ack=1 dack8=0");
-    // We tell our own end too: the answer would be another, to be answered again.
+    // We also send a DATA_FIN. An answer to the peer's would be answered in turn, without end.
     s.shutdown(200);
     s.us(200, ". 1:1 map=0+1@0 dfin");
     s.peer(250, ". ack=1 dack4=0 map=100+1@0 dfin");
     s.silence(399);
     s.us(400, ". 1:1 map=0+1@0 dfin");
-    // Once all has come its repetition is answered, whatever we tell.
+    // After all data has arrived, a repeated DATA_FIN is acknowledged, even while ours is unacknowledged.
     s.peer(450, ". 1:101 ack=1 dack4=0 map=0+100@1");
     s.us(450, ". ack=101 dack8=101");
     s.peer(460, ". 101:101 ack=1 dack4=0 map=100+1@0 dfin");
@@ -212,8 +212,8 @@ fn a_fin_on_one_subflow_leaves_the_other() {
 
 #[test]
 fn a_fin_ahead_of_its_turn_ends_the_stream_where_it_stands() {
-    // RFC 9293 section 3.10.7.4: the FIN is the last octet; what lies behind it is no data, whether it
-    // comes before the FIN or after it (`tcp_fin` purges the out-of-order queue).
+    // RFC 9293 section 3.10.7.4: the FIN is the last octet. Data after it is ignored, whether it arrives
+    // before the FIN or later (`tcp_fin` purges the out-of-order queue).
     for behind_first in [false, true] {
         let mut s = Script::plain(50);
         let behind = [". 201:301 ack=1", ". 351:401 ack=1"];
@@ -232,7 +232,7 @@ fn a_fin_ahead_of_its_turn_ends_the_stream_where_it_stands() {
         assert!(last.2.contains("ack=202") && !last.2.contains("sack"), "{last:?}");
         assert_eq!(s.received, film(0, 200));
         assert!(s.has(Event::PeerFinished));
-        // Nor does anything come after it.
+        // Later data after the FIN is ignored too.
         s.peer(130, ". 202:302 ack=1");
         s.run_to(at(200));
         assert_eq!(s.received.len(), 200);
@@ -242,7 +242,7 @@ fn a_fin_ahead_of_its_turn_ends_the_stream_where_it_stands() {
 
 #[test]
 fn a_subflows_acknowledgement_says_nothing_of_the_data() {
-    // RFC 8684 section 4: a middlebox may acknowledge what the peer never got.
+    // RFC 8684 section 4: a middlebox may acknowledge data that the peer never received.
     let mut s = Script::multipath(config(), 50);
     s.join(1, 200, 100);
     s.write(300, 1000);
@@ -259,26 +259,26 @@ fn nothing_follows_a_fin() {
     s.write(300, 1000);
     let first = s.rest().first().expect("a segment").1;
     let other = 1 - first;
-    // The peer closes the subflow that is idle; we follow.
+    // The peer closes the idle subflow, and we do the same.
     s.peer_on(other, 310, "F. 1:1 ack=1 dack4=0");
     s.us_on(other, 310, "F. 1:1 ack=2");
     s.peer_on(other, 320, ". 2:2 ack=1 dack4=0");
-    // The data on the other subflow is lost, and the connection would reinject it here: not
-    // behind the FIN (RFC 9293 section 3.10.4).
+    // Data on the other subflow is lost and would be reinjected. It must not be sent here after the FIN (RFC
+    // 9293 section 3.10.4).
     s.peer_on(first, 2_000, ". ack=1 dack4=0");
     let said = s.rest();
     let late = said.iter().filter(|(_, path, line)| *path == other && line.contains("map="));
     assert_eq!(late.count(), 0, "{said:?}");
 }
 
-/// When the FIN is sent, and when the subflow is given up, where its answer never comes: the first
-/// is 250 ms old when it is repeated, and each repetition waits twice as long as the one before.
+/// Checks the times of the FIN's repetitions, and when the subflow is given up without an answer. The first
+/// repetition is sent 250 ms after the FIN, and each interval is twice the one before.
 fn given_up(s: &mut Script, from: u64) {
     for repetition in 0..9 {
         s.us(from + 250 * ((1 << repetition) - 1), "F. 1:1");
     }
     // `tcp_orphan_retries` 8 from 200 ms are 102.2 s (`tcp_model_timeout`), counted from the first
-    // repetition: the timer that finds them over is the 9th, 511 times 250 ms after the FIN.
+    // repetition. The 9th timer ends the subflow, 511 * 250 ms after the FIN.
     s.silence(from + 127_749);
     assert!(!s.has(Event::Closed));
     s.run_to(at(from + 127_750));
@@ -286,7 +286,7 @@ fn given_up(s: &mut Script, from: u64) {
     s.silence(1_000_000);
 }
 
-/// A connection on whose end both hosts have agreed at 150 ms; the peer adds `words`.
+/// A connection that both hosts have closed at 150 ms. `words` are added to the peer's last segment.
 fn both_ended(words: &str) -> Script {
     let mut s = Script::server(config());
     s.peer(0, "S mpc nosack");
@@ -322,7 +322,8 @@ fn a_closed_window_does_not_keep_an_orphan() {
 
 #[test]
 fn the_peers_last_fin_is_waited_for_a_minute() {
-    // `tcp_fin_timeout`: both have agreed on the end, our FIN is acknowledged, and the peer's never comes.
+    // `tcp_fin_timeout`: both sides have closed, and our FIN is acknowledged, but the peer's FIN never
+    // arrives.
     let mut s = Script::multipath(config(), 50);
     s.shutdown(100);
     s.us(100, ". 1:1 map=0+1@0 dfin");
@@ -350,7 +351,7 @@ fn a_half_closed_side_repeats_its_fin_for_as_long_as_tcp_tries() {
     s.shutdown(100);
     let said = s.rest_until(900_000);
     assert!(!s.has(Event::Closed) && said.len() > 12, "{said:?}");
-    // The other side may still send without limit.
+    // In a half-closed connection, the other side may send forever.
     let mut s = Script::plain_after(tcp(), 50, "S nosack");
     s.shutdown(100);
     s.us(100, "F. 1:1");

@@ -12,7 +12,7 @@ fn with(ecn: EcnMode) -> Config {
     Config { ecn, ..thousands() }
 }
 
-/// A server that agreed on ECN with the peer, 50 ms after its SYN.
+/// A server that negotiated ECN with the peer, 50 ms after its SYN.
 fn agreed() -> Script {
     agreed_with(with(EcnMode::Accept))
 }
@@ -26,7 +26,7 @@ fn agreed_with(config: Config) -> Script {
     s
 }
 
-/// Like [`agreed`], with ten segments of 1000 bytes that left at 100 ms and `more` bytes to send.
+/// Like [`agreed`], with ten segments of 1000 bytes sent at 100 ms and `more` bytes to send.
 fn ten_sent(more: usize) -> Script {
     let mut s = agreed();
     s.write(100, 10_000 + more);
@@ -37,12 +37,12 @@ fn ten_sent(more: usize) -> Script {
     s
 }
 
-/// Like [`agreed`]; a request was answered, so that acknowledgements wait for 40 ms.
+/// Like [`agreed`], after a request was answered, so that acknowledgements are delayed by 40 ms.
 fn interactive() -> Script {
     answered(agreed())
 }
 
-/// A request that is answered.
+/// Receives and answers a request.
 fn answered(mut s: Script) -> Script {
     s.peer(100, ". 1:101");
     s.us(100, ". 1:1 ack=101");
@@ -52,13 +52,13 @@ fn answered(mut s: Script) -> Script {
     s
 }
 
-/// With a controller that counts marks.
+/// A configuration with a controller that counts each mark.
 fn counts_marks() -> Config {
     let congestion = PluginChoice::parse("bbr3(ecn = true)").expect("a choice");
     Config { congestion, ..with(EcnMode::Accept) }
 }
 
-/// The flags of our answer to a SYN.
+/// Returns the ECN flags of our answer to a SYN.
 fn answer(mode: EcnMode, syn: &str) -> Flags {
     let mut s = Script::server(with(mode));
     s.peer(0, syn);
@@ -67,7 +67,7 @@ fn answer(mode: EcnMode, syn: &str) -> Flags {
 
 #[test]
 fn a_syn_with_both_flags_asks_and_an_answer_with_one_agrees() {
-    // RFC 3168 section 6.1.1: an ECN-setup SYN has ECE and CWR, an ECN-setup SYN/ACK ECE alone.
+    // RFC 3168 section 6.1.1: an ECN-setup SYN has ECE and CWR. An ECN-setup SYN/ACK has only ECE.
     assert_eq!(answer(EcnMode::Accept, "SEW"), Flags::ECE);
     assert_eq!(answer(EcnMode::Request, "SEW"), Flags::ECE);
     assert_eq!(answer(EcnMode::Off, "SEW"), Flags::default());
@@ -78,13 +78,13 @@ fn a_syn_with_both_flags_asks_and_an_answer_with_one_agrees() {
 
 #[test]
 fn a_syn_that_is_itself_ecn_capable_is_not_believed() {
-    // tcp_ecn_create_request: "SYN MUST NOT have ECT"; something on the way writes that field.
+    // tcp_ecn_create_request: "SYN MUST NOT have ECT". A node on the path has changed the field.
     for codepoint in ["ect0", "ect1", "ce"] {
         assert_eq!(answer(EcnMode::Accept, &format!("SEW {codepoint}")), Flags::default());
     }
 }
 
-/// Whether the data of a client that asks goes out as ECN-capable after this SYN/ACK.
+/// Returns whether a client that requests ECN sends ECN-capable data after this SYN/ACK.
 fn agrees(answer: &str) -> bool {
     let mut s = Script::client(with(EcnMode::Request), 1);
     let syn = s.us(0, "SEW");
@@ -97,7 +97,7 @@ fn agrees(answer: &str) -> bool {
 
 #[test]
 fn the_initiator_takes_ece_alone_for_an_agreement() {
-    // tcp_ecn_rcv_synack: a SYN/ACK that has both flags comes from a host that reflects what it reads.
+    // tcp_ecn_rcv_synack: a SYN/ACK with both flags comes from a host that copies the flags of the SYN.
     assert!(agrees("S.E"));
     assert!(!agrees("S.") && !agrees("S.EW") && !agrees("S.W"));
 }
@@ -107,7 +107,7 @@ fn who_only_accepts_asks_for_nothing() {
     for mode in [EcnMode::Accept, EcnMode::Off] {
         let mut s = Script::client(with(mode), 1);
         s.us(0, "S");
-        // ECN is not forced on the peer either.
+        // A SYN/ACK with ECE does not enable ECN either.
         s.peer(50, "S.E");
         s.us(50, ".");
         s.write(60, 1000);
@@ -117,7 +117,7 @@ fn who_only_accepts_asks_for_nothing() {
 
 #[test]
 fn a_syn_that_is_sent_again_asks_no_more() {
-    // RFC 3168 section 6.1.1.1, tcp_ecn_clear_syn: the first may have been dropped for its flags.
+    // RFC 3168 section 6.1.1.1, tcp_ecn_clear_syn: the first SYN may have been dropped because of its flags.
     let mut s = Script::client(with(EcnMode::Request), 1);
     s.us(0, "SEW");
     s.us(1000, "S");
@@ -126,7 +126,7 @@ fn a_syn_that_is_sent_again_asks_no_more() {
     s.us(2050, ".");
     s.write(2100, 1000);
     assert_eq!(s.us(2100, ". 1:1001").ecn, Ecn::NotEct);
-    // An answer to the first one that was only late still agrees (tcp_ecn_rcv_synack).
+    // A late answer to the first SYN still negotiates ECN (tcp_ecn_rcv_synack).
     let mut s = Script::client(with(EcnMode::Request), 1);
     s.us(0, "SEW");
     s.us(1000, "S");
@@ -147,7 +147,7 @@ fn joins_agree_each_for_itself() {
     s.us_on(1, 250, ". ack=1");
     s.peer_on(2, 260, "S join");
     s.us_on(2, 260, "S. join-hmac");
-    // The join's data is marked on the way, and it alone echoes that.
+    // The join's data is marked on the path, and only the join echoes the mark.
     s.peer_on(1, 300, ". 1:1001 dack4=0 map=18+1000@1 ce");
     s.us_on(1, 300, ".E ack=1001");
     s.peer_on(0, 310, ". 19:1019 dack4=0 map=1018+1000@19 ce");
@@ -167,7 +167,7 @@ fn a_client_asks_on_every_join() {
 
 #[test]
 fn only_new_data_is_ecn_capable() {
-    // RFC 3168 sections 6.1.4 and 6.1.5: neither acknowledgements nor what is sent again.
+    // RFC 3168 sections 6.1.4 and 6.1.5: acknowledgements and retransmissions are not ECN-capable.
     let mut s = ten_sent(0);
     s.peer(150, ". 1:101 ack=1");
     assert_eq!(s.us(150, ". ack=101").ecn, Ecn::NotEct);
@@ -193,7 +193,8 @@ fn a_probe_of_a_closed_window_is_not_ecn_capable() {
 
 #[test]
 fn a_mark_is_echoed_at_once_and_until_the_sender_has_reduced() {
-    // Section 6.1.3; tcp_data_ecn_check: TCP_ECN_DEMAND_CWR until CWR comes, two quick acknowledgements.
+    // RFC 3168 section 6.1.3; tcp_data_ecn_check: TCP_ECN_DEMAND_CWR is set until CWR arrives, with two quick
+    // acknowledgements.
     let mut s = interactive();
     s.peer(300, ". 101:201 ect0");
     s.us(340, ". ack=201");
@@ -203,10 +204,10 @@ fn a_mark_is_echoed_at_once_and_until_the_sender_has_reduced() {
     s.us(410, ".E ack=401");
     s.peer(420, ". 401:501 ect0");
     s.us(420, ".E ack=501");
-    // So does data of ours, since any acknowledgement may be lost.
+    // Our data segments echo the mark too, because an acknowledgement may be lost.
     s.write(470, 500);
     s.us(470, ".E 1001:1501 ect0");
-    // The peer's window may be very low: its word is answered at once.
+    // The peer's window may be very small, so CWR is acknowledged at once.
     s.peer(520, ".W 501:601 ect0");
     s.us(520, ". ack=601");
     s.peer(600, ". 601:701 ect0");
@@ -221,19 +222,20 @@ fn counting() -> Script {
 
 #[test]
 fn who_counts_marks_is_told_of_each_by_itself() {
-    // RFC 8257 section 3.2, dctcp_ece_ack_update: the delayed acknowledgement goes first, with the previous echo.
+    // RFC 8257 section 3.2, dctcp_ece_ack_update: the delayed acknowledgement is sent first, with the
+    // previous echo.
     let mut s = counting();
     s.peer(300, ". 101:201 ect0");
     s.peer(310, ". 201:301 ce");
     s.us(310, ". ack=201");
     s.us(310, ".E ack=301");
-    // Marks that go on wait for their timer as any data does.
+    // Acknowledgements of further marks are delayed like those of any data.
     s.peer(320, ". 301:401 ce");
     s.silence(330);
     s.peer(330, ". 401:501 ect0");
     s.us(330, ".E ack=401");
     s.us(330, ". ack=501");
-    // Nothing was held back: there is nothing to say of before.
+    // No acknowledgement was delayed, so none is sent first.
     s.peer(400, ". 501:601 ce");
     s.us(400, ".E ack=601");
     s.peer(410, ". 601:701 ect0");
@@ -243,7 +245,8 @@ fn who_counts_marks_is_told_of_each_by_itself() {
 
 #[test]
 fn a_reduction_says_nothing_of_marks_that_are_counted() {
-    // The peer's window is cut once a round while marks last; ce_state is not DEMAND_CWR.
+    // The peer's window is reduced once per round trip while marks continue. `ce_state` is independent of
+    // DEMAND_CWR.
     for (next, echo) in [("ce", ".E"), ("ect0", ".")] {
         let mut s = counting();
         s.peer(300, ". 101:201 ce");
@@ -260,7 +263,7 @@ fn a_reduction_says_nothing_of_marks_that_are_counted() {
 
 #[test]
 fn who_counts_marks_sends_everything_as_ecn_capable() {
-    // TCP_ECN_ECT_PERMANENT: acknowledgements and retransmissions.
+    // TCP_ECN_ECT_PERMANENT: acknowledgements and retransmissions are ECN-capable too.
     let mut s = counting();
     s.peer(300, ". 101:1101 ect0");
     s.peer(301, ". 1101:2101 ect0");
@@ -280,7 +283,7 @@ fn who_counts_marks_is_not_held_to_what_was_not_agreed() {
 
 #[test]
 fn a_mark_on_the_segment_that_tells_of_the_reduction_is_echoed() {
-    // tcp_ecn_accept_cwr runs with the acknowledgement, tcp_data_ecn_check with the data behind it.
+    // tcp_ecn_accept_cwr runs with the acknowledgement, before tcp_data_ecn_check handles the data.
     let mut s = agreed();
     s.peer(100, ". 1:1001 ce");
     s.us(100, ".E ack=1001");
@@ -292,7 +295,8 @@ fn a_mark_on_the_segment_that_tells_of_the_reduction_is_echoed() {
 
 #[test]
 fn a_mark_out_of_order_counts_and_one_on_a_repetition_does_not() {
-    // tcp_data_queue_ofo looks at it; data that has been taken gets no further than a duplicate's answer.
+    // tcp_data_queue_ofo checks the mark of out-of-order data. Data that was received before is only
+    // acknowledged.
     let mut s = agreed();
     s.peer(100, ". 1001:2001 ce");
     s.us(100, ".E ack=1");
@@ -322,12 +326,13 @@ fn data_that_stops_being_ecn_capable_is_acknowledged_at_once() {
 
 #[test]
 fn an_echo_halves_the_window_once_a_round_trip_without_a_retransmission() {
-    // Section 6.1.2: as to a single loss, at most once a window; tcp_enter_cwr.
+    // RFC 3168 section 6.1.2: the reaction is that to a single loss, at most once per window; tcp_enter_cwr.
     let mut s = ten_sent(30_000);
     s.peer(150, ".E ack=1001");
     assert_eq!(s.sample(0).state, CongestionState::Cwr);
     assert_eq!(s.sample(0).ssthresh_segments, 5);
-    // PRR: one segment at once, then one for two until five are in flight; only the first new data has CWR.
+    // PRR: one segment at once, then one per two acknowledgements until five are in flight. Only the first
+    // new segment has CWR.
     s.us(150, ".W 10001:11001 ect0");
     for n in 2..10 {
         s.peer(150 + n, &format!(".E ack={}", 1001 + 1000 * (n - 1)));
@@ -342,7 +347,7 @@ fn an_echo_halves_the_window_once_a_round_trip_without_a_retransmission() {
 
 #[test]
 fn a_second_reduction_waits_for_what_was_sent_after_the_first() {
-    // tcp_fastretrans_alert: CWR is held until something above high_seq is acknowledged.
+    // tcp_fastretrans_alert: the state stays CWR until data after high_seq is acknowledged.
     let mut s = ten_sent(40_000);
     s.peer(150, ".E ack=1001");
     s.us(150, ".W 10001:11001");
@@ -367,7 +372,7 @@ fn an_echo_without_an_agreement_means_nothing() {
     s.peer(150, ".E ack=1001");
     assert_eq!(s.sample(0).state, CongestionState::Open);
     assert_eq!(s.sample(0).totals.ecn_reductions, 0);
-    // Nor is a mark echoed.
+    // A received mark is not echoed either.
     s.peer(160, ". 1:1001 ce ack=1001");
     assert!(s.rest().iter().all(|(_, _, line)| line.starts_with(". ")));
     assert_eq!(s.sample(0).totals.ce_received, 0);
@@ -375,7 +380,7 @@ fn an_echo_without_an_agreement_means_nothing() {
 
 #[test]
 fn an_echo_with_nothing_in_flight_means_nothing() {
-    // tcp_ack: without prior_packets nothing is left to reduce.
+    // tcp_ack: without prior_packets, there is no window in use to reduce.
     let mut s = agreed();
     s.peer(100, ".E");
     assert_eq!((s.sample(0).state, s.cwnd()), (CongestionState::Open, 10));
@@ -383,19 +388,20 @@ fn an_echo_with_nothing_in_flight_means_nothing() {
 
 #[test]
 fn a_loss_tells_of_its_reduction_too() {
-    // Section 6.1.2: CWR is for any reduction; tcp_init_cwnd_reduction queues it, and new data takes it.
+    // RFC 3168 section 6.1.2: CWR is sent after any reduction. tcp_init_cwnd_reduction queues it, and new
+    // data carries it.
     let mut s = ten_sent(30_000);
     s.peer(150, ". ack=1 sack=1001:4001");
     let first = s.us(150, ". 1:1001");
     assert!(!first.flags.contains(Flags::CWR), "not what is sent again");
     s.us(150, ".W 10001:11001 ect0");
-    // As does a timeout (tcp_enter_loss).
+    // The same applies to a timeout (tcp_enter_loss).
     let mut s = ten_sent(30_000);
     s.us(202, ". 10001:11001 ect0");
     s.us(452, ". 1:1001");
     s.peer(502, ". ack=1001");
     s.us(502, ".W 11001:12001 ect0");
-    // A spurious reduction is withdrawn, and no CWR is sent (tcp_ecn_withdraw_cwr).
+    // If the reduction is undone, no CWR is sent (tcp_ecn_withdraw_cwr).
     let mut s = ten_sent(30_000);
     s.us(202, ". 10001:11001 ect0");
     s.us(452, ". 1:1001");
@@ -407,7 +413,7 @@ fn a_loss_tells_of_its_reduction_too() {
 
 #[test]
 fn a_loss_within_a_window_that_was_reduced_reduces_no_further() {
-    // Section 6.1.2; tcp_enter_recovery: !tcp_in_cwnd_reduction.
+    // RFC 3168 section 6.1.2; tcp_enter_recovery: !tcp_in_cwnd_reduction.
     let mut s = ten_sent(30_000);
     s.peer(150, ".E ack=1001");
     s.rest();
@@ -424,7 +430,7 @@ fn what_an_echo_asked_for_is_never_undone() {
         let mut s = ten_sent(0);
         s.peer(150, &format!(".{echo} ack=1 sack=1001:4001"));
         s.us(150, ". 1:1001");
-        // The answer is one to the original: nothing was lost.
+        // The acknowledgement is that of the original, so nothing was lost.
         s.peer(170, ". ack=10001 ecr=100");
         s.sample(0).ssthresh_segments
     };

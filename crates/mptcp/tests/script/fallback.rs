@@ -1,5 +1,5 @@
-//! Falling back to plain TCP in mid-connection, and cutting off a subflow whose path drops options
-//! (RFC 8684 section 3.7; `subflow_check_data_avail`, `__mptcp_try_fallback`).
+//! Fallback to plain TCP during a connection, and the reset of a subflow whose path drops options (RFC 8684
+//! section 3.7; `subflow_check_data_avail`, `__mptcp_try_fallback`).
 
 use anabranch_mptcp::{Announcement, Config, Event};
 use anabranch_plugin::PluginChoice;
@@ -7,7 +7,7 @@ use anabranch_units::SubflowId;
 
 use crate::dialect::{Script, config, film};
 
-/// A server whose client has sent 100 bytes under a mapping and acknowledged 100.
+/// A server whose client has sent and acknowledged 100 bytes with MPTCP options.
 fn under_way() -> Script {
     let mut s = Script::multipath(config(), 50);
     s.write(100, 100);
@@ -25,12 +25,13 @@ fn data_without_a_mapping_makes_the_only_subflow_plain_tcp() {
     assert!(answer.dss.is_none() && answer.mptcp.is_empty(), "no more signals: {answer:?}");
     assert!(s.has(Event::FellBack));
     assert_eq!(s.received, film(0, 200), "nothing of it is thrown away");
-    // The final mapping has length 0 and refers to the last data known to be delivered; then none.
+    // The infinite mapping has length 0 and begins at the last data known to be delivered. Later segments
+    // have no mapping.
     s.write(210, 3000);
     s.us(210, ". 101:1521 map=100+0@101");
     assert!(s.us(210, ". 1521:2969").dss.is_none(), "and segments are full again");
     assert!(s.us(210, ". 2969:3101").dss.is_none());
-    // Subflow acknowledgements alone clear the buffer.
+    // The subflow's acknowledgements now free the send buffer.
     s.peer(260, ". 201:301 ack=3101");
     s.us_within(0, 260, 310, ". ack=301");
     assert_eq!(s.received, film(0, 300));
@@ -47,10 +48,10 @@ fn a_segment_with_the_final_mapping_keeps_it_when_it_is_sent_again() {
     s.us_within(0, 300, 700, ". 101:201 map=100+0@101");
 }
 
-/// The largest segment that a path with an MTU of 1400 bytes takes, options included: 40 bytes are headers.
+/// The largest segment on a path with an MTU of 1400 bytes, including options: 40 bytes are headers.
 const LARGEST: usize = 1360;
 
-/// Checks our next segments, none of which may be larger than the path takes.
+/// Checks our next segments, none of which may exceed [`LARGEST`].
 #[track_caller]
 fn fitting(s: &mut Script, ms: u64, lines: &[&str]) {
     for line in lines {
@@ -62,8 +63,8 @@ fn fitting(s: &mut Script, ms: u64, lines: &[&str]) {
 
 #[test]
 fn the_segment_with_the_final_mapping_has_room_for_it_when_the_path_becomes_smaller() {
-    // 12 bytes of timestamps, and 20 of the infinite mapping without a `DATA_ACK` (RFC 8684 section 3.3); 28 are
-    // reserved for it. 1360 - 12 - 28 = 1320, and 1360 - 12 = 1348 without it.
+    // 12 bytes of timestamps, and 20 of the infinite mapping without a `DATA_ACK` (RFC 8684 section 3.3), for
+    // which 28 are reserved. 1360 - 12 - 28 = 1320; without the mapping, 1360 - 12 = 1348.
     let mut s = under_way();
     s.peer(200, ". 101:201 ack=101");
     s.us(200, ". ack=201");
@@ -114,7 +115,7 @@ fn what_waits_behind_a_hole_is_plain_data_too() {
 
 #[test]
 fn an_acknowledgement_of_data_without_a_data_ack_means_plain_tcp() {
-    // Section 3.7: the sender learns from the first acknowledgement whether options pass.
+    // RFC 8684 section 3.7: the first acknowledgement shows the sender whether options pass.
     let mut s = Script::multipath(config(), 50);
     s.write(100, 3000);
     for line in [". 1:1425 map=0+3000@1", ". 1425:2849 map=0+3000@1", ". 2849:3001 map=0+3000@1"] {
@@ -123,7 +124,7 @@ fn an_acknowledgement_of_data_without_a_data_ack_means_plain_tcp() {
     s.peer(150, ". ack=3001");
     assert!(s.has(Event::FellBack) && !s.connection().is_multipath());
     s.write(160, 100);
-    // It refers to the first byte: nothing was ever DATA_ACKed.
+    // The mapping begins at the first byte, because no data was acknowledged at data level.
     s.us(160, ". 3001:3101 map=0+0@1");
     s.peer(210, ". 1:51 ack=3101");
     s.us_within(0, 210, 260, ". ack=51");
@@ -133,7 +134,7 @@ fn an_acknowledgement_of_data_without_a_data_ack_means_plain_tcp() {
 
 #[test]
 fn a_repetition_of_what_was_acknowledged_says_nothing_of_options() {
-    // It acknowledges the SYN only: a keepalive, or a segment that was on its way.
+    // The segment acknowledges only the SYN, so it is a keepalive or an old segment.
     let mut s = Script::multipath(config(), 50);
     s.peer(60, ". ack=1");
     s.write(100, 100);
@@ -150,7 +151,7 @@ fn a_join_that_loses_options_is_reset_as_middlebox_interference() {
     s.us_on(1, 400, "R. ack=101 rst=6");
     assert!(s.has(Event::SubflowClosed(SubflowId(1))) && !s.has(Event::FellBack));
     assert_eq!(s.received.len(), 100);
-    // The data that it had delivered is sent again on the other.
+    // Data that the closed subflow had delivered is sent again on the other one.
     s.peer(500, ". 101:201 ack=101 dack4=100 map=100+100@101");
     s.us(500, ". ack=201 dack8=200");
     assert_eq!(s.received, film(0, 200));
@@ -161,7 +162,7 @@ fn a_join_whose_data_is_acknowledged_without_a_data_ack_is_reset_and_its_data_go
     let scheduler = PluginChoice::named("min-rtt");
     let mut s = Script::multipath(Config { scheduler, ..config() }, 50);
     s.join(1, 300, 100);
-    // The first subflow's window of ten segments is full: the join takes the rest.
+    // The first subflow's window of ten segments is full, so the join carries the rest.
     s.write(400, 20_000);
     s.rest();
     let (first, joined) = (s.sent_on(0), s.sent_on(1));
@@ -185,7 +186,8 @@ fn the_first_subflow_is_reset_when_there_was_ever_another() {
     s.peer_on(1, 450, ". 1:101 ack=1 dack4=100 map=100+100@1");
     s.us_on(1, 450, ". ack=101 dack8=200");
     assert_eq!(s.received, film(0, 200));
-    // Also when the other is gone: what it carried may lie anywhere.
+    // The same applies after the other subflow has closed, because the data that it carried may be anywhere
+    // in the stream.
     let mut s = under_way();
     s.join(1, 300, 100);
     s.peer_on(1, 350, "R 1:1");
@@ -196,7 +198,8 @@ fn the_first_subflow_is_reset_when_there_was_ever_another() {
 
 #[test]
 fn options_lost_from_acknowledgements_later_are_found_by_the_timer() {
-    // DATA_ACKs came at first. No data-level progress although the subflow's came.
+    // The first acknowledgements had DATA_ACKs. Later the subflow acknowledges data, but there is no progress
+    // at data level.
     let mut s = under_way();
     s.write(200, 1000);
     s.us(200, ". 101:1101 map=100+1000@101");
@@ -212,8 +215,8 @@ fn options_lost_from_acknowledgements_later_are_found_by_the_timer() {
 
 #[test]
 fn an_acknowledgement_that_was_overtaken_does_not_clear_the_doubt() {
-    // The last acknowledgement has no options; the DATA_ACK is older. If retransmitted, the
-    // data would be new bytes to a peer that is on plain TCP by now.
+    // The last acknowledgement has no options; the DATA_ACK is older. If the data were reinjected, a peer
+    // that has fallen back would take it for new bytes.
     let mut s = under_way();
     s.write(200, 1000);
     s.us(200, ". 101:1101 map=100+1000@101");
@@ -226,8 +229,8 @@ fn an_acknowledgement_that_was_overtaken_does_not_clear_the_doubt() {
 
 #[test]
 fn what_a_peer_sends_again_before_it_knows_is_no_new_data() {
-    // It repeats the last 100 bytes under new numbers of the subflow. Their mapping tells; in order it is
-    // what it was.
+    // The peer sends the last 100 bytes again with new subflow sequence numbers. The mapping shows that they
+    // are old. In-order data is accepted.
     for (mapping, taken) in [("100+100@201", false), ("200+100@201", true)] {
         let mut s = under_way();
         s.peer(200, ". 101:201 ack=101");
@@ -261,12 +264,12 @@ fn an_infinite_mapping_ends_mptcp_on_the_only_subflow() {
     let answer = s.us(200, ". ack=201");
     assert!(s.has(Event::FellBack) && answer.dss.is_none());
     assert_eq!(s.received, film(0, 200));
-    // It never goes back: a mapping is no more than bytes of a header now.
+    // A fallback is permanent: the bytes of a mapping option have no meaning any more.
     s.peer(210, ". 201:301 ack=101 dack4=100 map=7000+100@201");
     s.us(210, ". ack=301");
     assert_eq!(s.received.len(), 300);
     assert!(!s.connection().is_multipath());
-    // Nor does a DATA_ACK clear anything, true or not.
+    // A DATA_ACK frees nothing either.
     s.write(212, 1000);
     s.us(212, ". 101:1101 map=100+0@101");
     s.peer(215, ". ack=101 dack8=1100 win=500");
@@ -305,7 +308,8 @@ fn no_join_follows_a_fallback_and_one_under_way_ends() {
 
 #[test]
 fn a_join_of_ours_ends_with_a_fallback_and_says_why() {
-    // Section 3.6: 6 is middlebox interference. An unanswered SYN has no peer to notify.
+    // RFC 8684 section 3.6: reason 6 is middlebox interference. A join whose SYN was not answered gets no
+    // RST.
     for answered in [true, false] {
         let mut s = Script::multipath_client(config(), 2);
         s.peer(100, ". ack=1 dack4=0");
@@ -331,8 +335,8 @@ fn a_subflow_that_carried_data_twice_is_ahead_of_the_stream_for_that_alone() {
     s.us(200, ". 101:1101 map=100+1000@101");
     s.peer(250, ". ack=1101 dack4=100");
     s.us_within(0, 400, 600, ". 1101:2101 map=100+1000@1101");
-    // An acknowledgement without options, of the first 400 bytes of the repetition: they are 1400 of the
-    // subflow's, and none of the stream's is known to have come.
+    // The acknowledgement has no options and covers the first 400 bytes of the reinjected data. These are
+    // bytes up to 1400 of the subflow, but no data of the stream is known to be delivered.
     s.peer(650, ". ack=1501");
     let said = s.rest_until(3000);
     assert!(said.iter().all(|(_, _, line)| !line.starts_with('R')), "{said:?}");
@@ -341,7 +345,7 @@ fn a_subflow_that_carried_data_twice_is_ahead_of_the_stream_for_that_alone() {
 
 #[test]
 fn plain_tcp_announces_no_addresses() {
-    // Section 3.7: after a fallback no MPTCP option goes out. The announcement has no echo yet.
+    // RFC 8684 section 3.7: no MPTCP option is sent after a fallback. The announcement has no echo yet.
     let announce = (1..=2).map(|id| Announcement {
         address_id: id,
         address: [10, 9, 0, id].into(),
@@ -405,7 +409,8 @@ fn an_end_that_became_a_fin_is_told_no_other_way() {
 
 #[test]
 fn an_end_that_nobody_answers_is_told_by_fin() {
-    // Options are lost on the way to the peer, and only in segments without data: it cannot know.
+    // Segments without data lose their options on the way to the peer, so the peer does not receive the
+    // DATA_FIN.
     let mut s = under_way();
     s.shutdown(200);
     for ms in [200, 400, 800, 1600, 3200, 6400] {
@@ -425,7 +430,7 @@ fn a_fin_without_options_on_the_only_subflow_is_the_end() {
     s.peer(200, "F. ack=101");
     s.us(200, ". ack=102");
     assert!(s.has(Event::FellBack) && s.has(Event::PeerFinished));
-    // A FIN with a DATA_ACK ends only a subflow.
+    // A FIN with a DATA_ACK closes only a subflow.
     let mut s = under_way();
     s.peer(200, "F. ack=101 dack4=100");
     s.us(200, "F. ack=102");

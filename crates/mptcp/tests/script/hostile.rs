@@ -1,11 +1,11 @@
-//! Attacks on plain TCP by a peer or by an injector of segments, and their effect
-//! (RFC 5961; Savage et al., ACM CCR 1999; CVE-2018-5390, CVE-2019-11477).
+//! Attacks on plain TCP by a peer or by an attacker that injects segments (RFC 5961; Savage et al., ACM CCR
+//! 1999; CVE-2018-5390, CVE-2019-11477).
 
 use anabranch_units::Duration;
 
 use crate::dialect::{Script, at, config, film, tcp, thousands};
 
-/// Four segments of a thousand bytes at 100 ms, after which the second and third are reported.
+/// Four segments of 1000 bytes sent at 200 ms, of which the second and third are SACKed.
 fn reported(rtt: u64) -> Script {
     let mut s = Script::plain_with(thousands(), rtt);
     s.write(200, 4000);
@@ -19,9 +19,9 @@ fn reported(rtt: u64) -> Script {
 #[test]
 fn a_peer_may_take_its_reports_back() {
     // RFC 2018 section 8: "after a retransmit timeout the data sender SHOULD turn off all of the SACKed
-    // bits", and must retransmit the segment at the left edge whether or not it was reported.
-    // `tcp_check_sack_reneging`: an acknowledgement up to the start of a SACKed range is the sign of it;
-    // half an srtt later, 10 ms at least, everything is lost (`tcp_timeout_mark_lost`).
+    // bits", and must retransmit the segment at the left edge even if it was SACKed.
+    // `tcp_check_sack_reneging`: an acknowledgement up to the start of a SACKed range shows that the receiver
+    // reneged. After half an SRTT, at least 10 ms, everything is lost (`tcp_timeout_mark_lost`).
     for (rtt, wait) in [(50, 25), (12, 10)] {
         let mut s = reported(rtt);
         s.rest();
@@ -41,7 +41,7 @@ fn a_peer_may_take_its_reports_back() {
 
 #[test]
 fn what_lands_on_reported_data_is_no_reneging_once_more_is_acknowledged() {
-    // The peer had the data and only split its acknowledgement.
+    // The peer had the data and only acknowledged it in two steps.
     let mut s = reported(50);
     s.rest();
     s.peer(252, ". ack=1001");
@@ -52,9 +52,9 @@ fn what_lands_on_reported_data_is_no_reneging_once_more_is_acknowledged() {
 
 #[test]
 fn an_acknowledgement_from_long_ago_is_not_believed() {
-    // RFC 5961 section 5.2: SND.UNA - MAX.SND.WND <= SEG.ACK <= SND.NXT, else it is dropped, data and all,
-    // and an acknowledgement sent back; as seldom as other challenges (`tcp_ack`). The largest window
-    // was 500 * 2^7 = 64,000 bytes.
+    // RFC 5961 section 5.2: SND.UNA - MAX.SND.WND <= SEG.ACK <= SND.NXT. Otherwise the segment is dropped
+    // with its data, and an acknowledgement is sent, rate-limited like other challenges (`tcp_ack`). The
+    // largest window was 500 * 2^7 = 64,000 bytes.
     let mut s = Script::plain_with(thousands(), 50);
     let mut acked = 1;
     let mut ms = 100;
@@ -86,8 +86,8 @@ fn an_acknowledgement_from_long_ago_is_not_believed() {
 
 #[test]
 fn the_smallest_segments_are_of_48_bytes_with_their_options() {
-    // `TCP_MIN_SND_MSS`: 12 bytes of timestamps and 36 of payload; with a DSS of 28 bytes (RFC 8684
-    // section 3.3, everything in 64 bits) 8 of payload.
+    // `TCP_MIN_SND_MSS`: 12 bytes of timestamps and 36 of payload. With a DSS of 28 bytes (RFC 8684 section
+    // 3.3, all values with 64 bits), 8 bytes of payload.
     for asked in [0, 8, 48] {
         let mut s = Script::server(tcp());
         let mut syn = s.composed("S");
@@ -114,7 +114,7 @@ fn the_smallest_segments_are_of_48_bytes_with_their_options() {
     }
 }
 
-/// The window after three round trips in which each segment is acknowledged separately, in `pieces`.
+/// Returns the window after three round trips in which each segment is acknowledged in `pieces` steps.
 fn window_after(pieces: u64) -> u32 {
     let mut s = Script::plain_with(thousands(), 50);
     s.write(100, 60_000);
@@ -133,8 +133,8 @@ fn window_after(pieces: u64) -> u32 {
 
 #[test]
 fn acknowledging_a_segment_in_pieces_gains_nothing() {
-    // Savage et al. section 3.1; slow start counts segments (`tcp_slow_start`), RFC 3465 bytes: the
-    // window doubles each round trip, from 10 to 20 and 40, and is then limited by the 60 segments.
+    // Savage et al. section 3.1. Slow start counts segments (`tcp_slow_start`; RFC 3465: bytes). The window
+    // doubles each round trip, from 10 to 20 and 40, and is then limited by the 60 segments.
     let honest = window_after(1);
     assert!(honest >= 40, "{honest}");
     for pieces in [2, 10, 250] {
@@ -144,8 +144,8 @@ fn acknowledging_a_segment_in_pieces_gains_nothing() {
 
 #[test]
 fn made_up_duplicates_gain_nothing() {
-    // Savage et al. section 3.2: each duplicate stands for a segment that has left, but no more can have
-    // left than were sent (`tcp_limit_reno_sacked`).
+    // Savage et al. section 3.2: each duplicate counts as one delivered segment, but never more than were
+    // sent (`tcp_limit_reno_sacked`).
     let mut s = Script::plain_after(thousands(), 50, "S nosack");
     s.write(100, 60_000);
     for n in 0..10 {
@@ -155,13 +155,13 @@ fn made_up_duplicates_gain_nothing() {
         s.peer(150, ". ack=1");
         assert!(s.cwnd() <= 10 && s.sample(0).in_flight_segments <= 10);
     }
-    // RFC 6937: no more data is sent than was reported as delivered, and no credit is kept.
+    // RFC 6937: no more data is sent than was reported as delivered, and unused permission is not kept.
     let sent = s.rest().len();
     assert!(sent <= 30, "{sent} segments for thirty words");
     s.peer(200, &format!(". ack={}", 1 + s.sent_on(0)));
     s.peer(210, &format!(". ack={}", 1 + s.sent_on(0)));
     assert!(s.cwnd() <= 10, "more than before the loss: {}", s.cwnd());
-    // With SACK a duplicate that reports nothing is nothing at all.
+    // With SACK, a duplicate without SACK blocks has no effect.
     let mut s = Script::plain_with(thousands(), 50);
     s.write(100, 60_000);
     s.rest();
@@ -175,8 +175,8 @@ fn made_up_duplicates_gain_nothing() {
 
 #[test]
 fn an_echo_that_cannot_be_is_no_sample() {
-    // RFC 7323 section 4.1 needs an echo of our own timestamp. An echo of the future, or none (0), measures
-    // nothing if the time of sending is ambiguous.
+    // RFC 7323 section 4.1 requires an echo of our own timestamp. An echo from the future, or 0, gives no
+    // sample if the send time is ambiguous.
     for echo in [450, 100_000_000] {
         let mut s = Script::plain_after(thousands(), 50, "S nosack");
         s.write(100, 1000);
@@ -189,7 +189,7 @@ fn an_echo_that_cannot_be_is_no_sample() {
 
 #[test]
 fn holes_of_one_byte_cost_the_receiver_little_and_the_stream_nothing() {
-    // CVE-2018-5390: every other byte of our window, backwards; what is kept is bounded
+    // CVE-2018-5390: every second byte of our window, in reverse order. The stored data is limited
     // (`reassembly.rs`), and dropped data is sent again.
     let mut s = Script::plain(50);
     let last = 60_001;
@@ -197,7 +197,8 @@ fn holes_of_one_byte_cost_the_receiver_little_and_the_stream_nothing() {
         s.peer(100, &format!(". {at}:{} ack=1", at + 1));
     }
     let told = s.rest();
-    // Every second segment is acknowledged, with the previous blocks (`tcp_sack_compress_send_ack`).
+    // Every second segment is acknowledged, with the SACK blocks of the one before
+    // (`tcp_sack_compress_send_ack`).
     assert!(told.len() >= 14_000 && told.iter().all(|(_, _, line)| line.contains("ack=1 ")));
     for from in (1..last).step_by(1000) {
         s.peer(200, &format!(". {from}:{} ack=1", from + 1000));
@@ -208,8 +209,9 @@ fn holes_of_one_byte_cost_the_receiver_little_and_the_stream_nothing() {
 
 #[test]
 fn reports_that_were_not_agreed_on_say_nothing() {
-    // RFC 2018 section 2: SACK blocks come only where both permitted them (`tcp_parse_options` reads
-    // none else). Believed, four segments would be delivered twice over: by the blocks and by duplicates.
+    // RFC 2018 section 2: SACK blocks are valid only if both sides permitted them (`tcp_parse_options`
+    // ignores others). Otherwise four segments would count as delivered twice: by the blocks and by
+    // duplicates.
     let mut s = Script::plain_after(thousands(), 50, "S nosack");
     s.write(200, 5000);
     for n in 0..5 {

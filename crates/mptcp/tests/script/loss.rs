@@ -1,8 +1,9 @@
-//! Loss detection: RACK and tail loss probes (RFC 8985; Linux `tcp_recovery.c`, `tcp_output.c`), and
-//! what shows that a retransmission was needless (RFC 2883, RFC 4015, RFC 5682).
+//! Loss detection: RACK and tail loss probes (RFC 8985; Linux `tcp_recovery.c`, `tcp_output.c`), and the
+//! detection of spurious retransmissions (RFC 2883, RFC 4015, RFC 5682).
 //!
-//! Everywhere the path's RTT is 50 ms, so that the reordering window is 12.5 ms (RFC 8985 section
-//! 6.2: a quarter of the least RTT), its timer 2 ms later (`TCP_TIMEOUT_MIN_US`), and the timeout 250 ms.
+//! The RTT of the path is always 50 ms. The reordering window is a quarter of the minimum RTT, 12.5 ms (RFC
+//! 8985 section 6.2), and its timer is 2 ms longer (`TCP_TIMEOUT_MIN_US`). The retransmission timeout is 250
+//! ms.
 
 use anabranch_congestion::CongestionState;
 use anabranch_mptcp::Config;
@@ -10,7 +11,7 @@ use anabranch_units::Duration;
 
 use crate::dialect::{Script, tcp, thousands};
 
-/// Ten segments of 1000 bytes left at 100 ms, the initial window.
+/// Ten segments of 1000 bytes, the initial window, sent at 100 ms.
 fn ten_sent() -> Script {
     sent(Script::plain_with(thousands(), 50), 10_000)
 }
@@ -36,11 +37,11 @@ fn the_third_sacked_segment_makes_the_first_one_lost_at_once() {
     s.peer(151, ". ack=1 sack=1001:3001");
     s.silence(151);
     assert_eq!(s.sample(0).state, CongestionState::Disorder);
-    // RFC 8985 section 6.2 step 4: DupThresh reached and no reordering seen, the window is 0.
+    // RFC 8985 section 6.2 step 4: DupThresh is reached without reordering, so the reordering window is 0.
     s.peer(152, ". ack=1 sack=1001:4001");
     s.us(152, ". 1:1001");
     assert_eq!(s.sample(0).state, CongestionState::Recovery);
-    // Reno: half of ten.
+    // Reno halves the window of ten.
     assert_eq!(s.sample(0).ssthresh_segments, 5);
 }
 
@@ -48,7 +49,7 @@ fn the_third_sacked_segment_makes_the_first_one_lost_at_once() {
 fn three_segments_in_one_acknowledgement_do_as_well() {
     let mut s = ten_sent();
     s.peer(150, ". ack=1 sack=1001:2001,3001:4001,5001:6001");
-    // 1, 3 and 5 were sent before the sixth; PRR lets one go.
+    // Segments 1, 3 and 5 were sent before the sixth. PRR permits one retransmission.
     s.us(150, ". 1:1001");
 }
 
@@ -57,7 +58,8 @@ fn two_sacked_segments_wait_for_the_reordering_window() {
     let mut s = ten_sent();
     s.peer(150, ". ack=1 sack=1001:2001");
     s.peer(151, ". ack=1 sack=1001:3001");
-    // RACK.rtt = 51; the first was sent at 100: lost at 100 + 51 + 12.5, the timer 2 ms later.
+    // RACK.rtt = 51. The first segment was sent at 100 ms and is lost at 100 + 51 + 12.5; the timer is 2 ms
+    // later.
     s.us(165, ". 1:1001");
     assert_eq!(s.sample(0).state, CongestionState::Recovery);
 }
@@ -77,11 +79,11 @@ fn a_segment_that_comes_within_the_reordering_window_is_not_lost() {
 fn once_reordering_was_seen_three_segments_are_not_enough() {
     let mut s = ten_sent();
     s.peer(150, ". ack=1 sack=1001:2001");
-    // A hole filled by the original: reordering (`tcp_check_sack_reordering`).
+    // The original fills a hole below the highest SACK: reordering (`tcp_check_sack_reordering`).
     s.peer(155, ". ack=2001");
     s.peer(156, ". ack=2001 sack=3001:6001");
     s.silence(169);
-    // RACK.rtt = 56: 100 + 56 + 12.5 + 2.
+    // RACK.rtt = 56: the timer expires at 100 + 56 + 12.5 + 2 ms.
     s.us(170, ". 2001:3001");
 }
 
@@ -91,10 +93,10 @@ fn an_original_sacked_below_the_highest_is_reordering_too() {
     let mut s = ten_sent();
     s.peer(150, ". ack=1 sack=5001:6001");
     s.peer(152, ". ack=1 sack=1001:2001,5001:6001");
-    // Three are SACKed, and still the window holds.
+    // Three segments are SACKed, but the reordering window is still used.
     s.peer(153, ". ack=1 sack=5001:7001,1001:2001");
     s.silence(166);
-    // RACK.rtt = 53: 100 + 53 + 12.5 + 2.
+    // RACK.rtt = 53: the timer expires at 100 + 53 + 12.5 + 2 ms.
     s.us(167, ". 1:1001");
 }
 
@@ -102,36 +104,37 @@ fn an_original_sacked_below_the_highest_is_reordering_too() {
 fn only_what_was_sent_before_the_delivered_segment_is_lost() {
     let mut s = ten_sent();
     s.peer(150, ". ack=1 sack=4001:5001");
-    // 1 to 4 are judged at the end of the window; 6 to 10 were sent behind the fifth.
+    // Segments 1 to 4 are marked lost at the end of the window. 6 to 10 were sent after the fifth.
     let first = s.us(164, ". 1:1001");
     assert_eq!(first.payload.len(), 1000);
-    // 10 out, 4 lost, 1 SACKed, 1 sent again.
+    // 10 outstanding - 4 lost - 1 SACKed + 1 retransmitted = 6.
     assert_eq!(s.sample(0).in_flight_segments, 6);
 }
 
 #[test]
 fn a_retransmission_that_is_lost_is_found_by_what_was_sent_after_it() {
     let mut s = sent(Script::plain_with(thousands(), 50), 40_000);
-    // Limited transmit (RFC 3042): SACKed segments leave room.
+    // Limited transmit (RFC 3042): each SACKed segment permits a new one.
     s.peer(150, ". ack=1 sack=1001:2001");
     s.us(150, ". 10001:11001");
     s.peer(151, ". ack=1 sack=1001:3001");
     s.us(151, ". 11001:12001");
     s.peer(152, ". ack=1 sack=1001:4001");
     s.us(152, ". 1:1001");
-    // Proportional part, ssthresh 5 of 10: every other acknowledgement lets new data go.
+    // Proportional part of PRR with ssthresh 5 of 10: every second acknowledgement permits a new segment.
     s.peer(153, ". ack=1 sack=1001:5001");
     s.peer(154, ". ack=1 sack=1001:6001");
     s.us(154, ". 12001:13001");
     s.peer(155, ". ack=1 sack=1001:7001");
     s.peer(156, ". ack=1 sack=1001:8001");
     s.us(156, ". 13001:14001");
-    // The segments that left at 150 and 151 were sent before the retransmission: they do not show whether it is lost.
+    // The segments of 150 and 151 ms were sent before the retransmission, so their SACK does not show that it
+    // was lost.
     s.peer(200, ". ack=1 sack=1001:8001,10001:12001");
     let said = s.rest();
     assert!(said.iter().all(|(_, _, line)| !line.contains(" 1:1001")), "{said:?}");
-    // The segment of 154 was sent after it, and RACK.rtt = 50 has passed since 152: lost again. The
-    // reordering window is 0 in recovery.
+    // The segment of 154 ms was sent after the retransmission, and RACK.rtt = 50 has passed since 152 ms. The
+    // retransmission is lost. In recovery, the reordering window is 0.
     s.peer(204, ". ack=1 sack=1001:8001,10001:13001");
     s.us(204, ". 1:1001");
     assert_eq!(s.sample(0).totals.retransmissions, 2 + 2, "8001 and 9001 as well");
@@ -139,24 +142,24 @@ fn a_retransmission_that_is_lost_is_found_by_what_was_sent_after_it() {
 
 #[test]
 fn a_late_acknowledgement_of_the_original_is_no_rtt_of_the_retransmission() {
-    // RFC 8985 section 6.2 step 2: an RTT below the least one seen answers the original.
+    // RFC 8985 section 6.2 step 2: a sample below the minimum RTT belongs to the original.
     let mut s = ten_sent_without_timestamps();
     s.peer(152, ". ack=1 sack=1001:4001");
     s.us(152, ". 1:1001");
     s.peer(160, ". ack=4001");
-    // Had RACK taken 8 ms for an RTT, 5 to 10, sent at 100, would be lost by now.
+    // If RACK used 8 ms as the RTT, segments 5 to 10, sent at 100 ms, would be lost by now.
     s.silence(200);
     assert_eq!(s.sample(0).totals.retransmissions, 1);
 }
 
 #[test]
 fn a_probe_repeats_the_last_segment_after_two_round_trips() {
-    // RFC 8985 section 7.2: PTO = 2 SRTT, and 2 ms in Linux (`TCP_TIMEOUT_MIN_US`).
+    // RFC 8985 section 7.2: PTO = 2 SRTT. Linux adds 2 ms (`TCP_TIMEOUT_MIN_US`).
     let mut s = ten_sent();
     s.silence(201);
     s.us(202, ". 9001:10001");
     assert_eq!(s.sample(0).state, CongestionState::Open);
-    // One at a time (section 7.3).
+    // Only one probe may be outstanding (section 7.3).
     s.silence(300);
 }
 
@@ -169,13 +172,13 @@ fn a_probe_prefers_new_data() {
 
 #[test]
 fn a_lone_segment_is_probed_when_the_timeout_would_come() {
-    // 2 SRTT + 200 ms for its delayed acknowledgement (`TCP_RTO_MIN`), cut by the timeout.
+    // 2 SRTT + 200 ms for a delayed acknowledgement (`TCP_RTO_MIN`), limited by the retransmission timeout.
     let mut s = Script::plain_with(thousands(), 50);
     s.write(100, 1000);
     s.us(100, ". 1:1001");
     s.us(350, ". 1:1001");
     assert_eq!(s.sample(0).state, CongestionState::Open, "a probe, no timeout");
-    // The timeout counts from the probe.
+    // The retransmission timeout starts at the probe.
     s.us(600, ". 1:1001");
     assert_eq!(s.sample(0).state, CongestionState::Loss);
 }
@@ -184,10 +187,10 @@ fn a_lone_segment_is_probed_when_the_timeout_would_come() {
 fn a_probe_reveals_what_was_lost_before_it() {
     let mut s = ten_sent();
     s.peer(150, ". ack=7001");
-    // The last three are lost; RFC 8985 section 7.1: the probe's SACK starts fast recovery.
+    // The last three segments are lost. RFC 8985 section 7.1: the SACK of the probe starts fast recovery.
     s.us(252, ". 9001:10001");
     s.peer(302, ". ack=7001 sack=9001:10001");
-    // Sent 202 ms ago, more than RACK.rtt = 50 + 12.5: lost without more waiting.
+    // Segment 7001 was sent 202 ms ago, more than RACK.rtt + 12.5 = 62.5 ms. It is lost at once.
     s.us(302, ". 7001:8001");
     assert_eq!(s.sample(0).state, CongestionState::Recovery);
 }
@@ -196,7 +199,8 @@ fn a_probe_reveals_what_was_lost_before_it() {
 fn a_probe_that_was_a_duplicate_leaves_the_window() {
     let mut s = ten_sent();
     s.us(202, ". 9001:10001");
-    // RFC 8985 section 7.4.2: acknowledged beyond it, and its duplicate reported: nothing was lost.
+    // RFC 8985 section 7.4.2: data after the probe is acknowledged, and the probe is reported as a duplicate.
+    // Nothing was lost.
     s.peer(210, ". ack=10001");
     s.peer(252, ". ack=10001 sack=9001:10001");
     s.write(260, 1000);
@@ -214,10 +218,10 @@ fn a_duplicate_reported_beside_newer_data_clears_a_probe() {
     s.us(202, ". 4001:5001");
     s.write(205, 1000);
     s.us(205, ". 5001:6001");
-    // RFC 8985 section 7.4.2: beyond the probe, but its duplicate is reported (`FLAG_DSACK_TLP`).
+    // RFC 8985 section 7.4.2: the probe is reported as a duplicate (`FLAG_DSACK_TLP`).
     s.peer(255, ". ack=6001 sack=4001:5001");
     assert_eq!(s.sample(0).ssthresh_segments, u32::MAX);
-    // The same without the report is a loss repaired.
+    // Without that report, the probe repaired a loss.
     let mut s = Script::plain_with(thousands(), 50);
     s.write(100, 5000);
     s.rest();
@@ -232,16 +236,16 @@ fn a_duplicate_reported_beside_newer_data_clears_a_probe() {
 fn a_probe_that_repaired_a_loss_halves_the_window() {
     let mut s = ten_sent();
     s.peer(150, ". ack=9001");
-    // Nine acknowledged in slow start.
+    // Nine segments were acknowledged in slow start.
     assert_eq!(s.cwnd(), 19);
-    // A lone segment: min(2 SRTT + 200, RTO) from the acknowledgement.
+    // The probe of a lone segment is sent min(2 SRTT + 200, RTO) after the acknowledgement.
     s.us(400, ". 9001:10001");
     s.peer(450, ". ack=10001");
     assert_eq!(s.sample(0).ssthresh_segments, u32::MAX, "its original may still have come");
     s.write(460, 1000);
     s.us(460, ". 10001:11001");
     let before = s.cwnd();
-    // RFC 8985 section 7.4.2: no duplicate reported behind it, so the probe was the first copy.
+    // RFC 8985 section 7.4.2: no duplicate is reported, so the probe was the first copy to arrive.
     s.peer(510, ". ack=11001");
     assert_eq!((s.sample(0).ssthresh_segments, s.cwnd()), (before / 2, before / 2));
     assert_eq!(s.sample(0).state, CongestionState::Open, "reduced at once");
@@ -249,7 +253,8 @@ fn a_probe_that_repaired_a_loss_halves_the_window() {
 
 #[test]
 fn at_a_timeout_what_was_sent_lately_is_not_lost() {
-    // RFC 8985 section 6.3: the head, and segments older than RACK.rtt + the window.
+    // RFC 8985 section 6.3: the head is lost, and so are segments older than RACK.rtt + the reordering
+    // window.
     let mut s = Script::plain_after(thousands(), 50, "S nosack");
     s.write(50, 1000);
     s.us(50, ". 1:1001");
@@ -258,11 +263,11 @@ fn at_a_timeout_what_was_sent_lately_is_not_lost() {
     s.us(100, ". 1001:2001");
     s.write(320, 1000);
     s.us(320, ". 2001:3001");
-    // RACK.rtt is 50 ms and 30 have passed.
+    // RACK.rtt is 50 ms, and 30 ms have passed.
     s.us(350, ". 1001:2001");
     let sample = s.sample(0);
     assert_eq!(sample.state, CongestionState::Loss);
-    // RFC 5681 equation 4 as Linux has it, and cwnd = what is in flight + 1.
+    // RFC 5681 equation 4 as in Linux, and cwnd = segments in flight + 1.
     assert_eq!((sample.ssthresh_segments, sample.cwnd_segments), (5, 2));
     assert_eq!(sample.in_flight_segments, 2, "the second segment still counts");
 }
@@ -273,7 +278,7 @@ fn a_duplicate_report_undoes_a_needless_recovery() {
     s.peer(152, ". ack=1 sack=1001:4001");
     s.us(152, ". 1:1001");
     assert_eq!(s.sample(0).ssthresh_segments, 5);
-    // Everything, and the duplicate of the only retransmission (RFC 2883, `tcp_try_undo_recovery`).
+    // All data and the duplicate of the only retransmission are reported (RFC 2883, `tcp_try_undo_recovery`).
     s.peer(202, ". ack=10001 sack=1:1001");
     let sample = s.sample(0);
     assert_eq!((sample.ssthresh_segments, sample.totals.undos), (u32::MAX, 1));
@@ -296,7 +301,7 @@ fn a_needed_recovery_is_not_undone() {
 
 #[test]
 fn the_echo_of_an_original_undoes_a_recovery() {
-    // RFC 4015: the acknowledgement that covers the retransmission answers an earlier segment.
+    // RFC 4015: the acknowledgement of the retransmission echoes the timestamp of an earlier segment.
     let mut s = ten_sent();
     s.peer(152, ". ack=1 sack=1001:4001");
     s.us(152, ". 1:1001");
@@ -306,7 +311,7 @@ fn the_echo_of_an_original_undoes_a_recovery() {
     assert!(sample.cwnd_segments >= 10, "{}", sample.cwnd_segments);
 }
 
-/// Three segments whose acknowledgements are late: the timeout, without timestamps and SACK.
+/// Three segments whose acknowledgements are late, so that the timer expires. No timestamps and no SACK.
 fn timed_out() -> Script {
     let mut s = Script::plain_after(Config { mss: 1000, ..tcp() }, 50, "S nots nosack");
     s.write(100, 3000);
@@ -322,12 +327,12 @@ fn timed_out() -> Script {
 #[test]
 fn new_data_acknowledged_after_a_timeout_proves_it_spurious() {
     let mut s = timed_out();
-    // RFC 5682 section 2.1 step 2b: the first acknowledgement advances, two new segments go.
+    // RFC 5682 section 2.1 step 2b: the first acknowledgement advances, so two new segments are sent.
     s.peer(370, ". ack=1001");
     s.us(370, ". 3001:4001");
     s.us(370, ". 4001:5001");
     s.silence(379);
-    // Step 3b: the second one advances over what was sent once: spurious.
+    // Step 3b: the second acknowledgement covers data that was sent once, so the timeout was spurious.
     s.peer(380, ". ack=2001");
     let sample = s.sample(0);
     assert_eq!((sample.ssthresh_segments, sample.totals.undos), (u32::MAX, 1));
@@ -337,8 +342,8 @@ fn new_data_acknowledged_after_a_timeout_proves_it_spurious() {
 
 #[test]
 fn an_original_that_is_reported_after_a_timeout_proves_it_spurious() {
-    // RFC 5682 section 3.1 step 3b, tcp_sacktag_one: FLAG_ORIG_SACK_ACKED requires data sent before the
-    // timeout, and only once. The last segment was sent twice, as a probe.
+    // RFC 5682 section 3.1 step 3b, tcp_sacktag_one: FLAG_ORIG_SACK_ACKED requires data that was sent once,
+    // before the timeout. The last segment was sent twice, as a probe.
     for (block, spurious) in [("4001:5001", true), ("9001:10001", false)] {
         let mut s = ten_sent_without_timestamps();
         let said = s.rest_until(600);
@@ -354,7 +359,8 @@ fn an_original_that_is_reported_after_a_timeout_proves_it_spurious() {
 
 #[test]
 fn without_sack_a_duplicate_after_a_timeout_lets_nothing_go() {
-    // tcp_process_loss: it is counted once something new was sent. The originals may draw it.
+    // tcp_process_loss: duplicates are counted only after new data was sent. Earlier ones may be caused by
+    // the originals.
     let mut s = Script::plain_after(Config { mss: 1000, ..tcp() }, 50, "S nots nosack");
     s.write(100, 3000);
     s.rest();
@@ -366,12 +372,12 @@ fn without_sack_a_duplicate_after_a_timeout_lets_nothing_go() {
 
 #[test]
 fn duplicates_of_one_round_trip_widen_the_reordering_window_once() {
-    // tcp_rack_update_reo_wnd: DSACKs count again only once a segment sent after the last widening
-    // was delivered (rs->prior_delivered); RFC 8985 section 6.2 step 4 "per round trip".
+    // tcp_rack_update_reo_wnd: DSACKs widen the window again only after a segment sent since the last
+    // widening was delivered (rs->prior_delivered); RFC 8985 section 6.2 step 4: "per round trip".
     let mut s = Script::plain_after(Config { mss: 1000, ..tcp() }, 50, "S nots");
     s.write(100, 60_000);
-    // Ten out. The second comes after the sixth; then 1 and 3 are sent again too early, both
-    // originals come, both copies are reported.
+    // Ten segments are outstanding. The second arrives after the sixth. Then 1 and 3 are retransmitted too
+    // early, both originals arrive, and both copies are reported.
     s.peer(150, ". ack=1 sack=5001:6001");
     s.peer(151, ". ack=1 sack=1001:2001,3001:6001");
     s.peer(152, ". ack=1 sack=1001:2001,3001:8001");
@@ -385,7 +391,8 @@ fn duplicates_of_one_round_trip_widen_the_reordering_window_once() {
     s.peer(216, ". ack=15001 sack=1:1001");
     s.peer(251, ". ack=16001 sack=2001:3001");
     s.rest();
-    // Drain, then one reordered segment and measure the timer: min_rtt / 4 * 2 steps.
+    // All data is acknowledged. Then a reordered segment shows the length of the timer: min_rtt / 4 * 2
+    // steps.
     let mut ms = 301;
     while s.sample(0).in_flight_segments > 0 {
         let acked = s.sent_on(0) + 1;
@@ -397,15 +404,15 @@ fn duplicates_of_one_round_trip_widen_the_reordering_window_once() {
     let first = s.sent_on(0) - 4999;
     s.rest();
     s.peer(1050, &format!(". ack={first} sack={}:{}", first + 1000, first + 2000));
-    // A burst that waited for room left a millisecond later than what let it go (`tcp_tso_should_defer`):
-    // 1000 + 50 + 2 steps of a quarter of 49 + 2.
+    // A deferred burst was sent a millisecond after the acknowledgement that permitted it
+    // (`tcp_tso_should_defer`). The timer expires at 1000 + 50 + 2 * 49 / 4 + 2 ms.
     assert_eq!(s.sample(0).min_rtt, Some(Duration::from_millis(49)));
     s.us(1076, &format!(". {first}:{}", first + 1000));
 }
 
 #[test]
 fn a_duplicate_report_that_advances_nothing_undoes_in_recovery() {
-    // tcp_fastretrans_alert, TCP_CA_Recovery: tcp_try_undo_dsack runs whether SND.UNA moved or not.
+    // tcp_fastretrans_alert, TCP_CA_Recovery: tcp_try_undo_dsack runs even if SND.UNA did not advance.
     let mut s = ten_sent_without_timestamps();
     s.peer(152, ". ack=1 sack=1001:4001");
     s.us(152, ". 1:1001");
@@ -425,7 +432,7 @@ fn a_duplicate_after_a_timeout_proves_it_right() {
     s.peer(400, ". ack=1001");
     s.us(400, ". 3001:4001");
     s.us(400, ". 4001:5001");
-    // Step 3a: no advance, so the rest of the window is lost: slow start over it.
+    // Step 3a: SND.UNA does not advance, so the rest of the window is lost and is sent again in slow start.
     s.peer(450, ". ack=1001");
     s.us(450, ". 1001:2001");
     assert_eq!(s.sample(0).ssthresh_segments, 5);
@@ -446,23 +453,24 @@ fn three_duplicate_acknowledgements_mean_loss_where_there_is_no_sack() {
 
 #[test]
 fn partial_acknowledgements_find_the_other_losses_where_there_is_no_sack() {
-    // RFC 6582 section 3.2: the first and the fourth of ten are lost.
+    // RFC 6582 section 3.2: the first and the fourth of ten segments are lost.
     let mut s = Script::plain_after(Config { mss: 1000, ..tcp() }, 50, "S nots nosack");
     s.write(100, 20_000);
     s.rest();
     for ms in 150..158 {
         s.peer(ms, ". ack=1");
     }
-    // The first two let a new segment go each (RFC 3042).
+    // Each of the first two duplicates permits a new segment (RFC 3042).
     assert_eq!(s.sample(0).totals.retransmissions, 1);
     assert_eq!(s.sample(0).ssthresh_segments, 5);
     s.rest();
-    // The first has come: the fourth is missing, at once and without another reduction.
+    // The first segment arrived. The fourth is retransmitted at once without another reduction.
     s.peer(202, ". ack=3001");
     s.us(202, ". 3001:4001");
     s.rest();
     assert_eq!(s.sample(0).state, CongestionState::Recovery);
-    // All that was out when it began: recovery is held, for duplicates may still come.
+    // All data from before the recovery is acknowledged. Recovery is held, because duplicates may still
+    // arrive.
     s.peer(252, ". ack=12001");
     assert_eq!(s.sample(0).state, CongestionState::Recovery);
     s.peer(255, ". ack=13001");
@@ -473,12 +481,13 @@ fn partial_acknowledgements_find_the_other_losses_where_there_is_no_sack() {
 
 #[test]
 fn in_recovery_two_round_trips_are_not_waited_for() {
-    // RFC 8985 section 6.2 step 4: no reordering window in recovery, however few were reported.
+    // RFC 8985 section 6.2 step 4: in recovery the reordering window is 0, even after few SACKs.
     let mut s = ten_sent();
     s.peer(150, ". ack=1 sack=1001:4001");
     s.us(150, ". 1:1001");
     s.rest();
-    // A millisecond sooner than any round trip: what is reported, 99 ms after its sending, is the newest.
+    // The SACKed segment is the newest delivered one. Its sample, 99 ms after it was sent, is a millisecond
+    // below the minimum.
     s.peer(199, ". ack=4001 ecr=150 sack=6001:7001");
     let said = s.rest();
     assert!(said.iter().any(|(_, _, line)| line.starts_with(". 4001:5001 ")), "{said:?}");

@@ -1,11 +1,11 @@
-//! A path that falls silent and returns: the meaning of the first acknowledgement (RFC 2883, RFC 3522, RFC 5682), and
-//! the times at which the path is tried again (`tcp_rto_max_ms`, `tcp_retries2`).
+//! A path that loses all packets for a while: the interpretation of the first acknowledgement afterwards (RFC
+//! 2883, RFC 3522, RFC 5682), and the times of retransmissions (`tcp_rto_max_ms`, `tcp_retries2`).
 //!
-//! The RTT is 50 ms and the timeout 250 ms. Ten segments leave at 100 ms. No acknowledgement arrives, so a loss probe
-//! repeats the last one at 202 ms (RFC 8985 section 7.2). The first one is retransmitted 250 ms later, at 452, 952 and
-//! 1952 ms (RFC 6298 section 5.5).
-//! A Linux receiver that already has a segment drops the copy before it reads the timestamp (`tcp_sequence`). Its answer
-//! therefore echoes the last new segment, sent at 100 ms.
+//! The RTT is 50 ms and the timeout 250 ms. Ten segments leave at 100 ms. No acknowledgement arrives, so a
+//! loss probe repeats the last one at 202 ms (RFC 8985 section 7.2). The first one is retransmitted 250 ms
+//! later, at 452, 952 and 1952 ms (RFC 6298 section 5.5). A Linux receiver that already has a segment drops
+//! the copy before it stores the timestamp (`tcp_sequence`). Its answer therefore echoes the last new
+//! segment, sent at 100 ms.
 
 use anabranch_congestion::CongestionState;
 use anabranch_mptcp::profile::{LINUX_6_18, OutageRule};
@@ -23,7 +23,7 @@ fn ruled(outage: OutageRule) -> Config {
     Config { stack, ..thousands() }
 }
 
-/// Ten segments that stay unacknowledged until `ms`, after a SYN with `options`.
+/// Ten segments that are unacknowledged until `ms`. `options` are those of the SYN.
 fn unanswered(config: Config, options: &str, ms: u64) -> Script {
     let mut s = Script::plain_after(config, 50, &format!("S {options}"));
     s.write(100, 10_000);
@@ -51,8 +51,9 @@ use CongestionState::{Loss, Open};
 
 #[test]
 fn an_outage_is_no_spurious_timeout_and_no_round_trip() {
-    // Three segments arrived, and their acknowledgements were lost. The copy of 1952 ms is answered at 2000.
-    // Eifel: the echo of 100 ms is older than the first retransmission. SRTT = 7/8 50 + 1/8 (2000 - 100) = 281.25.
+    // Three segments arrived, and their acknowledgements were lost. The copy sent at 1952 ms is answered at
+    // 2000 ms. Eifel: the echo of 100 ms is older than the first retransmission. SRTT = 7/8 * 50 + 1/8 *
+    // (2000 - 100) = 281.25.
     assert_eq!(
         judged("", 2000, ". ack=3001 sack=1:1001 ecr=100"),
         [(1, Open, 281), (0, Loss, 50), (0, Loss, 50)]
@@ -64,15 +65,16 @@ fn after_an_outage_what_was_lost_goes_again_at_once() {
     for rule in [OutageRule::Timeouts, OutageRule::Dsack] {
         let mut s = unanswered(ruled(rule), "", 2000);
         s.peer(2000, ". ack=3001 sack=1:1001 ecr=100");
-        // Slow start from one segment (RFC 5681 section 3.1): four were delivered, the duplicate too (`tcp_dsack_seen`).
+        // Slow start from one segment (RFC 5681 section 3.1). Four segments were delivered, including the
+        // duplicate (`tcp_dsack_seen`).
         for n in 3..8 {
             s.us(2000, &format!(". {}:{}", 1000 * n + 1, 1000 * n + 1001));
         }
-        // The timeout has no back-off any more, as a duplicate was reported: 250 ms.
+        // The backoff ends because a duplicate was reported: 250 ms.
         s.silence(2249);
         s.us(2250, ". 3001:4001");
     }
-    // The kernel believes the seven others to be in flight.
+    // Linux assumes that the seven others are in flight.
     let mut s = unanswered(ruled(OutageRule::Kernel), "", 2000);
     s.peer(2000, ". ack=3001 sack=1:1001 ecr=100");
     assert_eq!(s.sample(0).in_flight_segments, 7);
@@ -80,7 +82,7 @@ fn after_an_outage_what_was_lost_goes_again_at_once() {
 
 #[test]
 fn a_single_timeout_is_one_of_an_outage_if_a_duplicate_is_reported() {
-    // 1/8 (500 - 100) + 7/8 50 = 93.75.
+    // SRTT = 7/8 * 50 + 1/8 * (500 - 100) = 93.75.
     assert_eq!(
         judged("", 500, ". ack=3001 sack=1:1001 ecr=100"),
         [(1, Open, 93), (1, Open, 93), (0, Loss, 50)]
@@ -89,9 +91,9 @@ fn a_single_timeout_is_one_of_an_outage_if_a_duplicate_is_reported() {
 
 #[test]
 fn a_spurious_timeout_is_undone_unless_timeouts_are_counted() {
-    // The flight was only late. The first acknowledgement is of an original, and no duplicate is reported with it.
+    // The flight was only delayed. The first acknowledgement is that of an original and reports no duplicate.
     assert_eq!(judged("", 500, ". ack=1001 ecr=100"), [(1, Open, 93); 3]);
-    // After two timeouts: 7/8 50 + 1/8 (1000 - 100) = 156.25.
+    // After two timeouts: SRTT = 7/8 * 50 + 1/8 * (1000 - 100) = 156.25.
     assert_eq!(
         judged("", 1000, ". ack=1001 ecr=100"),
         [(1, Open, 156), (0, Loss, 50), (1, Open, 156)]
@@ -105,14 +107,14 @@ fn a_duplicate_that_follows_a_spurious_timeout_changes_nothing() {
     s.peer(501, ". ack=10001 ecr=100");
     s.peer(502, ". ack=10001 sack=1:1001 ecr=100");
     assert_eq!((s.sample(0).totals.undos, s.sample(0).state), (1, Open));
-    // The probe and one timeout.
+    // One probe and one timeout.
     assert_eq!(s.sample(0).totals.retransmissions, 2);
 }
 
 #[test]
 fn an_outage_of_acknowledgements_alone_costs_the_window_nothing() {
-    // All ten arrived: nothing is left to send again, and recovery ends as without need (`tcp_try_undo_recovery`).
-    // Only the RTT differs.
+    // All ten segments arrived. Nothing is left to retransmit, so the recovery is undone as spurious
+    // (`tcp_try_undo_recovery`). Only the RTT differs.
     assert_eq!(
         judged("", 2000, ". ack=10001 sack=1:1001 ecr=100"),
         [(1, Open, 281), (1, Open, 50), (1, Open, 50)]
@@ -124,7 +126,8 @@ fn an_outage_during_an_outage_is_judged_again() {
     for rule in [OutageRule::Timeouts, OutageRule::Dsack] {
         let mut s = unanswered(ruled(rule), "", 2000);
         s.peer(2000, ". ack=3001 sack=1:1001 ecr=100");
-        // Silence again: timeouts at 2250 and 2750. Three of the five copies of 2000 ms arrived, their answers did not.
+        // No acknowledgements again: timeouts at 2250 and 2750 ms. Three of the five copies of 2000 ms
+        // arrived, but their acknowledgements were lost.
         s.rest_until(2800);
         s.peer(2800, ". ack=6001 sack=3001:4001 ecr=2000");
         assert_eq!(after(&s), (0, Loss, 50), "{rule:?}");
@@ -143,24 +146,25 @@ fn without_sack_two_timeouts_tell_an_outage() {
 
 #[test]
 fn without_sack_a_path_that_became_slower_is_learnt() {
-    // The RTT is 50 ms, then 1 s for good. Timeouts at 350 and 850 ms; the first answer comes at 1100. Its sample reaches
-    // back before the last timeout and does not count, but the back-off stays: 250 ms doubled twice.
+    // The RTT changes from 50 ms to 1 s. Timeouts occur at 350 and 850 ms, and the first acknowledgement
+    // arrives at 1100 ms. Its sample began before the last timeout and is ignored, but the backoff remains:
+    // 250 ms doubled twice.
     let mut s = unanswered(ruled(OutageRule::Timeouts), "nosack", 1100);
     s.peer(1100, ". ack=10001 ecr=100");
-    // Without SACK Loss lasts until newer data is acknowledged (`tcp_try_undo_recovery`).
+    // Without SACK, the state stays Loss until newer data is acknowledged (`tcp_try_undo_recovery`).
     assert_eq!(after(&s), (1, Loss, 50));
     s.rest_until(2000);
     s.write(2000, 1000);
     s.us(2000, ". 10001:11001");
     s.silence(2989);
-    // The answer after 990 ms counts: 7/8 50 + 1/8 990 = 167.5.
+    // The sample of 990 ms is used: 7/8 * 50 + 1/8 * 990 = 167.5.
     s.peer(2990, ". ack=11001 ecr=2000");
     assert_eq!(after(&s), (1, Open, 167));
 }
 
 #[test]
 fn a_peer_that_reports_no_duplicates_is_judged_as_by_the_kernel() {
-    // `net.ipv4.tcp_dsack` = 0: nothing tells the outage from a delay.
+    // `net.ipv4.tcp_dsack` = 0: an outage cannot be distinguished from a delay.
     assert_eq!(
         judged("", 2000, ". ack=3001 ecr=100"),
         [(1, Open, 281), (0, Loss, 50), (1, Open, 281)]
@@ -169,7 +173,7 @@ fn a_peer_that_reports_no_duplicates_is_judged_as_by_the_kernel() {
 
 #[test]
 fn without_timestamps_an_outage_has_no_round_trip_anyway() {
-    // Karn (RFC 6298 section 3). F-RTO (RFC 5682 section 3.1): what was never sent again is acknowledged.
+    // Karn (RFC 6298 section 3). F-RTO (RFC 5682 section 3.1): data that was sent only once is acknowledged.
     assert_eq!(
         judged("nots", 2000, ". ack=3001 sack=1:1001"),
         [(1, Open, 50), (0, Loss, 50), (0, Loss, 50)]
@@ -181,11 +185,11 @@ fn the_longest_timeout_bounds_every_wait() {
     let config = Config { rto_max: Duration::from_secs(1), ..thousands() };
     let mut s = Script::plain_after(config, 50, "S nosack");
     s.write(100, 1000);
-    // 250, 500, then 1000 instead of ever more.
+    // 250 ms and 500 ms, then always 1000 ms instead of doubling further.
     for ms in [100, 350, 850, 1850, 2850, 3850, 4850] {
         s.us(ms, ". 1:1001");
     }
-    // `tcp_probe0_when`: window probes too.
+    // `tcp_probe0_when`: the limit applies to window probes too.
     s.peer(4900, ". ack=1001 win=0 ecr=4850");
     s.write(4910, 1000);
     let probes: Vec<u64> = s.rest_until(12_000).iter().map(|(ms, ..)| ms % 100_000).collect();
@@ -195,8 +199,9 @@ fn the_longest_timeout_bounds_every_wait() {
 
 #[test]
 fn a_join_over_a_silent_path_is_tried_every_second() {
-    // tcp_syn_linear_timeouts = 4 a second apart, then tcp_syn_retries = 6 that double from a second: with the last wait,
-    // of 64 s, 131 s. For as long a second apart, also if the number of retries of data (tcp_retries2) is set.
+    // tcp_syn_linear_timeouts = 4, one second apart, then tcp_syn_retries = 6, doubling from one second: 131
+    // s, including the last wait of 64 s. With a limit of 1 s the retries last as long but are one second
+    // apart, even if tcp_retries2 (for data) is set.
     let doubling = vec![1, 1, 1, 1, 1, 2, 4, 8, 16, 32];
     let settings = [(120, None, doubling), (1, None, vec![1; 130]), (1, Some(60), vec![1; 130])];
     for (rto_max, retries, waits) in settings {
@@ -215,7 +220,7 @@ fn a_join_over_a_silent_path_is_tried_every_second() {
 
 #[test]
 fn a_syn_ack_is_repeated_every_second() {
-    // tcp_synack_retries = 5, doubling from a second.
+    // tcp_synack_retries = 5, doubling from one second.
     let config = Config { rto_max: Duration::from_secs(1), ..thousands() };
     let mut s = Script::server(config);
     s.peer(0, "S");
@@ -227,8 +232,8 @@ fn a_syn_ack_is_repeated_every_second() {
 
 #[test]
 fn a_round_trip_longer_than_the_longest_timeout_is_repaired_each_time() {
-    // RFC 6298 (2.5) wants the bound to be 60 s at least. The handshake took 900 ms, the data takes 1.1 s, and Linux
-    // bounds the timeout to 1 s.
+    // RFC 6298 (2.5) requires a limit of at least 60 s. The handshake took 900 ms, the data takes 1.1 s, and
+    // Linux limits the timeout to 1 s.
     for rule in RULES {
         let config = Config { rto_max: Duration::from_secs(1), ..ruled(rule) };
         let mut s = Script::plain_after(config.clone(), 900, "S nosack");
@@ -236,12 +241,13 @@ fn a_round_trip_longer_than_the_longest_timeout_is_repaired_each_time() {
         s.rest();
         s.us(3000, ". 1:1001");
         s.peer(3100, ". ack=1001 ecr=2000");
-        // 7/8 900 + 1/8 1100 = 925.
+        // SRTT = 7/8 * 900 + 1/8 * 1100 = 925.
         assert_eq!(after(&s), (1, Open, 925), "{rule:?}");
         s.peer(3101, ". ack=2001 ecr=2000");
         s.silence(6000);
 
-        // With SACK a loss probe comes in place of the timeout, and its duplicate is reported an RTT later.
+        // With SACK, a loss probe is sent instead of the timeout, and its duplicate is reported one RTT
+        // later.
         let mut s = Script::plain_after(config, 900, "S");
         s.write(2000, 2000);
         s.rest();
@@ -253,7 +259,7 @@ fn a_round_trip_longer_than_the_longest_timeout_is_repaired_each_time() {
     }
 }
 
-/// When plain TCP gives up what it sent at 100 ms, in ms.
+/// Returns the time at which plain TCP gives up data sent at 100 ms, in ms.
 fn given_up(retries: Option<u16>, rto_max: u64) -> Option<u64> {
     let config = Config { rto_max: Duration::from_secs(rto_max), retries, ..thousands() };
     let mut s = Script::plain_after(config, 50, "S nosack");
@@ -265,22 +271,24 @@ fn given_up(retries: Option<u16>, rto_max: u64) -> Option<u64> {
 
 #[test]
 fn retries_are_counted_as_linux_counts_them() {
-    // tcp_model_timeout: 0.2 s doubles as long as it is below the longest, ilog2(1 / 0.2) = 2 times: 0.2 + 0.4 + 0.8 =
-    // 1.4 s, and each further retry is a second. The first timer beyond that, from the first retransmission at
-    // 350 ms, ends it: 15 retries are 14.4 s, so the timeout of 14.85 s.
+    // tcp_model_timeout: 0.2 s doubles while it is below the limit, ilog2(1 / 0.2) = 2 times: 0.2 + 0.4 + 0.8
+    // = 1.4 s. Each further retry takes one second. The first timeout after that time, counted from the first
+    // retransmission at 350 ms, ends the connection. 15 retries take 14.4 s, so the timeout at 14.85 s ends
+    // it.
     assert_eq!(given_up(Some(15), 1), Some(14_850));
     assert_eq!(given_up(Some(3), 1), Some(2850));
     assert_eq!(given_up(Some(255), 1), Some(254_850));
-    // 0.2 s doubled nine times is less than 120 s: 204.6 s, and six more of 120 s.
+    // 0.2 s doubled nine times is less than 120 s: 204.6 s, plus six retries of 120 s.
     assert_eq!(given_up(Some(15), 120), given_up(None, 120));
-    // As long as that without a number: 926 are 1.4 + 924 s.
+    // Without a number, the time is the same: 926 retries take 1.4 + 924 s.
     assert_eq!(given_up(None, 1), Some(925_850));
     assert_eq!(given_up(Some(926), 1), Some(925_850));
 }
 
 #[test]
 fn bbr_keeps_its_minimum_over_an_outage_if_told_so() {
-    // bbr_update_min_rtt: a minimum of 50 ms that is more than ten seconds old is measured again, with four segments.
+    // bbr_update_min_rtt: a minimum of 50 ms that is older than ten seconds is measured again, with a window
+    // of four segments.
     for (probe, least) in [(true, true), (false, false)] {
         let congestion = PluginChoice::named("bbr").with("outage_probe", Value::Flag(probe));
         let config = Config { congestion, ..ruled(OutageRule::Dsack) };

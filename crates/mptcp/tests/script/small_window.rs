@@ -6,7 +6,7 @@ use anabranch_mptcp::{Config, HostModel};
 
 use crate::dialect::{Script, at, config, thousands};
 
-/// A server whose peer offers at most `units` times 128 bytes.
+/// A server whose peer advertises at most `units` * 128 bytes.
 fn narrow(multipath: bool, units: u64) -> Script {
     let base = if multipath { Config { mss: 1036, ..config() } } else { thousands() };
     let mut s = Script::server(base);
@@ -56,7 +56,7 @@ fn a_segment_has_half_of_the_largest_window_and_grows_with_it() {
     s.write(100, 10_000);
     s.us(100, ". 1:577");
     s.us(100, ". 577:1153");
-    // There is room for less than a segment, so the data waits (condition 2).
+    // The window has space for less than a segment, so the data waits (condition 2).
     s.peer(150, ". ack=577 win=8");
     s.silence(160);
     s.peer(161, ". ack=1153 win=50");
@@ -77,7 +77,7 @@ fn a_newer_segment_takes_window_back_though_it_acknowledges_nothing_new() {
     s.peer(100, ". 1:101 ack=1 win=0");
     s.us(100, ". ack=101");
     s.write(110, 3000);
-    // The window is closed: a probe follows at the timeout, 250 ms after the data was written.
+    // The window is closed. A probe is sent at the timeout, 250 ms after the data was written.
     s.us(360, ". 0:0 ack=101");
     s.peer(400, ". 101:201 ack=1 win=16");
     s.us(400, ". 1:1001 ack=201");

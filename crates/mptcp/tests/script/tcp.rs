@@ -1,9 +1,9 @@
-//! The handshake's options, when acknowledgements go out, and the retransmission timeout.
+//! The options of the handshake, the times of acknowledgements, and the retransmission timeout.
 //!
-//! Linux's timeout (`tcp_rtt_estimator`, `__tcp_set_rto`) is RFC 6298's with other constants: no floor
-//! of a second under the timeout, but one of 200 ms under its variation term; that term rises at once
-//! and falls by a quarter of the gap once a round trip; and a falling RTT hardly raises it. In the
-//! tables below `V` is 4 RTTVAR.
+//! Linux's timeout (`tcp_rtt_estimator`, `__tcp_set_rto`) is that of RFC 6298 with three differences. The
+//! minimum is 200 ms for the variation term instead of 1 s for the timeout. The variation rises at once, and
+//! falls by a quarter of the difference once per round trip. A falling RTT hardly raises it. In the
+//! calculations below, `V` is 4 RTTVAR.
 
 use anabranch_mptcp::{Config, Event};
 
@@ -11,7 +11,7 @@ use anabranch_units::Duration;
 
 use crate::dialect::{Script, tcp, thousands};
 
-/// A server whose SYN/ACK took `rtt` ms to be answered, without tail loss probes (they need SACK).
+/// A server without tail loss probes, which need SACK. The handshake takes `rtt` ms.
 fn without_probes(rtt: u64) -> Script {
     Script::plain_after(thousands(), rtt, "S nosack")
 }
@@ -20,9 +20,10 @@ fn without_probes(rtt: u64) -> Script {
 fn a_syn_ack_offers_what_linux_offers() {
     let mut s = Script::server(tcp());
     s.peer(0, "S");
-    // Half of 128 KiB in whole segments of 1460 (`tcp_select_initial_window`); never scaled.
+    // The window of a SYN/ACK is not scaled. It is half of 128 KiB, in whole segments of 1460 bytes
+    // (`tcp_select_initial_window`).
     let answer = s.us(0, "S. 0:0 ack=1 win=64240");
-    // 6 MiB of `tcp_rmem[2]` take a shift of 7: 65,535 * 2^7 is the first to reach them.
+    // A shift of 7 is the smallest for which 65,535 * 2^shift reaches the 6 MiB of `tcp_rmem[2]`.
     assert_eq!((answer.mss, answer.window_scale), (Some(1460), Some(7)));
     assert!(answer.sack_permitted);
     assert_eq!(answer.timestamps.map(|t| t.echo), Some(1), "the SYN's timestamp");
@@ -36,10 +37,10 @@ fn options_the_peer_did_not_offer_are_not_used() {
     assert!(answer.timestamps.is_none() && !answer.sack_permitted);
     s.peer(50, ".");
     s.write(100, 2000);
-    // RFC 9293 section 3.7.1: what options do not take is payload.
+    // RFC 9293 section 3.7.1: space that options do not need is used for payload.
     assert!(s.us(100, ". 1:1461").timestamps.is_none());
     s.us(100, ". 1461:2001");
-    // Out of order and no SACK: a bare duplicate acknowledgement.
+    // Without SACK, out-of-order data is answered with a bare duplicate acknowledgement.
     s.peer(110, ". 101:201 ack=1");
     assert!(s.us(110, ". 2001:2001 ack=1").sack.is_empty());
 }
@@ -50,7 +51,7 @@ fn a_client_opens_in_three_packets() {
     s.us(0, "S 0:0");
     s.peer(50, "S. ack=1");
     s.us(50, ". 1:1 ack=1");
-    // RFC 6928: ten segments at once, 1448 bytes each beside timestamps.
+    // RFC 6928: ten segments are sent at once, each with 1448 bytes and timestamps.
     s.write(60, 20_000);
     for n in 0..10 {
         s.us(60, &format!(". {}:{} ack=1", 1 + 1448 * n, 1449 + 1448 * n));
@@ -69,8 +70,7 @@ fn a_first_sample_gives_three_times_the_rtt_or_200_ms_more_than_it() {
     }
 }
 
-/// Takes one RTT sample after another with segments of 100 bytes, then lets one time out: after how
-/// many microseconds.
+/// Takes RTT samples with segments of 100 bytes. Then returns the time until a retransmission timeout, in µs.
 fn timeout_after(samples: &[u64]) -> u64 {
     let mut s = without_probes(samples[0]);
     let (mut position, mut ms) = (1, 1000);
@@ -98,15 +98,15 @@ fn a_rising_rtt_is_answered_as_rfc_6298_says() {
 
 #[test]
 fn a_steady_rtt_lowers_the_variation_by_a_quarter_of_the_gap_and_no_deeper_than_200_ms() {
-    // R = 200: SRTT 200, V 400. Each further sample of 200 is a separate round trip.
-    // The first ends the window whose greatest deviation was 400: V stays; then the greatest counts
-    // from 200 again and V falls to 350, 312.5, 284.375 where RFC 6298 goes 300, 225, 168.75, 126.6.
+    // R = 200: SRTT 200, V 400. Each further sample of 200 belongs to a separate round trip. The first one
+    // ends a round trip whose largest deviation is 400, so V stays. After that, the largest deviation has a
+    // minimum of 200. V falls to 350, 312.5 and 284.375, where RFC 6298 has 300, 225 and 168.75.
     assert_eq!(timeout_after(&[200, 200]), 600_000);
-    // The second window's deviations: 400 3/4 3/4 = 225 is its greatest. V = 400 - 175/4 = 356.25.
+    // The largest deviation of the second round trip is 400 * 3/4 * 3/4 = 225, so V = 400 - 175/4 = 356.25.
     assert_eq!(timeout_after(&[200, 200, 200]), 556_250);
-    // 225 3/4 = 168.75 is below 200: V = 356.25 - 156.25/4 = 317.1875.
+    // 225 * 3/4 = 168.75 is below 200, so V = 356.25 - 156.25/4 = 317.1875.
     assert_eq!(timeout_after(&[200, 200, 200, 200]), 517_188);
-    // V - 200 shrinks by 3/4 a round trip: 156.25 (3/4)^40 is 1.6 microseconds.
+    // V - 200 shrinks to 3/4 per round trip. After 40 of them, 156.25 * (3/4)^40 is 1.6 µs.
     let mut long = vec![200; 4];
     long.extend([200; 39]);
     let settled = timeout_after(&long);
@@ -118,7 +118,7 @@ fn a_falling_rtt_hardly_raises_the_variation() {
     // R = 200: SRTT 200, V 400. R' = 20: the error is -180, SRTT = 200 - 180/8 = 177.5.
     // RFC 6298: V = 3/4 400 + 180 = 480. Linux raises V by an eighth of that change, 80/8 = 10: 410.
     assert_eq!(timeout_after(&[200, 20]), 587_500);
-    // Of a rise of the same size it takes all: SRTT = 222.5, V = 480.
+    // A rise of the same size is used completely: SRTT = 222.5, V = 480.
     assert_eq!(timeout_after(&[200, 380]), 702_500);
 }
 
@@ -127,7 +127,7 @@ fn the_timeout_doubles_until_two_minutes() {
     let mut s = without_probes(50);
     s.write(100, 1000);
     s.us(100, ". 1:1001");
-    // RFC 6298 (5.5), from 250 ms; Linux's `TCP_RTO_MAX` is 120 s.
+    // RFC 6298 (5.5): the timeout doubles, starting at 250 ms. Linux's `TCP_RTO_MAX` is 120 s.
     let (mut ms, mut rto) = (100, 250);
     for _ in 0..12 {
         ms += rto;
@@ -139,7 +139,7 @@ fn the_timeout_doubles_until_two_minutes() {
 
 #[test]
 fn after_a_timeout_an_ambiguous_acknowledgement_leaves_the_back_off() {
-    // Karn (RFC 6298 section 3): without timestamps it is unknown which transmission is answered.
+    // Karn (RFC 6298 section 3): without timestamps, it is unknown which transmission was acknowledged.
     let mut s = Script::plain_after(Config { mss: 1000, ..tcp() }, 50, "S nosack nots");
     s.write(100, 1000);
     s.us(100, ". 1:1001");
@@ -149,7 +149,8 @@ fn after_a_timeout_an_ambiguous_acknowledgement_leaves_the_back_off() {
     assert_eq!(s.sample(0).srtt, Some(Duration::from_millis(50)));
     s.write(1000, 1000);
     s.us(1000, ". 1001:2001");
-    // 250 ms doubled twice; the first clean sample, 60 ms, collapses it: SRTT = 51.25, V = 200.
+    // 250 ms were doubled twice. The first unambiguous sample, 60 ms, ends the backoff: SRTT = 51.25, V =
+    // 200.
     s.peer(1060, ". ack=2001");
     s.write(1100, 1000);
     s.us(1100, ". 2001:3001");
@@ -168,7 +169,8 @@ fn after_a_timeout_an_ambiguous_acknowledgement_leaves_the_back_off() {
 
 #[test]
 fn what_is_acknowledged_with_a_retransmission_is_no_sample_either() {
-    // `tcp_clean_rtx_queue`, FLAG_RETRANS_DATA_ACKED: the second segment waited for the first.
+    // `tcp_clean_rtx_queue`, FLAG_RETRANS_DATA_ACKED: the acknowledgement of the second segment was delayed
+    // by the loss of the first.
     let mut s = Script::plain_after(Config { mss: 1000, ..tcp() }, 50, "S nosack nots");
     s.write(100, 2000);
     s.us(100, ". 1:1001");
@@ -176,7 +178,7 @@ fn what_is_acknowledged_with_a_retransmission_is_no_sample_either() {
     s.us(350, ". 1:1001");
     s.peer(400, ". ack=2001");
     assert_eq!(s.sample(0).srtt, Some(Duration::from_millis(50)));
-    // The back-off stays: 500 ms.
+    // The backoff remains: 500 ms.
     s.write(450, 1000);
     s.us(450, ". 2001:3001");
     s.us(950, ". 2001:3001");
@@ -184,19 +186,19 @@ fn what_is_acknowledged_with_a_retransmission_is_no_sample_either() {
 
 #[test]
 fn a_timestamp_resolves_the_ambiguity() {
-    // RFC 7323 section 4: the echo names the transmission that is answered.
+    // RFC 7323 section 4: the echo identifies the transmission that was acknowledged.
     let mut s = without_probes(50);
     s.write(100, 1000);
     s.us(100, ". 1:1001");
     s.us(350, ". 1:1001");
     s.peer(400, ". ack=1001 ecr=350");
-    // A sample of 50 ms ends the back-off: SRTT 50, V 200.
+    // A sample of 50 ms ends the backoff: SRTT 50, V 200.
     s.write(500, 1000);
     s.us(500, ". 1001:2001");
     s.us(750, ". 1001:2001");
 
-    // The same acknowledgement echoing the original is a sample of 300 ms: SRTT = 50 + 250/8 = 81.25,
-    // V = 3/4 100 + 250 = 325.
+    // If the echo is that of the original, the sample is 300 ms: SRTT = 50 + 250/8 = 81.25, V = 3/4 * 100 +
+    // 250 = 325.
     let mut s = without_probes(50);
     s.write(100, 1000);
     s.us(100, ". 1:1001");
@@ -209,7 +211,7 @@ fn a_timestamp_resolves_the_ambiguity() {
 
 #[test]
 fn the_time_of_sending_is_trusted_before_an_echo() {
-    // `tcp_ack_update_rtt` prefers the segment's own clock; a peer that echoes late does not matter.
+    // `tcp_ack_update_rtt` prefers the stored send time. A late echo of the peer therefore has no effect.
     let mut s = without_probes(50);
     s.write(100, 1000);
     s.us(100, ". 1:1001");
@@ -230,12 +232,12 @@ fn an_acknowledgement_restarts_the_timer() {
     s.us(456, ". 1001:2001");
 }
 
-/// A server that has answered the peer's first request at once: an interactive flow, which does not
-/// acknowledge quickly (`inet_csk_enter_pingpong_mode`).
+/// A server that answered the peer's first request at once. The flow counts as interactive, so
+/// acknowledgements are delayed (`inet_csk_enter_pingpong_mode`).
 fn interactive() -> Script {
     let mut s = Script::plain(50);
     s.peer(100, ". 1:101 ack=1");
-    // The first data finds 16 quick acknowledgements (`tcp_enter_quickack_mode`).
+    // The first data uses one of 16 quick acknowledgements (`tcp_enter_quickack_mode`).
     s.us(100, ". 1:1 ack=101");
     s.write(110, 1000);
     s.us(110, ". 1:1001 ack=101");
@@ -267,7 +269,7 @@ fn an_acknowledgement_rides_data() {
     s.peer(300, ". 101:201 ack=1001");
     s.write(320, 500);
     s.us(320, ". 1001:1501 ack=201");
-    // Nothing is owed any more at 340.
+    // The delayed acknowledgement of 340 ms was sent with the data.
     s.peer(330, ". ack=1501");
     s.silence(400);
 }
@@ -275,18 +277,19 @@ fn an_acknowledgement_rides_data() {
 #[test]
 fn out_of_order_data_is_acknowledged_at_once_with_the_latest_block_first() {
     let mut s = interactive();
-    // RFC 2018 section 4: the first block holds the segment that caused the acknowledgement; beside
-    // timestamps there is room for three.
+    // RFC 2018 section 4: the first block contains the segment that caused the acknowledgement. With
+    // timestamps there is space for three blocks.
     s.peer(300, ". 201:301 ack=1001");
     s.us(300, ". ack=101 sack=201:301");
     s.peer(310, ". 401:501 ack=1001");
     s.us(310, ". ack=101 sack=401:501,201:301");
     s.peer(320, ". 601:701 ack=1001");
     s.us(320, ". ack=101 sack=601:701,401:501,201:301");
-    // From the fourth on Linux may hold one back, a millisecond at most (`tcp_comp_sack_delay_ns`).
+    // From the fourth on, Linux may delay an acknowledgement by at most a millisecond
+    // (`tcp_comp_sack_delay_ns`).
     s.peer(330, ". 301:401 ack=1001");
     s.us_within(0, 330, 331, ". ack=101 sack=201:501,601:701");
-    // RFC 5681 section 4.2: filling a gap, wholly or in part, is acknowledged at once.
+    // RFC 5681 section 4.2: a segment that fills all or part of a gap is acknowledged at once.
     s.peer(340, ". 101:201 ack=1001");
     s.us(340, ". ack=501 sack=601:701");
     s.peer(350, ". 501:601 ack=1001");
@@ -295,7 +298,7 @@ fn out_of_order_data_is_acknowledged_at_once_with_the_latest_block_first() {
 
 #[test]
 fn a_duplicate_is_reported() {
-    // RFC 2883 section 4: the first block is the duplicate, even below the acknowledgement.
+    // RFC 2883 section 4: the first block reports the duplicate, even if it lies below the acknowledgement.
     let mut s = interactive();
     s.peer(300, ". 1:101 ack=1001");
     s.us(300, ". ack=101 sack=1:101");
@@ -303,14 +306,15 @@ fn a_duplicate_is_reported() {
     s.us(310, ". ack=101 sack=201:301");
     s.peer(320, ". 201:301 ack=1001");
     s.us(320, ". ack=101 sack=201:301,201:301");
-    // Half of it is new.
+    // Half of this segment is new.
     s.peer(330, ". 51:151 ack=1001");
     s.us_within(0, 330, 331, ". ack=151 sack=51:101,201:301");
 }
 
 #[test]
 fn a_keepalive_is_answered() {
-    // RFC 9293 section 3.8.4: an old byte, or none before the window, draws an acknowledgement.
+    // RFC 9293 section 3.8.4: a segment with an old byte, or an empty one below the window, is answered with
+    // an acknowledgement.
     let mut s = interactive();
     s.peer(300, ". 100:100 ack=1001");
     s.us(300, ". 1001:1001 ack=101");
@@ -329,7 +333,7 @@ fn the_timeout_after_a_probe_counts_from_the_probe() {
 
 #[test]
 fn blocks_beside_data_leave_less_room_for_it() {
-    // 12 of timestamps, 12 of SACK: the dialect checks that no packet is larger than the link.
+    // 12 bytes of timestamps and 12 of SACK. The dialect checks that no packet exceeds the MTU.
     let mut s = Script::plain(50);
     s.peer(100, ". 101:201 ack=1");
     s.us(100, ". ack=1 sack=101:201");
@@ -366,7 +370,7 @@ fn a_syn_ack_is_repeated_five_times_doubling() {
 
 #[test]
 fn a_timestamp_measures_a_handshake_that_took_two_tries() {
-    // tcp_ack_update_rtt: SYN_ACKED without a clean sample falls back on the echo.
+    // tcp_ack_update_rtt: if SYN_ACKED has no unambiguous sample, the echo is used.
     let mut s = Script::server(tcp());
     s.peer(0, "S");
     s.us(0, "S.");
@@ -391,7 +395,8 @@ fn a_handshake_that_measured_nothing_leaves_three_seconds() {
 
 #[test]
 fn an_echo_of_nothing_is_no_measurement() {
-    // tcp_ack_update_rtt: `rx_opt.rcv_tsecr` 0 is not an echo. The SYN/ACK went twice, so nothing else tells.
+    // tcp_ack_update_rtt: an `rx_opt.rcv_tsecr` of 0 is not an echo. The SYN/ACK was sent twice, so there is
+    // no other sample.
     let mut s = Script::server(tcp());
     s.peer(0, "S nosack");
     s.us(0, "S.");
@@ -418,8 +423,8 @@ fn a_subflow_of_plain_tcp_counts_once_it_is_established() {
 
 #[test]
 fn retransmissions_end_after_a_quarter_of_an_hour() {
-    // `tcp_retries2` = 15: 0.2 s doubling to 120 s make 924.6 s (tcp_model_timeout); the timer that
-    // passes them ends the connection (RFC 9293 section 3.8.3, R2).
+    // `tcp_retries2` = 15: 0.2 s doubling up to 120 s make 924.6 s (tcp_model_timeout). The first timeout
+    // after that ends the connection (RFC 9293 section 3.8.3, R2).
     let mut s = Script::plain_after(thousands(), 50, "S nosack");
     s.write(100, 1000);
     s.run_to(crate::dialect::at(1_300_000));
@@ -428,20 +433,22 @@ fn retransmissions_end_after_a_quarter_of_an_hour() {
 
 #[test]
 fn what_the_application_holds_back_does_not_lower_the_delivery_rate() {
-    // tcp_rate_check_app_limited, tcp_rate_gen: a sample of a limited phase counts only where it is faster.
+    // tcp_rate_check_app_limited, tcp_rate_gen: an application-limited sample is used only if it is higher
+    // than the current rate.
     let mut s = Script::plain_with(thousands(), 50);
     s.write(100, 10_000);
     s.peer(150, ". ack=10001");
-    // Ten segments in 50 ms.
+    // Ten segments are delivered in 50 ms.
     let rate = s.sample(0).delivery_rate;
     assert_eq!(rate.bytes_per_second(), 200_000);
-    // A segment a round trip: 20 kB/s, were it not for the marks.
+    // One segment per round trip would give 20 kB/s if the samples were not marked.
     for n in 0..5 {
         s.write(200 + 100 * n, 1000);
         s.peer(250 + 100 * n, &format!(". ack={}", 11_001 + 1000 * n));
         assert_eq!(s.sample(0).delivery_rate, rate, "round {n}");
     }
-    // Without a limit less counts too: the window is full again, and half of it is acknowledged late.
+    // Samples that are not application-limited may lower the rate. The window is full again, and half of it
+    // is acknowledged late.
     s.write(800, 40_000);
     s.peer(1000, ". ack=25001");
     s.peer(1200, ". ack=35001");

@@ -1,4 +1,4 @@
-//! The notifications of a controller, and the decay of an unused window.
+//! The notifications of a congestion controller, and the reduction of an unused window.
 
 use std::sync::{Arc, Mutex};
 
@@ -16,7 +16,7 @@ use crate::dialect::{Script, thousands};
 #[derive(Clone, Debug, Default)]
 struct Diary {
     lines: Arc<Mutex<Vec<String>>>,
-    /// Of each rate sample: was it the application's?
+    /// For each rate sample, whether it was application-limited.
     limited: Arc<Mutex<Vec<bool>>>,
 }
 
@@ -90,7 +90,7 @@ impl Foreign<Controllers> for Diary {
     }
 }
 
-/// A server over plain TCP that has written `bytes` at 100 ms, after a handshake of 50 ms.
+/// A plain TCP server that writes `bytes` at 100 ms, after a handshake of 50 ms.
 fn written(diary: &Diary, bytes: usize) -> Script {
     let mut s = Script::plain_with(diary.config(), 50);
     s.write(100, bytes);
@@ -98,8 +98,8 @@ fn written(diary: &Diary, bytes: usize) -> Script {
     s
 }
 
-/// A window of 80 at 250 ms: flights of ten, twenty and forty, the last one sent at 200 ms, were
-/// acknowledged as a whole each.
+/// A window of 80 at 250 ms. Flights of ten, twenty and forty segments, the last one sent at 200 ms, were
+/// each acknowledged as a whole.
 fn eighty(diary: &Diary) -> Script {
     let mut s = Script::plain_with(diary.config(), 50);
     s.write(100, 30_000);
@@ -112,8 +112,8 @@ fn eighty(diary: &Diary) -> Script {
     s
 }
 
-/// `FLAG_ACK_MAYBE_DELAYED` (`tcp_clean_rtx_queue`): one segment, wholly, less than `mss_cache`, with
-/// nothing else delivered since it was sent, and no duplicate reported.
+/// `FLAG_ACK_MAYBE_DELAYED` (`tcp_clean_rtx_queue`): exactly one whole segment smaller than `mss_cache` is
+/// acknowledged, nothing else was delivered since it was sent, and no duplicate is reported.
 #[test]
 fn an_acknowledgement_of_a_lone_small_segment_may_have_been_delayed() {
     let cases: &[(&str, usize, &[&str], &str)] = &[
@@ -137,7 +137,8 @@ fn an_acknowledgement_of_a_lone_small_segment_may_have_been_delayed() {
         let told = diary.read();
         assert_eq!(told.last().map(String::as_str), Some(*expected), "{name}: {told:?}");
     }
-    // It, and the duplicate of one before, which the timer had sent again after 250 ms: both were delivered.
+    // The acknowledgement also reports the duplicate of an earlier segment that was retransmitted after 250
+    // ms. Both count as delivered.
     let diary = Diary::default();
     let mut s = written(&diary, 1000);
     s.peer(400, ". ack=1001");
@@ -145,7 +146,7 @@ fn an_acknowledgement_of_a_lone_small_segment_may_have_been_delayed() {
     diary.read();
     s.peer(480, ". ack=1501 sack=1:1001");
     assert_eq!(diary.read().last().map(String::as_str), Some("2 acknowledged"));
-    // Two small ones: the first is acknowledged separately, then with a part of the second.
+    // Two small segments: the first is acknowledged alone, then with a part of the second.
     for (ack, expected) in [(501, "1 acknowledged perhaps delayed"), (601, "1 acknowledged")] {
         let diary = Diary::default();
         let mut s = written(&diary, 500);
@@ -156,8 +157,8 @@ fn an_acknowledgement_of_a_lone_small_segment_may_have_been_delayed() {
     }
 }
 
-/// RFC 2861 section 3.1 as Linux has it: a window that is not filled falls after an RTO of 250 ms
-/// (`tcp_cwnd_application_limited`), but each acknowledgement that may let it grow restarts that time
+/// RFC 2861 section 3.1 as in Linux: an unfilled window is reduced after an RTO of 250 ms
+/// (`tcp_cwnd_application_limited`). Each acknowledgement that may grow the window restarts that time
 /// (`snd_cwnd_stamp` in `tcp_cong_avoid`).
 #[test]
 fn a_window_that_the_application_does_not_fill_stays_while_acknowledgements_come() {
@@ -174,12 +175,12 @@ fn a_window_that_the_application_does_not_fill_stays_while_acknowledgements_come
     }
 }
 
-/// RFC 2861 section 3.1, `tcp_cwnd_restart`: half for each RTO of silence, ten at least, and the controller
-/// is notified before its next segment.
+/// RFC 2861 section 3.1, `tcp_cwnd_restart`: the window is halved for each idle RTO, down to ten segments.
+/// The controller is notified before it sends again.
 #[test]
 fn a_controller_hears_of_idleness_before_it_sends_again() {
     for (silence, expected) in [
-        // No idleness yet: the last acknowledgement came after it.
+        // This is not idleness yet, because the last acknowledgement arrived later.
         (250, &["start at 80"][..]),
         (500, &["idle until 700", "Idle 40", "start at 40"]),
         (251, &["idle until 451", "Idle 40", "start at 40"]),
@@ -193,8 +194,9 @@ fn a_controller_hears_of_idleness_before_it_sends_again() {
     }
 }
 
-/// `tcp_rate_check_app_limited`, asked before each write: less than a segment waits, the window has room. What
-/// is sent until all in flight then is delivered tells no rate. The first write finds nothing in flight.
+/// `tcp_rate_check_app_limited`, called before each write: less than a segment is queued, and the window has
+/// space. Samples are then application-limited until all data in flight is delivered. At the first write,
+/// nothing is in flight.
 #[test]
 fn rates_are_the_applications_while_it_leaves_the_window_unused() {
     let cases: [(&str, &str, [usize; 2], bool); 5] = [
@@ -214,7 +216,7 @@ fn rates_are_the_applications_while_it_leaves_the_window_unused() {
         s.write(110, writes[1]);
         let sent = s.sent_on(0) + 1;
         s.peer(150, &format!(". ack={} win=500", sent.min(3001)));
-        // All that was sent from then on.
+        // All segments sent since then.
         let end = s.sent_on(0) + 1;
         s.peer(200, &format!(". ack={end} win=500"));
         let seen = diary.limited.lock().expect("one thread").clone();
@@ -222,8 +224,8 @@ fn rates_are_the_applications_while_it_leaves_the_window_unused() {
     }
 }
 
-/// `tcp_is_cwnd_limited`: in slow start a window of ten is in use when more than half of it was in flight,
-/// whatever a write at a time adds.
+/// `tcp_is_cwnd_limited`: in slow start, a window of ten is in use if more than half of it was in flight, in
+/// one write or in several.
 #[test]
 fn slow_start_goes_on_with_more_than_half_of_the_window_in_use() {
     for (writes, cwnd) in [([5, 0], 10), ([6, 0], 16), ([3, 3], 16), ([3, 2], 10)] {
@@ -241,7 +243,7 @@ fn slow_start_goes_on_with_more_than_half_of_the_window_in_use() {
     }
 }
 
-/// Neither of them for a controller with its own model (`cong_control`).
+/// Neither rule applies to a controller with its own model (`cong_control`).
 #[test]
 fn bbr_keeps_its_window_over_idleness() {
     let config = Config { congestion: PluginChoice::named("bbr"), ..thousands() };
