@@ -1,9 +1,9 @@
-//! The work of the benchmark of super-segments: bytes from one endpoint to another in the same memory, in bursts
-//! of up to a number of segments.
+//! The workload of the benchmark of bursts: a transfer between two endpoints in one process, with bursts of
+//! up to a number of segments.
 //!
-//! `bulk BYTES MOST` sends BYTES over MPTCP on one path of 10 ms without loss, whose window is 1 MiB. Bursts of
-//! up to MOST segments arrive as they left, as behind devices that offload both ways; with MOST 1 every segment
-//! arrives alone. It prints how many segments and bursts there were, and acknowledgements.
+//! `bulk BYTES MOST` sends BYTES over MPTCP on one path of 10 ms without loss. The window is 1 MiB. Bursts of
+//! up to MOST segments arrive merged, as with segmentation and receive offload. With MOST 1, every segment
+//! arrives separately. The program prints the number of segments, bursts and acknowledgements.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ use bytes::Bytes;
 
 const ONE_WAY: Duration = Duration::from_millis(5);
 
-/// Two endpoints and the segments in flight between them; both directions have the same delay.
+/// Two endpoints and the segments in flight. Both directions have the same delay.
 struct Pipe {
     now: Instant,
     most: u32,
@@ -27,7 +27,7 @@ struct Pipe {
     sent: Sent,
 }
 
-/// The segments of the server, and the client's acknowledgements.
+/// The number of the server's segments and bursts, and of the client's acknowledgements.
 #[derive(Default)]
 struct Sent {
     segments: usize,
@@ -55,7 +55,7 @@ impl Pipe {
         (Self { now: Instant::ZERO, most, client, server, flying, sent }, handle)
     }
 
-    /// Both say what they have to say.
+    /// Sends all segments of both sides that are ready now.
     fn send(&mut self) {
         let (now, arrives) = (self.now, self.now + ONE_WAY);
         while let Some(burst) = self.server.poll_burst(now, self.most) {
@@ -70,7 +70,7 @@ impl Pipe {
         }
     }
 
-    /// Goes on to the next moment at which something happens, and lets it; false when there is none.
+    /// Advances to the next arrival or timer and handles it. Returns false if there is none.
     fn turn(&mut self) -> bool {
         let arrival = self.flying.front().map(|(at, _)| *at);
         let timer = earliest(self.client.poll_timeout(), self.server.poll_timeout());

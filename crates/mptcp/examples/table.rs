@@ -1,12 +1,11 @@
-//! The work of the benchmark of the endpoint's table: what a SYN, a stray segment and a timer cost beside N
-//! other connections.
+//! The workload of the benchmark of the endpoint's table: the cost of a SYN, a stray segment and a timer next
+//! to N other connections.
 //!
-//! `table N [chosen]` opens N connections, each with data that waits for its acknowledgement, and then
-//! has a thousand strays, a thousand SYNs (each answered, reset by its peer and forgotten) and the timers of
-//! a thousand connections, or of N if these are fewer. With `chosen` the four-tuples are such that a table without a
-//! secret would have them all in one place in 256: their hashes under the key 0 end alike. It prints how
-//! many of each it did; measure the functions `syn`, `stray` and `timer` (callgrind's
-//! `--toggle-collect`).
+//! `table N [chosen]` opens N connections, each with unacknowledged data. It then handles a thousand stray
+//! segments, a thousand SYNs (each is answered, reset by its peer and removed), and the timers of a thousand
+//! connections, or of N if N is smaller. With `chosen`, all four-tuples have the same hash modulo 256 under
+//! the key 0. In a table without a secret key they would collide. The program prints the number of each. To
+//! measure, profile the functions `syn`, `stray` and `timer` (callgrind's `--toggle-collect`).
 
 use std::hash::Hasher;
 use std::net::SocketAddr;
@@ -19,7 +18,7 @@ use siphasher::sip::SipHasher13;
 /// The number of connections of each kind.
 const COUNT: usize = 1000;
 
-/// Four-tuples to our port 80, one after another, or chosen among those.
+/// Consecutive four-tuples to our port 80, or only those with the chosen hash.
 struct Tuples {
     next: u32,
     chosen: bool,
@@ -78,7 +77,7 @@ fn drain(endpoint: &mut Endpoint, now: Instant) -> Option<Segment> {
     first.map(|transmit| transmit.segment)
 }
 
-/// A SYN, and its answer.
+/// Handles a SYN and returns the answer.
 #[inline(never)]
 fn syn(
     endpoint: &mut Endpoint,
@@ -90,7 +89,7 @@ fn syn(
     drain(endpoint, now)
 }
 
-/// A segment of no connection, and its answer.
+/// Handles a segment of no connection and returns the answer.
 #[inline(never)]
 fn stray(
     endpoint: &mut Endpoint,
@@ -98,12 +97,12 @@ fn stray(
     tuple: FourTuple,
     segment: &Segment,
 ) -> Option<Segment> {
-    // It returns another type than `syn`; otherwise the compiler would merge the two functions.
+    // The return type differs from that of `syn`; otherwise the compiler would merge the two functions.
     let whose = endpoint.handle_segment(now, tuple, segment);
     drain(endpoint, now).filter(|_| whose.is_none())
 }
 
-/// The next timer, and the segment that it sends.
+/// Handles the next timer and returns the segment that it sends.
 #[inline(never)]
 fn timer(endpoint: &mut Endpoint) -> Option<Segment> {
     let now = endpoint.poll_timeout()?;

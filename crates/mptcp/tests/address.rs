@@ -1,4 +1,4 @@
-//! Addresses that come and go between two endpoints: `ADD_ADDR`, `REMOVE_ADDR`, `MP_PRIO`, backup
+//! Addresses that are added and removed between two endpoints: `ADD_ADDR`, `REMOVE_ADDR`, `MP_PRIO`, backup
 //! subflows, and a connection without any subflow (RFC 8684 sections 3.3.8 and 3.4).
 
 mod pair;
@@ -34,7 +34,7 @@ fn join_syn(segment: &Segment) -> Option<(u8, bool)> {
     })
 }
 
-/// When each segment with such an option was sent, its direction and path, and the option.
+/// Returns the time, direction and path of each segment with an option that `which` finds, and the option.
 fn seen<T>(pair: &Pair, which: impl Fn(&Segment) -> Option<T>) -> Vec<(Instant, Way, usize, T)> {
     pair.log.iter().filter_map(|(t, way, path, s)| Some((*t, *way, *path, which(s)?))).collect()
 }
@@ -44,15 +44,15 @@ fn payload(pair: &Pair, path: usize, from: Instant, to: Instant) -> usize {
     sent.filter(|(t, ..)| *t >= from && *t < to).map(|(.., s)| s.payload.len()).sum()
 }
 
-/// The length of a transfer that takes some seconds.
+/// The number of bytes of a transfer that lasts some seconds.
 const LONG: usize = 4_000_000;
 
-/// A client whose receive buffer bounds the rate: the pipes do not.
+/// A configuration whose receive buffer limits the rate.
 fn slow() -> Config {
     Config { receive_buffer_max: 131_072, ..config() }
 }
 
-/// Two paths under a transfer; path 1 carries data.
+/// Two paths during a transfer. Path 1 carries data.
 fn busy() -> Pair {
     let mut pair = Pair::new(&[50, 80], slow(), config());
     pair.run_until(at(100));
@@ -62,7 +62,7 @@ fn busy() -> Pair {
     pair
 }
 
-/// The interface of a path at the client goes down, with its end point.
+/// The client's interface on a path goes down and is removed.
 fn remove(pair: &mut Pair, path: usize) {
     pair.filter = Box::new(move |_, _, p, _| p != path);
     let now = pair.now;
@@ -121,7 +121,7 @@ fn without_any_subflow_a_connection_waits_a_minute_for_another() {
     pair.client().handle_address_added(now, Candidate { address_id: 9, ..candidate(1) });
     pair.run_until(at(60_000));
     assert!(pair.got(&film(LONG)), "read {} bytes", pair.received.len());
-    // The timeout does not close a connection that has a subflow again.
+    // The timeout does not close a connection that has got a new subflow.
     pair.run_until(at(100_000));
     let closed = pair.client_events.iter().chain(&pair.server_events);
     assert_eq!(closed.filter(|(_, event)| *event == Event::Closed).count(), 0);
@@ -146,7 +146,7 @@ fn after_a_minute_without_a_subflow_the_connection_is_over() {
 
 #[test]
 fn an_interface_may_come_and_go_hundreds_of_times() {
-    // More than twice the places that a connection has for subflows, on both sides.
+    // This is more than twice the number of slots for subflows, on both sides.
     let mut pair = Pair::new(&[50, 80], config(), config());
     pair.run_until(at(100));
     let mut whole = Vec::new();
@@ -162,7 +162,7 @@ fn an_interface_may_come_and_go_hundreds_of_times() {
         pair.serve(&film(40_000));
         pair.run_until(at(700 + round * 600));
     }
-    // The last of them carries data as well.
+    // The last subflow carries data too.
     let (now, last) = (pair.now, film(40_000));
     pair.client().set_backup(now, address(2, 0, 0).ip(), true);
     pair.run_until(now + Duration::from_millis(100));
@@ -178,7 +178,7 @@ fn an_interface_may_come_and_go_hundreds_of_times() {
 #[test]
 fn what_still_comes_for_a_removed_address_is_reset() {
     let mut pair = busy();
-    // The withdrawal is lost, and the address works on: the peer learns it from resets.
+    // The `REMOVE_ADDR` is lost, but the address still works. RSTs inform the peer.
     pair.filter = Box::new(|_, _, _, segment| removed(segment).is_none());
     let now = pair.now;
     pair.client().handle_address_removed(now, address(2, 1, 0).ip());
@@ -190,7 +190,7 @@ fn what_still_comes_for_a_removed_address_is_reset() {
     assert!(pair.got(&film(LONG)), "read {} bytes", pair.received.len());
 }
 
-/// A client of one address, and a server that announces a second one.
+/// A client with one address, and a server that announces a second address.
 fn announcing() -> Pair {
     let client = Config { candidates: vec![candidate(0)], ..config() };
     let second = Announcement { address_id: 5, address: address(1, 1, 0).ip(), port: None };
@@ -214,7 +214,7 @@ fn an_announced_address_is_echoed_and_joined() {
     assert_eq!(seen(&pair, join_syn).len(), 1);
     assert_eq!(pair.client().view().samples().count(), 2);
     let now = pair.now;
-    // The server withdraws it again: the client's subflow to it ends.
+    // The server withdraws the address, and the client's subflow to it ends.
     pair.server().handle_address_removed(now, address(1, 1, 0).ip());
     pair.run_until(at(1500));
     assert_eq!(seen(&pair, removed)[0].3, [5]);

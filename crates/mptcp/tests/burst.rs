@@ -1,4 +1,4 @@
-//! Segments that leave as one (GSO): cut, they are those that leave one by one.
+//! Tests that bursts (GSO), when split, equal the segments that are sent one by one.
 
 mod pair;
 
@@ -15,14 +15,14 @@ use proptest::prelude::*;
 struct Plan {
     config: Config,
     rtts: Vec<u64>,
-    /// The lengths of the server's writes, and the wait before each in milliseconds.
+    /// The length of each write of the server, and the wait before it in milliseconds.
     writes: Vec<(usize, u64)>,
-    /// The number of bytes that the client writes meanwhile, in fragments.
+    /// The number of bytes that the client writes at the same time, in parts.
     upload: usize,
-    /// How many of a thousand packets are lost, and marked, drawn from the number behind it.
+    /// The number of packets per thousand that are lost, and that are marked. `chance` is the random seed.
     loss: u32,
     chance: u32,
-    /// Segments as one, at most.
+    /// The largest number of segments in a burst.
     most: u32,
 }
 
@@ -59,7 +59,7 @@ fn plan() -> impl Strategy<Value = Plan> {
     (
         config(),
         prop::collection::vec(5..60u64, 1..3),
-        // The first is worth a burst.
+        // The first write is large enough for a burst.
         prop::collection::vec((1..60_000usize, 0..80u64), 1..5).prop_map(|mut writes| {
             writes.insert(0, (20_000, 0));
             writes
@@ -81,8 +81,8 @@ fn plan() -> impl Strategy<Value = Plan> {
 }
 
 impl Plan {
-    /// Checks that bursts were sent; none if each segment has its own checksum, unless losses ended MPTCP. In older
-    /// stacks one mapping covers the data scheduled at once, perhaps a single segment.
+    /// Checks that bursts were sent, or none if each segment has its own checksum, unless losses ended MPTCP.
+    /// In older stacks, one mapping covers the data scheduled at once, which may be a single segment.
     fn takes_effect(&self, pair: &mut Pair) -> bool {
         let sealed = self.config.checksum && pair.server().is_multipath();
         if sealed {
@@ -93,18 +93,18 @@ impl Plan {
     }
 }
 
-/// A number that a packet's place in the run and `chance` make.
+/// Returns a pseudo-random number for the packet with this number.
 fn drawn(chance: u32, number: u32) -> u32 {
     let mixed = (chance ^ number.wrapping_mul(0x9e37_79b9)).wrapping_mul(0x85eb_ca6b);
     (mixed ^ mixed >> 13).wrapping_mul(0xc2b2_ae35) >> 8
 }
 
-/// A whole transfer, up to `most` segments as one.
+/// Runs a whole transfer with bursts of up to `most` segments.
 fn run(plan: &Plan, most: u32, offloads: bool) -> Pair {
     let mut pair = Pair::new(&plan.rtts, plan.config.clone(), plan.config.clone());
     (pair.most, pair.offloads) = (most, offloads);
     let (mut number, loss, chance) = (0, plan.loss, plan.chance);
-    // As many are marked as are lost, of those that may be.
+    // As many ECN-capable packets are marked as are lost.
     pair.filter = Box::new(move |_, _, _, segment| {
         number += 1;
         let drawn = drawn(chance, number) % 1000;
@@ -118,7 +118,7 @@ fn run(plan: &Plan, most: u32, offloads: bool) -> Pair {
     let whole = film(plan.writes.iter().map(|(bytes, _)| bytes).sum());
     let piece = plan.upload / plan.writes.len();
     for (bytes, wait) in &plan.writes {
-        // A client whose SYN was lost is not open yet.
+        // If its SYN was lost, the client is not open yet.
         let now = pair.now;
         let _ = pair.client().write(now, film(piece).into());
         pair.serve(&whole[from..from + bytes]);
@@ -132,7 +132,7 @@ fn run(plan: &Plan, most: u32, offloads: bool) -> Pair {
     pair
 }
 
-/// The packets of a run: time, direction, path and segment.
+/// Returns the packets of a run: time, direction, path and segment.
 fn told(pair: &Pair) -> Vec<(Instant, bool, usize, &Segment)> {
     pair.log.iter().map(|(t, way, path, s)| (*t, *way == Way::ToClient, *path, s)).collect()
 }
@@ -173,12 +173,13 @@ fn sent(most: u32, config: Config) -> Vec<(usize, bool)> {
 
 #[test]
 fn a_burst_ends_with_its_socket_buffer_or_what_there_is() {
-    // tcp_tso_autosize: ten segments twice in a millisecond are 19 kB, 13 of 1448 bytes: all fit one buffer.
+    // tcp_tso_autosize: ten segments, twice per millisecond, allow 19 kB, which are 13 segments of 1448
+    // bytes. All ten fit into one buffer.
     let nodelay = Config { nodelay: true, ..pair::config() };
     assert_eq!(sent(40, nodelay.clone()), [(10, true)]);
     assert_eq!(sent(4, nodelay.clone()), [(4, false), (4, false), (2, true)]);
     assert_eq!(sent(1, nodelay.clone()).len(), 10);
-    // If checksums are on, each segment has its own mapping.
+    // With checksums, each segment has its own mapping.
     let sealed = sent(40, Config { checksum: true, ..nodelay });
     assert!(sealed.len() == 10 && sealed.iter().all(|(segments, _)| *segments == 1));
 }

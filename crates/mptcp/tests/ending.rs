@@ -1,4 +1,4 @@
-//! Ends of connections between two endpoints that the drill found.
+//! Ends of connections between two endpoints that the random tests of crate drill found.
 
 mod pair;
 
@@ -15,8 +15,8 @@ fn a_connection_that_closes_at_once_closes() {
     let now = pair.now;
     pair.client().shutdown(now);
     pair.run_until(at(1_000));
-    // The third packet's MP_CAPABLE gives way to the DSS that ends the data
-    // (`snd_data_fin_enable` in `mptcp_established_options_mp`).
+    // The DATA_FIN's DSS replaces the MP_CAPABLE of the third packet (`snd_data_fin_enable` in
+    // `mptcp_established_options_mp`).
     assert!(pair.server_events.iter().any(|(_, event)| *event == Event::PeerFinished));
     let now = pair.now;
     pair.server().shutdown(now);
@@ -36,8 +36,8 @@ fn ends_that_wait_for_data_on_both_sides_do_not_answer_each_other_without_end() 
     pair.serve(&film(1_000));
     pair.end();
     pair.run_until(at(1_200));
-    // A second of lost data: each side repeats its data and its DATA_FIN at doubling intervals from
-    // 200 ms on, which is 2 of each, with probes and acknowledgements not 20.
+    // All packets are lost for a second. Each side repeats its data and its DATA_FIN at doubling intervals
+    // from 200 ms on. These are 2 of each, and with probes and acknowledgements fewer than 20 segments.
     for way in [Way::ToClient, Way::ToServer] {
         let sent = pair.sent(way, 0).filter(|(when, ..)| *when >= at(200)).count();
         assert!((4..20).contains(&sent), "{way:?}: {sent} segments");
@@ -64,7 +64,7 @@ fn data_that_comes_again_after_the_end_is_acknowledged() {
     assert!(closed(&pair.client_events) && !closed(&pair.server_events));
     pair.filter = Box::new(|_, _, _, _| true);
     pair.run_until(at(10_000));
-    // RFC 9293 section 3.10.7.4: in TIME-WAIT, too, what is not acceptable is answered by an ACK.
+    // RFC 9293 section 3.10.7.4: in TIME-WAIT, an unacceptable segment is answered with an ACK too.
     assert!(closed(&pair.server_events), "{:?}", pair.log.last());
     assert!(pair.got(&film(1_000)));
 }

@@ -129,8 +129,8 @@ fn a_join_for_an_unknown_token_is_reset_with_a_reason() {
 
 #[test]
 fn joins_find_their_connection_by_token() {
-    // RFC 8684 section 3.2: two connections of one client, whose joins come from and go to the same
-    // addresses and the same port of the server.
+    // RFC 8684 section 3.2: two connections of one client. Their joins have the same addresses and
+    // the same server port.
     let mut pair = Pair::new(&[50, 80], config(), config());
     let candidates = [0, 1].map(|path| {
         let mut candidate = pair::candidate(path);
@@ -252,7 +252,7 @@ fn a_lost_last_acknowledgement_is_given_again() {
     let mut pair = Pair::new(&[50], config(), config());
     let mut fins = 0;
     pair.filter = Box::new(move |_, way, _, segment| {
-        // The server's answer to the client's FIN is lost once.
+        // The server's acknowledgement of the client's FIN is lost once.
         fins += u32::from(way == Way::ToServer && segment.flags.contains(Flags::FIN));
         !(way == Way::ToClient && fins == 1 && !segment.flags.contains(Flags::FIN))
     });
@@ -292,7 +292,7 @@ fn a_reset_subflow_hands_its_data_to_the_other() {
     let mut pair = Pair::new(&[50, 80], config(), config());
     pair.run_until(at(100));
     pair.serve(&film(400_000));
-    // From 400 ms on, the second path answers everything with a forged reset.
+    // From 400 ms on, a forged RST answers every segment on the second path.
     pair.filter = Box::new(|now, way, path, segment| {
         if path == 1 && now > at(400) && way == Way::ToServer {
             segment.flags = Flags::RST;

@@ -1,5 +1,5 @@
-//! Segments between two endpoints of another kernel generation, by arithmetic and by that kernel's
-//! functions.
+//! The segments between two endpoints of an older kernel generation. Expected values come from calculations
+//! and from that kernel's functions.
 
 mod pair;
 
@@ -10,14 +10,14 @@ use anabranch_units::Instant;
 use anabranch_wire::{DataAck, Flags, MappingDsn, Segment};
 use pair::{Pair, Way, address, at, candidate, config, film};
 
-/// A host of the papers' kernel (`tcp_rmem[1]` 87,380; buffers of 45 segments of 1428 bytes).
+/// A host with the kernel of the papers (`tcp_rmem[1]` 87,380; buffers of 45 segments of 1428 bytes).
 fn papers() -> Config {
     let scheduler = PluginChoice::named("dft");
     let (receive_buffer_initial, send_fragment) = (87_380, 45 * 1428);
     Config { stack: MPTCP_0_94, scheduler, receive_buffer_initial, send_fragment, ..config() }
 }
 
-/// Segments with data that went to the client over a path.
+/// Returns the data segments that were sent to the client over a path.
 fn data(pair: &Pair, path: usize) -> Vec<(Instant, &Segment)> {
     let to_client = pair.log.iter().filter(|(_, way, p, _)| *way == Way::ToClient && *p == path);
     to_client.filter(|(.., s)| !s.payload.is_empty()).map(|(time, _, _, s)| (*time, s)).collect()
@@ -25,8 +25,9 @@ fn data(pair: &Pair, path: usize) -> Vec<(Instant, &Segment)> {
 
 #[test]
 fn full_segments_have_1428_bytes_under_32_bit_numbers() {
-    // 1460 - 12 of timestamps - 20 of DSS: 4, a 4-byte acknowledgement, a 4-byte number, 4, 2 and 2 to
-    // whole words (MPTCP_SUB_LEN_DSS_ALIGN, MPTCP_SUB_LEN_ACK_ALIGN, MPTCP_SUB_LEN_SEQ_ALIGN).
+    // 1460 - 12 (timestamps) - 20 (DSS). The DSS has 4 bytes, a 4-byte acknowledgement, a 4-byte DSN, 4 and 2
+    // bytes, and 2 bytes of padding (MPTCP_SUB_LEN_DSS_ALIGN, MPTCP_SUB_LEN_ACK_ALIGN,
+    // MPTCP_SUB_LEN_SEQ_ALIGN).
     let mut pair = Pair::new(&[50, 80], papers(), papers());
     pair.run_until(at(100));
     pair.serve(&film(400_000));
@@ -49,7 +50,7 @@ fn full_segments_have_1428_bytes_under_32_bit_numbers() {
 
 #[test]
 fn the_first_burst_goes_in_mappings_of_half_the_window() {
-    // mptcp_next_segment, tcp_cwnd_test: of ten segments five, then of the five that are left five.
+    // mptcp_next_segment, tcp_cwnd_test: of ten segments five are sent, then the other five.
     let mut pair = Pair::new(&[50], papers(), papers());
     pair.run_until(at(60));
     pair.serve(&film(100_000));
@@ -65,7 +66,7 @@ fn the_first_burst_goes_in_mappings_of_half_the_window() {
 
 #[test]
 fn the_first_window_is_twenty_segments_and_opens_by_two_for_each_that_comes() {
-    // tcp_select_initial_window: 20 segments of 1460; tcp_grow_window: 2 advmss of 1448.
+    // tcp_select_initial_window: 20 segments of 1460. tcp_grow_window: 2 advmss of 1448.
     let mut pair = Pair::new(&[50], papers(), papers());
     pair.run_until(at(60));
     let syn = pair.log.iter().find(|(.., s)| s.flags.contains(Flags::SYN)).expect("a SYN");
@@ -84,7 +85,8 @@ fn the_first_window_is_twenty_segments_and_opens_by_two_for_each_that_comes() {
 
 #[test]
 fn an_address_that_comes_up_is_joined_half_a_second_later() {
-    // mptcp_fullmesh.c: `queue_delayed_work(..., msecs_to_jiffies(500))`; and not where it has gone again.
+    // mptcp_fullmesh.c: `queue_delayed_work(..., msecs_to_jiffies(500))`. An address that was removed in the
+    // meantime is not joined.
     let joins = |stack: Stack, gone: bool| {
         let one = Config { candidates: vec![candidate(0)], stack, ..papers() };
         let mut pair = Pair::new(&[50, 80], one, papers());

@@ -1,4 +1,4 @@
-//! The path manager `range`: which paths are joined, and what becomes of one that is too far.
+//! The path manager `range`: which paths it joins, and its treatment of a path outside the range.
 
 mod pair;
 
@@ -65,7 +65,7 @@ fn who_is_refused_again_is_left_alone_twice_as_long_and_a_day_of_it_is_no_end() 
         assert_eq!(waits[..3], [1, 2, 4].map(|times| Duration::from_secs(first_s * times)));
         assert_eq!(waits.last(), Some(&Duration::from_secs(900)));
         assert!(refused_at.len() < tries, "{text}: {}", refused_at.len());
-        // It starts again when it is near enough.
+        // The pauses start again after a path within the range was admitted.
         now += Duration::from_secs(900);
         assert!(manager.admits(now, &open(1, 20, 4), &in_use));
         assert!(!manager.admits(now, &open(1, 500, 4), &in_use));

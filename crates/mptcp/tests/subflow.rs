@@ -1,4 +1,4 @@
-//! A subflow as Linux runs it: loss detection, recovery, timers, acknowledgements, windows.
+//! A subflow compared with Linux: loss detection, recovery, timers, acknowledgements, windows.
 
 mod pair;
 
@@ -26,14 +26,14 @@ fn data(pair: &Pair) -> Vec<(Instant, Segment)> {
         .collect()
 }
 
-/// The first data segment, told again: every transmission of it.
+/// Returns the send times of all transmissions of the `nth` data segment.
 fn transmissions(pair: &Pair, nth: usize) -> Vec<Instant> {
     let all = data(pair);
     let seq = all[nth].1.seq;
     all.iter().filter(|(_, s)| s.seq == seq).map(|(t, _)| *t).collect()
 }
 
-/// Loses the `nth` data segment (from 0) the first `times` times it is sent.
+/// Drops the first `times` transmissions of the `nth` data segment, counted from 0.
 fn lose(pair: &mut Pair, nth: usize, times: u32) {
     let (mut seen, mut target, mut lost) = (0, None, 0);
     pair.filter = Box::new(move |_, way, _, segment| {
@@ -79,8 +79,8 @@ fn a_lost_tail_is_probed_before_the_timeout() {
     pair.run_until(at(3000));
     let times = transmissions(&pair, 7);
     let wait = millis(times[1].since(times[0]));
-    // One segment outstanding: PTO = 2 srtt + 200 ms, but no later than an RTO (srtt + 200 ms) after
-    // the acknowledgements of the others, which came one RTT after it was sent.
+    // One segment is outstanding. The PTO is 2 SRTT + 200 ms, but at most an RTO (SRTT + 200 ms) after the
+    // other acknowledgements, which arrived one RTT after it was sent.
     assert!((400..=412).contains(&wait), "{wait} ms");
     let totals = pair.server().view().summaries().next().expect("a subflow").totals;
     assert_eq!(totals.timeouts, 0, "a probe, no timeout");
@@ -97,7 +97,7 @@ fn timeouts_double_until_something_comes_through() {
     let times = transmissions(&pair, 0);
     let gaps: Vec<u64> = times.windows(2).map(|w| millis(w[1].since(w[0]))).collect();
     assert!(gaps.len() >= 4, "{gaps:?}");
-    // The first is the loss probe; from then on each timeout is twice the one before.
+    // The first one is the loss probe. After that, each timeout is twice the one before.
     for pair in gaps[1..].windows(2) {
         let ratio = pair[1] as f64 / pair[0] as f64;
         assert!((1.9..2.1).contains(&ratio), "{gaps:?}");
@@ -110,7 +110,7 @@ fn timeouts_double_until_something_comes_through() {
 fn a_timeout_without_a_loss_is_recognised_and_the_window_restored() {
     let mut pair = connected(100);
     pair.serve(&film(300_000));
-    // Acknowledgements are lost for 600 ms: a timeout although every segment arrived.
+    // Acknowledgements are lost for 600 ms. The timer expires although every segment arrived.
     pair.filter =
         Box::new(|now, way, _, _| !(way == Way::ToServer && (at(420)..at(1020)).contains(&now)));
     pair.run_until(at(8000));
@@ -123,8 +123,8 @@ fn a_timeout_without_a_loss_is_recognised_and_the_window_restored() {
 #[test]
 fn a_lone_segment_that_is_pushed_is_acknowledged_when_it_is_read() {
     let mut pair = connected(100);
-    // Enough data first, so that the quick acknowledgements of the start are spent and the window
-    // grows no more, for as long as it grows each segment is acknowledged at once.
+    // Enough data is sent first to use up the quick acknowledgements and to open the window completely. While
+    // the window grows, each segment is acknowledged at once.
     pair.serve(&film(4_000_000));
     while !pair.got(&film(4_000_000)) {
         let next = pair.now + Duration::from_millis(10);
@@ -138,7 +138,8 @@ fn a_lone_segment_that_is_pushed_is_acknowledged_when_it_is_read() {
     pair.run_until(arrival + Duration::from_millis(200));
     let lone: Vec<_> = pair.sent(Way::ToServer, 0).skip(before).collect();
     assert_eq!(lone.len(), 1);
-    // tcp_measure_rcv_mss: a full segment with PSH; the reader has emptied the buffer (tcp_cleanup_rbuf).
+    // tcp_measure_rcv_mss: the segment has PSH and is full. The reader has emptied the buffer
+    // (tcp_cleanup_rbuf).
     assert_eq!(millis(lone[0].0.since(arrival)), 0);
 }
 
@@ -156,7 +157,7 @@ fn a_reader_that_stops_closes_the_window_and_one_that_goes_on_opens_it() {
         let left = pair.sent(Way::ToServer, 0).last().expect("acknowledgements").3.window;
         assert!(u64::from(left) << scale < 1448, "no segment fits (MPTCP: {multipath})");
         let held = pair.client().readable();
-        // A segment of 1448 bytes takes 2304 of memory.
+        // A segment of 1448 bytes uses 2304 bytes of memory.
         assert!((60_000..=82_400).contains(&held), "what 128 KiB hold and no more: {held}");
         pair.reading = true;
         pair.run_until(at(40_000));

@@ -1,11 +1,11 @@
-//! The words for signals without data: addresses, priorities, resets, the fast close.
+//! The words for signals without data: addresses, priorities, RSTs, `MP_FASTCLOSE`.
 
 use std::net::IpAddr;
 
 use anabranch_wire::crypto::add_addr_hmac;
 use anabranch_wire::{AddAddr, MpTcpRst, MptcpOption, RemoveAddr};
 
-/// Identifier, address and port of `5,10.2.0.2,81`.
+/// Parses identifier, address and port, as in `5,10.2.0.2,81`.
 fn announced(value: &str) -> (u8, IpAddr, Option<u16>) {
     let mut parts = value.split(',');
     let id = parts.next().and_then(|id| id.parse().ok()).expect("an identifier");
@@ -13,7 +13,7 @@ fn announced(value: &str) -> (u8, IpAddr, Option<u16>) {
     (id, address, parts.next().map(|port| port.parse().expect("a port")))
 }
 
-/// The options of a line of the peer's; `ours` and `theirs` are the keys.
+/// Returns the options of a line of the peer. `ours` and `theirs` are the keys.
 pub(super) fn spoken(text: &str, ours: u64, theirs: u64) -> Vec<MptcpOption> {
     let forged = u64::from(text.split_whitespace().any(|word| word == "forged"));
     let mut options = Vec::new();
@@ -43,7 +43,7 @@ pub(super) fn spoken(text: &str, ours: u64, theirs: u64) -> Vec<MptcpOption> {
     options
 }
 
-/// An option of ours as a word; keys and HMACs are verified on the way.
+/// Describes an option of ours as a word. Verifies keys and HMACs.
 pub(super) fn heard(option: &MptcpOption, ours: u64, theirs: u64) -> String {
     let right = |good: bool, word: String| if good { word } else { format!("WRONG-{word}") };
     match *option {

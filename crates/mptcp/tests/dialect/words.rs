@@ -1,4 +1,4 @@
-//! Segments from words and back.
+//! Converts words to segments and segments to words.
 
 use anabranch_units::{DataSeq, SeqNumber};
 use anabranch_wire::crypto::{join_hmac, leftmost_64, leftmost_160};
@@ -13,7 +13,7 @@ fn number(text: &str) -> u64 {
     text.parse().unwrap_or_else(|_| panic!("a number: `{text}`"))
 }
 
-/// The checksum of a mapping: `csum` is the right one, `badsum` another, else there is none.
+/// Returns the checksum of a mapping: `csum` is valid, `badsum` is not, otherwise there is none.
 fn stated_checksum(text: &str, right: u16) -> Option<u16> {
     match (text.contains("csum"), text.contains("badsum")) {
         (true, _) => Some(right),
@@ -22,7 +22,7 @@ fn stated_checksum(text: &str, right: u16) -> Option<u16> {
     }
 }
 
-/// The mapping of `position+length@ssn` and its data position.
+/// Parses `position+length@ssn` into a mapping and its data position.
 fn mapping(base: u64, key: &str, value: &str) -> (u64, Mapping) {
     let (position, rest) = value.split_once('+').expect("position+length@ssn");
     let (length, ssn) = rest.split_once('@').expect("position+length@ssn");
@@ -34,8 +34,8 @@ fn mapping(base: u64, key: &str, value: &str) -> (u64, Mapping) {
     (position, Mapping { dsn, ssn, length, checksum: None })
 }
 
-/// Payload and checksum: the bytes stand where the mapping puts them; without one, where plain TCP
-/// would.
+/// Adds payload and checksum. The payload has the bytes of the mapping's data position, or of the
+/// position in plain TCP.
 fn fill(
     segment: &mut Segment,
     text: &str,
@@ -64,7 +64,8 @@ fn pair(text: &str) -> (u32, u32) {
     (number(from) as u32, number(to) as u32)
 }
 
-/// A mapping of one segment's bytes can be checked, and an infinite one has zero.
+/// Returns the word for a checksum. It can be verified if the mapping covers one segment. An
+/// infinite mapping has zero.
 fn checksum_word(segment: &Segment, map: &Mapping, dsn: DataSeq, sum: u16) -> String {
     let whole = segment.payload.len() == usize::from(map.length);
     let good = match map.length {
@@ -75,13 +76,13 @@ fn checksum_word(segment: &Segment, map: &Mapping, dsn: DataSeq, sum: u16) -> St
 }
 
 impl Script {
-    /// DSN of position 0 of the stream in each direction: ours, the peer's.
+    /// Returns the DSN of stream position 0 in each direction: ours, the peer's.
     fn bases(&self) -> (u64, u64) {
         let ours = self.our_key.map_or(0, |key| key.idsn.0.wrapping_add(1));
         (ours, self.peer_key.idsn.0.wrapping_add(1))
     }
 
-    /// The segment of a line of the peer's.
+    /// Builds the peer's segment of a line.
     pub(super) fn compose(&mut self, path: usize, text: &str) -> Segment {
         let (ours, theirs) = self.bases();
         self.lines[path].timestamps &= !text.contains("nots");
@@ -169,7 +170,7 @@ impl Script {
         segment
     }
 
-    /// MPTCP options but the DSS.
+    /// Returns the MPTCP options other than the DSS.
     fn options(&self, path: usize, segment: &Segment, text: &str, length: u32) -> Vec<MptcpOption> {
         let has = |word: &str| text.split_whitespace().any(|w| w.split('=').next() == Some(word));
         let (ours, theirs) = (self.our_key.map_or(0, |k| k.value), self.peer_key.value);
@@ -233,7 +234,7 @@ impl Script {
         options
     }
 
-    /// A segment of ours in the script's words; keys, tokens and HMACs are verified on the way.
+    /// Describes our segment in the words of the script. Verifies keys, tokens and HMACs.
     pub(super) fn describe(&self, path: usize, segment: &Segment) -> String {
         let line = &self.lines[path];
         let (ours, theirs) = self.bases();

@@ -20,7 +20,7 @@ fn a_syn_beyond_the_backlog_gets_nothing_without_cookies() {
     }
     assert_eq!(host.hear(&syn(4, 0)), [], "RFC 4987 section 2: dropped in silence");
     assert_eq!((host.endpoint.half_open(), host.endpoint.len()), (3, 0));
-    // A retransmitted SYN is not a new connection.
+    // A retransmitted SYN does not open a new connection.
     assert_eq!(host.answer(&syn(2, 0)).flags, Flags::SYN.with(Flags::ACK));
     assert_eq!(host.endpoint.half_open(), 3);
 }
@@ -64,12 +64,12 @@ fn who_never_sends_a_third_packet_is_forgotten_in_silence() {
 fn a_third_packet_is_waited_for_as_long_as_the_listener_says() {
     let mut host = Host::new(ListenConfig { half_open: Duration::from_secs(10), ..plain().into() });
     let answer = host.answer(&syn(1, 0));
-    // 1 + 2 + 4 s; the next one would come after 15.
+    // 1 + 2 + 4 s. The next repetition would be sent after 15 s.
     assert_eq!(host.run_to(at(9_999)).len(), 3);
     assert_eq!(host.endpoint.half_open(), 1);
     assert_eq!(host.run_to(at(10_000)), []);
     assert_eq!((host.endpoint.half_open(), host.endpoint.half_open_expired()), (0, 1));
-    // RFC 9293 section 3.10.7.1: it is a stranger's now.
+    // RFC 9293 section 3.10.7.1: the segment now belongs to no connection.
     let third = segment(1, Flags::ACK, 1, answer.seq.0.wrapping_add(1));
     assert_eq!(host.answer(&third).flags, Flags::RST);
 }
@@ -85,7 +85,8 @@ fn a_syn_ack_is_repeated_as_it_was() {
         assert_eq!(first.mptcp.len(), usize::from(multipath));
         let again = host.answer(&asks);
         let later = host.run_to(at(2_000));
-        // The second one waits for two seconds (RFC 6298 section 5.5). The timestamp counts milliseconds (RFC 7323 section 5.4), and nothing else differs.
+        // The second repetition follows two seconds later (RFC 6298 section 5.5). The timestamp counts
+        // milliseconds (RFC 7323 section 5.4). Nothing else differs.
         let stamp = first.timestamps.map(|it| Timestamps { value: it.value + 2000, ..it });
         assert_eq!(again, first);
         assert_eq!(later, [Segment { timestamps: stamp, ..first }]);
@@ -96,8 +97,8 @@ fn a_syn_ack_is_repeated_as_it_was() {
 fn what_is_not_the_third_packet_leaves_the_syn_waiting() {
     let mut host = Host::new(plain());
     let next = host.answer(&syn(1, 0)).seq.0.wrapping_add(1);
-    // RFC 9293 section 3.10.7.4: a segment outside the window, one without ACK, and a RST with another number. An
-    // acknowledgement of another number is answered with a RST of that number.
+    // RFC 9293 section 3.10.7.4: a segment outside the window, one without ACK, and a RST with another number
+    // are ignored. An acknowledgement of another number is answered with a RST with that number.
     let other = next.wrapping_add(1);
     for (wrong, answer) in [
         (segment(1, Flags::ACK, 1, other), Some(other)),
@@ -142,7 +143,7 @@ fn a_listener_has_its_address_and_port() {
         host.endpoint.listen(anywhere(80), plain()),
         Err(ListenError::AddressInUse(anywhere(80)))
     );
-    // Its own name goes before every name.
+    // A listener with the exact address has priority over one with the unspecified address.
     let none = ListenConfig { connections: 0, ..plain().into() };
     assert_eq!(host.endpoint.listen(own, none), Ok(()));
     assert_eq!(host.hear(&syn(1, 0)), []);
@@ -157,7 +158,7 @@ fn a_listener_has_its_address_and_port() {
     host.endpoint.handle_segment(host.now, tuple, &elsewhere);
     let said = host.said();
     assert_eq!((said.len(), said[0].flags, said[0].ack.0), (1, Flags::RST.with(Flags::ACK), 10));
-    // Those that were accepted stay.
+    // Accepted connections stay.
     assert!(host.endpoint.stop_listening(anywhere(80)).is_some());
     assert!(host.endpoint.get(peer.handle).is_some());
     assert_eq!(host.answer(&syn(3, 9)).flags, Flags::RST.with(Flags::ACK));

@@ -1,5 +1,5 @@
-//! SYN cookies (RFC 4987 section 3.6), as Linux makes them (`secure_tcp_syn_cookie`,
-//! `cookie_init_timestamp`), over TCP and over MPTCP.
+//! SYN cookies as in Linux (RFC 4987 section 3.6; `secure_tcp_syn_cookie`, `cookie_init_timestamp`), for TCP
+//! and MPTCP.
 
 use std::net::SocketAddr;
 
@@ -15,13 +15,13 @@ fn baker(config: Config) -> Host {
     Host::new(ListenConfig { backlog: 0, ..config.into() })
 }
 
-/// A SYN with every option of TCP.
+/// A SYN with all TCP options.
 fn full(port: u16) -> Segment {
     let syn = Segment { sack_permitted: true, window_scale: Some(7), ..syn(port, 500) };
     stamped(syn, 1234, 0)
 }
 
-/// The third packet that answers a cookie.
+/// Builds the third packet that returns a cookie.
 fn third(answer: &Segment, seq: u32) -> Segment {
     let third = segment(answer.destination_port, Flags::ACK, seq, answer.seq.0.wrapping_add(1));
     match answer.timestamps {
@@ -44,7 +44,7 @@ fn a_cookie_costs_nothing_and_its_third_packet_opens() {
     let handle = handle.expect("the cookie is genuine");
     assert!(host.connection(handle).connected_at().is_some());
     assert_eq!(host.said(), [], "it was answered before");
-    // Data goes both ways: the window is scaled by 7, and segments carry timestamps.
+    // Data is sent in both directions. The window is scaled by 7, and segments have timestamps.
     let mut peer = Peer { port: 1000, handle, seq: 501, ack: answer.seq.0.wrapping_add(1) };
     host.data(&mut peer, 100);
     assert_eq!(host.connection(handle).readable(), 100);
@@ -56,7 +56,8 @@ fn a_cookie_costs_nothing_and_its_third_packet_opens() {
 
 #[test]
 fn a_cookie_remembers_ecn_in_the_timestamp() {
-    // cookie_init_timestamp: TS_OPT_ECN; cookie_v4_check. Without timestamps tcp_conn_request drops it.
+    // cookie_init_timestamp: TS_OPT_ECN; cookie_v4_check. Without timestamps, tcp_conn_request does not use
+    // ECN.
     let asks = Flags::SYN.with(Flags::ECE).with(Flags::CWR);
     let capable = |mode: EcnMode, asked: bool, stamps: bool| {
         let mut host = baker(Config { ecn: mode, ..plain() });
@@ -79,7 +80,7 @@ fn a_cookie_remembers_ecn_in_the_timestamp() {
 
 #[test]
 fn without_timestamps_a_cookie_holds_the_segment_size_alone() {
-    // msstab: the highest of 536, 1300, 1440 and 1460 that does not exceed the SYN's MSS.
+    // msstab: the largest of 536, 1300, 1440 and 1460 that does not exceed the SYN's MSS.
     for (said, kept) in
         [(400, 536), (536, 536), (1299, 536), (1300, 1300), (1459, 1440), (9000, 1460)]
     {
@@ -99,7 +100,7 @@ fn without_timestamps_a_cookie_holds_the_segment_size_alone() {
 
 #[test]
 fn over_ipv6_a_cookie_holds_one_of_the_sizes_of_ipv6() {
-    // msstab of IPv6: 1220, 1420, 1440 and 8940; ours is 1440, for an MTU of 1500.
+    // msstab for IPv6: 1220, 1420, 1440 and 8940. Our MSS is 1440, for an MTU of 1500.
     let address = |host: u16, port| SocketAddr::from(([0xfd00, 0, 0, 1, 0, 0, 0, host], port));
     let tuple = FourTuple { local: address(1, 80), remote: address(2, 1000) };
     let kept = [(400, 1220), (1419, 1220), (1420, 1420), (1439, 1420), (1440, 1440), (9000, 1440)];
@@ -133,7 +134,7 @@ fn a_cookie_is_worth_nothing_changed_elsewhere_or_later() {
     assert!(refused(&|_, third| third.ack = third.ack.add(1)));
     assert!(refused(&|_, third| third.seq = third.seq.add(1)));
     assert!(refused(&|_, third| third.source_port = 1001));
-    // MAX_SYNCOOKIE_AGE: of this minute or the last. It was made at 0 s.
+    // MAX_SYNCOOKIE_AGE: a cookie is valid in its own minute and the next one. This one was created at 0 s.
     assert!(refused(&|host, _| drop(host.run_to(at(120_000)))));
     let mut host = baker(plain());
     let answer = host.answer(&full(1000));
@@ -143,7 +144,7 @@ fn a_cookie_is_worth_nothing_changed_elsewhere_or_later() {
 
 #[test]
 fn who_has_sent_no_cookie_believes_none() {
-    // tcp_synq_no_recent_overflow. The same seed bakes the same cookies.
+    // tcp_synq_no_recent_overflow. The same seed gives the same cookies.
     let answer = baker(plain()).answer(&full(1000));
     let mut other = Host::new(plain());
     assert_eq!(other.answer(&third(&answer, 501)).flags, Flags::RST);
@@ -168,7 +169,7 @@ fn capable(keys: CapableKeys) -> MptcpOption {
     MptcpOption::Capable(MpCapable::with_keys(keys))
 }
 
-/// A host, the answer to a SYN with `MP_CAPABLE`, and the key in it.
+/// Returns a host, its answer to a SYN with `MP_CAPABLE`, and the key in the answer.
 fn multipath() -> (Host, Segment, u64) {
     let mut host = baker(Config { multipath: true, ..plain() });
     let offer = Segment { mptcp: vec![capable(CapableKeys::None)], ..full(1000) };
@@ -183,7 +184,7 @@ fn multipath() -> (Host, Segment, u64) {
 
 #[test]
 fn a_third_packet_with_both_keys_opens_mptcp() {
-    // RFC 8684 section 3.1: the third packet says both keys again, so that nothing need be kept.
+    // RFC 8684 section 3.1: the third packet has both keys, so the server need not store any state.
     let (mut host, answer, key) = multipath();
     let keys = CapableKeys::Both { initiator: CLIENT_KEY, responder: key };
     let third = Segment { mptcp: vec![capable(keys)], ..third(&answer, 501) };

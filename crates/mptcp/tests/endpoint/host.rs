@@ -1,4 +1,4 @@
-//! A host whose peers are written by hand, segment by segment.
+//! A host whose peers are scripted, segment by segment.
 
 use std::net::SocketAddr;
 
@@ -17,7 +17,7 @@ pub(crate) fn anywhere(port: u16) -> SocketAddr {
     SocketAddr::from(([0, 0, 0, 0], port))
 }
 
-/// Between our port 80 and a port of the peer's.
+/// Returns the four-tuple of our port 80 and a port of the peer.
 pub(crate) fn tuple(port: u16) -> FourTuple {
     FourTuple {
         local: SocketAddr::from(([10, 0, 0, 1], 80)),
@@ -25,13 +25,13 @@ pub(crate) fn tuple(port: u16) -> FourTuple {
     }
 }
 
-/// Plain TCP, timers to the nanosecond.
+/// Plain TCP with timers that are exact to the nanosecond.
 pub(crate) fn plain() -> Config {
     let host = HostModel { timer_tick: Duration::ZERO, ..HostModel::default() };
     Config { multipath: false, host, ..Config::default() }
 }
 
-/// A segment of the peer's from a port.
+/// Builds a segment of the peer from a port.
 pub(crate) fn segment(port: u16, flags: Flags, seq: u32, ack: u32) -> Segment {
     Segment {
         source_port: port,
@@ -57,12 +57,12 @@ pub(crate) struct Host {
     pub(crate) now: Instant,
 }
 
-/// A connection of the peer's, as far as the peer knows it.
+/// A connection as the peer knows it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer {
     pub(crate) port: u16,
     pub(crate) handle: ConnectionHandle,
-    /// Its next sequence number and ours.
+    /// The peer's next sequence number, and ours.
     pub(crate) seq: u32,
     pub(crate) ack: u32,
 }
@@ -78,7 +78,7 @@ impl Host {
         Self { endpoint, now: Instant::ZERO }
     }
 
-    /// All segments that are ready to be sent.
+    /// Returns all segments that are ready to be sent.
     pub(crate) fn said(&mut self) -> Vec<Segment> {
         std::iter::from_fn(|| self.endpoint.poll_transmit(self.now)).map(|t| t.segment).collect()
     }
@@ -97,7 +97,7 @@ impl Host {
         said.remove(0)
     }
 
-    /// Lets time pass, firing what is due.
+    /// Advances the time and handles timers.
     pub(crate) fn run_to(&mut self, end: Instant) -> Vec<Segment> {
         let mut said = self.said();
         while let Some(wake) = self.endpoint.poll_timeout().filter(|wake| *wake <= end) {
@@ -113,12 +113,12 @@ impl Host {
         self.endpoint.connection_mut(handle)
     }
 
-    /// All news.
+    /// Returns all events.
     pub(crate) fn news(&mut self) -> Vec<(ConnectionHandle, Event)> {
         std::iter::from_fn(|| self.endpoint.poll_event()).collect()
     }
 
-    /// The peer opens a connection; its timestamps stand at `stamp`, if it has any.
+    /// The peer opens a connection. Its timestamps start at `stamp`, if it uses them.
     pub(crate) fn open(&mut self, port: u16, seq: u32, stamp: Option<u32>) -> Peer {
         let with = |segment: Segment, echo: u32| match stamp {
             Some(value) => stamped(segment, value, echo),
@@ -134,7 +134,7 @@ impl Host {
         Peer { port, handle: handle.expect("it belongs to the connection"), seq, ack }
     }
 
-    /// We close first, the peer follows with this timestamp: our side ends in TIME-WAIT.
+    /// We close first, and the peer closes with this timestamp. Our side ends in TIME-WAIT.
     pub(crate) fn close(&mut self, peer: &mut Peer, stamp: Option<u32>) {
         let now = self.now;
         self.connection(peer.handle).shutdown(now);
@@ -151,7 +151,7 @@ impl Host {
         assert_eq!((last.flags, last.ack), (Flags::ACK, SeqNumber(peer.seq)));
     }
 
-    /// The peer sends `bytes`.
+    /// The peer sends `length` bytes.
     pub(crate) fn data(&mut self, peer: &mut Peer, length: usize) -> Vec<Segment> {
         let mut data = segment(peer.port, Flags::ACK, peer.seq, peer.ack);
         data.payload = Bytes::from(vec![7; length]);

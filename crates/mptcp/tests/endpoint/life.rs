@@ -1,4 +1,4 @@
-//! From the first segment to the last: handles, strays, news, timers, and that equal inputs give equal bytes.
+//! The life of connections: handles, stray segments, events, timers, and equal output for equal input.
 
 use anabranch_mptcp::path_manager::Candidate;
 use anabranch_mptcp::{Config, Endpoint, Event};
@@ -66,7 +66,8 @@ fn a_reset_connection_is_freed_and_leaves_nothing() {
 #[test]
 fn strays_are_reset_and_stray_resets_are_not_answered() {
     // RFC 9293 section 3.10.7.1: "all data in the incoming segment is discarded. An incoming segment
-    // containing a RST is discarded"; one with an ACK is answered at that number.
+    // containing a RST is discarded". A segment with ACK is answered with a RST that has its acknowledgement
+    // number.
     let mut host = Host::new(plain());
     assert_eq!(host.hear(&segment(1, Flags::RST, 5, 0)), []);
     assert_eq!(host.hear(&segment(1, Flags::RST.with(Flags::ACK), 5, 9)), []);
@@ -81,7 +82,7 @@ fn strays_are_reset_and_stray_resets_are_not_answered() {
 
 #[test]
 fn timers_of_all_connections_fire_in_their_order() {
-    // A SYN/ACK is repeated after a second (RFC 6298 section 2.1).
+    // A SYN/ACK is repeated after one second (RFC 6298 section 2.1).
     let mut host = Host::new(plain());
     for (ms, port) in [(0, 1), (100, 2), (200, 3)] {
         host.run_to(at(ms));
@@ -96,8 +97,9 @@ fn timers_of_all_connections_fire_in_their_order() {
 
 #[test]
 fn sequence_numbers_and_timestamps_of_later_connections_are_later() {
-    // RFC 6528: between the same addresses they follow the clock, 64 ns a number as in Linux. RFC 7323
-    // section 5.4 with secure_tcp_ts_off: one offset for two hosts, so that TIME-WAIT sees later ones.
+    // RFC 6528: between the same addresses and ports they follow the clock, 64 ns per number as in Linux. RFC
+    // 7323 section 5.4 with secure_tcp_ts_off: two hosts have one timestamp offset, so TIME-WAIT receives
+    // increasing timestamps.
     let answers = |seed: u64, ms: u64, port: u16| {
         let mut host = Host::seeded(plain(), seed);
         host.run_to(at(ms));
@@ -113,7 +115,7 @@ fn sequence_numbers_and_timestamps_of_later_connections_are_later() {
     assert!(secret.0 != first.0 && secret.1 != first.1);
 }
 
-/// All segments sent by a host with many connections, driven by its own random generator.
+/// Returns all segments sent by a host with many connections. A pseudo-random generator chooses the input.
 fn transcript(seed: u64) -> Vec<(Instant, Segment)> {
     let mut host = Host::seeded(Config { multipath: true, ..plain() }, seed);
     let mut state = 1u32;

@@ -1,4 +1,4 @@
-//! The endpoint's table of connections: who is found, who is freed, who may open.
+//! The endpoint's table of connections: look-up, removal, and the admission of new connections.
 
 mod backlog;
 mod cookies;

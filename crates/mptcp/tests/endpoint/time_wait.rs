@@ -1,4 +1,4 @@
-//! TIME-WAIT: RFC 9293 section 3.6, RFC 6191, RFC 7323 section 5, and what Linux does
+//! TIME-WAIT: RFC 9293 section 3.6, RFC 6191, RFC 7323 section 5, and the behaviour of Linux
 //! (`tcp_timewait_state_process`).
 
 use anabranch_mptcp::path_manager::Candidate;
@@ -8,8 +8,8 @@ use anabranch_wire::Flags;
 
 use crate::host::{Host, Peer, at, plain, segment, stamped, syn, tuple};
 
-/// A host with one connection in TIME-WAIT since 0 s, freed by its application; the peer's sequence numbers
-/// began at `seq`, its last timestamp was 500.
+/// A host with one connection in TIME-WAIT since 0 s, freed by its application. The peer's sequence numbers
+/// began at `seq`, and its last timestamp was 500.
 fn waiting(seq: u32, stamp: bool) -> (Host, Peer) {
     let mut host = Host::new(plain());
     let mut peer = host.open(1000, seq, stamp.then_some(400));
@@ -39,7 +39,7 @@ fn a_syn_with_a_newer_timestamp_opens_whatever_its_sequence_number() {
 
 #[test]
 fn a_syn_with_an_older_timestamp_is_answered_with_what_is_expected() {
-    // `paws_reject`: neither a higher sequence number helps; the answer is an acknowledgement.
+    // `paws_reject`: a higher sequence number does not help. The answer is an acknowledgement.
     let (mut host, peer) = waiting(5000, true);
     let answer = host.answer(&stamped(syn(1000, 100_000), 499, 0));
     assert_eq!(answer.flags, Flags::ACK);
@@ -50,7 +50,7 @@ fn a_syn_with_an_older_timestamp_is_answered_with_what_is_expected() {
 
 #[test]
 fn with_the_same_timestamp_the_sequence_number_decides() {
-    // RFC 6191 section 2, second case: `after(seq, tw_rcv_nxt)`. SYN and FIN took 5000 and 5001.
+    // RFC 6191 section 2, second case: `after(seq, tw_rcv_nxt)`. SYN and FIN used 5000 and 5001.
     for (seq, accepted) in [(5003, true), (5002, false), (5001, false)] {
         let (mut host, _) = waiting(5000, true);
         assert_eq!(opens(host.answer(&stamped(syn(1000, seq), 500, 0)).flags), accepted, "{seq}");
@@ -63,14 +63,14 @@ fn without_timestamps_the_sequence_number_decides() {
         let (mut host, _) = waiting(5000, false);
         assert_eq!(opens(host.answer(&syn(1000, seq)).flags), accepted, "{seq}");
     }
-    // Higher across the wrap.
+    // The number is higher across the wrap.
     let (mut host, _) = waiting(u32::MAX - 3, false);
     assert!(opens(host.answer(&syn(1000, 10)).flags));
 }
 
 #[test]
 fn a_fin_that_comes_again_is_acknowledged_and_begins_the_wait_anew() {
-    // `inet_twsk_reschedule(tw, TCP_TIMEWAIT_LEN)`: 60 s from then.
+    // `inet_twsk_reschedule(tw, TCP_TIMEWAIT_LEN)`: TIME-WAIT lasts 60 s from this FIN.
     let (mut host, peer) = waiting(5000, false);
     let fin = segment(1000, Flags::FIN.with(Flags::ACK), peer.seq - 1, peer.ack);
     host.run_to(at(50_000));
@@ -96,7 +96,7 @@ fn the_wait_ends_after_sixty_seconds() {
 
 #[test]
 fn a_reset_in_its_place_ends_the_wait_and_another_does_not() {
-    // RFC 1337 notwithstanding (`tcp_rfc1337` is 0).
+    // RFC 1337 advises against this. Linux does it by default (`tcp_rfc1337` is 0).
     let (mut host, peer) = waiting(5000, false);
     assert_eq!(host.hear(&segment(1000, Flags::RST, peer.seq + 1, 0)), []);
     assert_eq!(host.answer(&syn(1000, 1)).flags, Flags::ACK, "it waits on");

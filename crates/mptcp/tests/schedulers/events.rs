@@ -1,4 +1,4 @@
-//! The notifications of a scheduler that watches its subflows, and its view of their timers.
+//! The notifications of a scheduler that requests subflow events, and the timer values in its views.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,14 +13,14 @@ use anabranch_units::{Duration, Instant, SubflowId};
 use super::build;
 use super::pair::{Pair, at, config, film};
 
-/// Events and the latest view of the first subflow before each of them.
+/// The events, and the latest view of the first subflow at each of them.
 #[derive(Debug, Default)]
 struct Noted {
     events: Vec<(Instant, u8, SubflowEvent, SubflowView)>,
     first: SubflowView,
 }
 
-/// `min-rtt` that notes what it is notified of.
+/// A `min-rtt` scheduler that records its notifications.
 #[derive(Clone, Debug)]
 struct Notes {
     watches: bool,
@@ -64,8 +64,8 @@ impl Foreign<Schedulers> for Notes {
     }
 }
 
-/// Twelve seconds of a server that writes 30 kB every 100 ms over RTTs of 40 and 100 ms. Path 0 carries no packet from
-/// 1310 ms until `back`.
+/// Twelve seconds of a server that writes 30 kB every 100 ms over paths with RTTs of 40 and 100 ms. Path 0
+/// carries no packet from 1310 ms until `back`.
 fn watched(watches: bool, back: Instant) -> (Pair, Arc<Mutex<Noted>>) {
     let noted = Arc::<Mutex<Noted>>::default();
     let plugin = Notes { watches, noted: Arc::clone(&noted) };
@@ -95,8 +95,8 @@ fn an_outage_is_reported_step_by_step() {
     for id in [0, 1] {
         assert_eq!(of(id).next().expect("an event").2, SubflowEvent::Opened);
     }
-    // RFC 6298 section 5.5: each timeout waits twice as long as the one before; the timer wheel
-    // of the host fires up to an eighth late.
+    // RFC 6298 section 5.5: each timeout is twice the one before. The host's timer wheel fires up to an
+    // eighth late.
     let timeouts: Vec<_> = of(0)
         .filter_map(|(at, _, event, view)| match event {
             SubflowEvent::Timeout { consecutive } => Some((*at, *consecutive, *view)),
@@ -114,7 +114,8 @@ fn an_outage_is_reported_step_by_step() {
         let (one, two) = (three[1].0.since(three[0].0), three[2].0.since(three[1].0));
         assert!(two * 9 >= one * 16 && two * 8 <= one * 18, "{one:?} {two:?}");
     }
-    // Acknowledgements of the data sent before 1290 ms left before 1310 ms. Retransmissions keep the age.
+    // Data sent before 1290 ms was acknowledged before 1310 ms. A retransmission keeps the send time of its
+    // original.
     for (_, _, view) in &timeouts {
         let oldest = view.oldest_sent.expect("data is outstanding");
         assert!((at(1290)..=at(1330)).contains(&oldest), "{oldest:?}");

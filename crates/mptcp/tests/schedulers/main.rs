@@ -1,4 +1,4 @@
-//! How a connection carries out the decisions of its scheduler.
+//! Tests that a connection executes the decisions of its scheduler.
 
 #[path = "../pair/mod.rs"]
 mod pair;

@@ -1,4 +1,4 @@
-//! Penalisation and reinjection of the out-of-tree kernel over a connection.
+//! Penalisation and reinjection of the out-of-tree kernel on a connection.
 
 use anabranch_mptcp::Config;
 use anabranch_units::Duration;
@@ -6,8 +6,8 @@ use anabranch_units::Duration;
 use super::named;
 use super::pair::{Pair, at, config, film};
 
-/// Serves a film over paths of 20 and 300 ms into a small receive buffer. Returns the penalties of each subflow, the
-/// reinjected bytes and the duration. The server's scheduler is `name`.
+/// Transfers data over paths of 20 and 300 ms into a small receive buffer. Returns the penalties of each
+/// subflow, the reinjected bytes and the duration. `name` is the server's scheduler.
 fn small_buffer(name: &str) -> (Vec<u64>, u64, Duration) {
     let small = Config { receive_buffer_initial: 65_536, receive_buffer_max: 65_536, ..config() };
     let server = Config { scheduler: named(name), ..config() };

@@ -1,4 +1,4 @@
-//! How often data changes its path under a load that takes more than one path and less than two.
+//! The number of path changes with a load that needs more than one path and less than two.
 
 use anabranch_mptcp::Config;
 use anabranch_units::Duration;
@@ -6,8 +6,8 @@ use anabranch_units::Duration;
 use super::named;
 use super::pair::{Pair, Way, at, config, film};
 
-/// Changes of path from segment to segment, and the segments sent on either path: a segment every
-/// 5 ms over 50 and 60 ms, every 100th lost.
+/// Returns the number of path changes from segment to segment, and the segments on each path. A
+/// segment is written every 5 ms, the RTTs are 50 and 60 ms, and every 100th packet is lost.
 fn switches(scheduler: &str) -> (usize, [usize; 2]) {
     let server = Config { scheduler: named(scheduler), nodelay: true, ..config() };
     let mut pair = Pair::new(&[50, 60], config(), server);

@@ -1,5 +1,5 @@
-//! `ADD_ADDR` and `REMOVE_ADDR` (RFC 8684 section 3.4), and how far a peer is followed (RFC 7430
-//! section 2). The dialect verifies the HMAC of every word `add=…`.
+//! `ADD_ADDR` and `REMOVE_ADDR` (RFC 8684 section 3.4), and the limits for a peer's announcements (RFC 7430
+//! section 2). The dialect verifies the HMAC of every `add=…`.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -9,7 +9,7 @@ use anabranch_units::SubflowId;
 
 use crate::dialect::{Script, at, config};
 
-/// A client of one address, confirmed at 100 ms.
+/// A client with one address, confirmed at 100 ms.
 fn client() -> Script {
     let mut s = Script::multipath_client(config(), 1);
     s.peer(100, ". ack=1 dack4=0");
@@ -36,7 +36,7 @@ fn an_announcement_is_echoed_and_joined_at_the_port_it_came_from() {
     let mut s = client();
     s.peer(200, ". ack=1 dack4=0 add=5,10.2.0.2");
     let echo = s.us(200, ". 1:1 ack=1 echo=5,10.2.0.2");
-    // E without HMAC, alone on its acknowledgement.
+    // The echo has no HMAC and is the only option on its acknowledgement.
     assert!(echo.dss.is_none() && echo.payload.is_empty() && echo.mptcp.len() == 1);
     assert_eq!(s.joins_elsewhere(), [socket("10.2.0.2:40000")]);
 }
@@ -47,7 +47,7 @@ fn an_announced_port_is_joined() {
     s.peer(200, ". ack=1 dack4=0 add=5,10.2.0.2,81");
     s.us(200, ". echo=5,10.2.0.2,81");
     assert_eq!(s.joins_elsewhere(), [socket("10.2.0.2:81")]);
-    // The same identifier with another port is tried as well (section 3.4.1).
+    // The same identifier with another port is also tried (RFC 8684 section 3.4.1).
     s.peer(300, ". ack=1 dack4=0 add=5,10.2.0.2,82");
     s.us(300, ". echo=5,10.2.0.2,82");
     assert_eq!(s.joins_elsewhere()[1..], [socket("10.2.0.2:82")]);
@@ -94,7 +94,7 @@ fn what_nobody_or_everybody_or_we_answer_to_is_not_joined() {
 
 #[test]
 fn a_storm_of_announcements_joins_few_and_spaces_them() {
-    // A thousand third parties, taken back as fast as they are announced.
+    // The peer announces a thousand addresses and withdraws each at once.
     let mut s = client();
     for n in 0..1000u64 {
         let address = format!("10.9.{}.{}", n / 250, n % 250 + 1);
@@ -104,7 +104,7 @@ fn a_storm_of_announcements_joins_few_and_spaces_them() {
     }
     assert_eq!(s.joins_elsewhere().len(), 8);
     assert_eq!(s.connection().view().counters().refused_announcements, 992);
-    // One more for half a minute.
+    // After half a minute, one more join is permitted.
     s.run_to(at(31_500));
     for n in 0..10 {
         s.peer(31_500, &format!(". ack=1 dack4=0 add={},10.8.0.{}", n + 1, n + 1));
@@ -126,7 +126,7 @@ fn an_address_that_comes_and_goes_is_tried_ever_more_seldom() {
             tried.push(second);
         }
     }
-    // Waits of 10, 20, 40, 80 s.
+    // The waits are 10, 20, 40 and 80 s.
     assert_eq!(tried, [1, 11, 31, 71, 151]);
 }
 
@@ -136,11 +136,11 @@ fn an_identifier_keeps_its_address() {
     s.peer(200, ". ack=1 dack4=0 add=5,10.2.0.2");
     s.us(200, ". echo=5,10.2.0.2");
     s.peer(300, ". ack=1 dack4=0 add=5,10.3.0.2");
-    // Nor may 0, the first subflow's, name another one.
+    // Identifier 0, that of the initial subflow, cannot get another address either.
     s.peer(310, ". ack=1 dack4=0 add=0,10.3.0.2");
     s.silence(5000);
     assert_eq!(s.joins_elsewhere(), [socket("10.2.0.2:40000")]);
-    // Once taken back it may.
+    // After it was withdrawn, the identifier may get another address.
     s.peer(20_000, ". ack=1 dack4=0 remove=5");
     s.peer(20_000, ". ack=1 dack4=0 add=5,10.3.0.2");
     s.us(20_000, ". echo=5,10.3.0.2");
@@ -163,7 +163,8 @@ fn an_announcement_is_repeated_until_its_echo_and_another_waits_for_it() {
     let mut s =
         Script::multipath(announcing(&[(5, "10.2.0.1", None), (6, "10.3.0.1", Some(81))]), 50);
     s.us(50, ". 1:1 ack=1 add=5,10.2.0.1");
-    // `mptcp_adjust_add_addr_timeout`: the largest RTO, 250 ms after one sample of 50 ms; it doubles.
+    // `mptcp_adjust_add_addr_timeout`: the largest RTO, 250 ms after one sample of 50 ms. It doubles with
+    // each repetition.
     s.us(300, ". add=5,10.2.0.1");
     // Echoes of addresses that were not announced have no effect: another identifier, address or port.
     for echo in ["echo=6,10.2.0.1", "echo=5,10.9.0.1", "echo=5,10.2.0.1,81", "echo=6,10.3.0.1,81"] {
@@ -197,7 +198,7 @@ fn a_removal_ends_the_subflows_of_its_address() {
         s.has(Event::SubflowClosed(SubflowId(1))) && !s.has(Event::SubflowClosed(SubflowId(0)))
     );
     s.us_on(1, 300, "R. 1:1 ack=1");
-    // An identifier that names nothing is ignored (section 3.8).
+    // An unknown identifier is ignored (RFC 8684 section 3.8).
     s.peer(400, ". ack=1 dack4=0 remove=1,2,77");
     s.silence(5000);
     assert!(!s.connection().is_closed());
@@ -221,7 +222,7 @@ fn a_removal_never_ends_the_last_working_subflow() {
     }
 }
 
-/// A second interface of the client, towards where the connection began or elsewhere.
+/// A second interface of the client, for the initial remote address or another one.
 fn second(remote: &str) -> Candidate {
     let local = socket("10.7.0.1:80");
     Candidate { address_id: 3, local, remote: socket(remote), backup: false, rate: None }
@@ -240,7 +241,7 @@ fn the_initial_address_of_a_peer_that_denies_it_is_not_joined() {
         s.connection().handle_address_added(now, second("10.1.0.2:40000"));
         s.run_to(at(200));
         assert_eq!(s.joins_elsewhere().is_empty(), denied, "{option}");
-        // Nor when it is announced by name; another port, or address, is another matter.
+        // An explicit announcement of the address is refused too. Another port or address is permitted.
         s.peer(300, ". ack=1 dack4=0 add=4,10.1.0.2,81");
         s.run_to(at(400));
         assert!(s.joins_elsewhere().contains(&socket("10.1.0.2:81")), "{option}");

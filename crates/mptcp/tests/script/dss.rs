@@ -13,7 +13,7 @@ fn one_mapping_covers_what_was_written_at_once() {
     s.us(100, ". 1:1425 dack4=0 map=0+3000@1");
     s.us(100, ". 1425:2849 dack4=0 map=0+3000@1");
     s.us(100, ". 2849:3001 dack4=0 map=0+3000@1");
-    // One small segment is on its way: the next waits until it is acknowledged.
+    // One small segment is unacknowledged, so the next one waits.
     s.write(110, 1000);
     s.silence(149);
     s.peer(150, ". ack=3001 dack4=3000");
@@ -41,7 +41,7 @@ fn acknowledgements_of_what_was_never_sent_are_ignored() {
     s.peer(151, ". ack=9001 dack8=1000");
     // RFC 9293 section 3.10.7.4: an acknowledgement of unsent data is answered with an acknowledgement.
     s.us(151, ". ack=1");
-    // The segment is still ours to repeat: PTO of a lone segment is cut by the RTO, 250 ms.
+    // The segment is still retransmitted. The PTO of a lone segment is limited by the RTO, 250 ms.
     s.us(350, ". 1:1001 map=0+1000@1");
     s.peer(400, ". ack=1001 dack8=1000");
     s.silence(3000);
@@ -49,7 +49,7 @@ fn acknowledgements_of_what_was_never_sent_are_ignored() {
 
 #[test]
 fn a_closing_side_knows_what_it_has_not_sent() {
-    // The peer's window holds most of it back; the byte behind what was sent is not the DATA_FIN.
+    // The peer's window delays most of the data. The byte after the sent data is not the DATA_FIN.
     let mut s = Script::server(config());
     s.peer(0, "S mpc");
     s.us(0, "S. mpc-key");
@@ -80,7 +80,7 @@ fn a_mapping_may_span_segments_and_come_twice() {
 
 #[test]
 fn short_numbers_are_completed_across_their_wrap() {
-    // Keys are drawn until the low half of our IDSN wraps within the first 200 kB.
+    // Seeds are tried until the low half of our IDSN wraps within the first 200 kB.
     let near = (0..40_000).find(|seed| {
         let mut s = Script::seeded_server(config(), *seed);
         s.peer(0, "S mpc");
@@ -103,7 +103,7 @@ fn short_numbers_are_completed_across_their_wrap() {
             assert!(line.contains(" map="), "{line}");
         }
         ms += 50;
-        // The application writes ten segments a round trip, so all of them are out.
+        // The application writes ten segments per round trip, so all of them are sent.
         let segment = s.composed(&format!(". dack4={position}"));
         let low = match segment.dss.and_then(|dss| dss.data_ack) {
             Some(DataAck::Short(low)) => low,

@@ -1,18 +1,18 @@
-//! Acknowledgements of data above a gap: three at once, then together (`__tcp_ack_snd_check`,
-//! `tcp_sack_new_ofo_skb`).
+//! Acknowledgements of out-of-order data: three are sent at once, later ones are delayed and combined
+//! (`__tcp_ack_snd_check`, `tcp_sack_new_ofo_skb`).
 //!
-//! Small segments open no window, so that the acknowledgements with which a flow begins, sixteen and one for the
-//! window that the first segment opens, are used up.
+//! Small segments do not open the window. The quick acknowledgements at the start of a flow, sixteen and one
+//! for the window that the first segment opens, are therefore used up before the tests.
 
 use anabranch_mptcp::profile::MPTCP_0_94;
 use anabranch_mptcp::{Config, Stack};
 
 use crate::dialect::{Script, thousands};
 
-/// A flow that has brought the bytes 1 to 2000 and is acknowledged in full.
+/// A flow whose bytes 1 to 2000 have arrived and are acknowledged.
 fn begun(stack: Stack) -> Script {
     let mut s = Script::plain_with(Config { stack, ..thousands() }, 50);
-    // The second one tells the RTT.
+    // The second segment gives the receiver an RTT.
     s.peer(300, ". 1:601");
     s.peer(350, ". 601:1201");
     for n in 0..32 {
@@ -23,15 +23,14 @@ fn begun(stack: Stack) -> Script {
     s
 }
 
-/// Segments of 100 bytes arrive at `ms`, those with these numbers: 0 is the next one expected.
+/// Segments of 100 bytes with these numbers arrive at `ms`. Segment 0 is the next expected one.
 fn arrive(s: &mut Script, ms: u64, numbers: &[u64]) {
     for n in numbers {
         s.peer(ms, &format!(". {}:{}", 2001 + 100 * n, 2101 + 100 * n));
     }
 }
 
-/// The times of acknowledgements until `ms`, and their blocks: numbers of the first segments and those behind
-/// the last ones.
+/// Returns the times of acknowledgements until `ms`, and their SACK blocks as ranges of segment numbers.
 fn told(s: &mut Script, ms: u64) -> Vec<(u64, Vec<(u64, u64)>)> {
     let block = |block: &str| {
         let (from, to) = block.split_once(':').expect("a block");
@@ -52,18 +51,18 @@ fn three_duplicates_are_acknowledged_at_once_and_those_behind_them_together() {
     arrive(&mut s, 2000, &[1, 2, 3, 4, 5, 6]);
     let at_once = [(2000, vec![(1, 2)]), (2000, vec![(1, 3)]), (2000, vec![(1, 4)])];
     assert_eq!(told(&mut s, 2000), at_once);
-    // A millisecond and a tenth later: a twentieth of the RTT is longer.
+    // The delay is a millisecond and a tenth, because a twentieth of the RTT is longer.
     assert_eq!(told(&mut s, 2010), [(2001, vec![(1, 7)])]);
-    // The count of those at once is used up until something is expected that was not.
+    // No more acknowledgements are sent at once until `rcv_nxt` changes.
     arrive(&mut s, 2020, &[7]);
     assert_eq!(told(&mut s, 2020), []);
     assert_eq!(told(&mut s, 2030), [(2021, vec![(1, 8)])]);
     arrive(&mut s, 2040, &[9, 0, 10, 11, 12, 13]);
-    // Something else is expected: the one that waits goes with the first of three.
+    // `rcv_nxt` has changed. The delayed acknowledgement is sent with the first of three.
     let at_once = [10, 11, 12].map(|to| (2040, vec![(9, to)]));
     assert_eq!(told(&mut s, 2040), at_once);
     assert_eq!(told(&mut s, 2050), [(2041, vec![(9, 14)])]);
-    // All of it at once.
+    // All gaps are filled, so the acknowledgement is sent at once.
     arrive(&mut s, 2060, &[8]);
     assert_eq!(told(&mut s, 2060), [(2060, vec![])]);
     assert_eq!(told(&mut s, 2100), []);
@@ -71,7 +70,8 @@ fn three_duplicates_are_acknowledged_at_once_and_those_behind_them_together() {
 
 #[test]
 fn a_third_block_is_not_waited_for() {
-    // Each of them may be the one that reaches the peer: it is sent before another segment arrives.
+    // Each acknowledgement with two blocks may be the only one that arrives. It is sent before a third block
+    // appears.
     let mut s = begun(Stack::default());
     arrive(&mut s, 2000, &[1, 2, 3]);
     told(&mut s, 2000);
@@ -79,11 +79,11 @@ fn a_third_block_is_not_waited_for() {
     assert_eq!(told(&mut s, 2000), [], "the second");
     arrive(&mut s, 2000, &[7]);
     assert_eq!(told(&mut s, 2000), [(2000, vec![(5, 6), (1, 4)])], "before the third");
-    // That acknowledgement was all that the third brings about: none waits when the next one comes.
+    // The third segment caused only that acknowledgement. None is pending when the next segment arrives.
     arrive(&mut s, 2000, &[9]);
     assert_eq!(told(&mut s, 2000), []);
     assert_eq!(told(&mut s, 2010), [(2001, vec![(9, 10), (7, 8), (5, 6)])]);
-    // Four are remembered (`TCP_NUM_SACKS`): of the fifth, only the next segment is reported.
+    // Four ranges are remembered (`TCP_NUM_SACKS`). Of the fifth, only the next segment is reported.
     arrive(&mut s, 2020, &[11]);
     told(&mut s, 2030);
     arrive(&mut s, 2040, &[4]);
@@ -92,7 +92,7 @@ fn a_third_block_is_not_waited_for() {
 
 #[test]
 fn older_kernels_acknowledge_each() {
-    // Since 4.18; before, an acknowledgement went out at once as long as anything was out of order.
+    // Before Linux 4.18, every segment was acknowledged at once while data was out of order.
     let mut s = begun(MPTCP_0_94);
     arrive(&mut s, 2000, &[1, 2, 3, 4, 5, 6]);
     let ends: Vec<_> = told(&mut s, 2100).iter().map(|(at, blocks)| (*at, blocks[0].1)).collect();

@@ -1,4 +1,4 @@
-//! IPv6, alone and beside IPv4: sizes of segments, and which addresses are joined.
+//! IPv6, alone and together with IPv4: segment sizes, and the addresses that are joined.
 
 use std::net::IpAddr;
 
@@ -8,7 +8,7 @@ use anabranch_plugin::PluginChoice;
 
 use crate::dialect::{Script, config, tcp};
 
-/// A client of an IPv4 and an IPv6 path, both established; joins to other addresses are kept.
+/// A client with an IPv4 and an IPv6 path, both established. Joins to other addresses are recorded.
 fn mixed() -> Script {
     let mut s = Script::client_over(config(), &[false, true]);
     s.us(0, "S mpc");
@@ -25,7 +25,7 @@ fn mixed() -> Script {
     s
 }
 
-/// The pairs of addresses that were tried beside those of the script.
+/// Returns the four-tuples outside the script's paths that were tried.
 fn tried(s: &Script) -> Vec<FourTuple> {
     let mut all: Vec<_> = s.elsewhere.iter().flatten().map(|(_, tuple, _)| *tuple).collect();
     all.dedup();
@@ -38,11 +38,11 @@ fn a_segment_leaves_room_for_the_longer_header() {
     s.make_v6(0);
     s.peer(0, "S");
     let answer = s.us(0, "S. 0:0 ack=1");
-    // tcp_select_initial_window: 65,535 in whole segments: 45 of 1440, where IPv4 has 44 of 1460.
+    // tcp_select_initial_window: 65,535 bytes in whole segments are 45 of 1440; over IPv4, 44 of 1460.
     assert_eq!((answer.mss, answer.window), (Some(1440), 64_800));
     s.peer(50, ".");
     s.write(60, 5000);
-    // ip6_default_advmss: 1500 - 40 - 20, less 12 of timestamps. The dialect allows no more than 1500.
+    // ip6_default_advmss: 1500 - 40 - 20, minus 12 bytes of timestamps. The dialect checks the limit of 1500.
     s.us(60, ". 1:1429 ack=1");
     s.us(60, ". 1429:2857 ack=1");
 }
@@ -68,7 +68,7 @@ fn one_connection_has_segments_of_both_sizes() {
         };
         said.iter().filter(|said| said.1 == path).filter_map(|said| range(&said.2)).max()
     };
-    // 12 of timestamps and 28 of a DSS with a DATA_ACK of 8 bytes: 1460 - 40, 1440 - 40.
+    // 12 bytes of timestamps and 28 of a DSS with a DATA_ACK of 8 bytes: 1460 - 40 and 1440 - 40.
     assert_eq!((longest(0), longest(1)), (Some(1420), Some(1400)));
 }
 
@@ -98,7 +98,7 @@ fn who_has_no_address_of_the_family_echoes_and_joins_nothing() {
     s.peer(200, ". ack=1 dack4=0 add=5,2001:db8::5");
     s.us(200, ". echo=5,2001:db8::5");
     assert_eq!(tried(&s), []);
-    // Nor is a wrong HMAC over an IPv6 address echoed.
+    // An IPv6 address with a wrong HMAC is not echoed.
     s.peer(300, ". ack=1 dack4=0 add=6,2001:db8::6 forged");
     s.silence(400);
 }
@@ -126,14 +126,15 @@ fn an_announced_ipv6_address_fits_beside_timestamps_without_a_port() {
         port,
     });
     let mut s = Script::multipath(Config { announce: announce.to_vec(), ..config() }, 50);
-    // Kind, length, subtype and identifier, 16 of address and 8 of HMAC: 28, with 12 of timestamps all 40.
+    // Kind, length, subtype and identifier, 16 bytes of address and 8 of HMAC: 28. With 12 bytes of
+    // timestamps, all 40 are used.
     let add = s.us(50, ". add=5,2001:db8::5");
     assert!(add.timestamps.is_some() && add.dss.is_none());
     assert_eq!(add.options_len(), 40);
     s.peer(60, ". ack=1 dack4=0 echo=5,2001:db8::5");
     let add = s.us(60, ". add=6,2001:db8::6,81");
     assert!(add.timestamps.is_none() && add.options_len() == 32);
-    // Unanswered it is repeated after the RTO of a 50 ms sample.
+    // Without an echo, the option is repeated after the RTO of a 50 ms sample.
     s.us(310, ". add=6,2001:db8::6,81");
 }
 

@@ -1,4 +1,4 @@
-//! `MP_FASTCLOSE` and `MP_TCPRST` (RFC 8684 sections 3.5 and 3.6), as Linux obeys and sends them.
+//! `MP_FASTCLOSE` and `MP_TCPRST` (RFC 8684 sections 3.5 and 3.6), handled and sent as in Linux.
 
 use anabranch_mptcp::{Event, path_manager::Candidate};
 use anabranch_units::SubflowId;
@@ -57,7 +57,7 @@ fn a_fast_close_without_our_key_is_ignored_and_challenged() {
     let mut s = two();
     s.peer(300, ". ack=1 dack4=0 fastclose forged");
     s.us(300, ". 1:1 ack=1 dack4=0");
-    // RFC 5961 section 7: challenges are rationed.
+    // RFC 5961 section 7: challenge ACKs are rate-limited.
     for ms in 301..400 {
         s.peer(ms, ". ack=1 dack4=0 fastclose forged");
     }
@@ -123,7 +123,7 @@ fn an_abort_resets_every_subflow_with_the_peers_key() {
         }
         assert!(s.has(Event::Closed) && !s.has(Event::Aborted), "it was our own wish");
         s.silence(100_000);
-        // Later segments for it are answered like those for any closed connection.
+        // Later segments are answered like those of any closed connection.
         s.peer(100_100, ". 1:101 ack=1 dack4=0 map=0+100@1");
         s.us(100_100, "R 1:1");
     }
@@ -150,7 +150,7 @@ fn the_reason_of_a_reset_is_told() {
 
 #[test]
 fn a_reason_without_a_reset_is_nothing() {
-    // mp_reset of packetdrill: the option counts on a RST only.
+    // mp_reset of packetdrill: the option is valid only on a RST.
     let mut s = two();
     s.peer(300, ". ack=1 dack4=0 rst=1");
     s.silence(1000);
@@ -158,7 +158,7 @@ fn a_reason_without_a_reset_is_nothing() {
     assert!(!s.has(Event::SubflowClosed(SubflowId(0))));
 }
 
-/// The interface of a path comes back.
+/// The interface of a path is available again.
 fn returns(s: &mut Script, ms: u64, path: u8) {
     s.run_to(crate::dialect::at(ms));
     s.elsewhere = Some(Vec::new());
@@ -183,7 +183,7 @@ fn what_was_refused_for_good_is_not_tried_again() {
 
 #[test]
 fn a_join_that_was_reset_is_not_tried_again() {
-    // RFC 8684 section 3.9: nor is one whose answer had no MP_JOIN.
+    // RFC 8684 section 3.9: this also applies to a join whose answer had no MP_JOIN.
     for answer in ["R. 0:0 ack=1", "R. 0:0 ack=1 rst=3", "S."] {
         let mut s = Script::multipath_client(config(), 2);
         s.peer(100, ". ack=1 dack4=0");

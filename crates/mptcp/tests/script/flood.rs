@@ -1,11 +1,11 @@
-//! Floods of joins (RFC 6181, RFC 7430 sections 3 and 4): who knows a token, but no key.
+//! Floods of joins from an attacker that knows a token but no key (RFC 6181, RFC 7430 sections 3 and 4).
 
 use anabranch_mptcp::Event;
 use anabranch_units::SubflowId;
 
 use crate::dialect::{Script, config};
 
-/// Answers of each kind: SYN/ACKs, RSTs.
+/// Returns the number of SYN/ACKs and of RSTs.
 fn answers(s: &mut Script) -> (usize, usize) {
     let said = s.rest();
     let count = |flags: &str| said.iter().filter(|(_, _, line)| line.starts_with(flags)).count();
@@ -28,7 +28,7 @@ fn a_flood_of_joins_without_keys_does_not_stop_an_honest_one() {
 
 #[test]
 fn a_join_that_is_half_open_gives_no_room_to_send() {
-    // `__mptcp_sync_sndbuf` counts the subflows of the connection: the request of a join is not one.
+    // `__mptcp_sync_sndbuf` counts the subflows of the connection. A half-open join is not a subflow.
     let mut s = Script::multipath(config(), 50);
     let before = s.connection().writable();
     for port in 0..100u16 {
@@ -38,7 +38,7 @@ fn a_join_that_is_half_open_gives_no_room_to_send() {
     s.rest();
     assert_eq!(s.connection().writable(), before);
     s.join(2, 200, 50);
-    // Each subflow 2 * 10 * 2304 bytes, and 4096 beside (`tcp_wmem[0]`).
+    // Each subflow adds 2 * 10 * 2304 bytes, and the connection has 4096 (`tcp_wmem[0]`).
     assert_eq!((before, s.connection().writable()), (50_176, 96_256));
 }
 
@@ -58,7 +58,7 @@ fn an_honest_join_survives_a_flood_in_the_midst_of_it() {
 
 #[test]
 fn a_join_waits_for_its_third_packet_as_long_as_linux_repeats_a_syn_ack() {
-    // 1 + 2 + 4 + 8 + 16 + 32 s; what is older goes when another one comes.
+    // 1 + 2 + 4 + 8 + 16 + 32 s. An older join is removed when another SYN arrives.
     for (later, waits) in [(62_999, true), (63_000, false), (70_000, false)] {
         let mut s = Script::multipath(config(), 50);
         s.peer_on(1, 100, "S join");
@@ -91,7 +91,7 @@ fn a_third_packet_out_of_place_ends_nothing() {
     let mut s = Script::multipath(config(), 50);
     s.peer_on(1, 100, "S join");
     s.us_on(1, 100, "S. join-hmac");
-    // RFC 5961: neither a RST nor an acknowledgement that a stranger could guess.
+    // RFC 5961: a RST or an acknowledgement that an attacker could guess has no effect.
     s.peer_on(1, 110, "R 500:500");
     s.peer_on(1, 111, ". 900000000:900000000 ack=1 join-ack forged");
     s.peer_on(1, 112, ". 1:1 ack=77 join-ack forged");
@@ -102,7 +102,7 @@ fn a_third_packet_out_of_place_ends_nothing() {
 
 #[test]
 fn a_third_packet_that_is_too_old_leaves_no_subflow() {
-    // It knows the keys, and its timestamp is from before the SYN (RFC 7323 section 5.3).
+    // The sender has the keys, but its timestamp is older than that of the SYN (RFC 7323 section 5.3).
     let mut s = Script::multipath(config(), 50);
     s.peer_on(1, 100, "S join");
     s.us_on(1, 100, "S. join-hmac");
@@ -133,14 +133,14 @@ fn refusals_of_guessed_tokens_are_rationed() {
         s.peer_on(1, 100, "S join forged");
     }
     assert_eq!(answers(&mut s), (0, 64));
-    // A second later there are new ones.
+    // One second later, RSTs are sent again.
     s.peer_on(1, 1100, "S join forged");
     s.us_on(1, 1100, "R. 0:0 ack=1 rst=1");
 }
 
 #[test]
 fn addresses_may_change_for_as_long_as_a_connection_lives() {
-    // 5000 hand-overs: a subflow joins, carries a little and ends, forty times the places there are.
+    // 5000 times, a subflow joins, carries some data and ends. This is forty times the number of slots.
     let mut s = Script::multipath(config(), 50);
     for round in 0..5000u64 {
         let ms = 100 + round * 100;
@@ -162,7 +162,7 @@ fn addresses_may_change_for_as_long_as_a_connection_lives() {
 
 #[test]
 fn a_pair_of_addresses_may_be_used_again() {
-    // Also that of the first subflow, and with the same ports: the join is another one.
+    // This includes the addresses and ports of the first subflow.
     for path in [0, 1] {
         let mut s = Script::multipath(config(), 50);
         s.join(1, 150, 50);

@@ -1,5 +1,5 @@
-//! The identifiers of addresses, and the state removed with an address (RFC 8684 sections
-//! 3.2, 3.4.1 and 3.4.2; `mptcp_pm_get_local_id`, `mptcp_nl_remove_subflow_and_signal_addr`).
+//! The identifiers of addresses, and the state that is removed with an address (RFC 8684 sections 3.2, 3.4.1
+//! and 3.4.2; `mptcp_pm_get_local_id`, `mptcp_nl_remove_subflow_and_signal_addr`).
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -40,7 +40,7 @@ fn remove(s: &mut Script, ms: u64, address: &str) {
     s.connection().handle_address_removed(now, ip(address));
 }
 
-/// The peer joins at our address 10.(path + 1).0.1: the identifier that our answer gives it.
+/// The peer joins at our address 10.(path + 1).0.1. Returns the identifier in our answer.
 fn joined_as(s: &mut Script, path: usize, ms: u64) -> u8 {
     s.run_to(at(ms));
     s.rest();
@@ -72,8 +72,8 @@ fn an_end_point_is_joined_under_its_identifier() {
 
 #[test]
 fn another_address_gets_the_first_identifier_that_none_has() {
-    // An identifier names one address (section 3.4.1): not one that was announced, not an end point's, not
-    // that of a subflow; 0 is the initial subflow's (section 3.2).
+    // An identifier belongs to one address (RFC 8684 section 3.4.1). A new one must differ from those of
+    // announced addresses, endpoints and subflows. 0 belongs to the initial subflow (section 3.2).
     let mut s = Script::multipath(config(), 50);
     assert_eq!(joined_as(&mut s, 1, 200), 1);
     assert_eq!(joined_as(&mut s, 2, 300), 2);
@@ -93,7 +93,7 @@ fn two_subflows_at_one_address_have_one_identifier() {
     assert_eq!(joined_as(&mut s, 2, 300), 2);
     s.speak_from(2, 50_000);
     assert_eq!(joined_as(&mut s, 2, 400), 2);
-    // At the address that the connection began at it is 0.
+    // The address of the initial subflow has identifier 0.
     s.speak_from(0, 50_000);
     assert_eq!(joined_as(&mut s, 0, 500), 0);
 }
@@ -107,7 +107,7 @@ fn what_was_neither_announced_nor_used_goes_in_silence() {
     s.rest();
     remove(&mut s, 400, "10.9.0.7");
     s.silence(2000);
-    // The initial address is still that, and goes as 0.
+    // The initial address still has identifier 0.
     remove(&mut s, 2000, "10.1.0.1");
     s.us(2000, "R.");
     s.us_on(1, 2000, ". remove=0");
@@ -133,29 +133,30 @@ fn an_announcement_is_withdrawn_once() {
 
 #[test]
 fn an_address_that_goes_is_not_announced_any_more() {
-    // One that waits for its turn: its neighbours are announced as ever.
+    // The removed address waits to be announced. The others are announced as before.
     let three = [(5, "10.9.0.1"), (6, "10.9.0.2"), (7, "10.9.0.3")];
     let mut s = Script::multipath(announcing(&three), 50);
     s.us(50, ". add=5,10.9.0.1");
     remove(&mut s, 60, "10.9.0.2");
-    // The handshake took 50 ms: a repetition comes after 50 + 200 ms and is not for the one that went.
+    // The handshake took 50 ms, so an announcement is repeated after 50 + 200 ms. The removed address is not
+    // announced.
     s.us(300, ". add=5,10.9.0.1");
     s.peer(310, ". ack=1 dack4=0 echo=5,10.9.0.1");
     s.us(310, ". add=7,10.9.0.3");
-    // One whose echo has not come: it is withdrawn, and not repeated.
+    // The removed address waits for its echo. It is withdrawn and not announced again.
     remove(&mut s, 320, "10.9.0.3");
     s.us(320, ". remove=7");
     s.silence(10_000);
 }
 
-/// A client of one address whose connection is confirmed once `confirm` is called.
+/// A client with one address. The connection is confirmed by `confirm`.
 fn client() -> Script {
     let mut s = Script::multipath_client(config(), 1);
     s.elsewhere = Some(Vec::new());
     s
 }
 
-/// Where our joins come from, one for each attempt.
+/// Returns the local address of each attempted join.
 fn joins_from(s: &Script) -> Vec<IpAddr> {
     let mut tuples = Vec::new();
     for (_, tuple, segment) in s.elsewhere.iter().flatten() {
@@ -175,7 +176,7 @@ fn an_end_point_that_goes_before_it_was_used_is_not_joined_from() {
     remove(&mut s, 60, "10.7.0.1");
     s.peer(100, ". ack=1 dack4=0");
     assert_eq!(joins_from(&s), [ip("10.8.0.1")]);
-    // Two ports of one address are one way, and an address of the other family is not one
+    // A second port of the same address is not another path, and an address of the other family is not used
     // (`fill_local_addresses_vec`).
     add(
         &mut s,
@@ -189,7 +190,7 @@ fn an_end_point_that_goes_before_it_was_used_is_not_joined_from() {
         },
     );
     s.run_to(at(200));
-    // It is not used for later announcements of the peer either; the others are.
+    // The removed address is not used for later announcements of the peer. The others are.
     s.elsewhere = Some(Vec::new());
     s.peer(200, ". ack=1 dack4=0 add=5,10.2.0.2");
     assert_eq!(joins_from(&s), [ip("10.1.0.1"), ip("10.8.0.1")]);
@@ -197,8 +198,9 @@ fn an_end_point_that_goes_before_it_was_used_is_not_joined_from() {
 
 #[test]
 fn two_hundred_subflows_follow_one_another_in_a_life() {
-    // RFC 8684 bounds address identifiers (8 bits), not subflows: one at a time, each is reset by its peer
-    // before the next one joins from another port, and data goes over the last as over the first.
+    // RFC 8684 limits address identifiers (8 bits), but not the number of subflows over time. Each subflow is
+    // reset by its peer before the next one joins from another port. Data is sent over the last one as over
+    // the first.
     let mut s = Script::multipath(config(), 50);
     for number in 0..200u64 {
         s.speak_from(1, 20_000 + number as u16);
@@ -216,7 +218,7 @@ fn two_hundred_subflows_follow_one_another_in_a_life() {
     s.write(51_000, 10_000);
     let said = s.rest();
     assert!(said.iter().any(|(_, path, _)| *path == 1), "data goes over the last: {said:?}");
-    // Those that are gone are strangers, also where their place is another's now.
+    // Segments of closed subflows are answered with a RST, even if their slot is used again.
     s.speak_from(1, 20_000);
     s.peer_on(1, 51_001, ". 1:1 ack=1");
     let answers = s.rest();

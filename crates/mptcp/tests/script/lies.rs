@@ -1,4 +1,4 @@
-//! Peers that lie in their data sequence signals: nothing is reordered, lost or kept without bound.
+//! Peers with false data sequence signals: data is not reordered or lost, and memory stays limited.
 
 use anabranch_mptcp::Event;
 
@@ -6,7 +6,7 @@ use crate::dialect::{Script, config, film};
 
 #[test]
 fn a_data_ack_of_what_was_not_sent_moves_nothing() {
-    // The peer's window holds most of it back: what it claims to have is not sent yet.
+    // The peer's window delays most of the data, so the acknowledged data was not sent yet.
     let mut s = Script::server(config());
     s.peer(0, "S mpc");
     s.us(0, "S. mpc-key");
@@ -21,7 +21,7 @@ fn a_data_ack_of_what_was_not_sent_moves_nothing() {
     assert!(s.rest().is_empty(), "its window counts from what it may acknowledge");
     assert_eq!(s.cwnd(), cwnd);
     assert_eq!(s.connection().view().counters().refused_data_acks, 2);
-    // The true one lets the next byte go, and none is left out.
+    // A valid DATA_ACK permits the next byte, and no byte is skipped.
     s.peer(160, &format!(". ack={} dack8={sent} win=500", sent + 1));
     let next = s.rest().remove(0).2;
     assert!(next.contains(&format!("map={sent}+")), "{next}");
@@ -47,7 +47,7 @@ fn the_end_cannot_be_acknowledged_before_it_is_sent() {
 
 #[test]
 fn far_mappings_are_not_remembered() {
-    // Data in order behind one mapping 2^31 ahead is delivered as ever, and each brings another.
+    // In-order data is delivered despite mappings 2^31 ahead, one with each segment.
     let mut s = Script::multipath(config(), 50);
     s.join(1, 200, 100);
     s.peer(300, ". 1:101 ack=1 dack4=0 map=0+100@1");
@@ -96,7 +96,7 @@ fn data_behind_the_end_is_not_part_of_the_stream() {
 
 #[test]
 fn an_end_in_the_middle_of_data_cuts_it_there() {
-    // The DATA_FIN came first, by another way.
+    // The DATA_FIN arrived first, on another path.
     let mut s = Script::multipath(config(), 50);
     s.join(1, 200, 100);
     s.peer_on(1, 300, ". ack=1 dack4=0 map=50+1@0 dfin");
@@ -148,7 +148,7 @@ fn a_data_ack_alone_releases_no_memory() {
     assert_eq!(s.connection().view().memory_held(), [0, 5000]);
     s.peer_on(first, 310, ". ack=1 dack4=5000");
     assert_eq!(s.connection().view().memory_held(), [0, 5000]);
-    // 1,000 of them are acknowledged there, and 700 more are written.
+    // 1000 bytes are acknowledged on the subflow, and 700 more are written.
     s.peer_on(first, 320, ". ack=1001 dack4=5000");
     s.write(330, 700);
     assert_eq!(s.connection().view().memory_held(), [0, 4000 + 700]);

@@ -1,4 +1,4 @@
-//! Scripts: one endpoint against a peer written by hand, a file a concern.
+//! Scripted tests: one endpoint against a scripted peer, with one file per subject.
 
 #[path = "../dialect/mod.rs"]
 mod dialect;

@@ -1,10 +1,10 @@
-//! Which mappings are believed (RFC 8684 section 3.3.1; `validate_mapping`, `get_mapping_status`).
+//! The validation of mappings (RFC 8684 section 3.3.1; `validate_mapping`, `get_mapping_status`).
 
 use anabranch_mptcp::Event;
 
 use crate::dialect::{Script, config, film};
 
-/// A server with two subflows, so that what is wrong with one does not end MPTCP.
+/// A server with two subflows, so that a fault on one does not end MPTCP.
 fn two() -> Script {
     let mut s = Script::multipath(config(), 50);
     s.join(1, 200, 100);
@@ -13,7 +13,7 @@ fn two() -> Script {
 
 #[test]
 fn a_mapping_that_does_not_cover_its_segment_is_not_believed() {
-    // Later bytes, earlier bytes, the SYN's place.
+    // The mapping covers later bytes, earlier bytes, or the SYN.
     for map in ["map=500+100@501", "map=0+100@4294967000", "map=0+1@0", "map=0+65535@2147483649"] {
         let mut s = two();
         s.peer(300, &format!(". 1:101 ack=1 dack4=0 {map}"));
@@ -25,8 +25,8 @@ fn a_mapping_that_does_not_cover_its_segment_is_not_believed() {
 
 #[test]
 fn on_the_only_subflow_it_ends_the_connection_too() {
-    // Linux continues as plain TCP. But the peer's options pass, so it would not notice, and data that it
-    // reinjected would be taken for new bytes.
+    // Linux continues as plain TCP. However, the peer's options pass, so it would not notice the fallback,
+    // and data that it reinjected would be taken for new bytes.
     let mut s = Script::multipath(config(), 50);
     s.peer(100, ". 1:101 ack=1 dack4=0 map=0+100@1");
     s.us(100, ". ack=101 dack8=100");
@@ -38,12 +38,12 @@ fn on_the_only_subflow_it_ends_the_connection_too() {
 
 #[test]
 fn a_mapping_may_cover_a_part_of_its_segment_if_others_cover_the_rest() {
-    // A middlebox has joined two segments and kept the first one's option: the rest has none.
+    // A middlebox has merged two segments and kept only the first option. The second half has no mapping.
     let mut s = two();
     s.peer(300, ". 1:201 ack=1 dack4=0 map=0+100@1");
     s.us(300, "R. rst=6");
     assert_eq!(s.received, film(0, 100));
-    // The second half's mapping came before, on a segment out of order.
+    // The mapping of the second half arrived before, on an out-of-order segment.
     let mut s = two();
     s.peer(300, ". 101:151 ack=1 dack4=0 map=100+100@101");
     s.us(300, ". ack=1 sack=101:151");
@@ -59,7 +59,7 @@ fn segments_that_a_middlebox_has_split_share_their_mapping() {
         s.peer(ms, &format!(". {line} ack=1 dack4=0 map=0+1000@1"));
     }
     assert_eq!(s.received, film(0, 1000));
-    // The option on the first part only.
+    // Only the first part has the option.
     s.peer(310, ". 1001:1301 ack=1 dack4=0 map=1000+1000@1001");
     s.peer(311, ". 1301:2001 ack=1");
     assert_eq!(s.received, film(0, 2000));
@@ -68,7 +68,7 @@ fn segments_that_a_middlebox_has_split_share_their_mapping() {
 
 #[test]
 fn segments_that_a_middlebox_has_joined_are_plain_data_on_the_only_subflow() {
-    // Of two options it kept the first, or the second.
+    // The middlebox kept the first or the second of two options.
     for map in ["map=100+1000@101", "map=1100+300@1101"] {
         let mut s = Script::multipath(config(), 50);
         s.peer(90, ". 1:101 ack=1 dack4=0 map=0+100@1");
@@ -85,11 +85,11 @@ fn what_was_mapped_first_stays_so() {
     let mut s = two();
     s.peer(300, ". 501:1001 ack=1 dack4=0 map=0+1000@1");
     s.rest();
-    // Another place for the same bytes.
+    // Another DSN for the same bytes.
     s.peer(310, ". 1:501 ack=1 dack4=0 map=7000+1000@1");
     s.us(310, "R. rst=1");
     assert!(s.received.is_empty());
-    // Delivered bytes are not checked again, whatever a later mapping declares.
+    // Delivered bytes are not validated again, so a later mapping of them has no effect.
     let mut s = two();
     s.peer(300, ". 1:501 ack=1 dack4=0 map=0+500@1");
     s.rest();
@@ -145,7 +145,7 @@ fn every_segment_has_its_mapping_until_the_first_data_ack() {
 
 #[test]
 fn the_segment_that_is_waited_for_is_taken_however_many_mappings_there_are() {
-    // Ten bytes a mapping, as an application that writes little and waits for nothing sends them.
+    // Mappings of ten bytes, as from an application that makes small writes.
     for sealed in [false, true] {
         let mut s = Script::server(config());
         let (flag, sum) = if sealed { (" A", " csum") } else { ("", "") };
@@ -154,7 +154,7 @@ fn the_segment_that_is_waited_for_is_taken_however_many_mappings_there_are() {
         s.peer(50, &format!(". mpc-keys{flag}"));
         s.join(1, 200, 100);
         let line = |n: u64| {
-            // Every second piece of the stream, so that no two mappings are one.
+            // Every second piece of the stream, so that no two mappings can be merged.
             let (from, position) = (1 + 10 * n, 20 * n);
             let to = from + 10;
             format!(". {from}:{to} ack=1 dack4=0 map={position}+10@{from}{sum}")
@@ -165,7 +165,7 @@ fn the_segment_that_is_waited_for_is_taken_however_many_mappings_there_are() {
         s.rest();
         s.peer(310, &line(0));
         assert_eq!(s.received, film(0, 10), "with checksums: {sealed}");
-        // Data that did not fit is sent again, and takes the place of the data that was read.
+        // Dropped data is sent again. There is space after the application has read.
         for n in 1..1500 {
             s.peer(400, &line(n));
         }

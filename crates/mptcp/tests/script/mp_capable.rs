@@ -1,4 +1,4 @@
-//! `MP_CAPABLE` (RFC 8684 section 3.1) and falling back (section 3.7).
+//! `MP_CAPABLE` (RFC 8684 section 3.1) and fallback (section 3.7).
 
 use std::cell::Cell;
 use std::net::{IpAddr, SocketAddr};
@@ -11,7 +11,7 @@ use anabranch_wire::{MptcpOption, Segment, emit_packet};
 
 use crate::dialect::{PEER_KEY, Script, at, config, film};
 
-/// The segment's MPTCP option as it stands on the wire.
+/// Returns the MPTCP option of a segment in wire format.
 fn option_bytes(segment: &Segment) -> Vec<u8> {
     let [from, to] = [1, 2].map(|host| IpAddr::from([10, 1, 0, host]));
     let mut packet = Vec::new();
@@ -82,8 +82,8 @@ fn checksums_are_used_when_either_side_asks() {
 
 #[test]
 fn an_option_the_server_does_not_understand_means_plain_tcp() {
-    // Also one with keys, which belongs on other segments ("strict size checking"), and one beside MP_JOIN
-    // (`subflow_check_req`).
+    // This includes an option with keys, which belongs on later segments ("strict size checking"), and one on
+    // a SYN with MP_JOIN (`subflow_check_req`).
     let forms = ["mpc-key", "mpc-keys", "mpc-data", "mpc-data csum", "mpc join"];
     for option in ["", "mpc v0", "mpc B", "mpc noH"].into_iter().chain(forms) {
         let mut s = Script::server(config());
@@ -208,7 +208,7 @@ fn an_answer_to_another_syn_changes_nothing() {
 
 #[test]
 fn a_later_version_is_answered_with_the_one_spoken_here() {
-    // Section 3.1: the responder answers with a version that it speaks and that is not higher.
+    // RFC 8684 section 3.1: the responder answers with a supported version that is not higher.
     let mut s = Script::server(config());
     s.peer(0, "S mpc v2");
     assert_eq!(option_bytes(&s.us(0, "S. mpc-key"))[..4], [0x1e, 12, 0x01, 0x01]);
@@ -221,8 +221,8 @@ fn a_later_version_is_answered_with_the_one_spoken_here() {
     assert_eq!(s.us(50, ".").mptcp, [], "what is higher than the offer is no answer");
 }
 
-/// The first connection of an endpoint, where `taken` returns which tokens are in use; also the number of
-/// calls of `taken`.
+/// Returns the first connection of an endpoint and the number of calls of `taken`. `taken` returns whether a
+/// token is in use.
 fn opened(taken: impl Fn(usize) -> bool, syn: Option<&Segment>) -> (Connection, usize) {
     let asked = Cell::new(0);
     let taken = |_: u32| {
@@ -253,7 +253,7 @@ fn a_key_whose_token_another_connection_has_is_not_used() {
         assert!(asked >= 4 && first.token() != other.token());
         let option = other.poll_transmit(at(0)).expect("a SYN").segment.mptcp;
         assert!(matches!(option[..], [MptcpOption::Capable(_)]));
-        // Section 3.1: without its own key a connection has no MPTCP.
+        // RFC 8684 section 3.1: a connection without a unique token does not use MPTCP.
         let (mut none, asked) = opened(|_| true, syn);
         assert!(asked < 100, "it gives up");
         assert_eq!(none.poll_transmit(at(0)).expect("a SYN").segment.mptcp, []);

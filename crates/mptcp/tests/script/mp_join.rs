@@ -1,4 +1,4 @@
-//! `MP_JOIN` (RFC 8684 section 3.2). The dialect verifies token and HMACs of every word `join…`.
+//! `MP_JOIN` (RFC 8684 section 3.2). The dialect verifies token and HMACs of every `join…`.
 
 use anabranch_mptcp::Event;
 use anabranch_units::SubflowId;
@@ -19,7 +19,7 @@ fn the_server_answers_a_join_and_acknowledges_its_third_packet_at_once() {
 
 #[test]
 fn the_answer_to_a_join_has_the_options_of_any_syn() {
-    // Section 3.2: a join is a TCP handshake with one more option.
+    // RFC 8684 section 3.2: a join is a TCP handshake with one more option.
     let mut s = Script::server(config());
     s.peer(0, "S mpc");
     let first = s.us(0, "S. mpc-key");
@@ -48,8 +48,8 @@ fn a_third_packet_for_a_connection_that_is_over_is_refused() {
 
 #[test]
 fn a_place_is_given_away_in_turn() {
-    // A connection has 128. The one that was given away longest ago is next, so that what still comes for
-    // a subflow that is over meets another one as late as can be.
+    // A connection has 128 slots. The slot that was assigned longest ago is reused next. Late segments of a
+    // closed subflow therefore reach another subflow as late as possible.
     let mut s = Script::multipath(config(), 50);
     for n in 0..130_u16 {
         s.speak_from(1, 10_000 + n);
@@ -73,13 +73,13 @@ fn the_client_joins_once_a_data_ack_has_come_and_sends_once_the_fourth_packet_ha
     s.us_on(1, 300, "S 0:0 join");
     s.peer_on(1, 400, "S. join-hmac");
     s.us_on(1, 400, ". 1:1 ack=1 join-ack");
-    // Not usable yet: what is written goes over the first subflow, all ten segments of its window.
+    // The join is not usable yet. Written data is sent on the first subflow, ten segments of its window.
     s.write(410, 14_240);
     let said = s.rest();
     assert!(said.len() == 10 && said.iter().all(|(_, path, _)| *path == 0), "{said:?}");
     s.peer_on(1, 500, ". ack=1 dack8=0");
     assert!(s.has(Event::SubflowEstablished(SubflowId(1))));
-    // The first subflow's window is full and its queue the longer one.
+    // The first subflow's window is full, and its queue is longer.
     s.write(501, 1000);
     s.us_on(1, 501, ". 1:1001 map=14240+1000@1");
 }
@@ -161,7 +161,7 @@ fn a_join_that_completes_after_the_first_subflow_was_reset_is_used() {
 
 #[test]
 fn a_third_packet_that_comes_again_is_acknowledged_again() {
-    // Its fourth packet was lost, and the initiator may not send before it has one.
+    // The fourth packet was lost, and the initiator may not send data without it.
     let mut s = Script::multipath(config(), 50);
     s.join(1, 200, 100);
     s.peer_on(1, 400, ". 1:1 ack=1 join-ack");
@@ -175,7 +175,7 @@ fn a_forged_answer_is_refused_in_terms_the_peer_accepts() {
         s.peer(100, ". ack=1 dack4=0");
         s.us_on(1, 100, "S join");
         s.peer_on(1, 200, answer);
-        // A Linux server that awaits the third packet drops a RST with another acknowledgement.
+        // A Linux server that waits for the third packet drops a RST with another acknowledgement number.
         s.us_on(1, 200, "R. 1:1 ack=1 rst=1");
         s.write(210, 100);
         s.us(210, ". 1:101");
@@ -187,7 +187,7 @@ fn a_syn_that_comes_again_gets_the_same_answer_and_none_comes_unasked() {
     let mut s = Script::multipath(config(), 50);
     s.peer_on(1, 100, "S join");
     let first = s.us_on(1, 100, "S. 0:0 ack=1 join-hmac");
-    // RFC 7430 section 4: who sent the SYN under another's address gets him one packet.
+    // RFC 7430 section 4: a SYN with a forged source address causes only one packet to that address.
     s.silence(1099);
     s.peer_on(1, 1100, "S join");
     let second = s.us_on(1, 1100, "S. 0:0 ack=1 join-hmac");
@@ -199,13 +199,13 @@ fn a_syn_that_comes_again_gets_the_same_answer_and_none_comes_unasked() {
 
 #[test]
 fn the_limit_of_joined_subflows_is_told_as_a_prohibition() {
-    // Eight beside the first (`MPTCP_PM_ADDR_MAX`); reason 3 (RFC 8684 section 3.6).
+    // Eight subflows in addition to the first (`MPTCP_PM_ADDR_MAX`); reason 3 (RFC 8684 section 3.6).
     let mut s = Script::multipath(config(), 50);
     for port in 0..7u16 {
         s.speak_from(1, 50_000 + port);
         s.join(1, 200 + 50 * u64::from(port), 50);
     }
-    // Two wait for the last place: the second third packet finds it taken.
+    // Two joins compete for the last slot. The second third packet is refused.
     s.peer_on(2, 600, "S join");
     s.us_on(2, 600, "S. join-hmac");
     s.peer_on(3, 600, "S join");
@@ -217,7 +217,7 @@ fn the_limit_of_joined_subflows_is_told_as_a_prohibition() {
     s.speak_from(1, 50_008);
     s.peer_on(1, 700, "S join");
     s.us_on(1, 700, "R. ack=1 rst=3");
-    // A place that becomes free is taken.
+    // A slot that becomes free is used again.
     s.peer_on(2, 710, "R 1:1");
     s.join(1, 800, 50);
 }

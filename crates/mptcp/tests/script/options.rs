@@ -1,4 +1,4 @@
-//! Forty bytes of options: who gets them (`subflow/options.rs` holds all combinations against it).
+//! The use of the forty bytes of options. The unit tests of `subflow/options.rs` check all combinations.
 
 use anabranch_mptcp::{Announcement, Config};
 use anabranch_wire::MptcpOption;
@@ -8,8 +8,8 @@ use crate::dialect::{Script, config};
 #[test]
 fn the_third_packets_option_goes_before_sack() {
     let mut s = Script::multipath_client(config(), 1);
-    // A mapping without a DATA_ACK does not show that the keys have arrived: they are sent again, and leave
-    // 40 - 12 - 20 = 8 bytes, of which a block of SACK would take 12.
+    // A mapping without a DATA_ACK does not show that the keys have arrived, so they are sent again. They
+    // leave 40 - 12 - 20 = 8 bytes, and a SACK block needs 12.
     s.peer(100, ". 101:201 ack=1 map=100+100@101");
     let answer = s.us(100, ". 1:1 ack=1 mpc-keys");
     assert!(answer.sack.is_empty() && answer.dss.is_none());
@@ -27,7 +27,7 @@ fn a_signal_goes_before_sack_and_an_announcement_before_all() {
         port,
     });
     let mut s = Script::multipath(Config { announce: announce.to_vec(), ..config() }, 50);
-    // Identifier, IPv6 address, port and HMAC: 30 bytes, beside which 12 of timestamps do not fit.
+    // Identifier, IPv6 address, port and HMAC need 30 bytes. 12 bytes of timestamps would not fit.
     let add = s.us(50, ". 1:1 ack=1 add=5,2001:db8::5,81");
     assert!(add.timestamps.is_none() && add.dss.is_none());
     assert_eq!(add.options_len(), 32);
@@ -35,7 +35,7 @@ fn a_signal_goes_before_sack_and_an_announcement_before_all() {
     let add = s.us(60, ". add=6,10.2.0.1");
     assert!(add.timestamps.is_some() && add.options_len() == 28);
     s.peer(70, ". ack=1 dack4=0 echo=6,10.2.0.1");
-    // Three blocks to report; 40 - 12 - 12 of DSS leave room for one, and beside two signals for none.
+    // Three blocks wait. 40 - 12 - 12 (DSS) leave space for one, and with two signals for none.
     for (from, to) in [(101, 201), (301, 401), (501, 601)] {
         s.peer(100, &format!(". {from}:{to} ack=1 dack4=0 map={}+100@{from}", from - 1));
     }
@@ -55,7 +55,7 @@ fn a_data_fin_makes_room_for_a_signal_and_is_repeated() {
     s.peer(100, ". 1:101 ack=1 dack4=0 map=0+100@1");
     s.us(100, ". dack8=100");
     s.shutdown(200);
-    // 12 of timestamps and 28 of DSS: full.
+    // 12 bytes of timestamps and 28 of DSS use all 40.
     assert_eq!(s.us(200, ". dack8=100 map=0+1@0 dfin").options_len(), 40);
     let now = s.now;
     s.connection().set_backup(now, [10, 1, 0, 1].into(), true);

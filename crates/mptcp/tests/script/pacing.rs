@@ -1,4 +1,5 @@
-//! Pacing: what leaves together, and when the next may follow (`tcp_tso_segs`, `tcp_update_skb_after_send`).
+//! Pacing: the size of paced bursts, and the interval between them (`tcp_tso_segs`,
+//! `tcp_update_skb_after_send`).
 
 use anabranch_mptcp::Config;
 
@@ -6,10 +7,10 @@ use anabranch_wire::Flags;
 
 use crate::dialect::{Script, thousands};
 
-/// Socket buffers are paced and not segments, and a buffer takes two segments at least
-/// (`sysctl_tcp_min_tso_segs`). SRTT 50 ms and a window of 20 in slow start: 200 % of 20,000 bytes in
-/// 50 ms are 800 bytes a millisecond, so that a pair takes 2.5 ms; the first one is late by more than
-/// half of that, which it catches up.
+/// Pacing applies to socket buffers, which have at least two segments (`sysctl_tcp_min_tso_segs`). With SRTT
+/// 50 ms and a window of 20 in slow start, the rate is 200 % of 20,000 bytes per 50 ms, or 800 bytes per
+/// millisecond. A pair therefore takes 2.5 ms. The first pair is late by more than half of that, and catches
+/// up.
 #[test]
 fn segments_leave_in_pairs_a_pairs_time_apart() {
     let mut s = Script::plain_with(Config { pacing: true, ..thousands() }, 50);
@@ -22,10 +23,11 @@ fn segments_leave_in_pairs_a_pairs_time_apart() {
     assert_eq!(times, pairs.map(|ms| [ms, ms]).concat());
 }
 
-/// `__tcp_transmit_skb` pushes every socket buffer of several segments, and of these the last one has the
-/// flag (`tcp_gso_segment`); a lone segment has it where nothing more is queued. A window of ten and 21
-/// segments: five pairs; then the acknowledgement of three, which opens a window of 13 for six, three
-/// pairs; then of one, which lets two go, of which the second is the last there is.
+/// `__tcp_transmit_skb` sets PSH on every socket buffer with several segments, and the last segment gets the
+/// flag (`tcp_gso_segment`). A single segment has it only if nothing more is queued. With a window of ten and
+/// 21 segments, five pairs are sent. An acknowledgement of three opens the window to 13 and permits six
+/// segments, three pairs. An acknowledgement of one permits two segments, of which the second is the last
+/// one.
 #[test]
 fn the_last_segment_of_a_socket_buffer_is_pushed() {
     let mut s = Script::plain_with(thousands(), 50);
@@ -42,7 +44,7 @@ fn the_last_segment_of_a_socket_buffer_is_pushed() {
     assert_eq!(pushed(&mut s, 100, 10), [false, true].repeat(5));
     s.peer(150, ". ack=3001");
     assert_eq!(pushed(&mut s, 150, 6), [false, true].repeat(3));
-    // Five may be sent. The last one is alone in its buffer, and no data follows it.
+    // Five segments may be sent. The last one is alone in its buffer, and no data follows it.
     s.peer(160, ". ack=13001");
     assert_eq!(pushed(&mut s, 160, 5), [false, true, false, true, true]);
 }

@@ -1,21 +1,21 @@
-//! Data that arrives while the buffer is over its limit: it waits with its subflow (`mptcp_data_ready`).
+//! Data that arrives while the receive buffer is full stays with its subflow (`mptcp_data_ready`).
 
 use anabranch_mptcp::{Config, Event};
 
 use crate::dialect::{Script, config, film};
 
-/// Bytes of a segment; its memory is 1,280, so that the buffer of 128 KiB is full behind 103.
+/// The payload of a segment, bytes. Its memory is 1280, so that 103 segments fill the buffer of 128 KiB.
 const PIECE: u64 = 300;
-/// Segments that the peer sends, some fifty of them to a full buffer.
+/// The number of segments that the peer sends. About fifty of them arrive at a full buffer.
 const SEGMENTS: u64 = 150;
 const ALL: u64 = SEGMENTS * PIECE;
 
-/// The buffer cannot grow.
+/// A configuration whose receive buffer cannot grow.
 fn fixed() -> Config {
     Config { receive_buffer_initial: 131_072, receive_buffer_max: 131_072, ..config() }
 }
 
-/// An application that reads no data of one path, so that the rest of this data waits there.
+/// The application does not read the data of one path, so that later data waits there.
 fn full(mut s: Script, path: usize) -> Script {
     s.reading = false;
     for n in 0..SEGMENTS {
@@ -49,7 +49,7 @@ fn what_comes_next_takes_what_waits_along_once_there_is_room() {
     s.read(700, 3000);
     let at = 1 + ALL;
     s.peer(800, &format!(". {at}:{} ack=1 dack4=0 map={ALL}+{PIECE}@{at}", at + PIECE));
-    // Room for ten more, and for the one that fills it.
+    // There is space for ten more segments, and for the one that fills the buffer.
     let held = s.connection().view().receiver();
     assert_eq!(
         (held.unread, held.in_subflows),

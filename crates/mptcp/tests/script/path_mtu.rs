@@ -1,4 +1,4 @@
-//! News of the path's MTU (RFC 1191, RFC 8201; Linux's `tcp_v4_err`, `tcp_v4_mtu_reduced`,
+//! Reports about the path's MTU (RFC 1191, RFC 8201; Linux's `tcp_v4_err`, `tcp_v4_mtu_reduced`,
 //! `tcp_simple_retransmit`).
 
 use anabranch_congestion::CongestionState;
@@ -7,8 +7,8 @@ use anabranch_plugin::PluginChoice;
 
 use crate::dialect::{Script, at, config, thousands};
 
-/// Ten segments of 1000 bytes left at 100 ms, the initial window, in packets of 1052 bytes. With an MTU of
-/// 652 segments have 600.
+/// Ten segments of 1000 bytes, the initial window, are sent at 100 ms in packets of 1052 bytes. An MTU of 652
+/// permits segments of 600.
 fn ten_sent(more: usize) -> Script {
     let mut s = Script::plain_with(thousands(), 50);
     s.write(100, 10_000 + more);
@@ -19,7 +19,7 @@ fn ten_sent(more: usize) -> Script {
     s
 }
 
-/// The ranges sent since the last call.
+/// Returns the ranges sent since the last call.
 fn ranges(s: &mut Script) -> Vec<String> {
     let range = |line: &str| line.split(' ').nth(1).expect("a range").to_owned();
     s.rest().iter().map(|(_, _, line)| range(line)).collect()
@@ -27,7 +27,7 @@ fn ranges(s: &mut Script) -> Vec<String> {
 
 #[test]
 fn what_was_too_large_goes_out_again_in_pieces_and_the_window_stays() {
-    // tcp_simple_retransmit: all that is larger than the new size is lost, and "don't muck with the
+    // tcp_simple_retransmit: all segments larger than the new size are lost, and "don't muck with the
     // congestion window here".
     let mut s = ten_sent(30_000);
     assert!(s.path_mtu(0, 150, 652, 1));
@@ -37,7 +37,8 @@ fn what_was_too_large_goes_out_again_in_pieces_and_the_window_stays() {
     let sample = s.sample(0);
     assert_eq!((sample.cwnd_segments, sample.ssthresh_segments), (10, u32::MAX));
     assert_eq!((sample.state, sample.totals.timeouts), (CongestionState::Loss, 0));
-    // The other half follows as these are acknowledged, then new data, cut to size from the start.
+    // The other half is retransmitted as these are acknowledged. New data follows in segments of the new
+    // size.
     s.peer(200, ". ack=5001");
     let said = ranges(&mut s);
     assert_eq!(&said[..2], ["5001:5601", "5601:6001"]);
@@ -58,7 +59,7 @@ fn what_fits_is_not_sent_again() {
     assert_eq!(ranges(&mut s), ["1:601", "601:1001"]);
     s.peer(170, ". ack=2101");
     assert_eq!(s.sample(0).state, CongestionState::Open);
-    // Nor what the peer has reported: a router before it let that through.
+    // Data that the peer has SACKed is not lost either, because it passed before the path changed.
     let mut s = ten_sent(0);
     s.peer(150, ". ack=1 sack=1001:9001");
     s.rest();
@@ -88,7 +89,7 @@ fn an_mtu_that_segments_keep_changes_nothing() {
     assert!(!s.path_mtu(0, 150, 1052, 1) && !s.path_mtu(0, 150, 1500, 1));
     s.silence(160);
     assert_eq!(s.sample(0).state, CongestionState::Open);
-    // The same news again, of the other packets that were dropped.
+    // The same report arrives again, because of the other dropped packets.
     let mut s = ten_sent(0);
     assert!(s.path_mtu(0, 150, 652, 1));
     s.rest();
@@ -98,7 +99,7 @@ fn an_mtu_that_segments_keep_changes_nothing() {
 
 #[test]
 fn nobody_is_made_to_send_crumbs() {
-    // ip_rt_min_pmtu: 552, which leaves 552 - 40 - 12 of timestamps.
+    // ip_rt_min_pmtu: an MTU of 552 leaves 552 - 40 - 12 bytes (timestamps).
     let mut s = ten_sent(0);
     assert!(s.path_mtu(0, 150, 68, 1));
     assert_eq!(ranges(&mut s)[..2], ["1:501", "501:1001"]);
@@ -111,7 +112,7 @@ fn without_sack_it_is_the_same() {
     s.rest();
     assert!(s.path_mtu(0, 150, 652, 1));
     assert_eq!(ranges(&mut s).len(), 10);
-    // Held until something beyond is acknowledged (tcp_is_non_sack_preventing_reopen).
+    // The state is kept until newer data is acknowledged (tcp_is_non_sack_preventing_reopen).
     s.peer(200, ". ack=5001");
     s.write(210, 600);
     s.us(210, ". 5001:5601");
@@ -121,7 +122,7 @@ fn without_sack_it_is_the_same() {
 
 #[test]
 fn pieces_keep_the_mapping_that_they_were_sent_under() {
-    // RFC 8684 section 3.3.1: a mapping does not change. 1500 - 40 - 12 of timestamps - 28 of DSS = 1420.
+    // RFC 8684 section 3.3.1: a mapping does not change. 1500 - 40 - 12 (timestamps) - 28 (DSS) = 1420.
     let mut s = Script::multipath(config(), 50);
     s.peer(100, ". 1:19 dack4=0 map=0+18@1");
     s.rest();
@@ -136,7 +137,7 @@ fn pieces_keep_the_mapping_that_they_were_sent_under() {
     s.us(130, ". 2841:4161 map=2840+3000@2841");
 }
 
-/// The longest payload on each of two paths since the last look.
+/// Returns the longest payload on each of two paths since the last call.
 fn longest(s: &mut Script) -> [u64; 2] {
     let mut longest = [0, 0];
     for (_, path, line) in s.rest() {

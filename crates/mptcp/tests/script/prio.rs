@@ -1,4 +1,4 @@
-//! `MP_PRIO` while a connection runs (RFC 8684 section 3.3.8).
+//! `MP_PRIO` during a connection (RFC 8684 section 3.3.8).
 
 use anabranch_mptcp::{Announcement, Config, Event};
 use anabranch_units::SubflowId;
@@ -13,7 +13,7 @@ fn two() -> Script {
     s
 }
 
-/// Where what is written at `ms` goes.
+/// Returns the path of data written at `ms`.
 fn way(s: &mut Script, ms: u64) -> usize {
     let before = s.written;
     s.write(ms, 100);
@@ -37,7 +37,7 @@ fn the_bit_redirects_data_at_once_and_back() {
     }
     s.peer_on(1, 500, ". prio=B");
     s.peer_on(0, 510, ". prio=B");
-    // Nothing but backups: they are used.
+    // If all subflows are backups, they are used.
     s.write(520, 100);
     assert_eq!(s.rest().len(), 1);
 }
@@ -50,10 +50,10 @@ fn the_form_of_version_0_says_nothing() {
     let [from, to] = [2, 1].map(|host| std::net::IpAddr::from([10, 1, 0, host]));
     let mut packet = Vec::new();
     emit_packet(from, to, &segment, &mut packet).expect("a legal segment");
-    // Kind 30, three bytes, padded with a NOP: four bytes with an address identifier instead.
+    // Kind 30 with three bytes, padded with a NOP, is changed to four bytes with an address identifier.
     let at = packet.windows(4).position(|w| w == [30, 3, 0x51, 1]).expect("the option");
     packet[at + 1] = 4;
-    // The NOP becomes identifier 1: only the length differs.
+    // The NOP becomes identifier 1, so that only the length differs.
     let sum = u16::from_be_bytes([packet[36], packet[37]]);
     let sum = !(u32::from(!sum) + 1).min(0xffff) as u16;
     packet[36..38].copy_from_slice(&sum.to_be_bytes());
@@ -77,9 +77,9 @@ fn a_flood_of_changes_is_rationed_and_the_last_wish_counts() {
         s.events.iter().filter(|(_, e)| matches!(e, Event::PriorityChanged { .. })).count()
     };
     assert_eq!(changes(&s), 4);
-    // Every second one requested the current priority.
+    // Every second request was for the current priority.
     assert!(s.connection().view().counters().deferred_priorities > 400);
-    // A second after the first there is room again, and the wish was not forgotten.
+    // A second after the first change, changes are permitted again, and the last request is applied.
     s.peer_on(1, 1400, ". ack=1");
     assert_eq!(changes(&s), 5);
     assert_eq!(way(&mut s, 1410), 0);
@@ -93,7 +93,7 @@ fn our_own_wish_is_told_on_its_subflow_and_kept_here() {
     s.connection().set_backup(now, [10, 2, 0, 1].into(), true);
     s.us_on(1, 300, ". 1:1 ack=1 dack4=0 prio=B");
     assert_eq!(way(&mut s, 310), 0);
-    // Only the last word goes out of many at once.
+    // Of many changes at once, only the last one is sent.
     for turn in 0..100 {
         let now = s.now;
         s.connection().set_backup(now, [10, 2, 0, 1].into(), turn % 2 == 0);
@@ -104,8 +104,8 @@ fn our_own_wish_is_told_on_its_subflow_and_kept_here() {
 
 #[test]
 fn a_signal_is_no_sign_of_congestion() {
-    // RFC 8684 sections 3, 3.3.8 and 3.4.1: a duplicate acknowledgement that carries an MPTCP option
-    // other than the DSS does not count as one, also where the peer has no SACK.
+    // RFC 8684 sections 3, 3.3.8 and 3.4.1: a duplicate acknowledgement with an MPTCP option other than the
+    // DSS does not count as a duplicate, even without SACK.
     for signal in ["prio=B", "prio=0", "add=5,10.3.0.2", "echo=5,10.3.0.2", "remove=9"] {
         let mut s = Script::server(config());
         s.peer(0, "S mpc nosack");
@@ -124,7 +124,7 @@ fn a_signal_is_no_sign_of_congestion() {
 
 #[test]
 fn never_more_than_two_signals_in_a_row_that_repeat_an_acknowledgement() {
-    // RFC 8684 section 3: a TCP that does not know them could take three for a loss.
+    // RFC 8684 section 3: a TCP without MPTCP could interpret three as a loss.
     let announce = (1..=6).map(|id| Announcement {
         address_id: id,
         address: [10, 2, id, 1].into(),

@@ -1,4 +1,4 @@
-//! Reads of the application, in chosen sizes, and the event that it may write.
+//! Reads of the application with limited sizes, and the event that it may write.
 
 use anabranch_mptcp::Event;
 
@@ -6,7 +6,7 @@ use crate::dialect::{Script, config, film, tcp, thousands};
 
 #[test]
 fn reading_just_what_came_first_leaves_what_came_next() {
-    // RFC 9293 section 3.9.1.3: RECEIVE hands over what has arrived, whatever the buffers' sizes.
+    // RFC 9293 section 3.9.1.3: RECEIVE returns the data that has arrived, for any buffer size.
     let mut s = Script::plain_with(tcp(), 50);
     s.reading = false;
     s.peer(100, ". 1:101");
@@ -22,12 +22,12 @@ fn reading_just_what_came_first_leaves_what_came_next() {
 
 #[test]
 fn who_asked_for_room_hears_of_it() {
-    // sk_stream_is_writeable: a third of the buffer is free. It holds 2 * 10 * 2304 = 46,080 bytes, and
-    // 40,000 of data with their buffers leave less than that.
+    // sk_stream_is_writeable: a third of the buffer must be free. The buffer has 2 * 10 * 2304 = 46,080
+    // bytes. 40,000 bytes of data with their overhead leave less than a third.
     for asks in [true, false] {
         let mut s = Script::plain_with(thousands(), 50);
         assert!(s.connection().poll_writable(), "nothing is held");
-        // The event that a connection is writable comes once, at its beginning.
+        // The event that a connection is writable is reported once, at the beginning.
         s.events.clear();
         s.write(100, 40_000);
         if asks {
@@ -43,7 +43,8 @@ fn who_asked_for_room_hears_of_it() {
 
 #[test]
 fn a_join_gives_room_to_who_waits_for_it() {
-    // __mptcp_sync_sndbuf, mptcp_write_space: 50,176 bytes hold 40,000, with a join it is 96,256.
+    // __mptcp_sync_sndbuf, mptcp_write_space: the buffer has 50,176 bytes and 40,000 are used. With a join it
+    // has 96,256.
     let mut s = Script::multipath(config(), 50);
     s.write(100, 40_000);
     s.rest();

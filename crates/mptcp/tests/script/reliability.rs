@@ -1,4 +1,4 @@
-//! When data is released, and where it is reinjected (RFC 8684 sections 3.3.2, 3.3.3 and 3.3.6).
+//! The release of acknowledged data, and its reinjection (RFC 8684 sections 3.3.2, 3.3.3 and 3.3.6).
 
 use anabranch_mptcp::Event;
 use anabranch_units::SubflowId;
@@ -11,7 +11,7 @@ fn what_has_a_data_ack_is_still_repeated_on_its_subflow() {
     s.write(100, 1000);
     s.us(100, ". 1:1001 map=0+1000@1");
     s.peer(150, ". ack=1 dack4=1000");
-    // TCP's own promise: the subflow has not acknowledged it.
+    // The subflow itself has not acknowledged the data, so TCP retransmits it.
     s.us(350, ". 1:1001 map=0+1000@1");
     s.peer(400, ". ack=1001 dack4=1000");
     s.silence(5000);
@@ -26,7 +26,7 @@ fn what_a_subflow_has_acknowledged_is_kept_until_its_data_ack() {
     let first = carried[0].1;
     s.peer_on(first, 340, ". ack=1001 dack4=0");
     s.peer_on(first, 345, "R 1:1");
-    // The host that acknowledged it may have dropped it before it got to the stream.
+    // The host that acknowledged the data on the subflow may have dropped it before delivery.
     let other = 1 - first;
     s.us_on(other, 345, ". 1:1001 map=0+1000@1");
     s.peer_on(other, 400, ". ack=1001 dack4=1000");
@@ -35,7 +35,8 @@ fn what_a_subflow_has_acknowledged_is_kept_until_its_data_ack() {
 
 #[test]
 fn what_is_reinjected_is_repeated_where_it_was_too() {
-    // Section 3.3.6: middleboxes would not understand a hole in a subflow's sequence.
+    // RFC 8684 section 3.3.6: the subflow retransmits the data too, because middleboxes do not expect a gap
+    // in a sequence space.
     let mut s = Script::multipath(config(), 50);
     s.join(1, 200, 100);
     s.write(300, 1000);
@@ -62,9 +63,9 @@ fn what_is_reinjected_is_repeated_where_it_was_too() {
 
 #[test]
 fn a_peer_that_never_acknowledges_data_is_sent_it_ever_more_seldom() {
-    // It acknowledges every segment at once. 2 MiB in pieces of 10,000 bytes are 210 times at some 0.25 s each; then after
-    // 0.2, 0.4, .. s and no sooner: 0.2 * (2^10 - 1) = 204.6 s are over after ten more, and from there on it is 120 s each
-    // time, five in the rest of 900 s.
+    // The peer acknowledges every segment at once. 2 MiB in fragments of 10,000 bytes are 210 repetitions,
+    // about 0.25 s apart. Then the interval doubles from 0.2 s: the next ten take 0.2 * (2^10 - 1) = 204.6 s.
+    // After that, the interval is 120 s, which gives five in the rest of 900 s.
     let mut s = Script::multipath(config(), 50);
     s.write(100, 10_000);
     s.rest();
@@ -73,7 +74,7 @@ fn a_peer_that_never_acknowledges_data_is_sent_it_ever_more_seldom() {
     }
     let times = s.sent_on(0) / 10_000;
     assert!((222..=228).contains(&times), "sent {times} times");
-    // Progress resets it to its first value.
+    // Progress resets the interval.
     s.peer(900_000, &format!(". ack={} dack4=5000", 1 + s.sent_on(0)));
     s.rest();
     let before = s.sent_on(0);
@@ -96,7 +97,7 @@ fn a_window_without_a_data_ack_lets_nothing_go() {
     s.peer(110, &format!(". ack={} dack4={sent} win=8", sent + 1));
     s.rest();
     let sent = s.sent_on(0);
-    // Section 3.3.1: the window is relative to the DATA_ACK, which this segment does not have.
+    // RFC 8684 section 3.3.1: the window is relative to the DATA_ACK, which this segment does not have.
     s.peer(120, &format!(". ack={} win=500 map=0+1@0 dfin", sent + 1));
     let more = s.sent_on(0) - sent;
     assert_eq!(more, 0, "{:?}", s.rest());
@@ -109,11 +110,11 @@ fn a_data_ack_may_come_when_it_advances_only_or_always() {
     let mut s = Script::multipath(config(), 50);
     s.write(100, 1000);
     s.us(100, ". 1:1001");
-    // With every segment, though nothing new is acknowledged.
+    // Every segment with a DSS has a DATA_ACK, even if nothing new is acknowledged.
     s.peer(110, ". 1:101 ack=1 dack4=0 map=0+100@1");
     s.us(110, ". ack=101");
     s.peer(150, ". ack=1001 dack4=1000");
-    // None where it would say the same.
+    // A DATA_ACK is not sent separately if it would be the same as before.
     s.peer(160, ". 101:201 ack=1001 map=100+100@101");
     s.peer(170, ". 201:301 ack=1001 map=200+100@201");
     s.rest();
@@ -131,11 +132,11 @@ fn no_subflow_is_closed_while_data_or_the_end_is_outstanding() {
     s.write(300, 1000);
     let first = s.rest()[0].1;
     s.shutdown(300);
-    // The subflow has it, the stream does not.
+    // The subflow has acknowledged the data, the connection has not.
     s.peer_on(first, 350, ". ack=1001 dack4=0");
     let open = s.rest_until(400);
     assert!(open.iter().all(|(_, _, line)| !line.starts_with('F')), "{open:?}");
-    // Everything but the end.
+    // Everything except the DATA_FIN is acknowledged.
     s.peer_on(first, 410, ". ack=1001 dack4=1000");
     let open = s.rest_until(600);
     assert!(open.iter().all(|(_, _, line)| !line.starts_with('F')), "{open:?}");

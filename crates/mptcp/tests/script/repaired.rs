@@ -1,5 +1,5 @@
-//! Subflows without SACK whose losses are repaired. TCP stays in Recovery or Loss until newer data is acknowledged
-//! (`tcp_try_undo_recovery`), so a scheduler that refuses such a subflow would wait for ever.
+//! Subflows without SACK whose losses are repaired. TCP stays in Recovery or Loss until newer data is
+//! acknowledged (`tcp_try_undo_recovery`). A scheduler that never uses such a subflow would wait forever.
 
 use anabranch_mptcp::{Config, profile};
 use anabranch_plugin::PluginChoice;
@@ -7,7 +7,7 @@ use anabranch_scheduler as scheduler;
 
 use crate::dialect::{Script, config};
 
-/// The out-of-tree kernel, with the long data sequence numbers that its dialect parses.
+/// The out-of-tree kernel, but with 64-bit data sequence numbers, which the dialect requires.
 const OUT_OF_TREE: profile::Stack = profile::Stack {
     mptcp: profile::MptcpStack { short_data_numbers: false, ..profile::MPTCP_0_94.mptcp },
     ..profile::MPTCP_0_94
@@ -23,7 +23,7 @@ fn without_sack(name: &str, stack: profile::Stack) -> Script {
     s
 }
 
-/// Every scheduler, in both generations of the kernel.
+/// Calls `look` for every scheduler in both kernel generations.
 fn every_scheduler(mut look: impl FnMut(&str, Script)) {
     for stack in [profile::Stack::default(), OUT_OF_TREE] {
         let name = scheduler::names().map(|known| known.name);
@@ -31,7 +31,7 @@ fn every_scheduler(mut look: impl FnMut(&str, Script)) {
     }
 }
 
-/// Returns the bytes of new data that are sent at once when 1000 more are written at `ms`.
+/// Returns the number of new bytes that are sent at once when 1000 more are written at `ms`.
 fn sent_of_more(s: &mut Script, ms: u64) -> u64 {
     s.run_to(crate::dialect::at(ms));
     s.rest();

@@ -1,5 +1,5 @@
-//! Subflows without progress: connection-level retransmission, when a subflow is found stale, when a
-//! backup is used (`__mptcp_retrans`, `mptcp_subflow_get_retrans`, `mptcp_pm_subflow_chk_stale`).
+//! Subflows without progress: connection-level retransmission, the detection of stale subflows, and the use
+//! of backups (`__mptcp_retrans`, `mptcp_subflow_get_retrans`, `mptcp_pm_subflow_chk_stale`).
 
 use anabranch_mptcp::Event;
 use anabranch_units::SubflowId;
@@ -7,7 +7,7 @@ use anabranch_wire::MptcpOption;
 
 use crate::dialect::{Script, at, config};
 
-/// Two subflows; a thousand bytes went on the first at 500 ms, and nothing comes back on it.
+/// Two subflows. 1000 bytes are sent on the first at 500 ms, and nothing is received on it.
 fn silent() -> Script {
     let mut s = Script::multipath(config(), 50);
     s.join(1, 200, 100);
@@ -16,8 +16,8 @@ fn silent() -> Script {
     s
 }
 
-/// When something was put on a path until `end` ms; what is put on the other subflow the peer
-/// acknowledges there, but its data stays incomplete.
+/// Returns the times of data segments on a path until `end` ms. The peer acknowledges them on that subflow,
+/// but the data stream stays incomplete.
 fn repetitions(s: &mut Script, path: usize, end: u64) -> Vec<u64> {
     first_repetitions(s, path, end, usize::MAX)
 }
@@ -47,8 +47,8 @@ fn first_repetitions(s: &mut Script, path: usize, end: u64, answered: usize) -> 
 
 #[test]
 fn the_fifth_timer_in_a_row_finds_a_subflow_stale() {
-    // `net.mptcp.stale_loss_cnt` is 4: the first expiry notes when the subflow was last heard, three more
-    // count it up to 4, and the one that counts it to 5 finds it stale.
+    // `net.mptcp.stale_loss_cnt` is 4. The first expiry stores the time of the last acknowledgement, the next
+    // three count up to 4, and the fifth marks the subflow as stale.
     let mut s = silent();
     let times = repetitions(&mut s, 1, 10_000);
     let stale = s.events.iter().find(|(_, e)| *e == Event::SubflowStale(SubflowId(0)));
@@ -59,7 +59,8 @@ fn the_fifth_timer_in_a_row_finds_a_subflow_stale() {
 
 #[test]
 fn a_backup_helps_only_when_nothing_makes_progress_elsewhere() {
-    // mptcp_subflow_get_retrans: `min_stale_count > 1 ? backup : NULL`: not at the first expiry.
+    // mptcp_subflow_get_retrans: `min_stale_count > 1 ? backup : NULL`. The backup is not used at the first
+    // expiry.
     let mut s = Script::multipath(config(), 50);
     s.join(1, 200, 100);
     let mut prio = s.composed(". 1:1 ack=1");
@@ -68,8 +69,8 @@ fn a_backup_helps_only_when_nothing_makes_progress_elsewhere() {
     s.rest();
     s.write(500, 1000);
     s.us_on(1, 500, ". 1:1001 map=0+1000@1");
-    // The connection's timer runs 200 ms where no healthy subflow's timer is known (mptcp_set_timeout,
-    // `TCP_RTO_MIN`): the first expiry, at 700 ms, notes that nothing moves; at 900 ms it is the second.
+    // The connection's timer runs for 200 ms if no healthy subflow has a timer (mptcp_set_timeout,
+    // `TCP_RTO_MIN`). The first expiry is at 700 ms, and the second at 900 ms.
     s.run_to(at(2000));
     let first = s.rest().into_iter().find(|(_, path, _)| *path == 0).expect("the backup helps");
     assert_eq!(first.0, 900, "{first:?}");
@@ -77,7 +78,7 @@ fn a_backup_helps_only_when_nothing_makes_progress_elsewhere() {
 
 #[test]
 fn an_only_subflow_is_never_stale() {
-    // mptcp_pm_subflow_chk_stale: another one has to be active, and the join is closed.
+    // mptcp_pm_subflow_chk_stale: another subflow must be active, and the join is closed.
     let mut s = silent();
     s.peer_on(1, 510, "R 1:1");
     s.rest_until(60_000);
@@ -87,9 +88,9 @@ fn an_only_subflow_is_never_stale() {
 
 #[test]
 fn a_subflow_that_is_silent_itself_is_no_help() {
-    // The other one must have been counted fewer than `stale_loss_cnt` - 1 = 3 times. The first repetition
-    // comes with the first expiry; unanswered, it is counted from the second on, and three times when the
-    // fifth finds the first subflow silent. With one answer it is counted twice.
+    // The other subflow must have a count below `stale_loss_cnt` - 1 = 3. The first expiry sends data on it.
+    // Without an answer, its count starts at the second expiry and is 3 at the fifth. With one answer, it is
+    // 2.
     for (answered, stale) in [(0, false), (1, true)] {
         let mut s = silent();
         first_repetitions(&mut s, 1, 20_000, answered);
@@ -99,7 +100,7 @@ fn a_subflow_that_is_silent_itself_is_no_help() {
 
 #[test]
 fn an_acknowledgement_brings_a_stale_subflow_back() {
-    // mptcp_subflow_active: a stale one is given nothing, not even when it is the only idle one.
+    // mptcp_subflow_active: a stale subflow gets no data, even if it is the only idle one.
     let mut s = silent();
     repetitions(&mut s, 1, 10_000);
     assert!(s.has(Event::SubflowStale(SubflowId(0))));
@@ -110,7 +111,7 @@ fn an_acknowledgement_brings_a_stale_subflow_back() {
     s.us_on(1, 10_010, &format!(". map=1000+100@{next}"));
     s.peer_on(1, 10_020, ". dack4=1100");
     s.rest();
-    // The peer answers on it again, and the other one is a backup now.
+    // The peer acknowledges on the subflow again, and the other one is now a backup.
     s.peer(10_030, ". ack=1001 dack4=1100");
     s.write(10_040, 100);
     s.us(10_040, ". map=1100+100@1001");

@@ -1,5 +1,5 @@
-//! Which segments are believed: windows, timestamps, resets, SYNs (RFC 9293 section 3.10.7, RFC 5961,
-//! RFC 7323 section 5).
+//! The validation of segments: windows, timestamps, RSTs, SYNs (RFC 9293 section 3.10.7, RFC 5961, RFC 7323
+//! section 5).
 
 use anabranch_mptcp::Event;
 
@@ -7,7 +7,7 @@ use crate::dialect::{Script, config, tcp};
 
 #[test]
 fn signals_of_a_segment_outside_the_window_mean_nothing() {
-    // RFC 8684 section 3: TCP's own checks come first.
+    // RFC 8684 section 3: the checks of TCP come first.
     let mut s = Script::multipath(config(), 50);
     s.write(100, 1000);
     s.us(100, ". 1:1001");
@@ -18,7 +18,7 @@ fn signals_of_a_segment_outside_the_window_mean_nothing() {
 
 #[test]
 fn a_reset_that_acknowledges_nothing_of_ours_does_not_end_the_attempt() {
-    // RFC 9293 section 3.10.7.3: in SYN-SENT a RST counts when it acknowledges the SYN.
+    // RFC 9293 section 3.10.7.3: in SYN-SENT, a RST is accepted only if it acknowledges the SYN.
     let mut s = Script::client(config(), 1);
     s.us(0, "S mpc");
     s.peer(30, "R 0:0");
@@ -30,7 +30,7 @@ fn a_reset_that_acknowledges_nothing_of_ours_does_not_end_the_attempt() {
 
 #[test]
 fn a_reset_within_the_window_draws_a_challenge() {
-    // RFC 5961 section 3.2: in the window but not RCV.NXT: an acknowledgement.
+    // RFC 5961 section 3.2: a RST in the window but not at RCV.NXT is answered with an acknowledgement.
     let mut s = Script::plain(50);
     s.peer(100, ". 1:101 ack=1");
     s.rest();
@@ -41,7 +41,7 @@ fn a_reset_within_the_window_draws_a_challenge() {
 
 #[test]
 fn an_old_timestamp_marks_an_old_segment() {
-    // RFC 7323 section 5.3, R1: a segment with a timestamp before TS.Recent is acknowledged, dropped.
+    // RFC 7323 section 5.3, R1: a segment whose timestamp is before TS.Recent is acknowledged and dropped.
     let mut s = Script::plain(50);
     let mut old = s.composed(". 1:101 ack=1");
     s.peer(100, ". 1:101 ack=1");
@@ -56,7 +56,7 @@ fn an_old_timestamp_marks_an_old_segment() {
 
 #[test]
 fn a_reset_behind_what_came_out_of_order_counts() {
-    // RFC 5961 section 3.2 as Linux extends it: the peer may have sent on.
+    // RFC 5961 section 3.2 with Linux's extension: the RST may follow out-of-order data.
     let mut s = Script::plain(50);
     s.peer(100, ". 101:201 ack=1");
     s.rest();
@@ -66,7 +66,7 @@ fn a_reset_behind_what_came_out_of_order_counts() {
 
 #[test]
 fn a_syn_on_an_open_connection_draws_a_challenge() {
-    // RFC 5961 section 4.2; not more than one in 500 ms (`tcp_invalid_ratelimit`).
+    // RFC 5961 section 4.2. At most one challenge ACK per 500 ms (`tcp_invalid_ratelimit`).
     let mut s = Script::plain(50);
     s.peer(100, "S 0:0");
     s.us(100, ". ack=1");
@@ -117,7 +117,7 @@ fn a_third_packet_that_acknowledges_another_number_is_reset_and_the_handshake_go
 
 #[test]
 fn a_forgotten_syn_is_told_so() {
-    // RFC 9293 section 3.10.7.3: a RST with the sequence number that the stray acknowledges.
+    // RFC 9293 section 3.10.7.3: a RST with the acknowledgement number of the segment as its sequence number.
     let mut s = Script::client(config(), 1);
     s.us(0, "S mpc");
     s.peer(40, "S. ack=999");
