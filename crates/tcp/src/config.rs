@@ -17,10 +17,9 @@ pub(crate) const MSS_MIN: u16 = 48;
 /// The difference between an IPv6 and an IPv4 header, in bytes (RFC 8200 section 3, RFC 791 section 3.1).
 const IPV6_EXCESS: u16 = 20;
 
-/// The number of ticks from which a timer belongs to the second level of the timer wheel
-/// (`LVL_START(1)`).
+/// The number of ticks from which a timer is in the second level of the timer wheel (`LVL_START(1)`).
 const WHEEL_LEVEL: u64 = 63;
-/// Each level is coarser than the one before by a factor of 2^3 (`LVL_CLK_SHIFT`).
+/// Each level of the timer wheel is coarser than the previous one by a factor of 2^3 (`LVL_CLK_SHIFT`).
 const WHEEL_SHIFT: u32 = 3;
 /// The shift of the last level (`LVL_DEPTH` 9).
 const WHEEL_DEEPEST: u32 = 24;
@@ -28,19 +27,18 @@ const WHEEL_DEEPEST: u32 = 24;
 /// Properties of a real host that the protocol does not define: timer ticks and memory accounting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostModel {
-    /// The timer tick (a jiffy: 4 ms for HZ = 250). Timers fire at multiples of it, long timers at
-    /// coarser multiples ([`Self::expiry`]). Zero means exact time.
+    /// The timer tick (a jiffy: 4 ms for HZ = 250). Timers fire at multiples of it, and long timers at
+    /// coarser multiples ([`Self::expiry`]). Zero means exact timers.
     pub timer_tick: Duration,
     /// The growth of the send buffer per segment of the window, in bytes of memory (`per_mss` of
-    /// `tcp_sndbuf_expand`). It covers 1460 bytes of payload, headers and `skb_shared_info` in a buffer
-    /// of 2 KiB, and the `sk_buff`. Kernels built for wireless networks reserve more for headers and need
-    /// 4352 bytes.
+    /// `tcp_sndbuf_expand`): 1460 bytes of payload, headers and `skb_shared_info` in a buffer of 2 KiB, and
+    /// the `sk_buff`. Kernels built for wireless networks reserve more for headers and need 4352 bytes.
     pub send_memory_per_segment: u64,
-    /// The memory of a full received segment, in bytes: a 1500-byte packet in a 2 KiB buffer with its
-    /// `sk_buff` (`truesize`). The payload's share of it determines the window of a buffer.
+    /// The memory of a full received segment, in bytes: a 1500-byte packet in a 2 KiB buffer, with its
+    /// `sk_buff` (`truesize`). The ratio of payload to this memory determines the window of a buffer.
     pub receive_memory_per_segment: u64,
-    /// The memory of a send buffer beyond its payload, in bytes: its header room and its `sk_buff`
-    /// (`tcp_stream_alloc_skb`).
+    /// The memory of a socket buffer for sending without its payload, in bytes: header space and the
+    /// `sk_buff` (`tcp_stream_alloc_skb`).
     pub send_memory_per_buffer: u64,
 }
 
@@ -55,7 +53,7 @@ impl Default for HostModel {
     }
 }
 
-/// A moment on a host.
+/// A point in time on a host.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment<'a> {
     /// The host.
@@ -77,19 +75,20 @@ impl HostModel {
         span.in_whole_ticks(self.timer_tick)
     }
 
-    /// The time between two moments, each rounded down to a tick.
+    /// Returns the time between two moments, each rounded down to a tick.
     pub(crate) fn ticks_between(&self, from: Instant, to: Instant) -> Duration {
         self.coarse(to).since(self.coarse(from))
     }
 
-    /// The time at which a timer set at `now` for `span` fires. It is never early. It is the next
-    /// multiple of the granularity of its level in the timer wheel (`calc_wheel_index`). The granularity
-    /// is one tick below 63 ticks, and eight times as coarse for every eightfold duration.
+    /// Returns the time at which a timer set at `now` for `span` fires. It is never early. The time is
+    /// rounded up to the granularity of the timer's level in the timer wheel (`calc_wheel_index`): one tick
+    /// below 63 ticks, and eight times coarser for each eightfold duration.
     pub fn expiry(&self, now: Instant, span: Duration) -> Instant {
         self.timer(now, span).1
     }
 
-    /// The requested time (`expires`) of a timer set at `now` for `span`, and the time at which it fires.
+    /// Returns the requested time (`expires`) of a timer set at `now` for `span`, and the time at which it
+    /// fires.
     #[inline]
     pub(crate) fn timer(&self, now: Instant, span: Duration) -> (Instant, Instant) {
         let tick = self.timer_tick.as_nanos();
@@ -120,7 +119,7 @@ pub enum EcnMode {
 }
 
 impl EcnMode {
-    /// Every mode with its name in scenarios.
+    /// All modes with their names in scenarios.
     pub const NAMED: [(&'static str, Self); 3] =
         [("off", Self::Off), ("request", Self::Request), ("accept", Self::Accept)];
 }
@@ -128,8 +127,8 @@ impl EcnMode {
 /// The configuration of one TCP connection.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TcpConfig {
-    /// The TCP maximum segment size that is announced over IPv4: 1460 bytes for an MTU of 1500. Over IPv6
-    /// it follows from the same MTU ([`Self::mss_at`]).
+    /// The TCP maximum segment size that is announced over IPv4: 1460 bytes for an MTU of 1500. Over IPv6, it
+    /// is computed from the same MTU ([`Self::mss_at`]).
     pub mss: u16,
     /// The initial receive buffer, in bytes of memory (`tcp_rmem[1]`).
     pub receive_buffer_initial: u64,
@@ -137,27 +136,28 @@ pub struct TcpConfig {
     pub receive_buffer_max: u64,
     /// The largest send buffer, in bytes of memory (`tcp_wmem[2]`).
     pub send_buffer_max: u64,
-    /// Whether the connection is paced, whatever its controller (like the fq queueing discipline).
+    /// Whether the connection is paced, independent of its controller (like the fq queueing discipline).
     pub pacing: bool,
     /// Whether small segments are sent at once (`TCP_NODELAY`). Otherwise at most one may be
     /// unacknowledged (Nagle's algorithm with Minshall's modification).
     pub nodelay: bool,
-    /// Explicit congestion notification.
+    /// The use of explicit congestion notification.
     pub ecn: EcnMode,
-    /// The model of the host.
+    /// The model of the host's kernel and network device.
     pub host: HostModel,
-    /// The kernel's mechanisms of TCP.
+    /// The mechanisms of TCP.
     pub stack: TcpStack,
-    /// The kernel's mechanisms that the layer above reads too.
+    /// The mechanisms that the layer above also uses.
     pub shared: SharedStack,
-    /// The limit of the retransmission timeout, with or without backoff (`net.ipv4.tcp_rto_max_ms`). At
-    /// least [`RTO_MAX_LEAST`].
+    /// The upper limit of the retransmission timeout, including backoff (`net.ipv4.tcp_rto_max_ms`). At least
+    /// [`RTO_MAX_LEAST`].
     pub rto_max: Duration,
-    /// The number of consecutive retransmission timeouts or unanswered window probes that ends the connection
-    /// (`net.ipv4.tcp_retries2`). `None`: as many as take the time of 15 timeouts with
-    /// [`RTO_MAX_DEFAULT`].
+    /// The number of consecutive retransmission timeouts or unanswered window probes after which the
+    /// connection ends (`net.ipv4.tcp_retries2`). `None` means the number that takes as long as 15 timeouts
+    /// with [`RTO_MAX_DEFAULT`].
     pub retries: Option<u16>,
-    /// Whether growth of the send buffer is reported to the layer above later (`MPTCP_DELEGATE_SNDBUF`).
+    /// Whether growth of the send buffer is reported to the layer above with a delay
+    /// (`MPTCP_DELEGATE_SNDBUF`).
     pub reports_growth_later: bool,
 }
 
@@ -188,8 +188,8 @@ impl TcpConfig {
     }
 }
 
-/// Returns the maximum segment size that is announced from a local address, in bytes, if it is `mss` over IPv4: its MTU
-/// minus the headers (`tcp_mtu_to_mss`, `ip6_default_advmss`).
+/// Returns the maximum segment size that is announced from a local address, in bytes. `mss` is the one over
+/// IPv4. Both have the same MTU (`tcp_mtu_to_mss`, `ip6_default_advmss`).
 pub fn mss_at(mss: u16, local: IpAddr) -> u16 {
     match local {
         IpAddr::V4(_) => mss,
@@ -197,7 +197,7 @@ pub fn mss_at(mss: u16, local: IpAddr) -> u16 {
     }
 }
 
-/// The window scale for a largest receive buffer (`tcp_select_initial_window`).
+/// Returns the window scale for a largest receive buffer (`tcp_select_initial_window`).
 pub fn window_scale(receive_buffer_max: u64) -> u8 {
     let bits = 64 - receive_buffer_max.max(65_535).leading_zeros();
     (bits - 1).saturating_sub(15).min(14) as u8
@@ -213,7 +213,7 @@ pub struct FourTuple {
 }
 
 impl FourTuple {
-    /// The four-tuple of a packet, seen by its receiver.
+    /// Returns the four-tuple of a packet as seen by its receiver.
     pub fn of_receiver(packet: &Packet) -> Self {
         let Packet { source, destination, segment } = packet;
         Self {

@@ -1,13 +1,13 @@
-//! One TCP connection as Linux runs it, sans-IO.
+//! One TCP connection as in Linux, sans-IO.
 //!
-//! Positions count bytes of each direction from the SYN (position 0), so that the first data byte has position 1, like
-//! MPTCP's relative subflow sequence number. They become 32-bit sequence numbers only where a segment is written or read.
+//! Positions count bytes of each direction from the SYN (position 0), so the first data byte has position 1.
+//! They are converted to 32-bit sequence numbers only when a segment is written or read.
 //!
 //! No code here reads or writes an option of the layer above. That layer passes plain values: a
-//! [`Tag`](sending::flight::Tag) that forbids merging two ranges of data, a number of option bytes that is reserved in
-//! each segment, the receive [`Space`] of all its connections, and whether a received segment carries a signal. It also
-//! calls methods of both halves ([`Tcp::sending_mut`], [`Tcp::receive_mut`]). Comments name MPTCP where Linux treats its
-//! subflows differently from plain TCP.
+//! [`Tag`](sending::flight::Tag), which prevents merging two ranges of data; a number of option bytes to
+//! reserve in each segment; the receive [`Space`] of all its connections; and whether a received segment
+//! carries a signal. It also calls methods of both halves ([`Tcp::sending_mut`], [`Tcp::receive_mut`]).
+//! Comments mention MPTCP only if Linux treats subflows differently from plain TCP.
 
 mod acknowledgements;
 mod burst;
@@ -45,27 +45,27 @@ use sending::{Ack, Fired};
 /// The state of the connection (RFC 9293 section 3.3.2; FINs are counted separately).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Our SYN waits for its answer.
+    /// Our SYN was not answered yet.
     SynSent,
-    /// The peer's SYN has come, and its third packet has not.
+    /// The peer's SYN has arrived, but not the third packet.
     SynReceived,
     /// The handshake is complete.
     Established,
-    /// Both directions have ended, or the connection was cut off.
+    /// Both directions have ended, or the connection was aborted.
     Closed,
 }
 
-/// Receive space of the connection, bytes.
+/// The receive space, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Space {
-    /// The part that is free.
+    /// The free space.
     pub free: u64,
-    /// All of it.
+    /// The whole space.
     pub allowed: u64,
-    /// The part that may be offered so far, if the subflows open one window together (the connection's
+    /// The part that may be advertised so far, if all connections of the layer above share one window (its
     /// `rcv_ssthresh`).
     pub open: u64,
-    /// The current segment has raised it.
+    /// Whether the current segment has increased `open`.
     pub opens: bool,
 }
 
@@ -75,14 +75,14 @@ impl Default for Space {
     }
 }
 
-/// The values of the layer above for a segment that is sent.
+/// The values that the layer above provides for each outgoing segment.
 #[derive(Clone, Copy, Debug)]
 pub struct EmitContext {
     /// The time.
     pub now: Instant,
     /// The receive space.
     pub space: Space,
-    /// The window that was promised on any TCP connection of the layer above, if it holds for this one too.
+    /// The window promised on any connection of the layer above, if it also applies to this one.
     pub promised: Option<u64>,
 }
 
@@ -91,23 +91,23 @@ pub struct EmitContext {
 pub struct Totals {
     /// Payload bytes cumulatively acknowledged.
     pub bytes_acked: u64,
-    /// Payload bytes sent, retransmissions included.
+    /// Payload bytes sent, including retransmissions.
     pub bytes_sent: u64,
     /// Payload bytes retransmitted.
     pub bytes_retransmitted: u64,
     /// Segments retransmitted.
     pub retransmissions: u64,
-    /// Data segments sent, retransmissions included.
+    /// Data segments sent, including retransmissions.
     pub data_segments: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
-    /// Reductions undone as spurious.
+    /// Window reductions undone as spurious.
     pub undos: u64,
-    /// Windows halved by the scheduler.
+    /// Window reductions requested by the scheduler.
     pub penalties: u64,
     /// Segments delivered by acknowledgements with ECE (`tcpi_delivered_ce`).
     pub delivered_ce: u64,
-    /// Windows reduced because of ECE.
+    /// Window reductions because of ECE.
     pub ecn_reductions: u64,
     /// Data segments received with CE.
     pub ce_received: u64,
@@ -132,25 +132,26 @@ impl std::ops::AddAssign for Totals {
 /// One TCP connection.
 #[derive(Debug)]
 pub struct Tcp {
-    /// The identifier among the siblings of a coupled congestion control.
+    /// The identifier among the connections of a coupled congestion controller.
     id: SubflowId,
     tuple: FourTuple,
     state: State,
-    /// We opened it.
+    /// Whether we opened the connection.
     active: bool,
     opening: handshake::Opening,
     sequence: sequence::Sequence,
     sending: sending::Sending,
     receive: receiving::Receiver,
     ecn: receiving::EcnSender,
-    /// A RST to send, then nothing more.
+    /// The RST to send. Nothing is sent after it.
     reset: Option<ending::ResetNumber>,
-    /// Our FIN had gone out when the peer's came: ours is the TIME-WAIT (RFC 9293 section 3.6).
+    /// Whether we sent our FIN before the peer's arrived. TIME-WAIT is then on our side (RFC 9293 section
+    /// 3.6).
     closed_first: bool,
 }
 
 impl Tcp {
-    /// Creates a connection that is about to send a SYN (`active`) or has received one.
+    /// Creates a connection that will send a SYN (`active`) or has received one.
     pub fn new(
         id: SubflowId,
         tuple: FourTuple,
@@ -176,7 +177,7 @@ impl Tcp {
         }
     }
 
-    /// Returns the identifier among the siblings.
+    /// Returns the identifier among the connections of a coupled controller.
     #[inline]
     pub fn id(&self) -> SubflowId {
         self.id
@@ -205,13 +206,14 @@ impl Tcp {
         self.active
     }
 
-    /// Returns whether data may be queued: established, and our FIN has not left (`__tcp_can_send`).
+    /// Returns whether data may be queued: the connection is established, and our FIN was not sent
+    /// (`__tcp_can_send`).
     #[inline]
     pub fn can_send(&self) -> bool {
         self.state == State::Established && !self.sending.queue().fin_sent()
     }
 
-    /// Returns whether data travels under tags now (`sk_is_mptcp`).
+    /// Returns whether data is currently sent with tags (`sk_is_mptcp`).
     #[inline]
     pub fn is_tagged(&self) -> bool {
         self.sending.queue().is_tagged()
@@ -223,7 +225,7 @@ impl Tcp {
         &self.opening
     }
 
-    /// Returns the handshake, to request its packets.
+    /// Returns the handshake for changes, to request its packets.
     pub fn opening_mut(&mut self) -> &mut handshake::Opening {
         &mut self.opening
     }
@@ -244,7 +246,7 @@ impl Tcp {
         &self.receive
     }
 
-    /// Returns the receiving half.
+    /// Returns the receiving half for changes.
     #[inline]
     pub fn receive_mut(&mut self) -> &mut Receiver {
         &mut self.receive
@@ -256,7 +258,7 @@ impl Tcp {
         &self.sending
     }
 
-    /// Returns the sending half.
+    /// Returns the sending half for changes.
     #[inline]
     pub fn sending_mut(&mut self) -> &mut sending::Sending {
         &mut self.sending
@@ -267,9 +269,9 @@ impl Tcp {
         Totals { ce_received: self.receive.ce_received(), ..self.sending.totals() }
     }
 
-    /// Processes the acknowledgement of a segment. `carries_signal`: the segment has an option of the layer above that is
-    /// sent once. `siblings` is empty unless the controller is coupled. Returns whether the size of segments may have
-    /// changed.
+    /// Handles the acknowledgement number of a segment. `carries_signal`: the segment has an option of the
+    /// layer above that is sent once. `siblings` is empty unless the controller is coupled. Returns whether
+    /// values that a scheduler uses may have changed.
     #[inline]
     pub fn handle_ack(
         &mut self,
@@ -307,7 +309,8 @@ impl Tcp {
         resized
     }
 
-    /// Fires the retransmission timer if it is due. Returns false if the peer has been silent for too long.
+    /// Handles the retransmission timer if it is due. Returns false if the peer has not answered for too
+    /// long.
     pub fn fire_timer(&mut self, moment: Moment<'_>) -> bool {
         let fired = self.sending.fire_timer(moment);
         if fired == Fired::WindowProbe {
@@ -316,7 +319,7 @@ impl Tcp {
         fired != Fired::GivenUp
     }
 
-    /// Returns when the connection wants to be woken; far future for never.
+    /// Returns the time at which the connection wants to be woken. `FAR_FUTURE` if it does not.
     #[inline]
     pub fn wake(&self) -> Instant {
         let never = Instant::FAR_FUTURE;
@@ -324,30 +327,31 @@ impl Tcp {
             return never;
         }
         let first = self.sending.timer_at().min(self.receive.ack_deadline());
-        // Usually neither the pacer nor the handshake waits.
+        // Fast path: usually neither the pacer nor the handshake has a timer.
         let rarely = self.sending.cwnd().pacer().wake().is_some()
             | (self.opening.deadline() != never)
             | self.receive.has_gap();
         if rarely { first.min(rare_wake(self)) } else { first }
     }
 
-    /// Recomputes the payload of a full segment, of which options of the layer above take `reserved` bytes.
+    /// Recomputes the payload of a full segment. Options of the layer above need `reserved` bytes.
     pub fn update_mss(&mut self, reserved: u32) {
         self.sending.update_mss(self.receive.negotiated().bytes(), reserved);
     }
 
-    /// Resets a segment to our ports and this payload. Segments are filled in place because moving them costs more than
-    /// filling them.
+    /// Resets a segment to our ports and this payload. Segments are filled in place, because moving them
+    /// costs more.
     // Inlined, because its callers overwrite most of the fields at once.
     #[inline]
     fn blank(&self, segment: &mut Segment, payload: Bytes) {
         segment.blank([self.tuple.local.port(), self.tuple.remote.port()], payload);
     }
 
-    /// Returns whether something may be ready to go out: a cheap check before the full one.
+    /// Returns whether the connection may have a segment to send. This check is cheap and comes before the
+    /// full one.
     #[inline]
     pub fn may_transmit(&self) -> bool {
-        // Usually all are false. One test without branches is then the fastest.
+        // Usually all of these are false. One test without branches is then the fastest.
         let rarely = self.reset.is_some()
             | self.opening.is_due()
             | self.receive.has_gap()
@@ -355,19 +359,19 @@ impl Tcp {
         self.receive.is_ack_due() || (rarely && owes_rarely(self)) || self.sending.may_transmit()
     }
 
-    /// Demands an acknowledgement at once.
+    /// Requests an immediate acknowledgement.
     pub fn ack_now(&mut self) {
         if self.state == State::Established {
             self.receive.demand_ack();
         }
     }
 
-    /// Returns whether a segment acknowledges at least as much as all before it.
+    /// Returns whether a segment's acknowledgement number is at least as high as all earlier ones.
     pub fn is_latest(&self, segment: &Segment) -> bool {
         segment.ack.offset(self.sequence.local(self.sending.queue().una())) >= 0
     }
 
-    /// Returns the window field of a segment in bytes.
+    /// Returns the window field of a segment, in bytes.
     pub fn peer_window(&self, segment: &Segment) -> u64 {
         u64::from(segment.window) << self.receive.negotiated().send_scale
     }
@@ -379,7 +383,7 @@ fn rare_wake(tcp: &Tcp) -> Instant {
     reports.unwrap_or(Instant::FAR_FUTURE).min(tcp.opening.deadline())
 }
 
-/// Returns whether something must go out besides data and an acknowledgement that is due.
+/// Returns whether something other than data and a due acknowledgement must be sent.
 #[cold]
 fn owes_rarely(tcp: &Tcp) -> bool {
     tcp.reset.is_some()
@@ -388,7 +392,7 @@ fn owes_rarely(tcp: &Tcp) -> bool {
         || tcp.sending.queue().intent().is_urgent()
 }
 
-/// Returns the earlier of two times; `None` if there is neither.
+/// Returns the earlier of two times. `None` if both are `None`.
 pub fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
     let never = Instant::FAR_FUTURE;
     let first = a.unwrap_or(never).min(b.unwrap_or(never));

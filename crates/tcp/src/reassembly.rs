@@ -1,7 +1,7 @@
-//! Out-of-order data as contiguous runs, for subflows and connections.
+//! Out-of-order data, stored as contiguous ranges ("runs"), for a connection or for the layer above.
 //!
 //! A peer may send data in any order and in fragments of any size. Inserting a fragment takes logarithmic
-//! time. The memory of fragments beyond their bytes is counted and limited, like `truesize` in Linux.
+//! time. The memory overhead of fragments is counted and limited, like `truesize` in Linux.
 
 mod runs;
 
@@ -11,16 +11,17 @@ use bytes::Bytes;
 
 use runs::Runs;
 
-/// The memory of a fragment beyond its bytes: its entry here and the `sk_buff` of its packet
-/// (`SKB_TRUESIZE(0)` of a 64-bit kernel), in bytes.
+/// The memory overhead of a fragment, in bytes: its entry here and the `sk_buff` of its packet
+/// (`SKB_TRUESIZE(0)` of a 64-bit kernel).
 const OVERHEAD: u64 = 576;
-/// The overhead that is always allowed, in bytes. Beyond it, the overhead may be as large as the data.
+/// The overhead that is always permitted, in bytes. Beyond it, the overhead may be at most as large as the
+/// data.
 const GRANTED: u64 = 2 << 20;
-/// The largest fragment that joining makes, in bytes.
+/// The largest fragment made by joining small ones, in bytes.
 const JOINED: usize = 4096;
 
-/// The size in bytes up to which consecutive fragments are copied into one. This limits the memory of
-/// many small fragments.
+/// The largest size, in bytes, up to which consecutive fragments are copied into one. This limits the memory
+/// of many small fragments.
 const SMALL: usize = 1024;
 
 /// Appends a fragment to a queue. Small fragments are merged with the last one.
@@ -44,7 +45,7 @@ pub fn push_charged(waiting: &mut VecDeque<Charged>, piece: Bytes, memory: u32, 
     }
 }
 
-/// Merges a fragment into the previous one if both are small. Returns false otherwise.
+/// Merges a fragment into the previous one if both are small. Returns whether it did.
 fn copy_behind(last: &mut Bytes, piece: &Bytes) -> bool {
     let small = last.len() + piece.len() <= SMALL;
     if small {
@@ -53,49 +54,49 @@ fn copy_behind(last: &mut Bytes, piece: &Bytes) -> bool {
     small
 }
 
-/// Returns the share of `memory` for `part` of `whole` bytes.
+/// Returns the part of `memory` that belongs to `part` of `whole` bytes.
 #[inline]
 pub fn share(memory: u64, part: u64, whole: u64) -> u64 {
     if part == whole { memory } else { memory * part / whole.max(1) }
 }
 
-/// Out-of-order data. It allocates memory only while it holds data.
+/// Out-of-order data. Memory is allocated only while data is stored.
 #[derive(Debug, Default)]
 pub struct OutOfOrder(Option<Box<Held>>);
 
 impl OutOfOrder {
-    /// Whether no data is held.
+    /// Returns whether no data is stored.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.0.is_none()
     }
 
-    /// The number of bytes held.
+    /// Returns the number of stored bytes.
     #[inline]
     pub fn bytes(&self) -> u64 {
         self.0.as_ref().map_or(0, |held| held.bytes())
     }
 
-    /// The position after the last byte held.
+    /// Returns the position after the last stored byte.
     #[inline]
     pub(crate) fn end(&self) -> Option<u64> {
         self.0.as_ref()?.end()
     }
 
-    /// The memory charge of the data, in bytes.
+    /// Returns the memory charge of the data, in bytes.
     #[inline]
     pub fn memory(&self) -> u64 {
         self.0.as_ref().map_or(0, |held| held.memory)
     }
 
-    /// Inserts the bytes that are new, with their share of `memory`.
+    /// Inserts the bytes that are new, with their part of `memory`.
     pub fn insert(&mut self, start: u64, payload: Bytes, memory: u64) -> Inserted {
         let inserted = self.0.get_or_insert_default().insert(start, payload, memory);
         self.tidy();
         inserted
     }
 
-    /// Takes the first fragment if it starts at or before `next`. Returns its start, bytes and memory
+    /// Removes the first fragment if it starts at or before `next`. Returns its start, bytes and memory
     /// charge.
     // A run of 20 MB calls it 24,151 times.
     #[inline(always)]
@@ -124,7 +125,7 @@ impl OutOfOrder {
 /// A fragment and its memory charge in bytes. The charge is released as a whole (`truesize`).
 pub type Charged = (Bytes, u32);
 
-/// Out-of-order data: the fragments, and the runs that they form. Runs never touch.
+/// Out-of-order data: the fragments, and the runs that they form. Runs are never adjacent.
 #[derive(Debug, Default)]
 struct Held {
     /// The start and end of the last run.
@@ -133,7 +134,7 @@ struct Held {
     runs: Runs,
     /// The start and bytes of fragments that arrived in ascending order.
     pieces: VecDeque<(u64, Charged)>,
-    /// Fragments that arrived before an earlier one, by start.
+    /// Fragments that arrived before a lower one, by start.
     filed: BTreeMap<u64, Charged>,
     bytes: u64,
     /// The memory charge of all fragments, in bytes.
@@ -143,11 +144,12 @@ struct Held {
 /// The result of `insert`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inserted {
-    /// The bytes are kept. The values are the start and end of their run.
+    /// The bytes are stored. The values are the start and end of their run.
     Kept(u64, u64),
-    /// All bytes were known already.
+    /// All bytes were received before.
     Duplicate,
-    /// The overhead was too large, so the fragments furthest ahead were dropped, possibly this one too.
+    /// The overhead was too large. The fragments with the highest positions were dropped, possibly including
+    /// this one.
     Pruned,
 }
 
@@ -156,17 +158,17 @@ impl Held {
         self.last.is_none()
     }
 
-    /// The number of bytes held.
+    /// Returns the number of stored bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The position after the last byte held.
+    /// Returns the position after the last stored byte.
     pub(crate) fn end(&self) -> Option<u64> {
         self.last.map(|(_, end)| end)
     }
 
-    /// The run that starts at `start`.
+    /// Returns the run that starts at `start`.
     #[cfg(test)]
     fn run(&self, start: u64) -> Option<(u64, u64)> {
         let earlier = || self.runs.ending_from(start + 1);
@@ -176,7 +178,7 @@ impl Held {
     /// Inserts the new bytes of `payload` at `start` and joins adjacent runs.
     pub(crate) fn insert(&mut self, start: u64, payload: Bytes, memory: u64) -> Inserted {
         let end = start + payload.len() as u64;
-        // In most cases data continues the last run or starts a new one behind it.
+        // Fast path: the data continues the last run or starts a new one after it.
         let run = match &mut self.last {
             Some(last) if start < last.1 => {
                 return self.insert_before_end(start, end, &payload, memory);
@@ -219,8 +221,8 @@ impl Held {
         }
     }
 
-    /// Stores the new bytes of `payload` with their share of `memory`. Returns their run, or `None` if no
-    /// byte is new.
+    /// Stores the new bytes of `payload` with their part of `memory`. Returns their run, or `None` if no byte
+    /// is new.
     fn join(&mut self, start: u64, end: u64, payload: &Bytes, memory: u64) -> Option<(u64, u64)> {
         let part = |bytes: u64| share(memory, bytes, end - start);
         let (mut joined, mut position) = ((start, end), start);
@@ -255,7 +257,7 @@ impl Held {
         self.filed.insert(start, (piece, memory as u32));
     }
 
-    /// Takes the first fragment if it starts at or before `next`.
+    /// Removes the first fragment if it starts at or before `next`.
     #[inline]
     pub(crate) fn take(&mut self, next: u64) -> Option<(u64, Bytes, u64)> {
         let (start, _) = self.runs.first().or(self.last)?;
@@ -307,13 +309,13 @@ impl Held {
         (self.pieces.len() + self.filed.len()) as u64
     }
 
-    /// Whether the overhead of the fragments exceeds its limit.
+    /// Returns whether the overhead of the fragments exceeds its limit.
     fn costs_too_much(&self) -> bool {
         self.count() * OVERHEAD > GRANTED + self.bytes
     }
 
-    /// Joins small fragments (`tcp_collapse_ofo_queue`). If that is not enough, drops the fragments
-    /// furthest ahead, an eighth of all at a time (`tcp_prune_ofo_queue`).
+    /// Joins small fragments (`tcp_collapse_ofo_queue`). If that is not enough, drops the fragments with the
+    /// highest positions, an eighth of all at a time (`tcp_prune_ofo_queue`).
     #[cold]
     fn prune(&mut self) -> Inserted {
         self.collapse();
@@ -345,7 +347,7 @@ impl Held {
     }
 }
 
-/// Concatenates fragments, and copies only if there are several. Leaves `pieces` empty.
+/// Concatenates fragments without copying a single one. Leaves `pieces` empty.
 fn concatenated(pieces: &mut Vec<Bytes>) -> Option<Bytes> {
     if pieces.len() < 2 {
         return pieces.pop();
@@ -355,7 +357,7 @@ fn concatenated(pieces: &mut Vec<Bytes>) -> Option<Bytes> {
     Some(whole.into())
 }
 
-/// Takes the fragment with the lowest start.
+/// Removes the fragment with the lowest start.
 fn first_piece(
     pieces: &mut VecDeque<(u64, Charged)>,
     filed: &mut BTreeMap<u64, Charged>,
@@ -372,7 +374,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The memory of all fragments, in bytes.
+    /// Returns the memory of all fragments, in bytes.
     fn memory(held: &Held) -> u64 {
         held.bytes() + held.count() * OVERHEAD
     }
@@ -390,11 +392,12 @@ mod tests {
                     u64::from(held.insert(at, Bytes::from_static(b"x"), 0) == Inserted::Pruned);
                 assert!(memory(&held) <= GRANTED + 2 * held.bytes(), "{}", memory(&held));
             }
-            // 2 MiB hold 3640 fragments of 577 bytes. The fragments nearest to the next byte are kept.
+            // 2 MiB are enough for 3640 fragments of 577 bytes. The fragments closest to the next byte are
+            // kept.
             assert!((3000..3700).contains(&held.count()), "{}", held.count());
             assert_eq!(held.runs.len() as u64 + 1, held.count());
             assert_eq!(held.runs.first(), Some((1, 2)));
-            // An eighth is dropped at once, so pruning does not run for every fragment.
+            // An eighth is dropped at once, so pruning is not needed for every fragment.
             assert!(pruned <= window / 2 / 400, "{pruned}");
         }
     }
@@ -421,7 +424,7 @@ mod tests {
 
     #[test]
     fn full_segments_are_never_pruned() {
-        // A fragment of 1448 bytes has less overhead than data, whatever the window.
+        // A fragment of 1448 bytes has less overhead than data, for any window.
         let mut held = Held::default();
         let segment = Bytes::from_static(&[0; 1448]);
         for i in 0..100_000 {

@@ -1,5 +1,6 @@
-//! The size of a receive buffer and the window that it allows (`tcp_rcvbuf_grow`, `tcp_win_from_space`;
-//! in older kernels `tcp_rcv_space_adjust`). The connection and each subflow have a receive buffer.
+//! The size of a receive buffer and the window that it permits (`tcp_rcvbuf_grow`, `tcp_win_from_space`; in
+//! older kernels `tcp_rcv_space_adjust`). Each connection has a receive buffer, and the layer above may have
+//! another.
 
 use std::num::NonZeroU16;
 
@@ -9,27 +10,26 @@ use crate::config::TcpConfig;
 use crate::reassembly::share;
 use crate::stack::ReceiveSizing;
 
-/// The share of the buffer that Linux uses as window before the first segment, in 256ths
+/// The part of the buffer that Linux uses as window before the first segment arrives, in 256ths
 /// (`TCP_DEFAULT_SCALING_RATIO`).
 pub const DEFAULT_RATIO: u64 = 128;
 
 /// The memory of a full segment without its payload, in bytes, as Linux 4.14 computes it
-/// (`SKB_TRUESIZE(MAX_TCP_HEADER)`). It covers headers (without wireless networks), `sk_buff` and
-/// `skb_shared_info`.
+/// (`SKB_TRUESIZE(MAX_TCP_HEADER)`): headers (without wireless networks), `sk_buff` and `skb_shared_info`.
 const OVERHEAD: u64 = 192 + 256 + 320;
-/// The bytes around the payload in a packet's buffer: the reserve before it (`NET_SKB_PAD`), the IP and
-/// TCP headers with timestamps and a DSS, and `skb_shared_info`.
+/// The bytes of a packet's buffer other than the payload: the headroom (`NET_SKB_PAD`), the IP and TCP
+/// headers with timestamps and a DSS, and `skb_shared_info`.
 const AROUND_PAYLOAD: u64 = 64 + 72 + 320;
 /// The size of a buffer's descriptor (`sk_buff`), in bytes.
 const DESCRIPTOR: u64 = 256;
-/// The step in which Linux 4.14 increases a segment's memory until half of it holds the segment, in
-/// bytes.
+/// The step by which Linux 4.14 increases its estimate of a segment's memory, until half of it holds the
+/// segment, in bytes.
 const MEMORY_STEP: u64 = 128;
 /// The first window, in segments (`tcp_default_init_rwnd`).
 const FIRST_SEGMENTS: u64 = 20;
 /// The initial buffer of an autotuned connection, in multiples of the first window (`tcp_fixup_rcvbuf`).
 const CUSHION: u64 = 4;
-/// Segments added to the bytes of one RTT (`tcp_rcv_space_adjust`).
+/// The number of segments added to the bytes of one RTT (`tcp_rcv_space_adjust`).
 const SPARE_SEGMENTS: u64 = 16;
 
 /// The smallest receive buffer, in bytes of memory (`SOCK_MIN_RCVBUF`: 2 KiB and its `sk_buff`).
@@ -56,26 +56,26 @@ fn first_segments(mss: u64) -> u64 {
     if mss <= 1460 { FIRST_SEGMENTS } else { (1460 * FIRST_SEGMENTS / mss).max(2) }
 }
 
-/// A payload as it arrived: one segment, or several that GRO merged.
+/// The size of a payload as it arrived: one segment, or several merged by GRO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
     /// The bytes of the whole payload.
     pub bytes: u32,
-    /// The payload bytes of each segment; the last one may be shorter (`gso_size`; `len` of a single
-    /// segment).
+    /// The payload of each segment, in bytes (`gso_size`; `len` of a single segment). The last one may be
+    /// shorter.
     pub(crate) segment: u32,
 }
 
 impl Load {
-    /// Returns the load of a segment, or of several as one, each of `segment_size` bytes.
+    /// Returns the load of a segment, or of several merged segments of `segment_size` bytes each.
     #[inline]
     pub fn of(segment: &Segment, segment_size: Option<NonZeroU16>) -> Self {
         let bytes = segment.payload.len() as u32;
         Self { bytes, segment: segment_size.map_or(bytes, |size| bytes.min(size.get().into())) }
     }
 
-    /// Returns the length that opens the window: all bytes of merged segments, or `segment` if that is
-    /// more (`tcp_grow_window`: `max_t(int, incr, 2 * skb->len)`).
+    /// Returns the length that opens the window: all bytes of merged segments, but at least `segment`
+    /// (`tcp_grow_window`: `max_t(int, incr, 2 * skb->len)`).
     pub fn counts_as(self, segment: u64) -> u64 {
         if self.bytes > self.segment { segment.max(self.bytes.into()) } else { segment }
     }
@@ -87,9 +87,9 @@ pub struct ReceiveBuffer {
     /// The size in bytes of memory (`sk_rcvbuf`).
     memory: u64,
     memory_max: u64,
-    /// The payload in 256 bytes of memory (`scaling_ratio`).
+    /// The payload per 256 bytes of memory (`scaling_ratio`).
     ratio: u64,
-    /// The window of the whole memory, in bytes.
+    /// The window of the whole buffer, in bytes.
     window: u64,
     /// The memory of a full received segment, in bytes.
     memory_per_segment: u64,
@@ -103,7 +103,7 @@ pub struct ReceiveBuffer {
 }
 
 impl ReceiveBuffer {
-    /// Creates the buffer of a side that announces `mss`.
+    /// Creates the buffer of a host that announces `mss`.
     pub fn new(config: &TcpConfig, mss: u16) -> Self {
         let sizing = config.shared.receive;
         let tunes = config.shared.receive_autotuning;
@@ -132,28 +132,29 @@ impl ReceiveBuffer {
         }
     }
 
-    /// The size in bytes of memory (`sk_rcvbuf`).
+    /// Returns the size in bytes of memory (`sk_rcvbuf`).
     pub fn memory(&self) -> u64 {
         self.memory
     }
 
-    /// The largest size in bytes of memory.
+    /// Returns the largest size in bytes of memory.
     pub fn memory_max(&self) -> u64 {
         self.memory_max
     }
 
-    /// Grows the buffer to the waiting data's memory, up to the maximum (`tcp_clamp_window`).
+    /// Grows the buffer to `memory` bytes, the memory of waiting data, up to the maximum
+    /// (`tcp_clamp_window`).
     pub(crate) fn admit(&mut self, memory: u64) {
         self.enlarge(memory.min(self.memory_max));
     }
 
-    /// Returns the window of the whole buffer, bytes.
+    /// Returns the window of the whole buffer, in bytes.
     pub fn window(&self) -> u64 {
         self.window
     }
 
-    /// The window before the first segment arrives: all but one segment, and at least two
-    /// (`tcp_init_buffer_space`: `tcp_app_win`).
+    /// Returns the window before the first segment arrives, in bytes: that of the buffer minus one segment,
+    /// but at least two segments (`tcp_init_buffer_space`: `tcp_app_win`).
     pub(crate) fn window_at_first(&self) -> u64 {
         self.window.saturating_sub(self.segment).max(2 * self.segment)
     }
@@ -163,7 +164,7 @@ impl ReceiveBuffer {
         self.space
     }
 
-    /// The memory of an arrival. Each segment has its own packet buffer (`skb_head_is_locked`), even
+    /// Returns the memory of an arrival. Each segment has its own packet buffer (`skb_head_is_locked`), even
     /// if GRO merged the segments.
     #[inline]
     pub(crate) fn memory_of(&self, load: Load) -> u64 {
@@ -175,35 +176,35 @@ impl ReceiveBuffer {
         u64::from(full) * self.memory_of_segment(load.segment.into()) + rest
     }
 
-    /// Like [`Self::memory_of`], for the first `length` bytes.
+    /// Like [`Self::memory_of`], but only the share of the first `length` bytes.
     #[inline]
     pub(crate) fn memory_of_part(&self, load: Load, length: usize) -> u64 {
         share(self.memory_of(load), length as u64, load.bytes.into())
     }
 
-    /// The memory of a segment (`truesize`). Its buffer holds a reserve, the packet and
-    /// `skb_shared_info`, and its size is a power of two.
+    /// Returns the memory of a segment (`truesize`): headroom, packet and `skb_shared_info`, rounded up to a
+    /// power of two, and the descriptor.
     #[inline]
     fn memory_of_segment(&self, payload: u64) -> u64 {
         let buffer = (payload + AROUND_PAYLOAD).next_power_of_two() + DESCRIPTOR;
         buffer.min(self.memory_per_segment)
     }
 
-    /// The window for this much memory, in bytes.
+    /// Returns the window for this much memory, in bytes.
     #[inline]
     pub(crate) fn window_of_memory(&self, memory: u64) -> u64 {
         memory * self.ratio / 256
     }
 
-    /// The window for the memory that is left, in bytes (`tcp_space`, `__mptcp_space`).
+    /// Returns the window that remains if `memory` bytes are in use (`tcp_space`, `__mptcp_space`).
     #[inline]
     pub fn window_beside(&self, memory: u64) -> u64 {
         self.window_of_memory(self.memory.saturating_sub(memory))
     }
 
-    /// Returns how far an arrival opens a window of `open` bytes. Usually that is two segments of the
+    /// Returns by how much an arrival opens a window of `open` bytes. Usually it is two segments of the
     /// announced size. A segment that is small compared with its `memory` opens two segments of the
-    /// `received` size. It does so only if enough of the largest buffer is left (`tcp_grow_window`,
+    /// `received` size, and only if enough of the largest buffer is left (`tcp_grow_window`,
     /// `__tcp_grow_window`).
     #[inline]
     pub(crate) fn opening(&self, load: Load, memory: u64, open: u64, received: u32) -> u64 {
@@ -229,17 +230,17 @@ impl ReceiveBuffer {
         0
     }
 
-    /// Sets the ratio for full segments of `payload` bytes (`tcp_measure_rcv_mss`).
+    /// Sets the ratio for full segments with `payload` bytes (`tcp_measure_rcv_mss`).
     pub fn on_segment_size(&mut self, payload: u64) {
         self.set_ratio((payload * 256 / self.memory_per_segment).clamp(1, 255));
     }
 
-    /// The payload in 256 bytes of memory (`scaling_ratio`).
+    /// Returns the payload per 256 bytes of memory (`scaling_ratio`).
     pub fn ratio(&self) -> u64 {
         self.ratio
     }
 
-    /// Sets the payload's share of the memory of segments.
+    /// Sets the payload per 256 bytes of memory, and updates the window.
     pub fn set_ratio(&mut self, ratio: u64) {
         if self.sizing == ReceiveSizing::Ratio {
             self.ratio = ratio;
@@ -247,9 +248,9 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Makes room for out-of-order data, so that it does not use the window of missing data
-    /// (`tcp_data_queue_ofo`, `mptcp_data_queue_ofo`). `ahead` is the distance from the next expected
-    /// byte to the end of the data.
+    /// Grows the buffer for out-of-order data, so that such data does not use the window of missing data
+    /// (`tcp_data_queue_ofo`, `mptcp_data_queue_ofo`). `ahead` is the distance from the next expected byte to
+    /// the end of the data.
     #[inline]
     pub fn make_room(&mut self, ahead: u64) {
         if self.sizing == ReceiveSizing::Ratio && 2 * self.space + ahead > self.window {
@@ -257,18 +258,17 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Grows the connection's buffer to at least the size of a subflow that delivers data.
+    /// Makes the buffer at least as large as `other`, that of a connection that delivers data.
     pub fn follow(&mut self, other: &Self) {
         if self.sizing == ReceiveSizing::Ratio {
             self.enlarge(other.memory);
         }
     }
 
-    /// Adjusts the buffer after an RTT in which the application read `copied` bytes. Returns true if it
-    /// grew.
+    /// Adjusts the buffer after an RTT in which the application read `copied` bytes. Returns whether it grew.
     ///
-    /// Linux 6.18 takes twice the bytes read, because the measurement is an RTT late. It adds twice the
-    /// growth of that window, so that the sender may double its rate, and then the out-of-order bytes.
+    /// Linux 6.18 uses twice the bytes read, because the measurement is one RTT late. It adds twice the
+    /// growth of that window, so that the sender can double its rate, and then the out-of-order bytes.
     pub fn grow(&mut self, copied: u64, ahead: u64) -> bool {
         if !self.tunes {
             return false;
@@ -283,9 +283,9 @@ impl ReceiveBuffer {
         self.enlarge((window * 256 / self.ratio).min(self.memory_max))
     }
 
-    /// Adjusts the buffer as Linux 4.14 does (`tcp_rcv_space_adjust`). The window is twice the bytes
-    /// read, plus sixteen segments. It is multiplied by 1.5 if the bytes read grew by a quarter, and by 2
-    /// if they grew by half.
+    /// Adjusts the buffer as in Linux 4.14 (`tcp_rcv_space_adjust`). The window is twice the bytes read, plus
+    /// sixteen segments. It is multiplied by 1.5 if the bytes read grew by a quarter, and by 2 if they grew
+    /// by half.
     fn grow_half(&mut self, copied: u64) -> bool {
         let mut window = 2 * copied + SPARE_SEGMENTS * self.segment;
         if copied >= self.space + self.space / 2 {
@@ -300,7 +300,7 @@ impl ReceiveBuffer {
         self.enlarge((window / self.segment * each).min(self.memory_max))
     }
 
-    /// Adds the buffer of a joined subflow (`mptcp_init_buffer_space`).
+    /// Adds the buffer of another connection (`mptcp_init_buffer_space`).
     pub fn add(&mut self, other: &Self) {
         self.enlarge((self.memory + other.memory).min(self.memory_max));
     }
@@ -393,7 +393,7 @@ mod tests {
         // 20,000: 40,000 + 2 * 40,000 = 120,000.
         assert!(buffer.grow(20_000, 0));
         assert_eq!(buffer.window(), 120_000);
-        // Fewer bytes than before: twice 15,000 plus the out-of-order bytes is not more than the buffer.
+        // Fewer bytes than before: twice 15,000 plus the out-of-order bytes does not exceed the buffer.
         assert!(!buffer.grow(15_000, 90_000));
         assert_eq!((buffer.window(), buffer.space()), (120_000, 15_000));
         assert!(buffer.grow(15_000, 90_001));
@@ -464,8 +464,8 @@ mod tests {
         let mut buffer = ReceiveBuffer::new(&half(true), 1460);
         assert!(buffer.grow(100_000, 0));
         assert_eq!((buffer.window(), buffer.space()), (459_536, 100_000));
-        // Growth by a quarter: (250,000 + 23,168) * 3/2 = 409,752, 282 segments. The buffer is larger
-        // already.
+        // The bytes grew by a quarter: (250,000 + 23,168) * 3/2 = 409,752, or 282 segments. The buffer is
+        // already larger.
         assert!(!buffer.grow(125_000, 0));
         assert_eq!((buffer.window(), buffer.space()), (459_536, 125_000));
         // Smaller growth: 300,000 after 250,000 makes 623,168, 430 segments.
@@ -474,7 +474,7 @@ mod tests {
         assert_eq!(buffer.window(), 430 * 2984 / 2, "what waits out of order does not count");
         buffer.make_room(10_000_000);
         assert_eq!(buffer.window(), 430 * 2984 / 2);
-        // A joined subflow adds its buffer (`mptcp_init_buffer_space`), up to the maximum: 3 MiB of
+        // Another connection adds its buffer (`mptcp_init_buffer_space`), up to the maximum of 3 MiB of
         // window.
         buffer.add(&ReceiveBuffer::new(&half(true), 1460));
         assert_eq!(buffer.window(), 430 * 2984 / 2 + 177_280);

@@ -1,4 +1,4 @@
-//! The receiving half of a subflow: reassembly, SACK and DSACK generation, the advertised window
+//! The receiving half of a connection: reassembly, SACK and DSACK generation, and the advertised window
 //! (`tcp_data_queue`, `__tcp_select_window`, `tcp_grow_window`).
 
 mod acceptance;
@@ -27,20 +27,20 @@ pub(super) use ecn::EcnSender;
 pub use ecn::accepts_ecn;
 pub(super) use reports::{SACK_BASE, SACK_BLOCK};
 
-/// The bytes that have come, in order and behind gaps.
+/// The received bytes, in order and out of order.
 #[derive(Debug, Default)]
 pub struct Assembly {
-    /// The next position expected (`rcv_nxt`).
+    /// The next expected position (`rcv_nxt`).
     next: u64,
-    /// The bytes behind gaps.
+    /// The out-of-order bytes.
     runs: OutOfOrder,
-    /// The SACK blocks of these bytes.
+    /// The SACK blocks of the out-of-order bytes.
     reports: Reports,
     /// The duplicate data to report with the next acknowledgement.
     duplicate: Option<(u64, u64)>,
-    /// Position of the peer's FIN.
+    /// The position of the peer's FIN.
     fin_at: Option<u64>,
-    /// Everything up to the peer's FIN has come.
+    /// Whether all data up to the peer's FIN has arrived.
     closed: bool,
 }
 
@@ -48,29 +48,31 @@ pub struct Assembly {
 #[derive(Debug)]
 pub struct Receiver {
     assembly: Assembly,
-    /// The next position when the window was last advertised (`rcv_wup`).
+    /// The next expected position when the window was last advertised (`rcv_wup`).
     advertised_at: u64,
-    /// The window that was last advertised, bytes.
+    /// The last advertised window, bytes.
     window: u64,
-    /// The part of the buffer that may be offered so far (`rcv_ssthresh`).
+    /// The part of the buffer that may be advertised so far (`rcv_ssthresh`).
     slow_start: u64,
-    /// The connection has one such limit for all subflows, and the RTT is smoothed from every segment (4.14).
+    /// Whether the layer above has one such limit for all connections, and the RTT is smoothed over all
+    /// segments (4.14).
     shared: bool,
-    /// The subflow's own buffer, which bounds the offered window (`window_clamp`).
+    /// The connection's own buffer, which limits the advertised window (`window_clamp`).
     buffer: ReceiveBuffer,
     ack: AckPolicy,
     ecn: EcnReceiver,
-    /// The last answer to an unacceptable segment.
+    /// The time of the last answer to an unacceptable segment.
     answered_at: Option<Instant>,
     negotiated: Agreed,
     rules: Rules,
-    /// The receiver's own RTT estimate times 8, microseconds (`rcv_rtt_est`).
+    /// The receiver's own RTT estimate times 8, in microseconds (`rcv_rtt_est`).
     rtt8: u64,
     /// The echoed timestamp of the last sample (`rcv_rtt_last_tsecr`).
     last_echo: u32,
 }
 
-/// The mechanisms of acknowledgements that kernels differ in; see the fields of [`Stack`](crate::stack::Stack).
+/// The mechanisms of acknowledgements that differ between kernels. See the fields of
+/// [`Stack`](crate::stack::Stack).
 #[derive(Clone, Copy, Debug)]
 struct Rules {
     by_window: bool,
@@ -90,8 +92,8 @@ impl Rules {
     }
 }
 
-/// The window of a SYN: half the buffer, in whole segments if it holds one, at most 64 KiB, or in older stacks twenty
-/// segments (`tcp_select_initial_window`).
+/// Returns the window of a SYN: half of the buffer, in whole segments if it holds one, and at most 64 KiB. In
+/// older stacks at most twenty segments (`tcp_select_initial_window`).
 pub fn initial_window(config: &TcpConfig, mss: u16) -> u64 {
     match config.shared.receive {
         ReceiveSizing::Ratio => whole_segments((first_memory(config) / 2).min(65_535), mss.into()),
@@ -100,7 +102,8 @@ pub fn initial_window(config: &TcpConfig, mss: u16) -> u64 {
 }
 
 impl Receiver {
-    /// Creates the receiver of a host that announces `mss`. If `counts_marks`, every mark of ECN is acknowledged.
+    /// Creates the receiver of a host that announces `mss`. If `counts_marks`, each ECN mark is acknowledged
+    /// separately.
     pub(crate) fn new(config: &TcpConfig, mss: u16, counts_marks: bool) -> Self {
         let window = initial_window(config, mss);
         let shared = config.shared.receive == ReceiveSizing::Half;
@@ -109,7 +112,7 @@ impl Receiver {
             assembly: Assembly::default(),
             advertised_at: 0,
             window,
-            // If all subflows open one window, the connection has the limit.
+            // If all connections share one window, the layer above has the limit.
             slow_start: if shared { u64::MAX } else { window.min(buffer.window_at_first()) },
             shared,
             buffer,
@@ -123,17 +126,17 @@ impl Receiver {
         }
     }
 
-    /// Returns the next position expected (`rcv_nxt`).
+    /// Returns the next expected position (`rcv_nxt`).
     pub fn next(&self) -> u64 {
         self.assembly.next
     }
 
-    /// Returns the window that was last advertised.
+    /// Returns the last advertised window.
     pub fn window(&self) -> u64 {
         self.window
     }
 
-    /// Returns the position of the last acknowledgement.
+    /// Returns the next expected position when the window was last advertised.
     pub(crate) fn advertised_at(&self) -> u64 {
         self.advertised_at
     }
@@ -143,85 +146,84 @@ impl Receiver {
         (self.rtt8 > 0).then(|| Duration::from_micros(self.rtt8 / 8))
     }
 
-    /// Handles an echoed timestamp. A `full` segment gives a sample.
+    /// Handles an echoed timestamp. Only a `full` segment gives a sample.
     fn measure_rtt(&mut self, now: Instant, echo: u32, full: bool) {
         let elapsed = timestamp_clock(now).wrapping_sub(echo);
-        // Only the first segment that echoes a timestamp gives a sample. There is none if that segment is small or
-        // empty.
+        // Only the first segment that echoes a timestamp gives a sample, and only if it is full.
         let known = echo == self.last_echo && !self.shared;
         self.last_echo = echo;
         if known || !full || elapsed == 0 || elapsed > 60_000 {
             return;
         }
         let sample = u64::from(elapsed) * 1_000;
-        // A smaller sample counts at once, a larger one is smoothed (`tcp_rcv_rtt_update`, 6.16). Older kernels smooth
-        // both.
+        // A smaller sample is used at once, and a larger one is smoothed (`tcp_rcv_rtt_update`, 6.16). Older
+        // kernels smooth both.
         let larger = self.rtt8 > 0 && (self.shared || sample * 8 >= self.rtt8);
         self.rtt8 = if larger { self.rtt8 - self.rtt8 / 8 + sample } else { sample * 8 };
     }
 
-    /// Grows the buffer like the connection's, after `copied` bytes were read in an RTT.
+    /// Grows the connection's buffer after `copied` bytes were read in an RTT, like that of the layer above.
     pub fn grow_buffer(&mut self, copied: u64) {
         let ahead = self.assembly.span();
         self.buffer.grow(copied, ahead);
     }
 
-    /// Drops everything behind gaps, which nothing will fill.
+    /// Drops all out-of-order data, because the gaps will not be filled.
     pub(crate) fn discard(&mut self) {
         self.assembly.discard();
     }
 
-    /// Handles the peer's SYN, which takes position 0.
+    /// Handles the peer's SYN, which occupies position 0.
     pub(crate) fn after_syn(&mut self) {
         self.assembly.after_syn();
         self.advertised_at = 1;
     }
 
-    /// Returns the bytes that have come.
+    /// Returns the received bytes.
     #[inline]
     pub fn assembly(&self) -> &Assembly {
         &self.assembly
     }
 
-    /// Returns the options that SYNs negotiate.
+    /// Returns the options that the SYNs have negotiated.
     #[inline]
     pub(super) fn negotiated(&self) -> &Agreed {
         &self.negotiated
     }
 
-    /// Returns the number of data segments with new data that had met congestion.
+    /// Returns the number of data segments that had new data and a CE mark.
     pub(super) fn ce_received(&self) -> u64 {
         self.ecn.marked()
     }
 
-    /// Stores the negotiated options, and whether both ends want ECN.
+    /// Stores the negotiated options, and whether both ends use ECN.
     pub(super) fn negotiate(&mut self, negotiated: Agreed, ecn: bool) {
         self.negotiated = negotiated;
         self.ecn.set_agreed(ecn);
     }
 
-    /// Returns the subflow's own buffer.
+    /// Returns the connection's own buffer.
     pub fn buffer(&self) -> &ReceiveBuffer {
         &self.buffer
     }
 
-    /// Grows the buffer for `unread` bytes of memory in order, which the full buffer of the connection does not take
+    /// Grows the buffer for `unread` bytes of memory of in-order data that the layer above cannot take
     /// (`tcp_clamp_window`).
     pub fn hold_unread(&mut self, unread: u64) {
         self.buffer.admit(unread + self.assembly.out_of_order_memory());
     }
 
-    /// Returns the rest of the window that was advertised last.
+    /// Returns the remaining part of the last advertised window.
     fn window_left(&self) -> u64 {
         (self.advertised_at + self.window).saturating_sub(self.assembly.next)
     }
 
-    /// Requests an acknowledgement at once.
+    /// Requests an immediate acknowledgement.
     pub fn demand_ack(&mut self) {
         self.ack.demand();
     }
 
-    /// Requests a window probe at once.
+    /// Requests an immediate window probe.
     pub(super) fn demand_probe(&mut self) {
         self.ack.demand_probe();
     }
@@ -232,53 +234,53 @@ impl Receiver {
         self.ack.is_due()
     }
 
-    /// Returns whether an acknowledgement must go out before anything else.
+    /// Returns whether an acknowledgement must be sent before any other segment.
     #[inline]
     pub fn owes_first_ack(&self) -> bool {
         self.ecn.owes() || self.assembly.reports.owes()
     }
 
-    /// Returns when the delayed acknowledgement goes out; far future for never.
+    /// Returns the time of the delayed acknowledgement. `FAR_FUTURE` if none is pending.
     #[inline]
     pub(super) fn ack_deadline(&self) -> Instant {
         self.ack.deadline()
     }
 
-    /// Returns whether data may lie behind a gap, so that compressed acknowledgements may wait.
+    /// Returns whether data may be out of order, so that acknowledgements may be compressed.
     #[inline]
     pub(super) fn has_gap(&self) -> bool {
         !self.assembly.reports.is_empty()
     }
 
-    /// Returns whether an acknowledgement with earlier SACK blocks must go out before anything else.
+    /// Returns whether an acknowledgement with earlier SACK blocks must be sent before any other segment.
     pub(super) fn owes_report(&self) -> bool {
         self.assembly.reports.owes()
     }
 
-    /// Returns when compressed acknowledgements go out.
+    /// Returns the time at which compressed acknowledgements are sent.
     pub(super) fn reports_deadline(&self) -> Option<Instant> {
         self.assembly.reports.deadline()
     }
 
-    /// Handles the sending of data: an answer within the delay makes the flow interactive.
+    /// Handles the sending of data. Data within the delay of an acknowledgement makes the flow interactive.
     #[inline]
     pub(super) fn on_data_sent(&mut self, now: Instant) {
         self.ack.on_data_sent(now);
     }
 
-    /// Handles a further segment of a burst, which acknowledges too.
+    /// Handles a further segment of a burst, which has an acknowledgement number too.
     pub(super) fn on_burst_ack_sent(&mut self) {
         self.ack.on_ack_sent();
     }
 
-    /// Handles the peer's report that it has reduced its window (CWR).
+    /// Handles the peer's CWR flag.
     #[inline]
     pub(super) fn on_cwr(&mut self, segment: &Segment) {
         self.ecn.on_cwr(segment, &mut self.ack);
     }
 
-    /// Puts the window and the echo of a mark on a segment that acknowledges everything that has come. `promised` is
-    /// the window that MPTCP has promised on any subflow.
+    /// Adds the window and the ECN echo to a segment that acknowledges all received data. `promised` is the
+    /// window that the layer above has promised on any of its connections.
     // A run of 20 MB calls it 28,310 times.
     #[inline(always)]
     pub(super) fn acknowledge(
@@ -296,13 +298,13 @@ impl Receiver {
         self.assembly.reports.on_ack_sent();
     }
 
-    /// Returns the window field of the last advertised window.
+    /// Returns the last advertised window in units of the window field.
     pub(super) fn window_field(&self) -> u16 {
         (self.window >> self.negotiated.receive_scale).min(65_535) as u16
     }
 
-    /// Opens the window for a segment, unless the connection has done so, then the buffer for data behind a gap. Returns
-    /// whether the window has grown.
+    /// Opens the window for a segment, unless the layer above has done so. Then makes space for out-of-order
+    /// data. Returns whether the window has grown.
     #[inline]
     fn open(&mut self, arrival: Arrival, load: Load, opens: bool, waiting: u64, mss: u32) -> bool {
         let in_order = arrival != Arrival::OutOfOrder;
@@ -314,9 +316,10 @@ impl Receiver {
         grew
     }
 
-    /// Opens the window by two full segments, or by twice the data if several segments came as one (`tcp_grow_window`).
-    /// The buffer must have room for it, besides `waiting` bytes of memory behind gaps. A segment that came `in_order` is
-    /// charged already (`tcp_queue_rcv`, `tcp_space`). `received` is the largest size of a segment so far.
+    /// Opens the window by two full segments, or by twice the data of merged segments (`tcp_grow_window`).
+    /// The buffer must have space for it, apart from `waiting` bytes of out-of-order memory. A segment that
+    /// arrived `in_order` is already charged (`tcp_queue_rcv`, `tcp_space`). `received` is the largest
+    /// segment size so far.
     #[inline]
     fn grow(&mut self, load: Load, in_order: bool, waiting: u64, received: u32) -> bool {
         if self.shared || (in_order && load.bytes < 128) {
@@ -333,15 +336,16 @@ impl Receiver {
         most > 0
     }
 
-    /// Returns whether less than half of the window is free: of the connection's or the subflow's, whichever is smaller.
+    /// Returns whether less than half of the window is free. The smaller one of the layer above's and the
+    /// connection's is used.
     #[inline]
     fn is_short(&self, space: Space) -> bool {
         let own = if self.shared { u64::MAX } else { self.buffer.window() };
         space.free < space.allowed.min(own) / 2
     }
 
-    /// Returns the window for which there is room (`__tcp_select_window`). If less than half of the buffer is free, a
-    /// window of less than a segment is 0 (RFC 9293 section 3.8.6.2.2).
+    /// Returns the window that fits into the free space (`__tcp_select_window`). If less than half of the
+    /// buffer is free, a window of less than a segment becomes 0 (RFC 9293 section 3.8.6.2.2).
     fn offer(&self, space: Space, mss: u64, scale: u8) -> u64 {
         let mut free = space.free;
         if self.is_short(space) {
@@ -353,9 +357,9 @@ impl Receiver {
         whole_units(free.min(self.slow_start).min(space.open), scale)
     }
 
-    /// Returns the window to advertise now, which never shrinks (`tcp_select_window`). With MPTCP the window `promised`
-    /// on any subflow holds for all. The subflow's own window would move with data on other subflows (`mptcp_set_rwin`;
-    /// RFC 8684 section 3.3.1).
+    /// Returns the window to advertise now. It never shrinks (`tcp_select_window`). If a window was
+    /// `promised` on any connection of the layer above, that one is used instead of the connection's own,
+    /// which would depend on data of other connections (`mptcp_set_rwin`; RFC 8684 section 3.3.1).
     #[inline]
     fn select_window(&mut self, space: Space, mss: u64, promised: Option<u64>) -> u64 {
         let scale = self.negotiated.receive_scale;
@@ -377,7 +381,7 @@ fn whole_units(bytes: u64, scale: u8) -> u64 {
     (bytes + (1 << scale) - 1) >> scale << scale
 }
 
-/// The place of a segment's payload.
+/// The position of a segment's payload relative to the received data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arrival {
     InOrder,

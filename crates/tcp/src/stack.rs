@@ -1,40 +1,43 @@
-//! The mechanisms of TCP in which kernels differ. The file of its concern reads each field.
+//! The mechanisms of TCP that differ between kernels. Only the code of a mechanism reads its field.
 
 use anabranch_units::Duration;
 
-/// How a loss is found if the peer has SACK.
+/// The method of loss detection if the peer supports SACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossDetection {
-    /// RACK with a reordering window that adapts (RFC 8985; `tcp_rack_reo_wnd`).
+    /// RACK with an adaptive reordering window (RFC 8985; `tcp_rack_reo_wnd`).
     Rack,
-    /// RACK's first draft together with the count of reported segments (Linux 4.14, `tcp_rack_detect_loss`,
-    /// `tcp_update_scoreboard`).
+    /// The first draft of RACK together with the count of SACKed segments (Linux 4.14,
+    /// `tcp_rack_detect_loss`, `tcp_update_scoreboard`).
     RackDraft,
-    /// The count alone (RFC 6675 section 4, `IsLost`). A lost retransmission waits for the timeout.
+    /// Only the count of SACKed segments (RFC 6675 section 4, `IsLost`). A lost retransmission waits for the
+    /// timeout.
     Count,
 }
 
-/// How the window falls in recovery.
+/// The method of reducing the congestion window in recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reduction {
-    /// Proportional rate reduction that lets the flight grow while data is acknowledged and nothing
-    /// new is lost (RFC 9937; `tcp_cwnd_reduction`).
+    /// Proportional rate reduction. The flight may grow while data is acknowledged and no new loss is found
+    /// (RFC 9937; `tcp_cwnd_reduction`).
     Proportional,
-    /// As in Linux 4.14: the flight grows only if a retransmission was acknowledged and none was lost
-    /// (`FLAG_RETRANS_DATA_ACKED`, `FLAG_LOST_RETRANS`).
+    /// Proportional rate reduction of Linux 4.14. The flight may grow only if a retransmission was
+    /// acknowledged and none was lost (`FLAG_RETRANS_DATA_ACKED`, `FLAG_LOST_RETRANS`).
     ProportionalRepaired,
-    /// At once (RFC 6675 section 5, step 4.2).
+    /// The window is reduced at once (RFC 6675 section 5, step 4.2).
     AtOnce,
 }
 
-/// The size of the receive buffer and of the window that it gives.
+/// The method of sizing the receive buffer and its window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceiveSizing {
-    /// The window's share of the buffer is the payload's share of the memory of segments (`scaling_ratio`). Every subflow
-    /// opens its own window. The buffer follows the application's reads as in 6.18 (`tcp_rcvbuf_grow`).
+    /// The window's part of the buffer equals the payload's part of the segments' memory (`scaling_ratio`).
+    /// Each connection opens its own window. The buffer grows with the application's reads as in 6.18
+    /// (`tcp_rcvbuf_grow`).
     Ratio,
-    /// Half of the buffer is window (`tcp_adv_win_scale` 1). The subflows open one window together, and each join adds a
-    /// buffer (`mptcp_init_buffer_space`). The buffer follows the reads as in 4.14 (`tcp_rcv_space_adjust`).
+    /// Half of the buffer is window (`tcp_adv_win_scale` 1). The connections of the layer above share one
+    /// window, and each one adds a buffer (`mptcp_init_buffer_space`). The buffer grows with the reads as in
+    /// 4.14 (`tcp_rcv_space_adjust`).
     Half,
 }
 
@@ -45,12 +48,12 @@ pub enum HyStart {
     Linux618,
     /// As in 4.14.
     Linux414,
-    /// None: slow start lasts until a loss.
+    /// Slow start ends only at a loss.
     Off,
 }
 
 impl HyStart {
-    /// The value of CUBIC's parameter `hystart`.
+    /// Returns the value of CUBIC's parameter `hystart`.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Linux618 => "linux-6.18",
@@ -60,100 +63,104 @@ impl HyStart {
     }
 }
 
-/// When a socket buffer waits for the acknowledgement that admits all of it (`tcp_tso_should_defer`). If a third of the
-/// window is free, it never waits.
+/// The rule that defers a socket buffer until an acknowledgement permits sending all of it
+/// (`tcp_tso_should_defer`). A buffer is never deferred if a third of the window is free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deferral {
-    /// If a segment was sent in the same jiffy and half of a round trip ago (4.14).
+    /// Defers if a segment was sent in the same jiffy, and another one half a round trip ago (4.14).
     HalfRoundTrip,
-    /// If a segment was sent in the last millisecond, and the acknowledgement is due within the next millisecond or half
-    /// of a round trip (since 5.0).
+    /// Defers if a segment was sent in the last millisecond, and the acknowledgement is expected within a
+    /// millisecond or half a round trip (since 5.0).
     NextMillisecond,
 }
 
-/// How the first acknowledgement after a retransmission timeout is judged when the path was silent.
+/// The interpretation of the first acknowledgement after a retransmission timeout if the path was
+/// interrupted.
 ///
-/// After an outage that acknowledgement covers segments that were never retransmitted, and it echoes an old timestamp.
-/// F-RTO (RFC 5682) and the Eifel algorithm (RFC 3522) then find the timeout spurious and remove the loss marks, and the
-/// RTT sample is as long as the outage. The two other rules do neither.
+/// After an outage, that acknowledgement covers segments that were sent only once, and it echoes an old
+/// timestamp. F-RTO (RFC 5682) and the Eifel algorithm (RFC 3522) then treat the timeout as spurious and
+/// remove the loss marks, and the RTT sample includes the outage. The two other rules prevent both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OutageRule {
-    /// As in Linux: every timeout may prove spurious, and every RTT sample counts.
+    /// As in Linux: every timeout may be found spurious, and every RTT sample is used.
     #[default]
     Kernel,
-    /// After two timeouts in a row, and until the loss is repaired, no timeout is found spurious, and no RTT sample
-    /// counts that reaches back before the last timeout.
+    /// After two consecutive timeouts, until the loss is repaired, no timeout is found spurious. RTT samples
+    /// that began before the last timeout are ignored.
     Timeouts,
-    /// The same for an acknowledgement that carries a DSACK (RFC 2883): the peer had the segment that was sent
-    /// again, and only its acknowledgement was lost. A peer without SACK sends none; then as `Timeouts`.
+    /// Like `Timeouts`, for an acknowledgement with a DSACK (RFC 2883). It shows that the peer had the
+    /// retransmitted segment, and that only the acknowledgement was lost. A peer without SACK sends no DSACK;
+    /// `Timeouts` then applies.
     Dsack,
 }
 
 impl OutageRule {
-    /// Every rule with its name in scenarios.
+    /// All rules with their names in scenarios.
     pub const NAMED: [(&'static str, Self); 3] =
         [("kernel", Self::Kernel), ("timeouts", Self::Timeouts), ("dsack", Self::Dsack)];
 
-    /// The rule of a name.
+    /// Returns the rule with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::NAMED.iter().find(|(known, _)| *known == name).map(|(_, rule)| *rule)
     }
 }
 
-/// The mechanisms of TCP. `hystart`, `kernel_forms` and `outage_probe` are parameters of controllers: the layer above reads
-/// them when it builds a controller.
+/// The mechanisms of TCP. `hystart`, `kernel_forms` and `outage_probe` are parameters of controllers. The
+/// layer above applies them when it creates a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpStack {
-    /// Offers selective acknowledgements (`tcp_sack`).
+    /// SACK is offered (`tcp_sack`).
     pub sack: bool,
-    /// How losses are found.
+    /// The method of loss detection.
     pub loss_detection: LossDetection,
-    /// Sends tail loss probes (`tcp_early_retrans`).
+    /// Tail loss probes are sent (`tcp_early_retrans`).
     pub tail_probes: bool,
-    /// How the window falls in recovery.
+    /// The method of reducing the window in recovery.
     pub reduction: Reduction,
     /// The slow-start exit of CUBIC.
     pub hystart: HyStart,
-    /// Controllers that have a form `kernel` use it by default.
+    /// Controllers with a form `kernel` use it by default.
     pub kernel_forms: bool,
-    /// How the acknowledgements after an outage are judged.
+    /// The interpretation of acknowledgements after an outage.
     pub outage: OutageRule,
-    /// BBR also probes for its minimum RTT if the last one became old during an outage. Without it, the minimum from
-    /// before the outage counts as new.
+    /// BBR probes for its minimum RTT if the last one became too old during an outage. If not set, the old
+    /// minimum stays valid.
     pub outage_probe: bool,
-    /// A full window counts as used for the whole round trip. Without it, it counts only until more data is in flight
-    /// than before (`tcp_cwnd_validate` before 6.1).
+    /// A full window counts as used for the whole round trip. If not set, it counts only until more data is
+    /// in flight than before (`tcp_cwnd_validate` before 6.1).
     pub remembers_full_window: bool,
-    /// A full window counts as used even if no segment could be sent at that time (`tcp_write_xmit` since 6.1).
+    /// A full window counts as used even if it prevented all sending at that time (`tcp_write_xmit` since
+    /// 6.1).
     pub notes_full_window: bool,
-    /// The least time that RACK's reordering timer and a tail loss probe add to the round trips
+    /// The minimum that RACK's reordering timer and the tail loss probe add to the round-trip time
     /// (`TCP_TIMEOUT_MIN_US`; before 6.7 `TCP_TIMEOUT_MIN`, two jiffies).
     pub timeout_min: Duration,
-    /// Sets PSH on socket buffers of several segments (`__tcp_transmit_skb`). The receiver takes PSH for the end of a
-    /// write (`tcp_measure_rcv_mss`).
+    /// Socket buffers of several segments have PSH (`__tcp_transmit_skb`). The receiver interprets PSH as the
+    /// end of a write (`tcp_measure_rcv_mss`).
     pub pushes_buffers: bool,
-    /// The send buffer grows with the window even while the buffer is full. Without it, the buffer grows only if it has
-    /// room (`tcp_should_expand_sndbuf`).
+    /// The send buffer grows with the window even while it is full. If not set, it grows only while it has
+    /// free space (`tcp_should_expand_sndbuf`).
     pub grows_while_full: bool,
-    /// The application of an MPTCP subflow always wants room: the send buffer grows whatever waits, and the window counts
-    /// as unused. Without it, this holds only while the connection's application waits for room (`SOCK_NOSPACE`).
+    /// On a connection with tags, the application always counts as waiting for space. The send buffer then
+    /// always grows, and the window counts as unused. If not set, this applies only while the application of
+    /// the layer above waits (`SOCK_NOSPACE`).
     pub always_wants_space: bool,
-    /// Duplicates reported by the peer count as delivered, unless the peer reports more than were retransmitted
+    /// Duplicates reported by the peer count as delivered, unless there are more than retransmissions
     /// (`tcp_dsack_seen` since 5.9).
     pub delivers_duplicates: bool,
-    /// When a socket buffer of several segments waits for window space instead of being split.
+    /// The rule that defers a socket buffer of several segments until the window has space for all of it.
     pub deferral: Deferral,
-    /// A timer spaces paced segments. It counts headers, starts with the first segment and never catches up
-    /// (`tcp_internal_pacing` of 4.14). Without it, segments have earliest departure times.
+    /// Paced segments are spaced by a timer, which includes headers, starts with the first segment and never
+    /// catches up (`tcp_internal_pacing` of 4.14). If not set, segments have earliest departure times.
     pub timer_pacing: bool,
-    /// Acknowledgements of data behind a gap wait for one another for up to a millisecond (`tcp_comp_sack_nr`, since
-    /// 4.18). Without it, each is sent at once.
+    /// Acknowledgements of out-of-order data are combined for up to a millisecond (`tcp_comp_sack_nr`, since
+    /// 4.18). If not set, each one is sent at once.
     pub compresses_sacks: bool,
-    /// A socket buffer takes more than a millisecond's worth of data if the round trip is short, and is full-sized below
-    /// half a millisecond (`tcp_tso_autosize`, `tcp_tso_rtt_log`, since 5.18).
+    /// A socket buffer holds more than a millisecond's worth of data if the round trip is short, and is
+    /// full-sized below half a millisecond (`tcp_tso_autosize`, `tcp_tso_rtt_log`, since 5.18).
     pub bursts_by_rtt: bool,
-    /// Adjacent socket buffers that the peer reports are merged (`tcp_shift_skb_data`). Without it, only those of plain
-    /// TCP are merged, because MPTCP would lose a mapping.
+    /// Adjacent SACKed socket buffers are merged (`tcp_shift_skb_data`). If not set, they are merged only on
+    /// connections without tags, because a tag would be lost.
     pub merges_reported: bool,
 }
 
@@ -207,23 +214,24 @@ impl TcpStack {
     };
 }
 
-/// The mechanisms that both TCP and MPTCP read.
+/// The mechanisms that both TCP and the layer above use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedStack {
-    /// The size of the receive buffer and of the window that it gives.
+    /// The method of sizing the receive buffer and its window.
     pub receive: ReceiveSizing,
-    /// The receive buffer follows the application's reads (`tcp_moderate_rcvbuf`).
+    /// The receive buffer grows with the application's reads (`tcp_moderate_rcvbuf`).
     pub receive_autotuning: bool,
-    /// Each handover of data has a separate tag, up to half of the window. MPTCP hands over one scheduling decision as
-    /// one mapping, and the receiver delivers it when all of it has arrived (`mptcp_skb_entail`, `mptcp_queue_skb`).
+    /// Each handover of data has a separate tag, of up to half of the window. A receiver then delivers the
+    /// data of a tag only as a whole (`mptcp_skb_entail`, `mptcp_queue_skb`).
     pub tag_per_handover: bool,
-    /// A second segment is acknowledged at once only if the connection's window stays (`__tcp_ack_snd_check`,
-    /// `__mptcp_select_window`) or the data reaches its last quarter (`mptcp_queue_skb`). Without it, the connection's
-    /// window does not matter, because MPTCP's subflows never hold unread data.
+    /// A second segment is acknowledged at once only if the window of the layer above does not shrink
+    /// (`__tcp_ack_snd_check`, `__mptcp_select_window`), or if the data reaches its last quarter
+    /// (`mptcp_queue_skb`). If not set, that window does not matter, because data with tags never waits in
+    /// the connection.
     pub acknowledges_by_window: bool,
-    /// A second segment is acknowledged at once if the window does not shrink for it or no unread data waits. Otherwise
-    /// the application's read sends the acknowledgement (`__tcp_ack_snd_check`, `subflow_data_ready`). Without it, the
-    /// window before the segment decides.
+    /// A second segment is acknowledged at once if the window does not shrink or no data is unread. Otherwise
+    /// the application's read causes the acknowledgement (`__tcp_ack_snd_check`, `subflow_data_ready`). If
+    /// not set, the window before the segment decides.
     pub acknowledges_by_read: bool,
 }
 

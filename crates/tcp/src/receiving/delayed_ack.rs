@@ -1,5 +1,5 @@
-//! The times of acknowledgements (`__tcp_ack_snd_check`, `tcp_event_data_recv`, `tcp_send_delayed_ack`): at every second
-//! full segment, at once in quick-ack mode, otherwise after an adaptive delay.
+//! The times of acknowledgements: for every second full segment, at once in quick-ack mode, and otherwise
+//! after an adaptive delay (`__tcp_ack_snd_check`, `tcp_event_data_recv`, `tcp_send_delayed_ack`).
 
 use anabranch_units::{Duration, Instant};
 use anabranch_wire::{Flags, Segment};
@@ -9,50 +9,51 @@ use super::super::sending::rtt::RttEstimator;
 use super::{Arrival, Receiver};
 use crate::config::HostModel;
 
-/// `TCP_ATO_MIN`, `TCP_DELACK_MIN`: 40 ms.
+/// The shortest delay (`TCP_ATO_MIN`, `TCP_DELACK_MIN`).
 const DELAY_MIN: Duration = Duration::from_millis(40);
-/// `TCP_DELACK_MAX`: 200 ms.
+/// The longest delay (`TCP_DELACK_MAX`).
 const DELAY_MAX: Duration = Duration::from_millis(200);
 /// The largest assumed size of a full segment before one has arrived (`TCP_MSS_DEFAULT`), bytes.
 const GUESS_MAX: u64 = 536;
 /// The smallest such size (`TCP_MIN_MSS`), bytes.
 const GUESS_MIN: u32 = 88;
-/// `TCP_MAX_QUICKACKS`.
+/// The largest number of quick acknowledgements (`TCP_MAX_QUICKACKS`).
 const QUICK_MAX: u32 = 16;
 
-/// The acknowledgement policy's state.
+/// The state of the acknowledgement policy.
 #[derive(Debug)]
 pub(super) struct AckPolicy {
-    /// Acknowledgements still to be sent at once.
+    /// The number of remaining acknowledgements that are sent at once.
     quick: u32,
     interactive: bool,
-    /// The adaptive delay (`ato`); zero before the first data.
+    /// The adaptive delay (`ato`). Zero before the first data.
     delay: Duration,
     received_mss: u32,
-    /// The size of the last segment if it was smaller (`last_seg_size`): payload and options except timestamps.
+    /// The size of the last segment if it was smaller than a full one (`last_seg_size`): payload and options
+    /// except timestamps.
     last_smaller: u16,
-    /// The last smaller segment was as long as the one before.
+    /// Whether the last smaller segment was as long as the one before it.
     repeated: bool,
     last_received: Instant,
     now_due: bool,
     scheduled: bool,
-    /// Small and pushed segments that came since the last acknowledgement, counted to two
-    /// (`ICSK_ACK_PUSHED`, `ICSK_ACK_PUSHED2`).
+    /// The number of small or PSH segments since the last acknowledgement, at most two (`ICSK_ACK_PUSHED`,
+    /// `ICSK_ACK_PUSHED2`).
     pushed: u8,
     probe: bool,
-    /// When the delayed acknowledgement goes out; far future for never.
+    /// The time of the delayed acknowledgement. `FAR_FUTURE` if none is pending.
     deadline: Instant,
 }
 
 impl AckPolicy {
-    /// Creates the policy of a host that announces `mss` and first offers `window` bytes.
+    /// Creates the policy of a host that announces `mss` and a first window of `window` bytes.
     pub(crate) fn new(mss: u16, window: u64) -> Self {
         let half = (window / 2).min(GUESS_MAX) as u32;
         Self {
             quick: 0,
             interactive: false,
             delay: Duration::ZERO,
-            // `tcp_initialize_rcv_mss`: a guess until segments come.
+            // `tcp_initialize_rcv_mss`: an estimate until segments arrive.
             received_mss: u32::from(mss).min(half).max(GUESS_MIN),
             last_smaller: 0,
             repeated: false,
@@ -69,17 +70,17 @@ impl AckPolicy {
         self.received_mss
     }
 
-    /// Returns when the delayed acknowledgement goes out; far future for never.
+    /// Returns the time of the delayed acknowledgement. `FAR_FUTURE` if none is pending.
     pub(crate) fn deadline(&self) -> Instant {
         self.deadline
     }
 
-    /// Returns whether an acknowledgement waits for its timer (`ICSK_ACK_TIMER`).
+    /// Returns whether a delayed acknowledgement is pending (`ICSK_ACK_TIMER`).
     pub(crate) fn is_held_back(&self) -> bool {
         self.deadline != Instant::FAR_FUTURE
     }
 
-    /// Returns whether an acknowledgement or a probe must go out.
+    /// Returns whether an acknowledgement or a probe must be sent.
     pub(crate) fn is_due(&self) -> bool {
         self.now_due | self.probe
     }
@@ -94,9 +95,10 @@ impl AckPolicy {
         self.probe = true;
     }
 
-    /// Handles a segment that is smaller than a full one. `header` is the length of its TCP header, of which every
-    /// segment has `constant` bytes. Two segments of one length show that full ones have become smaller, because SACK
-    /// blocks make other segments differ (`tcp_measure_rcv_mss`). [`Self::on_data`] follows.
+    /// Handles a segment that is smaller than a full one. `header` is the length of its TCP header, of which
+    /// `constant` bytes are in every segment. Two consecutive segments of equal length show that full
+    /// segments have become smaller; other small segments differ because of SACK blocks
+    /// (`tcp_measure_rcv_mss`). Call [`Self::on_data`] afterwards.
     fn on_smaller(&mut self, length: u32, header: u32, constant: u32, pushed: bool) {
         let last = std::mem::take(&mut self.last_smaller);
         let all = length + header;
@@ -109,7 +111,7 @@ impl AckPolicy {
         }
     }
 
-    /// Handles data in segments of `length` bytes (`tcp_event_data_recv`).
+    /// Handles data that arrived in segments of `length` bytes (`tcp_event_data_recv`).
     pub(crate) fn on_data(
         &mut self,
         now: Instant,
@@ -132,9 +134,9 @@ impl AckPolicy {
             }
             Arrival::OutOfOrder => self.scheduled = true,
         }
-        // `tcp_measure_rcv_mss`: a full segment counts only if it is pushed, and only once.
+        // `tcp_measure_rcv_mss`: a full segment is counted only if it has PSH, and only once.
         if repeated {
-            // Segments have become smaller; the data goes on.
+            // Full segments have become smaller, and the data continues.
         } else if length < self.received_mss {
             self.pushed = (self.pushed + 1).min(2);
         } else if push {
@@ -149,20 +151,22 @@ impl AckPolicy {
         }
     }
 
-    /// Handles growth of the subflow's own window: an even number of quick acknowledgements becomes the next odd one
-    /// (`tcp_grow_window`). 4.14's source does this also for a shared window, but its acknowledgements do not show it.
+    /// Handles growth of the connection's own window. An even number of quick acknowledgements is increased
+    /// to the next odd one (`tcp_grow_window`). The source of 4.14 also does this for a shared window, but
+    /// its acknowledgements do not show it.
     pub(crate) fn on_own_window_grown(&mut self) {
         self.quick |= 1;
     }
 
-    /// Sends at least `least` acknowledgements at once, also in an interactive flow (`tcp_enter_quickack_mode`).
+    /// Sends at least `least` acknowledgements at once, even in an interactive flow
+    /// (`tcp_enter_quickack_mode`).
     pub(crate) fn quicken(&mut self, least: u32) {
         self.quick = self.quick.max(least);
         self.interactive = false;
         self.delay = DELAY_MIN;
     }
 
-    /// Ends quick acknowledgements if a window was computed of which less than half is free (`short`;
+    /// Ends quick acknowledgements if less than half of the computed window is free (`short`;
     /// `__tcp_select_window`: `icsk_ack.quick = 0`).
     #[inline]
     pub(crate) fn heed_room(&mut self, short: bool) {
@@ -182,7 +186,7 @@ impl AckPolicy {
             } else if gap < self.delay {
                 self.delay = (self.delay / 2 + gap).min(rto);
             } else if gap > rto {
-                // The peer restarts after idleness and needs fast acknowledgements.
+                // The peer restarts after an idle period and needs fast acknowledgements.
                 self.quick = QUICK_MAX;
             }
         }
@@ -190,14 +194,14 @@ impl AckPolicy {
         self.scheduled = true;
     }
 
-    /// Handles the sending of data: an answer within the delay makes the flow interactive.
+    /// Handles the sending of data. Data within the delay of an acknowledgement makes the flow interactive.
     pub(crate) fn on_data_sent(&mut self, now: Instant) {
         if !self.delay.is_zero() && now.since(self.last_received) < self.delay {
             self.interactive = true;
         }
     }
 
-    /// Handles the sending of an acknowledgement, alone or with data.
+    /// Handles the sending of an acknowledgement, with or without data.
     pub(crate) fn on_ack_sent(&mut self) {
         self.quick = self.quick.saturating_sub(1);
         if self.quick == 0 && self.delay > DELAY_MIN {
@@ -209,13 +213,14 @@ impl AckPolicy {
         self.deadline = Instant::FAR_FUTURE;
     }
 
-    /// Returns whether the data may have ended: a small or a pushed segment came.
+    /// Returns whether the data may have ended, because a small or PSH segment arrived.
     fn came_to_an_end(&self) -> bool {
         self.pushed == 2 || (self.pushed == 1 && !self.interactive)
     }
 
-    /// Updates the size of full segments from one of `length` bytes (`tcp_measure_rcv_mss`: `skb_shinfo(skb)->gso_size
-    /// ? : skb->len`); [`Self::on_data`] follows. Each segment has the option of timestamps if they are in use.
+    /// Updates the size of full segments from one of `length` bytes (`tcp_measure_rcv_mss`:
+    /// `skb_shinfo(skb)->gso_size ? : skb->len`). If `timestamps` is set, every segment has that option. Call
+    /// [`Self::on_data`] afterwards.
     #[inline]
     pub(super) fn measure(
         &mut self,
@@ -236,8 +241,8 @@ impl AckPolicy {
         self.on_smaller(length, segment.header_len() as u32, constant, pushed);
     }
 
-    /// Acknowledges the next segments at once because a duplicate came: as many as half of our `window` holds
-    /// (`tcp_enter_quickack_mode`, `tcp_incr_quickack`).
+    /// Acknowledges the next segments at once because a duplicate arrived. Their number is that of the
+    /// segments in half of our `window` (`tcp_enter_quickack_mode`, `tcp_incr_quickack`).
     #[cold]
     pub(super) fn quicken_for_duplicate(&mut self, window: u64) {
         let halves = window / (2 * u64::from(self.received_mss));
@@ -251,12 +256,12 @@ impl AckPolicy {
 }
 
 impl Receiver {
-    /// Returns the largest payload received (`rcv_mss`).
+    /// Returns the estimated payload of a full received segment (`rcv_mss`).
     pub fn received_mss(&self) -> u32 {
         self.ack.received_mss
     }
 
-    /// Decides between an acknowledgement now and later. Data travels under tags if `tagged`.
+    /// Decides whether to acknowledge now or later. `tagged`: data is sent with tags.
     pub(super) fn check_ack(
         &mut self,
         now: Instant,
@@ -270,8 +275,8 @@ impl Receiver {
         self.acknowledge_or_wait(now, holds, rtt);
     }
 
-    /// Decides like [`Self::check_ack`] after the data was filed. `unread` is whether the application has something to
-    /// read, which `space` takes into account.
+    /// Makes the decision of [`Self::check_ack`] after the data was delivered. `unread`: the application has
+    /// data to read, which `space` already excludes.
     #[inline]
     pub(crate) fn check_ack_filed(
         &mut self,
@@ -303,8 +308,8 @@ impl Receiver {
     }
 
     fn window_holds(&self, space: Space, mss: u64, tagged: bool) -> bool {
-        // A connection takes its subflows' data at once, so that nothing is ever left to read there
-        // (`rcv_nxt - copied_seq < sk_rcvlowat`). Plain TCP checks whether the window can advance.
+        // Data with tags is delivered at once, so no data is unread in this connection (`rcv_nxt - copied_seq
+        // < sk_rcvlowat`). Without tags, the window must be able to advance.
         if self.rules.by_window && tagged {
             self.offer(space, mss, self.negotiated.receive_scale) >= self.window
         } else {
@@ -312,13 +317,14 @@ impl Receiver {
         }
     }
 
-    /// Handles a read of the application, of everything if `emptied`. An acknowledgement is due if more than a segment
-    /// is owed, if a small or a pushed segment ended the data, or if the window can at least double
-    /// (`tcp_cleanup_rbuf`).
+    /// Handles a read of the application. `emptied` means that all data was read. An acknowledgement is sent
+    /// if more than a segment is unacknowledged, if a small or PSH segment ended the data, or if the window
+    /// can at least double (`tcp_cleanup_rbuf`).
     ///
-    /// `held` has the bytes in order that wait on a subflow of MPTCP. The last two reasons then count only if the
-    /// connection's window has `opened` to twice the last one advertised on any subflow, or, for a small or a pushed
-    /// segment, if nothing is left to read (`mptcp_cleanup_rbuf`). The subflow then considers its own data.
+    /// `held` is set if data has tags: the number of in-order bytes that wait in this connection. The last
+    /// two reasons then require that the window of the layer above has `opened` to twice the last advertised
+    /// one. A small or PSH segment is also acknowledged if nothing is left to read (`mptcp_cleanup_rbuf`).
+    /// After that, the connection considers its own data.
     pub fn after_read(&mut self, space: Space, opened: bool, mut emptied: bool, held: Option<u64>) {
         let mss = u64::from(self.ack.received_mss);
         let owes = self.ack.scheduled && self.assembly.next - self.advertised_at > mss;
@@ -335,7 +341,7 @@ impl Receiver {
         }
         let current = self.window_left();
         let scale = self.negotiated.receive_scale;
-        // Most reads change little, so the cheap test goes first.
+        // Most reads change little, so the cheap test comes first.
         if self.could_offer(space) + (1 << scale) < 2 * current {
             return;
         }
@@ -346,7 +352,7 @@ impl Receiver {
         }
     }
 
-    /// Starts the timer of the delayed acknowledgement if one is owed, after input has been handled.
+    /// Starts the timer of a delayed acknowledgement if one is needed. Called after input was handled.
     pub fn schedule_delayed_ack(&mut self, host: &HostModel, now: Instant, srtt: Option<Duration>) {
         let waits = self.ack.is_held_back() || self.assembly.reports.deadline().is_some();
         if !self.ack.scheduled || self.ack.now_due || waits {
@@ -361,7 +367,7 @@ impl Receiver {
         self.ack.deadline = host.expiry(now, delay.min(DELAY_MAX));
     }
 
-    /// Fires the timers of the delayed and the compressed acknowledgement that are due.
+    /// Handles the timers of the delayed and the compressed acknowledgement.
     pub fn handle_timeout(&mut self, now: Instant, rto: Duration) {
         if now >= self.ack.deadline {
             self.fire_delayed_ack(rto);
@@ -371,7 +377,7 @@ impl Receiver {
         }
     }
 
-    /// Sends the delayed acknowledgement (`tcp_delack_timer_handler`).
+    /// Handles the timer of the delayed acknowledgement (`tcp_delack_timer_handler`).
     fn fire_delayed_ack(&mut self, rto: Duration) {
         self.ack.deadline = Instant::FAR_FUTURE;
         if self.assembly.reports.deadline().is_some() {
@@ -386,15 +392,15 @@ impl Receiver {
         self.ack.now_due = true;
     }
 
-    /// Takes a request for an acknowledgement or a window probe. Returns `None` without a request if none is `wanted`,
-    /// otherwise whether it is a probe.
+    /// Takes the request for an acknowledgement or a window probe. The result is `Some(true)` for a probe. It
+    /// is `None` if there is no request and no acknowledgement is `wanted`.
     #[inline]
     pub(crate) fn take_ack(&mut self, wanted: bool) -> Option<bool> {
         let probe = std::mem::take(&mut self.ack.probe);
         (self.ack.now_due || probe || wanted).then_some(probe)
     }
 
-    /// Takes the acknowledgement that must go out before anything else.
+    /// Takes the acknowledgement that must be sent before any other segment.
     pub(crate) fn take_first_ack(&mut self) -> Option<FirstAck> {
         if let Some((up_to, echoes)) = self.ecn.take_owed() {
             return Some(FirstAck::OfMarks { up_to, echoes, quick: self.ack.quick });
@@ -402,7 +408,7 @@ impl Receiver {
         self.assembly.reports.owes().then_some(FirstAck::OfReports { due: self.ack.now_due })
     }
 
-    /// Restores the requests that the acknowledgement which went out first does not satisfy.
+    /// Restores the requests that remain after the first acknowledgement was sent.
     pub fn on_first_ack_sent(&mut self, sent: FirstAck) {
         match sent {
             // "Special ACK sent by DCTCP to reflect ECN" (`tcp_event_ack_sent`).
@@ -415,12 +421,13 @@ impl Receiver {
     }
 }
 
-/// An acknowledgement that must go out before anything else.
+/// An acknowledgement that must be sent before any other segment.
 #[derive(Clone, Copy, Debug)]
 pub enum FirstAck {
-    /// For the data `up_to` a position, before marks began or ended. `quick` acknowledgements were to be sent at once.
+    /// Acknowledges the data up to `up_to`, before marks began or ended. `quick` is the number of remaining
+    /// quick acknowledgements.
     OfMarks { up_to: u64, echoes: bool, quick: u32 },
-    /// With earlier SACK blocks. Another one was `due`.
+    /// Has earlier SACK blocks. `due` means that another acknowledgement was requested.
     OfReports { due: bool },
 }
 

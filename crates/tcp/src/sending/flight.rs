@@ -1,5 +1,5 @@
-//! The scoreboard: every segment that was sent and is not cumulatively acknowledged, its SACK state, and the counts
-//! that give the number of segments in flight (RFC 6675 pipe; `tcp_packets_in_flight`).
+//! The scoreboard: all segments that were sent and are not cumulatively acknowledged, their SACK state, and
+//! the counts from which the segments in flight are computed (RFC 6675 pipe; `tcp_packets_in_flight`).
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -9,24 +9,24 @@ use bytes::Bytes;
 
 pub(super) use acknowledge::{Acknowledged, Delivered};
 
-/// The tag of a segment. All segments of a burst have the same DSS.
+/// The tag of a segment. All segments of a burst have the same tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tag {
-    /// First byte of the data stream.
+    /// The position of the first byte in the data stream of the layer above.
     pub data: u64,
-    /// Tcp position of that byte.
+    /// The position of that byte on this connection.
     pub position: u64,
-    /// Length.
+    /// The number of bytes.
     pub length: u16,
 }
 
-/// The tag of a segment that was sent, kept in half the room.
+/// The tag of a sent segment in a compact form.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SentTag {
     data: u64,
-    /// The lower half of the position, which lies less than a tag's length before the segment.
+    /// The lower half of the position. The position is less than the tag's length before the segment.
     position: u32,
-    /// 0 is no tag.
+    /// The number of bytes; 0 means no tag.
     length: u16,
 }
 
@@ -41,14 +41,14 @@ impl From<Option<Tag>> for SentTag {
     }
 }
 
-/// The delivery-rate state a segment was sent with (`tcp_skb_cb.tx`).
+/// The state for delivery-rate estimation when a segment was sent (`tcp_skb_cb.tx`).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TxStamp {
     pub(crate) first_sent: Instant,
     pub(crate) delivered_at: Instant,
     pub(crate) delivered: u64,
     pub(crate) delivered_ce: u32,
-    /// It wraps: only differences count.
+    /// This counter wraps; only differences are used.
     pub(crate) lost: u32,
     pub(crate) in_flight: u32,
     pub(crate) app_limited: bool,
@@ -63,29 +63,30 @@ pub(crate) struct Sent {
     pub(crate) tag: SentTag,
     pub(crate) sent_at: Instant,
     pub(crate) stamp: TxStamp,
-    /// Its place in the subflow's order of transmission: what was sent later has a higher one, even
-    /// in the same instant.
+    /// The segment's index in the order of transmission. It increases with each transmission, even at the
+    /// same time.
     pub(crate) serial: u64,
-    /// Counts transmissions, so that an old place in the transmission order is recognised.
+    /// The number of transmissions. It identifies outdated entries of the transmission order.
     pub(crate) transmission: u32,
     pub(crate) fin: bool,
-    /// The first segment of its socket buffer: the buffer's memory is charged with it.
+    /// Whether this is the first segment of its socket buffer. The buffer's memory is charged with it.
     pub(crate) opens_buffer: bool,
     pub(crate) sacked: bool,
-    /// Of an entry that is `SACKed`: the length of the run of `SACKed` entries that begins with it.
+    /// If the entry is SACKed and begins a range of SACKed entries: the length of that range.
     pub(crate) leap: u32,
     pub(crate) lost: bool,
-    /// Retransmitted and that retransmission is neither acknowledged nor lost (`SACKED_RETRANS`).
+    /// Whether the segment was retransmitted and the retransmission is neither acknowledged nor lost
+    /// (`SACKED_RETRANS`).
     pub(crate) retransmitted: bool,
 }
 
 impl Sent {
-    /// Position just behind the segment, its FIN included.
+    /// Returns the position after the segment, including its FIN.
     pub(crate) fn end(&self) -> u64 {
         self.start + self.payload.len() as u64 + u64::from(self.fin)
     }
 
-    /// The tag it travels under.
+    /// Returns the tag that the segment was sent with.
     pub(crate) fn tag(&self) -> Option<Tag> {
         let SentTag { data, position, length } = self.tag;
         let behind = (self.start as u32).wrapping_sub(position);
@@ -102,37 +103,38 @@ impl Sent {
 /// The sent segments in sequence order, and in order of transmission.
 #[derive(Debug, Default)]
 pub struct Flight {
-    /// The peer sends SACK blocks.
+    /// Whether the peer sends SACK blocks.
     selective: bool,
     rate: delivery_rate::Sampler,
     /// Payload bytes cumulatively acknowledged.
     bytes_acked: u64,
-    /// Number of the front entry; numbers never repeat.
+    /// The number of the front entry. Numbers are never reused.
     base: u64,
     entries: VecDeque<Sent>,
-    /// Entry number and transmission count, in order of transmission (`tsorted_sent_queue`). Places of entries that are
-    /// gone are dropped, which bounds the length by the number of entries.
+    /// Entry numbers and transmission counts in order of transmission (`tsorted_sent_queue`). Elements of
+    /// removed entries are dropped, so the length is limited by the number of entries.
     order: VecDeque<(u64, u32)>,
-    /// The number of last entries without a place in `order`, where they follow in sequence order. If it exceeds the
-    /// number of entries, none has a place. Most are acknowledged before `order` is needed.
+    /// The number of entries at the end that are not in `order` yet; they follow it in sequence order. If it
+    /// exceeds the number of entries, none is in `order`. Most entries are acknowledged before `order` is
+    /// needed.
     unplaced: u32,
     sacked_out: u32,
     lost_out: u32,
     retrans_out: u32,
-    /// Start of the highest `SACKed` segment (`tcp_highest_sack_seq`).
+    /// The start of the highest SACKed segment (`tcp_highest_sack_seq`).
     highest_sacked_start: u64,
-    /// No entry before this number is lost and not retransmitted.
+    /// No entry before this number is both lost and not retransmitted.
     retransmit_hint: u64,
-    /// The ranges that the peer has reported, so that only new parts are examined (`recv_sack_cache`).
+    /// The ranges of the last SACK option, so that only new parts are examined (`recv_sack_cache`).
     sack_cache: [(u64, u64); 4],
-    /// Transmissions so far.
+    /// The number of transmissions so far.
     transmissions: u64,
-    /// The first transmissions of retransmitted segments, if they are kept.
+    /// The first transmissions of retransmitted segments, if they are recorded.
     firsts: Option<Box<firsts::Firsts>>,
 }
 
 impl Flight {
-    /// Creates an empty flight whose handshake was one segment delivered.
+    /// Creates an empty flight. The segment of the handshake counts as delivered.
     pub(crate) fn new(selective: bool) -> Self {
         Self { selective, rate: delivery_rate::Sampler::opened(), ..Self::default() }
     }
@@ -147,20 +149,20 @@ impl Flight {
         self.selective
     }
 
-    /// Drops all segments, because the subflow has ended.
+    /// Removes all segments, because the connection has ended.
     pub(crate) fn abandon(&mut self) {
         let (selective, bytes_acked) = (self.selective, self.bytes_acked);
         let rate = std::mem::take(&mut self.rate);
         *self = Self { selective, rate, bytes_acked, ..Self::default() };
     }
 
-    /// Returns the delivery rate and the counts of segments delivered and lost.
+    /// Returns the delivery-rate sampler, with the counts of delivered and lost segments.
     #[inline]
     pub fn rate(&self) -> &delivery_rate::Sampler {
         &self.rate
     }
 
-    /// Returns the delivery rate.
+    /// Returns the delivery-rate sampler for changes.
     #[inline]
     pub(super) fn rate_mut(&mut self) -> &mut delivery_rate::Sampler {
         &mut self.rate
@@ -178,13 +180,13 @@ impl Flight {
         self.lost_out
     }
 
-    /// Returns the number of segments that were retransmitted, and whose retransmission is in the network.
+    /// Returns the number of retransmissions that are in the network.
     #[inline]
     pub(super) fn retrans_out(&self) -> u32 {
         self.retrans_out
     }
 
-    /// Returns the number of segments that the peer reported above the acknowledgement.
+    /// Returns the number of SACKed segments, or of duplicate acknowledgements without SACK.
     #[inline]
     pub(super) fn sacked_out(&self) -> u32 {
         self.sacked_out
@@ -196,28 +198,28 @@ impl Flight {
         self.lost_out > self.retrans_out
     }
 
-    /// Returns whether no outstanding segment was reported, lost or retransmitted.
+    /// Returns whether no outstanding segment is SACKed, lost or retransmitted.
     #[inline]
     pub(super) fn is_in_order(&self) -> bool {
         (self.sacked_out | self.lost_out | self.retrans_out) == 0
     }
 
-    /// Segments sent and not cumulatively acknowledged (`packets_out`).
+    /// Returns the number of segments sent and not cumulatively acknowledged (`packets_out`).
     pub fn packets_out(&self) -> u32 {
         self.entries.len() as u32
     }
 
-    /// Segments believed to be in the network (`tcp_packets_in_flight`).
+    /// Returns the number of segments estimated to be in the network (`tcp_packets_in_flight`).
     pub fn in_flight(&self) -> u32 {
         self.packets_out() + self.retrans_out - self.sacked_out - self.lost_out
     }
 
-    /// True when nothing is outstanding.
+    /// Returns whether nothing is outstanding.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Adds a segment just sent for the first time.
+    /// Adds a segment that was just sent for the first time.
     #[inline]
     pub(crate) fn push(&mut self, mut sent: Sent) {
         debug_assert_eq!(sent.transmission, 1, "a new segment was sent once");
@@ -227,12 +229,12 @@ impl Flight {
         self.entries.push_back(sent);
     }
 
-    /// The oldest outstanding segment.
+    /// Returns the oldest outstanding segment.
     pub(crate) fn front(&self) -> Option<&Sent> {
         self.entries.front()
     }
 
-    /// Removes the oldest segment with its share of the counts.
+    /// Removes the oldest segment and updates the counts.
     #[inline]
     pub(crate) fn drop_front(&mut self) {
         let Some(sent) = self.entries.pop_front() else {
@@ -256,18 +258,18 @@ impl Flight {
         }
     }
 
-    /// The newest segment's number.
+    /// Returns the number of the newest segment.
     pub(crate) fn last(&self) -> Option<u64> {
         (!self.entries.is_empty()).then(|| self.base + self.entries.len() as u64 - 1)
     }
 
-    /// The entry of the given number, if it is still outstanding.
+    /// Returns the entry with this number, if it is still outstanding.
     pub(crate) fn get(&self, number: u64) -> Option<&Sent> {
         self.entries.get(number.checked_sub(self.base)? as usize)
     }
 
-    /// Number of the first entry inside `[left, …)` that is not known from the last report. Entries
-    /// are found by position.
+    /// Returns the number of the first entry at or after `left` that the last SACK option did not cover.
+    /// Entries are found by position.
     pub(crate) fn first_reported(&self, left: u64) -> u64 {
         let mut from = left;
         for &(seen_left, seen_right) in &self.sack_cache {
@@ -278,9 +280,8 @@ impl Flight {
         self.base + self.entries.partition_point(|sent| sent.start < from) as u64
     }
 
-    /// The next entry from `number` on that lies wholly before `right` and is not `SACKed`; the
-    /// caller marks it. Stretches that are `SACKed` are leapt over, so that telling of them again
-    /// costs a peer more than us.
+    /// Returns the next entry from `number` on that ends at or before `right` and is not SACKed. The caller
+    /// marks it. Ranges of SACKed entries are skipped in one step, so that repeated SACK blocks cost little.
     pub(crate) fn next_reported(&mut self, number: u64, right: u64) -> Option<u64> {
         let mut index = number.checked_sub(self.base)? as usize;
         while let Some(sent) = self.entries.get(index).filter(|sent| sent.end() <= right) {
@@ -296,14 +297,14 @@ impl Flight {
         None
     }
 
-    /// Remembers the ranges of the latest acknowledgement.
+    /// Stores the SACK blocks of the latest acknowledgement.
     pub(crate) fn remember_report(&mut self, blocks: &[(u64, u64)]) {
         self.sack_cache = [(0, 0); 4];
         self.sack_cache[..blocks.len().min(4)].copy_from_slice(&blocks[..blocks.len().min(4)]);
     }
 
-    /// Marks an entry `SACKed` (`tcp_sacktag_one`); returns it as it was before, or `None` if it
-    /// already was.
+    /// Marks an entry as SACKed (`tcp_sacktag_one`). Returns its previous state, or `None` if it was SACKed
+    /// before.
     pub(crate) fn mark_sacked(&mut self, number: u64) -> Option<Sent> {
         let index = number.checked_sub(self.base)? as usize;
         let sent = self.entries.get_mut(index)?;
@@ -322,7 +323,7 @@ impl Flight {
         Some(before)
     }
 
-    /// Marks an entry lost (`tcp_mark_skb_lost`); true when it newly is.
+    /// Marks an entry as lost (`tcp_mark_skb_lost`). Returns whether it was not marked before.
     pub(crate) fn mark_lost(&mut self, number: u64) -> bool {
         let Some(sent) =
             number.checked_sub(self.base).and_then(|i| self.entries.get_mut(i as usize))
@@ -343,9 +344,9 @@ impl Flight {
         newly
     }
 
-    /// Cuts every entry that has more payload than `most` returns for its position into pieces of that size and marks
-    /// them lost, except those that the peer has reported (`tcp_simple_retransmit`, `tcp_fragment`). Returns whether
-    /// one was cut. The entries get new numbers.
+    /// Splits each entry with more payload than `most` returns for its position, and marks the parts as lost.
+    /// SACKed entries are left whole (`tcp_simple_retransmit`, `tcp_fragment`). Returns whether an entry was
+    /// split. All entries then have new numbers.
     pub(crate) fn cut_larger(&mut self, most: impl Fn(u64) -> usize) -> bool {
         let larger = |sent: &Sent| sent.payload.len() > most(sent.start) && !sent.sacked;
         if !self.entries.iter().any(larger) {
@@ -354,7 +355,7 @@ impl Flight {
         self.place_new();
         let old = std::mem::take(&mut self.entries);
         let (old_base, base) = (self.base, self.base + old.len() as u64);
-        // The number of the first piece of each old entry, and the number after the last piece.
+        // The number of the first part of each old entry, and the number after the last part.
         let mut firsts = Vec::with_capacity(old.len() + 1);
         for mut sent in old {
             firsts.push(base + self.entries.len() as u64);
@@ -386,19 +387,19 @@ impl Flight {
         true
     }
 
-    /// Returns how many of the outstanding segments within `[left, right)` were retransmitted.
+    /// Returns the number of outstanding segments within `[left, right)` that were retransmitted.
     pub(super) fn retransmitted_within(&self, left: u64, right: u64) -> u32 {
         let within = self.entries.iter();
         let within = within.filter(|sent| left <= sent.start && sent.end() <= right);
         within.filter(|sent| sent.ever_retransmitted()).count() as u32
     }
 
-    /// Entries that are lost and not sent again; looks at each.
+    /// Counts the entries that are lost and not retransmitted. It examines each entry.
     pub fn lost_waiting(&self) -> u32 {
         self.entries.iter().filter(|sent| sent.lost && !sent.retransmitted).count() as u32
     }
 
-    /// The next entry to retransmit: lost, not yet sent again.
+    /// Returns the next entry to retransmit: lost, and not retransmitted yet.
     pub(crate) fn next_lost(&mut self) -> Option<u64> {
         if self.lost_out == 0 {
             return None;
@@ -415,8 +416,7 @@ impl Flight {
         None
     }
 
-    /// The peer has thrown away what it reported: its marks mean nothing any more
-    /// (`tcp_timeout_mark_lost`).
+    /// Removes all SACK marks, because the peer has discarded SACKed data (`tcp_timeout_mark_lost`).
     pub(crate) fn clear_sacked(&mut self) {
         for sent in &mut self.entries {
             sent.sacked = false;
@@ -426,7 +426,7 @@ impl Flight {
         self.sack_cache = [(0, 0); 4];
     }
 
-    /// Every entry's number.
+    /// Returns the range of entry numbers.
     pub(crate) fn numbers(&self) -> Range<u64> {
         self.base..self.base + self.entries.len() as u64
     }

@@ -1,6 +1,6 @@
-//! Loss detection by RACK (RFC 8985 section 6; Linux `tcp_recovery.c`): a segment is lost when
-//! something sent later was delivered and a reordering window has passed. Older stacks also count the
-//! segments reported above it, or do nothing else (`LossDetection`).
+//! Loss detection by RACK (RFC 8985 section 6; Linux `tcp_recovery.c`). A segment is lost if a segment sent
+//! later was delivered and a reordering window has passed. Older stacks count the SACKed segments above it,
+//! together with RACK or instead of it (`LossDetection`).
 
 use anabranch_units::{Duration, Instant};
 
@@ -10,27 +10,28 @@ use super::rtt::RttEstimator;
 use crate::stack::{LossDetection, TcpStack};
 use anabranch_congestion::CongestionState;
 
-/// `tp->reordering` starts here: as many `SACKed` segments mean loss without waiting.
+/// The initial value of `tp->reordering`. After this number of SACKed segments, a segment is lost without a
+/// further wait.
 pub(crate) const DUPLICATE_THRESHOLD: u32 = 3;
 /// The number of recoveries for which a widened reordering window is kept (`TCP_RACK_RECOVERY_THRESH`).
 const WINDOW_KEPT_RECOVERIES: u32 = 16;
-/// The least reordering window of RACK's first draft.
+/// The shortest reordering window of RACK's first draft.
 const DRAFT_WINDOW_MIN: Duration = Duration::from_millis(1);
 
-/// The result of a search for losses.
+/// The result of loss detection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Verdict {
-    /// Segments marked lost.
+    /// The number of segments newly marked lost.
     pub(crate) lost: u32,
-    /// A retransmission is among them (`FLAG_LOST_RETRANS`).
+    /// Whether a retransmission is among them (`FLAG_LOST_RETRANS`).
     pub(crate) lost_retransmission: bool,
-    /// The time after which the segments that may still be only late are lost: zero if there are none, `None` if no
-    /// search by time took place.
+    /// The time after which the remaining candidates are lost. Zero if there are none, `None` if RACK did not
+    /// run.
     pub(crate) wait: Option<Duration>,
 }
 
 impl Verdict {
-    /// Adds the result of a later search within the same acknowledgement.
+    /// Adds the result of a later detection for the same acknowledgement.
     pub(crate) fn and(self, later: Self) -> Self {
         Self {
             lost: self.lost + later.lost,
@@ -40,18 +41,18 @@ impl Verdict {
     }
 }
 
-/// Loss detection: RACK's state and the rules.
+/// The state of loss detection.
 #[derive(Debug)]
 pub(crate) struct Losses {
-    /// Place in the order of transmission of the most recently sent delivered segment. The kernel
-    /// compares send times and, within a microsecond, sequence numbers; the order says the same, and
-    /// also tells a retransmission from the new data sent behind it in one instant.
+    /// The transmission index of the most recently sent segment that was delivered. The kernel compares send
+    /// times and, within a microsecond, sequence numbers. The index gives the same order, and also
+    /// distinguishes a retransmission from new data sent at the same time.
     newest: u64,
-    /// RTT of the segment delivered last.
+    /// The RTT of the segment that was last delivered.
     rtt: Duration,
-    /// The state above advanced since losses were last sought.
+    /// Whether `newest` and `rtt` were updated since the last detection.
     advanced: bool,
-    /// Reordering was seen on this subflow.
+    /// Whether reordering was seen on this connection.
     reordering_seen: bool,
     window_steps: u32,
     kept: u32,
@@ -60,7 +61,7 @@ pub(crate) struct Losses {
 }
 
 impl Losses {
-    /// Creates the state of a connection on which nothing was delivered yet.
+    /// Creates the state of a connection without delivered segments.
     pub(super) fn new(stack: &TcpStack) -> Self {
         Self {
             newest: 0,
@@ -85,12 +86,13 @@ impl Losses {
         }
     }
 
-    /// Lets the next search look at all outstanding segments.
+    /// Makes the next detection examine all outstanding segments.
     pub(super) fn review(&mut self) {
         self.advanced = true;
     }
 
-    /// Returns the remaining time until a segment counts as lost; `None` if it is over (`tcp_rack_skb_timeout`).
+    /// Returns the remaining time until a segment counts as lost. `None` if it has passed
+    /// (`tcp_rack_skb_timeout`).
     pub(crate) fn time_left(
         &self,
         now: Instant,
@@ -101,9 +103,9 @@ impl Losses {
         (!left.is_zero()).then_some(left)
     }
 
-    /// A duplicate was reported: retransmissions came too early. It counts once a round trip: when
-    /// something is delivered that was sent after the window was last widened
-    /// (`tcp_rack_update_reo_wnd`); and where reordering was seen (`tcp_dsack_seen`).
+    /// Widens the reordering window after a DSACK, because a retransmission was sent too early. This happens
+    /// once per round trip: a segment sent since the last widening must have been delivered
+    /// (`tcp_rack_update_reo_wnd`). It also requires that reordering was seen (`tcp_dsack_seen`).
     pub(crate) fn on_dsack(&mut self, delivered: u64, prior_delivered: u64) {
         if self.reordering_seen && prior_delivered >= self.last_widened {
             self.window_steps = (self.window_steps.max(1) + 1).min(255);
@@ -112,7 +114,7 @@ impl Losses {
         }
     }
 
-    /// A recovery ended without a duplicate.
+    /// Handles the end of a recovery without a DSACK.
     pub(crate) fn on_recovery_end(&mut self) {
         self.kept = self.kept.saturating_sub(1);
         if self.kept == 0 {
@@ -120,8 +122,8 @@ impl Losses {
         }
     }
 
-    /// Reports of duplicates undid a reduction: the widened window proves its worth and is kept
-    /// longer (`tcp_try_undo_dsack`).
+    /// Handles a reduction that DSACKs have undone. The widened window was useful and is kept longer
+    /// (`tcp_try_undo_dsack`).
     pub(crate) fn on_undo(&mut self) {
         self.kept = (self.kept + 1).min(WINDOW_KEPT_RECOVERIES);
     }
@@ -130,8 +132,8 @@ impl Losses {
         self.newest > sent.serial
     }
 
-    /// The draft's window (`tcp_rack_detect_loss` of 4.14): a quarter of the least RTT until something is lost, and
-    /// ever after reordering was seen; else next to nothing.
+    /// Returns the reordering window of the draft (`tcp_rack_detect_loss` of 4.14). It is a quarter of the
+    /// minimum RTT if reordering was seen or nothing is lost, and otherwise [`DRAFT_WINDOW_MIN`].
     fn draft_reordering_window(&self, flight: &Flight, rtt: &RttEstimator) -> Duration {
         let settles = self.reordering_seen || flight.lost_out() == 0;
         let quarter = rtt.min_rtt().filter(|_| settles).map_or(Duration::ZERO, |min| min / 4);
@@ -150,7 +152,7 @@ impl Losses {
         (min_rtt / 4 * u64::from(self.window_steps.max(1))).min(srtt)
     }
 
-    /// Marks the segments that are lost (`tcp_identify_packet_loss`, `tcp_rack_mark_lost`).
+    /// Marks segments that are lost (`tcp_identify_packet_loss`, `tcp_rack_mark_lost`).
     pub(super) fn detect(&mut self, parts: &mut Parts<'_>, una_advanced: bool) -> Verdict {
         if !parts.flight.is_selective() {
             return detect_oldest(parts, una_advanced);
@@ -198,8 +200,9 @@ impl Losses {
         verdict
     }
 
-    /// Marks the segments that a retransmission timeout takes for lost (`tcp_timeout_mark_lost`): the head, and
-    /// everything older than RACK's RTT. Older stacks take all (`tcp_enter_loss` of 4.14), as does `reneged`.
+    /// Marks segments as lost after a retransmission timeout (`tcp_timeout_mark_lost`): the oldest one, and
+    /// all that are older than RACK's RTT. Older stacks mark all segments (`tcp_enter_loss` of 4.14), as does
+    /// `reneged`.
     pub(super) fn expire(&self, parts: &mut Parts<'_>, reneged: bool) {
         let all = reneged || self.detection != LossDetection::Rack;
         let numbers = parts.flight.numbers();
@@ -215,9 +218,9 @@ impl Losses {
     }
 }
 
-/// Marks the segments with so many reported ones above them that they are lost (`tcp_update_scoreboard`,
-/// `tcp_mark_head_lost`). After reordering the kernel requires more of them, up to 300. Here reordering ends the count,
-/// and time decides.
+/// Marks segments as lost if at least three SACKed ones are above them (`tcp_update_scoreboard`,
+/// `tcp_mark_head_lost`). After reordering, the kernel requires more, up to 300. Here the count is then no
+/// longer used, and RACK decides.
 fn count_reports(parts: &mut Parts<'_>) -> Verdict {
     let mut verdict = Verdict::default();
     let Some(below) = parts.flight.sacked_out().checked_sub(DUPLICATE_THRESHOLD) else {
@@ -239,8 +242,8 @@ fn count_reports(parts: &mut Parts<'_>) -> Verdict {
     verdict
 }
 
-/// Marks the oldest segment after three duplicates, or after a partial acknowledgement in recovery, where the peer has
-/// no SACK (RFC 6582; `tcp_newreno_mark_lost`).
+/// Marks the oldest segment as lost without SACK: after three duplicates, or after a partial acknowledgement
+/// in recovery (RFC 6582; `tcp_newreno_mark_lost`).
 fn detect_oldest(parts: &mut Parts<'_>, una_advanced: bool) -> Verdict {
     let lost = match parts.cwnd.state() {
         CongestionState::Recovery => una_advanced,
@@ -285,7 +288,7 @@ mod tests {
         subflow.sending.lose(at(50), 0);
         subflow.sending.lose(at(50), 0);
         subflow.sending.lose(at(50), 2);
-        // No segment is lost since the next ones are sent.
+        // No segment was lost since the next ones were sent.
         let stamp = subflow.sending.stamp(at(60));
         subflow.sending.flight.retransmit(0, at(60), stamp);
         send(&mut subflow, at(61), 100);
@@ -300,7 +303,7 @@ mod tests {
             .collect();
         assert_eq!(told, [(1, 101, 0, 1), (201, 301, 2, 2), (1, 101, 3, 1)]);
 
-        // The sample of one sent before the first loss, and of one sent before the last.
+        // The samples of a segment sent before the first loss, and of one sent before the last.
         for (number, lost) in [(4, 3), (5, 1)] {
             let sent = subflow.sending.flight.get(number).cloned().expect("outstanding");
             subflow.sending.flight.rate_mut().on_delivered(at(100), &sent);
@@ -345,7 +348,7 @@ mod tests {
         assert_eq!(rack.window_steps, 0, "without reordering a duplicate says nothing");
         rack.reordering_seen = true;
         rack.on_dsack(10, 5);
-        // Delivered what was sent before the window was widened: the same round trip.
+        // The delivered data was sent before the window was widened, so this is the same round trip.
         rack.on_dsack(12, 9);
         assert_eq!((rack.window_steps, rack.last_widened), (2, 10));
         rack.on_dsack(20, 10);
@@ -382,7 +385,7 @@ mod tests {
         subflow.sending.losses.on_delivered(&Delivered::of(at(300), &again, least));
         assert!(subflow.sending.losses.advanced && subflow.sending.losses.newest == 3);
         assert_eq!(subflow.sending.losses.rtt, Duration::from_millis(100));
-        // One sent before does not take the state back.
+        // A segment that was sent earlier does not change `newest`.
         let once = subflow.sending.flight.get(1).cloned().expect("outstanding");
         subflow.sending.losses.on_delivered(&Delivered::of(at(10), &once, least));
         assert_eq!(
@@ -410,8 +413,8 @@ mod tests {
 
     #[test]
     fn the_drafts_window_is_a_quarter_of_the_least_rtt_until_something_is_lost() {
-        // tcp_rack_detect_loss of 4.14: 1 ms; min_rtt / 4, at least 1 ms, where reordering was seen or
-        // nothing is lost.
+        // tcp_rack_detect_loss of 4.14: 1 ms. If reordering was seen or nothing is lost: min_rtt / 4, at
+        // least 1 ms.
         let quarter = Duration::from_millis(25);
         let (mut subflow, _) = subflow();
         for n in 0..3 {
@@ -427,8 +430,8 @@ mod tests {
 
     #[test]
     fn three_reports_above_a_segment_say_that_it_is_lost() {
-        // RFC 6675 section 4, IsLost with DupThresh 3; tcp_mark_head_lost: of the segments 0 to 7 those
-        // that were not reported and have three reported ones above.
+        // RFC 6675 section 4, IsLost with DupThresh 3; tcp_mark_head_lost. Of segments 0 to 7, those that
+        // were not SACKed and have three SACKed ones above them are lost.
         let lost = |reported: &[u64], sees: bool| {
             let (mut subflow, _) = subflow();
             subflow.sending.losses.detection = LossDetection::Count;

@@ -1,4 +1,4 @@
-//! The data that a connection has to send, with its tags; the memory of this data (`sk_wmem_queued`); and the peer's
+//! The queue of data to send, with its tags; the memory of this data (`sk_wmem_queued`); and the peer's
 //! window.
 
 mod head;
@@ -16,24 +16,25 @@ use crate::config::TcpConfig;
 pub use tagging::Tagging;
 pub(crate) use window::PeerWindow;
 
-/// Payload of the largest burst under one tag: 64 KiB less room for headers (`MPTCP_MAX_GSO_SIZE`).
+/// The payload of the largest burst under one tag, bytes: 64 KiB minus space for headers
+/// (`MPTCP_MAX_GSO_SIZE`).
 pub(crate) const BURST_BYTES: u64 = 65_536 - 321;
 
-/// Data that was queued and not sent yet: all or the rest of one tag.
+/// Queued data that was not sent yet: all or the last part of one tag.
 #[derive(Clone, Debug)]
 pub(crate) struct Chunk {
     pub(crate) payload: Bytes,
-    /// Stream position of the first byte.
+    /// The position of the first byte in the stream of the layer above.
     pub(crate) data: u64,
     pub(crate) tag: Tag,
 }
 
-/// The queue of data to send and the positions of the stream.
+/// The queue of data to send, and the sequence positions.
 #[derive(Debug)]
 pub struct Queue {
     una: u64,
     next: u64,
-    /// Position behind the last queued byte.
+    /// The position after the last queued byte.
     write_end: u64,
     window: PeerWindow,
     chunks: VecDeque<Chunk>,
@@ -41,30 +42,30 @@ pub struct Queue {
     unacked_bytes: u64,
     mss: u32,
     memory_per_buffer: u64,
-    /// Socket buffers that the queue's data fills, and those in flight.
+    /// The number of socket buffers of queued data, and of those in flight.
     buffers_queued: u64,
     buffers_in_flight: u64,
-    /// The number of socket buffers that pushed data will add when it leaves.
+    /// The number of socket buffers that the data of the current push will add when it is sent.
     buffers_to_come: u32,
     /// The number of segments that still fit in the last socket buffer sent.
     buffer_room: u32,
-    /// The segment that was cut last ends its tag and therefore its buffer (`mptcp_skb_can_collapse_to`).
+    /// Whether the last segment ended its tag and therefore its socket buffer (`mptcp_skb_can_collapse_to`).
     tag_ended: bool,
-    /// Socket buffers begun while nothing was in flight.
+    /// The number of socket buffers begun while nothing was in flight.
     begun_at_rest: u32,
     tagging: Tagging,
-    /// Each handover of data has a separate tag.
+    /// Whether each handover of data has a separate tag.
     tag_per_handover: bool,
-    /// The next data belongs to the same handover as the last.
+    /// Whether the next data belongs to the same handover as the last.
     goes_on: bool,
-    /// The kind of data that goes out next.
+    /// The kind of data to send next.
     intent: Intent,
     last_sent: Instant,
     fin_queued: bool,
     fin_sent: bool,
-    /// The next socket buffer waits for an acknowledgement or for more data.
+    /// Whether the next socket buffer is deferred until an acknowledgement arrives or more data is queued.
     deferred: bool,
-    /// Behind the last small segment sent (`snd_sml`).
+    /// The position after the last small segment sent (`snd_sml`).
     small_end: u64,
     nodelay: bool,
 }
@@ -101,7 +102,7 @@ impl Queue {
         }
     }
 
-    /// Returns the first position that is not acknowledged (`snd_una`).
+    /// Returns the first unacknowledged position (`snd_una`).
     pub fn una(&self) -> u64 {
         self.una
     }
@@ -111,7 +112,7 @@ impl Queue {
         self.next
     }
 
-    /// Returns the position behind the last queued byte (`write_seq`).
+    /// Returns the position after the last queued byte (`write_seq`).
     pub fn write_end(&self) -> u64 {
         self.write_end
     }
@@ -120,7 +121,7 @@ impl Queue {
         self.queued
     }
 
-    /// Returns the payload bytes that are not acknowledged, sent or not.
+    /// Returns the unacknowledged payload bytes, sent or not.
     pub fn held_bytes(&self) -> u64 {
         self.queued + self.unacked_bytes
     }
@@ -132,18 +133,19 @@ impl Queue {
         self.queued + self.unacked_bytes + buffers * self.memory_per_buffer
     }
 
-    /// Returns the memory with `bytes` more, in one socket buffer for each of so many `segments`.
+    /// Returns the memory if `bytes` more were queued in `segments` separate socket buffers.
     pub(super) fn memory_with(&self, segments: u64, bytes: u64) -> u64 {
         self.memory() + bytes + segments * self.memory_per_buffer
     }
 
-    /// Returns when data was last sent.
+    /// Returns the time at which data was last sent.
     #[inline]
     pub(super) fn last_sent(&self) -> Instant {
         self.last_sent
     }
 
-    /// Advances the next position over `length` bytes that leave now, and a FIN. Returns where they begin.
+    /// Advances `snd_nxt` over `length` bytes and a FIN that are sent now. Returns the position of the first
+    /// byte.
     #[inline]
     pub(super) fn depart(&mut self, now: Instant, length: u64, fin: bool) -> u64 {
         let start = self.next;
@@ -156,7 +158,7 @@ impl Queue {
         start
     }
 
-    /// Handles a retransmission: the next new segment opens a socket buffer.
+    /// Handles a retransmission. The next new segment begins a socket buffer.
     pub(super) fn on_retransmit(&mut self, now: Instant) {
         self.last_sent = now;
         self.buffer_room = 0;
@@ -168,8 +170,8 @@ impl Queue {
         self.fin_sent
     }
 
-    /// Counts a new segment of `bytes` that leaves. Returns whether it opens a socket buffer. Up to `most` full
-    /// segments that leave together share one (`tso_fragment`).
+    /// Counts a new segment of `bytes` that is sent. Returns whether it begins a socket buffer. Up to `most`
+    /// full segments that are sent `together` share one (`tso_fragment`).
     pub(crate) fn count_new(&mut self, bytes: u64, together: bool, most: u32) -> bool {
         self.unacked_bytes += bytes;
         self.buffers_to_come = 0;
@@ -183,19 +185,19 @@ impl Queue {
         opens
     }
 
-    /// Returns whether another segment fits in the socket buffer that was opened last.
+    /// Returns whether the current socket buffer has space for another segment.
     pub(crate) fn buffer_has_room(&self) -> bool {
         self.buffer_room > 0
     }
 
-    /// Returns how often the window restarts after idleness before the first segment leaves: once, or once for each
-    /// socket buffer if several are filled before the first one leaves (`tcp_skb_entail` in `mptcp_sendmsg_frag`).
+    /// Returns how often the idle window is restarted before the first segment is sent: once, or with tags
+    /// once per socket buffer that was filled before (`tcp_skb_entail` in `mptcp_sendmsg_frag`).
     pub(crate) fn take_restarts(&mut self) -> u32 {
         let begun = std::mem::take(&mut self.begun_at_rest);
         if self.tagging.separates() && !self.tag_per_handover { begun } else { 1 }
     }
 
-    /// Makes the next segment open a socket buffer.
+    /// Ends the current socket buffer, so that the next segment begins a new one.
     pub(crate) fn end_buffer(&mut self) {
         self.buffer_room = 0;
     }
@@ -209,19 +211,19 @@ impl Queue {
         self.mss = mss;
     }
 
-    /// Returns whether data travels under tags, to change it.
+    /// Returns the use of tags for changes.
     #[inline]
     pub(super) fn tagging_mut(&mut self) -> &mut Tagging {
         &mut self.tagging
     }
 
-    /// Returns whether data travels under tags now.
+    /// Returns whether data is currently sent with tags.
     #[inline]
     pub fn is_tagged(&self) -> bool {
         self.tagging == Tagging::Now
     }
 
-    /// Handles a SYN that was sent or answered: the next position is 1.
+    /// Handles a SYN that was sent or answered. The next position is 1.
     pub(crate) fn after_syn(&mut self) {
         self.next = 1;
     }
@@ -230,24 +232,25 @@ impl Queue {
         self.una = una;
     }
 
-    /// Releases `bytes` that were acknowledged, which changes the number of socket buffers in flight.
+    /// Frees `bytes` that were acknowledged. `buffers` is the change in the number of socket buffers in
+    /// flight.
     #[inline]
     pub(super) fn on_acked(&mut self, bytes: u64, buffers: i64) {
         self.unacked_bytes -= bytes.min(self.unacked_bytes);
         self.on_buffers_changed(buffers);
     }
 
-    /// Changes the number of socket buffers in flight after some were cut or merged.
+    /// Updates the number of socket buffers in flight after some were split or merged.
     pub(crate) fn on_buffers_changed(&mut self, more: i64) {
         self.buffers_in_flight = self.buffers_in_flight.saturating_add_signed(more);
     }
 
-    /// Begins another handover: the next data does not extend the last tag.
+    /// Begins a new handover. Its data does not extend the last tag.
     pub fn begin_handover(&mut self) {
         self.goes_on = false;
     }
 
-    /// Takes data to send at the end of the queue.
+    /// Appends data to the queue.
     // A run of 20 MB calls it 14,036 times.
     #[inline(always)]
     pub fn enqueue(&mut self, mut payload: Bytes, mut data: u64) {
@@ -263,8 +266,9 @@ impl Queue {
         }
     }
 
-    /// Returns the longest tag: as many full segments as fit in one large buffer, or in half of the largest window
-    /// that the peer has advertised (`tcp_xmit_size_goal`, `tcp_bound_to_half_wnd`).
+    /// Returns the length of the longest tag: the number of full segments that fit in one large buffer, or in
+    /// half of the largest window that the peer has advertised (`tcp_xmit_size_goal`,
+    /// `tcp_bound_to_half_wnd`).
     fn size_goal(&self) -> u64 {
         let mss = u64::from(self.mss);
         let most = if self.tag_per_handover {
@@ -275,8 +279,8 @@ impl Queue {
         (most / mss).max(1) * mss
     }
 
-    /// Returns the number of bytes by which data at `data` may extend the last tag. It must be adjacent, and no
-    /// byte of the tag may have been sent.
+    /// Returns the number of bytes by which data at `data` may extend the last tag. The data must be
+    /// adjacent, and no byte of the tag may have been sent.
     fn room_in_last(&self, data: u64) -> u64 {
         let Some(last) = self.chunks.back() else { return 0 };
         if self.tag_per_handover && !self.goes_on {
@@ -312,15 +316,16 @@ impl Queue {
         self.chunks.push_back(Chunk { payload, data, tag });
     }
 
-    /// Returns whether the rest of the data is less than a segment and must wait, because another small segment is not
-    /// acknowledged and more data may come (`tcp_nagle_check`, `tcp_minshall_check`).
+    /// Returns whether the rest of the data must wait because it is less than a segment. This is the case if
+    /// another small segment is unacknowledged and more data may follow (`tcp_nagle_check`,
+    /// `tcp_minshall_check`).
     #[inline]
     pub(crate) fn must_wait_for_more(&self) -> bool {
         0 < self.queued && self.queued < u64::from(self.mss) && self.is_held_back()
     }
 
-    /// Returns the same for data that is less than a segment.
-    // Separate, to keep the check of whole segments short.
+    /// Returns whether data of less than a segment must wait.
+    // Kept separate, so that the check for whole segments stays short.
     #[cold]
     fn is_held_back(&self) -> bool {
         self.small_end > self.una
@@ -333,7 +338,7 @@ impl Queue {
                 .is_some_and(|(first, last)| !self.tagging.separates() || first.tag == last.tag)
     }
 
-    /// Cuts the next segment of at most `limit` bytes off the queue.
+    /// Removes the next segment of at most `limit` bytes from the queue.
     // A run of 20 MB calls it 14,364 times.
     #[inline(always)]
     pub(crate) fn cut(&mut self, limit: usize) -> Option<(Bytes, Tag)> {
@@ -349,7 +354,7 @@ impl Queue {
         let chunk = self.chunks.pop_front()?;
         self.leave_buffer(&tag);
         let mut payload = chunk.payload;
-        // Fill the segment from the next chunk where the tag (or plain TCP) allows it.
+        // Fill the segment from the next chunk, if it has the same tag or there are no tags.
         while payload.len() < limit {
             let joined = self.chunks.front().is_some_and(|next| {
                 !self.tagging.separates()
@@ -375,7 +380,7 @@ impl Queue {
         Some((payload, tag))
     }
 
-    /// A chunk under `tag` was used up: perhaps the last of its buffer.
+    /// Handles a chunk of `tag` that was sent completely. It may be the last one of its socket buffer.
     fn leave_buffer(&mut self, tag: &Tag) {
         if self.chunks.front().is_none_or(|next| next.tag.position != tag.position) {
             self.buffers_queued -= 1;
@@ -383,7 +388,7 @@ impl Queue {
         }
     }
 
-    /// Takes back everything not sent yet (the subflow is going away or is being drained).
+    /// Removes all data that was not sent.
     pub fn drain_unsent(&mut self) {
         self.write_end -= self.queued;
         self.queued = 0;
@@ -391,14 +396,14 @@ impl Queue {
         self.chunks.clear();
     }
 
-    /// Drops all data, sent or not, because the subflow has ended.
+    /// Removes all data, sent or not, because the connection has ended.
     pub(crate) fn abandon(&mut self) {
         self.drain_unsent();
         (self.unacked_bytes, self.buffers_in_flight, self.buffers_to_come) = (0, 0, 0);
         self.intent = Intent::New;
     }
 
-    /// Queues a FIN behind all data.
+    /// Queues a FIN after all data.
     pub fn queue_fin(&mut self) {
         self.fin_queued = true;
     }
@@ -409,18 +414,18 @@ impl Queue {
         self.fin_queued
     }
 
-    /// Returns whether nothing except the FIN is unacknowledged.
+    /// Returns whether only the FIN is unacknowledged.
     pub(super) fn awaits_only_fin(&self) -> bool {
         self.fin_sent && self.una + 1 == self.next
     }
 
-    /// Returns the kind of data that goes out next.
+    /// Returns the kind of data to send next.
     #[inline]
     pub(crate) fn intent(&self) -> Intent {
         self.intent
     }
 
-    /// Returns the kind of data that goes out next.
+    /// Returns the kind of data to send next, for changes.
     #[inline]
     pub(super) fn intent_mut(&mut self) -> &mut Intent {
         &mut self.intent
@@ -432,35 +437,35 @@ impl Queue {
         &self.window
     }
 
-    /// Returns the peer's window.
+    /// Returns the peer's window for changes.
     #[inline]
     pub fn window_mut(&mut self) -> &mut PeerWindow {
         &mut self.window
     }
 
-    /// Returns whether everything that was sent, a FIN included, is acknowledged.
+    /// Returns whether all sent data and the FIN are acknowledged.
     pub(crate) fn is_finished(&self) -> bool {
         self.fin_sent && self.una == self.next
     }
 
-    /// Sets whether the next socket buffer is held back.
+    /// Sets whether the next socket buffer is deferred.
     pub fn set_deferred(&mut self, deferred: bool) {
         self.deferred = deferred;
     }
 
-    /// Returns whether the next socket buffer is held back.
+    /// Returns whether the next socket buffer is deferred.
     #[inline]
     pub fn is_deferred(&self) -> bool {
         self.deferred
     }
 
-    /// A FIN may be sent: everything queued is out.
+    /// Returns whether a FIN may be sent, because all data was sent.
     pub(crate) fn fin_due(&self) -> bool {
         self.fin_queued && !self.fin_sent && self.queued == 0
     }
 
-    /// Bytes of the socket buffer that is to go out next: on plain TCP all that is queued, as far as one
-    /// takes it; else what is left of a tag.
+    /// Returns the bytes of the next socket buffer: without tags all queued data, up to the size of one
+    /// buffer; with tags the rest of the first tag.
     pub(crate) fn next_buffer(&self) -> u64 {
         if !self.tagging.separates() {
             return self.queued.min(self.size_goal());
@@ -471,7 +476,7 @@ impl Queue {
         })
     }
 
-    /// Something waits for room in the congestion window.
+    /// Returns whether something waits for space in the congestion window.
     pub(crate) fn has_work(&self) -> bool {
         (self.queued > 0 && !self.must_wait_for_more()) || self.intent.repairs() || self.fin_due()
     }

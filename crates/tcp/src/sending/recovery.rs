@@ -15,17 +15,18 @@ use super::rtt::timestamp_clock;
 use crate::stack::{OutageRule, Reduction, TcpStack};
 use anabranch_congestion::{CongestionKind, CongestionState, Window};
 
-/// The largest error of an RTT sample from timestamps, which count milliseconds (RFC 7323 section 5.4).
+/// The largest error of an RTT sample from timestamps, which have a resolution of a millisecond (RFC 7323
+/// section 5.4).
 const CLOCK_ERROR: Duration = Duration::from_millis(2);
 
-/// The data to send in reaction to an acknowledgement.
+/// The kind of data to send after an acknowledgement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Repair {
     #[default]
     None,
-    /// Retransmit what is lost.
+    /// Lost segments are retransmitted.
     Lost,
-    /// F-RTO step 2b: new data first.
+    /// New data is sent first (F-RTO step 2b).
     New,
 }
 
@@ -34,7 +35,7 @@ pub(crate) enum Repair {
 pub(super) struct Answer {
     pub(super) verdict: Verdict,
     pub(super) repair: Repair,
-    /// The acknowledgement ends at a reported segment: the peer may have discarded what it reported.
+    /// Whether the acknowledgement ends at a SACKed segment. The peer may have discarded SACKed data.
     pub(super) reneges: bool,
 }
 
@@ -44,58 +45,58 @@ impl From<Repair> for Answer {
     }
 }
 
-/// The findings about an acknowledgement (Linux's `FLAG_*`).
+/// The properties of an acknowledgement (Linux's `FLAG_*`).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct AckFlags {
     pub(crate) una_advanced: bool,
     pub(crate) data_sacked: bool,
-    /// Original (never retransmitted) data below `high_seq` was acknowledged.
+    /// Data below `high_seq` that was sent only once was acknowledged.
     pub(crate) original_acked: bool,
     pub(crate) retransmission_acked: bool,
     pub(crate) dsack: bool,
-    /// It reports a duplicate of the tail loss probe (`FLAG_DSACK_TLP`).
+    /// The acknowledgement reports a duplicate of the tail loss probe (`FLAG_DSACK_TLP`).
     pub(crate) probe_duplicated: bool,
     pub(crate) set_timer: bool,
-    /// The acknowledgement carried data or changed the window: not a duplicate.
+    /// The segment had data or changed the window, so it is not a duplicate acknowledgement.
     pub(crate) not_duplicate: bool,
-    /// It is a duplicate, as they count without SACK.
+    /// The segment counts as a duplicate acknowledgement (without SACK).
     pub(crate) duplicate: bool,
-    /// It echoes a mark of congestion (`FLAG_ECE`).
+    /// The segment has ECE (`FLAG_ECE`).
     pub(crate) echo: bool,
 }
 
-/// The state of a reduction, of its undoing, and of a tail loss probe.
+/// The state of a window reduction, of its undo, and of a tail loss probe.
 #[derive(Debug)]
 pub(crate) struct Recovery {
-    /// Recovery ends when this position is acknowledged (`high_seq`).
+    /// The position whose acknowledgement ends recovery (`high_seq`).
     high_seq: u64,
     prior_cwnd: u32,
     prior_ssthresh: u32,
     prr_delivered: u32,
     prr_out: u32,
-    /// A reduction may be undone while this is set (`undo_marker`).
+    /// The start of the data whose reduction may be undone (`undo_marker`). `None` if undo is not permitted.
     undo_marker: Option<u64>,
-    /// Retransmissions whose duplicates have not been reported; negative: none sent yet.
+    /// The number of retransmissions that were not reported as duplicates. Negative if none was sent yet.
     undo_retrans: i32,
-    /// Segments that the peer has reported as duplicates (`dsack_dups`).
+    /// The number of segments that the peer has reported as duplicates (`dsack_dups`).
     duplicates: u32,
-    /// Timestamp clock at the first retransmission (`retrans_stamp`).
+    /// The timestamp clock at the first retransmission (`retrans_stamp`).
     retrans_stamp: Option<NonZeroU32>,
-    /// F-RTO is deciding whether the timeout was spurious.
+    /// Whether F-RTO has not decided yet if the timeout was spurious.
     frto: bool,
     consecutive_timeouts: u32,
     /// The timestamp clock at the last timeout.
     last_timeout: u32,
-    /// There were two timeouts in a row, and the loss is not repaired yet.
+    /// Whether there were two consecutive timeouts and the loss is not repaired yet.
     silent: bool,
-    /// The peer took back what it had reported, and that is being repaired (`is_sack_reneg`).
+    /// Whether the peer has discarded SACKed data and that data is being retransmitted (`is_sack_reneg`).
     reneged: bool,
-    /// `snd_nxt` when the tail loss probe went out.
+    /// `snd_nxt` when the tail loss probe was sent. `None` if no probe is outstanding.
     probe_high: Option<u64>,
     probe_retransmitted: bool,
     reduction: Reduction,
     outage: OutageRule,
-    /// Duplicates that the peer reports count as delivered.
+    /// Whether duplicates reported by the peer count as delivered.
     delivers_duplicates: bool,
     counts: RecoveryCounts,
 }
@@ -105,28 +106,28 @@ pub(crate) struct Recovery {
 pub(super) struct RecoveryCounts {
     /// Retransmission timeouts.
     pub(super) timeouts: u64,
-    /// Reductions undone as spurious.
+    /// Window reductions undone as spurious.
     pub(super) undos: u64,
-    /// Windows reduced because the peer echoed a mark.
+    /// Window reductions because of ECE.
     pub(super) ecn_reductions: u64,
 }
 
-/// A duplicate that the peer reports (D-SACK, RFC 2883), and the state that judges it.
+/// A duplicate reported by the peer (DSACK, RFC 2883), and the values needed to validate it.
 pub(super) struct Duplicate {
     pub(super) left: u64,
     pub(super) right: u64,
-    /// First position not acknowledged before.
+    /// The first unacknowledged position before this acknowledgement.
     pub(super) prior_una: u64,
-    /// Payload of a full segment.
+    /// The payload of a full segment.
     pub(super) mss: u32,
     /// The largest window of the peer, bytes.
     pub(super) window_max: u64,
-    /// Segments retransmitted so far.
+    /// The number of segments retransmitted so far.
     pub(super) retransmissions: u64,
 }
 
 impl Recovery {
-    /// Creates the state of a connection that has lost nothing.
+    /// Creates the state of a connection without losses.
     pub(super) fn new(stack: &TcpStack) -> Self {
         Self {
             high_seq: 0,
@@ -169,13 +170,13 @@ impl Recovery {
         self.consecutive_timeouts
     }
 
-    /// Returns whether a tail loss probe waits for its answer.
+    /// Returns whether a tail loss probe is outstanding.
     #[inline]
     pub(super) fn awaits_probe(&self) -> bool {
         self.probe_high.is_some()
     }
 
-    /// Returns whether the peer took back what it had reported, and that is being repaired.
+    /// Returns whether SACKed data that the peer has discarded is being retransmitted.
     #[inline]
     pub(super) fn repairs_reneging(&self) -> bool {
         self.reneged
@@ -187,27 +188,28 @@ impl Recovery {
         self.retrans_stamp.map(|stamp| Duration::from_millis(since(stamp).into()))
     }
 
-    /// Returns whether recovery lasts although everything up to its end is acknowledged: without SACK, duplicates of
-    /// what was sent before may still arrive and must not begin another one (`tcp_is_non_sack_preventing_reopen`).
+    /// Returns whether recovery must continue although all data up to `high_seq` is acknowledged. Without
+    /// SACK, later duplicates of earlier segments would otherwise start another recovery
+    /// (`tcp_is_non_sack_preventing_reopen`).
     #[inline]
     pub(super) fn must_hold(&self, selective: bool, una: u64) -> bool {
         !selective && una == self.high_seq
     }
 
-    /// Handles the acknowledgement of new data.
+    /// Resets the count of timeouts, because new data was acknowledged.
     #[inline]
     pub(super) fn on_progress(&mut self) {
         self.consecutive_timeouts = 0;
     }
 
-    /// Counts a segment that leaves while PRR sizes the window.
+    /// Counts a segment sent during the reduction.
     #[inline]
     pub(super) fn count_sent(&mut self) {
         self.prr_out += 1;
     }
 
-    /// Begins a tail loss probe (`tcp_send_loss_probe`, RFC 8985 section 7.3), unless one waits for its answer. Returns
-    /// whether it begins.
+    /// Records a tail loss probe (`tcp_send_loss_probe`, RFC 8985 section 7.3). Returns false if one is
+    /// outstanding.
     pub(super) fn begin_probe(&mut self, next: u64) -> bool {
         let begins = self.probe_high.is_none();
         if begins {
@@ -217,12 +219,12 @@ impl Recovery {
         begins
     }
 
-    /// Takes note of a probe that is new data up to the position `next`.
+    /// Records that the probe is new data up to the position `next`.
     pub(super) fn on_new_probe(&mut self, next: u64) {
         self.probe_high = Some(next);
     }
 
-    /// Takes note of a probe that is a retransmission.
+    /// Records that the probe is a retransmission.
     pub(super) fn on_repeated_probe(&mut self) {
         self.probe_retransmitted = true;
     }
@@ -230,12 +232,12 @@ impl Recovery {
     /// Changes the congestion state.
     fn set_state(&mut self, parts: &mut Parts<'_>, state: CongestionState) {
         self.on_state(state);
-        // Timeouts in a row are one loss (`mptcp_olia_set_state`).
+        // Consecutive timeouts count as one loss (`mptcp_olia_set_state`).
         let loss = state >= CongestionState::Cwr && self.consecutive_timeouts == 0;
         parts.cwnd.set_state(parts.now, state, loss.then_some(parts.flight.bytes_acked()));
     }
 
-    /// Handles a retransmission timeout: marks losses and collapses the window (`tcp_enter_loss`).
+    /// Handles a retransmission timeout: marks losses and reduces the window (`tcp_enter_loss`).
     pub(super) fn on_timeout(&mut self, parts: &mut Parts<'_>, losses: &Losses) {
         self.enter_loss(parts, losses);
         self.count_timeout(parts.now);
@@ -265,7 +267,8 @@ impl Recovery {
         self.frto = state < CongestionState::Recovery || self.consecutive_timeouts > 0;
     }
 
-    /// Repairs segments that the path dropped for their size, without a reduction (`tcp_simple_retransmit`).
+    /// Starts to retransmit segments that were larger than the path MTU, without a window reduction
+    /// (`tcp_simple_retransmit`).
     pub(super) fn on_larger_cut(&mut self, parts: &mut Parts<'_>) {
         parts.flight.forget_duplicates();
         if parts.cwnd.state() != CongestionState::Loss {
@@ -277,7 +280,8 @@ impl Recovery {
         }
     }
 
-    /// Handles the reordering timer (`tcp_rack_reo_timeout`). Returns the verdict, and whether anything was lost.
+    /// Handles the reordering timer (`tcp_rack_reo_timeout`). Returns the verdict, and whether a segment was
+    /// marked lost.
     pub(super) fn on_reordering_timeout(
         &mut self,
         parts: &mut Parts<'_>,
@@ -297,13 +301,13 @@ impl Recovery {
         (verdict, lost)
     }
 
-    /// Remembers the window before a reduction.
+    /// Stores the window before a reduction.
     fn remember(&mut self, window: Window, current_ssthresh: u32) {
         self.prior_cwnd = window.cwnd;
         self.prior_ssthresh = current_ssthresh;
     }
 
-    /// Counts a timeout. The second in a row means that the path was silent.
+    /// Counts a timeout. After two consecutive ones, the path counts as interrupted.
     fn count_timeout(&mut self, now: Instant) {
         self.counts.timeouts += 1;
         self.consecutive_timeouts += 1;
@@ -311,18 +315,19 @@ impl Recovery {
         self.silent |= self.consecutive_timeouts >= 2;
     }
 
-    /// The congestion state is now `state`: outside of Loss the loss is repaired.
+    /// Handles a change of the congestion state. Outside of Loss, the loss is repaired.
     fn on_state(&mut self, state: CongestionState) {
         self.silent &= state == CongestionState::Loss;
     }
 
-    /// An RTT sample that ends now reaches back before the last timeout, by more than the clock's error.
+    /// Returns whether an RTT sample that ends now began before the last timeout, allowing for the error of
+    /// the clock.
     pub(super) fn outlasts_timeout(&self, now: Instant, rtt: Duration) -> bool {
         let since = timestamp_clock(now).wrapping_sub(self.last_timeout);
         rtt > Duration::from_millis(since.into()) + CLOCK_ERROR
     }
 
-    /// `tcp_init_cwnd_reduction`.
+    /// Begins a window reduction (`tcp_init_cwnd_reduction`).
     fn init_reduction(&mut self, parts: &mut Parts<'_>, kind: CongestionKind) {
         self.high_seq = parts.next;
         self.probe_high = None;
@@ -331,15 +336,15 @@ impl Recovery {
         self.prior_cwnd = parts.cwnd.begin_reduction(parts.now, kind, parts.flight.in_flight());
     }
 
-    /// `tcp_enter_cwr`, where no reduction is under way.
+    /// Enters the CWR state (`tcp_enter_cwr`). No reduction must be in progress.
     fn enter_cwr(&mut self, parts: &mut Parts<'_>) {
         self.undo_marker = None;
         self.init_reduction(parts, CongestionKind::Ecn);
         self.set_state(parts, CongestionState::Cwr);
     }
 
-    /// Reduces the window for an acknowledgement that echoes a mark and leaves nothing lost, once for all segments in
-    /// flight (`tcp_enter_cwr`).
+    /// Handles an acknowledgement with ECE: reduces the window once for all segments in flight, unless a
+    /// reduction is in progress (`tcp_enter_cwr`).
     fn answer_echo(&mut self, parts: &mut Parts<'_>, flags: &AckFlags) {
         if !flags.echo {
             return;
@@ -351,7 +356,7 @@ impl Recovery {
         }
     }
 
-    /// `tcp_enter_recovery`.
+    /// Enters the Recovery state (`tcp_enter_recovery`).
     fn enter_recovery(&mut self, parts: &mut Parts<'_>, echo: bool) {
         self.prior_ssthresh = 0;
         self.init_undo(parts.una, parts.flight.retrans_out());
@@ -364,7 +369,7 @@ impl Recovery {
         self.set_state(parts, CongestionState::Recovery);
     }
 
-    /// `tcp_cwnd_reduction`: one acknowledgement's share of the reduction.
+    /// Computes the window after one acknowledgement of the reduction (`tcp_cwnd_reduction`).
     pub(super) fn reduce(
         &mut self,
         cwnd: &mut Cwnd,
@@ -402,17 +407,18 @@ impl Recovery {
             };
             room.min(delta)
         };
-        // Force a fast retransmit on entering recovery.
+        // When recovery begins, at least one segment is retransmitted.
         let room = room.max(i64::from(self.prr_out == 0));
         cwnd.reduce_to((in_flight + room).max(1) as u32);
     }
 
-    /// `tcp_end_cwnd_reduction`.
+    /// Ends a window reduction (`tcp_end_cwnd_reduction`).
     fn end_reduction(&mut self, parts: &mut Parts<'_>) {
         parts.cwnd.end_reduction(parts.now, self.undo_marker.is_some());
     }
 
-    /// `tcp_try_undo_recovery`: recovery is over; was it needed? False while it has to go on.
+    /// Ends recovery, and undoes the reduction if it was spurious (`tcp_try_undo_recovery`). Returns false if
+    /// recovery must continue.
     fn finish_recovery(
         &mut self,
         parts: &mut Parts<'_>,
@@ -432,7 +438,7 @@ impl Recovery {
         true
     }
 
-    /// `tcp_try_keep_open`, `tcp_try_to_open`.
+    /// Returns to the Open or Disorder state if possible (`tcp_try_keep_open`, `tcp_try_to_open`).
     fn try_open(&mut self, parts: &mut Parts<'_>) {
         if parts.flight.retrans_out() == 0 {
             self.retrans_stamp = None;
@@ -450,18 +456,18 @@ impl Recovery {
         }
     }
 
-    /// `tcp_process_tlp_ack` (RFC 8985 section 7.4).
+    /// Handles the acknowledgement of a tail loss probe (`tcp_process_tlp_ack`, RFC 8985 section 7.4).
     #[inline]
     pub(super) fn answer_probe(&mut self, parts: &mut Parts<'_>, flags: &AckFlags) {
         let Some(high) = self.probe_high.filter(|high| parts.una >= *high) else {
             return;
         };
-        // Before 5.9 the report of any duplicate answers the probe.
+        // Before 5.9, the report of any duplicate counts as one of the probe.
         let duplicated = flags.probe_duplicated || (flags.dsack && !self.delivers_duplicates);
         if !self.probe_retransmitted || duplicated {
             self.probe_high = None;
         } else if parts.una > high {
-            // The probe repaired a loss: answer it as congestion.
+            // The probe repaired a loss, so the window is reduced.
             self.init_reduction(parts, CongestionKind::TailLoss);
             self.set_state(parts, CongestionState::Cwr);
             self.end_reduction(parts);

@@ -1,5 +1,5 @@
-//! The only retransmission timer of a subflow. It is a retransmission timeout, a tail loss probe, RACK's reordering
-//! timer or a window probe (`icsk_pending`; RFC 6298, RFC 8985 section 7).
+//! The retransmission timer of a connection. It has one purpose at a time: retransmission timeout, tail loss
+//! probe, RACK's reordering timer or window probe (`icsk_pending`; RFC 6298, RFC 8985 section 7).
 
 use anabranch_units::{Duration, Instant};
 
@@ -8,23 +8,24 @@ use super::rtt::{RTO_INITIAL, RTO_MIN, RttEstimator};
 use crate::config::{Moment, RTO_MAX_DEFAULT, TcpConfig};
 use anabranch_congestion::CongestionState;
 
-/// RFC 8985's `WCDelAckT` as Linux applies it to a single outstanding segment.
+/// The additional wait of a tail loss probe for a single outstanding segment (RFC 8985's `WCDelAckT` in
+/// Linux).
 const SINGLE_SEGMENT_EXTRA: Duration = Duration::from_millis(200);
 
-/// The least time for which the peer may leave reported data unacknowledged (`tcp_check_sack_reneging`).
+/// The shortest time that a peer gets to acknowledge SACKed data (`tcp_check_sack_reneging`).
 const RENEGING_MIN: Duration = Duration::from_millis(10);
 
-/// Retransmissions in a row that end a subflow, and window probes without an answer (`net.ipv4.tcp_retries2`;
-/// RFC 9293 section 3.8.3, R2).
+/// The number of consecutive retransmissions, or unanswered window probes, after which a connection ends
+/// (`net.ipv4.tcp_retries2`; RFC 9293 section 3.8.3, R2).
 const RETRIES: u16 = 15;
-/// The same for a subflow that no application uses any more (`tcp_orphan_retries`).
+/// The same number for a connection without an application (`tcp_orphan_retries`).
 const ORPHAN_RETRIES: u16 = 8;
 
-/// The longest wait for the peer's FIN after ours is acknowledged, if no application uses the subflow any more
+/// The longest wait for the peer's FIN after ours was acknowledged, if the connection has no application
 /// (`net.ipv4.tcp_fin_timeout`, `tcp_fin_time`).
 const FIN_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Returns the duration of so many retransmissions with timeouts that double from 200 ms up to `longest`
+/// Returns the duration of `retries` retransmissions whose timeouts double from 200 ms up to `longest`
 /// (`tcp_model_timeout`).
 fn time_of_retries(retries: u16, longest: Duration) -> Duration {
     let doublings = (longest.as_nanos() / RTO_MIN.as_nanos()).max(1).ilog2() as u16;
@@ -32,15 +33,15 @@ fn time_of_retries(retries: u16, longest: Duration) -> Duration {
     doubled + longest * u64::from(retries.saturating_sub(doublings))
 }
 
-/// Returns the configured number of retransmissions in a row that end a subflow. Without one, they last at least as
-/// long as 15 with the kernel's longest timeout.
+/// Returns the configured number of consecutive retransmissions after which a connection ends. By default,
+/// they last at least as long as 15 with the kernel's longest timeout.
 fn retries(config: &TcpConfig) -> u16 {
     let time = |longest| time_of_retries(RETRIES, longest);
     config.retries.unwrap_or_else(|| RETRIES + missing_retries(config.rto_max, time) as u16)
 }
 
-/// Returns the number of retries to add with this `longest` timeout so that they last as long as with the kernel's.
-/// `time` returns the duration of the usual retries for a longest timeout.
+/// Returns the number of retries to add if the longest timeout is `longest`, so that all last as long as with
+/// the kernel's longest timeout. `time` returns the duration of the usual retries for a longest timeout.
 pub(crate) fn missing_retries(longest: Duration, time: impl Fn(Duration) -> Duration) -> u32 {
     let missing = time(RTO_MAX_DEFAULT).saturating_sub(time(longest));
     missing.as_nanos().div_ceil(longest.as_nanos()) as u32
@@ -53,17 +54,17 @@ pub(crate) enum Pending {
     LossProbe,
     Reordering,
     WindowProbe,
-    /// The peer's FIN (FIN-WAIT-2).
+    /// Wait for the peer's FIN (FIN-WAIT-2).
     PeersFin,
 }
 
-/// The work that a fired timer leaves to the subflow.
+/// The work that remains after the timer was handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fired {
     Nothing,
-    /// A window probe has to go out.
+    /// A window probe must be sent.
     WindowProbe,
-    /// The peer has been silent for too long.
+    /// The peer has not answered for too long.
     GivenUp,
 }
 
@@ -71,26 +72,26 @@ pub(crate) enum Fired {
 #[derive(Debug)]
 pub(crate) struct Timers {
     pending: Option<Pending>,
-    /// When it fires; far future while it is not armed.
+    /// The time at which the timer fires. `FAR_FUTURE` if it is not running.
     at: Instant,
-    /// When it would fire if the host's timers were exact (`icsk_timeout`).
+    /// The time at which an exact timer would fire (`icsk_timeout`).
     due: Instant,
-    /// Window probes since the peer was last heard (`icsk_probes_out`).
+    /// The number of window probes since the last segment from the peer (`icsk_probes_out`).
     probes: u32,
-    /// Retransmissions in a row, or window probes, that end the subflow.
+    /// The number of consecutive retransmissions, or window probes, after which the connection ends.
     retries: u16,
-    /// New data has set it to a loss probe, and no segment was received or retransmitted since then. More data that
-    /// leaves in the same instant would set it to the same time.
+    /// Whether new data has set a loss probe, and no segment was received or retransmitted since then. More
+    /// data sent at the same time would set the same time.
     renewed: bool,
     rtt: RttEstimator,
-    /// Tail loss probes are sent.
+    /// Whether tail loss probes are sent.
     probes_tail: bool,
-    /// The least time of a tail loss probe and of the reordering timer beyond the round trips.
+    /// The minimum that a tail loss probe and the reordering timer add to the round-trip time.
     timeout_min: Duration,
 }
 
 impl Timers {
-    /// Creates the timer of a connection without an RTT sample. It waits for nothing.
+    /// Creates the timer of a connection without an RTT sample. It is not running.
     pub(super) fn new(config: &TcpConfig) -> Self {
         Self {
             pending: None,
@@ -111,7 +112,8 @@ impl Timers {
         &self.rtt
     }
 
-    /// Takes an RTT sample; `least` is the sample for the minimum. The sender stands at the positions `una` and `next`.
+    /// Handles an RTT sample. `least` is the sample for the minimum RTT. `una` and `next` are the sender's
+    /// positions.
     #[inline]
     pub(super) fn sample(
         &mut self,
@@ -127,7 +129,7 @@ impl Timers {
         self.rtt.sample(host, rtt, una, next);
     }
 
-    /// Takes the RTT of the handshake, if it measured one.
+    /// Handles the RTT sample of the handshake, if there is one.
     pub(super) fn open(&mut self, moment: Moment<'_>, rtt: Option<Duration>) {
         match rtt {
             Some(rtt) => self.sample(moment, rtt, Some(rtt), (1, 1)),
@@ -135,17 +137,17 @@ impl Timers {
         }
     }
 
-    /// Forgets the back-off, because the path answers again.
+    /// Resets the backoff, because the path works again.
     pub(super) fn reset_backoff(&mut self) {
         self.rtt.reset_backoff();
     }
 
-    /// When it fires; far future for never.
+    /// Returns the time at which the timer fires. `FAR_FUTURE` if it is not running.
     pub(crate) fn at(&self) -> Instant {
         self.at
     }
 
-    /// When it would fire if the host's timers were exact.
+    /// Returns the time at which an exact timer would fire.
     pub(crate) fn due(&self) -> Option<Instant> {
         self.pending.map(|_| self.due)
     }
@@ -162,12 +164,13 @@ impl Timers {
         self.renewed = false;
     }
 
-    /// Lets the next new data set the probe again, because an input may have changed its time.
+    /// Permits the next new data to set the probe again, because input may have changed its time.
     pub(crate) fn review(&mut self) {
         self.renewed = false;
     }
 
-    /// Waits for segments that may be late, if a search for losses found any, at most for a timeout.
+    /// Starts the reordering timer if loss detection returned a `wait`. It lasts at most for the
+    /// retransmission timeout.
     pub(super) fn wait_for_late(&mut self, moment: Moment<'_>, wait: Option<Duration>) {
         if let Some(wait) = wait.filter(|wait| !wait.is_zero()) {
             let span = (wait + self.timeout_min).min(self.rtt.rto());
@@ -175,8 +178,8 @@ impl Timers {
         }
     }
 
-    /// Waits a little because the acknowledgement ends at a segment that the peer had reported: a peer that kept the
-    /// segment would have acknowledged it too. If no more is acknowledged by then, the segment counts as lost
+    /// Starts a short wait because the acknowledgement ends at a SACKed segment. A peer that still has that
+    /// segment would have acknowledged it. If no more is acknowledged by then, the segment counts as lost
     /// (`tcp_check_sack_reneging`; RFC 2018 section 8).
     #[cold]
     pub(super) fn suspect_reneging(&mut self, moment: Moment<'_>) {
@@ -184,8 +187,8 @@ impl Timers {
         self.arm(moment, Pending::Timeout, delay);
     }
 
-    /// Reviews the window probe after an acknowledgement: its wait starts again, or ends if the window is no longer
-    /// `shut_out` (`tcp_ack_probe`).
+    /// Restarts the window probe timer after an acknowledgement, or stops it if the window is open again
+    /// (`shut_out` returns false; `tcp_ack_probe`).
     #[inline]
     pub(super) fn review_window_probe(
         &mut self,
@@ -204,15 +207,16 @@ impl Timers {
         }
     }
 
-    /// Returns the rest of the timeout of the head of the queue (`tcp_rto_delta_us`).
+    /// Returns the remaining retransmission timeout of the oldest segment (`tcp_rto_delta_us`).
     #[inline]
     fn timeout_left(&self, now: Instant, flight: &Flight) -> Duration {
         let head = flight.front().map_or(now, |sent| sent.sent_at);
         (head + self.rtt.rto()).since(now)
     }
 
-    /// Returns when the retransmission timeout fires if nothing is acknowledged until then. A loss probe or the
-    /// reordering timer comes first: then the rest of the head's timeout follows (`tcp_rearm_rto`).
+    /// Returns the time of the next retransmission timeout if nothing is acknowledged until then. If a loss
+    /// probe or the reordering timer is running, the rest of the oldest segment's timeout follows it
+    /// (`tcp_rearm_rto`).
     pub(super) fn next_timeout(&self, flight: &Flight) -> Option<Instant> {
         let head = flight.front()?;
         match self.pending? {
@@ -224,8 +228,8 @@ impl Timers {
         }
     }
 
-    /// Arms the retransmission timeout if segments are outstanding (`tcp_rearm_rto`). Otherwise the timer waits for the
-    /// peer's FIN if `awaits_fin`.
+    /// Starts the retransmission timeout if segments are outstanding (`tcp_rearm_rto`). Otherwise, if
+    /// `awaits_fin`, the timer limits the wait for the peer's FIN.
     pub(super) fn rearm(&mut self, moment: Moment<'_>, flight: &Flight, awaits_fin: bool) {
         let Moment { now, .. } = moment;
         if flight.is_empty() {
@@ -244,7 +248,8 @@ impl Timers {
         self.arm(moment, Pending::Timeout, span);
     }
 
-    /// Arms a tail loss probe if the `state` allows one (`tcp_schedule_loss_probe`). Returns whether it is armed.
+    /// Starts a tail loss probe if the `state` permits one (`tcp_schedule_loss_probe`). Returns whether it
+    /// did.
     #[inline]
     pub(super) fn schedule_probe(
         &mut self,
@@ -271,8 +276,8 @@ impl Timers {
         true
     }
 
-    /// Sets the timer after new data has left, perhaps `together` with what left before it: a probe replaces whatever
-    /// the timer waits for, unless the data was a `probe` itself.
+    /// Sets the timer after new data was sent, perhaps `together` with earlier data. A loss probe replaces
+    /// the current purpose, unless the data was a `probe` itself.
     #[inline]
     pub(super) fn set_behind_data(
         &mut self,
@@ -290,12 +295,12 @@ impl Timers {
         if !probe && self.schedule_probe(moment, flight, state, false) {
             self.renewed = others;
         } else if was_probe || !others {
-            // Data is outstanding, so the timer does not wait for a FIN.
+            // Data is outstanding, so this is not a wait for a FIN.
             self.rearm(moment, flight, false);
         }
     }
 
-    /// Sets the timer after an acknowledgement that asks for it (`tcp_set_xmit_timer`).
+    /// Sets the timer after an acknowledgement that requires it (`tcp_set_xmit_timer`).
     #[inline]
     pub(super) fn set(
         &mut self,
@@ -312,51 +317,51 @@ impl Timers {
         }
     }
 
-    /// Sets the timeout of a retransmission of the oldest segment (`tcp_retransmit_skb`).
+    /// Sets the timeout after a retransmission of the oldest segment (`tcp_retransmit_skb`).
     pub(super) fn set_behind_head(&mut self, moment: Moment<'_>) {
         if self.pending != Some(Pending::Reordering) {
             self.arm(moment, Pending::Timeout, self.rtt.rto());
         }
     }
 
-    /// Arms the window probe if the timer waits for nothing: the peer's window is closed and nothing is outstanding
-    /// (RFC 9293 section 3.8.6.1).
+    /// Starts the window probe timer if no timer is running and nothing is outstanding. The peer's window is
+    /// closed (RFC 9293 section 3.8.6.1).
     pub(super) fn arm_window_probe(&mut self, moment: Moment<'_>, flight: &Flight) {
         if self.pending.is_none() && flight.is_empty() {
             self.arm(moment, Pending::WindowProbe, self.rtt.rto());
         }
     }
 
-    /// Takes what the timer waited for if it is due.
+    /// Returns the purpose of the timer if it is due.
     pub(super) fn poll(&self, now: Instant) -> Option<Pending> {
         self.pending.filter(|_| now >= self.at)
     }
 
-    /// Backs off and arms the timeout again after it fired (RFC 6298 section 5).
+    /// Doubles the timeout and restarts it after it fired (RFC 6298 section 5).
     pub(super) fn on_timeout(&mut self, moment: Moment<'_>) {
         self.rtt.back_off();
         self.arm(moment, Pending::Timeout, self.rtt.rto());
     }
 
-    /// Backs off and arms the window probe again after it fired.
+    /// Doubles the timeout and restarts the window probe timer after it fired.
     pub(super) fn on_window_probe(&mut self, moment: Moment<'_>, flight: &Flight) {
         self.rtt.back_off();
         self.probes += 1;
         self.arm_window_probe(moment, flight);
     }
 
-    /// Returns whether so many window probes found no answer that the peer is given up.
+    /// Returns whether so many window probes were unanswered that the connection ends.
     pub(super) fn has_probed_enough(&self, orphan: bool) -> bool {
         self.probes >= u32::from(self.patience(orphan))
     }
 
-    /// Returns the time of silence after which the peer is given up (`retransmits_timed_out`).
+    /// Returns the time without an answer after which the connection ends (`retransmits_timed_out`).
     pub(super) fn longest_silence(&self, orphan: bool) -> Duration {
         time_of_retries(self.patience(orphan), self.rtt.rto_max())
     }
 
-    /// The number of retransmissions in a row, or of window probes, that ends the connection: none for an orphan whose
-    /// timeouts are as long as they get.
+    /// Returns the number of consecutive retransmissions, or window probes, after which the connection ends.
+    /// It is 0 for a connection without an application whose timeout has reached its maximum.
     fn patience(&self, orphan: bool) -> u16 {
         match orphan {
             false => self.retries,
