@@ -10,55 +10,57 @@ use super::sending::timers::missing_retries;
 use super::{State, Tcp};
 use crate::config::{HostModel, MSS_MIN, TcpConfig};
 
-/// SYN retransmissions with doubling waits before giving up (`tcp_syn_retries`).
+/// The number of SYN retransmissions with doubling intervals before the handshake fails (`tcp_syn_retries`).
 const SYN_RETRIES: u32 = 6;
-/// SYN retransmissions before those, a second apart (`tcp_syn_linear_timeouts`). A SYN/ACK has none.
+/// The number of SYN retransmissions before those, one second apart (`tcp_syn_linear_timeouts`). SYN/ACKs
+/// have none.
 const SYN_LINEAR: u32 = 4;
-/// SYN/ACK retransmissions before giving up (`tcp_synack_retries`).
+/// The number of SYN/ACK retransmissions before the handshake fails (`tcp_synack_retries`).
 pub const SYN_ACK_RETRIES: u32 = 5;
 
 /// The state of the handshake: the SYN or SYN/ACK and its timer.
 #[derive(Debug)]
 pub struct Opening {
-    /// The SYN or SYN/ACK must go out.
+    /// Whether the SYN or SYN/ACK must be sent.
     due: bool,
     sent_at: Instant,
     attempts: u32,
-    /// The number of retransmissions of a SYN before it is given up.
+    /// The number of SYN retransmissions before the handshake fails.
     syn_retries: u8,
-    /// When it is retransmitted; far future for never.
+    /// The time of the next retransmission. `FAR_FUTURE` if there is none.
     deadline: Instant,
 }
 
-/// The result of the handshake's timer.
+/// The result of handling the handshake's timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HandshakeTimeout {
-    /// Nothing was due.
+    /// The timer was not due.
     Nothing,
-    /// The SYN or SYN/ACK goes out again, after this number of others.
+    /// The SYN or SYN/ACK must be sent again. The value is the number sent before.
     Repeats(u32),
-    /// The attempt is given up.
+    /// The handshake has failed.
     GivenUp,
 }
 
-/// Returns the time until a SYN or SYN/ACK is retransmitted: a second after so many `doublings`.
+/// Returns the interval before a retransmission: one second, doubled `doublings` times.
 fn wait(doublings: u32, rto_max: Duration) -> Duration {
     (RTO_INITIAL * (1 << doublings.min(SYN_RETRIES))).min(rto_max)
 }
 
-/// Returns the time until a SYN is retransmitted that was sent after `before` others.
+/// Returns the interval after a SYN that was sent after `before` others.
 fn syn_wait(before: u32, rto_max: Duration) -> Duration {
     wait(before.saturating_sub(SYN_LINEAR), rto_max)
 }
 
-/// Returns the duration of so many retransmissions of a SYN.
+/// Returns the duration of a SYN and `retries` retransmissions.
 fn time_of_syns(retries: u32, rto_max: Duration) -> Duration {
     (0..=retries).fold(Duration::ZERO, |sum, before| sum + syn_wait(before, rto_max))
 }
 
 impl Opening {
-    /// Returns a handshake that has not begun. A SYN is repeated for 131 s, the time with the kernel's longest timeout.
-    /// A smaller longest timeout adds retries; Linux then needs a larger `tcp_syn_retries`.
+    /// Creates a handshake that has not begun. A SYN is retransmitted for 131 s, the time with the kernel's
+    /// longest timeout. With a smaller longest timeout, there are more retries. In Linux, this requires a
+    /// larger `tcp_syn_retries`.
     pub(super) fn new(config: &TcpConfig) -> Self {
         let usual = SYN_RETRIES + SYN_LINEAR;
         let more = missing_retries(config.rto_max, |longest| time_of_syns(usual, longest));
@@ -71,24 +73,24 @@ impl Opening {
         }
     }
 
-    /// Requests a SYN or SYN/ACK, also again because the peer's SYN came again.
+    /// Requests a SYN or SYN/ACK, or requests it again because the peer's SYN was repeated.
     pub fn request(&mut self) {
         self.due = true;
     }
 
-    /// Returns whether the SYN or SYN/ACK must go out.
+    /// Returns whether the SYN or SYN/ACK must be sent.
     #[inline]
     pub(super) fn is_due(&self) -> bool {
         self.due
     }
 
-    /// Returns whether the SYN or SYN/ACK went out before `now`. A worker opens a join after the application has run
-    /// (`mptcp_worker`).
+    /// Returns whether the SYN or SYN/ACK was sent before `now`. Linux opens a join in a worker, after the
+    /// application has run (`mptcp_worker`).
     pub fn has_begun(&self, now: Instant) -> bool {
         !self.due && self.sent_at < now
     }
 
-    /// Handles a SYN/ACK that went out before there was a subflow.
+    /// Handles a SYN/ACK that was sent before the connection existed.
     fn on_answered(&mut self, answered: Answered) {
         self.due = false;
         match answered {
@@ -97,7 +99,7 @@ impl Opening {
         }
     }
 
-    /// Handles the sending of a SYN or, if `answering`, of a SYN/ACK.
+    /// Handles the sending of a SYN, or of a SYN/ACK if `answering`.
     fn on_sent(&mut self, now: Instant, answering: bool, config: &TcpConfig) {
         let until_again = if answering { wait } else { syn_wait };
         self.deadline = config.host.expiry(now, until_again(self.attempts, config.rto_max));
@@ -119,8 +121,8 @@ impl Opening {
         HandshakeTimeout::Repeats(self.attempts)
     }
 
-    /// Returns the round trip of the handshake. After retransmissions, or if the time of the SYN/ACK is unknown, it is
-    /// the time since our clock was at `echoed` (`tcp_ack_update_rtt`).
+    /// Returns the RTT of the handshake. After retransmissions, or if the send time of the SYN/ACK is
+    /// unknown, it is computed from the `echoed` timestamp (`tcp_ack_update_rtt`).
     fn rtt(&self, now: Instant, echoed: Option<u32>) -> Option<Duration> {
         if self.attempts == 1 {
             return Some(now.since(self.sent_at));
@@ -134,7 +136,7 @@ impl Opening {
         (self.deadline, self.due) = (Instant::FAR_FUTURE, false);
     }
 
-    /// Returns when the SYN or SYN/ACK is retransmitted; far future for never.
+    /// Returns the time of the next retransmission. `FAR_FUTURE` if there is none.
     #[inline]
     pub(super) fn deadline(&self) -> Instant {
         self.deadline
@@ -143,7 +145,7 @@ impl Opening {
 
 /// A SYN/ACK that is sent before a connection exists.
 pub struct SynAnswer<'a> {
-    /// The SYN that it answers.
+    /// The SYN to answer.
     pub syn: &'a Segment,
     /// Our initial sequence number.
     pub iss: SeqNumber,
@@ -156,24 +158,25 @@ pub struct SynAnswer<'a> {
 /// SYN/ACKs that were sent before the connection existed.
 #[derive(Clone, Copy, Debug)]
 pub enum Answered {
-    /// At an unknown time, as Linux's for a join. The echoed timestamp gives the round trip if timestamps are in use.
+    /// One was sent at an unknown time, like Linux's for a join. The RTT is computed from the echoed
+    /// timestamp, if any.
     Once,
-    /// The last of this number, at this moment.
+    /// Several were sent.
     At {
-        /// When the last one was sent.
+        /// The time of the last one.
         sent_at: Instant,
-        /// How many there were.
+        /// The number that were sent.
         times: u32,
     },
 }
 
 impl SynAnswer<'_> {
-    /// Returns when a SYN/ACK is retransmitted that is sent now, after `before` others.
+    /// Returns the time at which a SYN/ACK sent now, after `before` others, is retransmitted.
     pub fn due_again(config: &TcpConfig, now: Instant, before: u32) -> Instant {
         config.host.expiry(now, wait(before, config.rto_max))
     }
 
-    /// Returns the segment, without options of the layer above.
+    /// Builds the segment, without options of the layer above.
     pub fn segment(&self, now: Instant, config: &TcpConfig) -> Segment {
         let window = super::receiving::initial_window(config, self.mss);
         let ecn = super::accepts_ecn(config.ecn, self.syn);
@@ -197,7 +200,7 @@ impl SynAnswer<'_> {
 }
 
 impl Tcp {
-    /// Writes the SYN or SYN/ACK that is due, without options of the layer above. Returns whether one was.
+    /// Writes a requested SYN or SYN/ACK, without options of the layer above. Returns whether there was one.
     pub fn next_handshake_segment(
         &mut self,
         now: Instant,
@@ -232,7 +235,7 @@ impl Tcp {
         self.opening.handle_timeout(now, self.state == State::SynReceived)
     }
 
-    /// Takes the peer's TCP options from its SYN.
+    /// Stores the TCP options of the peer's SYN.
     pub fn learn_peer(&mut self, segment: &Segment, config: &TcpConfig) {
         self.sequence.learn_peer(segment);
         self.receive.after_syn();
@@ -244,7 +247,8 @@ impl Tcp {
         self.update_mss(0);
     }
 
-    /// Answers a SYN, so that a SYN/ACK is due, unless it was `answered` before the connection existed.
+    /// Accepts a SYN and requests a SYN/ACK. `answered` means that the SYN/ACK was sent before the connection
+    /// existed.
     pub fn answer_syn(
         &mut self,
         segment: &Segment,
@@ -257,18 +261,19 @@ impl Tcp {
             self.opening.on_answered(answered);
             self.sending.queue_mut().after_syn();
         }
-        // The window of a SYN is never scaled (RFC 7323 section 2.2).
+        // The window of a SYN is not scaled (RFC 7323 section 2.2).
         self.sending.queue_mut().window_mut().extend(1, u64::from(segment.window));
     }
 
-    /// Handles the SYN/ACK for our SYN after its options: the connection is established and has an RTT sample.
+    /// Handles the SYN/ACK for our SYN, after its options. The connection is then established and has an RTT
+    /// sample.
     pub fn take_syn_ack(&mut self, host: &HostModel, now: Instant, segment: &Segment) {
         self.open(host, now, segment, u64::from(segment.window));
         self.receive.demand_ack();
     }
 
-    /// Handles the third packet, or any segment that acknowledges our SYN/ACK: the connection is established. Returns whether
-    /// the segment is one.
+    /// Handles the third packet, which may be any segment that acknowledges our SYN/ACK. The connection is
+    /// then established. Returns whether the segment is valid for this.
     pub fn take_third(&mut self, host: &HostModel, now: Instant, segment: &Segment) -> bool {
         if !segment.flags.contains(Flags::ACK) || segment.ack != self.sequence.local(1) {
             return false;
@@ -277,7 +282,7 @@ impl Tcp {
         true
     }
 
-    /// Completes the handshake with the window of this segment. Segments take at most half of it.
+    /// Completes the handshake with the window of this segment. Later segments have at most half of it.
     fn open(&mut self, host: &HostModel, now: Instant, segment: &Segment, window: u64) {
         self.state = State::Established;
         self.opening.complete();

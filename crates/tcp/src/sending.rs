@@ -1,4 +1,5 @@
-//! The sending half of a connection: the segments in flight, losses, recovery, window, timers and the data to send.
+//! The sending half of a connection: the queue, segments in flight, loss detection, recovery, window and
+//! timers.
 
 mod ack;
 mod acknowledge;
@@ -31,7 +32,7 @@ pub use queue::Tagging;
 pub(super) use timers::Fired;
 pub(super) use transmit::Departure;
 
-/// The mechanisms of the stack that decide how data leaves.
+/// The mechanisms of the stack that affect the sending of data.
 #[derive(Debug)]
 struct Rules {
     deferral: Deferral,
@@ -53,14 +54,14 @@ impl Rules {
     }
 }
 
-/// Counts of the data sent.
+/// Counts of sent data.
 #[derive(Clone, Copy, Debug, Default)]
 struct SentTotals {
-    /// Payload bytes, retransmissions included.
+    /// Payload bytes, including retransmissions.
     bytes: u64,
     bytes_retransmitted: u64,
     retransmissions: u64,
-    /// Segments with data, retransmissions included.
+    /// Segments with data, including retransmissions.
     data_segments: u64,
 }
 
@@ -75,11 +76,11 @@ pub struct Sending {
     cwnd: cwnd::Cwnd,
     timers: timers::Timers,
     rules: Rules,
-    /// Payload of a full segment without options of the layer above.
+    /// The payload of a full segment without options of the layer above.
     mss: u32,
-    /// Bytes that are reserved for options of the layer above beside data, 40 at most.
+    /// The bytes reserved in data segments for options of the layer above, at most 40.
     reserved: u8,
-    /// The largest segment, options included, that the peer and the path take.
+    /// The largest segment that the peer and the path accept, including options.
     peer_mss: u16,
     peer_closed: bool,
     sent: SentTotals,
@@ -111,8 +112,8 @@ impl Sending {
         }
     }
 
-    /// Opens the connection at the end of the handshake with the peer's window and the handshake's RTT. Segments take
-    /// at most half of the window.
+    /// Opens the connection at the end of the handshake, with the peer's window and the handshake's RTT.
+    /// Segments have at most half of the largest window.
     pub(super) fn open(
         &mut self,
         host: &HostModel,
@@ -129,21 +130,21 @@ impl Sending {
         self.timers.open(Moment { host, now }, rtt);
         let (coarse_now, rtt) = (host.coarse(now), self.rtt().srtt());
         self.cwnd.open(now, &Opened { coarse_now, rtt, mss: self.mss });
-        // `tcp_init_buffer_space`, of which the layer above learns with the connection.
+        // `tcp_init_buffer_space`. The layer above uses this size at once.
         let (cwnd, factor) = self.cwnd.buffer_growth();
         self.buffer.grow(cwnd, factor);
         self.buffer.tell();
         self.refresh_pacing();
     }
 
-    /// Returns whether data travels under tags, to change it. When tags end, data in the queue keeps its tags, and the
-    /// next segment has room for options of the layer above.
+    /// Returns the use of tags for changes. When tags end, queued data keeps its tags, and the next segment
+    /// still has space for options of the layer above.
     pub fn tagging_mut(&mut self) -> &mut Tagging {
         self.queue.tagging_mut()
     }
 
-    /// Ends the reserve for options of the layer above if tags have ended. The segment that leaves is the last one with
-    /// room for them.
+    /// Ends the reservation for options of the layer above after tags have ended. The segment that was just
+    /// sent was the last one with that space.
     #[inline]
     fn end_reserve(&mut self) {
         if self.reserved > 0 && !self.queue.is_tagged() {
@@ -157,7 +158,7 @@ impl Sending {
         self.peer_closed = true;
     }
 
-    /// Ends the connection at once: drops all data, sent or not.
+    /// Ends the connection at once. All data is dropped, sent or not.
     pub(super) fn abandon(&mut self) {
         self.queue.abandon();
         self.flight.abandon();
@@ -169,7 +170,7 @@ impl Sending {
         &self.queue
     }
 
-    /// Returns the queue of data to send.
+    /// Returns the queue of data to send, for changes.
     #[inline]
     pub fn queue_mut(&mut self) -> &mut queue::Queue {
         &mut self.queue
@@ -181,7 +182,7 @@ impl Sending {
         &self.buffer
     }
 
-    /// Returns the send buffer.
+    /// Returns the send buffer for changes.
     #[inline]
     pub fn buffer_mut(&mut self) -> &mut send_buffer::SendBuffer {
         &mut self.buffer
@@ -225,7 +226,7 @@ impl Sending {
         }
     }
 
-    /// Returns when the last acceptable acknowledgement arrived.
+    /// Returns the time of the last acceptable acknowledgement.
     #[inline]
     pub fn last_ack_at(&self) -> Instant {
         self.last_ack_at
@@ -237,42 +238,42 @@ impl Sending {
         self.recovery.consecutive_timeouts()
     }
 
-    /// Keeps when each outstanding segment was sent first, also after it is retransmitted.
+    /// Records the first transmission time of each outstanding segment, and keeps it after a retransmission.
     pub fn keep_first_transmissions(&mut self) {
         self.flight.keep_first_transmissions();
     }
 
-    /// Returns when the timer fires; far future for never.
+    /// Returns the time at which the timer fires. `FAR_FUTURE` if it is not running.
     #[inline]
     pub(super) fn timer_at(&self) -> Instant {
         self.timers.at()
     }
 
-    /// Returns when the timer would fire if the host's timers were exact.
+    /// Returns the time at which an exact timer would fire.
     pub fn timer_due(&self) -> Option<Instant> {
         self.timers.due()
     }
 
-    /// Returns the bytes that options of the layer above take of a full segment.
+    /// Returns the bytes of a full segment that options of the layer above use.
     #[inline]
     pub(super) fn reserved_bytes(&self) -> u32 {
         self.mss.saturating_sub(self.queue.mss())
     }
 
-    /// Returns the largest segment, options included, that the peer and the path take.
+    /// Returns the largest segment that the peer and the path accept, including options.
     #[inline]
     pub(super) fn peer_mss(&self) -> u16 {
         self.peer_mss
     }
 
-    /// Sets the largest segment, options included, that the peer and the path take.
+    /// Sets the largest segment that the peer and the path accept, including options.
     pub(super) fn set_peer_mss(&mut self, mss: u16) {
         self.peer_mss = mss;
     }
 
-    /// Recomputes the payload of a full segment from TCP's options, the bytes `reserved` for options of the layer above and the
-    /// peer's largest window (`tcp_sync_mss`). Rates are computed without the latter options. Linux also knows their length only when it sends
-    /// (`mss_cache`, `tcp_current_mss`).
+    /// Recomputes the payload of a full segment from the length of TCP's options, the bytes `reserved` for
+    /// options of the layer above, and the peer's largest window (`tcp_sync_mss`). Rates are computed without
+    /// the reserved bytes, because Linux knows those only when it sends (`mss_cache`, `tcp_current_mss`).
     pub(super) fn update_mss(&mut self, options: u32, reserved: u32) {
         let whole = u32::from(self.peer_mss).saturating_sub(options).max(8);
         let least = u32::from(MSS_MIN).saturating_sub(options);
@@ -281,8 +282,8 @@ impl Sending {
         self.queue.set_mss(self.mss.saturating_sub(reserved).max(8));
     }
 
-    /// Handles a new largest window of the peer: segments may grow with it (`tcp_ack_update_window`). Returns whether
-    /// their size may have changed.
+    /// Handles a new largest window of the peer, which may permit larger segments (`tcp_ack_update_window`).
+    /// Returns whether their size may have changed.
     #[cold]
     pub(super) fn raise_largest_window(&mut self, window: u64, options: u32) -> bool {
         self.queue.window_mut().note_largest(window);
@@ -293,34 +294,35 @@ impl Sending {
         grows
     }
 
-    /// Returns whether new data has to report a reduction of the window, and takes the report.
+    /// Returns whether new data must carry CWR, and clears the flag.
     #[inline]
     pub(super) fn take_reduction_report(&mut self) -> bool {
         self.cwnd.take_reduction_report()
     }
 
-    /// Returns whether data may be ready to go out, without looking at every rule.
+    /// Returns whether data may be ready to send. This is a cheap check of some of the conditions.
     #[inline]
     pub(super) fn may_transmit(&self) -> bool {
         self.queue.has_work() && !self.cwnd.is_full(self.flight.in_flight())
     }
 
-    /// Returns whether all data that was outstanding when Recovery or Loss began is acknowledged. Without SACK the
-    /// state then lasts until newer data is acknowledged (`tcp_try_undo_recovery`), so it must not block new data. The
-    /// out-of-tree kernel sends in this case (`mptcp_is_temp_unavailable`), and upstream's scheduler ignores the state.
+    /// Returns whether all data that was outstanding when Recovery or Loss began is acknowledged. Without
+    /// SACK, the state continues until newer data is acknowledged (`tcp_try_undo_recovery`), so it must not
+    /// prevent new data. The out-of-tree kernel sends in this case (`mptcp_is_temp_unavailable`), and
+    /// upstream's scheduler ignores the state.
     #[inline]
     pub fn is_repaired(&self) -> bool {
         self.cwnd.state() >= CongestionState::Recovery
             && self.recovery.must_hold(self.flight.is_selective(), self.queue.una())
     }
 
-    /// Sets the congestion window, for tests of the layers above.
+    /// Sets the congestion window. For tests of the layer above.
     #[doc(hidden)]
     pub fn force_cwnd(&mut self, segments: u32) {
         self.cwnd.force_window(segments);
     }
 
-    /// Halves the window, as the scheduler demands.
+    /// Halves the window at the request of the scheduler.
     pub fn penalise(&mut self) {
         self.cwnd.penalise();
         self.refresh_pacing();
@@ -333,12 +335,12 @@ impl Sending {
         self.cwnd.refresh_pacing(packets_out, self.mss, srtt8);
     }
 
-    /// Returns when the retransmission timeout fires if nothing is acknowledged until then.
+    /// Returns the time of the next retransmission timeout if nothing is acknowledged until then.
     pub fn next_timeout(&self) -> Option<Instant> {
         self.timers.next_timeout(&self.flight)
     }
 
-    /// Returns the view that coupled controllers have of the connection.
+    /// Returns the values of the connection that coupled controllers use.
     pub fn sibling_view(&self, id: SubflowId, usable: bool, stale: bool) -> SiblingView {
         let (bytes_since_loss, bytes_between_losses) =
             self.cwnd.bytes_since_losses(self.flight.bytes_acked());

@@ -1,7 +1,7 @@
-//! The reports of data behind gaps: SACK blocks (RFC 2018), and compressed acknowledgements of duplicates
+//! The reports of out-of-order data: SACK blocks (RFC 2018), and compressed acknowledgements of duplicates
 //! (`tcp_sack_new_ofo_skb`, `__tcp_ack_snd_check`, `tcp_compressed_ack_kick`).
 //!
-//! They take memory only while data lies behind a gap.
+//! They use memory only while data is out of order.
 
 use anabranch_units::{Duration, Instant};
 use anabranch_wire::{MAX_OPTIONS_LEN, SackBlocks};
@@ -10,23 +10,26 @@ use super::super::sending::rtt::RttEstimator;
 use super::super::sequence::Sequence;
 use super::Receiver;
 
-/// Bytes of a SACK option, padded, without and for each block (RFC 2018 section 3).
+/// The padded length of a SACK option without blocks, bytes. The next constant is the length of a block (RFC
+/// 2018 section 3).
 pub(crate) const SACK_BASE: usize = 4;
 pub(crate) const SACK_BLOCK: usize = 8;
-/// The number of stored blocks (`TCP_NUM_SACKS`). Of a run whose block was dropped, only later segments are reported.
+/// The number of stored blocks (`TCP_NUM_SACKS`). If the block of a range was dropped, only later segments of
+/// that range are reported.
 pub(super) const BLOCKS: usize = 4;
-/// The number of blocks for which every acknowledgement should have room (`TCP_SACK_BLOCKS_EXPECTED`).
+/// The number of blocks that should fit into every acknowledgement (`TCP_SACK_BLOCKS_EXPECTED`).
 const EXPECTED: usize = 2;
-/// Duplicates that are acknowledged at once: as many as indicate a loss (`TCP_FASTRETRANS_THRESH`).
+/// The number of duplicates that are acknowledged at once: enough to indicate a loss
+/// (`TCP_FASTRETRANS_THRESH`).
 const AT_ONCE: u8 = 3;
-/// The largest number of compressed acknowledgements (`tcp_comp_sack_nr`).
+/// The largest number of acknowledgements that are compressed into one (`tcp_comp_sack_nr`).
 const TOGETHER: u8 = 44;
-/// Their longest delay (`tcp_comp_sack_delay_ns`).
+/// The longest delay of a compressed acknowledgement (`tcp_comp_sack_delay_ns`).
 const WAIT_MAX: Duration = Duration::from_millis(1);
-/// Their delay is a round trip divided by this.
+/// The delay of a compressed acknowledgement is the RTT divided by this number.
 const WAIT_SHARE: u64 = 20;
-/// The slack of their timer, so that it may fire together with other timers (`tcp_comp_sack_slack_ns`). Without other
-/// timers it fires that much later.
+/// The slack of the timer, which lets it fire together with other timers (`tcp_comp_sack_slack_ns`). Without
+/// other timers, it fires that much later.
 const SLACK: Duration = Duration::from_micros(100);
 
 /// SACK blocks, the latest first.
@@ -46,13 +49,14 @@ impl Blocks {
         self.count -= 1;
     }
 
-    /// The block that `[start, end)` overlaps or touches (`tcp_sack_extend`).
+    /// Returns the index of the block that `[start, end)` overlaps or touches (`tcp_sack_extend`).
     fn touching(&self, from: usize, (start, end): (u64, u64)) -> Option<usize> {
         let touches = |block: &(u64, u64)| start <= block.1 && block.0 <= end;
         self.as_slice()[from..].iter().position(touches).map(|index| from + index)
     }
 
-    /// Puts `block` first and merges it with the blocks that it touches. Drops the last block if there are too many.
+    /// Moves `block` to the front and merges it with the blocks that it touches. If there are too many, the
+    /// last one is dropped.
     fn put_first(&mut self, mut block: (u64, u64), touched: Option<usize>) {
         if let Some(index) = touched {
             let known = self.of[index];
@@ -62,7 +66,7 @@ impl Blocks {
         let moved = self.count.min(BLOCKS - 1);
         self.of.copy_within(..moved, 1);
         (self.of[0], self.count) = (block, moved + 1);
-        // `tcp_sack_maybe_coalesce`, if the block has grown.
+        // `tcp_sack_maybe_coalesce`: a block that has grown may touch others.
         while let Some(index) = self.touching(1, self.of[0]).filter(|_| touched.is_some()) {
             let known = self.of[index];
             self.of[0] = (self.of[0].0.min(known.0), self.of[0].1.max(known.1));
@@ -71,30 +75,30 @@ impl Blocks {
     }
 }
 
-/// The reports while data lies behind a gap.
+/// The reports while data is out of order.
 #[derive(Debug, Default)]
 struct Gap {
     blocks: Blocks,
-    /// Compressed acknowledgements (`compressed_ack`).
+    /// The number of compressed acknowledgements (`compressed_ack`).
     waiting: u8,
-    /// Duplicates that were acknowledged at once (`dup_ack_counter`) with `next` expected
+    /// The number of duplicates acknowledged at once (`dup_ack_counter`) while `next` was expected
     /// (`compressed_ack_rcv_nxt`).
     at_once: u8,
     next: u64,
-    /// When the compressed acknowledgements go out.
+    /// The time at which the compressed acknowledgement is sent.
     deadline: Option<Instant>,
-    /// The blocks of an acknowledgement that should have gone out before the latest segment was stored.
+    /// The blocks of an acknowledgement that must be sent first, from before the latest segment was stored.
     owed: Option<Blocks>,
-    /// The latest segment caused that acknowledgement, and needs none itself.
+    /// Whether the latest segment caused that acknowledgement and therefore needs none itself.
     answered: bool,
 }
 
-/// The reports of data behind gaps; `None` while there is no gap.
+/// The reports of out-of-order data. `None` while all data is in order.
 #[derive(Debug, Default)]
 pub(super) struct Reports(Option<Box<Gap>>);
 
 impl Reports {
-    /// Returns whether there is no gap.
+    /// Returns whether all data is in order.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_none()
@@ -109,13 +113,14 @@ impl Reports {
         self.0.as_ref().map_or(Blocks::default(), |gap| gap.blocks)
     }
 
-    /// Returns the blocks to send now: those of an owed acknowledgement first.
+    /// Returns the blocks to send now. Those of a pending acknowledgement come first.
     pub(super) fn take_blocks(&mut self) -> Blocks {
         self.0.as_mut().map_or(Blocks::default(), |gap| gap.owed.take().unwrap_or(gap.blocks))
     }
 
-    /// Adds a segment `[start, end)` that came out of order. If it makes a third block, or extends one for which there
-    /// may have been no room, the compressed acknowledgements go out first (`tcp_sack_compress_send_ack`).
+    /// Adds an out-of-order segment `[start, end)`. If it creates a third block, or extends one that may not
+    /// fit into each acknowledgement, the compressed acknowledgement is sent first
+    /// (`tcp_sack_compress_send_ack`).
     pub(super) fn note(&mut self, start: u64, end: u64) {
         let gap = self.0.get_or_insert_default();
         let touched = gap.blocks.touching(0, (start, end));
@@ -127,14 +132,14 @@ impl Reports {
         gap.blocks.put_first((start, end), touched);
     }
 
-    /// Returns whether the latest segment made compressed acknowledgements go out. It then needs no acknowledgement
-    /// itself (`inet_csk_ack_scheduled` in `tcp_ack_snd_check`).
+    /// Returns whether the latest segment caused a compressed acknowledgement to be sent. The segment then
+    /// needs no acknowledgement itself (`inet_csk_ack_scheduled` in `tcp_ack_snd_check`).
     #[inline]
     pub(super) fn take_answered(&mut self) -> bool {
         self.0.as_mut().is_some_and(|gap| std::mem::take(&mut gap.answered))
     }
 
-    /// Removes the blocks before `next`, as everything up to there has come (`tcp_sack_remove`).
+    /// Removes the blocks before `next`, because all data up to there has arrived (`tcp_sack_remove`).
     pub(super) fn advance(&mut self, next: u64) {
         let Some(gap) = &mut self.0 else { return };
         while let Some(index) = gap.blocks.as_slice().iter().position(|block| block.0 <= next) {
@@ -142,7 +147,7 @@ impl Reports {
         }
     }
 
-    /// Removes the blocks from `end` on.
+    /// Removes the blocks, and parts of blocks, from `end` on.
     pub(super) fn truncate(&mut self, end: u64) {
         let Some(gap) = &mut self.0 else { return };
         while let Some(index) = gap.blocks.as_slice().iter().position(|block| block.0 >= end) {
@@ -153,15 +158,15 @@ impl Reports {
         }
     }
 
-    /// Removes all blocks, because data was dropped (`tcp_sack_reset`).
+    /// Removes all blocks, because out-of-order data was dropped (`tcp_sack_reset`).
     pub(super) fn forget(&mut self) {
         if let Some(gap) = &mut self.0 {
             gap.blocks.count = 0;
         }
     }
 
-    /// Returns whether the acknowledgement of another duplicate may wait while `next` is expected. The first one waits
-    /// until `deadline`.
+    /// Returns whether the acknowledgement of another duplicate may be delayed while `next` is expected. The
+    /// first delayed one sets the `deadline`.
     fn may_wait(&mut self, next: u64, deadline: Instant) -> bool {
         let gap = self.0.get_or_insert_default();
         if gap.waiting >= TOGETHER {
@@ -179,8 +184,8 @@ impl Reports {
         true
     }
 
-    /// Handles the sending of an acknowledgement. Unless it was an owed one, it replaces the compressed ones
-    /// (`tcp_event_ack_sent`).
+    /// Handles the sending of an acknowledgement. It replaces the compressed ones, unless it has earlier
+    /// blocks (`tcp_event_ack_sent`).
     #[inline]
     pub(super) fn on_ack_sent(&mut self) {
         if let Some(gap) = self.0.as_mut().filter(|gap| gap.owed.is_none()) {
@@ -188,13 +193,13 @@ impl Reports {
         }
     }
 
-    /// Returns whether an acknowledgement with earlier blocks must go out before anything else.
+    /// Returns whether an acknowledgement with earlier blocks must be sent before any other segment.
     #[inline]
     pub(super) fn owes(&self) -> bool {
         self.0.as_ref().is_some_and(|gap| gap.owed.is_some())
     }
 
-    /// Returns when the compressed acknowledgements go out.
+    /// Returns the time at which the compressed acknowledgement is sent.
     #[inline]
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.0.as_ref()?.deadline
@@ -202,7 +207,7 @@ impl Reports {
 }
 
 impl Receiver {
-    /// Requests an acknowledgement while data lies behind a gap: at once, or together with others.
+    /// Requests an acknowledgement of out-of-order data, at once or compressed with others.
     pub(super) fn acknowledge_gap(&mut self, now: Instant, rtt: &RttEstimator) {
         let waits = self.rules.compresses && self.negotiated.sack_permitted && {
             let own = self.rtt().unwrap_or_default();
@@ -215,8 +220,8 @@ impl Receiver {
         }
     }
 
-    /// Returns the bytes of the SACK option on the next data segment, beside `others` bytes of MPTCP's options
-    /// (`tcp_established_options`).
+    /// Returns the bytes of the SACK option on the next data segment. Options of the layer above use `others`
+    /// bytes (`tcp_established_options`).
     #[inline]
     pub(crate) fn sack_bytes(&self, others: u32) -> u32 {
         let duplicate = self.assembly.duplicate.is_some();
@@ -232,7 +237,7 @@ impl Receiver {
         }
     }
 
-    /// Returns up to `room` SACK blocks to put on a segment.
+    /// Returns up to `room` SACK blocks for a segment.
     pub(crate) fn take_sack(&mut self, sequence: &Sequence, room: usize) -> SackBlocks {
         self.assembly.take_sack(sequence, room)
     }

@@ -1,4 +1,4 @@
-//! The offered window, its growth, and the SACK blocks.
+//! Tests of the advertised window, its growth, and the SACK blocks.
 
 use anabranch_units::SeqNumber;
 use anabranch_wire::SackBlocks;
@@ -23,7 +23,7 @@ fn alone(bytes: u32) -> Load {
     Load { bytes, segment: bytes }
 }
 
-/// The first positions of the SACK blocks.
+/// Returns the start of each SACK block.
 fn runs(receiver: &Receiver) -> Vec<u64> {
     receiver.assembly.reports.blocks().as_slice().iter().map(|block| block.0).collect()
 }
@@ -49,7 +49,7 @@ fn less_than_half_a_buffer_is_offered_in_segments_and_sixteenths() {
     assert_eq!(offer(4096, 8192, 5000, 0), 4096, "half of it is free");
     assert_eq!(offer(1000, 8192, 100, 7), 896, "down to units of 128");
     assert_eq!(offer(1000, 1000, 100, 7), 1024, "up to units of 128");
-    // 1020 in units of 128 are 896: less than the segment.
+    // 1020 rounded down to units of 128 is 896, which is less than the segment.
     assert_eq!(offer(1020, 8192, 1000, 7), 0);
     receiver.slow_start = 3000;
     assert_eq!(
@@ -62,10 +62,10 @@ fn less_than_half_a_buffer_is_offered_in_segments_and_sixteenths() {
 
 #[test]
 fn a_full_segment_opens_the_window_by_two() {
-    // tcp_grow_window: `2 * tp->advmss`, as far as the buffer goes; not for less than 128 bytes.
+    // tcp_grow_window: `2 * tp->advmss`, up to the buffer, but not for fewer than 128 bytes.
     let mut receiver = receiver();
-    // Half of 128 KiB is window, of which a segment is reserved: 64 of 1012 bytes would be 64,768. None is in hand
-    // but at the end.
+    // Half of 128 KiB is window, and one segment is reserved. (64 segments of 1012 bytes would be 64,768.) No
+    // segment is charged except in the last case.
     assert_eq!((receiver.slow_start, receiver.buffer.window()), (64_536, 65_536));
     receiver.slow_start = 50_000;
     assert!(!receiver.grow(alone(127), true, 0, 1000) && receiver.slow_start == 50_000);
@@ -75,12 +75,12 @@ fn a_full_segment_opens_the_window_by_two() {
     assert!(receiver.grow(alone(1000), false, 0, 1000));
     assert_eq!(receiver.slow_start, 65_536);
     assert!(!receiver.grow(alone(1000), false, 0, 1000) && receiver.slow_start == 65_536);
-    // Data behind a gap takes half of its memory from the window.
+    // Out-of-order data uses window: half of its memory.
     receiver.slow_start = 63_000;
     assert!(receiver.grow(alone(1000), false, 2000, 1000));
     assert_eq!(receiver.slow_start, 64_536);
-    // And so does the segment itself (tcp_queue_rcv, then tcp_event_data_recv): 2304 bytes of memory, half
-    // of which are window; 65,536 - 1,152 = 64,384.
+    // The segment itself is charged too (tcp_queue_rcv, then tcp_event_data_recv). Half of its 2304 bytes of
+    // memory is window: 65,536 - 1,152 = 64,384.
     receiver.slow_start = 64_000;
     assert!(receiver.grow(alone(1000), true, 0, 1000));
     assert_eq!(receiver.slow_start, 64_384);
@@ -89,11 +89,13 @@ fn a_full_segment_opens_the_window_by_two() {
 
 #[test]
 fn a_small_segment_opens_the_window_by_two_as_they_come() {
-    // tcp_grow_window: `tcp_win_from_space(sk, truesize) <= skb->len`: two as they are announced; otherwise
-    // __tcp_grow_window: `2 * rcv_mss`, once its memory, halved with the largest window, is no more than itself.
+    // tcp_grow_window: if `tcp_win_from_space(sk, truesize) <= skb->len`, two announced segments. Otherwise
+    // __tcp_grow_window: `2 * rcv_mss`, if its memory is at most its payload after being halved with the
+    // largest window.
     let config = TcpConfig { receive_buffer_max: 131_072, ..TcpConfig::default() };
     let mut receiver = Receiver::new(&config, 1012, false);
-    // 988 * 256 / 2304 = 109: 981 bytes of window for a full segment; 545 for 500 bytes, in 1280 of memory.
+    // 988 * 256 / 2304 = 109. The window is 981 bytes for a full segment, and 545 bytes for 500 bytes in 1280
+    // of memory.
     receiver.buffer.on_segment_size(988);
     receiver.slow_start = 20_000;
     assert!(receiver.grow(alone(988), true, 0, 988));
@@ -106,12 +108,12 @@ fn a_small_segment_opens_the_window_by_two_as_they_come() {
     receiver.slow_start = 27_905;
     assert!(!receiver.grow(alone(500), true, 0, 988));
     assert_eq!(receiver.slow_start, 27_905);
-    // 545 of 130 bytes: 272, 136 and 68, beside which 27,904, 13,952 and 6976 are left.
+    // 130 bytes have 545 bytes of window. Halved to 272, 136 and 68, they leave 27,904, 13,952 and 6976.
     receiver.slow_start = 13_952;
     assert!(!receiver.grow(alone(130), true, 0, 988));
     receiver.slow_start = 6976;
     assert!(receiver.grow(alone(130), true, 0, 988));
-    // Ahead of a gap there is no least size (tcp_data_queue_ofo), and it is not charged yet.
+    // For out-of-order data there is no minimum size (tcp_data_queue_ofo), and it is not charged yet.
     receiver.slow_start = 6976;
     assert!(!receiver.grow(alone(127), true, 0, 988));
     assert!(receiver.grow(alone(127), false, 0, 988));
@@ -120,7 +122,7 @@ fn a_small_segment_opens_the_window_by_two_as_they_come() {
 #[test]
 fn a_window_of_which_less_than_half_is_free_ends_quick_acknowledgements() {
     // __tcp_select_window: `full_space = min_t(int, tp->window_clamp, allowed_space)`; `if (free_space <
-    // (full_space >> 1)) icsk_ack.quick = 0`. 65,536 bytes are the subflow's own.
+    // (full_space >> 1)) icsk_ack.quick = 0`. The connection's own buffer has 65,536 bytes.
     let acknowledged = |free: u64, allowed: u64| {
         let (mut subflow, _) = subflow();
         subflow.receive.ack.quicken(16);
@@ -137,15 +139,15 @@ fn a_window_of_which_less_than_half_is_free_ends_quick_acknowledgements() {
 
 #[test]
 fn what_came_as_one_opens_the_window_by_twice_itself() {
-    // tcp_grow_window: `incr = max_t(int, incr, 2 * skb->len)`, where `tcp_space` counts all of its memory.
+    // tcp_grow_window: `incr = max_t(int, incr, 2 * skb->len)`. `tcp_space` includes all of its memory.
     let mut receiver = receiver();
     receiver.slow_start = 10_000;
     assert!(receiver.grow(Load { bytes: 8500, segment: 1000 }, false, 0, 1000));
     assert_eq!(receiver.slow_start, 27_000);
     assert!(receiver.grow(Load { bytes: 500, segment: 300 }, false, 0, 1000));
     assert_eq!(receiver.slow_start, 29_000, "two full segments at least");
-    // One buffer for each: 8 of 2304 bytes and one of 1280 (500 and 456 around them in 1024, and 256); half
-    // of them are 9856 bytes of window, of 65,536.
+    // Each segment has a buffer: 8 with 2304 bytes and one with 1280 (500 bytes of data and 456 of overhead,
+    // in 1024 + 256). Half of this is 9856 bytes of window, of 65,536.
     receiver.slow_start = 55_000;
     assert!(receiver.grow(Load { bytes: 8500, segment: 1000 }, true, 0, 1000));
     assert_eq!(receiver.slow_start, 55_680);
@@ -160,10 +162,10 @@ fn the_latest_runs_are_told_first_and_those_that_joined_no_more() {
     assert_eq!(runs(&receiver), [7001, 5001, 3001, 1001]);
     take(&mut receiver, 3501, 100);
     assert_eq!(runs(&receiver), [3001, 7001, 5001, 1001]);
-    // From 3001 to 5501 in one.
+    // One block from 3001 to 5501.
     take(&mut receiver, 3601, 1400);
     assert_eq!(runs(&receiver), [3001, 7001, 1001]);
-    // Touching from below.
+    // The new segment touches a block from below.
     take(&mut receiver, 6901, 100);
     assert_eq!(runs(&receiver), [6901, 3001, 1001]);
     let block = |blocks: SackBlocks| -> Vec<(u32, u32)> {
@@ -175,7 +177,7 @@ fn the_latest_runs_are_told_first_and_those_that_joined_no_more() {
     assert_eq!(receiver.assembly.duplicate, Some((1101, 1111)));
     assert_eq!(block(receiver.assembly.take_sack(&sequence, 3))[..2], [(1101, 1111), (1001, 1501)]);
     assert_eq!(receiver.assembly.duplicate, None, "told once");
-    // Others are left: no acknowledgement because of that (tcp_data_queue).
+    // Other blocks remain, but they do not cause an acknowledgement (tcp_data_queue).
     assert_eq!(take(&mut receiver, 1, 1000), Arrival::InOrder);
     assert_eq!((receiver.next(), runs(&receiver)), (1501, vec![6901, 3001]));
     assert_eq!((receiver.assembly.span(), receiver.assembly.out_of_order_bytes()), (6000, 3100));
@@ -185,7 +187,8 @@ fn the_latest_runs_are_told_first_and_those_that_joined_no_more() {
 
 #[test]
 fn a_round_trip_is_measured_by_the_first_echo_of_each_kind() {
-    // tcp_rcv_rtt_measure_ts, tcp_rcv_rtt_update (6.16): less counts at once, more by an eighth.
+    // tcp_rcv_rtt_measure_ts, tcp_rcv_rtt_update (6.16): a smaller sample is used at once, a larger one with
+    // weight 1/8.
     let mut receiver = receiver();
     let clock = |ms: u64| timestamp_clock(at(ms));
     assert_eq!(receiver.rtt(), None);
@@ -204,7 +207,7 @@ fn a_round_trip_is_measured_by_the_first_echo_of_each_kind() {
 
 #[test]
 fn an_echo_that_a_small_segment_brings_first_tells_nothing() {
-    // tcp_rcv_rtt_measure_ts notes `rcv_rtt_last_tsecr` before it asks for a full segment.
+    // tcp_rcv_rtt_measure_ts stores `rcv_rtt_last_tsecr` before it checks for a full segment.
     let mut receiver = receiver();
     let clock = |ms: u64| timestamp_clock(at(ms));
     receiver.measure_rtt(at(100), clock(50), false);
@@ -245,7 +248,7 @@ fn an_acknowledgement_is_due_when_more_than_a_segment_is_owed_and_the_window_hol
         subflow.receive.check_ack(at(1000), space, tagged, subflow.sending.rtt());
         subflow.receive.is_ack_due()
     };
-    // A guess of 536 bytes a segment; 64,768 bytes were offered.
+    // The estimated segment size is 536 bytes, and 64,768 bytes were advertised.
     assert!(!due(536, 64_768, false));
     assert!(due(537, 64_768, false));
     assert!(due(537, 64_768 - 537, false), "the edge stays where it was");
@@ -255,8 +258,9 @@ fn an_acknowledgement_is_due_when_more_than_a_segment_is_owed_and_the_window_hol
 
 #[test]
 fn a_second_segment_waits_for_the_read_where_the_window_would_shrink() {
-    // __tcp_ack_snd_check: `rcv_nxt - rcv_wup > rcv_mss`, and nothing to be read (`sk_rcvlowat`; of MPTCP
-    // subflow_data_ready) or `__tcp_select_window(sk) >= rcv_wnd`. 64,768 bytes were offered, and may be again.
+    // __tcp_ack_snd_check: `rcv_nxt - rcv_wup > rcv_mss`, and nothing unread (`sk_rcvlowat`; with MPTCP
+    // subflow_data_ready) or `__tcp_select_window(sk) >= rcv_wnd`. 64,768 bytes were advertised and may be
+    // advertised again.
     let due = |unacked: u64, free: u64, unread: bool| {
         let (mut subflow, _) = subflow();
         subflow.receive.assembly.next += unacked;
@@ -274,7 +278,8 @@ fn a_second_segment_waits_for_the_read_where_the_window_would_shrink() {
 
 #[test]
 fn blocks_take_room_from_data_as_far_as_options_go() {
-    // 40 bytes of options: 12 of timestamps, 4 and 8 a block; with a DSS of 20 beside data none fits.
+    // 40 bytes of options: 12 for timestamps, 4 for SACK and 8 per block. With 20 bytes of DSS on a data
+    // segment, no block fits.
     let taken = |runs: u64, dss: u32, change: &dyn Fn(&mut Tcp)| {
         let (mut subflow, _) = subflow();
         subflow.sending.queue_mut().set_mss(1000 - dss);
@@ -295,8 +300,8 @@ fn blocks_take_room_from_data_as_far_as_options_go() {
 
 #[test]
 fn what_waits_is_delivered_as_far_as_it_is_new() {
-    // RFC 9293 section 3.10.7.4: "segments with higher beginning sequence numbers may be held"; of what
-    // overlaps only the new part counts.
+    // RFC 9293 section 3.10.7.4: "segments with higher beginning sequence numbers may be held". Only the new
+    // part of an overlapping segment is used.
     let mut receiver = receiver();
     let (mut handed, mut charged) = (0, 0);
     let mut up = |_: u64, piece: Bytes, memory: u64| {
@@ -306,13 +311,13 @@ fn what_waits_is_delivered_as_far_as_it_is_new() {
     receiver.assembly.accept(101, bytes(100), 300, &mut up);
     assert_eq!(receiver.assembly.accept(1, bytes(150), 600, &mut up), Arrival::FilledGap);
     assert_eq!((receiver.next(), receiver.assembly.span()), (201, 0));
-    // All of the first that came in order, half of the others.
+    // All of the memory of the first in-order segment, and half of the other's.
     assert_eq!((handed, charged), (200, 600 + 150));
 }
 
 #[test]
 fn a_subflows_buffer_learns_what_segments_cost() {
-    // tcp_measure_rcv_mss: 128 of 256 until a segment tells; 1728 bytes of 2304 are 192 of 256.
+    // tcp_measure_rcv_mss: the ratio is 128/256 until a segment arrives. 1728 bytes in 2304 are 192/256.
     let mut receiver = receiver();
     let half = receiver.buffer.window();
     receiver.buffer.on_segment_size(1728);

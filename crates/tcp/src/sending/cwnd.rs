@@ -17,7 +17,7 @@ use pacing::Pacer;
 use validation::Usage;
 pub(super) use validation::Use;
 
-/// The congestion window and the parts that size it.
+/// The congestion window, and the parts that determine its size.
 #[derive(Debug)]
 pub struct Cwnd {
     window: Window,
@@ -26,12 +26,12 @@ pub struct Cwnd {
     usage: Usage,
     pacer: Pacer,
     loss_interval: LossInterval,
-    /// New data has to report that the window was reduced (`TCP_ECN_QUEUE_CWR`).
+    /// Whether new data must carry CWR, because the window was reduced (`TCP_ECN_QUEUE_CWR`).
     reports_reduction: bool,
     remembers_full: bool,
     notes_full: bool,
     grows_buffer_while_full: bool,
-    /// Windows halved by the scheduler.
+    /// The number of times that the scheduler halved the window.
     penalties: u64,
 }
 
@@ -53,7 +53,7 @@ impl Cwnd {
         }
     }
 
-    /// Sets the window, for tests of the layers above.
+    /// Sets the window. For tests of the layer above.
     pub(super) fn force_window(&mut self, segments: u32) {
         self.window.cwnd = segments;
     }
@@ -70,7 +70,7 @@ impl Cwnd {
         self.state
     }
 
-    /// Returns the congestion control.
+    /// Returns the congestion controller.
     #[inline]
     pub fn controller(&self) -> &dyn CongestionController {
         self.controller.as_ref()
@@ -87,36 +87,37 @@ impl Cwnd {
         self.penalties
     }
 
-    /// Returns the number of bytes acknowledged since the last loss and between the last two, of `acked` in all.
+    /// Returns the number of bytes acknowledged since the last loss, and between the last two losses. `acked`
+    /// is the total so far.
     pub(super) fn bytes_since_losses(&self, acked: u64) -> (u64, u64) {
         (self.loss_interval.since(acked), self.loss_interval.between())
     }
 
-    /// Returns whether so many segments in flight fill the window.
+    /// Returns whether `in_flight` segments fill the window.
     #[inline]
     pub(super) fn is_full(&self, in_flight: u32) -> bool {
         in_flight >= self.window.cwnd
     }
 
-    /// Returns how many more segments the window admits.
+    /// Returns the number of further segments that the window permits.
     #[inline]
     pub(super) fn room(&self, in_flight: u32) -> u32 {
         self.window.cwnd.saturating_sub(in_flight)
     }
 
-    /// Returns whether a reduction is under way (`tcp_in_cwnd_reduction`).
+    /// Returns whether a window reduction is in progress (`tcp_in_cwnd_reduction`).
     #[inline]
     pub(super) fn is_reducing(&self) -> bool {
         matches!(self.state, CongestionState::Cwr | CongestionState::Recovery)
     }
 
-    /// Returns whether PRR sizes the window.
+    /// Returns whether PRR determines the window.
     #[inline]
     pub(super) fn reduces_proportionally(&self) -> bool {
         self.is_reducing() && !self.controller.owns_recovery()
     }
 
-    /// Returns the slow-start threshold to restore (`tcp_current_ssthresh`).
+    /// Returns the slow-start threshold to restore later (`tcp_current_ssthresh`).
     pub(super) fn current_ssthresh(&self) -> u32 {
         if self.is_reducing() {
             self.window.ssthresh
@@ -131,7 +132,7 @@ impl Cwnd {
         self.usage.on_window_set(now);
     }
 
-    /// Begins a reduction (`tcp_init_cwnd_reduction`). Returns the window before.
+    /// Begins a window reduction (`tcp_init_cwnd_reduction`). Returns the window before it.
     pub(super) fn begin_reduction(
         &mut self,
         now: Instant,
@@ -145,13 +146,13 @@ impl Cwnd {
         prior
     }
 
-    /// Sets the window to its share of a reduction under way.
+    /// Sets the window during a reduction.
     #[inline]
     pub(super) fn reduce_to(&mut self, cwnd: u32) {
         self.window.cwnd = cwnd;
     }
 
-    /// Ends a reduction (`tcp_end_cwnd_reduction`); `undoable` if it might have been undone.
+    /// Ends a window reduction (`tcp_end_cwnd_reduction`). `undoable` means that undo was still permitted.
     pub(super) fn end_reduction(&mut self, now: Instant, undoable: bool) {
         if self.controller.owns_recovery() {
             return;
@@ -164,8 +165,8 @@ impl Cwnd {
         }
     }
 
-    /// Undoes a reduction (`tcp_undo_cwnd_reduction`), of which `prior` is the window before. Its threshold is 0 if the
-    /// reduction was required.
+    /// Undoes a window reduction (`tcp_undo_cwnd_reduction`). `prior` is the window before it. Its threshold
+    /// is 0 if the reduction must stay.
     pub(super) fn undo(&mut self, now: Instant, prior: Window) {
         if prior.ssthresh > 0 {
             self.window.cwnd = self.controller.undo_cwnd(&self.window, prior.cwnd);
@@ -178,13 +179,13 @@ impl Cwnd {
         self.controller.on_window_changed(WindowChange::Undo, &mut self.window);
     }
 
-    /// Reduces the threshold for a retransmission timeout that is a new loss.
+    /// Reduces the threshold after a retransmission timeout that is a new loss.
     pub(super) fn on_timeout(&mut self, now: Instant, in_flight: u32) {
         let event = CongestionEvent { now, kind: CongestionKind::Timeout, in_flight };
         self.controller.on_rto(&event, &mut self.window);
     }
 
-    /// Reduces the window to one segment beyond those in flight, after a retransmission timeout.
+    /// Sets the window to one segment more than those in flight, after a retransmission timeout.
     pub(super) fn collapse(&mut self, now: Instant, in_flight: u32) {
         self.window.cwnd = in_flight + 1;
         self.usage.on_window_set(now);
@@ -192,12 +193,13 @@ impl Cwnd {
         self.reports_reduction = true;
     }
 
-    /// Sets the threshold as a reduction would, and leaves the window.
+    /// Reduces the threshold to the value of `current_ssthresh`, and leaves the window unchanged.
     pub(super) fn lower_ssthresh(&mut self) {
         self.window.ssthresh = self.current_ssthresh();
     }
 
-    /// Changes the congestion state. `loss` is the number of bytes acknowledged so far if the change is a new loss.
+    /// Changes the congestion state. If this is a new loss, `loss` is the number of bytes acknowledged so
+    /// far.
     pub(super) fn set_state(&mut self, now: Instant, state: CongestionState, loss: Option<u64>) {
         self.state = state;
         if let Some(acked) = loss {
@@ -211,25 +213,26 @@ impl Cwnd {
         self.controller.on_lost(segment, &self.window);
     }
 
-    /// Notifies the controller of the first segment after nothing was in flight. Returns whether it has a pacing rate,
-    /// which may have changed.
+    /// Notifies the controller of the first segment sent when nothing is in flight. Returns whether the
+    /// controller has a pacing rate, which may have changed.
     pub(super) fn on_start(&mut self, start: &TransmitStart) -> bool {
         self.controller.on_transmit_start(start, &mut self.window);
         self.controller.pacing_rate().is_some()
     }
 
-    /// Lets the controller size the window after an acknowledgement (`tcp_cong_control`).
+    /// Calls the controller after an acknowledgement, to compute the window (`tcp_cong_control`).
     #[inline]
     pub(super) fn on_ack(&mut self, sample: &AckSample<'_>) {
         self.controller.on_ack(sample, &mut self.window);
         if sample.may_grow && !self.controller.owns_recovery() {
-            // `tcp_cong_avoid`, whether it grew or not.
+            // `tcp_cong_avoid` does this even if the window did not grow.
             self.usage.on_window_set(sample.now);
         }
     }
 
-    /// Halves the window for the scheduler, down to one segment, and the slow-start threshold if the subflow is not in
-    /// slow start, down to two (out-of-tree `mptcp_rcv_buf_optimization`).
+    /// Halves the window at the request of the scheduler, to at least one segment. Also halves the slow-start
+    /// threshold, to at least two, unless the connection is in slow start (out-of-tree
+    /// `mptcp_rcv_buf_optimization`).
     pub(super) fn penalise(&mut self) {
         let prior = self.window;
         self.window.cwnd = (prior.cwnd / 2).max(1);
@@ -247,19 +250,19 @@ impl Cwnd {
         self.pacer.update(own, &self.window, packets_out, mss, srtt8_micros);
     }
 
-    /// Returns the pacing rate, an estimate unless enforced.
+    /// Returns the pacing rate. It is an estimate unless pacing is enforced.
     #[inline]
     pub fn pacing_rate(&self) -> Rate {
         self.pacer.rate()
     }
 
-    /// Returns whether pacing holds a segment back, and then arms the wake-up.
+    /// Returns whether pacing delays the next segment. If so, a wake-up is set.
     #[inline]
     pub(super) fn poll_pacing(&mut self, now: Instant) -> bool {
         self.pacer.blocked(now)
     }
 
-    /// Handles the wake-up of pacing.
+    /// Handles the wake-up of the pacer.
     pub(super) fn on_pacing_wake(&mut self, now: Instant) {
         self.pacer.on_wake(now);
     }
@@ -270,14 +273,14 @@ impl Cwnd {
         self.pacer.on_sent(now, bytes, headers, continues);
     }
 
-    /// Returns whether new data has to report a reduction of the window, and takes the report.
+    /// Returns whether new data must carry CWR, and clears the flag.
     #[inline]
     pub(super) fn take_reduction_report(&mut self) -> bool {
         std::mem::take(&mut self.reports_reduction)
     }
 
-    /// Returns the window that a send buffer grows with, and the factor, if the buffer may grow now
-    /// (`tcp_should_expand_sndbuf`). The use of the window is measured again from here on (`tcp_new_space`).
+    /// Returns the window and the factor from which the send-buffer size is computed, if the buffer may grow
+    /// now (`tcp_should_expand_sndbuf`). This restarts the measurement of the used window (`tcp_new_space`).
     #[inline]
     pub(super) fn poll_buffer_growth(
         &mut self,
@@ -291,12 +294,12 @@ impl Cwnd {
         Some(self.buffer_growth())
     }
 
-    /// Returns the window that a send buffer grows with, and the factor (`tcp_sndbuf_expand`).
+    /// Returns the window and the factor from which the send-buffer size is computed (`tcp_sndbuf_expand`).
     pub(super) fn buffer_growth(&self) -> (u32, u32) {
         (self.window.cwnd, self.controller.send_buffer_factor())
     }
 
-    /// Returns whether a send buffer grows also while the window is full.
+    /// Returns whether the send buffer grows even while the window is full.
     #[inline]
     pub(super) fn grows_buffer_while_full(&self) -> bool {
         self.grows_buffer_while_full

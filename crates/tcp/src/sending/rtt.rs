@@ -1,35 +1,35 @@
-//! Round-trip time and retransmission timeout (RFC 6298 as Linux has it: `tcp_rtt_estimator`,
-//! `tcp_set_rto`). RTO = srtt + rttvar is never below srtt + 200 ms.
+//! Round-trip time and retransmission timeout as in Linux (RFC 6298; `tcp_rtt_estimator`, `tcp_set_rto`). RTO
+//! = srtt + rttvar, and at least srtt + 200 ms.
 
 use anabranch_units::{Duration, Instant};
 
 use crate::config::{HostModel, RTO_MAX_DEFAULT};
 
-/// Linux's `TCP_RTO_MIN`.
+/// The minimum of the variation term (`TCP_RTO_MIN`).
 pub const RTO_MIN: Duration = Duration::from_millis(200);
-/// Linux's `TCP_TIMEOUT_INIT` (RFC 6298 section 2.1).
+/// The timeout before the first sample (`TCP_TIMEOUT_INIT`; RFC 6298 section 2.1).
 pub(crate) const RTO_INITIAL: Duration = Duration::from_secs(1);
-/// Linux's `TCP_TIMEOUT_FALLBACK` (RFC 6298 section 5.7).
+/// The first timeout after a handshake without a sample (`TCP_TIMEOUT_FALLBACK`; RFC 6298 section 5.7).
 const RTO_FALLBACK: Duration = Duration::from_secs(3);
-/// The span of the minimum RTT (`tcp_min_rtt_wlen`).
+/// The period over which the minimum RTT is computed (`tcp_min_rtt_wlen`).
 const MIN_RTT_WINDOW: Duration = Duration::from_secs(300);
 
-/// The estimator. Internally in microseconds and in Linux's fixed-point scales.
+/// The RTT estimator. Values are in microseconds with Linux's fixed-point scales.
 #[derive(Clone, Debug)]
 pub struct RttEstimator {
-    /// Smoothed RTT times 8; zero before the first sample.
+    /// The smoothed RTT times 8. Zero before the first sample.
     srtt8: u64,
-    /// Mean deviation times 4.
+    /// The mean deviation times 4.
     mdev4: u64,
     mdev_max4: u64,
     rttvar4: u64,
-    /// Position whose acknowledgement ends the current RTT window.
+    /// The position whose acknowledgement ends the current round trip.
     window_end: u64,
     min_rtt: Option<Duration>,
     min_rtt_at: Instant,
     rto: Duration,
     backoff: u8,
-    /// The longest timeout, ms.
+    /// The longest timeout, in milliseconds.
     rto_max: u32,
 }
 
@@ -40,7 +40,7 @@ impl Default for RttEstimator {
 }
 
 impl RttEstimator {
-    /// One without a sample, whose timeouts are `rto_max` long at most.
+    /// Creates an estimator without a sample. Timeouts are at most `rto_max`.
     pub(crate) fn new(rto_max: Duration) -> Self {
         Self {
             srtt8: 0,
@@ -56,7 +56,7 @@ impl RttEstimator {
         }
     }
 
-    /// Takes one sample; `una` and `nxt` are the sender's positions.
+    /// Adds a sample. `una` and `nxt` are the sender's positions.
     #[inline]
     pub(crate) fn sample(&mut self, host: &HostModel, rtt: Duration, una: u64, nxt: u64) {
         let sample = rtt.as_micros().max(1);
@@ -72,7 +72,7 @@ impl RttEstimator {
             self.srtt8 = (self.srtt8 as i64 + error) as u64;
             if error < 0 {
                 error = -error - (self.mdev4 / 4) as i64;
-                // A falling RTT must not inflate the deviation (Linux's Eifel-like dampening).
+                // A falling RTT must not raise the deviation much (Linux divides the change by eight).
                 if error > 0 {
                     error /= 8;
                 }
@@ -97,13 +97,13 @@ impl RttEstimator {
         self.backoff = 0;
     }
 
-    /// The handshake measured nothing, most likely for a retransmission: the first timeout is long
-    /// until a sample comes (`tcp_init_metrics`).
+    /// Sets a long first timeout, because the handshake gave no sample, probably after a retransmission
+    /// (`tcp_init_metrics`).
     pub(crate) fn distrust(&mut self) {
         self.rto = RTO_FALLBACK.min(self.rto_max());
     }
 
-    /// Feeds the windowed minimum.
+    /// Adds a sample to the windowed minimum.
     pub(crate) fn observe_min(&mut self, now: Instant, rtt: Duration) {
         let expired = now.since(self.min_rtt_at) > MIN_RTT_WINDOW;
         if expired || self.min_rtt.is_none_or(|min| rtt <= min) {
@@ -112,29 +112,29 @@ impl RttEstimator {
         }
     }
 
-    /// Smoothed RTT, once there is a sample.
+    /// Returns the smoothed RTT. `None` before the first sample.
     pub fn srtt(&self) -> Option<Duration> {
         (self.srtt8 > 0).then(|| Duration::from_micros(self.srtt8 / 8))
     }
 
-    /// Smoothed RTT times 8 in microseconds, for rate arithmetic without loss.
+    /// Returns the smoothed RTT times 8, in microseconds, for exact rate calculations.
     pub(crate) fn srtt8_micros(&self) -> u64 {
         self.srtt8
     }
 
-    /// Mean deviation as schedulers read it.
+    /// Returns the mean deviation, as used by schedulers.
     pub fn rttvar(&self) -> Duration {
         Duration::from_micros(self.rttvar4 / 4)
     }
 
-    /// Windowed minimum RTT.
+    /// Returns the minimum RTT of the last five minutes.
     pub fn min_rtt(&self) -> Option<Duration> {
         self.min_rtt
     }
 
-    /// The timeout with its back-off.
+    /// Returns the retransmission timeout, including backoff.
     pub fn rto(&self) -> Duration {
-        // Most often it has not fired.
+        // Fast path: usually the timer has not fired.
         if self.backoff == 0 {
             return self.rto;
         }
@@ -142,7 +142,7 @@ impl RttEstimator {
         (self.rto * factor).min(self.rto_max())
     }
 
-    /// The longest timeout.
+    /// Returns the longest timeout.
     pub(crate) fn rto_max(&self) -> Duration {
         Duration::from_millis(self.rto_max.into())
     }
@@ -152,13 +152,14 @@ impl RttEstimator {
         self.backoff = self.backoff.saturating_add(1);
     }
 
-    /// Forgets the back-off: new data was acknowledged.
+    /// Resets the backoff, because new data was acknowledged.
     pub(crate) fn reset_backoff(&mut self) {
         self.backoff = 0;
     }
 }
 
-/// The TCP timestamp clock: milliseconds (RFC 7323 section 5.4), never 0, which means "no echo".
+/// Returns the TCP timestamp clock in milliseconds (RFC 7323 section 5.4). It is never 0, which means "no
+/// echo".
 pub fn timestamp_clock(now: Instant) -> u32 {
     ((now.as_nanos() / 1_000_000) as u32).wrapping_add(1).max(1)
 }
@@ -201,7 +202,7 @@ mod tests {
         assert_eq!(rtt.rto(), Duration::from_millis(252));
     }
 
-    /// An estimator after these samples in milliseconds, each in a window of its own.
+    /// Returns an estimator after these samples in milliseconds. Each one belongs to a separate round trip.
     fn after(samples: &[u64]) -> RttEstimator {
         let mut rtt = RttEstimator::default();
         for (n, sample) in samples.iter().enumerate() {
@@ -218,13 +219,13 @@ mod tests {
 
     #[test]
     fn the_estimator_goes_as_tcp_rtt_estimator_says() {
-        // By hand, in microseconds; V is 4 RTTVAR, never below 200 ms.
-        // 100: srtt 100,000, V 200,000. 500: error 400,000, srtt 150,000; mdev 4*50,000 -> 200,000 +
-        // 400,000 - 50,000 = 550,000 = V.
+        // Calculated by hand, in microseconds. V is 4 RTTVAR, at least 200 ms. Sample 100: srtt 100,000, V
+        // 200,000. Sample 500: error 400,000, srtt 150,000; mdev 4*50,000 -> 200,000 + 400,000 - 50,000 =
+        // 550,000 = V.
         assert_eq!(micros(&after(&[100])), [100_000, 50_000, 300_000]);
         assert_eq!(micros(&after(&[100, 500])), [150_000, 137_500, 700_000]);
-        // 40: error -110,000, srtt 136,250; 110,000 - 137,500 < 0: mdev 522,500, no more than it was.
-        // A window ends: the greatest of this one, 550,000 then 522,500, against V.
+        // Sample 40: error -110,000, srtt 136,250. 110,000 - 137,500 < 0, so mdev decreases to 522,500. The
+        // round trip ends. Its largest deviation, the maximum of 550,000 and 522,500, is compared with V.
         assert_eq!(micros(&after(&[100, 500, 40])), [136_250, (550_000 - 6_875) / 4, 679_375]);
     }
 
@@ -232,12 +233,12 @@ mod tests {
     fn the_variation_falls_only_when_a_window_ends() {
         let mut rtt = RttEstimator::default();
         rtt.sample(&exact(), Duration::from_millis(400), 1, 100);
-        // V 800,000. Within the window, up to its end: no change.
+        // V is 800,000. It does not change until the round trip ends.
         for una in [50, 100] {
             rtt.sample(&exact(), Duration::from_millis(400), una, 150);
             assert_eq!(rtt.rttvar().as_micros(), 200_000);
         }
-        // Behind it: the greatest deviation was the first one; from here on it counts anew.
+        // After the round trip, its largest deviation is still the first one. A new maximum begins.
         rtt.sample(&exact(), Duration::from_millis(400), 101, 200);
         assert_eq!(rtt.rttvar().as_micros(), 200_000);
         // mdev: 800,000 (3/4)^4 = 253,125. V = 800,000 - (800,000 - 253,125) / 4 = 663,282 (rounded).
@@ -259,7 +260,7 @@ mod tests {
         assert_eq!(rtt.min_rtt(), Some(ms(50)), "300 s are not more than 300 s");
         rtt.observe_min(at(311), ms(70));
         assert_eq!(rtt.min_rtt(), Some(ms(70)));
-        // The same again makes it younger.
+        // An equal sample renews the minimum.
         rtt.observe_min(at(500), ms(70));
         rtt.observe_min(at(700), ms(90));
         assert_eq!(rtt.min_rtt(), Some(ms(70)));
@@ -280,7 +281,7 @@ mod tests {
         rtt.sample(&exact(), Duration::from_secs(100), 0, 1);
         assert_eq!(rtt.rto(), Duration::from_secs(120), "of 300");
         assert_eq!(rtt.srtt8_micros(), 800_000_000);
-        // Less than a microsecond counts as one.
+        // A sample below a microsecond counts as one microsecond.
         let mut rtt = RttEstimator::default();
         rtt.sample(&exact(), Duration::from_nanos(10), 0, 1);
         assert_eq!(rtt.srtt8_micros(), 8);

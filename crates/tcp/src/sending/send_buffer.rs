@@ -1,5 +1,5 @@
-//! The size of a subflow's send buffer (`tcp_sndbuf_expand`), and the size that its connection knows
-//! (`__mptcp_sync_sndbuf`).
+//! The size of a connection's send buffer (`tcp_sndbuf_expand`), and the size that was reported to the layer
+//! above (`__mptcp_sync_sndbuf`).
 
 use anabranch_congestion::INITIAL_WINDOW;
 use anabranch_units::Instant;
@@ -10,19 +10,19 @@ use crate::config::TcpConfig;
 /// The size of the send buffer.
 #[derive(Debug)]
 pub struct SendBuffer {
-    /// Bytes of memory (`sk_sndbuf`).
+    /// The size in bytes of memory (`sk_sndbuf`).
     limit: u64,
     most: u64,
     memory_per_segment: u64,
-    /// The growth that was not reported to the connection (`cached_sndbuf`).
+    /// The growth that was not reported to the layer above (`cached_sndbuf`).
     unreported: u32,
-    /// Growth is reported to the connection later (`MPTCP_DELEGATE_SNDBUF`).
+    /// Whether growth is reported to the layer above with a delay (`MPTCP_DELEGATE_SNDBUF`).
     reports_later: bool,
-    /// The application waits for room (`SOCK_NOSPACE`).
+    /// Whether the application waits for free space (`SOCK_NOSPACE`).
     blocked: bool,
-    /// The buffer has grown since the connection last looked.
+    /// Whether the buffer has grown since [`Self::take_growth`].
     grew: bool,
-    /// An acknowledgement left the check for growth until what it lets out has gone.
+    /// Whether a check for growth is postponed until data that an acknowledgement permits has been sent.
     unchecked: bool,
 }
 
@@ -44,7 +44,7 @@ impl SendBuffer {
         buffer
     }
 
-    /// Returns the size, bytes of memory.
+    /// Returns the size, in bytes of memory.
     #[inline]
     pub fn limit(&self) -> u64 {
         self.limit
@@ -65,28 +65,28 @@ impl SendBuffer {
         grew
     }
 
-    /// Returns the size that the connection knows, bytes.
+    /// Returns the size that was reported to the layer above, in bytes.
     pub fn told(&self) -> u64 {
         self.limit - u64::from(self.unreported)
     }
 
-    /// Makes the size known to the connection.
+    /// Reports the current size to the layer above.
     pub fn tell(&mut self) {
         self.unreported = 0;
     }
 
-    /// Sets whether the application waits for room.
+    /// Sets whether the application waits for free space.
     pub fn set_blocked(&mut self, blocked: bool) {
         self.blocked = blocked;
     }
 
-    /// Returns whether the application waits for room.
+    /// Returns whether the application waits for free space.
     #[inline]
     pub(super) fn is_blocked(&self) -> bool {
         self.blocked
     }
 
-    /// Takes note of growth for the connection.
+    /// Records whether the buffer has grown.
     #[inline]
     pub(super) fn note_growth(&mut self, grew: bool) {
         self.grew |= grew;
@@ -97,13 +97,13 @@ impl SendBuffer {
         std::mem::take(&mut self.grew)
     }
 
-    /// Sets whether the check for growth waits until data has gone.
+    /// Sets whether the check for growth is postponed.
     #[inline]
     fn postpone_check(&mut self, waits: bool) {
         self.unchecked = waits;
     }
 
-    /// Returns whether the check waits, and takes it.
+    /// Returns whether the check for growth is postponed, and clears the flag.
     #[inline]
     fn take_check(&mut self) -> bool {
         std::mem::take(&mut self.unchecked)
@@ -111,9 +111,9 @@ impl SendBuffer {
 }
 
 impl Sending {
-    /// An application that waits for room gets a larger buffer unless the window is full (`tcp_new_space`,
-    /// `tcp_should_expand_sndbuf`); true when it grew. It is checked behind every socket buffer of new data
-    /// (`tcp_event_new_data_sent`).
+    /// Grows the buffer if the application waits for free space and the window is not full (`tcp_new_space`,
+    /// `tcp_should_expand_sndbuf`). Returns whether it grew. Linux checks this after every socket buffer of
+    /// new data (`tcp_event_new_data_sent`).
     #[inline]
     pub(crate) fn expand_buffer(&mut self, now: Instant) -> bool {
         if !self.wants_space() {
@@ -123,9 +123,9 @@ impl Sending {
         growth.is_some_and(|(cwnd, factor)| self.buffer.grow(cwnd, factor))
     }
 
-    /// Grows the buffer after an acknowledgement, as [`Self::expand_buffer`] does (`tcp_data_snd_check`). If the
-    /// acknowledgement admits data, the rest of the window after that data decides, except in stacks that grow a buffer
-    /// while the window is full.
+    /// Grows the buffer after an acknowledgement, like [`Self::expand_buffer`] (`tcp_data_snd_check`). If the
+    /// acknowledgement permits data, the check is postponed until that data was sent. Stacks that grow a
+    /// buffer while the window is full check at once.
     #[inline]
     pub fn expand_buffer_after_ack(&mut self, now: Instant) -> bool {
         let waits = !self.cwnd.grows_buffer_while_full() && self.lets_out(now);
@@ -133,14 +133,15 @@ impl Sending {
         !waits && self.expand_buffer(now)
     }
 
-    /// The check that an acknowledgement left until nothing more goes out.
+    /// Performs the check that an acknowledgement postponed, when no more data can be sent.
     pub fn expand_buffer_behind_data(&mut self, now: Instant) {
         if self.buffer.take_check() {
             self.grow_buffer(now);
         }
     }
 
-    /// An acknowledgement lets data out: what was lost, or what waits and is not paced.
+    /// Returns whether data can be sent after an acknowledgement: lost segments, or queued data that is not
+    /// paced.
     pub(crate) fn lets_out(&self, now: Instant) -> bool {
         let lost = self.flight.needs_repair();
         let waits = self.queue.queued_bytes() > 0 && !self.queue.must_wait_for_more();
@@ -148,15 +149,14 @@ impl Sending {
         lost || (waits && !paced && !self.queue.shut_out())
     }
 
-    /// Expands the buffer if it may grow, and takes note for the connection.
+    /// Grows the buffer if permitted, and records the growth.
     #[inline]
     pub(super) fn grow_buffer(&mut self, now: Instant) {
         let grew = self.expand_buffer(now);
         self.buffer.note_growth(grew);
     }
 
-    /// Returns whether the send buffer has room for `bytes` more, if each of so many `segments` had a socket buffer of
-    /// its own.
+    /// Returns whether the send buffer has space for `bytes` more in `segments` separate socket buffers.
     pub fn has_room(&self, segments: u64, bytes: u64) -> bool {
         self.queue.memory_with(segments, bytes) <= self.buffer.limit()
     }

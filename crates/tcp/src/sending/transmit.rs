@@ -1,4 +1,4 @@
-//! The decision to transmit (`tcp_write_xmit`): retransmissions first, then new data within both windows.
+//! Transmission (`tcp_write_xmit`): retransmissions first, then new data within both windows.
 
 use bytes::Bytes;
 
@@ -11,20 +11,20 @@ use crate::config::Moment;
 use crate::stack::Deferral;
 use anabranch_congestion::TransmitStart;
 
-/// A data segment that leaves.
+/// A data segment to send.
 #[derive(Debug)]
 pub(crate) struct Departure {
-    /// Position of its first byte.
+    /// The position of the first byte.
     pub(crate) start: u64,
     pub(crate) payload: Bytes,
     pub(crate) tag: Option<Tag>,
     pub(crate) fin: bool,
     pub(crate) push: bool,
-    /// It has never been sent before.
+    /// Whether this is the first transmission of the data.
     pub(crate) new: bool,
 }
 
-/// A segment that leaves as part of a burst.
+/// A further segment of a burst.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Follower {
     pub(crate) length: usize,
@@ -32,16 +32,16 @@ pub(crate) struct Follower {
     pub(crate) push: bool,
 }
 
-/// The transmission of data at one moment.
+/// The transmission of data at one point in time.
 pub(crate) struct Transmission<'a> {
     sending: &'a mut Sending,
     moment: Moment<'a>,
-    /// Bytes that SACK blocks take of a segment.
+    /// The bytes that SACK blocks use of a segment.
     sack_bytes: u32,
 }
 
 impl Sending {
-    /// Begins to transmit. SACK blocks take `sack_bytes` of a segment.
+    /// Begins a transmission. SACK blocks use `sack_bytes` of a segment.
     #[inline]
     pub(crate) fn transmit<'a>(
         &'a mut self,
@@ -53,7 +53,7 @@ impl Sending {
 }
 
 impl Transmission<'_> {
-    /// Takes the next data segment to send, retransmissions first.
+    /// Returns the next data segment to send. Retransmissions come first.
     #[inline]
     pub(crate) fn poll_departure(&mut self) -> Option<Departure> {
         let Moment { now, .. } = self.moment;
@@ -81,7 +81,7 @@ impl Transmission<'_> {
         self.poll_new(false)
     }
 
-    /// Takes new data within the windows. A `probe` may exceed the congestion window by one segment.
+    /// Returns new data within the windows. A `probe` may exceed the congestion window by one segment.
     // A run of 20 MB calls it 28,268 times.
     #[inline(always)]
     pub(crate) fn poll_new(&mut self, probe: bool) -> Option<Departure> {
@@ -109,8 +109,9 @@ impl Transmission<'_> {
         Some(departure)
     }
 
-    /// Takes new data that may follow at once in the same burst: as long as its first segment, under its `tag` and
-    /// in its socket buffer. Returns nothing to copy: the payload lies behind that of the first segment.
+    /// Returns the next segment of the same burst, if one may follow at once. It has the size of the first
+    /// segment, its `tag`, and its socket buffer. The payload is not returned, because it follows that of the
+    /// first segment.
     pub(crate) fn poll_follower(&mut self, tag: Tag) -> Option<Follower> {
         let follows = self.sending.queue.queued_bytes() > 0
             && self.sending.queue.buffer_has_room()
@@ -132,13 +133,14 @@ impl Transmission<'_> {
         Some(follower)
     }
 
-    /// The segment has the last data of the queue.
+    /// Returns whether a segment of `length` bytes contains the last data of the queue.
     fn pushes(&self, length: usize) -> bool {
         self.sending.queue.queued_bytes() == 0 && length > 0
     }
 
-    /// Counts the next segment, which was `cut` off the queue: what the scoreboard will know of it.
-    // Its payload is cloned before, by who needs it: what is lent stays in memory, and is moved from there.
+    /// Creates the scoreboard entry of the next segment, which was `cut` off the queue, and updates the
+    /// counts.
+    // The caller clones the payload before this call if it needs it, which is faster than a clone here.
     // A run of 20 MB calls it 14,364 times.
     #[inline(always)]
     pub(crate) fn take_new(
@@ -158,7 +160,7 @@ impl Transmission<'_> {
             self.announce_start();
         }
         let length = payload.len() as u64;
-        // How much a buffer takes matters where one is opened.
+        // The capacity of a socket buffer matters only when one begins.
         let opens = !together || !self.sending.queue.buffer_has_room();
         let most = if opens { deferral::burst_segments(self.sending) } else { 0 };
         let opens_buffer = self.sending.queue.count_new(length, together, most);
@@ -180,15 +182,16 @@ impl Transmission<'_> {
         }
     }
 
-    /// Returns the largest payload of the next segment, bytes.
+    /// Returns the largest payload of the next segment, in bytes.
     #[inline]
     fn most_payload(&self) -> usize {
         u64::from(self.sending.queue.mss() - self.sack_bytes).min(self.sending.queue.window_bytes())
             as usize
     }
 
-    /// The last segment of a socket buffer has PSH where the buffer has several (`__tcp_transmit_skb`), or where it is
-    /// small: nothing was added to it because a push had ended it (`tcp_mark_push` in `mptcp_sendmsg_frag`).
+    /// Returns whether a segment that ends its socket buffer has PSH: if the buffer has several segments
+    /// (`__tcp_transmit_skb`), or if it is small. In the latter case a push had ended the buffer
+    /// (`tcp_mark_push` in `mptcp_sendmsg_frag`).
     #[inline]
     pub(crate) fn ends_push(&self, sent: &Sent) -> bool {
         let small = self.sending.queue.is_tagged()
@@ -196,7 +199,8 @@ impl Transmission<'_> {
         self.sending.rules.pushes_buffers && (!sent.opens_buffer || small)
     }
 
-    /// Another segment of the same socket buffer follows one that was sent beside `in_flight` others.
+    /// Returns whether another segment of the same socket buffer follows. `in_flight` does not include the
+    /// segment just sent.
     #[inline]
     pub(crate) fn has_more(&self, in_flight: u32) -> bool {
         self.sending.queue.buffer_has_room()
@@ -206,8 +210,8 @@ impl Transmission<'_> {
             && !self.sending.queue.must_wait_for_more()
     }
 
-    /// Counts a segment that was taken off the queue as sent, perhaps `together` with the one before; `more` of the
-    /// same socket buffer follows.
+    /// Adds a sent segment to the scoreboard and sets the timer. `together`: it was sent at the same time as
+    /// the previous one. `more`: another segment of the same socket buffer follows.
     // A run of 20 MB calls it 14,364 times.
     #[inline(always)]
     pub(crate) fn file_new(&mut self, sent: Sent, more: bool, together: bool, probe: bool) {
@@ -224,7 +228,8 @@ impl Transmission<'_> {
         self.after_new(more);
     }
 
-    /// New data has left; `more` of the same socket buffer follows.
+    /// Updates window and buffer after new data was sent. `more`: another segment of the same socket buffer
+    /// follows.
     #[inline]
     fn after_new(&mut self, more: bool) {
         let Moment { now, .. } = self.moment;
@@ -244,8 +249,8 @@ impl Transmission<'_> {
         self.sending.queue.admits_again(sent.start).then_some(number)
     }
 
-    /// Returns whether new data may go out now: data waits, and no window, rate or rule holds it back. `together` is
-    /// whether a segment has just been sent.
+    /// Returns whether new data may be sent now: data is queued, and no window, pacing or other rule prevents
+    /// it. `together` means that a segment was sent at the same time.
     // A run of 20 MB calls it 28,268 times.
     #[inline(always)]
     pub(crate) fn may_send_new(&mut self, in_flight: u32, together: bool, probe: bool) -> bool {
@@ -280,7 +285,7 @@ impl Transmission<'_> {
         !self.sending.queue.is_deferred()
     }
 
-    /// The peer's window has room for a segment, or for some of one and that was waited for in vain.
+    /// Returns whether the peer's window has space for a whole segment, or for a part of one after a wait.
     #[inline]
     fn window_admits(&mut self) -> bool {
         let fill = self.sending.queue.intent_mut().take(Urgent::SmallWindow);
@@ -292,14 +297,15 @@ impl Transmission<'_> {
         admits
     }
 
-    /// TCP's header with the options that go with data, bytes.
+    /// Returns the length of the TCP header with the options of a data segment, in bytes.
     fn header_bytes(&self) -> u64 {
         u64::from(20 + u32::from(self.sending.peer_mss).saturating_sub(self.sending.queue.mss()))
     }
 
-    /// Notifies the controller of the first segment after nothing was in flight. A pacing rate of the controller may change
-    /// with it (`bbr_cwnd_event_tx_start`). The estimated rate changes only with acknowledgements, however small the
-    /// window has become meanwhile (`tcp_update_pacing_rate` in `tcp_cong_control`).
+    /// Notifies the controller of the first segment sent when nothing is in flight. The controller's pacing
+    /// rate may then change (`bbr_cwnd_event_tx_start`). The estimated rate changes only with
+    /// acknowledgements, even if the window was reduced in the meantime (`tcp_update_pacing_rate` in
+    /// `tcp_cong_control`).
     fn announce_start(&mut self) {
         let Moment { host, now } = self.moment;
         let start = TransmitStart {
@@ -314,8 +320,8 @@ impl Transmission<'_> {
         }
     }
 
-    /// A tail loss probe: new data if there is any, else the last segment again. The timeout counts
-    /// from it on (`tcp_send_loss_probe`).
+    /// Sends a tail loss probe: new data if there is any, otherwise the last segment again. The
+    /// retransmission timeout restarts (`tcp_send_loss_probe`).
     fn send_probe(&mut self) -> Option<Departure> {
         if let Some(departure) = self.poll_new(true) {
             self.sending.recovery.on_new_probe(self.sending.queue.next());

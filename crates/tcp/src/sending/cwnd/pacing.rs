@@ -1,27 +1,27 @@
-//! Pacing: the rate Linux always estimates (`tcp_update_pacing_rate`) and, where a controller or
-//! the configuration asks for it, the spacing of segments by that rate (`tcp_update_skb_after_send`).
+//! Pacing: the rate that Linux always estimates (`tcp_update_pacing_rate`), and the spacing of segments at
+//! that rate if a controller or the configuration requires it (`tcp_update_skb_after_send`).
 
 use anabranch_units::{ByteCount, Duration, Instant, Rate};
 
 use anabranch_congestion::Window;
 
-/// The data segment from which on a connection is paced (`tcp_update_skb_after_send`, `data_segs_out`).
+/// The number of the first data segment that is paced (`tcp_update_skb_after_send`, `data_segs_out`).
 const FIRST_PACED: u64 = 10;
 
-/// The pacing state of one subflow.
+/// The pacing state of one connection.
 #[derive(Debug)]
 pub(crate) struct Pacer {
     forced: bool,
-    /// By a timer, as 4.14 has it.
+    /// Whether a timer spaces the segments, as in 4.14.
     timed: bool,
     enforced: bool,
     rate: Rate,
     next: Instant,
     waiting: bool,
     sent: u64,
-    /// Payload of the socket buffer that leaves now, as far as it has left, bytes.
+    /// The payload of the current socket buffer that was sent so far, bytes.
     burst: u64,
-    /// How late that buffer's first segment was.
+    /// The lateness of the first segment of that buffer.
     late: Duration,
 }
 
@@ -40,17 +40,18 @@ impl Pacer {
         }
     }
 
-    /// The current rate.
+    /// Returns the current rate.
     pub(crate) fn rate(&self) -> Rate {
         self.rate
     }
 
-    /// The rate is enforced.
+    /// Returns whether the rate is enforced.
     pub(crate) fn enforced(&self) -> bool {
         self.enforced
     }
 
-    /// Linux's estimate: 200 % of window per RTT in early slow start, then 120 %.
+    /// Computes the rate: that of the controller, or Linux's estimate. The estimate is 200 % of the window
+    /// per RTT in early slow start, then 120 %.
     pub(crate) fn update(
         &mut self,
         own: Option<Rate>,
@@ -66,24 +67,25 @@ impl Pacer {
         }
         let percent = if window.cwnd < window.ssthresh / 2 { 200 } else { 120 };
         let bytes = u64::from(mss) * u64::from(window.cwnd.max(packets_out)) * percent / 100;
-        // rate = bytes / srtt with srtt in eighths of a microsecond.
+        // rate = bytes / srtt, where srtt is in eighths of a microsecond.
         let rate = bytes.saturating_mul(8_000_000).checked_div(srtt8_micros);
         self.rate = rate.map_or(Rate::UNLIMITED, Rate::from_bytes_per_second);
     }
 
-    /// True when a segment must wait; the wake-up is armed.
+    /// Returns whether a segment must wait. If so, a wake-up is set.
     pub(crate) fn blocked(&mut self, now: Instant) -> bool {
         self.waiting = self.holds_back(now);
         self.waiting
     }
 
-    /// Returns whether a segment must wait. No wake-up is armed.
+    /// Returns whether a segment must wait, without setting a wake-up.
     pub(crate) fn holds_back(&self, now: Instant) -> bool {
         self.enforced && now < self.next
     }
 
-    /// Counts a segment that was sent. If it `continues`, it shares a socket buffer with the one before. A buffer
-    /// leaves at once, and the next one waits for the time of its payload, and of its `headers` if a timer paces.
+    /// Handles a sent segment. If it `continues` the previous one, both share a socket buffer. A buffer is
+    /// sent at once, and the next one waits for the transmission time of its payload. With a timer, the time
+    /// includes its `headers`.
     pub(crate) fn on_sent(&mut self, now: Instant, bytes: u64, headers: u64, continues: bool) {
         self.sent += 1;
         if !self.enforced {
@@ -95,7 +97,7 @@ impl Pacer {
         }
         self.burst += bytes;
         if self.timed {
-            // `tcp_internal_pacing`: a timer from now on.
+            // `tcp_internal_pacing`: the timer starts now.
             self.next = now + self.rate.transmit_time(ByteCount(self.burst + headers));
             return;
         }
@@ -104,23 +106,23 @@ impl Pacer {
             return;
         }
         let gap = self.rate.transmit_time(ByteCount(self.burst));
-        // A late sender catches up by at most half a gap (`tcp_update_skb_after_send`).
+        // A late sender catches up by at most half of an interval (`tcp_update_skb_after_send`).
         let late = self.late.min(gap / 2);
         let gap = gap.min(Duration::from_secs(1)).saturating_sub(late);
         self.next = now + gap;
     }
 
-    /// Time has come: the wake-up is spent.
+    /// Handles the wake-up.
     pub(crate) fn on_wake(&mut self, now: Instant) {
         self.waiting &= now < self.next;
     }
 
-    /// When the next segment may leave.
+    /// Returns the earliest time of the next segment.
     pub(crate) fn next_departure(&self) -> Instant {
         self.next
     }
 
-    /// When to try again.
+    /// Returns the time of the wake-up.
     pub(crate) fn wake(&self) -> Option<Instant> {
         self.waiting.then_some(self.next)
     }
@@ -152,7 +154,7 @@ mod tests {
         assert_eq!(rate(10, 22, 0), 200_000);
         assert_eq!(rate(10, 21, 0), 120_000, "half of 21 is 10");
         assert_eq!(rate(10, 10, 0), 120_000);
-        // More may be out than the window, after a reduction.
+        // After a reduction, more segments may be outstanding than the window permits.
         assert_eq!(rate(10, 10, 25), 300_000);
         assert_eq!(rate(10, 10, 5), 120_000);
     }
@@ -173,7 +175,7 @@ mod tests {
         assert!(forced.enforced());
     }
 
-    /// A pacer of a megabyte a second: a millisecond for each thousand bytes; nine segments were sent.
+    /// A pacer with 1 MB/s: a millisecond per 1000 bytes. Nine segments were sent.
     fn paced() -> Pacer {
         let mut pacer = Pacer::new(false, false);
         pacer.update(Some(Rate::from_bytes_per_second(1_000_000)), &window(10, 5), 0, 1000, 1);
@@ -186,11 +188,11 @@ mod tests {
 
     #[test]
     fn segments_are_spaced_from_the_tenth_on() {
-        // tcp_update_skb_after_send: `tp->data_segs_out >= 10`, which counts the one that leaves.
+        // tcp_update_skb_after_send: `tp->data_segs_out >= 10`, including the segment being sent.
         let mut pacer = paced();
         assert!(!pacer.blocked(at(0)) && pacer.wake().is_none());
         pacer.on_sent(at(5000), 1000, 0, false);
-        // That one came late: it catches up by half a gap.
+        // The segment is late and catches up by half an interval.
         assert_eq!(pacer.next_departure(), at(5500));
         assert!(pacer.blocked(at(5499)));
         assert_eq!(pacer.wake(), Some(at(5500)));
@@ -199,7 +201,8 @@ mod tests {
         pacer.on_wake(at(5500));
         assert_eq!(pacer.wake(), None);
         assert!(!pacer.blocked(at(5500)));
-        // On time: a whole gap. A little late: that much less.
+        // A segment on time is followed by a whole interval, and a slightly late one by an interval minus its
+        // lateness.
         pacer.on_sent(at(5500), 1000, 0, false);
         assert_eq!(pacer.next_departure(), at(6500));
         pacer.on_sent(at(6700), 1000, 0, false);
@@ -208,26 +211,26 @@ mod tests {
 
     #[test]
     fn the_gap_is_that_of_the_whole_socket_buffer() {
-        // tcp_update_skb_after_send is called for a buffer, however many segments it holds:
-        // `len_ns = skb->len * NSEC_PER_SEC / rate`, less at most half of it for lateness.
+        // tcp_update_skb_after_send is called once per buffer with any number of segments: `len_ns = skb->len
+        // * NSEC_PER_SEC / rate`, minus the lateness, at most half of it.
         let mut pacer = paced();
         pacer.on_sent(at(0), 1000, 0, false);
         pacer.on_sent(at(1000), 1000, 0, false);
         pacer.on_sent(at(1000), 1000, 0, true);
         assert_eq!(pacer.next_departure(), at(3000));
-        // 800 late: half of the first segment's gap is 500, of both together 1000.
+        // 800 µs late: the limit is 500 for the first segment's interval, and 1000 for both together.
         pacer.on_sent(at(3800), 1000, 0, false);
         assert_eq!(pacer.next_departure(), at(4300));
         pacer.on_sent(at(3800), 1000, 0, true);
         assert_eq!(pacer.next_departure(), at(5000));
-        // The next buffer starts again.
+        // The next buffer begins a new interval.
         pacer.on_sent(at(5000), 1000, 0, false);
         assert_eq!(pacer.next_departure(), at(6000));
     }
 
     #[test]
     fn a_gap_is_no_longer_than_a_second() {
-        // `len_ns = min_t(u64, len_ns, NSEC_PER_SEC)`... and without enforcement there is no gap.
+        // `len_ns = min_t(u64, len_ns, NSEC_PER_SEC)`. Without enforcement, there is no interval.
         let mut pacer = paced();
         pacer.update(Some(Rate::from_bytes_per_second(10)), &window(10, 5), 0, 1000, 1);
         pacer.on_sent(at(0), 1000, 0, false);

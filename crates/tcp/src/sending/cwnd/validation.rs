@@ -1,5 +1,5 @@
-//! Validation of the congestion window: decay while the application does not fill it, restart after idleness (RFC 2861;
-//! Linux `tcp_cwnd_validate`).
+//! Congestion window validation: reduction of a window that the application does not use, and restart after
+//! an idle period (RFC 2861; Linux `tcp_cwnd_validate`).
 
 use anabranch_units::{Duration, Instant};
 
@@ -7,10 +7,10 @@ use super::Cwnd;
 use crate::config::Moment;
 use anabranch_congestion::{CongestionState, INITIAL_WINDOW, Window, WindowChange};
 
-/// The use of the congestion window.
+/// The recorded use of the congestion window.
 #[derive(Debug, Default)]
 pub(crate) struct Usage {
-    /// The window was full in the period that ends at `end` (`is_cwnd_limited`).
+    /// Whether the window was full in the period that ends at `end` (`is_cwnd_limited`).
     limited: bool,
     /// The largest number of outstanding segments in that period.
     max_packets_out: u32,
@@ -18,17 +18,17 @@ pub(crate) struct Usage {
     end: u64,
     /// The largest number of outstanding segments since the window was last full or set.
     used: u32,
-    /// The time of that (`snd_cwnd_stamp`).
+    /// The time at which the window was last full or set (`snd_cwnd_stamp`).
     since: Instant,
 }
 
 impl Usage {
-    /// Restarts the clock, because the window was set.
+    /// Restarts the time of unused window, because the window was set.
     pub(super) fn on_window_set(&mut self, now: Instant) {
         self.since = now;
     }
 
-    /// Returns whether the window was full.
+    /// Returns whether the window was full in the current period.
     pub(super) fn was_full(&self) -> bool {
         self.limited
     }
@@ -39,8 +39,8 @@ impl Usage {
         self.was_full() || (window.in_slow_start() && window.cwnd < 2 * self.max_packets_out)
     }
 
-    /// Takes `packets_out` outstanding segments into account, with the window full if `limited`. The sender stands at
-    /// the positions `una` and `next`. With `remembers` a full window counts until the period ends.
+    /// Records `packets_out` outstanding segments, and a full window if `limited`. `una` and `next` are the
+    /// sender's positions. With `remembers`, a full window counts until the period ends.
     #[inline]
     fn record(
         &mut self,
@@ -59,7 +59,7 @@ impl Usage {
         }
     }
 
-    /// Begins to measure the use again.
+    /// Restarts the measurement of the used window.
     #[inline]
     fn restart(&mut self, now: Instant) {
         self.used = 0;
@@ -67,23 +67,23 @@ impl Usage {
     }
 }
 
-/// The use of the window at one moment.
+/// The sender's state when the window is validated.
 #[derive(Clone, Copy)]
 pub(in crate::sending) struct Use {
-    /// First position not acknowledged.
+    /// The first unacknowledged position.
     pub(in crate::sending) una: u64,
-    /// Next position to send.
+    /// The next position to send.
     pub(in crate::sending) next: u64,
     pub(in crate::sending) packets_out: u32,
     /// The retransmission timeout.
     pub(in crate::sending) rto: Duration,
-    /// The application waits for room in the send buffer.
+    /// Whether the application waits for send-buffer space.
     pub(in crate::sending) wants_space: bool,
 }
 
 impl Cwnd {
-    /// Reduces the window after idleness since `last_sent` (`tcp_slow_start_after_idle_check`, `tcp_cwnd_restart`), by
-    /// the tick clock.
+    /// Reduces the window if the sender has been idle since `last_sent` (`tcp_slow_start_after_idle_check`,
+    /// `tcp_cwnd_restart`). Times are in ticks.
     pub(in crate::sending) fn restart_after_idle(
         &mut self,
         moment: Moment<'_>,
@@ -110,7 +110,8 @@ impl Cwnd {
         self.controller.on_window_changed(WindowChange::Idle, &mut self.window);
     }
 
-    /// Validates the window after a transmission (`tcp_cwnd_validate`), with the window full if `limited`.
+    /// Validates the window after a transmission (`tcp_cwnd_validate`). `limited` means that the window is
+    /// full.
     #[inline]
     pub(in crate::sending) fn validate(&mut self, moment: Moment<'_>, limited: bool, used: Use) {
         let Moment { host, now } = moment;
@@ -122,7 +123,7 @@ impl Cwnd {
         }
         self.usage.used = self.usage.used.max(packets_out);
         let since = self.usage.since;
-        // Usually not: this is tested without a division.
+        // Fast path without a division: usually the time has not passed.
         let perhaps = now.since(since) + host.timer_tick >= rto;
         let quiet = perhaps && host.ticks_between(since, now) >= rto;
         if quiet && !self.controller.owns_recovery() {
@@ -130,7 +131,7 @@ impl Cwnd {
         }
     }
 
-    /// Reduces a window that the application does not fill (`tcp_cwnd_application_limited`).
+    /// Reduces a window that the application does not use (`tcp_cwnd_application_limited`).
     fn limit_to_application(&mut self, now: Instant, wants_space: bool) {
         if self.state == CongestionState::Open && !wants_space {
             let used = self.usage.used.max(INITIAL_WINDOW);
@@ -145,7 +146,7 @@ impl Cwnd {
         self.usage.since = now;
     }
 
-    /// Returns whether a window that is full counts although nothing could be sent for it.
+    /// Returns whether the window is full and counts as used although it prevented all sending.
     #[inline]
     pub(in crate::sending) fn notes_full(&self, in_flight: u32) -> bool {
         self.notes_full && self.is_full(in_flight)
@@ -165,7 +166,7 @@ mod tests {
     use crate::config::HostModel;
     use crate::fixture::{Recorder, at, exact, send, subflow};
 
-    /// A window of 80 segments after a reduction, its last data sent at 1 s and acknowledged.
+    /// A window of 80 segments after a reduction. The last data was sent at 1 s and acknowledged.
     fn rested() -> (Tcp, Recorder) {
         let (mut subflow, told) = subflow();
         send(&mut subflow, at(1000), 1000);
@@ -181,13 +182,13 @@ mod tests {
 
     #[test]
     fn the_window_halves_for_each_timeout_of_idleness() {
-        // tcp_cwnd_restart: `while ((delta -= icsk_rto) > 0 && cwnd > restart_cwnd) cwnd >>= 1`. The
-        // timeout is 300 ms, the restart window ten.
+        // tcp_cwnd_restart: `while ((delta -= icsk_rto) > 0 && cwnd > restart_cwnd) cwnd >>= 1`. The timeout
+        // is 300 ms, and the restart window is ten.
         for (idle, cwnd) in [(300, 80), (301, 40), (600, 40), (601, 20), (901, 10), (9000, 10)] {
             let (mut subflow, told) = rested();
             subflow.sending.restart_after_idle(Moment { host: &exact(), now: at(1000 + idle) });
             assert_eq!(subflow.sending.cwnd.window().cwnd, cwnd, "{idle} ms");
-            // ssthresh remembers three quarters of what there was.
+            // ssthresh is at least three quarters of the old window.
             assert_eq!(subflow.sending.cwnd.window().ssthresh, 60);
             let restarts = if cwnd == 80 { vec![] } else { vec![WindowChange::Idle] };
             assert_eq!(changes(&told), restarts);
@@ -245,7 +246,7 @@ mod tests {
         );
         assert_eq!(subflow.sending.cwnd.usage.since, at(1300));
         assert_eq!(changes(&told), [WindowChange::ApplicationLimited]);
-        // Ten at least count as used; a window no larger stays.
+        // The used window counts as at least ten, so a window of ten or less stays.
         while !subflow.sending.flight.is_empty() {
             subflow.sending.flight.drop_front();
         }
@@ -283,7 +284,7 @@ mod tests {
 
     #[test]
     fn who_waits_for_nothing_is_limited_on_a_subflow_too_and_its_buffer_stays() {
-        // Of Linux 6.12, `SOCK_NOSPACE` of the connection's socket is all that a subflow looks at.
+        // Linux 6.12 checks only `SOCK_NOSPACE` of the connection's socket.
         for waits in [true, false] {
             let (mut subflow, _) = rested();
             subflow.sending.tagging_mut().begin();
@@ -327,8 +328,8 @@ mod tests {
 
     #[test]
     fn time_passes_in_ticks() {
-        // tcp_jiffies32 on both sides, of 4 ms: from 1000 to 1303 ms are 75 of them, no more than the timeout of 300;
-        // from 1003 to 1304 ms are 76.
+        // tcp_jiffies32, with ticks of 4 ms: 1000 to 1303 ms are 75 ticks, which is not more than the timeout
+        // of 300 ms. 1003 to 1304 ms are 76 ticks.
         let host = HostModel::default();
         for (from, to, cwnd) in
             [(1000, 1303, 80), (1003, 1303, 80), (1003, 1304, 40), (1004, 1304, 80)]
@@ -338,7 +339,7 @@ mod tests {
             subflow.sending.restart_after_idle(Moment { host: &host, now: at(to) });
             assert_eq!(subflow.sending.cwnd.window().cwnd, cwnd, "{from} to {to}");
         }
-        // The time without use, too: 300 ms by the clock, though 297 have passed.
+        // The time of unused window is also in ticks: 300 ms by that clock, although only 297 ms have passed.
         for (to, cwnd) in [(1299, 80), (1300, 45)] {
             let (mut subflow, _) = rested();
             subflow.sending.cwnd.usage.on_window_set(at(1003));
@@ -370,7 +371,8 @@ mod tests {
             "20 is no less than 20"
         );
         subflow.sending.cwnd.window_mut().ssthresh = 20;
-        // tcp_cwnd_validate: full once in a round trip is enough; more out replaces less.
+        // tcp_cwnd_validate: one full window per round trip is enough. A larger number of outstanding
+        // segments replaces a smaller one.
         subflow.sending.validate_window(Moment { host: &exact(), now: at(1000) }, true);
         assert!(subflow.sending.cwnd.usage.is_limited(&subflow.sending.cwnd.window()));
         send(&mut subflow, at(1001), 1000);
@@ -394,7 +396,8 @@ mod tests {
 
     #[test]
     fn as_many_out_as_before_begin_no_new_round_trip() {
-        // tcp_cwnd_validate: `packets_out > max_packets_out` moves cwnd_usage_seq, equality does not.
+        // tcp_cwnd_validate: cwnd_usage_seq changes if `packets_out > max_packets_out`, but not if they are
+        // equal.
         let (mut subflow, _) = rested();
         send(&mut subflow, at(1000), 1000);
         send(&mut subflow, at(1000), 1000);
@@ -438,7 +441,7 @@ mod tests {
             send(&mut subflow, at(1000), 1000);
         }
         subflow.sending.check_app_limited();
-        // Until the three have been delivered, and one more.
+        // The connection is application-limited until these three segments and one more are delivered.
         for delivered in 1..=4 {
             subflow.sending.flight.rate_mut().adjust(1);
             subflow.sending.flight.rate_mut().finish(at(1100), None, 1000);
@@ -448,7 +451,7 @@ mod tests {
 
     #[test]
     fn before_6_1_a_full_window_is_forgotten_once_more_is_out() {
-        // tcp_cwnd_validate of 4.14: `packets_out > max_packets_out` takes what holds now.
+        // tcp_cwnd_validate of 4.14: if `packets_out > max_packets_out`, the new state replaces the old one.
         let (mut subflow, _) = rested();
         *subflow.sending.cwnd.window_mut() =
             anabranch_congestion::Window { cwnd: 50, ssthresh: 20 };
@@ -466,7 +469,7 @@ mod tests {
                 limited
             );
         }
-        // And one that is full counts only where a round trip begins or more is out.
+        // A full window counts only at the start of a round trip, or if more segments are outstanding.
         subflow.sending.cwnd.usage.max_packets_out = 50;
         subflow.sending.validate_window(Moment { host: &exact(), now: at(1000) }, true);
         assert!(!subflow.sending.cwnd.usage.is_limited(&subflow.sending.cwnd.window()));

@@ -1,4 +1,4 @@
-//! Removes acknowledged segments and marks reported ones (`tcp_clean_rtx_queue`, `tcp_sacktag_write_queue`).
+//! Removes acknowledged segments and marks SACKed ones (`tcp_clean_rtx_queue`, `tcp_sacktag_write_queue`).
 
 use anabranch_units::{Duration, Instant};
 
@@ -6,26 +6,26 @@ use super::{Flight, Sent};
 use crate::sending::recovery::AckFlags;
 use crate::sending::rtt::timestamp_clock;
 
-/// The whole microseconds of a time.
+/// Returns a time in whole microseconds.
 fn micros(at: Instant) -> u64 {
     at.as_nanos() / 1000
 }
 
-/// RTT information of one acknowledgement.
+/// The RTT samples of one acknowledgement.
 #[derive(Debug, Default)]
 pub(in crate::sending) struct RttSamples {
-    /// When the first and the last segment were sent that are cumulatively acknowledged, of those sent once.
+    /// The send times of the first and the last cumulatively acknowledged segments that were sent only once.
     pub(in crate::sending) acked: Option<(Instant, Instant)>,
-    /// The same of the segments that are reported.
+    /// The send times of the first and the last newly SACKed segments that were sent only once.
     pub(in crate::sending) reported: Option<(Instant, Instant)>,
-    /// It ends within a segment.
+    /// Whether the acknowledgement ends within a segment.
     pub(in crate::sending) partial: bool,
-    /// The timestamp it echoes.
+    /// The echoed timestamp.
     pub(in crate::sending) echo: Option<u32>,
 }
 
 impl RttSamples {
-    /// Returns whether an acknowledgement of a retransmitted segment answers an earlier transmission of it
+    /// Returns whether the acknowledgement of a retransmitted segment was caused by an earlier transmission
     /// (`tcp_skb_spurious_retrans`).
     fn answers_earlier(&self, sent: &Sent) -> bool {
         sent.ever_retransmitted()
@@ -36,27 +36,27 @@ impl RttSamples {
     }
 }
 
-/// The segments that an acknowledgement covers, and the values needed to judge them.
+/// An acknowledgement, with the values needed to process it.
 #[derive(Debug)]
 pub(in crate::sending) struct Acknowledged<'a> {
     pub(in crate::sending) now: Instant,
-    /// The position before the acknowledgement, and the one it acknowledges up to.
+    /// The first unacknowledged position before the acknowledgement. `una` is the one after it.
     pub(in crate::sending) prior_una: u64,
     pub(in crate::sending) una: u64,
-    /// The reported ranges above it; `None` if it has no SACK blocks.
+    /// The SACKed ranges above `una`. `None` without SACK blocks.
     pub(in crate::sending) ranges: Option<&'a [(u64, u64)]>,
-    /// The timestamp that it echoes.
+    /// The echoed timestamp.
     pub(in crate::sending) echo: Option<u32>,
-    /// The end of the recovery under way.
+    /// The position at which the current recovery ends.
     pub(in crate::sending) high_seq: u64,
     pub(in crate::sending) min_rtt: Option<Duration>,
-    /// Payload of a full segment.
+    /// The payload of a full segment.
     pub(in crate::sending) mss: u32,
-    /// Reported socket buffers side by side become one.
+    /// Whether adjacent SACKed socket buffers are merged.
     pub(in crate::sending) merges: bool,
 }
 
-/// The segments that an acknowledgement delivered.
+/// The result of processing an acknowledgement.
 #[derive(Debug, Default)]
 pub(in crate::sending) struct Delivered {
     pub(in crate::sending) flags: AckFlags,
@@ -65,22 +65,23 @@ pub(in crate::sending) struct Delivered {
     pub(in crate::sending) bytes: u64,
     /// The change in the number of socket buffers.
     pub(in crate::sending) buffers: i64,
-    /// The RTT of the segment delivered last, and the newest place in the order of transmission.
+    /// The RTT of the segment delivered last, and the highest transmission index of the delivered segments.
     pub(in crate::sending) newest: Option<(Duration, u64)>,
-    /// An original was delivered behind one sent after it.
+    /// Whether a segment was delivered after one that was sent later.
     pub(in crate::sending) reordered: bool,
-    /// The receiver may have waited for more before it acknowledged (`FLAG_ACK_MAYBE_DELAYED`).
+    /// Whether the receiver may have delayed the acknowledgement (`FLAG_ACK_MAYBE_DELAYED`).
     pub(in crate::sending) maybe_delayed: bool,
 }
 
 impl Delivered {
-    /// Returns the RTT that the acknowledgement measures, and the one that a controller may use (`tcp_ack_update_rtt`).
+    /// Returns the RTT sample of the acknowledgement, and the sample for the controller
+    /// (`tcp_ack_update_rtt`).
     pub(in crate::sending) fn round_trip(
         &self,
         now: Instant,
     ) -> Option<(Duration, Option<Duration>)> {
         let samples = &self.samples;
-        // The difference of two clocks of whole microseconds (`tcp_stamp_us_delta`), not a difference that is rounded.
+        // Both times are rounded to microseconds before they are subtracted (`tcp_stamp_us_delta`).
         let end = micros(now);
         let since = |at: Instant| Duration::from_micros(end - micros(at.min(now)));
         let both = |(first, last): (Instant, Instant)| {
@@ -94,7 +95,7 @@ impl Delivered {
             rtt = rtt.or(Some(oldest));
         }
         if rtt.is_none() && self.flags.una_advanced {
-            // Ambiguous: the timestamp decides (RFC 7323 section 4.1).
+            // The sample is ambiguous, so the timestamp is used (RFC 7323 section 4.1).
             let elapsed = samples
                 .echo
                 .filter(|echo| *echo > 0)
@@ -108,24 +109,24 @@ impl Delivered {
         rtt.map(|rtt| (rtt, ca_rtt))
     }
 
-    /// Returns whether a reported segment was sent before the head was (again). The head's timeout then starts again:
-    /// it would otherwise end while a long queue drains (`tcp_clean_rtx_queue`: `sack_rtt_us` and the head's time
-    /// stamp).
+    /// Returns whether a newly SACKed segment was sent before the last transmission of the head. The head's
+    /// timeout is then restarted, because it could otherwise expire while a long queue drains
+    /// (`tcp_clean_rtx_queue`: `sack_rtt_us` and the head's time stamp).
     pub(in crate::sending) fn answers_before(&self, head: Option<&Sent>) -> bool {
         let reported = self.samples.reported.zip(head);
         reported.is_some_and(|((first, _), head)| micros(first) < micros(head.sent_at))
     }
 }
 
-/// Extends the first and the last time by a later one.
+/// Updates the first and last send times with a later one.
 fn extend(times: &mut Option<(Instant, Instant)>, at: Instant) {
     *times = Some((times.map_or(at, |(first, _)| first), at));
 }
 
-/// Takes note of a delivered segment for loss detection (`tcp_rack_advance`).
+/// Records a delivered segment for loss detection (`tcp_rack_advance`).
 pub(super) fn advance(delivered: &mut Delivered, ack: &Acknowledged<'_>, sent: &Sent) {
     let rtt = ack.now.since(sent.sent_at);
-    // An acknowledgement sooner than any RTT answers the original, not the retransmission.
+    // A sample below the minimum RTT belongs to the original, not to the retransmission.
     if sent.ever_retransmitted() && ack.min_rtt.is_some_and(|min| rtt < min) {
         return;
     }
@@ -134,7 +135,7 @@ pub(super) fn advance(delivered: &mut Delivered, ack: &Acknowledged<'_>, sent: &
 }
 
 impl Flight {
-    /// Removes acknowledged segments and marks reported ones. Returns what was delivered.
+    /// Removes acknowledged segments and marks SACKed ones. Returns the delivered segments.
     #[inline]
     pub(in crate::sending) fn acknowledge(
         &mut self,
@@ -160,7 +161,7 @@ impl Flight {
         delivered
     }
 
-    /// Marks the segments that SACK blocks report (`tcp_sacktag_write_queue`).
+    /// Marks the segments covered by SACK blocks (`tcp_sacktag_write_queue`).
     #[inline(never)]
     fn mark_reported(
         &mut self,
@@ -216,8 +217,8 @@ impl Flight {
                 delivered.flags.original_acked |= sent.end() <= ack.high_seq;
             }
             if !sent.sacked {
-                // A hole that was never retransmitted got filled behind what earlier acknowledgements had reported:
-                // reordering (`prior_fack`).
+                // A segment that was sent once filled a hole below the highest earlier SACK: reordering
+                // (`prior_fack`).
                 delivered.reordered |= first && sent.start < prior_highest;
                 self.rate.on_delivered(ack.now, sent);
                 if !delivered.samples.answers_earlier(sent) {
@@ -225,7 +226,7 @@ impl Flight {
                 }
             }
             self.drop_front();
-            // A socket buffer is freed with the last of its segments.
+            // A socket buffer is freed with its last segment.
             delivered.buffers -= i64::from(self.front().is_none_or(|next| next.opens_buffer));
         }
         if let Some(front) = self.front().filter(|front| front.start < ack.una) {
@@ -237,8 +238,8 @@ impl Flight {
         self.bytes_acked += delivered.bytes;
     }
 
-    /// Returns whether the one segment acknowledged was not full, nothing else was delivered since it was sent, and no
-    /// duplicate is reported.
+    /// Returns whether exactly one whole segment smaller than a full one was acknowledged, nothing else was
+    /// delivered since it was sent, and no duplicate is reported.
     #[inline]
     fn is_lone_runt(&self, ack: &Acknowledged<'_>, delivered: &Delivered) -> bool {
         let alone = self.rate.prior_delivered() + 1 == self.rate.delivered();

@@ -1,11 +1,11 @@
-//! Delivery-rate sampling (draft-ietf-ccwg-bbr section 4.1; Linux `tcp_rate.c`).
+//! Delivery-rate estimation (draft-ietf-ccwg-bbr section 4.1; Linux `tcp_rate.c`).
 
 use anabranch_units::{Duration, Instant, Rate};
 
 use super::{Sent, TxStamp};
 use anabranch_congestion::RateSample;
 
-/// The subflow's delivery state and the sample being gathered from one acknowledgement.
+/// The delivery counts of a connection, and the sample of the current acknowledgement.
 #[derive(Debug, Default)]
 pub struct Sampler {
     /// Segments delivered so far (`tp->delivered`).
@@ -14,18 +14,19 @@ pub struct Sampler {
     lost: u64,
     delivered_at: Instant,
     first_sent: Instant,
-    /// Delivered count at which the application-limited phase ends; zero when not limited.
+    /// The delivered count at which the application-limited phase ends. Zero if there is no such phase.
     app_limited_until: u64,
     best: Option<(Instant, u64, TxStamp)>,
     last_delivered: u32,
-    /// Segments delivered by acknowledgements that echo a mark (`tp->delivered_ce`). In stamps it wraps.
+    /// Segments delivered by acknowledgements with ECE (`tp->delivered_ce`). The copy in a stamp wraps.
     delivered_ce: u64,
     last_interval: Duration,
     last_rate: Rate,
 }
 
 impl Sampler {
-    /// That of a subflow whose handshake was one segment delivered (`tcp_rcv_state_process`, `tcp_clean_rtx_queue`).
+    /// Creates the sampler of a connection whose handshake counts as one delivered segment
+    /// (`tcp_rcv_state_process`, `tcp_clean_rtx_queue`).
     pub(in crate::sending) fn opened() -> Self {
         Self { delivered: 1, ..Self::default() }
     }
@@ -42,29 +43,30 @@ impl Sampler {
         self.lost
     }
 
-    /// Returns the number of segments delivered by acknowledgements that echo a mark.
+    /// Returns the number of segments delivered by acknowledgements with ECE.
     #[inline]
     pub(in crate::sending) fn delivered_ce(&self) -> u64 {
         self.delivered_ce
     }
 
-    /// Counts segments as delivered, or no longer so, that the acknowledgement does not name.
+    /// Changes the delivered count by `segments`, for duplicate acknowledgements that do not identify a
+    /// segment.
     pub(in crate::sending) fn adjust(&mut self, segments: i64) {
         self.delivered = self.delivered.wrapping_add_signed(segments);
     }
 
-    /// Counts `segments` as delivered by an acknowledgement that echoes a mark.
+    /// Counts `segments` as delivered by an acknowledgement with ECE.
     pub(in crate::sending) fn on_marked(&mut self, segments: u64) {
         self.delivered_ce += segments;
     }
 
-    /// Counts a lost segment. Returns how many were lost since the `stamp`, this one included.
+    /// Counts a lost segment. Returns the number of losses since `stamp`, including this one.
     pub(in crate::sending) fn on_lost(&mut self, stamp: &TxStamp) -> u32 {
         self.lost += 1;
         (self.lost as u32).wrapping_sub(stamp.lost)
     }
 
-    /// The stamp of a segment sent now (`tcp_rate_skb_sent`).
+    /// Returns the stamp of a segment that is sent now (`tcp_rate_skb_sent`).
     pub(in crate::sending) fn stamp(
         &mut self,
         now: Instant,
@@ -86,7 +88,7 @@ impl Sampler {
         }
     }
 
-    /// A segment was delivered, cumulatively or selectively (`tcp_rate_skb_delivered`).
+    /// Handles a segment that was acknowledged or SACKed (`tcp_rate_skb_delivered`).
     pub(in crate::sending) fn on_delivered(&mut self, now: Instant, sent: &Sent) {
         self.delivered += 1;
         self.delivered_at = now;
@@ -96,13 +98,13 @@ impl Sampler {
         }
     }
 
-    /// Returns the number of segments that had been delivered when the newest segment of this acknowledgement was sent;
-    /// 0 if it delivers none.
+    /// Returns the number of segments that were delivered before the newest segment of this acknowledgement
+    /// was sent. 0 if the acknowledgement delivers none.
     pub(in crate::sending) fn prior_delivered(&self) -> u64 {
         self.best.map_or(0, |(_, _, stamp)| stamp.delivered)
     }
 
-    /// Drops the sample, because the peer discarded reported data and may report it twice.
+    /// Discards the sample, because the peer has reneged and its SACKs may count twice.
     pub(in crate::sending) fn discard(&mut self) {
         self.best = None;
     }
@@ -147,23 +149,23 @@ impl Sampler {
         sample
     }
 
-    /// The sample shows a higher rate than the last one kept.
+    /// Returns whether the sample has a rate at least as high as the stored one.
     fn faster(&self, sample: &RateSample) -> bool {
         u128::from(sample.delivered) * u128::from(self.last_interval.as_nanos())
             >= u128::from(self.last_delivered) * u128::from(sample.interval.as_nanos())
     }
 
-    /// The application has nothing more to send (`tcp_rate_check_app_limited`).
+    /// Begins an application-limited phase (`tcp_rate_check_app_limited`).
     pub(in crate::sending) fn mark_app_limited(&mut self, in_flight: u32) {
         self.app_limited_until = (self.delivered + u64::from(in_flight)).max(1);
     }
 
-    /// The application is holding the subflow back.
+    /// Returns whether the application-limited phase continues.
     pub(in crate::sending) fn app_limited(&self) -> bool {
         self.app_limited_until > 0
     }
 
-    /// The last sample worth showing (`tcpi_delivery_rate`).
+    /// Returns the rate of the last stored sample (`tcpi_delivery_rate`).
     pub fn delivery_rate(&self) -> Rate {
         self.last_rate
     }
@@ -183,12 +185,12 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    /// A segment of a hundred bytes that was sent then, with its stamp.
+    /// A segment of 100 bytes with its send time and stamp.
     fn sent(number: u64, at: Instant, stamp: TxStamp) -> Sent {
         Sent { serial: number, ..fresh(1 + 100 * number, 100, at, stamp) }
     }
 
-    /// One segment sent at 0 and delivered at 50 ms.
+    /// A sampler after one segment that was sent at 0 and delivered at 50 ms.
     fn begun() -> Sampler {
         let mut rate = Sampler::default();
         let stamp = rate.stamp(at(0), 0, true);
@@ -198,7 +200,7 @@ mod tests {
         rate
     }
 
-    /// Two segments sent then and delivered together.
+    /// Sends two segments at these times and delivers both at once.
     fn two(rate: &mut Sampler, sent_at: [u64; 2], delivered: u64) -> RateSample {
         let both = [1, 2].map(|n| {
             let stamp = rate.stamp(at(sent_at[n - 1]), n as u32 + 3, false);
@@ -213,29 +215,29 @@ mod tests {
     #[test]
     fn a_sample_takes_the_longer_of_the_send_and_the_acknowledgement_interval() {
         // tcp_rate_gen: "the longer of the send and ACK phases is usually the more accurate".
-        // Acknowledged within 210 - 50 = 160 ms, but sent within 200 - 0.
+        // Acknowledged within 210 - 50 = 160 ms, but sent within 200 - 0 = 200 ms.
         let mut rate = begun();
         let sample = two(&mut rate, [60, 200], 210);
         assert_eq!((sample.delivered, sample.interval), (2, ms(200)));
         // 2 * 1000 bytes in 200 ms.
         assert_eq!(rate.delivery_rate(), Rate::from_bytes_per_second(10_000));
-        // Sent within 80 ms, acknowledged within 300 - 50.
+        // Sent within 80 ms, but acknowledged within 300 - 50 = 250 ms.
         let mut rate = begun();
         let sample = two(&mut rate, [60, 80], 300);
         assert_eq!((sample.delivered, sample.interval), (2, ms(250)));
         assert_eq!(rate.delivery_rate(), Rate::from_bytes_per_second(8_000));
         assert_eq!((sample.prior_delivered, sample.in_flight_at_send), (1, 5));
-        // The next send interval begins where the newest segment delivered was sent.
+        // The next send interval begins at the send time of the newest delivered segment.
         assert_eq!(rate.stamp(at(310), 0, false).first_sent, at(80));
         assert_eq!(rate.stamp(at(310), 0, false).delivered_at, at(300));
-        // After idleness both begin anew.
+        // After an idle period, both intervals begin again.
         let stamp = rate.stamp(at(400), 0, true);
         assert_eq!((stamp.first_sent, stamp.delivered_at), (at(400), at(400)));
     }
 
     #[test]
     fn the_newest_segment_delivered_makes_the_sample() {
-        // tcp_rate_skb_delivered: by the time of sending, then by sequence.
+        // tcp_rate_skb_delivered: the newest by send time, then by sequence number.
         let mut rate = begun();
         let early = rate.stamp(at(60), 1, false);
         let late = TxStamp { delivered: 0, ..early };
@@ -270,7 +272,8 @@ mod tests {
     fn the_application_limits_until_what_is_in_flight_was_delivered() {
         let mut rate = begun();
         assert!(!rate.app_limited());
-        // One delivered, two in flight: up to the fourth the application was the limit.
+        // One segment is delivered and two are in flight. The limited phase lasts until the fourth is
+        // delivered.
         rate.mark_app_limited(2);
         assert!(rate.app_limited());
         let sample = two(&mut rate, [60, 80], 300);
@@ -281,7 +284,7 @@ mod tests {
         rate.on_delivered(at(350), &sent(3, at(310), stamp));
         rate.finish(at(350), None, 1000);
         assert!(!rate.app_limited() && !rate.stamp(at(360), 0, false).app_limited);
-        // At the very start zero would mean no limit.
+        // At the start, the stored value must not be zero, which means no limit.
         let mut rate = Sampler::default();
         rate.mark_app_limited(0);
         assert!(rate.app_limited());
@@ -298,7 +301,7 @@ mod tests {
             rate.finish(at(60 + interval), None, 1000);
             rate.delivery_rate()
         };
-        // A thousand bytes in 50 ms were shown before.
+        // 1000 bytes in 50 ms were stored before.
         let rate = |interval: u64| Rate::from_bytes_per_second(1_000_000 / interval);
         assert_eq!(shown(100, true), rate(50));
         assert_eq!(shown(100, false), rate(100));

@@ -1,20 +1,22 @@
-//! The peer's window on a subflow: its right edge, its size and its largest size (`snd_wnd`, `max_window`).
+//! The peer's window on a connection: its right edge, its size and its largest size (`snd_wnd`,
+//! `max_window`).
 
 use super::Queue;
 
-/// The largest window that one segment or burst may fill, bytes (`TCP_MSS_DEFAULT`). Of a larger one it takes half.
+/// The largest window that one segment or burst may fill completely, in bytes (`TCP_MSS_DEFAULT`). It may
+/// fill half of a larger one.
 const TINY_WINDOW: u64 = 536;
 
 /// The peer's window.
 #[derive(Debug, Default)]
 pub struct PeerWindow {
-    /// Position of the right edge.
+    /// The position of the right edge.
     end: u64,
-    /// The current size, bytes (`snd_wnd`).
+    /// The current size, in bytes (`snd_wnd`).
     size: u64,
-    /// Position of the segment that announced it (`snd_wl1`).
+    /// The position of the peer's segment that advertised the window (`snd_wl1`).
     told_at: u64,
-    /// The largest size so far, bytes (`max_window`).
+    /// The largest size so far, in bytes (`max_window`).
     most: u64,
 }
 
@@ -29,19 +31,19 @@ impl PeerWindow {
         moved
     }
 
-    /// Returns the largest window of the peer so far, bytes.
+    /// Returns the largest window of the peer so far, in bytes.
     #[inline]
     pub(crate) fn largest(&self) -> u64 {
         self.most
     }
 
-    /// Returns the peer's current window, bytes.
+    /// Returns the peer's current window, in bytes.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Raises this subflow's window to `window` bytes, which the connection's window has after the start of the
-    /// queued data (`mptcp_check_allowed_size`).
+    /// Raises this connection's window to `window` bytes: the part of the layer above's window from the start
+    /// of the queued data on (`mptcp_check_allowed_size`).
     pub fn share(&mut self, window: u64) {
         self.size = self.size.max(window);
     }
@@ -51,9 +53,9 @@ impl PeerWindow {
         self.most = window;
     }
 
-    /// Limits a segment or burst of `size` bytes to half of the peer's largest window, or to all of a tiny one
-    /// (`tcp_bound_to_half_wnd`), but not to less than `least`. Without this limit a sender could wait for ever for a
-    /// window with more room (RFC 9293 section 3.8.6.2.1, condition 3).
+    /// Limits a segment or burst of `size` bytes to half of the peer's largest window, or to all of a tiny
+    /// one, but to at least `least` bytes (`tcp_bound_to_half_wnd`). Otherwise a sender could wait forever
+    /// for a larger window (RFC 9293 section 3.8.6.2.1, condition 3).
     pub(crate) fn bound_to_half(&self, size: u64, least: u64) -> u64 {
         match self.most {
             0 => size,
@@ -62,7 +64,7 @@ impl PeerWindow {
         }
     }
 
-    /// Returns the window that the peer offered in the handshake, bytes.
+    /// Returns the window that the peer advertised in the handshake, in bytes.
     pub fn initial(&self) -> u64 {
         self.end.saturating_sub(1)
     }
@@ -79,11 +81,11 @@ impl PeerWindow {
 }
 
 impl Queue {
-    /// Updates the window from a segment at `position` of the peer's stream that acknowledges up to `ack`. The segment
-    /// is used if it acknowledges new data, is newer, or opens or closes the window (`tcp_may_update_window`; RFC 9293
-    /// section 3.10.7.4). A duplicate never shrinks the window. On plain TCP the right edge may move back. MPTCP
-    /// subflows share one edge, which never moves back. Returns whether the window or its edge was updated. Must be
-    /// called before `una` is updated.
+    /// Updates the window from a segment at `position` of the peer's stream that acknowledges up to `ack`.
+    /// The segment is used if it acknowledges new data, is newer, or opens or closes the window
+    /// (`tcp_may_update_window`; RFC 9293 section 3.10.7.4). A duplicate never shrinks the window. Without
+    /// tags, the right edge may move back. Connections with tags share one edge, which never moves back.
+    /// Returns whether the window or its edge was updated. Must be called before `una` is updated.
     #[inline]
     pub(crate) fn update_send_window(&mut self, position: u64, ack: u64, window: u64) -> bool {
         let newer = ack > self.una || position > self.window.told_at;
@@ -102,9 +104,9 @@ impl Queue {
         counts
     }
 
-    /// Admits `window` bytes beyond the acknowledged data, which is the window of the layer above, but not less than the
-    /// data in the queue (`mptcp_check_allowed_size`). A closed window admits nothing: the peer has all data of the
-    /// connection, except a probe.
+    /// Permits `window` bytes beyond the acknowledged data: the window of the layer above, but at least the
+    /// queued data (`mptcp_check_allowed_size`). A closed window permits nothing, because the peer has all
+    /// data except a probe.
     pub fn admit(&mut self, window: u64) {
         if window == 0 {
             return;
@@ -112,31 +114,32 @@ impl Queue {
         self.window.extend(self.una, window.max(self.held_bytes()));
     }
 
-    /// Returns the bytes beyond the next position that the peer's window has room for.
+    /// Returns the space in the peer's window after the next position, in bytes.
     #[inline]
     pub(crate) fn window_bytes(&self) -> u64 {
         self.window.end.saturating_sub(self.next)
     }
 
-    /// Returns whether data at a position may be retransmitted. Data beyond a shrunken window waits, except the oldest
-    /// byte, which probes the window (`__tcp_retransmit_skb`; RFC 9293 section 3.8.6, SHLD-16).
+    /// Returns whether data at a position may be retransmitted. Data beyond a shrunken window waits. Only the
+    /// oldest byte may be sent there, to probe the window (`__tcp_retransmit_skb`; RFC 9293 section 3.8.6,
+    /// SHLD-16).
     pub(crate) fn admits_again(&self, position: u64) -> bool {
         position < self.window.end || position <= self.una
     }
 
-    /// Returns whether the peer's window has no room for the next segment.
+    /// Returns whether the peer's window has no space for the next segment.
     pub(crate) fn shut_out(&self) -> bool {
         self.queued > 0 && self.next + self.queued.min(u64::from(self.mss)) > self.window.end
     }
 
-    /// Sets the window at the end of the handshake, which may be smaller than that of the SYN (`TCP_SYN_RECV`).
+    /// Sets the window at the end of the handshake. It may be smaller than that of the SYN (`TCP_SYN_RECV`).
     pub fn set_window(&mut self, window: u64) {
         self.window.end = self.una + window;
         self.window.size = window;
         self.window.most = window;
     }
 
-    /// Returns how far below the next position an acknowledgement may lie and still be accepted. The limit is one
+    /// Returns the largest distance below the next position at which an acknowledgement is accepted: one
     /// window before the oldest outstanding byte (RFC 5961 section 5.2; `tcp_ack`).
     #[inline]
     pub(crate) fn oldest_answer(&self) -> u64 {
