@@ -1,4 +1,4 @@
-//! Segments that only acknowledge.
+//! Segments that only carry an acknowledgement.
 
 use anabranch_units::Instant;
 use anabranch_wire::{Flags, Segment, sack_room};
@@ -8,7 +8,7 @@ use super::receiving::{FirstAck, SACK_BASE, SACK_BLOCK};
 use super::{EmitContext, Space, Tcp};
 
 impl Tcp {
-    /// Decides about the acknowledgement of data that was filed; see [`Receiver::check_ack_filed`].
+    /// Decides about the acknowledgement of delivered data. See [`Receiver::check_ack_filed`].
     ///
     /// [`Receiver::check_ack_filed`]: super::receiving::Receiver::check_ack_filed
     #[inline]
@@ -16,8 +16,8 @@ impl Tcp {
         self.receive.check_ack_filed(now, space, unread, self.sending.rtt());
     }
 
-    /// Writes the acknowledgement or window probe that is due or `wanted`, without SACK blocks and options of the layer
-    /// above. Returns whether one was written.
+    /// Writes the acknowledgement or window probe that is due or `wanted`, without SACK blocks and options of
+    /// the layer above. Returns whether there was one.
     #[inline]
     pub fn next_bare_ack(
         &mut self,
@@ -33,8 +33,8 @@ impl Tcp {
         true
     }
 
-    /// Writes the acknowledgement that must go out before anything else, if there is one. Options follow, and then
-    /// [`Receiver::on_first_ack_sent`].
+    /// Writes the acknowledgement that must be sent before any other segment, if there is one. The caller
+    /// adds options and then calls [`Receiver::on_first_ack_sent`].
     ///
     /// [`Receiver::on_first_ack_sent`]: super::Receiver::on_first_ack_sent
     #[inline]
@@ -53,7 +53,7 @@ impl Tcp {
         Some(first)
     }
 
-    /// Adds SACK blocks if data lies behind a gap or a duplicate came.
+    /// Adds SACK blocks if data is out of order or a duplicate arrived.
     #[inline]
     pub fn add_reports(&mut self, segment: &mut Segment) {
         if self.receive.has_sack() {
@@ -61,10 +61,10 @@ impl Tcp {
         }
     }
 
-    /// Adds as many SACK blocks as the other options leave room for.
+    /// Adds as many SACK blocks as fit with the other options.
     #[inline(never)]
     fn add_sack(&mut self, segment: &mut Segment) {
-        // A retransmission may be full of data.
+        // A retransmission may leave no space.
         let taken = segment.options_len() + segment.payload.len() + SACK_BASE;
         let left = usize::from(self.sending.peer_mss()).saturating_sub(taken) / SACK_BLOCK;
         let room = sack_room(segment).min(left);

@@ -1,5 +1,5 @@
-//! Bursts: several segments that are written as one, for a device that cuts them (GSO, TSO). They belong to one socket
-//! buffer and one tag, and would otherwise leave directly after each other.
+//! Bursts: several segments written as one, for a network device that splits them (GSO, TSO). They belong to
+//! one socket buffer and one tag, and would otherwise be sent back to back.
 
 use std::num::NonZeroU16;
 
@@ -9,16 +9,16 @@ use super::config::{HostModel, Moment};
 use super::sending::queue::BURST_BYTES;
 use super::{EmitContext, Tag, Tcp};
 
-/// The form of a written segment. A burst has a `segment_size`: the payload of each of its segments; the last may have
-/// less.
+/// The form of a written segment. A burst has a `segment_size`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
-    /// The payload of each segment of a burst, bytes.
+    /// The payload of each segment of a burst, in bytes. The last one may be shorter. `None` for a single
+    /// segment.
     pub segment_size: Option<NonZeroU16>,
 }
 
 impl Tcp {
-    /// Adds the segments that may follow at once, up to `most` in all, to the segment that was written.
+    /// Extends a written segment by those that may follow at once, up to `most` segments in total.
     pub fn extend_burst(
         &mut self,
         host: &HostModel,
@@ -30,7 +30,7 @@ impl Tcp {
         let now = context.now;
         let size = segment.payload.len();
         let (mut length, mut count) = (size, 1);
-        // All segments are as long as the first. A shorter one is the last.
+        // All segments are as long as the first one. A shorter one is the last.
         while count < most
             && length == count as usize * size
             && length + size <= BURST_BYTES as usize

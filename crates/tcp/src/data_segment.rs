@@ -6,17 +6,17 @@ use super::config::{HostModel, Moment};
 use super::sending::Departure;
 use super::{EmitContext, State, Tag, Tcp};
 
-/// The place of a data segment that was written.
+/// The position of a data segment that was written.
 #[derive(Clone, Copy, Debug)]
 pub struct Departed {
-    /// Position of its first byte.
+    /// The position of the first byte.
     pub start: u64,
-    /// The tag of its data.
+    /// The tag of the data.
     pub tag: Option<Tag>,
 }
 
 impl Tcp {
-    /// Writes the next data segment to send, retransmissions first, without options of the layer above.
+    /// Writes the next data segment, without options of the layer above. Retransmissions come first.
     #[inline]
     pub fn next_data_segment(
         &mut self,
@@ -33,7 +33,7 @@ impl Tcp {
         departure.map(|departure| self.write(departure, context, segment))
     }
 
-    /// Returns the bytes that SACK blocks take of a full segment.
+    /// Returns the bytes of a full segment that SACK blocks use.
     #[inline]
     pub(super) fn sack_bytes(&self) -> u32 {
         self.receive.sack_bytes(self.sending.reserved_bytes())
@@ -47,7 +47,7 @@ impl Tcp {
         segment: &mut Segment,
     ) -> Departed {
         let Departure { start, payload, tag, fin, push, new } = departure;
-        // A retransmission counts as data before the acknowledgement that it carries, new data after it.
+        // A retransmission counts as data sent before its acknowledgement, and new data as sent after it.
         if !new {
             self.receive.on_data_sent(context.now);
         }

@@ -1,4 +1,4 @@
-//! The end of a connection: RSTs, late segments, and the state of TIME-WAIT.
+//! The end of a connection: RSTs, segments that arrive later, and the state of TIME-WAIT.
 
 use anabranch_units::SeqNumber;
 use anabranch_wire::{Flags, Segment};
@@ -9,27 +9,27 @@ use super::{State, Tcp};
 /// The sequence number of a RST.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ResetNumber {
-    /// Our next one.
+    /// Our next sequence number.
     Next,
     /// The acknowledgement number of the segment that the RST answers (RFC 9293 section 3.10.7.1).
     Of(SeqNumber),
 }
 
-/// The state of TIME-WAIT (`tcp_timewait_sock`).
+/// The values that TIME-WAIT needs (`tcp_timewait_sock`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remains {
     /// Our next sequence number, after the FIN.
     pub next: SeqNumber,
     /// The peer's next sequence number, after its FIN.
     pub expected: SeqNumber,
-    /// The window field of segments.
+    /// The window field to send.
     pub window: u16,
-    /// The peer's last timestamp if timestamps are in use.
+    /// The peer's last timestamp, if timestamps are used.
     pub stamp: Option<u32>,
 }
 
 impl Tcp {
-    /// Demands a RST with our next sequence number, or with that of the acknowledgement that it `answers`.
+    /// Requests a RST. Its sequence number is our next one, or the acknowledgement number that it `answers`.
     pub fn demand_reset(&mut self, answers: Option<SeqNumber>) {
         self.reset = Some(answers.map_or(ResetNumber::Next, ResetNumber::Of));
     }
@@ -58,9 +58,9 @@ impl Tcp {
         true
     }
 
-    /// Handles a segment after the end. A connection that has finished acknowledges data and FINs, because its last
-    /// acknowledgement may be lost (`tcp_timewait_state_process`). One that was cut off must answer with a RST
-    /// (`tcp_v4_send_reset`). Returns whether that is due.
+    /// Handles a segment after the end. A connection that has finished acknowledges data and FINs again,
+    /// because its last acknowledgement may have been lost (`tcp_timewait_state_process`). An aborted
+    /// connection answers with a RST (`tcp_v4_send_reset`). Returns whether a RST must be sent.
     pub fn handle_late(&mut self, segment: &Segment) -> bool {
         if self.finished() && segment.sequence_len() > 0 {
             self.receive.demand_ack();
@@ -68,7 +68,8 @@ impl Tcp {
         !self.finished()
     }
 
-    /// Returns the state of TIME-WAIT after the connection has [`finished`](Self::finished), if TIME-WAIT is ours.
+    /// Returns the values for TIME-WAIT after the connection has [`finished`](Self::finished), if TIME-WAIT
+    /// is on our side.
     pub fn remains(&self) -> Option<Remains> {
         self.closed_first.then(|| Remains {
             next: self.sequence.local(self.sending.queue().next()),
@@ -90,12 +91,12 @@ impl Tcp {
         self.receive.discard();
     }
 
-    /// Returns whether a RST, or the acknowledgement of the peer's FIN, must still go out.
+    /// Returns whether a RST, or the acknowledgement of the peer's FIN, must still be sent.
     pub fn owes_an_end(&self) -> bool {
         self.reset.is_some() || (self.finished() && self.receive.is_ack_due())
     }
 
-    /// Returns whether both FINs have come and ours was acknowledged.
+    /// Returns whether both FINs were sent and ours was acknowledged.
     pub fn finished(&self) -> bool {
         self.receive.assembly().is_closed() && self.sending.queue().is_finished()
     }

@@ -71,7 +71,7 @@ pub(super) fn at(ms: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(ms)
 }
 
-/// Returns a host whose timers have no ticks.
+/// Returns a host whose timers are not rounded to ticks.
 pub(super) fn exact() -> HostModel {
     HostModel { timer_tick: Duration::ZERO, ..HostModel::default() }
 }

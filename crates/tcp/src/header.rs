@@ -6,7 +6,7 @@ use bytes::Bytes;
 use super::{EmitContext, Tcp};
 
 impl Tcp {
-    /// Writes a segment with this payload that acknowledges everything that has come.
+    /// Writes a segment with this payload that acknowledges all received data.
     // A run of 20 MB calls it 28,310 times.
     #[inline(always)]
     pub(crate) fn acknowledging(

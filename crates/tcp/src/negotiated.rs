@@ -1,8 +1,8 @@
-//! The options that SYNs negotiate: window scale, timestamps and SACK. One side offers them, and both use those that the
-//! other side answers with.
+//! The options that SYNs negotiate: window scale, timestamps and SACK. One side offers them. Both sides use
+//! those that the other side also has.
 //!
-//! Every SYN, SYN/ACK and record of a SYN that waits for its third packet takes them from here. The MSS and MPTCP's
-//! options depend on addresses and keys and are in other files.
+//! They are used for every SYN and SYN/ACK, and for the record of a SYN that waits for its third packet. The
+//! MSS and the options of the layer above depend on addresses and keys. They are in other files.
 
 use anabranch_wire::{Segment, Timestamps};
 
@@ -13,15 +13,15 @@ const MOST_SCALE: u8 = 14;
 
 /// The number of bits that [`remember`] needs. Some are unused.
 pub const REMEMBERED_BITS: u32 = 8;
-/// The flags of SACK and of timestamps.
+/// The bits of SACK and of timestamps.
 const SACK: u16 = 1;
 const STAMPS: u16 = 1 << 1;
-/// The position of the window scale, which has four bits, and its value for a SYN without one.
+/// The shift of the window scale, which has four bits, and its value for a SYN without window scale.
 const SCALE: u32 = 2;
 const NO_SCALE: u8 = 15;
 
-/// Returns the options of a peer's SYN in a few bits, without the value of the timestamp, while a server waits for the
-/// third packet.
+/// Encodes the options of a peer's SYN in a few bits, without the value of the timestamp. A server stores
+/// them while it waits for the third packet.
 pub fn remember(syn: &Segment) -> u16 {
     let flags = [(syn.sack_permitted, SACK), (syn.timestamps.is_some(), STAMPS)];
     let flags: u16 = flags.iter().filter(|(has, _)| *has).map(|(_, bit)| bit).sum();
@@ -29,7 +29,7 @@ pub fn remember(syn: &Segment) -> u16 {
     flags | u16::from(scale) << SCALE
 }
 
-/// Puts the options that were [remembered](remember) on a SYN. `stamp` is the value of its timestamp.
+/// Adds [encoded](remember) options to a SYN. `stamp` is the value of its timestamp.
 pub fn recall(remembered: u16, stamp: u32, syn: &mut Segment) {
     let scale = (remembered >> SCALE) as u8 & NO_SCALE;
     syn.window_scale = (scale != NO_SCALE).then_some(scale);
@@ -37,10 +37,10 @@ pub fn recall(remembered: u16, stamp: u32, syn: &mut Segment) {
     syn.timestamps = (remembered & STAMPS != 0).then_some(Timestamps { value: stamp, echo: 0 });
 }
 
-/// The options that both sides use; before the peer's SYN, those that we offer.
+/// The options that both sides use. Before the peer's SYN arrives, those that we offer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Agreed {
-    /// The shift of the peer's windows, and of ours.
+    /// The shift of the peer's window, and that of ours.
     pub(super) send_scale: u8,
     pub(super) receive_scale: u8,
     scaling: bool,
@@ -49,7 +49,7 @@ pub(super) struct Agreed {
 }
 
 impl Agreed {
-    /// Returns the offer of our SYN.
+    /// Returns the options that our SYN offers.
     pub(super) fn offer(config: &TcpConfig) -> Self {
         Self {
             send_scale: 0,
@@ -60,7 +60,7 @@ impl Agreed {
         }
     }
 
-    /// Returns the options that both sides have, from the peer's SYN or SYN/ACK.
+    /// Returns the options that both sides have. `syn` is the peer's SYN or SYN/ACK.
     #[must_use]
     pub(super) fn answered_by(self, syn: &Segment) -> Self {
         Self {
@@ -72,15 +72,15 @@ impl Agreed {
         }
     }
 
-    /// Puts the options on a SYN or a SYN/ACK, with `stamps` if timestamps are in use. A scale of 0 is answered with a
-    /// scale too (RFC 7323 section 2.2).
+    /// Adds the options to a SYN or a SYN/ACK, with `stamps` if timestamps are used. A window scale of 0 is
+    /// also answered with a window scale (RFC 7323 section 2.2).
     pub(super) fn put_on(&self, segment: &mut Segment, stamps: Timestamps) {
         segment.window_scale = self.scaling.then_some(self.receive_scale);
         segment.timestamps = self.timestamps.then_some(stamps);
         segment.sack_permitted = self.sack_permitted;
     }
 
-    /// Returns their bytes on every segment with data.
+    /// Returns the number of bytes that these options need in every later segment.
     pub(super) fn bytes(&self) -> u32 {
         if self.timestamps { 12 } else { 0 }
     }

@@ -1,8 +1,9 @@
-//! The MTU that a router reports after it dropped a packet (RFC 1191, RFC 8201; Linux's `tcp_v4_mtu_reduced`,
-//! `tcp_sync_mss`, `tcp_simple_retransmit`). Segments become smaller, and larger ones in flight are cut and
-//! retransmitted. The window stays, because this is no congestion.
+//! The path MTU that a router reports after it dropped a packet (RFC 1191, RFC 8201; Linux's
+//! `tcp_v4_mtu_reduced`, `tcp_sync_mss`, `tcp_simple_retransmit`). Segments become smaller, and larger ones
+//! in flight are split and retransmitted. The window does not change, because this is not congestion.
 //!
-//! Probing for the MTU without reports (RFC 4821) and its expiry after ten minutes are not implemented.
+//! Probing for the MTU without reports (RFC 4821), and the expiry of a reported MTU after ten minutes, are
+//! not implemented.
 
 use std::net::SocketAddr;
 
@@ -17,7 +18,7 @@ const LEAST_V6: u32 = 1280;
 const HEADERS_V4: u32 = 20 + 20;
 const HEADERS_V6: u32 = 40 + 20;
 
-/// Returns the maximum segment size, options included, for a path's MTU.
+/// Returns the maximum segment size for a path's MTU, including options.
 fn segment_size(remote: SocketAddr, mtu: u32) -> u16 {
     let size = match remote {
         SocketAddr::V4(_) => mtu.max(LEAST_V4) - HEADERS_V4,
@@ -27,9 +28,9 @@ fn segment_size(remote: SocketAddr, mtu: u32) -> u16 {
 }
 
 impl Tcp {
-    /// Handles a router's report that a packet of ours was larger than `mtu` bytes. Returns whether segments must become
-    /// smaller, so that the caller computes their size again. The quoted sequence number `seq` must be in flight, which
-    /// an attacker off the path cannot know (RFC 5927 section 4.1, `tcp_v4_err`).
+    /// Handles a router's report that our packet was larger than `mtu` bytes. Returns whether segments must
+    /// become smaller; the caller then recomputes their size. The quoted sequence number `seq` must be in
+    /// flight. An attacker who is not on the path cannot know it (RFC 5927 section 4.1, `tcp_v4_err`).
     pub fn accepts_path_mtu(&mut self, mtu: u32, seq: SeqNumber) -> bool {
         let outstanding = self
             .sequence

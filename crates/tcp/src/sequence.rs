@@ -1,14 +1,15 @@
-//! The wire's sequence numbers and timestamps, and the positions and times that they stand for (RFC 7323).
+//! Sequence numbers and timestamps of segments, and their conversion to positions and times (RFC 7323).
 
 use anabranch_units::{Instant, SeqNumber};
 use anabranch_wire::{Segment, Timestamps};
 
 use super::sending::rtt::timestamp_clock;
 
-/// The largest amount by which a timestamp may be older than the last one (`TCP_PAWS_WINDOW`), ms.
+/// The largest permitted difference by which a timestamp may be older than the last one, in milliseconds
+/// (`TCP_PAWS_WINDOW`).
 const TIMESTAMP_SLACK: i32 = 1;
 
-/// The first sequence numbers of both directions, and the state of the timestamps.
+/// The initial sequence numbers of both directions, and the state of the timestamps.
 #[derive(Debug)]
 pub struct Sequence {
     local_iss: SeqNumber,
@@ -30,7 +31,7 @@ impl Sequence {
         self.offset = offset;
     }
 
-    /// Stores the first sequence number of the peer and its timestamp, from its SYN.
+    /// Stores the peer's initial sequence number and timestamp from its SYN.
     pub(super) fn learn_peer(&mut self, syn: &Segment) {
         self.remote_iss = syn.seq;
         if let Some(timestamps) = syn.timestamps {
@@ -50,15 +51,16 @@ impl Sequence {
         self.remote_iss.add(position as u32)
     }
 
-    /// Returns our position of an acknowledgement number near the position `una`.
+    /// Converts an acknowledgement number into our position closest to `una`.
     #[inline]
     pub(super) fn our_position(&self, ack: SeqNumber, una: u64) -> u64 {
         let offset = ack.offset(self.local(una));
-        // No stream is half as long as the type, so the sign has room.
+        // No stream is longer than half of the range of u64, so the signed result does not overflow.
         (una as i64 + i64::from(offset)).max(0) as u64
     }
 
-    /// Returns the peer's position of a sequence number near the position `next`, or `None` if it lies before the SYN.
+    /// Converts a sequence number into the peer's position closest to `next`. Returns `None` if it is before
+    /// the SYN.
     #[inline]
     pub(super) fn peer_position(&self, seq: SeqNumber, next: u64) -> Option<u64> {
         let offset = seq.offset(self.remote(next));
@@ -82,7 +84,7 @@ impl Sequence {
         self.recent
     }
 
-    /// Returns our clock at the sending of the echoed timestamp; 0 if nothing is echoed.
+    /// Returns our clock when the echoed timestamp was sent. 0 if there is no echo.
     #[inline]
     pub(super) fn echoed(&self, timestamps: Timestamps) -> u32 {
         if timestamps.echo == 0 { 0 } else { timestamps.echo.wrapping_sub(self.offset) }
@@ -94,8 +96,9 @@ impl Sequence {
         self.recent.wrapping_sub(timestamps.value) as i32 > TIMESTAMP_SLACK && self.recent != 0
     }
 
-    /// Stores the timestamp to echo: that of the last segment in its place (RFC 7323 section 4.3). The segment begins
-    /// at `start`, and the last acknowledgement went up to `acknowledged`.
+    /// Stores the timestamp to echo, from a segment that begins at or before the last acknowledgement (RFC
+    /// 7323 section 4.3). `start` is the segment's position, and `acknowledged` that of the last
+    /// acknowledgement.
     #[inline]
     pub(super) fn note_timestamp(&mut self, start: u64, acknowledged: u64, segment: &Segment) {
         if start <= acknowledged

@@ -1,5 +1,5 @@
-//! Ranges that do not touch. A few are kept in an array, which is fastest. Many are kept in a tree, so
-//! that no order of arrival is expensive.
+//! Ranges that do not touch each other. A small number is stored in an array, which is fastest. A large
+//! number is stored in a tree, so that no order of arrival is expensive.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -11,7 +11,8 @@ const FEW: usize = 256;
 pub(super) struct Runs {
     /// The array. It is empty while the tree is in use.
     few: VecDeque<(u64, u64)>,
-    /// The tree of starts, by end. It is used from the time the array is full until no run is left.
+    /// The tree: the start of each run, by its end. It is used after the array was full, until no run is
+    /// left.
     many: BTreeMap<u64, u64>,
 }
 
@@ -20,7 +21,7 @@ impl Runs {
         self.few.len() + self.many.len()
     }
 
-    /// The lowest run.
+    /// Returns the lowest run.
     #[inline]
     pub(super) fn first(&self) -> Option<(u64, u64)> {
         if let Some(first) = self.few.front() {
@@ -55,7 +56,7 @@ impl Runs {
         }
     }
 
-    /// The lowest run that ends at or after `position`.
+    /// Returns the lowest run that ends at or after `position`.
     pub(super) fn ending_from(&self, position: u64) -> Option<(u64, u64)> {
         if self.many.is_empty() {
             return self.few.get(self.place(position)).copied();
@@ -63,7 +64,7 @@ impl Runs {
         self.many.range(position..).next().map(|(end, start)| (*start, *end))
     }
 
-    /// The number of runs in the array that end before `position`.
+    /// Returns the number of runs in the array that end before `position`.
     fn place(&self, position: u64) -> usize {
         match self.few.back() {
             Some(last) if last.1 >= position => {

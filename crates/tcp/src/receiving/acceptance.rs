@@ -237,7 +237,7 @@ mod tests {
             subflow.receive.is_ack_due()
         };
         assert!(told(1000) && !told(1499) && told(1500) && !told(1999) && told(2000));
-        // Data is answered each time, because it is no part of a loop.
+        // Segments with data are answered each time, because they cannot cause an endless exchange.
         let (mut subflow, _) = super::super::super::fixture::subflow();
         for ms in [1000, 1001, 1002] {
             subflow.receive.ack.on_ack_sent();
@@ -250,7 +250,7 @@ mod tests {
     fn a_reset_counts_at_the_next_number_or_behind_what_came_out_of_order() {
         let resets = |position: u32, closed: bool| {
             let (mut subflow, _) = subflow();
-            // 101 to 201 has come.
+            // Bytes 101 to 200 have arrived.
             let mut early = segment(101, 100);
             early.timestamps = None;
             let load = Load::of(&early, None);

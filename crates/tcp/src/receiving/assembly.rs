@@ -1,4 +1,4 @@
-//! Reassembly of a subflow's bytes (`tcp_data_queue`, `tcp_data_queue_ofo`, `tcp_fin`).
+//! Reassembly of a connection's bytes (`tcp_data_queue`, `tcp_data_queue_ofo`, `tcp_fin`).
 
 use anabranch_wire::{SackBlock, SackBlocks};
 use bytes::Bytes;
@@ -9,56 +9,56 @@ use super::{Arrival, Assembly};
 use crate::reassembly::{Inserted, OutOfOrder, share};
 
 impl Assembly {
-    /// Handles the peer's SYN, which takes position 0.
+    /// Handles the peer's SYN, which occupies position 0.
     pub(super) fn after_syn(&mut self) {
         self.next = 1;
     }
 
-    /// Returns whether bytes lie behind a gap.
+    /// Returns whether data is out of order.
     #[inline]
     pub(crate) fn out_of_order(&self) -> bool {
         !self.runs.is_empty()
     }
 
-    /// Returns the number of bytes behind gaps.
+    /// Returns the number of out-of-order bytes.
     pub fn out_of_order_bytes(&self) -> u64 {
         self.runs.bytes()
     }
 
-    /// Returns the memory of the bytes behind gaps (`sk_rmem_alloc`).
+    /// Returns the memory of the out-of-order bytes (`sk_rmem_alloc`).
     pub fn out_of_order_memory(&self) -> u64 {
         self.runs.memory()
     }
 
-    /// Returns the number of bytes from the next position to the last byte held.
+    /// Returns the number of positions from the next expected one to the last stored byte.
     pub fn span(&self) -> u64 {
         self.runs.end().map_or(0, |end| end - self.next)
     }
 
-    /// Returns whether everything up to the peer's FIN has come.
+    /// Returns whether all data up to the peer's FIN has arrived.
     #[inline]
     pub fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// Drops everything behind gaps, which nothing will fill.
+    /// Drops all out-of-order data, because the gaps will not be filled.
     pub(super) fn discard(&mut self) {
         self.runs = OutOfOrder::default();
         self.reports.clear();
     }
 
-    /// Reports `[start, end)` as a duplicate. At least its beginning was known.
+    /// Records `[start, end)` for a DSACK. At least its beginning was received before.
     pub(super) fn report_duplicate(&mut self, start: u64, end: u64) {
         self.duplicate = Some((start, end.min(self.next)));
     }
 
-    /// Returns whether data lies behind a gap, or a duplicate is to be reported.
+    /// Returns whether SACK blocks must be sent: data is out of order, or a duplicate was recorded.
     #[inline]
     pub fn has_blocks(&self) -> bool {
         self.out_of_order() || self.duplicate.is_some()
     }
 
-    /// Returns up to `room` SACK blocks: a duplicate first, then the latest data.
+    /// Returns up to `room` SACK blocks: first a duplicate, then the latest data.
     pub(super) fn take_sack(&mut self, sequence: &Sequence, room: usize) -> SackBlocks {
         let mut blocks = SackBlocks::EMPTY;
         let duplicate = self.duplicate.take();
@@ -71,7 +71,7 @@ impl Assembly {
         blocks
     }
 
-    /// Hands the bytes at `next` up with their position.
+    /// Delivers the bytes at `next` with their position.
     #[inline]
     fn deliver(&mut self, payload: Bytes, memory: u64, up: &mut impl FnMut(u64, Bytes, u64)) {
         let at = self.next;
@@ -79,7 +79,8 @@ impl Assembly {
         up(at, payload, memory);
     }
 
-    /// Handles the payload of a segment at `start`, charged with `memory`. Returns its place.
+    /// Handles the payload of a segment at `start`, with its `memory` charge. Returns how it relates to the
+    /// received data.
     pub(super) fn accept(
         &mut self,
         mut start: u64,
@@ -87,7 +88,7 @@ impl Assembly {
         mut memory: u64,
         up: &mut impl FnMut(u64, Bytes, u64),
     ) -> Arrival {
-        // A report that has not gone with the last acknowledgement never goes (`tcp_data_queue`).
+        // A duplicate that the last acknowledgement did not report is never reported (`tcp_data_queue`).
         self.duplicate = None;
         let end = start + payload.len() as u64;
         if end <= self.next {
@@ -112,7 +113,7 @@ impl Assembly {
         Arrival::OutOfOrder
     }
 
-    /// Hands up the runs that follow without a gap. Returns whether none is left.
+    /// Delivers the out-of-order data that is now in order. Returns whether no out-of-order data is left.
     fn absorb_runs(&mut self, up: &mut impl FnMut(u64, Bytes, u64)) -> bool {
         while let Some((start, piece, memory)) = self.runs.take(self.next) {
             let skip = (self.next - start) as usize;
@@ -132,8 +133,8 @@ impl Assembly {
         all
     }
 
-    /// Stores the position of a FIN, perhaps ahead of data, and drops everything after it (`tcp_fin`). If several FINs
-    /// disagree, the first in the stream counts.
+    /// Stores the position of a FIN, which may be out of order, and drops all data after it (`tcp_fin`). Of
+    /// several contradictory FINs, the lowest position is used.
     #[cold]
     pub(super) fn note_fin(&mut self, at: u64) {
         if at < self.next || self.fin_at.is_some_and(|known| known <= at) {
@@ -144,7 +145,7 @@ impl Assembly {
         self.reports.truncate(at);
     }
 
-    /// Takes the peer's FIN in its turn. Returns whether it was taken.
+    /// Handles the peer's FIN if all data before it has arrived. Returns whether it did.
     #[inline]
     pub(super) fn take_fin(&mut self) -> bool {
         let taken = self.fin_at == Some(self.next) && !self.closed;
@@ -155,7 +156,7 @@ impl Assembly {
         taken
     }
 
-    /// Returns the part of a payload at `start` that lies before the peer's FIN.
+    /// Returns the part of a payload at `start` that is before the peer's FIN.
     #[inline]
     pub(super) fn before_fin(&self, start: u64, payload: &Bytes) -> Bytes {
         match self.fin_at {
@@ -166,7 +167,7 @@ impl Assembly {
         }
     }
 
-    /// Stores a segment behind a gap.
+    /// Stores an out-of-order segment.
     fn insert_run(&mut self, start: u64, payload: Bytes, memory: u64) {
         let end = start + payload.len() as u64;
         match self.runs.insert(start, payload, memory) {
@@ -175,7 +176,7 @@ impl Assembly {
                 self.reports.note(start, end);
             }
             Inserted::Kept(..) => self.reports.note(start, end),
-            // The dropped data may have been reported (`tcp_prune_ofo_queue`).
+            // SACKed data may be among the dropped data (`tcp_prune_ofo_queue`).
             Inserted::Pruned => self.reports.forget(),
         }
     }

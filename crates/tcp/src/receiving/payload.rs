@@ -1,4 +1,4 @@
-//! The handling of a segment's payload and FIN, and of the acknowledgement that they need.
+//! Handles a segment's payload and FIN, and requests the acknowledgement that they need.
 
 use anabranch_units::Instant;
 use anabranch_wire::{Flags, Segment};
@@ -13,15 +13,15 @@ use crate::receive_buffer::Load;
 pub(crate) struct Arriving<'a> {
     now: Instant,
     segment: &'a Segment,
-    /// Position of its first byte.
+    /// The position of the first byte.
     start: u64,
-    /// The number of segments that it was, and their size.
+    /// The number and size of the segments that were merged into this one.
     load: Load,
-    /// The receive space without it.
+    /// The receive space before this segment.
     space: Space,
-    /// The time at which the echoed timestamp was sent.
+    /// Our clock when the echoed timestamp was sent.
     echoed: Option<u32>,
-    /// Data travels under tags.
+    /// Whether data is sent with tags.
     tagged: bool,
     rtt: &'a RttEstimator,
 }
@@ -35,8 +35,8 @@ impl Receiver {
         }
     }
 
-    /// Handles payload and FIN of an acceptable segment. Calls `up` with the position, the bytes and the memory of data
-    /// in order. Returns whether everything up to the peer's FIN has come with it.
+    /// Handles payload and FIN of an acceptable segment. Calls `up` with the position, bytes and memory of
+    /// in-order data. Returns whether this completes all data up to the peer's FIN.
     #[inline]
     fn handle_payload(
         &mut self,
@@ -104,7 +104,7 @@ impl Receiver {
             return;
         }
         if self.assembly.closed {
-            // The peer repeats it because our acknowledgement was lost.
+            // The peer repeats its FIN because our acknowledgement was lost.
             self.ack.demand();
         } else {
             self.assembly.note_fin(start + segment.payload.len() as u64);
@@ -122,14 +122,15 @@ impl Tcp {
         }
     }
 
-    /// Returns the position at which a segment's payload begins, or `None` if it lies before the SYN.
+    /// Returns the position of a segment's first byte, or `None` if it is before the SYN.
     #[inline]
     pub fn position_of(&self, segment: &Segment) -> Option<u64> {
         self.sequence.peer_position(segment.seq, self.receive.next())
     }
 
-    /// Handles payload and FIN of an acceptable segment at the position `start`. Calls `up` with the position, the bytes
-    /// and the memory of data in order. `load` is the number of segments that it was, and their size.
+    /// Handles payload and FIN of an acceptable segment at the position `start`. Calls `up` with the
+    /// position, bytes and memory of in-order data. `load` is the number and size of the segments that were
+    /// merged into this one.
     #[inline]
     pub fn handle_payload(
         &mut self,

@@ -12,31 +12,31 @@ pub(crate) struct Ack<'a> {
     pub(crate) now: Instant,
     pub(crate) segment: &'a Segment,
     pub(crate) sequence: &'a Sequence,
-    /// The subflow's identifier among the siblings.
+    /// The connection's identifier among the siblings of a coupled controller.
     pub(crate) id: SubflowId,
-    /// Our position that it acknowledges up to.
+    /// Our position up to which the segment acknowledges.
     pub(crate) position: u64,
     /// The segment's position in the peer's stream.
     pub(crate) peer_position: u64,
     /// The peer's window, bytes.
     pub(crate) window: u64,
-    /// It echoes a mark of congestion.
+    /// Whether the segment has a valid ECE.
     pub(crate) echo: bool,
-    /// The segment has an option of the layer above that is sent once.
+    /// Whether the segment has an option of the layer above that is sent once.
     pub(crate) carries_signal: bool,
 }
 
 /// The SACK blocks of an acknowledgement as positions.
 #[derive(Default)]
 pub(super) struct SackRanges {
-    /// The duplicate that the first block reports (RFC 2883).
+    /// The duplicate reported by the first block (RFC 2883).
     pub(super) duplicate: Option<(u64, u64)>,
     pub(super) ranges: [(u64, u64); 4],
     pub(super) count: usize,
 }
 
 impl Ack<'_> {
-    /// Reads the SACK blocks that lie below the position `next`.
+    /// Returns the SACK blocks that end at or before the position `next`.
     pub(super) fn reports(&self, una: u64, next: u64) -> SackRanges {
         let mut reports = SackRanges::default();
         let blocks = self.segment.sack.as_slice();

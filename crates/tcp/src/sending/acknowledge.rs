@@ -1,4 +1,4 @@
-//! The walk of an acknowledgement through the owners of the sending half (`tcp_ack`).
+//! The processing of an acknowledgement by the parts of the sending half (`tcp_ack`).
 
 mod sizing;
 mod timing;
@@ -20,12 +20,14 @@ struct Prior {
     una: u64,
     in_flight: u32,
     delivered: u64,
-    /// The state is Open, nothing outstanding was reported, lost or retransmitted, and no probe waits for its answer.
+    /// Whether the state is Open, no outstanding segment is SACKed, lost or retransmitted, and no probe is
+    /// outstanding.
     calm: bool,
 }
 
 impl Sending {
-    /// Returns whether an acknowledgement number is acceptable, and takes note of one that is not older than the last.
+    /// Returns whether an acknowledgement number is acceptable. Records the time if it does not exceed the
+    /// sent data.
     #[inline]
     pub(crate) fn accepts_ack(&mut self, now: Instant, position: u64) -> bool {
         if position > self.queue.next() {
@@ -36,14 +38,14 @@ impl Sending {
         position >= self.queue.una()
     }
 
-    /// Processes an acceptable acknowledgement. `siblings` is empty unless the controller is coupled.
+    /// Handles an acceptable acknowledgement. `siblings` is empty unless the controller is coupled.
     pub(crate) fn acknowledge(&mut self, ack: &Ack<'_>, siblings: &mut [SiblingView]) {
         let Ack { host, now, segment, position, .. } = *ack;
         let una = self.queue.una();
         let moved = self.queue.update_send_window(ack.peer_position, position, ack.window);
         let queue = &self.queue;
         self.timers.review_window_probe(Moment { host, now }, || queue.shut_out());
-        // A signal of the layer above is not a duplicate either (RFC 8684 section 3).
+        // A segment with a signal of the layer above is not a duplicate acknowledgement (RFC 8684 section 3).
         let carries =
             !segment.payload.is_empty() || segment.flags.contains(Flags::FIN) || ack.carries_signal;
         let flags = AckFlags {
@@ -57,7 +59,7 @@ impl Sending {
             self.queue.set_una(position);
         }
         if self.flight.is_empty() {
-            // The receiver's end of a transfer, unless a probe waits for its answer.
+            // The receiver of a transfer has nothing outstanding, except perhaps a probe.
             if self.recovery.awaits_probe() {
                 let (recovery, _, mut parts) = self.split(now);
                 recovery.answer_probe(&mut parts, &flags);
@@ -89,7 +91,8 @@ impl Sending {
     }
 }
 
-/// Returns whether nothing outstanding was reported, lost or retransmitted, and no probe waits for its answer.
+/// Returns whether the state is Open, no outstanding segment is SACKed, lost or retransmitted, and no probe
+/// is outstanding.
 #[inline]
 fn is_calm(sending: &Sending) -> bool {
     sending.cwnd.state() == CongestionState::Open
@@ -98,7 +101,7 @@ fn is_calm(sending: &Sending) -> bool {
         && !sending.recovery.repairs_reneging()
 }
 
-/// The walk of an acknowledgement of outstanding data.
+/// The steps for an acknowledgement while data is outstanding.
 pub(super) struct Walk<'a> {
     sending: &'a mut Sending,
     ack: &'a Ack<'a>,
@@ -126,12 +129,13 @@ impl Walk<'_> {
         }
     }
 
-    /// Removes the acknowledged segments from the flight, after the duplicate that a first SACK block may report.
+    /// Removes the acknowledged segments from the flight. A duplicate in the first SACK block is handled
+    /// before.
     #[inline]
     fn remove_delivered(&mut self, mut flags: AckFlags) -> Delivered {
         let Self { sending, ack, prior } = self;
         let mut reports = SackRanges::default();
-        // Blocks that were not agreed on say nothing (`tcp_parse_options`).
+        // SACK blocks are ignored unless SACK was negotiated (`tcp_parse_options`).
         let reported = !ack.segment.sack.is_empty() && sending.flight.is_selective();
         if reported {
             reports = ack.reports(sending.queue.una(), sending.queue.next());
@@ -161,7 +165,7 @@ impl Walk<'_> {
         sending.flight.acknowledge(&acknowledged, flags)
     }
 
-    /// Answers duplicates, a probe, marks and losses (`tcp_process_tlp_ack`, `tcp_fastretrans_alert`).
+    /// Reacts to duplicates, a probe, ECN marks and losses (`tcp_process_tlp_ack`, `tcp_fastretrans_alert`).
     #[inline]
     fn answer(&mut self, delivered: &Delivered) -> Answer {
         let Self { sending, ack, prior } = self;

@@ -1,5 +1,5 @@
-//! How many segments leave together, and how long a socket buffer waits for more room (`tcp_tso_autosize`,
-//! `tcp_tso_should_defer`).
+//! The number of segments that are sent together, and the deferral of a socket buffer until the windows
+//! permit more (`tcp_tso_autosize`, `tcp_tso_should_defer`).
 
 use anabranch_congestion::CongestionState;
 use anabranch_units::{Duration, Instant};
@@ -9,27 +9,26 @@ use super::queue::BURST_BYTES;
 use crate::config::Moment;
 use crate::stack::Deferral;
 
-/// Round trips, in microseconds, that halve what one socket buffer takes beyond a millisecond's worth: two to this
-/// power (`tcp_tso_rtt_log`).
+/// The extra size of a socket buffer on short paths is halved for each 2^9 µs of RTT (`tcp_tso_rtt_log`).
 const NEAR_SHIFT: u32 = 9;
-/// The round trip from which a buffer takes no more than a millisecond's worth.
+/// The RTT from which a buffer has no extra size.
 const NEAR: Duration = Duration::from_micros(16 << NEAR_SHIFT);
-/// The share of a window that is worth sending at once (`tcp_tso_win_divisor`).
+/// The fraction of a window that is always sent at once: one third (`tcp_tso_win_divisor`).
 const TSO_WINDOW_DIVISOR: u64 = 3;
-/// The longest wait for an acknowledgement that lets a whole socket buffer out.
+/// The longest wait for an acknowledgement that permits a whole socket buffer.
 const LATELY: Duration = Duration::from_millis(1);
 
-/// The event that a held-back socket buffer waits for (`tcp_tso_should_defer`).
+/// The event for which a deferred socket buffer waits (`tcp_tso_should_defer`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Deferred {
-    /// More room in the congestion window, which counts as filled then (`is_cwnd_limited`).
+    /// More space in the congestion window, which then counts as used (`is_cwnd_limited`).
     ForCongestionWindow,
-    /// More of the peer's window, or more data.
+    /// A larger window of the peer, or more data.
     ForOther,
 }
 
-/// Segments that one socket buffer takes on its way out: a millisecond's worth, more over a short way, and as
-/// many as the controller wants at least (`tcp_tso_segs`, `tcp_tso_autosize`).
+/// Returns the number of segments in one socket buffer: a millisecond's worth, more on a short path, and at
+/// least as many as the controller requires (`tcp_tso_segs`, `tcp_tso_autosize`).
 #[inline]
 pub(crate) fn burst_segments(sending: &Sending) -> u32 {
     let millisecond = sending.cwnd.pacing_rate().bytes_per_second() >> 10;
@@ -40,11 +39,12 @@ pub(crate) fn burst_segments(sending: &Sending) -> u32 {
         _ => 0,
     };
     let bytes = (millisecond + near).min(65_536);
-    // By what a segment carries beside MPTCP's options (`tcp_current_mss`), unlike the rate.
+    // The size of a segment excludes options of the layer above (`tcp_current_mss`); the rate does not.
     (bytes as u32 / sending.queue.mss()).max(sending.cwnd.controller().least_burst())
 }
 
-/// `tcp_tso_should_defer`: what the next socket buffer waits for, if it waits for more room in the windows.
+/// Returns the event for which the next socket buffer waits, or `None` if it is not deferred
+/// (`tcp_tso_should_defer`).
 // A run of 20 MB calls it 13,438 times.
 #[inline(always)]
 pub(super) fn defers(sending: &Sending, moment: Moment<'_>) -> Option<Deferred> {
@@ -52,7 +52,7 @@ pub(super) fn defers(sending: &Sending, moment: Moment<'_>) -> Option<Deferred> 
     if sending.cwnd.state() >= CongestionState::Recovery || !has_just_sent(sending, moment) {
         return None;
     }
-    // Counted without MPTCP's options (`mss_cache`).
+    // Computed without options of the layer above (`mss_cache`).
     let mss = u64::from(sending.mss);
     let buffer = sending.queue.next_buffer();
     let free = u64::from(sending.cwnd.room(sending.flight.in_flight())) * mss;
@@ -73,7 +73,8 @@ pub(super) fn defers(sending: &Sending, moment: Moment<'_>) -> Option<Deferred> 
     is_head_due(sending, now).then_some(why)
 }
 
-/// The acknowledgement of the oldest segment in flight is not expected to come too late to wait for.
+/// Returns whether the acknowledgement of the oldest segment in flight is expected soon enough to wait for
+/// it.
 pub(crate) fn is_head_due(sending: &Sending, now: Instant) -> bool {
     let Some(head) = sending.flight.front() else { return false };
     let srtt = sending.rtt().srtt().unwrap_or_default();
@@ -83,8 +84,8 @@ pub(crate) fn is_head_due(sending: &Sending, now: Instant) -> bool {
     }
 }
 
-/// So little time has passed since the last segment left that more may come. A whole millisecond is past
-/// already, which Linux counts in: only clocks that tick in milliseconds can tell.
+/// Returns whether the last segment was sent so recently that another one may be deferred. Linux includes
+/// exactly one millisecond, but only clocks with a resolution of a millisecond show the difference.
 pub(super) fn has_just_sent(sending: &Sending, moment: Moment<'_>) -> bool {
     let Moment { host, now } = moment;
     let last = sending.queue.last_sent();
@@ -97,8 +98,8 @@ pub(super) fn has_just_sent(sending: &Sending, moment: Moment<'_>) -> bool {
     }
 }
 
-/// Returns whether the next socket buffer waits for more congestion window. Pacing and the peer's window take precedence
-/// (`tcp_write_xmit`).
+/// Returns whether the next socket buffer waits for space in the congestion window. Pacing and the peer's
+/// window are checked first (`tcp_write_xmit`).
 pub(super) fn next_waits_for_cwnd(sending: &Sending, moment: Moment<'_>) -> bool {
     let Moment { now, .. } = moment;
     !sending.cwnd.pacer().holds_back(now)

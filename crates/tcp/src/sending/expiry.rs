@@ -8,7 +8,7 @@ use super::timers::{Fired, Pending};
 use crate::config::Moment;
 
 impl Sending {
-    /// Fires the timer if it is due.
+    /// Handles the timer if it is due.
     pub(crate) fn fire_timer(&mut self, moment: Moment<'_>) -> Fired {
         let Moment { now, .. } = moment;
         self.cwnd.on_pacing_wake(now);
@@ -28,15 +28,15 @@ impl Sending {
         Fired::Nothing
     }
 
-    /// Returns whether the connection ends and its application no longer waits for it (`SOCK_DEAD`): one of MPTCP, which
-    /// has other subflows or has agreed on its end; or plain TCP with all except its FIN acknowledged, and the peer's FIN
-    /// taken.
+    /// Returns whether the connection is closing without an application (`SOCK_DEAD`). With tags, this is
+    /// every closing connection, because the layer above has others or has ended its stream. Without tags,
+    /// everything except our FIN must be acknowledged, and the peer's FIN must have arrived.
     pub(super) fn is_orphan(&self) -> bool {
         self.queue.is_closing()
             && (self.queue.is_tagged() || (self.peer_closed && self.queue.awaits_only_fin()))
     }
 
-    /// Returns whether the timer waits for the peer's FIN once everything is acknowledged.
+    /// Returns whether the timer waits for the peer's FIN after all data was acknowledged.
     #[inline]
     pub(super) fn awaits_fin(&self) -> bool {
         self.queue.fin_sent() && !self.peer_closed && self.is_orphan()
@@ -47,8 +47,9 @@ impl Sending {
         self.timers.rearm(moment, &self.flight, awaits_fin);
     }
 
-    /// Fills the room there is in the peer's window (RFC 9293 section 3.8.6.2.1, the override timeout). Without room it
-    /// returns that an old byte has to draw an acknowledgement (`tcp_probe_timer`, `tcp_write_wakeup`).
+    /// Handles the window probe timer. If the peer's window has some space, data fills it (RFC 9293 section
+    /// 3.8.6.2.1, the override timeout). Otherwise returns true: an old byte must be sent to cause an
+    /// acknowledgement (`tcp_probe_timer`, `tcp_write_wakeup`).
     fn on_window_probe(&mut self, moment: Moment<'_>) -> bool {
         self.timers.clear();
         if self.queue.window_bytes() > 0 {
@@ -59,7 +60,8 @@ impl Sending {
         true
     }
 
-    /// RTO: `tcp_retransmit_timer`, `tcp_enter_loss` (RFC 5681 section 3.1, RFC 6298 section 5).
+    /// Handles a retransmission timeout (`tcp_retransmit_timer`, `tcp_enter_loss`; RFC 5681 section 3.1, RFC
+    /// 6298 section 5).
     fn on_timeout(&mut self, moment: Moment<'_>) {
         let Moment { now, .. } = moment;
         self.timers.clear();
@@ -72,7 +74,7 @@ impl Sending {
         self.timers.on_timeout(moment);
     }
 
-    /// Tail loss probe (`tcp_send_loss_probe`, RFC 8985 section 7.3).
+    /// Handles the timer of a tail loss probe (`tcp_send_loss_probe`, RFC 8985 section 7.3).
     fn on_probe_timeout(&mut self, moment: Moment<'_>) {
         if !self.flight.is_empty() && self.recovery.begin_probe(self.queue.next()) {
             self.queue.intent_mut().urge(Urgent::Probe);
@@ -80,7 +82,7 @@ impl Sending {
         self.rearm_timeout(moment);
     }
 
-    /// RACK's reordering timer (`tcp_rack_reo_timeout`).
+    /// Handles RACK's reordering timer (`tcp_rack_reo_timeout`).
     fn on_reordering_timeout(&mut self, moment: Moment<'_>) {
         let Moment { now, .. } = moment;
         let (recovery, losses, mut parts) = self.split(now);
@@ -92,10 +94,10 @@ impl Sending {
         self.timers.wait_for_late(moment, verdict.wait);
     }
 
-    /// Cuts and retransmits segments in flight that are larger than a segment may be now, and were dropped for it
-    /// (`tcp_simple_retransmit`). The window stays, and the controller is not notified of a loss.
+    /// Splits and retransmits the segments in flight that are larger than the path permits now
+    /// (`tcp_simple_retransmit`). The window does not change, and the controller is not notified of a loss.
     ///
-    /// `reserved` is the position of a segment whose options need this many bytes more than those of other segments.
+    /// `reserved` is the position of a segment whose options need additional space, and the number of bytes.
     pub fn resend_larger(&mut self, now: Instant, reserved: Option<(u64, u32)>) {
         let full = self.queue.mss();
         let most = |start| match reserved {
@@ -112,14 +114,14 @@ impl Sending {
     }
 }
 
-/// Returns whether the peer is given up: nothing was acknowledged since the first of many retransmissions, or no
-/// probe was answered (`tcp_write_timeout`).
+/// Returns whether the connection must end: nothing was acknowledged since the first of many retransmissions,
+/// or no window probe was answered (`tcp_write_timeout`).
 fn is_hopeless(sending: &Sending, pending: Pending, now: Instant) -> bool {
     match pending {
         Pending::Timeout if sending.recovery.consecutive_timeouts() > 0 => {
-            // A peer that took its window back and answers is not given up: retransmissions are probes (RFC 9293
-            // section 3.8.6, SHLD-17; `tcp_rtx_probe0_timed_out`). An orphan ends like any other (`SOCK_DEAD` in
-            // `tcp_retransmit_timer`).
+            // A peer that has shrunk its window to zero but still answers is not given up, because
+            // retransmissions are probes (RFC 9293 section 3.8.6, SHLD-17; `tcp_rtx_probe0_timed_out`). A
+            // connection without an application ends anyway (`SOCK_DEAD` in `tcp_retransmit_timer`).
             let closed = sending.queue.window().size() == 0 && !sending.is_orphan();
             if closed && now.since(sending.last_ack_at) <= sending.rtt().rto_max() * 2 {
                 return false;

@@ -11,7 +11,7 @@ use crate::fixture::{exact, fresh};
 use anabranch_congestion::CongestionState;
 
 impl Sending {
-    /// The handshake is over, and the RTT is 100 ms.
+    /// Completes the handshake, with an RTT of 100 ms.
     pub(crate) fn settle(&mut self) {
         self.queue.after_syn();
         self.queue.set_una(1);
@@ -31,7 +31,7 @@ impl Sending {
         self.flight.push(fresh(start, length as usize, now, stamp));
     }
 
-    /// The estimates of the RTT become those of this one sample.
+    /// Replaces the RTT estimates with those of one sample.
     pub(crate) fn measure(&mut self, host: &HostModel, rtt: Duration) {
         self.timers.forget_rtt();
         self.timers.sample(Moment { host, now: Instant::ZERO }, rtt, None, (0, 1));
@@ -71,7 +71,7 @@ impl Sending {
         );
     }
 
-    /// Stamps a segment that is sent now.
+    /// Returns the stamp of a segment that is sent now.
     pub(crate) fn stamp(&mut self, now: Instant) -> TxStamp {
         let in_flight = self.flight.in_flight();
         self.flight.rate_mut().stamp(now, in_flight, false)

@@ -1,56 +1,57 @@
-//! The decision about what a subflow sends next.
+//! The kind of data that a connection sends next.
 
-/// A segment that goes out without regard to the congestion window.
+/// A segment that is sent independent of the congestion window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Urgent {
-    /// The oldest lost segment: the retransmission timeout has expired.
+    /// The oldest lost segment, after a retransmission timeout.
     Head,
     /// A tail loss probe.
     Probe,
-    /// New data in a window with room for less than a segment: no larger window came in time (RFC 9293 section
-    /// 3.8.6.2.1, the override timeout).
+    /// New data in a window with space for less than a segment, because no larger window came in time (RFC
+    /// 9293 section 3.8.6.2.1, the override timeout).
     SmallWindow,
 }
 
-/// The kind of data that goes out next. Acknowledgements and timers set it, and [`Transmission::poll_departure`] reads it.
+/// The kind of data to send next. Acknowledgements and timers set it, and [`Transmission::poll_departure`]
+/// reads it.
 ///
 /// [`Transmission::poll_departure`]: super::transmit::Transmission::poll_departure
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Intent {
-    /// New data, as the windows allow.
+    /// New data within the windows.
     #[default]
     New,
-    /// Lost segments as the congestion window allows, then new data.
+    /// Lost segments within the congestion window, then new data.
     Repair,
     /// One segment, then lost segments if `repairs`, then new data.
     Urgent { first: Urgent, repairs: bool },
 }
 
 impl Intent {
-    /// Returns whether a segment is to go out without regard to the congestion window.
+    /// Returns whether a segment is sent independent of the congestion window.
     #[inline]
     pub(crate) fn is_urgent(self) -> bool {
         matches!(self, Self::Urgent { .. })
     }
 
-    /// Returns whether nothing goes before new data.
+    /// Returns whether new data is sent first.
     #[inline]
     pub(crate) fn is_new(self) -> bool {
         self == Self::New
     }
 
-    /// Returns whether lost segments go before new data.
+    /// Returns whether lost segments are sent before new data.
     #[inline]
     pub(crate) fn repairs(self) -> bool {
         matches!(self, Self::Repair | Self::Urgent { repairs: true, .. })
     }
 
-    /// Puts one segment first.
+    /// Makes one segment the first to send.
     pub(crate) fn urge(&mut self, first: Urgent) {
         *self = Self::Urgent { first, repairs: self.repairs() };
     }
 
-    /// Sets whether lost segments go before new data. An urgent segment still goes first.
+    /// Sets whether lost segments are sent before new data. An urgent segment is still sent first.
     pub(crate) fn set_repairs(&mut self, repairs: bool) {
         *self = match *self {
             Self::Urgent { first, .. } => Self::Urgent { first, repairs },
@@ -59,7 +60,7 @@ impl Intent {
         };
     }
 
-    /// Removes the urgent segment if it is `wanted`. Returns whether it was.
+    /// Removes the urgent segment if it is `wanted`. Returns whether it was removed.
     #[inline]
     pub(crate) fn take(&mut self, wanted: Urgent) -> bool {
         let Self::Urgent { first, repairs } = *self else { return false };
@@ -83,11 +84,11 @@ mod tests {
         assert!(intent.is_urgent() && intent.repairs() && !intent.take(Urgent::Probe));
         assert!(intent.take(Urgent::Head) && !intent.take(Urgent::Head));
         assert_eq!(intent, Intent::Repair);
-        // An acknowledgement may end the repair before the urgent segment has left.
+        // An acknowledgement may end the repair before the urgent segment was sent.
         intent.urge(Urgent::Probe);
         intent.set_repairs(false);
         assert!(intent.take(Urgent::Probe) && intent == Intent::New);
-        // A later timer replaces the segment that an earlier one wanted.
+        // A later timer replaces the urgent segment of an earlier one.
         intent.urge(Urgent::SmallWindow);
         intent.urge(Urgent::Head);
         assert!(!intent.take(Urgent::SmallWindow) && intent.take(Urgent::Head));

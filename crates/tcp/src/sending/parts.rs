@@ -6,17 +6,17 @@ use super::cwnd::Cwnd;
 use super::flight::Flight;
 use super::rtt::RttEstimator;
 
-/// The parts, and the time and positions at which they are changed.
+/// The parts, with the current time and positions.
 pub(super) struct Parts<'a> {
     pub(super) now: Instant,
     pub(super) flight: &'a mut Flight,
     pub(super) cwnd: &'a mut Cwnd,
     pub(super) rtt: &'a RttEstimator,
-    /// First position not acknowledged.
+    /// The first unacknowledged position.
     pub(super) una: u64,
-    /// Next position to send.
+    /// The next position to send.
     pub(super) next: u64,
-    /// Data waits to be sent.
+    /// Whether unsent data is queued.
     pub(super) queued: bool,
 }
 

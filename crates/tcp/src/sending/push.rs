@@ -1,14 +1,14 @@
-//! Data that was handed over and pushed. It leaves when the endpoint polls for segments, and the scheduler sees its
-//! memory as if it had left.
+//! Data that was handed over and pushed. It is sent when the layer above polls for segments, but its memory
+//! is already accounted as if it had been sent.
 
 use super::{Sending, deferral};
 use crate::config::Moment;
 use anabranch_congestion::CongestionState;
 
 impl Sending {
-    /// Pushes the data that was handed over, because the next data goes to another subflow (`mptcp_push_release` in
-    /// `__mptcp_push_pending`). Its memory is then that of the socket buffers in which it will leave. Returns the
-    /// number of segments that the windows admit.
+    /// Pushes the data that was handed over, because the next data is sent on another connection
+    /// (`mptcp_push_release` in `__mptcp_push_pending`). Its memory is then that of the socket buffers in
+    /// which it will be sent. Returns the number of segments that the windows permit.
     pub fn push_handed_over(&mut self, moment: Moment<'_>) -> u64 {
         let Moment { now, .. } = moment;
         self.rest_after_idle(moment);
@@ -19,7 +19,8 @@ impl Sending {
         let mut segments =
             u64::from(room).min(self.queue.window_bytes() / u64::from(self.queue.mss()));
         let most = u64::from(deferral::burst_segments(self));
-        // The last of them may wait for the acknowledgement that lets out a full burst (`tcp_tso_should_defer`).
+        // The last segments may wait for the acknowledgement that permits a full burst
+        // (`tcp_tso_should_defer`).
         if self.rest_waits(moment, segments, most) {
             segments -= segments % most;
         }
@@ -27,7 +28,7 @@ impl Sending {
         segments
     }
 
-    /// Returns whether the `segments` beyond whole bursts of `most` segments wait.
+    /// Returns whether the part of `segments` beyond whole bursts of `most` segments is deferred.
     fn rest_waits(&self, moment: Moment<'_>, segments: u64, most: u64) -> bool {
         let Moment { now, .. } = moment;
         if segments < most {
@@ -37,8 +38,9 @@ impl Sending {
         goes_on && self.cwnd.state() < CongestionState::Recovery && deferral::is_head_due(self, now)
     }
 
-    /// Handles an acknowledgement before another subflow is scheduled: the data that was handed over has left, and the
-    /// buffer has grown if the window has room after it (`tcp_data_snd_check`).
+    /// Handles an acknowledgement before data is scheduled on another connection. The data that was handed
+    /// over counts as sent. The send buffer grows if the window has space after that data
+    /// (`tcp_data_snd_check`).
     pub fn push_answered(&mut self, moment: Moment<'_>) {
         let Moment { now, .. } = moment;
         // Lost segments are sent first.
@@ -66,7 +68,8 @@ mod tests {
     use anabranch_congestion::Window;
     use anabranch_wire::Segment;
 
-    /// `segments` handed over in two tags, with room for `room` of them beside a hundred in flight.
+    /// A connection with `segments` handed over in two tags. The window has space for `room` of them, and a
+    /// hundred are in flight.
     fn handed_over(segments: usize, room: u32, head_due: bool) -> Tcp {
         let (mut subflow, _) = subflow();
         subflow.sending.queue.set_window(10_000_000);
@@ -86,7 +89,7 @@ mod tests {
 
     #[test]
     fn what_is_pushed_has_the_memory_of_the_buffers_it_leaves_in() {
-        // tso_fragment: two segments in each (`tcp_min_tso_segs`), and what stays behind is one more.
+        // tso_fragment: two segments per buffer (`tcp_min_tso_segs`), and one more buffer for the rest.
         let charged = |segments: usize, room: u32, head_due: bool| {
             let mut subflow = handed_over(segments, room, head_due);
             let moment = at(100);
@@ -101,13 +104,14 @@ mod tests {
             assert_eq!(subflow.sending.queue.memory(), foreseen, "{segments} {room} {head_due}");
             (sent, (foreseen - before) / exact().send_memory_per_buffer)
         };
-        // Four segments and four: two buffers for each one before.
+        // Four segments and four: each buffer is split into two.
         assert_eq!(charged(8, 20, true), (8, 2));
         assert_eq!(charged(8, 20, false), (8, 2));
-        // The first four, one and a half of the others: two of the first, and one that is cut off.
+        // The windows permit the first four segments and half of the others: the first buffer is split into
+        // two, and the second one is split once.
         assert_eq!(charged(8, 6, false), (6, 2));
         assert_eq!(charged(8, 7, false), (7, 3));
-        // The seventh waits for the acknowledgement that is due.
+        // The seventh segment waits for the acknowledgement that is expected soon.
         assert_eq!(charged(8, 7, true), (6, 2));
         assert_eq!(charged(8, 0, true), (0, 0));
     }
@@ -123,7 +127,8 @@ mod tests {
 
     #[test]
     fn a_buffer_grows_behind_what_an_acknowledgement_lets_out_unless_that_fills_the_window() {
-        // tcp_check_space: behind the acknowledgement, and in tcp_event_new_data_sent behind each socket buffer.
+        // tcp_check_space is called after the acknowledgement, and in tcp_event_new_data_sent after each
+        // socket buffer.
         let grows = |segments: usize, room: u32, lost: bool| {
             let mut subflow = handed_over(segments, room, false);
             subflow.sending.buffer.set_blocked(true);
@@ -146,7 +151,8 @@ mod tests {
 
     #[test]
     fn an_idle_window_rests_before_it_is_counted_on() {
-        // tcp_slow_start_after_idle_check in tcp_skb_entail comes before the push: of eighty, forty after an RTO.
+        // tcp_slow_start_after_idle_check in tcp_skb_entail comes before the push: after one RTO, a window of
+        // eighty becomes forty.
         let pushed = |idle: u64| {
             let (mut subflow, _) = subflow();
             subflow.sending.queue.tagging_mut().begin();

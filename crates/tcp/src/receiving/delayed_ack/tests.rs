@@ -1,4 +1,4 @@
-//! The policy and its effect on a subflow's acknowledgements.
+//! Tests of the policy and of a connection's acknowledgements.
 
 use anabranch_units::SeqNumber;
 
@@ -12,7 +12,7 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// A policy that the first segment, of 1000 bytes at 1 s, has woken.
+/// A policy after the first segment: 1000 bytes at 1 s.
 fn begun() -> AckPolicy {
     let mut policy = AckPolicy::new(1012, 65_535);
     assert_eq!(policy.received_mss(), 536, "a guess (`TCP_MSS_DEFAULT`)");
@@ -22,7 +22,7 @@ fn begun() -> AckPolicy {
 
 #[test]
 fn the_first_data_is_acknowledged_sixteen_times_at_once() {
-    // tcp_event_data_recv: no ATO yet: `TCP_MAX_QUICKACKS`, `TCP_ATO_MIN`.
+    // tcp_event_data_recv: there is no ATO yet, so it is `TCP_ATO_MIN`, with `TCP_MAX_QUICKACKS`.
     let mut policy = begun();
     assert_eq!((policy.quick, policy.delay, policy.received_mss()), (16, ms(40), 1000));
     assert!(policy.scheduled);
@@ -38,8 +38,8 @@ fn the_first_data_is_acknowledged_sixteen_times_at_once() {
 
 #[test]
 fn the_delay_follows_the_gaps_between_segments() {
-    // tcp_event_data_recv: `m <= TCP_ATO_MIN / 2`: ato / 2 + 20; `m < ato`: ato / 2 + m, no more than
-    // the RTO; `m > rto`: quick acknowledgements; else nothing.
+    // tcp_event_data_recv: if `m <= TCP_ATO_MIN / 2`, the delay is ato / 2 + 20. If `m < ato`, it is ato / 2
+    // + m, at most the RTO. If `m > rto`, quick acknowledgements start. Otherwise it does not change.
     let after = |delay: u64, gap: u64| {
         let mut policy = AckPolicy { delay: ms(delay), quick: 0, ..begun() };
         policy.on_data(at(1000 + gap), 1000, false, Arrival::InOrder, false, RTO);
@@ -55,7 +55,7 @@ fn the_delay_follows_the_gaps_between_segments() {
     assert_eq!(after(500, 299), (300, 0), "549, but the RTO");
     assert_eq!(after(100, 300), (100, 0));
     assert_eq!(after(100, 301), (100, 16), "the peer restarts");
-    // The gap is between data, whatever else happened.
+    // The gap is measured between data segments only.
     let mut policy = AckPolicy { delay: ms(100), ..begun() };
     policy.on_data(at(1010), 1000, false, Arrival::InOrder, false, RTO);
     policy.on_data(at(1035), 1000, false, Arrival::InOrder, false, RTO);
@@ -87,8 +87,8 @@ fn what_comes_out_of_order_or_twice_measures_no_gaps() {
 
 #[test]
 fn a_duplicate_is_answered_fast_as_long_as_half_of_the_window_lasts() {
-    // tcp_enter_quickack_mode(sk, TCP_MAX_QUICKACKS): `rcv_wnd / (2 * rcv_mss)`, 2 if that is none, 16 at most;
-    // and the flow is taken for a bulk one. 64,768 bytes are offered.
+    // tcp_enter_quickack_mode(sk, TCP_MAX_QUICKACKS): `rcv_wnd / (2 * rcv_mss)`, 2 if this is zero, and at
+    // most 16. The flow is no longer interactive. The advertised window is 64,768 bytes.
     for (mss, quick) in [(1000, 16), (2024, 16), (2025, 15), (32_384, 1), (32_385, 2)] {
         let (mut subflow, _) = subflow();
         subflow.receive.ack = AckPolicy { quick: 0, interactive: true, delay: ms(90), ..begun() };
@@ -101,7 +101,7 @@ fn a_duplicate_is_answered_fast_as_long_as_half_of_the_window_lasts() {
 
 #[test]
 fn an_answer_within_the_delay_makes_the_flow_interactive() {
-    // inet_csk_enter_pingpong_mode: data sent less than an ATO after data came.
+    // inet_csk_enter_pingpong_mode: data is sent less than an ATO after data arrived.
     for (gap, interactive) in [(39, true), (40, false)] {
         let mut policy = begun();
         policy.on_data_sent(at(1000 + gap));
@@ -114,7 +114,8 @@ fn an_answer_within_the_delay_makes_the_flow_interactive() {
 
 #[test]
 fn small_segments_end_what_comes() {
-    // tcp_measure_rcv_mss, tcp_cleanup_rbuf: ICSK_ACK_PUSHED2, or PUSHED and not interactive.
+    // tcp_measure_rcv_mss, tcp_cleanup_rbuf: ICSK_ACK_PUSHED2 is set, or PUSHED in a flow that is not
+    // interactive.
     let mut policy = begun();
     assert!(!policy.came_to_an_end());
     policy.on_data(at(1001), 999, false, Arrival::InOrder, false, RTO);
@@ -131,8 +132,8 @@ fn small_segments_end_what_comes() {
 
 #[test]
 fn a_full_segment_that_is_pushed_may_end_what_comes_and_two_are_no_more_than_one() {
-    // tcp_measure_rcv_mss: PSH on a segment of `rcv_mss` sets ICSK_ACK_PUSHED; ICSK_ACK_PUSHED2 is
-    // set by a smaller one alone, where PUSHED is set.
+    // tcp_measure_rcv_mss: a segment of `rcv_mss` with PSH sets ICSK_ACK_PUSHED. ICSK_ACK_PUSHED2 is set only
+    // by a smaller segment while PUSHED is set.
     let mut policy = begun();
     policy.on_data(at(1001), 1000, true, Arrival::InOrder, false, RTO);
     assert!(policy.came_to_an_end());
@@ -145,8 +146,8 @@ fn a_full_segment_that_is_pushed_may_end_what_comes_and_two_are_no_more_than_one
 
 #[test]
 fn the_timer_waits_for_the_delay_within_its_bounds() {
-    // tcp_send_delayed_ack: above 40 ms no more than half a second, or 200 ms if interactive, or an
-    // RTT; `TCP_DELACK_MAX` at last.
+    // tcp_send_delayed_ack: a delay above 40 ms is limited to half a second, or 200 ms in an interactive
+    // flow, or one RTT; finally `TCP_DELACK_MAX`.
     let waits = |delay: u64, interactive: bool, srtt: u64| {
         let (mut subflow, _) = subflow();
         subflow.sending.measure(&exact(), ms(srtt));
@@ -187,12 +188,12 @@ fn one_timer_is_armed_where_an_acknowledgement_is_owed() {
     subflow.receive.ack.deadline = at(1100);
     subflow.receive.handle_timeout(at(1100), subflow.sending.rtt().rto());
     assert_eq!(subflow.receive.ack.delay, ms(300));
-    // Interactive no more, and the least delay again.
+    // The flow is no longer interactive, and the delay is reset to the minimum.
     subflow.receive.ack.interactive = true;
     subflow.receive.ack.deadline = at(1200);
     subflow.receive.handle_timeout(at(1200), subflow.sending.rtt().rto());
     assert_eq!((subflow.receive.ack.interactive, subflow.receive.ack.delay), (false, ms(40)));
-    // Leaving quick mode deflates it (tcp_dec_quickack_mode).
+    // The end of quick mode resets the delay (tcp_dec_quickack_mode).
     subflow.receive.ack = AckPolicy { delay: ms(80), quick: 2, ..begun() };
     subflow.receive.ack.on_ack_sent();
     assert_eq!(subflow.receive.ack.delay, ms(80));
@@ -202,8 +203,8 @@ fn one_timer_is_armed_where_an_acknowledgement_is_owed() {
 
 #[test]
 fn two_smaller_segments_alike_are_full_ones_from_now_on() {
-    // tcp_measure_rcv_mss: `len += skb->data - skb_transport_header(skb)`, less `tcp_header_len`; 52 bytes of header
-    // are 20 with twelve of timestamps and twenty of a DSS.
+    // tcp_measure_rcv_mss: `len += skb->data - skb_transport_header(skb)`, minus `tcp_header_len`. 52 bytes
+    // of header are 20, plus twelve of timestamps and twenty of a DSS.
     let mut policy = begun();
     let mut hear = |length: u32, header: u32, push: bool| {
         match length {
@@ -216,8 +217,8 @@ fn two_smaller_segments_alike_are_full_ones_from_now_on() {
     assert_eq!(hear(800, 52, false), (1000, 1));
     assert_eq!(hear(800, 52, false), (820, 1), "with the options of MPTCP");
     assert_eq!(hear(1000, 52, false), (1000, 1), "a full one again");
-    // Others in between, or blocks of SACK that make room for less, say nothing; less than a header and 536 bytes
-    // only without PSH.
+    // Different small segments, or payload reduced by SACK blocks, do not count. A segment of less than 536
+    // bytes plus header counts only without PSH.
     assert_eq!(hear(800, 52, false), (1000, 2));
     assert_eq!(hear(788, 52, false), (1000, 2));
     assert_eq!(hear(800, 52, false), (1000, 2));
@@ -231,8 +232,9 @@ fn two_smaller_segments_alike_are_full_ones_from_now_on() {
 
 #[test]
 fn a_subflow_is_asked_behind_a_read_where_the_connections_window_has_doubled() {
-    // mptcp_cleanup_rbuf: `cleanup`, or an acknowledgement owed for more than a segment or, if all was read, for a
-    // pushed one; tcp_cleanup_rbuf looks at the subflow's own memory then. 64,536 bytes may be told, 20,000 were.
+    // mptcp_cleanup_rbuf: `cleanup`, or more than a segment is unacknowledged, or all data was read and a PSH
+    // segment is unacknowledged. Then tcp_cleanup_rbuf considers the connection's own memory. 64,536 bytes
+    // may be advertised, and 20,000 were.
     let asked = |opened: bool,
                  emptied: bool,
                  pushed: u8,

@@ -1,4 +1,4 @@
-//! The blocks that are sent, and the acknowledgements that wait.
+//! Tests of SACK blocks and of compressed acknowledgements.
 
 use super::super::super::fixture::{at, subflow};
 use super::*;
@@ -17,12 +17,12 @@ fn noted(segments: &[(u64, u64)]) -> Reports {
 
 #[test]
 fn the_latest_block_is_first_and_those_that_join_are_one() {
-    // tcp_sack_new_ofo_skb: a new block goes to the front, one that grows is rotated there.
+    // tcp_sack_new_ofo_skb: a new block is put first, and a block that grows is moved there.
     let mut reports = noted(&[(10, 15), (30, 35), (50, 55)]);
     assert_eq!(told(&reports), [(50, 55), (30, 35), (10, 15)]);
     reports.note(15, 20);
     assert_eq!(told(&reports), [(10, 20), (50, 55), (30, 35)]);
-    // tcp_sack_maybe_coalesce: 10 to 35 and 50 to 55, then all of it.
+    // tcp_sack_maybe_coalesce: first 10 to 35 and 50 to 55, then one block.
     reports.note(20, 30);
     assert_eq!(told(&reports), [(10, 35), (50, 55)]);
     reports.note(35, 50);
@@ -36,15 +36,15 @@ fn four_blocks_are_remembered() {
     // TCP_NUM_SACKS: "If the sack array is full, forget about the last one."
     let mut reports = noted(&[(10, 15), (30, 35), (50, 55), (70, 75), (90, 95)]);
     assert_eq!(told(&reports), [(90, 95), (70, 75), (50, 55), (30, 35)]);
-    // Of the run that was forgotten only what comes next is told.
+    // Of a dropped block's range, only later segments are reported.
     reports.note(15, 20);
     assert_eq!(told(&reports), [(15, 20), (90, 95), (70, 75), (50, 55)]);
-    // tcp_sack_remove: what begins where everything has come.
+    // tcp_sack_remove: blocks that begin at or before the next expected position are removed.
     reports.advance(20);
     assert_eq!(told(&reports), [(90, 95), (70, 75), (50, 55)]);
     reports.advance(70);
     assert_eq!(told(&reports), [(90, 95)]);
-    // The end of the data, then no block is left (tcp_sack_reset).
+    // Truncation at the end of the data, then removal of all blocks (tcp_sack_reset).
     reports.note(70, 75);
     reports.truncate(92);
     assert_eq!(told(&reports), [(70, 75), (90, 92)]);
@@ -67,7 +67,7 @@ fn three_duplicates_go_at_once_and_up_to_44_wait_for_one_another() {
         assert_eq!(waits(5, ms), (true, Some(at(2))), "the first sets the timer");
     }
     assert_eq!(waits(5, 46), (false, Some(at(2))), "44 wait");
-    // tcp_event_ack_sent: any acknowledgement takes them along; the count of duplicates stays.
+    // tcp_event_ack_sent: any acknowledgement replaces the compressed one. The count of duplicates is kept.
     reports.on_ack_sent();
     assert_eq!(reports.deadline(), None);
     assert!(reports.may_wait(5, at(50)));
@@ -78,8 +78,8 @@ fn three_duplicates_go_at_once_and_up_to_44_wait_for_one_another() {
 
 #[test]
 fn what_waits_goes_before_a_third_block() {
-    // tcp_sack_new_ofo_skb: `this_sack >= TCP_SACK_BLOCKS_EXPECTED`: tcp_sack_compress_send_ack, before the segment
-    // is filed.
+    // tcp_sack_new_ofo_skb: if `this_sack >= TCP_SACK_BLOCKS_EXPECTED`, tcp_sack_compress_send_ack runs
+    // before the segment is stored.
     let mut reports = noted(&[(10, 15), (30, 35)]);
     for _ in 0..4 {
         reports.may_wait(5, at(1));
@@ -88,16 +88,17 @@ fn what_waits_goes_before_a_third_block() {
     assert!(!reports.owes(), "the second of two");
     reports.note(50, 55);
     assert!(reports.owes() && reports.deadline().is_none());
-    // tcp_event_ack_sent clears what tcp_data_queue_ofo has scheduled: tcp_ack_snd_check does nothing for it.
+    // tcp_event_ack_sent clears the request of tcp_data_queue_ofo, so tcp_ack_snd_check sends nothing for the
+    // segment.
     assert!(reports.take_answered(), "which is all that the new one brings about");
     assert!(reports.may_wait(5, at(3)) && !reports.take_answered(), "the next one waits");
-    // The one that is owed leaves those that wait, and has the blocks of then.
+    // The acknowledgement with earlier blocks does not replace the compressed one.
     reports.on_ack_sent();
     assert_eq!(reports.take_blocks().as_slice(), [(10, 20), (30, 35)]);
     assert!(!reports.owes());
     assert_eq!(reports.deadline(), Some(at(3)));
     assert_eq!(reports.take_blocks().as_slice(), [(50, 55), (10, 20), (30, 35)]);
-    // Growth of the third is told as well; without anything that waits nothing is owed.
+    // Growth of the third block also causes this, but only if an acknowledgement is delayed.
     reports.note(35, 40);
     assert!(reports.owes());
     reports.take_blocks();
@@ -108,8 +109,8 @@ fn what_waits_goes_before_a_third_block() {
 
 #[test]
 fn they_wait_a_twentieth_of_the_round_trip_up_to_a_millisecond() {
-    // `min(tcp_comp_sack_delay_ns, rtt * (NSEC_PER_USEC >> 3) / 20)` and 0.1 ms of slack, of the shorter of the
-    // two RTTs that are known; without one of the receiver's at once.
+    // `min(tcp_comp_sack_delay_ns, rtt * (NSEC_PER_USEC >> 3) / 20)` plus 0.1 ms of slack. The shorter of the
+    // two known RTTs is used. Without an RTT of the receiver, acknowledgements are sent at once.
     let waits = |received: u64, sent: u64| {
         let (mut subflow, _) = subflow();
         subflow.receive.negotiated.sack_permitted = true;

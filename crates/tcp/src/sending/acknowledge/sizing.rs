@@ -1,4 +1,4 @@
-//! The step of an acknowledgement's walk that sizes the window.
+//! The step of acknowledgement processing that computes the window.
 
 use anabranch_congestion::{AckSample, SiblingView};
 use anabranch_units::Duration;
@@ -9,7 +9,8 @@ use crate::sending::flight::Delivered;
 use crate::sending::recovery::Answer;
 
 impl Walk<'_> {
-    /// Sizes the window (`tcp_cong_control`): PRR during a reduction, else the controller; then the pacing rate.
+    /// Computes the window (`tcp_cong_control`): with PRR during a reduction, otherwise with the controller.
+    /// Then updates the pacing rate.
     #[inline]
     pub(super) fn size_window(
         &mut self,
@@ -32,7 +33,8 @@ impl Walk<'_> {
         }
         let min_rtt = sending.rtt().min_rtt();
         let rate = sending.flight.rate_mut().finish(now, min_rtt, sending.mss);
-        // The views of the others are current. Its own was made before the acknowledgement.
+        // The views of the other connections are current. The own view was created before the
+        // acknowledgement.
         if let Some(own) = siblings.iter_mut().find(|view| view.id == ack.id) {
             *own = sending.sibling_view(own.id, own.usable, own.stale);
         }

@@ -1,4 +1,4 @@
-//! The state after each acknowledgement.
+//! Tests of the state after each acknowledgement.
 
 use crate::config::Moment;
 use anabranch_units::SeqNumber;
@@ -12,7 +12,7 @@ use crate::fixture::{Heard, Recorder, at, exact, send, subflow};
 use anabranch_units::Duration;
 use anabranch_wire::Segment;
 
-/// Segments of a thousand bytes sent at these moments.
+/// Sends segments of 1000 bytes at these times.
 fn sent(moments: &[u64]) -> (Tcp, Recorder) {
     let (mut subflow, told) = subflow();
     for ms in moments {
@@ -21,7 +21,7 @@ fn sent(moments: &[u64]) -> (Tcp, Recorder) {
     (subflow, told)
 }
 
-/// An acknowledgement with these blocks.
+/// Builds an acknowledgement with these SACK blocks.
 fn word(ack: u32, blocks: &[(u32, u32)]) -> Segment {
     let mut segment =
         Segment { ack: SeqNumber(ack), flags: Flags::ACK, window: 60_000, ..Segment::default() };
@@ -58,7 +58,8 @@ fn the_controller_hears_what_was_delivered_and_what_is_left() {
     };
     assert_eq!(heard(&told), [first]);
     assert_eq!((subflow.sending.totals().bytes_acked, subflow.sending.queue.una()), (2000, 2001));
-    // Half a segment: its bytes, but no segment yet (`tcp_tso_acked`); no growth for that.
+    // Half a segment: its bytes are acknowledged, but no segment yet (`tcp_tso_acked`). The window does not
+    // grow.
     hear(&mut subflow, 110, &word(2501, &[]));
     let half =
         Heard { acked: 0, bytes: 500, may_grow: false, lost: 0, prior: 2, left: 2, rtt: None };
@@ -84,13 +85,13 @@ fn the_controller_hears_what_was_delivered_and_what_is_left() {
 
 #[test]
 fn the_estimator_takes_the_first_and_the_minimum_the_last_segment_acknowledged() {
-    // tcp_ack_update_rtt: seq_rtt of the first, ca_rtt of the last.
+    // tcp_ack_update_rtt: seq_rtt is the sample of the first segment, ca_rtt that of the last.
     let (mut subflow, told) = sent(&[0, 40]);
     hear(&mut subflow, 100, &word(2001, &[]));
     assert_eq!(subflow.sending.rtt().srtt(), Some(ms(100)));
     assert_eq!(subflow.sending.rtt().min_rtt(), Some(ms(60)));
     assert_eq!(heard(&told)[0].rtt, Some(ms(60)));
-    // What was reported is sampled when it was reported: 50 ms; srtt = 100 - 50/8.
+    // SACKed segments give a sample when they are SACKed: 50 ms; srtt = 100 - 50/8.
     let (mut subflow, told) = sent(&[0, 40, 50]);
     hear(&mut subflow, 100, &word(1, &[(1001, 3001)]));
     assert_eq!(subflow.sending.rtt().srtt(), Some(Duration::from_micros(100_000 - 5_000)));
@@ -99,14 +100,14 @@ fn the_estimator_takes_the_first_and_the_minimum_the_last_segment_acknowledged()
         (Some(ms(50)), Some(ms(50)))
     );
     assert!(!heard(&told)[0].may_grow && heard(&told)[0].acked == 2);
-    // And not once more with the acknowledgement; the hole is the first, and of an old report there is
-    // no last.
+    // They give no second sample when they are acknowledged. The hole is the first segment, and there is no
+    // sample of the last.
     hear(&mut subflow, 180, &word(3001, &[]));
     assert_eq!(subflow.sending.rtt().srtt(), Some(Duration::from_micros(95_000 + 85_000 / 8)));
     assert_eq!(subflow.sending.rtt().min_rtt(), Some(ms(50)));
 }
 
-/// One segment that went at 0 and again at 300 ms, acknowledged at 400 ms with this echo.
+/// One segment sent at 0 and again at 300 ms. It is acknowledged at 400 ms with this echo.
 fn ambiguous(echo: Option<u32>) -> Tcp {
     let (mut subflow, _) = sent(&[0]);
     subflow.sending.flight.retransmit(0, at(300), super::super::flight::TxStamp::default());
@@ -150,7 +151,7 @@ fn reports_that_cannot_be_are_passed_over() {
 
 #[test]
 fn a_first_block_that_is_known_reports_a_duplicate() {
-    // RFC 2883 section 4: below the acknowledgement, or inside the second block.
+    // RFC 2883 section 4: the block lies below the acknowledgement, or inside the second block.
     let duplicates = |ack: u32, blocks: &[(u32, u32)]| {
         let (mut subflow, _) = sent(&[0, 0, 0, 0]);
         subflow.sending.recovery.begin_undo(1);
@@ -162,7 +163,8 @@ fn a_first_block_that_is_known_reports_a_duplicate() {
         hear(&mut subflow, 100, &word(ack, blocks));
         (subflow.sending.recovery.undo_retrans(), subflow.sending.flight.sacked_out())
     };
-    // The first of them was not sent again, the next two were: tcp_sacktag_one counts by TCPCB_RETRANS.
+    // The first segment was sent once, the next two were retransmitted. tcp_sacktag_one counts by
+    // TCPCB_RETRANS.
     assert_eq!(duplicates(1001, &[(1, 1001)]), (2, 0));
     assert_eq!(duplicates(2001, &[(1001, 2001)]), (1, 0));
     assert_eq!(duplicates(2001, &[(1001, 2001), (2001, 3001)]), (1, 1));
@@ -176,8 +178,8 @@ fn a_first_block_that_is_known_reports_a_duplicate() {
 
 #[test]
 fn a_duplicate_was_delivered_unless_more_are_reported_than_were_sent_again() {
-    // tcp_dsack_seen: a range of several segments counts as many; `dsack_dups > total_retrans` is dubious, and so is
-    // what is larger than any window the peer has told.
+    // tcp_dsack_seen: a range of several segments counts as several. The report is not trusted if `dsack_dups
+    // > total_retrans`, or if the range exceeds the peer's largest window.
     let counts = |again: u64, left: u32| {
         let (mut subflow, told) = sent(&[0, 0, 0, 0]);
         subflow.sending.recovery.begin_undo(1);
@@ -190,12 +192,12 @@ fn a_duplicate_was_delivered_unless_more_are_reported_than_were_sent_again() {
         let heard = told.0.lock().expect("one thread").heard.last().expect("heard").acked;
         (heard, subflow.sending.recovery.undo_retrans())
     };
-    // Three are acknowledged, and what came twice is delivered beside them.
+    // Three segments are acknowledged, and the duplicates count as delivered too.
     assert_eq!(counts(2, 2001).0, 3 + 1);
     assert_eq!(counts(2, 1001), (3 + 2, 0));
     assert_eq!(counts(2, 2001).1, 1);
     assert_eq!(counts(1, 1001), (3, 1), "one was sent again, and two are reported");
-    // What was acknowledged before is counted as it is told (`tcp_check_dsack`).
+    // Duplicates of data that was acknowledged before are counted by their length (`tcp_check_dsack`).
     let (mut subflow, _) = sent(&[0, 0, 0, 0]);
     subflow.sending.recovery.begin_undo(1);
     (0..2).for_each(|_| subflow.sending.recovery.on_retransmit(1));
@@ -257,7 +259,8 @@ fn what_advances_ends_a_row_of_timeouts() {
 
 #[test]
 fn a_duplicate_brings_nothing_at_all() {
-    // RFC 5681 section 2: no data, no FIN, the same window, data outstanding (`FLAG_NOT_DUP`).
+    // RFC 5681 section 2: a duplicate acknowledgement has no data, no FIN, the same window, and data is
+    // outstanding (`FLAG_NOT_DUP`).
     let counted = |change: &dyn Fn(&mut Segment)| {
         let (mut subflow, _) = sent(&[0, 0, 0]);
         subflow.sending.flight.set_selective(false);
@@ -288,17 +291,17 @@ fn the_timer_starts_anew_with_what_advances_and_the_reordering_timer_runs_on_oth
         let left = pending.map(|_| subflow.sending.timers.at().since(at(100)).as_micros());
         (pending, left)
     };
-    // 2 srtt + 2 ms; one segment is left 200 ms more, but no longer than the timeout of 300 ms.
+    // 2 srtt + 2 ms. For a single segment, 200 ms more, but at most the timeout of 300 ms.
     let (mut subflow, _) = sent(&[0, 0, 0]);
     hear(&mut subflow, 100, &word(1001, &[]));
     assert_eq!(timer(&subflow), (Some(Pending::LossProbe), Some(202_000)));
     hear(&mut subflow, 100, &word(2001, &[]));
     assert_eq!(timer(&subflow), (Some(Pending::LossProbe), Some(300_000)));
-    // A report alone leaves the timer, where there is nothing to wait for.
+    // A SACK alone does not change the timer, unless the reordering timer is needed.
     let (mut subflow, _) = sent(&[0, 0, 0]);
     subflow.sending.timers.arm(Moment { host: &exact(), now: at(0) }, Pending::Timeout, ms(300));
     hear(&mut subflow, 100, &word(1, &[(1001, 2001)]));
-    // RACK waits a quarter of the least RTT and 2 ms: the first was sent as early as the second.
+    // RACK waits for a quarter of the minimum RTT and 2 ms, because both segments were sent at the same time.
     assert_eq!(timer(&subflow), (Some(Pending::Reordering), Some(27_000)));
     hear(&mut subflow, 110, &word(2001, &[]));
     assert_eq!(subflow.sending.timers.pending(), Some(Pending::LossProbe));
@@ -317,7 +320,7 @@ fn an_acknowledgement_that_lands_on_a_report_shortens_the_timer_and_judges_nothi
     assert!(subflow.fire_timer(Moment { host: &exact(), now: at(150) }));
     assert_eq!((subflow.sending.flight.sacked_out(), subflow.sending.flight.lost_out()), (0, 3));
     assert!(subflow.sending.recovery.repairs_reneging());
-    // Its samples tell nothing until the repair is over.
+    // Samples are ignored until the reneged data is repaired.
     for number in subflow.sending.flight.numbers() {
         subflow.sending.flight.retransmit(
             number,
@@ -335,8 +338,8 @@ fn an_acknowledgement_that_lands_on_a_report_shortens_the_timer_and_judges_nothi
 
 #[test]
 fn what_an_earlier_transmission_brought_does_not_tell_of_later_ones() {
-    // tcp_clean_rtx_queue: no tcp_rack_advance where tcp_skb_spurious_retrans, the echo being older than the
-    // last transmission (at 300 ms).
+    // tcp_clean_rtx_queue: tcp_rack_advance is not called if tcp_skb_spurious_retrans. The echo is older than
+    // the last transmission (at 300 ms).
     let advanced = |echo: Option<u32>| ambiguous(echo).sending.losses.has_advanced();
     assert!(!advanced(Some(timestamp_clock(at(299)))));
     assert!(advanced(Some(timestamp_clock(at(300)))));
@@ -358,7 +361,7 @@ fn what_was_sent_before_the_head_went_again_starts_its_time_anew() {
     hear(&mut subflow, 200, &word(1, &[(1001, 5001)]));
     let after = subflow.sending.timers.at();
     assert!(after >= before + ms(90), "{after:?} is from 200 ms on, not from 110");
-    // Of what left behind the head's repetition nothing is learnt of that.
+    // Segments sent after the head's retransmission do not restart its timeout.
     hear(&mut subflow, 250, &word(1, &[(8001, 9001), (1001, 5001)]));
     assert_eq!(subflow.sending.timers.at(), after);
 }

@@ -1,4 +1,4 @@
-//! The steps of an acknowledgement's walk that measure the RTT and set the timer.
+//! The steps of acknowledgement processing that measure the RTT and set the timer.
 
 use crate::config::Moment;
 use anabranch_units::Duration;
@@ -9,7 +9,7 @@ use crate::sending::flight::Delivered;
 use crate::sending::recovery::Answer;
 
 impl Walk<'_> {
-    /// Takes the RTT sample of an acknowledgement. Returns the RTT that the controller may use.
+    /// Handles the RTT sample of an acknowledgement. Returns the sample for the controller.
     #[inline]
     pub(super) fn sample_rtt(&mut self, delivered: &Delivered) -> Option<Duration> {
         let Self { sending, ack, .. } = self;
@@ -19,9 +19,9 @@ impl Walk<'_> {
         if sending.recovery.follows_outage(&delivered.flags, selective, state)
             && sending.recovery.outlasts_timeout(now, rtt)
         {
-            // It measures the outage. A duplicate shows that the path answers as before, so timeouts start from the RTT
-            // again. Otherwise the RTT may have grown, and the back-off stays until a sample counts (RFC 6298 section
-            // 5.7).
+            // The sample includes the outage and is ignored. A DSACK shows that the path works as before, so
+            // the backoff is reset. Otherwise the RTT may have grown, and the backoff is kept until the next
+            // valid sample (RFC 6298 section 5.7).
             if delivered.flags.dsack {
                 sending.timers.reset_backoff();
             }

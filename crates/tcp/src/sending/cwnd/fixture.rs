@@ -15,7 +15,7 @@ impl Cwnd {
         self.state = state;
     }
 
-    /// The use of the window is measured from `now` on.
+    /// Starts to measure the use of the window at `now`.
     pub(crate) fn measure_use(&mut self, now: Instant) {
         self.usage = Usage::default();
         self.usage.on_window_set(now);

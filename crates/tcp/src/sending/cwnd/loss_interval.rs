@@ -1,19 +1,19 @@
-//! How much a subflow delivers between losses, as OLIA reckons it (`mptcp_olia.c` of the out-of-tree
-//! kernel; draft-khalili-mptcp-congestion-control section 2).
+//! The bytes delivered between losses, as in OLIA (`mptcp_olia.c` of the out-of-tree kernel;
+//! draft-khalili-mptcp-congestion-control section 2).
 
-/// Two of OLIA's three marks, in payload bytes cumulatively acknowledged; the third is where the
-/// acknowledgements stand now.
+/// The positions of the last two losses, in payload bytes cumulatively acknowledged. OLIA's third value is
+/// the current position.
 #[derive(Debug, Default)]
 pub(crate) struct LossInterval {
-    /// The last loss but one.
+    /// The position of the second to last loss.
     previous: u64,
-    /// The last loss.
+    /// The position of the last loss.
     last: u64,
 }
 
 impl LossInterval {
-    /// A reduction begins with `acked` bytes acknowledged. Without progress since the last one it
-    /// is the same loss.
+    /// Handles a window reduction after `acked` acknowledged bytes. Without progress since the last one, it
+    /// belongs to the same loss.
     pub(crate) fn on_loss(&mut self, acked: u64) {
         if acked != self.last {
             self.previous = self.last;
@@ -21,12 +21,12 @@ impl LossInterval {
         }
     }
 
-    /// Bytes acknowledged since the last loss; since the beginning while there was none.
+    /// Returns the bytes acknowledged since the last loss, or since the beginning if there was none.
     pub(crate) fn since(&self, acked: u64) -> u64 {
         acked - self.last
     }
 
-    /// Bytes acknowledged between the last two losses; up to the first one while there was one only.
+    /// Returns the bytes acknowledged between the last two losses. With one loss only, those before it.
     pub(crate) fn between(&self) -> u64 {
         self.last - self.previous
     }

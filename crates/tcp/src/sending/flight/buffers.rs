@@ -1,8 +1,8 @@
-//! The socket buffers of outstanding segments, which SACK and retransmissions split and merge. Each buffer is charged
-//! to the send buffer in addition to its payload.
+//! The socket buffers of outstanding segments, which SACK and retransmissions split and merge. Each buffer is
+//! charged to the send buffer in addition to its payload.
 //!
-//! A buffer consists of an entry that opens it and the following entries that open none. The functions return the
-//! change of the number of buffers.
+//! A buffer consists of an entry with `opens_buffer` and the following entries without it. The functions
+//! return the change in the number of buffers.
 
 use anabranch_units::Instant;
 
@@ -14,28 +14,28 @@ impl Flight {
         (index < self.entries.len()).then_some(index)
     }
 
-    /// Returns whether the entry is the first one left of a buffer.
+    /// Returns whether the entry is the first remaining one of a buffer.
     fn starts(&self, index: usize) -> bool {
         index == 0 || self.entries[index].opens_buffer
     }
 
-    /// Begins a buffer with the entry. Splits a buffer if the entry was in the middle of it.
+    /// Makes a buffer begin with the entry. If the entry was in the middle of one, that buffer is split.
     fn begin(&mut self, index: usize) -> i64 {
         let more = !self.starts(index);
         self.entries[index].opens_buffer = true;
         i64::from(more)
     }
 
-    /// Returns whether the entry at `index` and the one before are full segments of one tag. Their buffers may then
-    /// be merged (`tcp_skb_can_collapse`, `tcp_skb_seglen`).
+    /// Returns whether the entry at `index` and the one before it are segments of equal size with the same
+    /// tag. Their buffers may then be merged (`tcp_skb_can_collapse`, `tcp_skb_seglen`).
     fn alike(&self, index: usize) -> bool {
         let (one, other) = (&self.entries[index - 1], &self.entries[index]);
         one.tag == other.tag && one.payload.len() == other.payload.len()
     }
 
-    /// Handles an entry that SACK has reported; `was` is its state before. If buffers are `merged` and the entry before
-    /// is reported too, its bytes move into the buffer of that entry, and reported bytes after it follow
-    /// (`tcp_shift_skb_data`). Otherwise unreported entries before it are cut off its buffer
+    /// Handles a newly SACKed entry. `was` is its previous state. If buffers are `merged` and the entry
+    /// before it is also SACKed, the bytes move into that entry's buffer, together with SACKed bytes after
+    /// them (`tcp_shift_skb_data`). Otherwise, entries before it that are not SACKed are split off its buffer
     /// (`tcp_match_skb_to_sack`).
     pub(crate) fn gather(&mut self, number: u64, was: &Sent, merged: bool) -> i64 {
         let Some(index) = self.index(number) else { return 0 };
@@ -43,7 +43,7 @@ impl Flight {
         if !self.starts(index) {
             return if behind_reported { 0 } else { self.begin(index) };
         }
-        // A segment that a probe retransmitted, and that is not lost, does not move.
+        // A segment that a probe retransmitted, and that is not lost, is not moved.
         let moves = was.lost || !was.retransmitted;
         if !(merged && moves && behind_reported && self.alike(index)) {
             return 0;
@@ -61,7 +61,8 @@ impl Flight {
         -1
     }
 
-    /// Ends a report at an entry: unreported entries after it are cut off its buffer (`tcp_match_skb_to_sack`).
+    /// Handles the last entry of a SACK block: entries after it that are not SACKed are split off its buffer
+    /// (`tcp_match_skb_to_sack`).
     pub(crate) fn end_report(&mut self, number: u64) -> i64 {
         match self.index(number + 1) {
             Some(next) if !self.entries[next].sacked => self.begin(next),
@@ -69,9 +70,9 @@ impl Flight {
         }
     }
 
-    /// Handles an entry that was retransmitted at `now`, alone or with the entry before. If there is room for `more`,
-    /// the next entry stays in its buffer if it is lost too. Other neighbours are cut off (`tcp_fragment` in
-    /// `__tcp_retransmit_skb`).
+    /// Handles an entry that was retransmitted at `now`, alone or together with the entry before it. If there
+    /// is space for `more` and the next entry is lost too, that entry stays in the buffer. Other neighbours
+    /// are split off (`tcp_fragment` in `__tcp_retransmit_skb`).
     pub(crate) fn cut_out(&mut self, number: u64, now: Instant, more: bool) -> i64 {
         let Some(index) = self.index(number) else { return 0 };
         let mut buffers = 0;
@@ -93,13 +94,13 @@ mod tests {
     use super::super::tests::board_of;
     use super::*;
 
-    /// Returns the numbers of the entries that open a buffer.
+    /// Returns the numbers of the entries that begin a buffer.
     fn opening(board: &Flight) -> Vec<u64> {
         let entries = board.entries.iter().zip(board.base..);
         entries.filter(|(sent, _)| sent.opens_buffer).map(|(_, number)| number).collect()
     }
 
-    /// Reports `[from, to)` by numbers.
+    /// SACKs the entries with numbers in `[from, to)`.
     fn report(board: &mut Flight, from: u64, to: u64, merged: bool) -> i64 {
         let mut buffers = 0;
         for number in from..to {
@@ -113,7 +114,7 @@ mod tests {
     #[test]
     fn what_is_reported_is_cut_off_and_gathered_in_one_buffer() {
         let mut board = board_of(12, &[0, 3, 6, 7, 8]);
-        // The middle of the second buffer is cut off on both sides.
+        // The middle of the second buffer is split off on both sides.
         assert_eq!(report(&mut board, 4, 5, true), 2);
         assert_eq!(opening(&board), [0, 3, 4, 5, 6, 7, 8]);
         // The entries after it move into that buffer, one by one.
@@ -123,10 +124,10 @@ mod tests {
         // A part of a larger buffer moves.
         assert_eq!(report(&mut board, 8, 10, true), 0);
         assert_eq!(opening(&board), [0, 3, 4, 10]);
-        // The hole before it is filled, which begins a buffer.
+        // The hole before it is filled. The entry already begins a buffer.
         assert_eq!(report(&mut board, 3, 4, true), 0);
         assert_eq!(opening(&board), [0, 3, 4, 10]);
-        // An entry between two reported ones takes the second one along.
+        // The entry between two SACKed ones merges with the second one.
         assert_eq!(report(&mut board, 2, 3, true), 1);
         assert_eq!(opening(&board), [0, 2, 3, 4, 10]);
         assert_eq!(report(&mut board, 11, 12, true), 1);
@@ -175,12 +176,12 @@ mod tests {
             (board.cut_out(number, now, more), opening(&board))
         };
         assert_eq!(again(1, 100, false), (2, vec![0, 1, 2, 6]));
-        // Two that leave together share one.
+        // Two segments retransmitted together share a buffer.
         assert_eq!(again(2, 200, true), (0, vec![0, 1, 2, 6]));
         assert_eq!(again(3, 200, false), (1, vec![0, 1, 2, 4, 6]));
-        // The last one that is lost, though there is room for more.
+        // The last lost segment: although there is space for more, the next one is split off.
         assert_eq!(again(4, 300, true), (1, vec![0, 1, 2, 4, 5, 6]));
-        // A probe: the last of its buffer.
+        // A tail loss probe: the last segment of its buffer.
         assert_eq!(again(7, 400, true), (1, vec![0, 1, 2, 4, 5, 6, 7]));
     }
 }

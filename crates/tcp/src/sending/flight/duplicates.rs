@@ -1,17 +1,18 @@
-//! Duplicate acknowledgements of a peer without SACK (RFC 5681 section 3.2; Linux's "Reno" half of `tcp_input.c`). Each
-//! counts as one delivered segment, of which it is not known which one.
+//! Duplicate acknowledgements of a peer without SACK (RFC 5681 section 3.2; Linux's "Reno" functions in
+//! `tcp_input.c`). Each one counts as one delivered segment, but does not identify it.
 
 use super::Flight;
 use crate::sending::recovery::AckFlags;
 
-/// Returns the largest number of outstanding segments that can have arrived: all except those marked lost, and never the
-/// oldest (`tcp_limit_reno_sacked`).
+/// Returns the largest number of outstanding segments that may have arrived: all except those marked lost and
+/// the oldest one (`tcp_limit_reno_sacked`).
 fn most_duplicates(flight: &Flight) -> u32 {
     flight.packets_out().saturating_sub(flight.lost_out.max(1))
 }
 
 impl Flight {
-    /// Sets the count of duplicates to zero (`tcp_reset_reno_sack`). With SACK the count is of marks, and stays.
+    /// Resets the count of duplicates (`tcp_reset_reno_sack`). With SACK, the count is that of SACKed
+    /// segments and is kept.
     pub(crate) fn forget_duplicates(&mut self) {
         if !self.selective {
             self.sacked_out = 0;
@@ -27,8 +28,8 @@ impl Flight {
         }
     }
 
-    /// Removes `acked` segments from the count: the first was a hole, and duplicate acknowledgements stood for the
-    /// others (`tcp_remove_reno_sacks`).
+    /// Removes `acked` segments from the count. The first one was a hole, and the others were counted as
+    /// duplicates (`tcp_remove_reno_sacks`).
     #[inline]
     pub(in crate::sending) fn settle_duplicates(&mut self, acked: u32, flags: &mut AckFlags) {
         if self.selective || acked == 0 {
@@ -42,12 +43,13 @@ impl Flight {
         flags.original_acked &= !flags.retransmission_acked;
     }
 
-    /// Makes room in the count for the oldest segment, which is lost like others before.
+    /// Reduces the count so that the oldest segment can be marked lost.
     pub(in crate::sending) fn bound_duplicates(&mut self) {
         self.sacked_out = self.sacked_out.min(self.packets_out() - self.lost_out - 1);
     }
 
-    /// Returns the number of segments that count as delivered because of duplicate acknowledgements; 0 with SACK.
+    /// Returns the number of segments counted as delivered because of duplicate acknowledgements. 0 with
+    /// SACK.
     pub fn counted_duplicates(&self) -> u32 {
         if self.selective { 0 } else { self.sacked_out }
     }
@@ -60,7 +62,7 @@ mod tests {
     use crate::fixture::{at, send, subflow};
     use anabranch_congestion::CongestionState;
 
-    /// Five segments out to a peer without SACK.
+    /// A connection with five outstanding segments and a peer without SACK.
     fn five() -> Tcp {
         let (mut subflow, _) = subflow();
         subflow.sending.flight.set_selective(false);
@@ -120,7 +122,7 @@ mod tests {
                 subflow.sending.flight.drop_front();
             }
             subflow.sending.flight.settle_duplicates(acked, &mut AckFlags::default());
-            // One of the delivered is the handshake's.
+            // One delivered segment is that of the handshake.
             (subflow.sending.flight.sacked_out, subflow.sending.flight.rate().delivered() - 1)
         };
         assert_eq!(settled(3, 0), (3, 3));
@@ -167,7 +169,7 @@ mod tests {
         assert_eq!(lost(CongestionState::Recovery, 4, false), 0);
         assert_eq!(lost(CongestionState::Recovery, 0, true), 1);
         assert_eq!(lost(CongestionState::Loss, 4, true), 0);
-        // Once; and of one segment no duplicate can tell.
+        // The oldest segment is marked only once. One segment alone causes no duplicates.
         let mut subflow = five();
         subflow.sending.cwnd.force_state(CongestionState::Recovery);
         let both = [0, 1].map(|_| subflow.sending.detect(at(50), true).lost);
@@ -177,7 +179,7 @@ mod tests {
         subflow.sending.flight.sacked_out = 5;
         subflow.sending.detect(at(50), true);
         assert_eq!((subflow.sending.flight.sacked_out, subflow.sending.flight.lost_out), (4, 1));
-        // Nor for what was lost before: sacked_out + lost_out <= packets_out.
+        // This also applies to segments lost earlier: sacked_out + lost_out <= packets_out.
         let mut subflow = five();
         subflow.sending.cwnd.force_state(CongestionState::Recovery);
         subflow.sending.flight.mark_lost(3);

@@ -1,4 +1,5 @@
-//! When retransmitted segments were sent for the first time. Kept only for schedulers that watch their subflows.
+//! The first transmission times of retransmitted segments. Recorded only if a scheduler requests subflow
+//! events.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +12,9 @@ use super::Flight;
 pub(crate) struct Firsts(BTreeMap<u64, Instant>);
 
 impl Firsts {
-    /// Files a segment that is retransmitted for the first time while `front` is the oldest outstanding position. Of
-    /// those that begin before it, only the last one may still be outstanding: a partial acknowledgement has trimmed it.
+    /// Records a segment that is retransmitted for the first time. `front` is the oldest outstanding
+    /// position. Of the records that begin at or before it, only the last one may still be outstanding,
+    /// shortened by a partial acknowledgement.
     pub(crate) fn note(&mut self, front: u64, start: u64, sent_at: Instant) {
         self.0.insert(start, sent_at);
         while self.0.range(..=front).nth(1).is_some() {
@@ -20,7 +22,7 @@ impl Firsts {
         }
     }
 
-    /// The time filed for a segment, or for the longer one that it was cut from.
+    /// Returns the time recorded for a segment, or for the longer segment that it was split from.
     fn of(&self, start: u64) -> Option<Instant> {
         self.0.range(..=start).next_back().map(|(_, at)| *at)
     }
@@ -32,7 +34,8 @@ impl Flight {
         self.firsts.get_or_insert_default();
     }
 
-    /// Returns when the oldest unacknowledged segment was sent for the first time, or last if these times are not kept.
+    /// Returns the first transmission time of the oldest unacknowledged segment, or its last one if first
+    /// times are not recorded.
     pub fn oldest_sent(&self) -> Option<Instant> {
         let front = self.front()?;
         let filed = self.firsts.as_ref().filter(|_| front.ever_retransmitted());

@@ -16,7 +16,7 @@ impl Flight {
 }
 
 impl Delivered {
-    /// One segment is delivered.
+    /// Returns the result of an acknowledgement that delivers one segment.
     pub(crate) fn of(now: Instant, sent: &Sent, min_rtt: Option<Duration>) -> Self {
         let mut delivered = Self::default();
         let ack = Acknowledged {

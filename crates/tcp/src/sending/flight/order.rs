@@ -7,7 +7,7 @@ use std::ops::Range;
 use super::{Flight, Sent, TxStamp};
 
 impl Flight {
-    /// Gives every entry that was sent since the last call its place in the order of transmission.
+    /// Adds all entries that were sent since the last call to the order of transmission.
     pub(super) fn place_new(&mut self) {
         let Range { start, end } = self.numbers();
         let first = end.saturating_sub(self.unplaced.into()).max(start);
@@ -15,7 +15,7 @@ impl Flight {
         self.unplaced = 0;
     }
 
-    /// Records a retransmission of an entry; returns what goes out.
+    /// Records a retransmission of an entry. Returns the segment to send.
     pub(crate) fn retransmit(
         &mut self,
         number: u64,
@@ -44,15 +44,14 @@ impl Flight {
         self.entries.get(index)
     }
 
-    /// Tidies the order up when most of it has no meaning any more.
+    /// Removes outdated elements of the order if there are many.
     pub(super) fn bound_order(&mut self) {
         if self.order.len() > 2 * self.entries.len() + 16 {
             self.tidy_order();
         }
     }
 
-    /// Drops the places of transmissions that are not the last of their segment, and of each all but
-    /// the first.
+    /// Removes elements of transmissions that are not the last of their segment, and repeated elements.
     #[cold]
     pub(super) fn tidy_order(&mut self) {
         let (base, entries) = (self.base, &self.entries);
@@ -66,7 +65,7 @@ impl Flight {
         });
     }
 
-    /// The oldest transmission still awaiting judgement, in order of transmission.
+    /// Returns the oldest transmission, in order, whose segment may still be marked lost.
     pub(crate) fn oldest_transmission(&mut self) -> Option<u64> {
         self.place_new();
         while let Some(&(number, transmission)) = self.order.front() {
@@ -83,25 +82,25 @@ impl Flight {
         None
     }
 
-    /// Sets the oldest pending transmission aside while younger ones are judged.
+    /// Removes the oldest such transmission while later ones are examined.
     pub(crate) fn defer_oldest(&mut self) -> (u64, u32) {
         self.order.pop_front().expect("the caller has just seen the oldest transmission")
     }
 
-    /// Puts back what was set aside, oldest first.
+    /// Restores the removed transmissions, oldest first.
     pub(crate) fn restore(&mut self, deferred: Vec<(u64, u32)>) {
         for place in deferred.into_iter().rev() {
             self.order.push_front(place);
         }
     }
 
-    /// Forgets loss marks (`tcp_undo_cwnd_reduction` with `unmark_loss`).
+    /// Removes all loss marks (`tcp_undo_cwnd_reduction` with `unmark_loss`).
     pub(crate) fn unmark_losses(&mut self) {
         self.place_new();
         for (index, sent) in self.entries.iter_mut().enumerate() {
             if sent.lost {
                 sent.lost = false;
-                // It awaits judgement again at its old place in the order of transmission.
+                // The segment may be marked lost again, in the order of its last transmission.
                 self.order.push_back((self.base + index as u64, sent.transmission));
             }
         }

@@ -1,4 +1,4 @@
-//! Marks, counts and orders of the outstanding segments.
+//! Tests of marks, counts and the order of transmission of outstanding segments.
 
 use super::*;
 use crate::fixture::fresh;
@@ -11,7 +11,7 @@ fn board(segments: u64) -> Flight {
     board
 }
 
-/// Outstanding segments of which the named ones open a socket buffer.
+/// Returns outstanding segments. Those in `opening` begin a socket buffer.
 pub(crate) fn board_of(segments: u64, opening: &[u64]) -> Flight {
     let mut board = board(segments);
     for (number, sent) in (0..).zip(&mut board.entries) {
@@ -20,7 +20,7 @@ pub(crate) fn board_of(segments: u64, opening: &[u64]) -> Flight {
     board
 }
 
-/// Returns the new parts of a report of `[left, right)`.
+/// Returns the numbers of the segments that a SACK block `[left, right)` newly covers.
 fn newly_reported(board: &mut Flight, left: u64, right: u64) -> Vec<u64> {
     let mut number = board.first_reported(left);
     let mut found = Vec::new();
@@ -40,7 +40,7 @@ fn a_report_told_again_is_leapt_over() {
         }
         board.remember_report(&[]);
     }
-    // From 1001 to 4101, then once more: the whole stretch is one leap, or two.
+    // The block covers 1001 to 4101 again. The whole range is skipped in one or two steps.
     assert_eq!(newly_reported(&mut board, 1001, 4201), [41]);
     let mut leaps = 0;
     let mut at = 10;
@@ -51,7 +51,7 @@ fn a_report_told_again_is_leapt_over() {
     assert_eq!(at, 41, "no leap goes too far");
     assert!(leaps < 20, "{leaps} leaps");
     assert_eq!(newly_reported(&mut board, 1, 1101), (0..10).collect::<Vec<_>>());
-    // A report that ends inside a stretch, and one of a part of a segment.
+    // A block that ends inside the range, and one that covers a part of a segment.
     assert_eq!(newly_reported(&mut board, 2001, 2501), []);
     assert_eq!(newly_reported(&mut board, 4102, 4350), [42]);
     board.clear_sacked();
@@ -83,7 +83,7 @@ fn in_flight_follows_every_mark() {
 
 #[test]
 fn the_order_of_transmission_is_as_long_as_what_is_outstanding() {
-    // Ten in flight all the time, a hundred thousand sent, and now and then one of them again.
+    // Ten segments are always in flight, and a hundred thousand are sent. Some of them are retransmitted.
     let mut board = board(10);
     for i in 10..100_000 {
         let (transmission, retransmitted) = (1, false);
@@ -95,7 +95,7 @@ fn the_order_of_transmission_is_as_long_as_what_is_outstanding() {
         board.drop_front();
         assert!(board.order.len() <= 40, "{} places for ten segments", board.order.len());
     }
-    // One segment again and again, behind an oldest that waits.
+    // One segment is retransmitted repeatedly while the oldest one stays outstanding.
     let mut board = self::board(10);
     for i in 0..1000 {
         board.retransmit(board.base + 5, Instant::from_nanos(i), TxStamp::default());
@@ -116,7 +116,7 @@ fn a_report_is_looked_at_once() {
 
 #[test]
 fn what_is_lost_no_more_awaits_judgement_again() {
-    // Segments 2 and 3 of those from 1 on: the first was acknowledged.
+    // Segments 1 to 3 remain, because the first one was acknowledged.
     let mut board = board(4);
     while board.front().is_some_and(|sent| sent.end() <= 101) {
         board.drop_front();
@@ -159,7 +159,7 @@ fn losses_that_are_undone_again_and_again_leave_no_places_behind() {
         board.unmark_losses();
         assert!(board.order.len() <= 2016, "{} places", board.order.len());
     }
-    // Each awaits judgement once, in order.
+    // Each segment is examined once, in order.
     board.tidy_order();
     for number in board.numbers() {
         assert_eq!(board.oldest_transmission(), Some(number));
@@ -171,7 +171,8 @@ fn losses_that_are_undone_again_and_again_leave_no_places_behind() {
 #[test]
 fn what_is_lost_waits_until_it_goes_again() {
     let mut board = board(5);
-    // What a probe sent again was not lost (tcp_send_loss_probe): one of each kind, and not the same one.
+    // A segment retransmitted by a probe was not lost (tcp_send_loss_probe). The counts have one segment of
+    // each kind, but not the same one.
     board.retransmit(4, Instant::from_nanos(9), TxStamp::default());
     assert!(board.mark_lost(1));
     assert_eq!((board.lost_waiting(), board.next_lost()), (1, Some(1)));
@@ -182,7 +183,7 @@ fn what_is_lost_waits_until_it_goes_again() {
 
 #[test]
 fn what_is_too_large_is_cut_and_lost_and_keeps_its_place_in_the_order() {
-    // tcp_simple_retransmit, tcp_fragment; segment 1 was reported, 3 is small, 4 is retransmitted, 5 lost.
+    // tcp_simple_retransmit, tcp_fragment. Segment 1 was SACKed, 3 is small, 4 is retransmitted, 5 is lost.
     let mut board = board(6);
     board.drop_front();
     board.mark_sacked(1);
@@ -213,11 +214,11 @@ fn what_is_too_large_is_cut_and_lost_and_keeps_its_place_in_the_order() {
     );
     assert_eq!((board.sacked_out, board.lost_out, board.retrans_out), (1, 6, 0));
     assert_eq!(board.in_flight(), 1);
-    // The FIN is behind the last byte, and a buffer is charged once.
+    // The FIN follows the last byte, and each buffer is charged once.
     let fins: Vec<_> = board.entries.iter().map(|sent| sent.fin).collect();
     assert_eq!((fins.iter().filter(|fin| **fin).count(), fins[7]), (1, true));
     assert_eq!(board.entries.iter().filter(|sent| sent.opens_buffer).count(), 5);
-    // Numbers go on behind the old ones; what is lost goes out in their order.
+    // The new numbers follow the old ones. Lost segments are retransmitted in that order.
     assert_eq!(board.numbers(), 6..14);
     let mut again = Vec::new();
     while let Some(number) = board.next_lost() {
@@ -225,7 +226,7 @@ fn what_is_too_large_is_cut_and_lost_and_keeps_its_place_in_the_order() {
         board.retransmit(number, Instant::from_nanos(10), TxStamp::default());
     }
     assert_eq!(again, [7, 8, 10, 11, 12, 13]);
-    // The small one was sent before all of these, and awaits judgement first.
+    // The small segment was sent before all of these, and is examined first.
     assert_eq!(board.oldest_transmission(), Some(9));
     board.defer_oldest();
     assert_eq!(board.oldest_transmission(), Some(7));
@@ -238,7 +239,7 @@ fn what_nobody_looked_at_has_its_place_behind_what_was_sent_before() {
     while board.front().is_some_and(|sent| sent.end() <= 201) {
         board.drop_front();
     }
-    // Segment 3 goes again before two more are sent.
+    // Segment 3 is retransmitted before two more are sent.
     board.retransmit(3, Instant::from_nanos(7), TxStamp::default());
     for number in 6..8 {
         board.push(fresh(1 + number * 100, 100, Instant::from_nanos(8), TxStamp::default()));

@@ -25,7 +25,7 @@ impl Queue {
         self.window.end()
     }
 
-    /// What was sent is acknowledged, and data is queued behind it.
+    /// Acknowledges all sent data.
     pub(crate) fn forget_sent(&mut self) {
         self.unacked_bytes = 0;
     }

@@ -1,32 +1,33 @@
-//! The data at the head of the queue, and how much of it leaves as one burst.
+//! The data at the head of the queue, and the part of it that forms one burst.
 
 use super::{BURST_BYTES, Chunk, Queue};
 use crate::sending::flight::Tag;
 
 impl Queue {
-    /// Returns the bytes that complete a burst of full segments if `waits` bytes are queued already.
+    /// Returns the number of bytes that complete a burst of full segments if `waits` bytes are already
+    /// queued.
     pub fn whole_burst(&self, waits: u64) -> usize {
         let mss = u64::from(self.mss());
         (BURST_BYTES / mss * mss - waits % mss) as usize
     }
 
-    /// Returns the position in the data stream at which the next segment begins.
+    /// Returns the position in the stream of the layer above at which the next segment begins.
     pub fn next_data(&self) -> Option<u64> {
         self.chunks.front().map(|chunk| chunk.data)
     }
 
-    /// The tag that the next segment has.
+    /// Returns the tag of the next segment.
     pub fn next_tag(&self) -> Option<Tag> {
         self.chunks.front().map(|chunk| chunk.tag)
     }
 
-    /// The next segment has this tag; on plain TCP none has any.
+    /// Returns whether the next segment has this tag, or there are no tags.
     pub(crate) fn goes_on_under(&self, tag: Tag) -> bool {
         !self.tagging.separates() || self.chunks.front().is_some_and(|chunk| chunk.tag == tag)
     }
 
-    /// `segments` of the queue will leave next, up to `most` in a socket buffer: into how many more than there are
-    /// those of the queue will have been cut then (`tso_fragment`).
+    /// Computes the number of socket buffers that will be added when `segments` of the queue are sent, with
+    /// up to `most` in each (`tso_fragment`).
     pub(crate) fn foresee(&mut self, mut segments: u64, most: u64) {
         let mss = u64::from(self.mss);
         let mut more = 0;

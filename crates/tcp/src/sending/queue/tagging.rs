@@ -1,23 +1,23 @@
-//! Whether data travels under tags of the layer above.
+//! Whether data is sent with tags of the layer above.
 
 /// The use of tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tagging {
-    /// There was none.
+    /// Tags were never used.
     Never,
-    /// Data travels under tags.
+    /// Data is sent with tags.
     Now,
-    /// It did. Data in the queue keeps its tags, so that ranges are not merged.
+    /// Tags were used before. Queued data keeps its tags, so that ranges are not merged.
     Past,
 }
 
 impl Tagging {
-    /// Starts to send data under tags.
+    /// Starts to send data with tags.
     pub fn begin(&mut self) {
         *self = Self::Now;
     }
 
-    /// Ends the use of tags, if there was any.
+    /// Ends the use of tags, if they are in use.
     pub fn end(&mut self) {
         if *self == Self::Now {
             *self = Self::Past;

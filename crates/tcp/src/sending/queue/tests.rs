@@ -1,10 +1,10 @@
-//! Queuing, cutting and charging of data.
+//! Tests of queueing, cutting and memory accounting.
 
 use super::super::intent::Urgent;
 use super::super::send_buffer::SendBuffer;
 use super::*;
 
-/// Segments of 1000 bytes; a buffer costs 832 beside its bytes.
+/// A queue with segments of 1000 bytes. A buffer needs 832 bytes of memory in addition to its payload.
 fn sender(tags: bool) -> Queue {
     let mut sender = Queue::new(&TcpConfig::default(), 1012);
     sender.after_syn();
@@ -19,7 +19,7 @@ fn bytes(length: usize) -> Bytes {
     Bytes::from(vec![7; length])
 }
 
-/// Cuts up to `limit` bytes: how many, and their tag as data, position and length.
+/// Cuts up to `limit` bytes. Returns their number, and the data, position and length of their tag.
 fn cut(sender: &mut Queue, limit: usize) -> Option<(usize, (u64, u64, u16))> {
     let (payload, tag) = sender.cut(limit)?;
     sender.next += payload.len() as u64;
@@ -29,20 +29,20 @@ fn cut(sender: &mut Queue, limit: usize) -> Option<(usize, (u64, u64, u16))> {
 #[test]
 fn what_follows_on_shares_a_tag_up_to_64_kib_in_whole_segments() {
     let mut sender = sender(true);
-    // 65,215 bytes hold 65 segments.
+    // 65,215 bytes are enough for 65 segments.
     sender.enqueue(bytes(40_000), 0);
     sender.enqueue(bytes(40_000), 40_000);
     assert_eq!((sender.queued_bytes(), sender.held_bytes()), (80_000, 80_000));
     assert_eq!(sender.memory(), 80_000 + 2 * 832);
     assert_eq!(cut(&mut sender, 1000), Some((1000, (0, 1, 65_000))));
-    // Something of it was sent... of the second nothing: it goes on.
+    // A part of the first tag was sent, but nothing of the second, so the second one is extended.
     sender.enqueue(bytes(1000), 80_000);
     assert_eq!(sender.memory(), 80_000 + 2 * 832);
     while sender.queued > 16_000 {
         assert_eq!(cut(&mut sender, 1000).map(|c| c.1), Some((0, 1, 65_000)));
     }
     assert_eq!(cut(&mut sender, 1000), Some((1000, (65_000, 65_001, 16_000))));
-    // A part of it was sent, so the next data has another tag.
+    // A part of the tag was sent, so the next data has a new tag.
     sender.enqueue(bytes(500), 81_000);
     assert_eq!(sender.memory(), 15_500 + 2 * 832);
     for _ in 0..15 {
@@ -50,7 +50,7 @@ fn what_follows_on_shares_a_tag_up_to_64_kib_in_whole_segments() {
     }
     assert_eq!(cut(&mut sender, 1000), Some((500, (81_000, 81_001, 500))));
     assert_eq!((cut(&mut sender, 1000), sender.memory()), (None, 0));
-    // Data that is not adjacent has another tag too.
+    // Data that is not adjacent also has a new tag.
     sender.enqueue(bytes(100), 90_000);
     sender.enqueue(bytes(100), 95_000);
     sender.enqueue(bytes(100), 95_100);
@@ -64,7 +64,7 @@ fn segments_are_filled_across_pieces_and_tags_only_on_plain_tcp() {
     sender.enqueue(bytes(300), 0);
     cut(&mut sender, 100);
     sender.enqueue(bytes(900), 300);
-    // 200 of the first tag and 800 of the next.
+    // 200 bytes of the first tag and 800 of the next.
     assert_eq!(cut(&mut sender, 1000).map(|c| c.0), Some(1000));
     assert_eq!((sender.queued_bytes(), sender.memory()), (100, 100 + 832));
     assert_eq!(cut(&mut sender, 1000).map(|c| c.0), Some(100));
@@ -90,7 +90,8 @@ fn buffers_in_flight_take_as_many_full_segments_as_leave_together() {
 
 #[test]
 fn a_segment_takes_half_of_the_largest_window_or_all_of_a_tiny_one() {
-    // tcp_bound_to_half_wnd: half of a window above 536 bytes, or else all of it; at least 68 bytes with TCP's header.
+    // tcp_bound_to_half_wnd: half of a window above 536 bytes, otherwise all of it; at least 68 bytes
+    // including the TCP header.
     let bound = |window: u64| {
         let mut sender = sender(false);
         sender.window_mut().note_largest(window);
@@ -115,7 +116,7 @@ fn what_lies_beyond_a_window_that_was_taken_back_is_not_sent_again_except_the_ol
 
 #[test]
 fn a_tag_has_no_more_than_half_of_the_largest_window() {
-    // tcp_bound_to_half_wnd, tcp_xmit_size_goal: whole segments, one at least.
+    // tcp_bound_to_half_wnd, tcp_xmit_size_goal: whole segments, at least one.
     let first = |window: u64| {
         let mut sender = sender(true);
         sender.window_mut().note_largest(window);
@@ -128,7 +129,8 @@ fn a_tag_has_no_more_than_half_of_the_largest_window() {
 
 #[test]
 fn a_socket_buffer_ends_with_its_tag() {
-    // mptcp_sendmsg_frag: what cannot collapse into the last one has `eor` set on that and begins another.
+    // mptcp_sendmsg_frag: data that cannot be appended to the last buffer sets `eor` on it and begins
+    // another.
     let mut sender = sender(true);
     sender.enqueue(bytes(2000), 0);
     sender.enqueue(bytes(2000), 10_000);
@@ -167,7 +169,7 @@ fn a_small_segment_waits_while_another_is_unacknowledged() {
         split(s);
         s.tagging = Tagging::Never;
     }));
-    // Which work there is follows from it.
+    // `has_work` depends on this.
     let mut sender = sender(true);
     assert!(!sender.has_work());
     sender.enqueue(bytes(999), 0);
@@ -206,8 +208,8 @@ fn urgent_is_what_no_window_holds_back() {
 
 #[test]
 fn the_edge_goes_back_on_plain_tcp_only_and_with_a_segment_that_counts() {
-    // tcp_may_update_window, tcp_ack_update_window; RFC 9293 section 3.10.7.4: SND.WL1 < SEG.SEQ, or equal and
-    // SND.WL2 <= SEG.ACK.
+    // tcp_may_update_window, tcp_ack_update_window; RFC 9293 section 3.10.7.4: SND.WL1 < SEG.SEQ, or both are
+    // equal and SND.WL2 <= SEG.ACK.
     let mut sender = sender(false);
     sender.set_window(5000);
     assert_eq!((sender.window().initial(), sender.window().largest()), (5000, 5000));
@@ -234,7 +236,7 @@ fn the_edge_goes_back_on_plain_tcp_only_and_with_a_segment_that_counts() {
     assert!(!sender.update_send_window(11, 1, 0) && sender.window_end() == 11);
     assert!(sender.update_send_window(11, 3, 10) && sender.window_end() == 13);
     let sender = &mut sender;
-    // Shut out is who has something to send and no room for a segment of it.
+    // The queue is shut out if it has data but the window has no space for a segment of it.
     assert!(!sender.shut_out());
     sender.enqueue(bytes(12), 0);
     assert!(!sender.shut_out(), "1 + 12 = 13");
@@ -261,7 +263,7 @@ fn a_duplicate_takes_nothing_of_the_window_that_is_believed() {
     assert_eq!([believed(7, 100, 4999), believed(7, 100, 5001)], [5000, 5001]);
     assert_eq!([believed(7, 101, 4999), believed(8, 100, 4999)], [4999, 4999]);
     assert_eq!([believed(6, 100, 6000), believed(7, 100, 0)], [5000, 0]);
-    // mptcp_check_allowed_size: `snd_wnd` is raised to what the connection's window leaves.
+    // mptcp_check_allowed_size: `snd_wnd` is raised to the remaining window of the layer above.
     let mut sender = sender(false);
     sender.set_window(5000);
     sender.window_mut().share(4000);
@@ -306,7 +308,7 @@ fn an_acknowledgement_may_be_a_window_old_of_what_was_acknowledged() {
 
 #[test]
 fn only_work_with_room_in_the_window_makes_a_subflow_speak() {
-    // tcp_write_xmit: something to send, and `tcp_cwnd_test`: in flight < cwnd.
+    // tcp_write_xmit: data is queued, and `tcp_cwnd_test`: in flight < cwnd.
     let (mut subflow, _) = crate::fixture::subflow();
     subflow.sending.cwnd.window_mut().cwnd = 1;
     assert!(!subflow.may_transmit(), "no work");
@@ -320,7 +322,8 @@ fn only_work_with_room_in_the_window_makes_a_subflow_speak() {
 
 #[test]
 fn the_connections_window_admits_what_it_names_and_what_is_held() {
-    // mptcp_check_allowed_size: the subflow's own edge holds nothing back; a closed window admits nothing.
+    // mptcp_check_allowed_size: the connection's own edge does not limit the data; a closed window permits
+    // nothing.
     let (mut subflow, _) = crate::fixture::subflow();
     subflow.sending.queue.tagging_mut().begin();
     subflow.sending.queue.set_window(0);
@@ -335,7 +338,8 @@ fn the_connections_window_admits_what_it_names_and_what_is_held() {
 
 #[test]
 fn the_longest_tag_leaves_room_for_headers() {
-    // MPTCP_MAX_GSO_SIZE: 65,536 less headers of 321 bytes hold 45 segments of 1424, and 65,536 would hold 46.
+    // MPTCP_MAX_GSO_SIZE: 65,536 minus headers of 321 bytes is enough for 45 segments of 1424. 65,536 would
+    // be enough for 46.
     let mut sender = sender(true);
     sender.set_mss(1424);
     sender.enqueue(bytes(70_000), 0);

@@ -1,4 +1,4 @@
-//! The answer to an acknowledgement that is not plainly good (`tcp_fastretrans_alert`).
+//! The reaction to an acknowledgement with duplicates, ECN marks or losses (`tcp_fastretrans_alert`).
 
 use super::{AckFlags, Answer, Recovery, Repair};
 use crate::sending::losses::Losses;
@@ -7,7 +7,7 @@ use crate::stack::OutageRule;
 use anabranch_congestion::CongestionState;
 
 impl Recovery {
-    /// Answers what an acknowledgement says of a probe, of duplicates, marks and losses.
+    /// Reacts to an acknowledgement that may affect a probe, duplicates, ECN marks or losses.
     pub(in crate::sending) fn answer(
         &mut self,
         parts: &mut Parts<'_>,
@@ -34,7 +34,7 @@ impl Recovery {
         }
     }
 
-    /// `tcp_fastretrans_alert`: answers an acknowledgement that is not plainly good.
+    /// Handles an acknowledgement according to the congestion state (`tcp_fastretrans_alert`).
     fn answer_ack(
         &mut self,
         parts: &mut Parts<'_>,
@@ -91,7 +91,7 @@ impl Recovery {
             self.undo(parts, losses, true);
             self.try_open(parts);
         }
-        // Reports of duplicates may show it too, whatever is acknowledged with them.
+        // DSACKs may show this too, independent of the acknowledged data.
         if self.all_duplicates() {
             self.undo(parts, losses, false);
             losses.on_undo();
@@ -109,7 +109,7 @@ impl Recovery {
         Answer { verdict, repair: Repair::Lost, reneges: false }
     }
 
-    /// `tcp_process_loss`: after a timeout, with F-RTO (RFC 5682).
+    /// Handles an acknowledgement in the Loss state, with F-RTO (`tcp_process_loss`; RFC 5682).
     pub(super) fn answer_in_loss(
         &mut self,
         parts: &mut Parts<'_>,
@@ -153,8 +153,8 @@ impl Recovery {
         Repair::Lost
     }
 
-    /// Returns whether an acknowledgement is taken as one after an outage. It then says nothing about the timeout:
-    /// that it covers what was never sent again only shows that acknowledgements were lost.
+    /// Returns whether an acknowledgement counts as the first after an outage. It then does not show whether
+    /// the timeout was spurious. If it covers segments that were sent only once, acknowledgements were lost.
     pub(in crate::sending) fn follows_outage(
         &self,
         flags: &AckFlags,
@@ -168,7 +168,7 @@ impl Recovery {
         }
     }
 
-    /// `tcp_try_undo_loss`.
+    /// Undoes a timeout that was spurious (`tcp_try_undo_loss`).
     fn undo_timeout(&mut self, parts: &mut Parts<'_>, losses: &mut Losses) {
         self.undo(parts, losses, true);
         self.consecutive_timeouts = 0;

@@ -1,4 +1,4 @@
-//! Reductions and their undoing, step by step.
+//! Tests of window reductions and their undo.
 
 use anabranch_units::Duration;
 
@@ -8,7 +8,7 @@ use crate::Tcp;
 use crate::config::Moment;
 use crate::fixture::{at, send, subflow};
 
-/// Acknowledgements that repair nothing: one that advances, and one that does not.
+/// Acknowledgements that repair nothing. The first advances SND.UNA, the second does not.
 const ADVANCED: AckFlags = AckFlags { una_advanced: true, ..STILL };
 const STILL: AckFlags = AckFlags {
     una_advanced: false,
@@ -23,7 +23,7 @@ const STILL: AckFlags = AckFlags {
     duplicate: false,
 };
 
-/// One acknowledgement's share of a reduction.
+/// Computes the window after one acknowledgement of a reduction.
 fn reduce(subflow: &mut Tcp, delivered: u32, verdict: Verdict, flags: &AckFlags) {
     let (recovery, _, parts) = subflow.sending.split(at(0));
     recovery.reduce(parts.cwnd, parts.flight.in_flight(), delivered, verdict, flags);
@@ -39,14 +39,14 @@ fn in_recovery(subflow: &mut Tcp, now: Instant, flags: &AckFlags, echo: Option<u
     recovery.answer_in_recovery(&mut parts, losses, flags, echo);
 }
 
-/// An acknowledgement up to the position `una` answers a probe.
+/// Handles an acknowledgement of a probe up to the position `una`.
 fn probe_answer(subflow: &mut Tcp, una: u64, flags: &AckFlags) {
     let (recovery, _, mut parts) = subflow.sending.split(at(9));
     parts.una = una;
     recovery.answer_probe(&mut parts, flags);
 }
 
-/// Twenty segments of a window of twenty out, with ssthresh ten, in recovery.
+/// Twenty outstanding segments with a window of twenty, ssthresh ten, in recovery.
 fn twenty() -> Tcp {
     let (mut subflow, _) = subflow();
     for _ in 0..20 {
@@ -66,16 +66,16 @@ fn reduction_is_proportional_while_more_than_ssthresh_is_in_flight() {
         subflow.sending.flight.mark_sacked(number);
     }
     subflow.sending.recovery.prr_out = 1;
-    // 16 in flight; of 4 delivered 2 may go, 1 has.
+    // 16 segments are in flight. 4 were delivered, so 2 are permitted, and 1 was sent.
     reduce(&mut subflow, 4, Verdict::default(), &STILL);
     assert_eq!(
         (subflow.sending.recovery.prr_delivered, subflow.sending.cwnd.window().cwnd),
         (4, 17)
     );
-    // ceil(5/2) = 3: rounded up.
+    // ceil(5/2) = 3.
     reduce(&mut subflow, 1, Verdict::default(), &STILL);
     assert_eq!(subflow.sending.cwnd.window().cwnd, 18);
-    // Nothing delivered changes nothing, nor does a reduction that never began.
+    // An acknowledgement that delivers nothing has no effect, and neither has one outside a reduction.
     subflow.sending.cwnd.window_mut().cwnd = 3;
     reduce(&mut subflow, 0, Verdict { lost: 5, ..Verdict::default() }, &ADVANCED);
     assert_eq!(
@@ -92,8 +92,8 @@ fn reduction_is_proportional_while_more_than_ssthresh_is_in_flight() {
 
 #[test]
 fn below_ssthresh_the_window_is_filled_by_what_is_delivered() {
-    // sndcnt = max(prr_delivered - prr_out, newly delivered), one more where all goes well, no more
-    // than ssthresh - in flight.
+    // sndcnt = max(prr_delivered - prr_out, newly delivered), plus one if SND.UNA advances and nothing is
+    // lost, but at most ssthresh - in flight.
     let filled = |in_flight: u64, delivered: u32, out: u32, lost: u32, advanced: bool| {
         let mut subflow = twenty();
         for number in 0..20 - in_flight {
@@ -115,7 +115,7 @@ fn below_ssthresh_the_window_is_filled_by_what_is_delivered() {
     assert_eq!(filled(4, 2, 7, 0, false), 4 + 2);
     assert_eq!(filled(9, 2, 2, 0, true), 10, "no more than ssthresh");
     assert_eq!(filled(10, 2, 2, 0, true), 10);
-    // The first of a recovery goes in any case (`fast_rexmit`).
+    // The first segment of a recovery is always permitted (`fast_rexmit`).
     assert_eq!(filled(10, 1, 0, 0, false), 11);
     assert_eq!(filled(16, 1, 9, 0, false), 16, "what went too early is waited for");
 }
@@ -155,7 +155,7 @@ fn without_prr_the_window_falls_at_once() {
 
 #[test]
 fn what_is_remembered_of_ssthresh_depends_on_the_state() {
-    // tcp_current_ssthresh: in CWR and Recovery as it is, else at least three quarters of the window.
+    // tcp_current_ssthresh: unchanged in CWR and Recovery, otherwise at least three quarters of the window.
     for (state, expected) in [
         (CongestionState::Open, 15),
         (CongestionState::Disorder, 15),
@@ -198,7 +198,7 @@ fn undo_counts_retransmissions_and_their_duplicates() {
 
 #[test]
 fn an_echo_from_before_the_first_retransmission_answers_an_original() {
-    // RFC 3522: the echo is older than the retransmission's timestamp; across the clock's wrap too.
+    // RFC 3522: the echo is older than the retransmission's timestamp, even if the clock has wrapped.
     let answered = |stamp: u32, echo: u32| {
         let mut recovery = Recovery::new(&crate::stack::TcpStack::LINUX_6_18);
         recovery.init_undo(1, 0);
@@ -216,7 +216,7 @@ fn an_echo_from_before_the_first_retransmission_answers_an_original() {
     assert!(!recovery.may_undo(Some(50)), "undone already");
 }
 
-/// A timeout at 300 ms with five segments out, of which the head went again.
+/// A timeout at 300 ms with five outstanding segments. The head was retransmitted.
 fn timed_out() -> Tcp {
     let (mut subflow, _) = subflow();
     for _ in 0..5 {
@@ -268,7 +268,7 @@ fn a_timeout_is_undone_by_a_report_of_the_duplicate() {
         (subflow.sending.cwnd.state(), subflow.sending.cwnd.window().cwnd),
         (CongestionState::Open, 10)
     );
-    // Neither does it without the acknowledgement of something.
+    // The reduction is not undone either if nothing is acknowledged.
     let mut subflow = timed_out();
     subflow.sending.recovery.frto = false;
     subflow.sending.recovery.on_dsack(1001, 1);
@@ -279,8 +279,9 @@ fn a_timeout_is_undone_by_a_report_of_the_duplicate() {
 
 #[test]
 fn new_data_tells_whether_a_timeout_was_needed() {
-    // RFC 5682 section 2.1: (2b) the first acknowledgement advances: new data first; (3b) the next one
-    // advances by what was never retransmitted: spurious. (3a) it reports more: it was right.
+    // RFC 5682 section 2.1: (2b) The first acknowledgement advances, so new data is sent first. (3b) The next
+    // one covers data that was sent only once: the timeout was spurious. (3a) It only SACKs more data: the
+    // timeout was justified.
     let mut subflow = timed_out();
     subflow.sending.queue.enqueue(bytes::Bytes::from(vec![0; 3000]), 5000);
     subflow.sending.queue.set_una(1001);
@@ -308,7 +309,7 @@ fn new_data_tells_whether_a_timeout_was_needed() {
     assert_eq!(reported(again(), nothing), (Repair::Lost, true, CongestionState::Loss));
     let duplicate = AckFlags { duplicate: true, ..AckFlags::default() };
     assert!(reported(again(), duplicate).1, "with SACK a bare duplicate says nothing");
-    // Without more to send there is no telling.
+    // Without new data to send, F-RTO cannot decide.
     let mut subflow = timed_out();
     subflow.sending.queue.set_una(1001);
     subflow.sending.flight.drop_front();
@@ -365,7 +366,7 @@ fn a_probe_is_judged_by_what_comes_back() {
 
 #[test]
 fn a_partial_acknowledgement_undoes_nothing_while_a_retransmission_is_out() {
-    // tcp_try_undo_partial: `if (tp->retrans_out) return true;` stands before the undo.
+    // tcp_try_undo_partial: `if (tp->retrans_out) return true;` comes before the undo.
     for out in [true, false] {
         let mut subflow = twenty();
         subflow.sending.recovery.high_seq = 20_001;

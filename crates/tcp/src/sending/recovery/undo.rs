@@ -1,5 +1,5 @@
-//! Spurious retransmissions: duplicates that the peer reports, and the undoing of reductions (RFC 3522, RFC 4015;
-//! `tcp_may_undo`).
+//! Spurious retransmissions: duplicates reported by the peer, and the undo of window reductions (RFC 3522,
+//! RFC 4015; `tcp_may_undo`).
 
 use std::num::NonZeroU32;
 
@@ -11,24 +11,24 @@ use crate::sending::losses::Losses;
 use crate::sending::parts::Parts;
 
 impl Recovery {
-    /// `tcp_init_undo`.
+    /// Permits the undo of the reduction that begins now (`tcp_init_undo`).
     pub(super) fn init_undo(&mut self, una: u64, retrans_out: u32) {
         self.undo_marker = Some(una);
         self.undo_retrans = if retrans_out > 0 { retrans_out as i32 } else { -1 };
     }
 
-    /// The reduction is none that could be undone.
+    /// Clears the undo state, because no reduction is in progress.
     pub(super) fn forget_undo(&mut self) {
         self.prior_ssthresh = 0;
         self.undo_marker = None;
     }
 
-    /// The reduction is required and will not be undone.
+    /// Prevents the undo of the current reduction, because it is required.
     pub(super) fn forbid_undo(&mut self) {
         self.prior_ssthresh = 0;
     }
 
-    /// Takes note of a retransmission at the time `clock` of the timestamp clock.
+    /// Records a retransmission. `clock` is the timestamp clock.
     pub(in crate::sending) fn on_retransmit(&mut self, clock: u32) {
         self.undo_retrans = self.undo_retrans.max(0) + 1;
         if self.retrans_stamp.is_none() {
@@ -36,8 +36,8 @@ impl Recovery {
         }
     }
 
-    /// Handles a reported duplicate. It says nothing if it is longer than a window, or if more duplicates are reported
-    /// than segments were retransmitted (`tcp_dsack_seen`).
+    /// Handles a duplicate reported by the peer. It is ignored if it is longer than a window, or if there are
+    /// more duplicates than retransmissions (`tcp_dsack_seen`).
     pub(in crate::sending) fn on_duplicate(
         &mut self,
         flight: &mut Flight,
@@ -58,38 +58,38 @@ impl Recovery {
             flight.rate_mut().adjust(segments.into());
         }
         flags.dsack = true;
-        // An outstanding segment itself knows whether it was retransmitted (`tcp_sacktag_one`).
+        // For an outstanding segment, it is known whether it was retransmitted (`tcp_sacktag_one`).
         let before = right <= prior_una;
         let again = if before { segments } else { flight.retransmitted_within(left, right) };
         self.on_dsack(right, again);
     }
 
-    /// The peer reported a duplicate of so many `segments` up to `right` (`tcp_check_dsack`).
+    /// Handles a reported duplicate of `segments` segments up to `right` (`tcp_check_dsack`).
     pub(super) fn on_dsack(&mut self, right: u64, segments: u32) {
         if self.undo_retrans > 0 && self.undo_marker.is_some_and(|marker| right > marker) {
             self.undo_retrans = (self.undo_retrans - segments as i32).max(0);
         }
     }
 
-    /// `tcp_may_undo`: every retransmission was a duplicate, or the acknowledgement answers a
-    /// segment sent before the first retransmission.
+    /// Returns whether the reduction was spurious: all retransmissions were duplicates, or the
+    /// acknowledgement was caused by a segment sent before the first retransmission (`tcp_may_undo`).
     pub(super) fn may_undo(&self, echo: Option<u32>) -> bool {
         self.all_duplicates() || self.original_answered(echo)
     }
 
-    /// Every retransmission of the reduction was a duplicate.
+    /// Returns whether all retransmissions of the reduction were duplicates.
     pub(super) fn all_duplicates(&self) -> bool {
         self.undo_marker.is_some() && self.undo_retrans == 0
     }
 
-    /// The acknowledgement answers what was sent before the first retransmission
+    /// Returns whether the acknowledgement was caused by a segment sent before the first retransmission
     /// (`tcp_packet_delayed`).
     pub(super) fn original_answered(&self, echo: Option<u32>) -> bool {
         let echoed = self.undo_marker.and(self.retrans_stamp).zip(echo);
         echoed.is_some_and(|(stamp, echo)| (echo.wrapping_sub(stamp.get()) as i32) < 0)
     }
 
-    /// `tcp_undo_cwnd_reduction`.
+    /// Undoes the reduction (`tcp_undo_cwnd_reduction`).
     pub(super) fn undo(&mut self, parts: &mut Parts<'_>, losses: &mut Losses, unmark_losses: bool) {
         if unmark_losses {
             parts.flight.unmark_losses();

@@ -1,4 +1,4 @@
-//! The purpose of the timer, its duration and its effect.
+//! Tests of the timer's purpose, duration and effect.
 
 use super::super::flight::Delivered;
 use super::super::intent::Urgent;
@@ -12,7 +12,7 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// How long the timer runs from `now` on, and for what.
+/// Returns the purpose of the timer, and its remaining time at `now`.
 fn armed(subflow: &Tcp, now: u64) -> Option<(Pending, u64)> {
     let pending = subflow.sending.timers.pending()?;
     Some((pending, subflow.sending.timers.at().since(at(now)).as_micros()))
@@ -20,7 +20,8 @@ fn armed(subflow: &Tcp, now: u64) -> Option<(Pending, u64)> {
 
 #[test]
 fn a_probe_comes_after_two_round_trips_and_no_later_than_the_timeout() {
-    // tcp_schedule_loss_probe: 2 srtt + 2 ms, for one segment + 200 ms; the RTO is 300 ms.
+    // tcp_schedule_loss_probe: 2 srtt + 2 ms, and for a single segment 200 ms more. The RTO is 300
+    // ms.
     let (mut subflow, _) = subflow();
     assert!(!subflow.sending.schedule_probe(at(0), false), "nothing is outstanding");
     send(&mut subflow, at(0), 1000);
@@ -29,12 +30,12 @@ fn a_probe_comes_after_two_round_trips_and_no_later_than_the_timeout() {
     send(&mut subflow, at(0), 1000);
     assert!(subflow.sending.schedule_probe(at(10), false));
     assert_eq!(armed(&subflow, 10), Some((Pending::LossProbe, 202_000)));
-    // 200 ms of the head's timeout have passed, unless it has just been acknowledged further.
+    // 200 ms of the head's timeout have passed, unless SND.UNA has just advanced.
     assert!(subflow.sending.schedule_probe(at(200), false));
     assert_eq!(armed(&subflow, 200), Some((Pending::LossProbe, 100_000)));
     assert!(subflow.sending.schedule_probe(at(200), true));
     assert_eq!(armed(&subflow, 200), Some((Pending::LossProbe, 202_000)));
-    // It is over already: the probe's own time.
+    // The head's timeout has passed already, so the probe has its own time.
     assert!(subflow.sending.schedule_probe(at(300), false));
     assert_eq!(armed(&subflow, 300), Some((Pending::LossProbe, 202_000)));
     subflow.sending.timers.forget_rtt();
@@ -67,7 +68,7 @@ fn the_timeout_counts_from_the_heads_sending_where_another_timer_came_between() 
         subflow.sending.rearm_timeout(Moment { host: &exact(), now: at(900) });
         assert_eq!(armed(&subflow, 900), Some((Pending::Timeout, 1)), "at once");
     }
-    // In the Open state a probe takes its place.
+    // In the Open state, a loss probe replaces it.
     send(&mut subflow, at(0), 1000);
     subflow.sending.set_timer_after_ack(at(100));
     assert_eq!(armed(&subflow, 100), Some((Pending::LossProbe, 202_000)));
@@ -109,7 +110,7 @@ fn a_timeout_loses_the_head_and_what_is_older_than_a_round_trip() {
         (1, 1)
     );
     assert_eq!(armed(&subflow, 300), Some((Pending::Timeout, 600_000)));
-    // Again: a second reduction in the same recovery would be one too many.
+    // A second timeout in the same recovery does not reduce ssthresh again.
     subflow.sending.cwnd.window_mut().cwnd = 9;
     assert!(subflow.fire_timer(Moment { host: &exact(), now: at(900) }));
     assert_eq!(
@@ -211,7 +212,7 @@ fn a_closed_window_is_asked_about_ever_more_rarely() {
         (subflow.sending.timers.probes, armed(&subflow, 400)),
         (0, Some((Pending::WindowProbe, 600_000)))
     );
-    // Less than a segment is used when the time has come.
+    // Space for less than a segment is used when the timer expires.
     subflow.sending.queue.set_window_end(2);
     subflow.fire_timer(Moment { host: &exact(), now: at(1000) });
     assert!(
@@ -227,7 +228,7 @@ fn a_closed_window_is_asked_about_ever_more_rarely() {
         .timers
         .review_window_probe(Moment { host: &exact(), now: at(1100) }, || shut_out);
     assert_eq!((armed(&subflow, 1100), subflow.sending.rtt().rto()), (None, ms(300)));
-    // With something outstanding its own timer does.
+    // If data is outstanding, its own timer is used.
     send(&mut subflow, at(1100), 1000);
     subflow.sending.arm_window_probe(at(1100));
     assert_eq!(armed(&subflow, 1100), None);
@@ -294,14 +295,14 @@ fn what_leaves_in_the_same_instant_leaves_the_probe_as_it_is_until_something_is_
     };
     assert_eq!(behind(&mut subflow, false, false), Some((Pending::LossProbe, 300_000)), "alone");
     assert_eq!(behind(&mut subflow, true, false), Some((Pending::LossProbe, 202_000)));
-    // A sample that no acknowledgement brought: an srtt of 112.5 ms.
+    // The sample changes srtt to 112.5 ms without an acknowledgement.
     subflow.sending.timers.rtt.sample(&exact(), ms(200), 1, 2);
     assert_eq!(behind(&mut subflow, true, false), Some((Pending::LossProbe, 202_000)));
     subflow.sending.timers.review();
     assert_eq!(behind(&mut subflow, true, false), Some((Pending::LossProbe, 227_000)));
     subflow.sending.timers.rtt.sample(&exact(), ms(200), 1, 2);
     assert_ne!(behind(&mut subflow, false, false), Some((Pending::LossProbe, 227_000)), "later");
-    // Behind a probe the timeout counts, once more from the head.
+    // After a probe, the retransmission timeout runs, again from the head.
     let rto = subflow.sending.rtt().rto().as_micros();
     assert_eq!(behind(&mut subflow, true, true), Some((Pending::Timeout, rto)));
 }

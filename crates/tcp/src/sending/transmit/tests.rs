@@ -5,7 +5,7 @@ use anabranch_congestion::Window;
 use anabranch_units::{Duration, Instant};
 use anabranch_wire::{Flags, Segment};
 
-/// Sends what may go at `now`; returns how many segments.
+/// Sends all segments permitted at `now`. Returns their number.
 fn send_all(subflow: &mut Tcp, now: Instant) -> u32 {
     let mut segment = Segment::default();
     let mut sent = 0;
@@ -15,7 +15,8 @@ fn send_all(subflow: &mut Tcp, now: Instant) -> u32 {
     sent
 }
 
-/// `in_flight` segments of 1000 bytes sent at 0, an RTT of 100 ms and a wide peer.
+/// A connection with `in_flight` segments of 1000 bytes sent at 0, an RTT of 100 ms and a large window of the
+/// peer.
 fn flying(in_flight: usize) -> Tcp {
     let (mut subflow, _) = subflow();
     subflow.sending.queue.set_window(10_000_000);
@@ -31,8 +32,8 @@ fn write(subflow: &mut Tcp, segments: usize) {
 
 #[test]
 fn a_send_buffer_grows_where_a_burst_leaves_room_in_the_window() {
-    // tcp_event_new_data_sent asks tcp_should_expand_sndbuf behind each socket buffer, here of two segments
-    // (`tcp_min_tso_segs`): not while `tcp_packets_in_flight >= snd_cwnd`.
+    // tcp_event_new_data_sent calls tcp_should_expand_sndbuf after each socket buffer, here of two segments
+    // (`tcp_min_tso_segs`). The buffer does not grow while `tcp_packets_in_flight >= snd_cwnd`.
     let grows = |room: u32, waits: usize| {
         let mut subflow = flying(20);
         subflow.sending.buffer.set_blocked(true);
@@ -51,7 +52,7 @@ fn a_send_buffer_grows_where_a_burst_leaves_room_in_the_window() {
 
 #[test]
 fn a_send_buffer_grows_behind_an_acknowledgement_whose_room_nothing_fills() {
-    // tcp_data_snd_check: `tcp_check_space` follows the push, also one that tcp_tso_should_defer holds back.
+    // tcp_data_snd_check: `tcp_check_space` follows the push, even if tcp_tso_should_defer prevented sending.
     let grows = |room: u32| {
         let mut subflow = flying(0);
         subflow.sending.buffer.set_blocked(true);
@@ -90,7 +91,7 @@ fn a_buffer_stays_as_it_is_for_who_does_not_wait_for_it() {
 
 #[test]
 fn an_acknowledgement_lets_out_what_is_lost_or_waits_and_is_not_held_back() {
-    // tcp_data_snd_check: what goes out is looked at by itself.
+    // tcp_data_snd_check. Data that is sent causes its own checks.
     assert!(!flying(2).sending.lets_out(at(1)), "nothing waits");
     let mut subflow = flying(2);
     write(&mut subflow, 1);
@@ -104,9 +105,10 @@ fn an_acknowledgement_lets_out_what_is_lost_or_waits_and_is_not_held_back() {
 
 #[test]
 fn a_window_is_asked_for_its_rest_once_a_socket_buffer_with_mptcp() {
-    // tcp_skb_entail in mptcp_sendmsg_frag: packets_out and lsndtime stay while several buffers are filled,
-    // and each halves the window for the one timeout (300 ms) that has passed; buffers take 65 segments of
-    // 1000 bytes (MPTCP_MAX_GSO_SIZE). tcp_sendmsg sends the first before it fills the second.
+    // tcp_skb_entail in mptcp_sendmsg_frag: packets_out and lsndtime do not change while several buffers are
+    // filled. Each buffer halves the window for the one timeout (300 ms) that has passed. Buffers have 65
+    // segments of 1000 bytes (MPTCP_MAX_GSO_SIZE). tcp_sendmsg sends the first buffer before it fills the
+    // second.
     let rested = |multipath: bool, segments: usize| {
         let mut subflow = flying(1);
         subflow.sending.flight.drop_front();
@@ -126,9 +128,9 @@ fn a_window_is_asked_for_its_rest_once_a_socket_buffer_with_mptcp() {
 
 #[test]
 fn a_burst_waits_for_the_acknowledgement_of_the_next_millisecond() {
-    // tcp_tso_should_defer since 5.0: 160 segments in 100 ms at twice the rate are 3.2 MB/s, three segments a
-    // millisecond; with room for two, something sent in the last millisecond and the head's acknowledgement
-    // due within one, they wait.
+    // tcp_tso_should_defer since 5.0: 160 segments per 100 ms at twice the rate are 3.2 MB/s, or three
+    // segments per millisecond. The window has space for two. They wait if a segment was sent in the last
+    // millisecond and the head's acknowledgement is expected within one.
     let waits = |sent_at_us: u64, room: u32, now_us: u64| {
         let us = |us: u64| Instant::ZERO + Duration::from_micros(us);
         let mut subflow = flying(0);
@@ -153,8 +155,8 @@ fn a_burst_waits_for_the_acknowledgement_of_the_next_millisecond() {
 
 #[test]
 fn a_burst_is_counted_by_what_segments_carry_beside_their_options() {
-    // tcp_tso_autosize(sk, mss_now, ...): `bytes / mss_now`, where the rate is computed with `mss_cache`. 152 of
-    // 1000 bytes in 100 ms at twice the rate are 3.04 MB/s, 2968 bytes a millisecond.
+    // tcp_tso_autosize(sk, mss_now, ...): `bytes / mss_now`, where the rate is computed with `mss_cache`. 152
+    // segments of 1000 bytes per 100 ms at twice the rate are 3.04 MB/s, or 2968 bytes per millisecond.
     let mut subflow = flying(0);
     *subflow.sending.cwnd.window_mut() = Window { cwnd: 152, ssthresh: 1000 };
     subflow.sending.refresh_pacing();
@@ -166,8 +168,8 @@ fn a_burst_is_counted_by_what_segments_carry_beside_their_options() {
 
 #[test]
 fn a_burst_waits_for_room_in_the_window_as_it_is_now() {
-    // tcp_tso_should_defer: `send_win = tcp_wnd_end(tp) - TCP_SKB_CB(skb)->seq`, a third of `snd_wnd`; what the peer
-    // once offered is no room. 100 of 160 segments are out.
+    // tcp_tso_should_defer: `send_win = tcp_wnd_end(tp) - TCP_SKB_CB(skb)->seq`, and a third of `snd_wnd`.
+    // The largest window of the past is not used. 100 of 160 segments are outstanding.
     let waits = |segments: u64| {
         let us = |us: u64| Instant::ZERO + Duration::from_micros(us);
         let mut subflow = flying(0);
@@ -189,8 +191,8 @@ fn a_burst_waits_for_room_in_the_window_as_it_is_now() {
 
 #[test]
 fn a_window_is_full_where_a_burst_waits_for_it_and_not_for_the_peers() {
-    // tcp_tso_should_defer: `if (cong_win < send_win) { if (cong_win <= skb->len) *is_cwnd_limited = true; }`: with
-    // room for two segments in either window a burst of three waits.
+    // tcp_tso_should_defer: `if (cong_win < send_win) { if (cong_win <= skb->len) *is_cwnd_limited = true;
+    // }`. If either window has space for two segments, a burst of three waits.
     let full = |cwnd: u32, peer: u64| {
         let us = |us: u64| Instant::ZERO + Duration::from_micros(us);
         let mut subflow = flying(0);
@@ -212,7 +214,7 @@ fn a_window_is_full_where_a_burst_waits_for_it_and_not_for_the_peers() {
 
 #[test]
 fn a_socket_buffer_takes_memory_until_its_last_segment_is_acknowledged() {
-    // tcp_clean_rtx_queue: tcp_trim_head gives back payload, sk_wmem_free_skb what describes it.
+    // tcp_clean_rtx_queue: tcp_trim_head frees payload, and sk_wmem_free_skb frees the descriptor.
     let mut subflow = flying(0);
     *subflow.sending.cwnd.window_mut() = Window { cwnd: 20, ssthresh: 1000 };
     write(&mut subflow, 4);
@@ -233,7 +235,8 @@ fn a_socket_buffer_takes_memory_until_its_last_segment_is_acknowledged() {
 
 #[test]
 fn what_flows_again_after_idleness_is_estimated_at_the_rate_before() {
-    // tcp_cwnd_restart leaves sk_pacing_rate as it is; tcp_update_pacing_rate comes with the next acknowledgement.
+    // tcp_cwnd_restart does not change sk_pacing_rate. tcp_update_pacing_rate runs at the next
+    // acknowledgement.
     let mut subflow = flying(1);
     subflow.sending.flight.drop_front();
     subflow.sending.sent.bytes = 1000;
