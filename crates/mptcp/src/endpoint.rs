@@ -245,8 +245,8 @@ impl Endpoint {
         self.get(handle).expect("a connection that was not freed")
     }
 
-    /// Returns a connection for changes, or `None` if it was freed. Afterwards, the caller must poll the
-    /// endpoint.
+    /// Returns a mutable reference to a connection, or `None` if it was freed. Afterwards, the caller must
+    /// poll the endpoint.
     #[inline]
     pub fn get_mut(&mut self, handle: ConnectionHandle) -> Option<&mut Connection> {
         let entry = self.table.get_mut(handle)?;
@@ -261,7 +261,7 @@ impl Endpoint {
         Some(&mut *entry.connection)
     }
 
-    /// Returns a connection for changes. Afterwards, the caller must poll the endpoint.
+    /// Returns a mutable reference to a connection. Afterwards, the caller must poll the endpoint.
     ///
     /// # Panics
     ///

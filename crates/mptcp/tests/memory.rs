@@ -197,9 +197,9 @@ fn half_open(backlog: u32, v6: bool) -> (f64, f64) {
     (each, beyond)
 }
 
-/// A SYN within the backlog is stored in a record. Beyond it, a cookie answers without using memory. Tables
-/// grow in steps, so unused space depends on the size. Many sizes are tested; the quick test has four, two of
-/// which leave the most unused space.
+/// A SYN within the backlog is stored in a record. Beyond the backlog, the answer is a cookie, which uses no
+/// memory. Tables grow in steps, so unused space depends on the size. Many sizes are tested; the quick test
+/// has four, two of which leave the most unused space.
 fn a_flood_takes_the_backlog_and_no_more(long: bool) {
     let sizes: Vec<u32> = if long {
         (2000..2 * BACKLOG).step_by(41).chain([BACKLOG, 1 << 16]).collect()

@@ -256,11 +256,11 @@ impl Receiver {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     InPlace,
-    /// After the others of its flight.
+    /// The segment arrives after all others of its flight.
     Late,
-    /// Lost, and sent again with the next flight.
+    /// The segment is lost, and sent again with the next flight.
     Lost,
-    /// On time, and again with the next flight.
+    /// The segment arrives on time, and again with the next flight.
     Twice,
 }
 

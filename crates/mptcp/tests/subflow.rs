@@ -80,7 +80,7 @@ fn a_lost_tail_is_probed_before_the_timeout() {
     let times = transmissions(&pair, 7);
     let wait = millis(times[1].since(times[0]));
     // One segment is outstanding. The PTO is 2 SRTT + 200 ms, but at most an RTO (SRTT + 200 ms) after the
-    // other acknowledgements, which arrived one RTT after it was sent.
+    // last acknowledgement. That one arrived one RTT after the segment was sent.
     assert!((400..=412).contains(&wait), "{wait} ms");
     let totals = pair.server().view().summaries().next().expect("a subflow").totals;
     assert_eq!(totals.timeouts, 0, "a probe, no timeout");

@@ -17,7 +17,7 @@ impl Tcp {
     }
 
     /// Writes the acknowledgement or window probe that is due or `wanted`, without SACK blocks and options of
-    /// the layer above. Returns whether there was one.
+    /// the layer above. Returns whether a segment was written.
     #[inline]
     pub fn next_bare_ack(
         &mut self,

@@ -40,7 +40,8 @@ impl Tcp {
         self.reset.is_some()
     }
 
-    /// Writes the RST that must be sent, without options of the layer above. Returns whether there was one.
+    /// Writes the RST that must be sent, without options of the layer above. Returns whether a RST was
+    /// requested.
     pub fn take_reset(&mut self, segment: &mut Segment) -> bool {
         let Some(number) = self.reset.take() else { return false };
         self.blank(segment, Bytes::new());

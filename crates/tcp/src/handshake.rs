@@ -73,7 +73,7 @@ impl Opening {
         }
     }
 
-    /// Requests a SYN or SYN/ACK, or requests it again because the peer's SYN was repeated.
+    /// Requests that a SYN or SYN/ACK is sent. Also called if the peer repeats its SYN.
     pub fn request(&mut self) {
         self.due = true;
     }
@@ -200,7 +200,8 @@ impl SynAnswer<'_> {
 }
 
 impl Tcp {
-    /// Writes a requested SYN or SYN/ACK, without options of the layer above. Returns whether there was one.
+    /// Writes a requested SYN or SYN/ACK, without options of the layer above. Returns whether a segment was
+    /// written.
     pub fn next_handshake_segment(
         &mut self,
         now: Instant,

@@ -225,7 +225,7 @@ impl Tcp {
         &self.opening
     }
 
-    /// Returns the handshake for changes, to request its packets.
+    /// Returns a mutable reference to the handshake, to request its packets.
     pub fn opening_mut(&mut self) -> &mut handshake::Opening {
         &mut self.opening
     }
@@ -246,7 +246,7 @@ impl Tcp {
         &self.receive
     }
 
-    /// Returns the receiving half for changes.
+    /// Returns a mutable reference to the receiving half.
     #[inline]
     pub fn receive_mut(&mut self) -> &mut Receiver {
         &mut self.receive
@@ -258,7 +258,7 @@ impl Tcp {
         &self.sending
     }
 
-    /// Returns the sending half for changes.
+    /// Returns a mutable reference to the sending half.
     #[inline]
     pub fn sending_mut(&mut self) -> &mut sending::Sending {
         &mut self.sending
@@ -383,7 +383,8 @@ fn rare_wake(tcp: &Tcp) -> Instant {
     reports.unwrap_or(Instant::FAR_FUTURE).min(tcp.opening.deadline())
 }
 
-/// Returns whether something other than data and a due acknowledgement must be sent.
+/// Returns whether a RST, handshake segment, acknowledgement with earlier SACK blocks, or urgent segment must
+/// be sent.
 #[cold]
 fn owes_rarely(tcp: &Tcp) -> bool {
     tcp.reset.is_some()

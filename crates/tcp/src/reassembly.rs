@@ -45,7 +45,7 @@ pub fn push_charged(waiting: &mut VecDeque<Charged>, piece: Bytes, memory: u32, 
     }
 }
 
-/// Merges a fragment into the previous one if both are small. Returns whether it did.
+/// Merges a fragment into the previous one if both are small. Returns whether the fragments were merged.
 fn copy_behind(last: &mut Bytes, piece: &Bytes) -> bool {
     let small = last.len() + piece.len() <= SMALL;
     if small {

@@ -102,8 +102,8 @@ pub fn initial_window(config: &TcpConfig, mss: u16) -> u64 {
 }
 
 impl Receiver {
-    /// Creates the receiver of a host that announces `mss`. If `counts_marks`, each ECN mark is acknowledged
-    /// separately.
+    /// Creates the receiver of a host that announces `mss`. If `counts_marks` is set, each change of ECN
+    /// marks is acknowledged separately.
     pub(crate) fn new(config: &TcpConfig, mss: u16, counts_marks: bool) -> Self {
         let window = initial_window(config, mss);
         let shared = config.shared.receive == ReceiveSizing::Half;
@@ -358,8 +358,8 @@ impl Receiver {
     }
 
     /// Returns the window to advertise now. It never shrinks (`tcp_select_window`). If a window was
-    /// `promised` on any connection of the layer above, that one is used instead of the connection's own,
-    /// which would depend on data of other connections (`mptcp_set_rwin`; RFC 8684 section 3.3.1).
+    /// `promised` on any connection of the layer above, it replaces the connection's own window. That would
+    /// depend on data of other connections (`mptcp_set_rwin`; RFC 8684 section 3.3.1).
     #[inline]
     fn select_window(&mut self, space: Space, mss: u64, promised: Option<u64>) -> u64 {
         let scale = self.negotiated.receive_scale;

@@ -137,8 +137,8 @@ impl Sending {
         self.refresh_pacing();
     }
 
-    /// Returns the use of tags for changes. When tags end, queued data keeps its tags, and the next segment
-    /// still has space for options of the layer above.
+    /// Returns a mutable reference to the tag state. When tags end, queued data keeps its tags, and the next
+    /// segment still has space for options of the layer above.
     pub fn tagging_mut(&mut self) -> &mut Tagging {
         self.queue.tagging_mut()
     }
@@ -170,7 +170,7 @@ impl Sending {
         &self.queue
     }
 
-    /// Returns the queue of data to send, for changes.
+    /// Returns a mutable reference to the queue of data to send.
     #[inline]
     pub fn queue_mut(&mut self) -> &mut queue::Queue {
         &mut self.queue
@@ -182,7 +182,7 @@ impl Sending {
         &self.buffer
     }
 
-    /// Returns the send buffer for changes.
+    /// Returns a mutable reference to the send buffer.
     #[inline]
     pub fn buffer_mut(&mut self) -> &mut send_buffer::SendBuffer {
         &mut self.buffer

@@ -41,8 +41,8 @@ impl Connection {
         self.signals.stop();
     }
 
-    /// Handles a RST if its sequence number is acceptable. It may carry a reason (`MP_TCPRST`) or close the
-    /// whole connection (`MP_FASTCLOSE`) (RFC 8684 sections 3.5 and 3.6).
+    /// Handles a RST if its sequence number is acceptable. The RST may carry a reason (`MP_TCPRST`), or close
+    /// the whole connection (`MP_FASTCLOSE`). See RFC 8684 sections 3.5 and 3.6.
     pub(super) fn handle_reset(&mut self, now: Instant, index: usize, segment: &Segment) {
         let subflow = &mut self.subflows[index];
         let joining = index > 0 && subflow.tcp.state() == State::SynSent;

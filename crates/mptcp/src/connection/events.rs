@@ -165,6 +165,6 @@ pub struct Counters {
     pub refused_joins: u64,
     /// `DATA_ACK`s for data that was not sent.
     pub refused_data_acks: u64,
-    /// `MP_PRIO`s that were delayed because they came too soon after earlier ones.
+    /// Priority changes (`MP_PRIO`) that were delayed because the peer sent too many.
     pub deferred_priorities: u64,
 }

@@ -241,7 +241,7 @@ impl Session {
         self.counters
     }
 
-    /// Returns the counters of refused requests for changes.
+    /// Returns a mutable reference to the counters of refused requests.
     pub(super) fn counters_mut(&mut self) -> &mut Counters {
         &mut self.counters
     }

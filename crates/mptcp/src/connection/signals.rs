@@ -98,7 +98,7 @@ impl Addresses {
 }
 
 impl Signals {
-    /// Creates the signals of a connection.
+    /// Creates the address management of a connection.
     ///
     /// # Errors
     /// The name or parameters of the path manager are unknown.
@@ -149,7 +149,8 @@ impl Signals {
         !self.own.settled() && session.is_confirmed() && session.is_multipath()
     }
 
-    /// Makes the initial subflow a backup if the configuration requires it. Returns whether it did.
+    /// Makes the initial subflow a backup if the configuration requires it. Returns whether the priority was
+    /// changed.
     pub(super) fn demote_initial(&mut self, subflows: &mut Subflows) -> bool {
         let demotes = std::mem::take(&mut self.own.demote_initial);
         let address = self.own.initial.filter(|_| demotes);
@@ -246,7 +247,7 @@ impl Signals {
         self.own.upcoming.push_back((now + wait, candidate));
     }
 
-    /// Makes the next address that has come up usable. Returns false if none is due (`address_worker`).
+    /// Makes the next address that has come up usable. Returns false if no address is due (`address_worker`).
     pub(super) fn use_next_address(&mut self, now: Instant) -> bool {
         if self.own.upcoming.front().is_none_or(|(at, _)| *at > now) {
             return false;

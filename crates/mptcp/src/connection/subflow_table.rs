@@ -26,8 +26,8 @@ use half_open::HalfOpenJoins;
 
 /// The number of slots.
 const MOST_SUBFLOWS: usize = 128;
-/// The number of replaced subflows whose totals are stored separately. Beyond it, the two oldest entries are
-/// merged.
+/// The number of replaced subflows whose totals are stored separately. If there are more, the two oldest
+/// entries are merged.
 const MOST_REMEMBERED: usize = 1024;
 
 /// The subflows of a connection. It dereferences to a slice, indexed by slot.
@@ -189,7 +189,7 @@ impl Subflows {
         }
     }
 
-    /// Handles the SYN/ACK of a join. Returns false if it has no `MP_JOIN` with a valid HMAC.
+    /// Handles the SYN/ACK of a join. Returns false if the segment has no `MP_JOIN` with a valid HMAC.
     pub(super) fn take_join_answer(
         &mut self,
         session: &Session,

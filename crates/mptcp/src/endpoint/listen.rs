@@ -134,7 +134,7 @@ impl Listener {
         self.connections -= 1;
     }
 
-    /// Returns whether a cookie may still be valid and the connection limit allows one more connection.
+    /// Returns whether a cookie may still be valid and the connection limit permits another connection.
     pub(super) fn may_accept_cookie(&self, now: Instant) -> bool {
         self.cookie_at.is_some_and(|at| now.since(at) <= COOKIES_VALID)
             && self.connections < self.listen.connections

@@ -20,7 +20,7 @@ impl Default for Refusals {
 }
 
 impl Refusals {
-    /// Counts a RST. Returns false if none may be sent now.
+    /// Counts a RST. Returns false if no RST may be sent now.
     pub(super) fn take(&mut self, now: Instant) -> bool {
         if now.since(self.since) >= Duration::from_secs(1) {
             *self = Self { left: REFUSALS, since: now };

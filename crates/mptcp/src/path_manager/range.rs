@@ -20,7 +20,7 @@ use anabranch_units::{Duration, Instant, Rate};
 
 use super::{Candidate, OpenPath, PathManager};
 
-/// The longest pause after a refusal, except that the first pause, `retry_s`, may be longer.
+/// The upper limit of the doubled pauses. A longer `retry_s` replaces it.
 const MOST_PATIENCE: Duration = Duration::from_secs(900);
 
 /// A local address whose path was too slow.

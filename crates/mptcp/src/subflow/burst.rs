@@ -12,7 +12,7 @@ impl Subflow {
     ///
     /// The state changes as if each segment were written separately. The header is written only once, so a
     /// burst ends before a segment with other options. `segment` gets the payload of the first one. The
-    /// returned number is the bytes of the others, which follow in the data stream.
+    /// returned number is the payload bytes of the other segments, which follow in the data stream.
     #[inline(never)]
     pub(crate) fn next_burst(
         &mut self,

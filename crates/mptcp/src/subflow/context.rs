@@ -154,7 +154,7 @@ impl Context {
         &self.third
     }
 
-    /// Returns the state of the third packet's option for changes.
+    /// Returns a mutable reference to the state of the third packet's option.
     #[inline]
     pub(crate) fn third_mut(&mut self) -> &mut ThirdPacket {
         &mut self.third
@@ -262,7 +262,7 @@ impl Context {
         &self.signals
     }
 
-    /// Returns the pending signals and the priority for changes.
+    /// Returns a mutable reference to the pending signals and the priority.
     #[inline]
     pub(crate) fn signals_mut(&mut self) -> &mut Signals {
         &mut self.signals
@@ -273,7 +273,7 @@ impl Context {
         &self.staleness
     }
 
-    /// Returns the record of timer periods without progress for changes.
+    /// Returns a mutable reference to the record of timer periods without progress.
     pub(crate) fn staleness_mut(&mut self) -> &mut Staleness {
         &mut self.staleness
     }
@@ -284,7 +284,7 @@ impl Context {
         &self.delivery
     }
 
-    /// Returns the peer's mappings and the in-order data that waits for its mapping, for changes.
+    /// Returns a mutable reference to the peer's mappings and the in-order data that waits for its mapping.
     #[inline]
     pub(crate) fn delivery_mut(&mut self) -> &mut Delivery {
         &mut self.delivery

@@ -19,7 +19,7 @@ pub(crate) enum Failure {
     Unmapped,
     /// A mapping that does not cover its segment, contradicts another one, or is infinite.
     BadMapping,
-    /// A checksum although none was negotiated, or no checksum although it was.
+    /// The mapping has a checksum that was not negotiated, or lacks a negotiated one.
     Unagreed,
     /// A mapping with a wrong checksum that begins at this DSN.
     Checksum(u64),

@@ -35,7 +35,7 @@ impl Subflow {
         self.context.set_reset(reset);
     }
 
-    /// Writes the RST that must be sent. Returns whether there was one.
+    /// Writes the RST that must be sent. Returns whether a RST was requested.
     pub(crate) fn take_reset(&mut self, segment: &mut Segment) -> bool {
         let taken = self.tcp.take_reset(segment);
         if taken {

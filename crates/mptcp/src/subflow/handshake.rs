@@ -37,7 +37,7 @@ impl Subflow {
         self.answer_syn(syn, config, Some(option), Some(Answered::Once));
     }
 
-    /// Writes a requested SYN or SYN/ACK. Returns whether there was one.
+    /// Writes a requested SYN or SYN/ACK. Returns whether a segment was written.
     pub(crate) fn next_handshake_segment(
         &mut self,
         now: Instant,

@@ -117,7 +117,8 @@ impl Mappings {
         })
     }
 
-    /// Stores a mapping that ends after `done` if no other mapping is stored. Returns whether it was stored.
+    /// Stores a mapping that ends after `done` if no other mapping is stored. Returns whether the mapping was
+    /// stored.
     #[inline]
     pub(super) fn insert_only(&mut self, new: Declared, done: u64) -> bool {
         self.advance(done);

@@ -23,7 +23,7 @@ impl Subflow {
         self.tcp.add_reports(segment);
     }
 
-    /// Writes the pure acknowledgement or window probe that is due. Returns whether one was written.
+    /// Writes the pure acknowledgement or window probe that is due. Returns whether a segment was written.
     pub(crate) fn next_pure_ack(&mut self, context: &EmitContext, segment: &mut Segment) -> bool {
         let signals = self.signal_due();
         let own = self.tcp_context(context);

@@ -107,8 +107,8 @@ impl Signals {
         self.due
     }
 
-    /// Removes all options except `MP_FAIL`, because MPTCP has ended. The peer may need that one to end MPTCP
-    /// too (RFC 8684 section 3.7).
+    /// Removes all options except `MP_FAIL`, because MPTCP has ended. The peer may need the `MP_FAIL` to end
+    /// MPTCP too (RFC 8684 section 3.7).
     pub(crate) fn end(&mut self) {
         self.options.retain(|option| matches!(option, MptcpOption::Fail { .. }));
         self.due &= !self.options.is_empty();

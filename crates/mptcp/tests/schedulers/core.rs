@@ -145,7 +145,8 @@ fn every_copy_beyond_the_first_counts_as_reinjected() {
         let both = views.iter().map(|view| view.id).collect();
         let burst = 1000;
         match count {
-            // First on both paths. Then the third kilobyte, ahead of the second one, on each path.
+            // The first kilobyte is sent on both paths. Then the third one, ahead of the second one, is sent
+            // on each path.
             1 => Decision::Send { on: both, from: None, burst },
             2 | 3 => Decision::Send {
                 on: SubflowSet::one(SubflowId(count as u8 - 2)),

@@ -57,9 +57,9 @@ impl Receiver {
         may
     }
 
-    /// Decides about a RST at a position. It is accepted at the next expected position, after the
-    /// out-of-order data, and at the peer's FIN. Elsewhere in the window, it is challenged (RFC 5961 section
-    /// 3.2).
+    /// Decides whether to accept, challenge or ignore a RST at a position. A RST is accepted at the next
+    /// expected position, after the out-of-order data, and at the peer's FIN. Elsewhere in the window, a RST
+    /// is challenged (RFC 5961 section 3.2).
     fn judge_reset(&self, position: u64) -> ResetVerdict {
         let edge = self.advertised_at + self.window;
         if position == self.assembly.next
@@ -114,7 +114,7 @@ impl Tcp {
 
     /// Handles an acknowledgement that is too old or covers unsent data. After the handshake, it is answered
     /// with an acknowledgement (RFC 5961 section 5.2, RFC 9293 section 3.10.7.4; `tcp_ack`). Returns true for
-    /// an old one during the handshake, which the caller handles.
+    /// an old acknowledgement during the handshake, which the caller handles.
     #[cold]
     fn accepts_invalid_ack(&mut self, now: Instant, behind: i32) -> bool {
         let opening = self.state == State::SynReceived;

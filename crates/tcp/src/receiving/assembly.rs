@@ -145,7 +145,7 @@ impl Assembly {
         self.reports.truncate(at);
     }
 
-    /// Handles the peer's FIN if all data before it has arrived. Returns whether it did.
+    /// Handles the peer's FIN if all data before it has arrived. Returns whether the FIN was handled.
     #[inline]
     pub(super) fn take_fin(&mut self) -> bool {
         let taken = self.fin_at == Some(self.next) && !self.closed;

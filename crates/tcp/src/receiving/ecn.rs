@@ -145,7 +145,7 @@ impl EcnReceiver {
     #[inline]
     pub(super) fn on_cwr(&mut self, segment: &Segment, ack: &mut AckPolicy) {
         if self.agreed && segment.flags.contains(Flags::CWR) {
-            // If marks are counted, each has its own echo, which CWR does not end.
+            // If the controller counts marks, CWR does not end the echo.
             self.echoes &= self.counted.is_some();
             if segment.sequence_len() > 0 {
                 // The peer's window may be very small, so it gets an acknowledgement at once.

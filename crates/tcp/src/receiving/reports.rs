@@ -10,9 +10,9 @@ use super::super::sending::rtt::RttEstimator;
 use super::super::sequence::Sequence;
 use super::Receiver;
 
-/// The padded length of a SACK option without blocks, bytes. The next constant is the length of a block (RFC
-/// 2018 section 3).
+/// The length of a SACK option without its blocks, padded to four bytes (RFC 2018 section 3).
 pub(crate) const SACK_BASE: usize = 4;
+/// The length of a SACK block in bytes (RFC 2018 section 3).
 pub(crate) const SACK_BLOCK: usize = 8;
 /// The number of stored blocks (`TCP_NUM_SACKS`). If the block of a range was dropped, only later segments of
 /// that range are reported.

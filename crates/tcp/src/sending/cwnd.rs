@@ -152,7 +152,8 @@ impl Cwnd {
         self.window.cwnd = cwnd;
     }
 
-    /// Ends a window reduction (`tcp_end_cwnd_reduction`). `undoable` means that undo was still permitted.
+    /// Ends a window reduction (`tcp_end_cwnd_reduction`). `undoable` means that the reduction could have
+    /// been undone.
     pub(super) fn end_reduction(&mut self, now: Instant, undoable: bool) {
         if self.controller.owns_recovery() {
             return;

@@ -162,7 +162,7 @@ impl Flight {
         &self.rate
     }
 
-    /// Returns the delivery-rate sampler for changes.
+    /// Returns a mutable reference to the delivery-rate sampler.
     #[inline]
     pub(super) fn rate_mut(&mut self) -> &mut delivery_rate::Sampler {
         &mut self.rate
@@ -323,7 +323,7 @@ impl Flight {
         Some(before)
     }
 
-    /// Marks an entry as lost (`tcp_mark_skb_lost`). Returns whether it was not marked before.
+    /// Marks an entry as lost (`tcp_mark_skb_lost`). Returns whether the mark is new.
     pub(crate) fn mark_lost(&mut self, number: u64) -> bool {
         let Some(sent) =
             number.checked_sub(self.base).and_then(|i| self.entries.get_mut(i as usize))

@@ -60,7 +60,7 @@ impl Intent {
         };
     }
 
-    /// Removes the urgent segment if it is `wanted`. Returns whether it was removed.
+    /// Removes the urgent segment if it is `wanted`. Returns whether there was such a segment.
     #[inline]
     pub(crate) fn take(&mut self, wanted: Urgent) -> bool {
         let Self::Urgent { first, repairs } = *self else { return false };

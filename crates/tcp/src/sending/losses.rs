@@ -25,8 +25,7 @@ pub(crate) struct Verdict {
     pub(crate) lost: u32,
     /// Whether a retransmission is among them (`FLAG_LOST_RETRANS`).
     pub(crate) lost_retransmission: bool,
-    /// The time after which the remaining candidates are lost. Zero if there are none, `None` if RACK did not
-    /// run.
+    /// The time after which late segments count as lost. Zero if there are none, `None` if RACK did not run.
     pub(crate) wait: Option<Duration>,
 }
 

@@ -7,8 +7,8 @@ use anabranch_congestion::CongestionState;
 
 impl Sending {
     /// Pushes the data that was handed over, because the next data is sent on another connection
-    /// (`mptcp_push_release` in `__mptcp_push_pending`). Its memory is then that of the socket buffers in
-    /// which it will be sent. Returns the number of segments that the windows permit.
+    /// (`mptcp_push_release` in `__mptcp_push_pending`). The memory charge then includes the socket buffers
+    /// in which the data will be sent. Returns the number of segments that the windows permit.
     pub fn push_handed_over(&mut self, moment: Moment<'_>) -> u64 {
         let Moment { now, .. } = moment;
         self.rest_after_idle(moment);

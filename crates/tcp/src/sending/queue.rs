@@ -211,7 +211,7 @@ impl Queue {
         self.mss = mss;
     }
 
-    /// Returns the use of tags for changes.
+    /// Returns a mutable reference to the tag state.
     #[inline]
     pub(super) fn tagging_mut(&mut self) -> &mut Tagging {
         &mut self.tagging
@@ -380,7 +380,7 @@ impl Queue {
         Some((payload, tag))
     }
 
-    /// Handles a chunk of `tag` that was sent completely. It may be the last one of its socket buffer.
+    /// Handles a chunk of `tag` that was sent completely. The chunk may be the last one of its socket buffer.
     fn leave_buffer(&mut self, tag: &Tag) {
         if self.chunks.front().is_none_or(|next| next.tag.position != tag.position) {
             self.buffers_queued -= 1;
@@ -425,7 +425,7 @@ impl Queue {
         self.intent
     }
 
-    /// Returns the kind of data to send next, for changes.
+    /// Returns a mutable reference to the kind of data to send next.
     #[inline]
     pub(super) fn intent_mut(&mut self) -> &mut Intent {
         &mut self.intent
@@ -437,7 +437,7 @@ impl Queue {
         &self.window
     }
 
-    /// Returns the peer's window for changes.
+    /// Returns a mutable reference to the peer's window.
     #[inline]
     pub fn window_mut(&mut self) -> &mut PeerWindow {
         &mut self.window

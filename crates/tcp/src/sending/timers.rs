@@ -248,8 +248,8 @@ impl Timers {
         self.arm(moment, Pending::Timeout, span);
     }
 
-    /// Starts a tail loss probe if the `state` permits one (`tcp_schedule_loss_probe`). Returns whether it
-    /// did.
+    /// Starts a tail loss probe if the `state` permits one (`tcp_schedule_loss_probe`). Returns whether the
+    /// probe timer was started.
     #[inline]
     pub(super) fn schedule_probe(
         &mut self,

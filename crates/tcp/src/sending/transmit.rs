@@ -190,8 +190,8 @@ impl Transmission<'_> {
     }
 
     /// Returns whether a segment that ends its socket buffer has PSH: if the buffer has several segments
-    /// (`__tcp_transmit_skb`), or if it is small. In the latter case a push had ended the buffer
-    /// (`tcp_mark_push` in `mptcp_sendmsg_frag`).
+    /// (`__tcp_transmit_skb`), or if it is small. A small buffer was ended by a push (`tcp_mark_push` in
+    /// `mptcp_sendmsg_frag`).
     #[inline]
     pub(crate) fn ends_push(&self, sent: &Sent) -> bool {
         let small = self.sending.queue.is_tagged()
@@ -285,7 +285,8 @@ impl Transmission<'_> {
         !self.sending.queue.is_deferred()
     }
 
-    /// Returns whether the peer's window has space for a whole segment, or for a part of one after a wait.
+    /// Returns whether the peer's window has space for a whole segment. After a wait, space for a part of a
+    /// segment is enough.
     #[inline]
     fn window_admits(&mut self) -> bool {
         let fill = self.sending.queue.intent_mut().take(Urgent::SmallWindow);

@@ -6,7 +6,7 @@ use anabranch_congestion::CongestionState;
 use anabranch_scheduler::SubflowSet;
 
 impl Scheduling {
-    /// Penalises the subflows of `set` that are in the Open state. In the other states, the window is being
+    /// Penalises the subflows of `set` that are in the Open state. In all other states, the window is being
     /// reduced already.
     #[cold]
     pub(super) fn penalise(&mut self, subflows: &mut Subflows, set: SubflowSet) {

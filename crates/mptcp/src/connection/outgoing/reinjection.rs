@@ -246,7 +246,7 @@ mod tests {
         carried.acknowledge(210);
         assert_eq!(carried.at(40).by, SubflowSet::EMPTY);
         assert_eq!(carried.at(210), Carried { from: 210, to: 250, by: set(&[1]) });
-        // Data in a gap before a range that was sent ahead.
+        // Fills a gap before a range that was sent ahead.
         carried.note(SubflowId(2), 400, 500);
         carried.note(SubflowId(3), 300, 450);
         assert_eq!(carried.at(300), Carried { from: 300, to: 400, by: set(&[3]) });

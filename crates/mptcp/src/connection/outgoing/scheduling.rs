@@ -256,8 +256,8 @@ impl Outgoing {
         reach > 0
     }
 
-    /// Like [`Self::hand_over`], for several subflows. Returns the largest number of bytes that one of them
-    /// took, and the sum.
+    /// Like [`Self::hand_over`], for several subflows. Returns the largest number of bytes that a subflow
+    /// took, and the sum over all of them.
     #[inline(never)]
     fn hand_over_to_all(
         &mut self,

@@ -70,7 +70,7 @@ impl PeerAddresses {
         self.denies_initial |= capable.deny_join_initial_address;
     }
 
-    /// Takes one join from the budget and records the attempt. Returns false if the address may not be tried
+    /// Reduces the budget by one join, and records the attempt. Returns false if the address may not be tried
     /// now.
     fn spend(&mut self, now: Instant, remote: SocketAddr) -> bool {
         let periods = now.since(self.budget_since).as_nanos() / BUDGET_PERIOD.as_nanos();

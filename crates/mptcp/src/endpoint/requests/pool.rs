@@ -167,7 +167,7 @@ impl<P: Peer> Pool<P> {
         }
     }
 
-    /// Removes a record. Returns false if it does not exist.
+    /// Removes a record. Returns false if the record does not exist.
     pub(super) fn remove(
         &mut self,
         number: u32,

@@ -173,8 +173,8 @@ impl SynRecord {
         Duration::from_millis(self.waited_at(now))
     }
 
-    /// Returns the time at which the SYN/ACK is repeated or the wait, `patience`, ends. `FAR_FUTURE` if no
-    /// SYN/ACK was sent yet. `seen` is as in [`Self::sent_at`].
+    /// Returns the time at which the SYN/ACK is repeated or the wait, `patience`, ends. The result is
+    /// `FAR_FUTURE` if no SYN/ACK was sent yet. `seen` is as in [`Self::sent_at`].
     pub(super) fn due(&self, config: &Config, patience: Duration, seen: Instant) -> Instant {
         let Some(before) = self.answers().checked_sub(1).filter(|_| self.exists()) else {
             return Instant::FAR_FUTURE;

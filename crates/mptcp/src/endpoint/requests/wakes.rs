@@ -1,6 +1,6 @@
-//! A tournament tree that finds the record that is due first. Of several with the same time, the lowest
-//! number wins. The tree stores only the winners' numbers, four bytes per record. Due times are read from the
-//! records.
+//! A tournament tree that finds the record that is due first. Of several records with the same due time, the
+//! one with the lowest number wins. The tree stores only the winners' numbers, four bytes per record. Due
+//! times are read from the records.
 
 use anabranch_units::Instant;
 

@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(report(&mut board, 5, 6, true), -1);
         assert_eq!(report(&mut board, 6, 8, true), -2);
         assert_eq!(opening(&board), [0, 3, 4, 8]);
-        // A part of a larger buffer moves.
+        // A part of a larger buffer is moved.
         assert_eq!(report(&mut board, 8, 10, true), 0);
         assert_eq!(opening(&board), [0, 3, 4, 10]);
         // The hole before it is filled. The entry already begins a buffer.

@@ -171,8 +171,8 @@ fn losses_that_are_undone_again_and_again_leave_no_places_behind() {
 #[test]
 fn what_is_lost_waits_until_it_goes_again() {
     let mut board = board(5);
-    // A segment retransmitted by a probe was not lost (tcp_send_loss_probe). The counts have one segment of
-    // each kind, but not the same one.
+    // A segment retransmitted by a probe was not lost (tcp_send_loss_probe). One segment is lost, and another
+    // one was retransmitted.
     board.retransmit(4, Instant::from_nanos(9), TxStamp::default());
     assert!(board.mark_lost(1));
     assert_eq!((board.lost_waiting(), board.next_lost()), (1, Some(1)));

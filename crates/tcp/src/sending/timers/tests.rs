@@ -35,7 +35,7 @@ fn a_probe_comes_after_two_round_trips_and_no_later_than_the_timeout() {
     assert_eq!(armed(&subflow, 200), Some((Pending::LossProbe, 100_000)));
     assert!(subflow.sending.schedule_probe(at(200), true));
     assert_eq!(armed(&subflow, 200), Some((Pending::LossProbe, 202_000)));
-    // The head's timeout has passed already, so the probe has its own time.
+    // The head's timeout has passed already, so the probe timer runs for its full time.
     assert!(subflow.sending.schedule_probe(at(300), false));
     assert_eq!(armed(&subflow, 300), Some((Pending::LossProbe, 202_000)));
     subflow.sending.timers.forget_rtt();
