@@ -70,7 +70,7 @@ impl Pipe {
         }
     }
 
-    /// Advances to the next arrival or timer and handles it. Returns false if there is none.
+    /// Advances to the next arrival or timer and handles it. Returns false if nothing is pending.
     fn turn(&mut self) -> bool {
         let arrival = self.flying.front().map(|(at, _)| *at);
         let timer = earliest(self.client.poll_timeout(), self.server.poll_timeout());

@@ -95,7 +95,7 @@ impl Config {
         }
     }
 
-    /// Returns whether data for other subflows is delegated after an acknowledgement. This requires one
+    /// Returns whether data for other subflows is delegated after an acknowledgement. Delegation requires one
     /// processor for packets and application (`mptcp_subflow_delegate`).
     #[inline]
     pub(crate) fn leaves_to_turns(&self) -> bool {
@@ -106,7 +106,7 @@ impl Config {
 /// A local address that the peer may join (RFC 8684 section 3.4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Announcement {
-    /// The address identifier. It is not 0, which belongs to the initial subflow.
+    /// The address identifier. The identifier 0 belongs to the initial subflow and is not allowed.
     pub address_id: u8,
     /// The address.
     pub address: IpAddr,

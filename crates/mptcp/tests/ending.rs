@@ -37,7 +37,7 @@ fn ends_that_wait_for_data_on_both_sides_do_not_answer_each_other_without_end() 
     pair.end();
     pair.run_until(at(1_200));
     // All packets are lost for a second. Each side repeats its data and its DATA_FIN at doubling intervals
-    // from 200 ms on. These are 2 of each, and with probes and acknowledgements fewer than 20 segments.
+    // from 200 ms on. With probes and acknowledgements, each side sends fewer than 20 segments.
     for way in [Way::ToClient, Way::ToServer] {
         let sent = pair.sent(way, 0).filter(|(when, ..)| *when >= at(200)).count();
         assert!((4..20).contains(&sent), "{way:?}: {sent} segments");

@@ -1,7 +1,7 @@
 //! Tests that a receiver of segments merged by GRO reaches the same state as a receiver of single segments.
 //!
 //! After arbitrary losses, repetitions and reordering, they compare the bytes read, `rcv_nxt`, the
-//! `DATA_ACK`, the SACK blocks and the echoed timestamp. They compare the window too if its size does not
+//! `DATA_ACK`, the SACK blocks and the echoed timestamp. The window is compared too if its size does not
 //! depend on the reader. The window field counts units, and Linux rounds the right edge up to a whole unit at
 //! each acknowledgement (`ALIGN` in `tcp_select_window`). While data waits, the windows may therefore differ
 //! by one unit per acknowledgement, and by one unit after all data is read.

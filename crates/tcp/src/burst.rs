@@ -1,5 +1,5 @@
-//! Bursts: several segments written as one, for a network device that splits them (GSO, TSO). They belong to
-//! one socket buffer and one tag, and would otherwise be sent back to back.
+//! Bursts: several segments written as one, for a network device that splits them (GSO, TSO). The segments of
+//! a burst belong to one socket buffer and one tag, and would otherwise be sent back to back.
 
 use std::num::NonZeroU16;
 

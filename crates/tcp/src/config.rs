@@ -80,9 +80,9 @@ impl HostModel {
         self.coarse(to).since(self.coarse(from))
     }
 
-    /// Returns the time at which a timer set at `now` for `span` fires. It is never early. The time is
-    /// rounded up to the granularity of the timer's level in the timer wheel (`calc_wheel_index`): one tick
-    /// below 63 ticks, and eight times coarser for each eightfold duration.
+    /// Returns the time at which a timer set at `now` for `span` fires. A timer never fires early. The time
+    /// is rounded up to the granularity of the timer's level in the timer wheel (`calc_wheel_index`): one
+    /// tick below 63 ticks, and eight times coarser for each eightfold duration.
     pub fn expiry(&self, now: Instant, span: Duration) -> Instant {
         self.timer(now, span).1
     }
@@ -189,7 +189,7 @@ impl TcpConfig {
 }
 
 /// Returns the maximum segment size that is announced from a local address, in bytes. `mss` is the one over
-/// IPv4. Both have the same MTU (`tcp_mtu_to_mss`, `ip6_default_advmss`).
+/// IPv4. The MTU is the same for IPv4 and IPv6 (`tcp_mtu_to_mss`, `ip6_default_advmss`).
 pub fn mss_at(mss: u16, local: IpAddr) -> u16 {
     match local {
         IpAddr::V4(_) => mss,

@@ -27,7 +27,7 @@ pub struct Opening {
     attempts: u32,
     /// The number of SYN retransmissions before the handshake fails.
     syn_retries: u8,
-    /// The time of the next retransmission. `FAR_FUTURE` if there is none.
+    /// The time of the next retransmission. `FAR_FUTURE` if no retransmission is pending.
     deadline: Instant,
 }
 
@@ -136,7 +136,7 @@ impl Opening {
         (self.deadline, self.due) = (Instant::FAR_FUTURE, false);
     }
 
-    /// Returns the time of the next retransmission. `FAR_FUTURE` if there is none.
+    /// Returns the time of the next retransmission. `FAR_FUTURE` if no retransmission is pending.
     #[inline]
     pub(super) fn deadline(&self) -> Instant {
         self.deadline

@@ -1,7 +1,7 @@
 //! One TCP connection as in Linux, sans-IO.
 //!
 //! Positions count bytes of each direction from the SYN (position 0), so the first data byte has position 1.
-//! They are converted to 32-bit sequence numbers only when a segment is written or read.
+//! Positions are converted to 32-bit sequence numbers only when a segment is written or read.
 //!
 //! No code here reads or writes an option of the layer above. That layer passes plain values: a
 //! [`Tag`](sending::flight::Tag), which prevents merging two ranges of data; a number of option bytes to

@@ -1,8 +1,8 @@
-//! The options that SYNs negotiate: window scale, timestamps and SACK. One side offers them. Both sides use
-//! those that the other side also has.
+//! The options that SYNs negotiate: window scale, timestamps and SACK. A side uses an option only if both
+//! SYNs have it.
 //!
-//! They are used for every SYN and SYN/ACK, and for the record of a SYN that waits for its third packet. The
-//! MSS and the options of the layer above depend on addresses and keys. They are in other files.
+//! This file writes the options of every SYN and SYN/ACK, and encodes those of a stored SYN. The MSS and the
+//! options of the layer above are in other files, because they depend on addresses and keys.
 
 use anabranch_wire::{Segment, Timestamps};
 

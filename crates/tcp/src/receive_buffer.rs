@@ -412,8 +412,8 @@ mod tests {
 
     #[test]
     fn a_connections_buffer_follows_and_does_not_go_back() {
-        // `__mptcp_move_skbs_from_subflow`: `if (ssk_rbuf > sk_rbuf)`. It compares memory; each buffer
-        // has its own ratio.
+        // `__mptcp_move_skbs_from_subflow`: `if (ssk_rbuf > sk_rbuf)`. The comparison uses memory, because
+        // each buffer has its own ratio.
         let mut own = buffer();
         own.set_ratio(64);
         let mut subflow = buffer();

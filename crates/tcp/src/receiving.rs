@@ -317,8 +317,8 @@ impl Receiver {
     }
 
     /// Opens the window by two full segments, or by twice the data of merged segments (`tcp_grow_window`).
-    /// The buffer must have space for it, apart from `waiting` bytes of out-of-order memory. A segment that
-    /// arrived `in_order` is already charged (`tcp_queue_rcv`, `tcp_space`). `received` is the largest
+    /// The buffer must have space for it in addition to `waiting` bytes of out-of-order memory. A segment
+    /// that arrived `in_order` is already charged (`tcp_queue_rcv`, `tcp_space`). `received` is the largest
     /// segment size so far.
     #[inline]
     fn grow(&mut self, load: Load, in_order: bool, waiting: u64, received: u32) -> bool {
@@ -357,9 +357,10 @@ impl Receiver {
         whole_units(free.min(self.slow_start).min(space.open), scale)
     }
 
-    /// Returns the window to advertise now. It never shrinks (`tcp_select_window`). If a window was
-    /// `promised` on any connection of the layer above, it replaces the connection's own window. That would
-    /// depend on data of other connections (`mptcp_set_rwin`; RFC 8684 section 3.3.1).
+    /// Returns the window to advertise now. The window never shrinks (`tcp_select_window`). If a window was
+    /// `promised` on any connection of the layer above, it replaces the connection's own window. The
+    /// connection's own window would depend on data of other connections (`mptcp_set_rwin`; RFC 8684 section
+    /// 3.3.1).
     #[inline]
     fn select_window(&mut self, space: Space, mss: u64, promised: Option<u64>) -> u64 {
         let scale = self.negotiated.receive_scale;

@@ -300,7 +300,7 @@ impl Sending {
         self.cwnd.take_reduction_report()
     }
 
-    /// Returns whether data may be ready to send. This is a cheap check of some of the conditions.
+    /// Returns whether data may be ready to send. Only some of the conditions are checked.
     #[inline]
     pub(super) fn may_transmit(&self) -> bool {
         self.queue.has_work() && !self.cwnd.is_full(self.flight.in_flight())

@@ -88,7 +88,7 @@ pub enum OutageRule {
     /// After two consecutive timeouts, until the loss is repaired, no timeout is found spurious. RTT samples
     /// that began before the last timeout are ignored.
     Timeouts,
-    /// Like `Timeouts`, for an acknowledgement with a DSACK (RFC 2883). It shows that the peer had the
+    /// Like `Timeouts`, for an acknowledgement with a DSACK (RFC 2883). The DSACK shows that the peer had the
     /// retransmitted segment, and that only the acknowledgement was lost. A peer without SACK sends no DSACK;
     /// `Timeouts` then applies.
     Dsack,

@@ -16,7 +16,7 @@ use super::subflow_table::Subflows;
 use crate::subflow::Reset;
 use anabranch_tcp::{State, earliest};
 
-/// The wait before the `DATA_FIN` is repeated for the first time. It doubles with each repetition.
+/// The wait before the `DATA_FIN` is repeated for the first time. The wait doubles with each repetition.
 const FIN_REPEAT: Duration = Duration::from_millis(200);
 /// The largest number of doublings (`mptcp_set_datafin_timeout`).
 const FIN_DOUBLINGS: u32 = 9;

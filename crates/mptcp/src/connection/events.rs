@@ -58,8 +58,8 @@ pub enum Event {
 pub struct SubflowSample {
     /// The subflow.
     pub id: SubflowId,
-    /// The number of subflows that the connection opened before this one. It equals the identifier until
-    /// slots are reused.
+    /// The number of subflows that the connection opened before this one. Until slots are reused, this number
+    /// equals the identifier.
     pub ordinal: u32,
     /// Congestion window, segments.
     pub cwnd_segments: u32,

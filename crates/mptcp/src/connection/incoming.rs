@@ -40,7 +40,7 @@ pub(super) struct Incoming {
 pub(super) struct ReceiveStream {
     /// The next expected position.
     next: u64,
-    /// Whether the peer's `DATA_FIN` was received and counted. It then takes one position in
+    /// Whether the peer's `DATA_FIN` was received and counted. The `DATA_FIN` then takes one position in
     /// acknowledgements.
     fin_taken: bool,
     fin_at: Option<u64>,
@@ -152,8 +152,8 @@ impl ReceiveStream {
         }
     }
 
-    /// Appends the part of a piece before the end of the data. Returns false if there is none. In-order data
-    /// is accepted even beyond the window (`__mptcp_move_skb`).
+    /// Appends the part of a piece before the end of the data. Returns false if the piece is after the end.
+    /// In-order data is accepted even beyond the window (`__mptcp_move_skb`).
     // A run of 20 MB calls it 14,364 times.
     #[inline(always)]
     fn append_within(&mut self, piece: Bytes, memory: u64) -> bool {

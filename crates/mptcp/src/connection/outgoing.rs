@@ -70,8 +70,8 @@ pub(super) struct SendStream {
     una: u64,
     /// The end of the data that was scheduled at least once (`snd_nxt`).
     next: u64,
-    /// The next position to schedule. It is before `next` while all data is sent again, or after data was
-    /// sent ahead of it.
+    /// The next position to schedule. The cursor is before `next` while all data is sent again, or after data
+    /// was sent ahead of the cursor.
     cursor: u64,
     /// The end of the data that is being sent again.
     again_end: u64,
@@ -103,8 +103,8 @@ pub enum WriteError {
 }
 
 impl SendStream {
-    /// Creates an empty stream with fragments of at most `fragment` bytes. They are parts of pages, or socket
-    /// buffers if `buffers` is set.
+    /// Creates an empty stream with fragments of at most `fragment` bytes. If `buffers` is set, fragments are
+    /// socket buffers, otherwise parts of pages.
     pub(super) fn new(fragment: u64, buffers: bool) -> Self {
         Self {
             chunks: VecDeque::new(),

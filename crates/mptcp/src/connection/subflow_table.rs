@@ -267,8 +267,8 @@ impl Subflows {
         subflow.tcp.id()
     }
 
-    /// Returns whether the next segment of a subflow must be examined even if it has no options. This is the
-    /// case during the handshake and while a priority change of the peer waits.
+    /// Returns whether the next segment of a subflow must be examined even if it has no options. Examples are
+    /// segments of the handshake, or while a priority change of the peer waits.
     #[inline]
     pub(super) fn awaits_options(&self, session: &Session, index: usize) -> bool {
         let subflow = &self.list[index];
@@ -309,7 +309,7 @@ impl Subflows {
         subflow.context.staleness_mut().on_ack(last_ack);
     }
 
-    /// Uses `DATA_ACK`s of 64 bits from now on. This reduces the payload that fits into a segment.
+    /// Uses `DATA_ACK`s of 64 bits from now on. The longer option reduces the payload of a segment.
     #[inline]
     pub(super) fn widen_data_acks(&mut self, session: &mut Session) {
         if session.widen_data_acks() {
@@ -319,8 +319,8 @@ impl Subflows {
         }
     }
 
-    /// Recomputes the payload size of a subflow's segments. It leaves space for the DSS if the subflow sends
-    /// one.
+    /// Recomputes the payload size of a subflow's segments. If the subflow sends a DSS, its length is
+    /// subtracted.
     pub(super) fn fit_segments(&mut self, session: &Session, index: usize) {
         let subflow = &mut self.list[index];
         subflow.tcp.update_mss(if subflow.reserves_dss() { session.dss_bytes() } else { 0 });

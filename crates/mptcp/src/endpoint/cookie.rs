@@ -85,7 +85,7 @@ impl Cookies<'_> {
         Key::new(self.hash(peer, minute, 2) | 1)
     }
 
-    /// Builds the SYN/ACK. It offers MPTCP if both sides want it and no connection has the token.
+    /// Builds the SYN/ACK. The SYN/ACK offers MPTCP if both sides want it and no connection has the token.
     pub(super) fn answer(
         &self,
         now: Instant,

@@ -16,8 +16,8 @@ use crate::config::Config;
 
 /// The default number of half-open connections (`SOMAXCONN`).
 const BACKLOG: u32 = 4096;
-/// The default wait for the final ACK. It is somewhat longer than all repetitions of the SYN/ACK (1 + 2 + 4 +
-/// 8 + 16 + 32 s).
+/// The default wait for the final ACK. All repetitions of the SYN/ACK (1 + 2 + 4 + 8 + 16 + 32 s) take less
+/// time.
 const HALF_OPEN: Duration = Duration::from_secs(127);
 /// The time for which cookies are accepted after the last one was sent (`TCP_SYNCOOKIE_VALID`).
 const COOKIES_VALID: Duration = Duration::from_secs(120);

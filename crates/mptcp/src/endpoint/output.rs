@@ -46,10 +46,10 @@ impl Endpoint {
     /// [`Segment::split`]. The resulting segments and the connection's state are the same as after separate
     /// calls of [`Self::poll_transmit`]. With `most` = 1, the two functions are equal.
     ///
-    /// A burst consists of new data of one subflow under one mapping. Its size is limited by the congestion
-    /// window, the peer's window, and one socket buffer (1 ms at the pacing rate, `tcp_tso_autosize`). Only
-    /// its last segment has PSH and FIN. Its payload is a slice of the written data, or a copy if the data
-    /// was written in several parts. [`Self::poll_gather`] avoids the copy.
+    /// A burst consists of new data of one subflow under one mapping. The size of a burst is limited by the
+    /// congestion window, the peer's window, and one socket buffer (1 ms at the pacing rate,
+    /// `tcp_tso_autosize`). Only its last segment has PSH and FIN. The payload is a slice of the written
+    /// data, or a copy if the data was written in several parts. [`Self::poll_gather`] avoids the copy.
     ///
     /// Segments with individual options are sent separately: retransmissions, probes, the first data with its
     /// `MP_CAPABLE`, and segments with SACK blocks. With DSS checksums, all segments are separate, because

@@ -1,5 +1,4 @@
-//! The table of four-tuples. It finds the subflow, half-open join or TIME-WAIT record for a
-//! segment.
+//! The table of four-tuples. A look-up finds the subflow, half-open join or TIME-WAIT record for a segment.
 
 use super::lookup::Lookup;
 use crate::secrets::{Keyed, Packed};
@@ -35,8 +34,8 @@ impl Place {
 #[derive(Debug)]
 pub(super) struct Places {
     table: Lookup<Packed, Place>,
-    /// The two entries found last. They are checked first, because segments of one subflow often
-    /// arrive back to back.
+    /// The two entries found last. A look-up checks these first, because segments of one subflow often arrive
+    /// back to back.
     recent: [Option<(Packed, Place)>; 2],
 }
 

@@ -105,7 +105,7 @@ impl Request {
         self.kept.syn(&self.tuple)
     }
 
-    /// Builds the SYN/ACK. It carries our key if the SYN offered MPTCP.
+    /// Builds the SYN/ACK. The SYN/ACK carries our key if the SYN offered MPTCP.
     pub(super) fn answer(
         &self,
         now: Instant,

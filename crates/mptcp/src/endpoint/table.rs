@@ -5,7 +5,7 @@ use anabranch_units::Instant;
 use super::timed::Timed;
 use crate::connection::Connection;
 
-/// The handle of a connection. It stays invalid forever after the connection is freed.
+/// The handle of a connection. After the connection is freed, the handle stays invalid forever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ConnectionHandle {
     pub(super) slot: u32,
@@ -102,7 +102,7 @@ impl Table {
         self.entries.set_wake(slot as usize, at);
     }
 
-    /// Returns the earliest wake-up time of all connections. `FAR_FUTURE` if there is none.
+    /// Returns the earliest wake-up time of all connections. `FAR_FUTURE` if no connection has one.
     #[inline]
     pub(super) fn wake(&self) -> Instant {
         self.entries.wake()

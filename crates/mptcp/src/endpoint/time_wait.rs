@@ -1,6 +1,6 @@
-//! TIME-WAIT (RFC 9293 section 3.6): the record of a subflow that we closed first. It prevents late segments
-//! from reaching a later connection with the same four-tuple. A SYN that cannot be old opens a new connection
-//! at once (RFC 6191; `tcp_timewait_state_process`).
+//! TIME-WAIT (RFC 9293 section 3.6): the record of a subflow that we closed first. The record prevents late
+//! segments from reaching a later connection with the same four-tuple. A SYN that cannot be old opens a new
+//! connection at once (RFC 6191; `tcp_timewait_state_process`).
 
 use anabranch_units::{Duration, Instant, SeqNumber};
 use anabranch_wire::{Flags, Segment, Timestamps};

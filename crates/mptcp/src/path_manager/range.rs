@@ -9,8 +9,8 @@
 //!
 //! The rates are the configured rates of the interfaces. A path without a configured rate is not refused
 //! because of it. The delay of an unused path is unknown, so the join measures it. A subflow that is too slow
-//! is reset before it carries data, with the reason "unacceptable performance" (RFC 8684 section 3.6). Its
-//! address is then not tried for some time, which doubles after each refusal. Only handshake delays are
+//! is reset before it carries data, with the reason "unacceptable performance" (RFC 8684 section 3.6). The
+//! address is then not tried during a pause, which doubles after each refusal. Only handshake delays are
 //! measured, so later queueing delay has no effect.
 
 use std::net::IpAddr;

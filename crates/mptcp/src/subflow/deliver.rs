@@ -93,8 +93,8 @@ impl Delivery {
         self.failure.get_or_insert(failure);
     }
 
-    /// Delivers in-order bytes at position `at` to `up`, with their DSN and their share of `memory`. They are
-    /// cut at the ends of mappings. On plain TCP, `up` gets stream positions instead of DSNs.
+    /// Delivers in-order bytes at position `at` to `up`, with their DSN and their share of `memory`. The
+    /// bytes are cut at the ends of mappings. On plain TCP, `up` gets stream positions instead of DSNs.
     #[inline]
     pub(super) fn deliver(
         &mut self,

@@ -43,7 +43,7 @@ impl Passage {
 pub(super) struct FinalMapping {
     /// The stream position of the last byte known to be delivered. The mapping begins there.
     data: u64,
-    /// Whether the mapping has a checksum. Its value is zero.
+    /// Whether the mapping has a checksum. The checksum is zero.
     checksum: bool,
     /// The position of the segment that carries the mapping.
     carrier: Option<u64>,

@@ -184,7 +184,7 @@ impl Mappings {
         Ok(())
     }
 
-    /// Stores a mapping after the first one. It is merged with adjacent and overlapping mappings.
+    /// Stores a mapping after the first one. The new mapping is merged with adjacent and overlapping ones.
     fn insert_behind(&mut self, mut new: Declared, waiting: u64) -> Result<(), Refusal> {
         // Usually the new mapping begins at or after the end of the last one, or repeats it.
         if let Some(mut last) = self.rest.last_entry() {

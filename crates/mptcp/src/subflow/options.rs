@@ -1,4 +1,4 @@
-//! The use of the 40 bytes of TCP options on segments after the SYNs, apart from timestamps
+//! The use of the 40 bytes of TCP options on segments after the SYNs, other than timestamps
 //! (`tcp/src/header.rs`) and DSS (`context.rs`).
 //!
 //! Options are added in this order:

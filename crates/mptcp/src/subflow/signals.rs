@@ -4,7 +4,7 @@
 use anabranch_units::{Duration, Instant};
 use anabranch_wire::{MAX_OPTIONS_LEN, MptcpOption, RemoveAddr, Segment};
 
-/// The largest number of queued options. It limits the memory for echoes that a peer can request.
+/// The largest number of queued options. The limit bounds the memory for echoes that a peer can request.
 const MOST_POSTED: usize = 16;
 /// The number of priority changes that a peer may make per [`PRIORITY_PERIOD`]. Frequent changes would only
 /// move data between subflows (Munir et al., ICNP 2017).

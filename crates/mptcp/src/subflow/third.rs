@@ -1,5 +1,5 @@
-//! The MPTCP option of the handshake's third packet. It is repeated until the peer confirms it (RFC 8684
-//! sections 3.1 and 3.2).
+//! The MPTCP option of the handshake's third packet. The option is repeated until the peer confirms it (RFC
+//! 8684 sections 3.1 and 3.2).
 
 use anabranch_units::{Duration, Instant};
 use anabranch_wire::{MpCapable, MptcpOption, Segment};

@@ -64,8 +64,8 @@ fn pair(text: &str) -> (u32, u32) {
     (number(from) as u32, number(to) as u32)
 }
 
-/// Returns the word for a checksum. It can be verified if the mapping covers one segment. An infinite mapping
-/// has a checksum of zero.
+/// Returns the word for a checksum. A checksum can be verified if the mapping covers one segment. An infinite
+/// mapping has a checksum of zero.
 fn checksum_word(segment: &Segment, map: &Mapping, dsn: DataSeq, sum: u16) -> String {
     let whole = segment.payload.len() == usize::from(map.length);
     let good = match map.length {

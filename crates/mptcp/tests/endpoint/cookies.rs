@@ -134,7 +134,8 @@ fn a_cookie_is_worth_nothing_changed_elsewhere_or_later() {
     assert!(refused(&|_, third| third.ack = third.ack.add(1)));
     assert!(refused(&|_, third| third.seq = third.seq.add(1)));
     assert!(refused(&|_, third| third.source_port = 1001));
-    // MAX_SYNCOOKIE_AGE: a cookie is valid in its own minute and the next one. This one was created at 0 s.
+    // MAX_SYNCOOKIE_AGE: a cookie is valid in its own minute and the next one. The cookie here was created at
+    // 0 s.
     assert!(refused(&|host, _| drop(host.run_to(at(120_000)))));
     let mut host = baker(plain());
     let answer = host.answer(&full(1000));

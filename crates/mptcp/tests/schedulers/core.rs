@@ -124,7 +124,7 @@ fn a_wait_ends_at_its_time_and_none_spins() {
         // A time that is not in the future counts as a short wait.
         (Ask::NewData, 4) => Decision::Wait { until: Some(request.now) },
         (Ask::NewData, _) => first(views),
-        // This wait ends after all data was sent.
+        // The scheduler waits until all data was sent.
         _ => Decision::Wait { until: Some(request.now + Duration::from_secs(5)) },
     };
     let (mut pair, heard) = scripted(&[50], config(), decide);
@@ -346,8 +346,9 @@ fn a_send_buffer_is_looked_at_between_pieces_of_32_kib_only() {
     for _ in 0..60 {
         pair.serve(&film(1000));
     }
-    // The buffer is 2 * 10 segments of 2304 bytes: 46,080. One fragment with its overhead is less. The second
-    // one has begun and is therefore completed, here up to the end of the data at 60,000 bytes.
+    // The buffer is 2 * 10 segments of 2304 bytes: 46,080. One fragment with its overhead is smaller than the
+    // buffer. The second one has begun and is therefore completed, here up to the end of the data at 60,000
+    // bytes.
     let asked = heard.lock().expect("one thread").asked.clone();
     let next = asked.iter().map(|request| request.data_next).max();
     assert_eq!(next, Some(GREETING as u64 + 60_000));

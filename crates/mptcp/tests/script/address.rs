@@ -163,8 +163,8 @@ fn an_announcement_is_repeated_until_its_echo_and_another_waits_for_it() {
     let mut s =
         Script::multipath(announcing(&[(5, "10.2.0.1", None), (6, "10.3.0.1", Some(81))]), 50);
     s.us(50, ". 1:1 ack=1 add=5,10.2.0.1");
-    // `mptcp_adjust_add_addr_timeout`: the largest RTO, 250 ms after one sample of 50 ms. It doubles with
-    // each repetition.
+    // `mptcp_adjust_add_addr_timeout`: the largest RTO, 250 ms after one sample of 50 ms. The wait doubles
+    // with each repetition.
     s.us(300, ". add=5,10.2.0.1");
     // Echoes of addresses that were not announced have no effect: another identifier, address or port.
     for echo in ["echo=6,10.2.0.1", "echo=5,10.9.0.1", "echo=5,10.2.0.1,81", "echo=6,10.3.0.1,81"] {

@@ -293,8 +293,8 @@ fn an_end_is_believed_with_its_checksum_only() {
 
 #[test]
 fn who_sends_more_than_a_window_after_a_report_is_reset() {
-    // RFC 8684 section 3.7: data after the failed mapping is useless. It is held for a possible fallback. A
-    // peer that sends its window repeatedly could otherwise fill all memory.
+    // RFC 8684 section 3.7: data after the failed mapping is useless. The receiver keeps the data for a
+    // possible fallback. A peer that sends its window repeatedly could otherwise fill all memory.
     let buffer = 20_000;
     let mut s = Script::server(Config {
         receive_buffer_initial: buffer,

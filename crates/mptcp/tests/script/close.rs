@@ -263,8 +263,8 @@ fn nothing_follows_a_fin() {
     s.peer_on(other, 310, "F. 1:1 ack=1 dack4=0");
     s.us_on(other, 310, "F. 1:1 ack=2");
     s.peer_on(other, 320, ". 2:2 ack=1 dack4=0");
-    // Data on the other subflow is lost and would be reinjected. It must not be sent here after the FIN (RFC
-    // 9293 section 3.10.4).
+    // Data on the other subflow is lost and would be reinjected. Reinjected data must not be sent here after
+    // the FIN (RFC 9293 section 3.10.4).
     s.peer_on(first, 2_000, ". ack=1 dack4=0");
     let said = s.rest();
     let late = said.iter().filter(|(_, path, line)| *path == other && line.contains("map="));

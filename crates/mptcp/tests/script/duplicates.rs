@@ -70,8 +70,8 @@ fn three_duplicates_are_acknowledged_at_once_and_those_behind_them_together() {
 
 #[test]
 fn a_third_block_is_not_waited_for() {
-    // Each acknowledgement with two blocks may be the only one that arrives. It is sent before a third block
-    // appears.
+    // Each acknowledgement with two blocks may be the only one that arrives. Such an acknowledgement is sent
+    // before a third block appears.
     let mut s = begun(Stack::default());
     arrive(&mut s, 2000, &[1, 2, 3]);
     told(&mut s, 2000);
@@ -79,7 +79,8 @@ fn a_third_block_is_not_waited_for() {
     assert_eq!(told(&mut s, 2000), [], "the second");
     arrive(&mut s, 2000, &[7]);
     assert_eq!(told(&mut s, 2000), [(2000, vec![(5, 6), (1, 4)])], "before the third");
-    // The third segment caused only that acknowledgement. None is pending when the next segment arrives.
+    // The third segment caused only that acknowledgement. No acknowledgement is pending when the next segment
+    // arrives.
     arrive(&mut s, 2000, &[9]);
     assert_eq!(told(&mut s, 2000), []);
     assert_eq!(told(&mut s, 2010), [(2001, vec![(9, 10), (7, 8), (5, 6)])]);

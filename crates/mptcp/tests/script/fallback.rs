@@ -335,8 +335,8 @@ fn a_subflow_that_carried_data_twice_is_ahead_of_the_stream_for_that_alone() {
     s.us(200, ". 101:1101 map=100+1000@101");
     s.peer(250, ". ack=1101 dack4=100");
     s.us_within(0, 400, 600, ". 1101:2101 map=100+1000@1101");
-    // The acknowledgement has no options and covers the first 400 bytes of the reinjected data. These are
-    // bytes up to 1400 of the subflow, but no data of the stream is known to be delivered.
+    // The acknowledgement has no options and covers the first 400 bytes of the reinjected data. The subflow's
+    // bytes up to 1400 are acknowledged, but no data of the stream is known to be delivered.
     s.peer(650, ". ack=1501");
     let said = s.rest_until(3000);
     assert!(said.iter().all(|(_, _, line)| !line.starts_with('R')), "{said:?}");

@@ -143,7 +143,7 @@ fn an_address_that_goes_is_not_announced_any_more() {
     s.us(300, ". add=5,10.9.0.1");
     s.peer(310, ". ack=1 dack4=0 echo=5,10.9.0.1");
     s.us(310, ". add=7,10.9.0.3");
-    // The removed address waits for its echo. It is withdrawn and not announced again.
+    // The removed address waits for its echo. The announcement is withdrawn and not repeated.
     remove(&mut s, 320, "10.9.0.3");
     s.us(320, ". remove=7");
     s.silence(10_000);

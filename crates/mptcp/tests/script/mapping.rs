@@ -59,7 +59,7 @@ fn segments_that_a_middlebox_has_split_share_their_mapping() {
         s.peer(ms, &format!(". {line} ack=1 dack4=0 map=0+1000@1"));
     }
     assert_eq!(s.received, film(0, 1000));
-    // Only the first part has the option.
+    // The option is on the first part only.
     s.peer(310, ". 1001:1301 ack=1 dack4=0 map=1000+1000@1001");
     s.peer(311, ". 1301:2001 ack=1");
     assert_eq!(s.received, film(0, 2000));

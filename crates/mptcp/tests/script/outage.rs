@@ -200,8 +200,8 @@ fn the_longest_timeout_bounds_every_wait() {
 #[test]
 fn a_join_over_a_silent_path_is_tried_every_second() {
     // tcp_syn_linear_timeouts = 4, one second apart, then tcp_syn_retries = 6, doubling from one second: 131
-    // s, including the last wait of 64 s. With a limit of 1 s the retries last as long but are one second
-    // apart, even if tcp_retries2 (for data) is set.
+    // s, including the last wait of 64 s. With a limit of 1 s, the retries are one second apart and last as
+    // long, even if tcp_retries2 (for data) is set.
     let doubling = vec![1, 1, 1, 1, 1, 2, 4, 8, 16, 32];
     let settings = [(120, None, doubling), (1, None, vec![1; 130]), (1, Some(60), vec![1; 130])];
     for (rto_max, retries, waits) in settings {

@@ -79,7 +79,8 @@ fn one_loss_in_twenty_halves_the_rate_evenly() {
         play(&mut s, 200 + number, &mut next, &[(&sack(1, 1 + number), expected)]);
     }
     // After the 19th acknowledgement, 19 + 9 new ones - 18 - 1 = 10 segments are in flight, which is
-    // ssthresh. It therefore permits nothing (the reduction bound of the figure applies here).
+    // ssthresh. The acknowledgement therefore permits nothing (the reduction bound of the figure applies
+    // here).
     play(&mut s, 219, &mut next, &[(&sack(1, 20), "")]);
     let sample = s.sample(0);
     assert_eq!((sample.in_flight_segments, sample.ssthresh_segments), (10, 10));

@@ -20,7 +20,7 @@ fn without_probes(rtt: u64) -> Script {
 fn a_syn_ack_offers_what_linux_offers() {
     let mut s = Script::server(tcp());
     s.peer(0, "S");
-    // The window of a SYN/ACK is not scaled. It is half of 128 KiB, in whole segments of 1460 bytes
+    // The window of a SYN/ACK is not scaled. The value is half of 128 KiB, in whole segments of 1460 bytes
     // (`tcp_select_initial_window`).
     let answer = s.us(0, "S. 0:0 ack=1 win=64240");
     // A shift of 7 is the smallest for which 65,535 * 2^shift reaches the 6 MiB of `tcp_rmem[2]`.

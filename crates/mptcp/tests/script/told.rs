@@ -138,7 +138,7 @@ fn an_acknowledgement_of_a_lone_small_segment_may_have_been_delayed() {
         assert_eq!(told.last().map(String::as_str), Some(*expected), "{name}: {told:?}");
     }
     // The acknowledgement also reports the duplicate of an earlier segment that was retransmitted after 250
-    // ms. Both count as delivered.
+    // ms. Both segments count as delivered.
     let diary = Diary::default();
     let mut s = written(&diary, 1000);
     s.peer(400, ". ack=1001");
@@ -180,7 +180,7 @@ fn a_window_that_the_application_does_not_fill_stays_while_acknowledgements_come
 #[test]
 fn a_controller_hears_of_idleness_before_it_sends_again() {
     for (silence, expected) in [
-        // This is not idleness yet, because the last acknowledgement arrived later.
+        // The sender is not idle yet, because the last acknowledgement arrived later.
         (250, &["start at 80"][..]),
         (500, &["idle until 700", "Idle 40", "start at 40"]),
         (251, &["idle until 451", "Idle 40", "start at 40"]),

@@ -301,7 +301,8 @@ fn the_edge_we_promise_is_the_same_on_every_subflow() {
         s.peer_on(path, ms, &format!(". {from}:{} ack=1 dack4=0 {map}", from + 1000));
         let answer = s.us_within(path, ms, ms + 220, &format!(". dack8={}", 1000 * (n + 1)));
         let now = 1000 * (n + 1) + u64::from(answer.window) * 128;
-        // The field counts units of 128 bytes and is rounded down. It may be up to 127 bytes less.
+        // The field counts units of 128 bytes and is rounded down. The advertised window may be up to 127
+        // bytes less.
         assert!(now + 128 > edge, "{now} after {edge}");
         edge = now.max(edge);
     }

@@ -9,10 +9,10 @@ const FEW: usize = 256;
 /// The start and end of each run, in ascending order.
 #[derive(Debug, Default)]
 pub(super) struct Runs {
-    /// The array. It is empty while the tree is in use.
+    /// The array. The array is empty while the tree is in use.
     few: VecDeque<(u64, u64)>,
-    /// The tree: the start of each run, by its end. It is used after the array was full, until no run is
-    /// left.
+    /// The tree: the start of each run, by its end. The tree is used after the array was full, until no run
+    /// is left.
     many: BTreeMap<u64, u64>,
 }
 

@@ -1,7 +1,7 @@
 //! The validation of segments (`tcp_validate_incoming`; RFC 9293 section 3.10.7.4). An acceptable segment is
-//! within our window, and its timestamp is not older than the last one (RFC 7323 section 5). It acknowledges
-//! no unsent data and is not older than one window (RFC 5961 section 5). Invalid RSTs and SYNs are answered
-//! with an acknowledgement, at most twice per second.
+//! within our window, and its timestamp is not older than the last one (RFC 7323 section 5). Its
+//! acknowledgement number covers no unsent data and is not older than one window (RFC 5961 section 5).
+//! Invalid RSTs and SYNs are answered with an acknowledgement, at most twice per second.
 
 use anabranch_units::{Duration, Instant};
 use anabranch_wire::{Flags, Segment};

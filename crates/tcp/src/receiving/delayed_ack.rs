@@ -241,8 +241,9 @@ impl AckPolicy {
         self.on_smaller(length, segment.header_len() as u32, constant, pushed);
     }
 
-    /// Acknowledges the next segments at once because a duplicate arrived. Their number is that of the
-    /// segments in half of our `window` (`tcp_enter_quickack_mode`, `tcp_incr_quickack`).
+    /// Acknowledges the next segments at once because a duplicate arrived. The number of such
+    /// acknowledgements is that of the segments in half of our `window` (`tcp_enter_quickack_mode`,
+    /// `tcp_incr_quickack`).
     #[cold]
     pub(super) fn quicken_for_duplicate(&mut self, window: u64) {
         let halves = window / (2 * u64::from(self.received_mss));
@@ -392,8 +393,8 @@ impl Receiver {
         self.ack.now_due = true;
     }
 
-    /// Takes the request for an acknowledgement or a window probe. The result is `Some(true)` for a probe. It
-    /// is `None` if there is no request and no acknowledgement is `wanted`.
+    /// Takes the request for an acknowledgement or a window probe. The result is `Some(true)` for a probe.
+    /// The result is `None` if there is no request and no acknowledgement is `wanted`.
     #[inline]
     pub(crate) fn take_ack(&mut self, wanted: bool) -> Option<bool> {
         let probe = std::mem::take(&mut self.ack.probe);

@@ -1,4 +1,4 @@
-//! Explicit congestion notification (RFC 3168 section 6.1; Linux's `tcp_ecn_*`). Both ends negotiate it in
+//! Explicit congestion notification (RFC 3168 section 6.1; Linux's `tcp_ecn_*`). Both ends negotiate ECN in
 //! the handshake. New data is then ECN-capable. The receiver echoes a mark until the sender reports that it
 //! has reduced its window.
 //!

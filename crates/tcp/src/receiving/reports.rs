@@ -1,7 +1,7 @@
 //! The reports of out-of-order data: SACK blocks (RFC 2018), and compressed acknowledgements of duplicates
 //! (`tcp_sack_new_ofo_skb`, `__tcp_ack_snd_check`, `tcp_compressed_ack_kick`).
 //!
-//! They use memory only while data is out of order.
+//! Reports use memory only while data is out of order.
 
 use anabranch_units::{Duration, Instant};
 use anabranch_wire::{MAX_OPTIONS_LEN, SackBlocks};
@@ -113,7 +113,7 @@ impl Reports {
         self.0.as_ref().map_or(Blocks::default(), |gap| gap.blocks)
     }
 
-    /// Returns the blocks to send now. Those of a pending acknowledgement come first.
+    /// Returns the blocks to send now. The blocks of a pending acknowledgement come first.
     pub(super) fn take_blocks(&mut self) -> Blocks {
         self.0.as_mut().map_or(Blocks::default(), |gap| gap.owed.take().unwrap_or(gap.blocks))
     }

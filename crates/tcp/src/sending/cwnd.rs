@@ -166,8 +166,8 @@ impl Cwnd {
         }
     }
 
-    /// Undoes a window reduction (`tcp_undo_cwnd_reduction`). `prior` is the window before it. Its threshold
-    /// is 0 if the reduction must stay.
+    /// Undoes a window reduction (`tcp_undo_cwnd_reduction`). `prior` is the window before it. The threshold
+    /// in `prior` is 0 if the reduction must stay.
     pub(super) fn undo(&mut self, now: Instant, prior: Window) {
         if prior.ssthresh > 0 {
             self.window.cwnd = self.controller.undo_cwnd(&self.window, prior.cwnd);
@@ -281,7 +281,8 @@ impl Cwnd {
     }
 
     /// Returns the window and the factor from which the send-buffer size is computed, if the buffer may grow
-    /// now (`tcp_should_expand_sndbuf`). This restarts the measurement of the used window (`tcp_new_space`).
+    /// now (`tcp_should_expand_sndbuf`). A call restarts the measurement of the used window
+    /// (`tcp_new_space`).
     #[inline]
     pub(super) fn poll_buffer_growth(
         &mut self,

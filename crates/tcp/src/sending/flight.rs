@@ -63,10 +63,10 @@ pub(crate) struct Sent {
     pub(crate) tag: SentTag,
     pub(crate) sent_at: Instant,
     pub(crate) stamp: TxStamp,
-    /// The segment's index in the order of transmission. It increases with each transmission, even at the
-    /// same time.
+    /// The segment's index in the order of transmission. The index increases with each transmission, even at
+    /// the same time.
     pub(crate) serial: u64,
-    /// The number of transmissions. It identifies outdated entries of the transmission order.
+    /// The number of transmissions. The number identifies outdated elements of the transmission order.
     pub(crate) transmission: u32,
     pub(crate) fin: bool,
     /// Whether this is the first segment of its socket buffer. The buffer's memory is charged with it.
@@ -394,7 +394,7 @@ impl Flight {
         within.filter(|sent| sent.ever_retransmitted()).count() as u32
     }
 
-    /// Counts the entries that are lost and not retransmitted. It examines each entry.
+    /// Counts the entries that are lost and not retransmitted. The function examines each entry.
     pub fn lost_waiting(&self) -> u32 {
         self.entries.iter().filter(|sent| sent.lost && !sent.retransmitted).count() as u32
     }

@@ -102,9 +102,9 @@ impl Losses {
         (!left.is_zero()).then_some(left)
     }
 
-    /// Widens the reordering window after a DSACK, because a retransmission was sent too early. This happens
-    /// once per round trip: a segment sent since the last widening must have been delivered
-    /// (`tcp_rack_update_reo_wnd`). It also requires that reordering was seen (`tcp_dsack_seen`).
+    /// Widens the reordering window after a DSACK, because a retransmission was sent too early. The window is
+    /// widened once per round trip: a segment sent since the last widening must have been delivered
+    /// (`tcp_rack_update_reo_wnd`). Reordering must also have been seen (`tcp_dsack_seen`).
     pub(crate) fn on_dsack(&mut self, delivered: u64, prior_delivered: u64) {
         if self.reordering_seen && prior_delivered >= self.last_widened {
             self.window_steps = (self.window_steps.max(1) + 1).min(255);
@@ -131,8 +131,8 @@ impl Losses {
         self.newest > sent.serial
     }
 
-    /// Returns the reordering window of the draft (`tcp_rack_detect_loss` of 4.14). It is a quarter of the
-    /// minimum RTT if reordering was seen or nothing is lost, and otherwise [`DRAFT_WINDOW_MIN`].
+    /// Returns the reordering window of the draft (`tcp_rack_detect_loss` of 4.14). The window is a quarter
+    /// of the minimum RTT if reordering was seen or nothing is lost, and otherwise [`DRAFT_WINDOW_MIN`].
     fn draft_reordering_window(&self, flight: &Flight, rtt: &RttEstimator) -> Duration {
         let settles = self.reordering_seen || flight.lost_out() == 0;
         let quarter = rtt.min_rtt().filter(|_| settles).map_or(Duration::ZERO, |min| min / 4);

@@ -316,8 +316,8 @@ impl Queue {
         self.chunks.push_back(Chunk { payload, data, tag });
     }
 
-    /// Returns whether the rest of the data must wait because it is less than a segment. This is the case if
-    /// another small segment is unacknowledged and more data may follow (`tcp_nagle_check`,
+    /// Returns whether the rest of the data must wait because it is less than a segment. Such data waits
+    /// while another small segment is unacknowledged and more data may follow (`tcp_nagle_check`,
     /// `tcp_minshall_check`).
     #[inline]
     pub(crate) fn must_wait_for_more(&self) -> bool {

@@ -158,8 +158,8 @@ impl RttEstimator {
     }
 }
 
-/// Returns the TCP timestamp clock in milliseconds (RFC 7323 section 5.4). It is never 0, which means "no
-/// echo".
+/// Returns the TCP timestamp clock in milliseconds (RFC 7323 section 5.4). The value is never 0, which means
+/// "no echo".
 pub fn timestamp_clock(now: Instant) -> u32 {
     ((now.as_nanos() / 1_000_000) as u32).wrapping_add(1).max(1)
 }
@@ -233,7 +233,7 @@ mod tests {
     fn the_variation_falls_only_when_a_window_ends() {
         let mut rtt = RttEstimator::default();
         rtt.sample(&exact(), Duration::from_millis(400), 1, 100);
-        // V is 800,000. It does not change until the round trip ends.
+        // V is 800,000. V does not change until the round trip ends.
         for una in [50, 100] {
             rtt.sample(&exact(), Duration::from_millis(400), una, 150);
             assert_eq!(rtt.rttvar().as_micros(), 200_000);

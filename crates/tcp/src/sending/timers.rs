@@ -169,7 +169,7 @@ impl Timers {
         self.renewed = false;
     }
 
-    /// Starts the reordering timer if loss detection returned a `wait`. It lasts at most for the
+    /// Starts the reordering timer if loss detection returned a `wait`. The timer lasts at most for the
     /// retransmission timeout.
     pub(super) fn wait_for_late(&mut self, moment: Moment<'_>, wait: Option<Duration>) {
         if let Some(wait) = wait.filter(|wait| !wait.is_zero()) {
@@ -361,7 +361,7 @@ impl Timers {
     }
 
     /// Returns the number of consecutive retransmissions, or window probes, after which the connection ends.
-    /// It is 0 for a connection without an application whose timeout has reached its maximum.
+    /// The number is 0 for a connection without an application whose timeout has reached its maximum.
     fn patience(&self, orphan: bool) -> u16 {
         match orphan {
             false => self.retries,

@@ -109,9 +109,9 @@ impl Transmission<'_> {
         Some(departure)
     }
 
-    /// Returns the next segment of the same burst, if one may follow at once. It has the size of the first
-    /// segment, its `tag`, and its socket buffer. The payload is not returned, because it follows that of the
-    /// first segment.
+    /// Returns the next segment of the same burst, if one may follow at once. Such a segment has the size of
+    /// the first one, its `tag`, and its socket buffer. The payload is not returned, because it follows that
+    /// of the first segment.
     pub(crate) fn poll_follower(&mut self, tag: Tag) -> Option<Follower> {
         let follows = self.sending.queue.queued_bytes() > 0
             && self.sending.queue.buffer_has_room()

@@ -52,9 +52,9 @@ fn end_of(
     if may { End::FallBack } else { End::Reset(REASON_MIDDLEBOX) }
 }
 
-/// Handles a segment without a DSS. It shows that options are removed on the path if it acknowledges data,
-/// has no MPTCP option, and no `DATA_ACK` ever arrived. The timers check this again later. A FIN without
-/// MPTCP options also ends MPTCP, because a FIN of an MPTCP peer carries a `DATA_ACK`.
+/// Handles a segment without a DSS. If it acknowledges data without any MPTCP option, and no `DATA_ACK` ever
+/// arrived, options are removed on the path. The timers check this again later. A FIN without MPTCP options
+/// also ends MPTCP, because a FIN of an MPTCP peer carries a `DATA_ACK`.
 #[cold]
 pub(in crate::connection) fn judge_bare(
     session: &Session,

@@ -76,9 +76,9 @@ impl ReceiveBudget {
         self.buffer.window_beside(memory)
     }
 
-    /// Grows the shared window after a payload arrived while `used` bytes of the window were taken. It grows
-    /// by two segments, or by twice the merged segments, up to the limit (`tcp_grow_window`). Returns whether
-    /// it grew.
+    /// Grows the shared window after a payload arrived while `used` bytes of the window were taken. The
+    /// growth is two segments, or twice the merged segments, up to the limit (`tcp_grow_window`). Returns
+    /// whether it grew.
     pub(super) fn on_payload(&mut self, load: Load, used: u64) -> bool {
         let limit = self.buffer.window();
         let (_, segment) = self.segment;
@@ -338,7 +338,7 @@ impl Incoming {
     }
 
     /// Records the window that a subflow has advertised. Its right edge limits every subflow, unless the
-    /// subflow advertised a window of its own.
+    /// subflow advertised its own window.
     pub(in crate::connection) fn note_promise(&mut self, subflows: &Subflows, index: usize) {
         let window = subflows[index].tcp.receive().window();
         self.budget.told = window as u32;

@@ -16,9 +16,9 @@ const RTO_DOUBLINGS: u8 = 10;
 const STALE_AFTER: u32 = 4;
 
 /// The number of bytes that may be sent again without a new `DATA_ACK` before the intervals double. The
-/// kernel has no such limit. It sends 32 KiB at each expiry to a peer that acknowledges every segment but
-/// never the data. A correct peer acknowledges both at once. If its buffer is full, it enlarges the buffer
-/// when the repeated data arrives (`parks_data`).
+/// kernel has no such limit. To a peer that acknowledges every segment but never the data, the kernel sends
+/// 32 KiB at each expiry. A correct peer acknowledges both at once. If its buffer is full, it enlarges the
+/// buffer when the repeated data arrives (`parks_data`).
 const MOST_AGAIN: u32 = 2 << 20;
 
 /// The connection-level retransmission timer.

@@ -322,7 +322,8 @@ impl Outgoing {
         while sent < burst && from + sent < end {
             let at = from + sent;
             if at >= piece_end {
-                // The burst ends when the send buffer is full. This is checked only at the end of a fragment.
+                // The burst ends when the send buffer is full. The send buffer is checked only at the end of
+                // a fragment.
                 if subflow.tcp.sending().queue().memory() >= subflow.tcp.sending().buffer().limit()
                 {
                     break;

@@ -21,7 +21,7 @@ const MOST_ANNOUNCED: usize = 8;
 const JOIN_BUDGET: u32 = 8;
 /// The time in which the budget grows by one.
 const BUDGET_PERIOD: Duration = Duration::from_secs(30);
-/// The wait before an address and port is tried a second time. It doubles with each attempt.
+/// The wait before an address and port is tried a second time. The wait doubles with each attempt.
 const RETRY_WAIT: Duration = Duration::from_secs(10);
 /// The largest number of doublings. The wait is then about a day.
 const RETRY_DOUBLINGS: u32 = 13;
@@ -123,7 +123,7 @@ pub(in crate::connection) fn announcement(segment: &Segment) -> Option<AddAddr> 
 }
 
 impl Signals {
-    /// Returns whether a join between these addresses may be tried. Both must be of one family
+    /// Returns whether a join between these addresses may be tried. Both addresses must be of one family
     /// (`mptcp_pm_addr_families_match`), and the peer must not have refused the pair.
     pub(in crate::connection) fn may_join(
         &self,
@@ -200,8 +200,8 @@ impl Signals {
         self.choose_joins(now, session, subflows, remote)
     }
 
-    /// Returns whether an identifier belongs to another address. It keeps its address while it is in use (RFC
-    /// 8684 section 3.4.1).
+    /// Returns whether an identifier belongs to another address. An identifier keeps its address while it is
+    /// in use (RFC 8684 section 3.4.1).
     fn names_another(&self, subflows: &Subflows, id: u8, address: IpAddr) -> bool {
         let announced = &self.peer.known;
         let mut used = subflows.iter().filter(|s| s.tcp.state() != State::Closed);

@@ -1,7 +1,7 @@
-//! Half-open joins: joins whose third packet has not arrived (RFC 8684 section 3.2). They are stored
-//! separately from the subflows and hold little more than addresses and nonces, like Linux's request sockets.
-//! Only a peer that knows the keys gets a subflow. A flood of SYNs with an overheard token therefore does not
-//! block later joins.
+//! Half-open joins: joins whose third packet has not arrived (RFC 8684 section 3.2). A half-open join is
+//! stored separately from the subflows and has little more than addresses and nonces, like Linux's request
+//! sockets. Only a peer that knows the keys gets a subflow. A flood of SYNs with an overheard token therefore
+//! does not block later joins.
 //!
 //! Each arriving SYN is answered once. No timer repeats the answer, so an attacker with a forged address gets
 //! only one packet per packet (RFC 7430 section 4). The initiator repeats its SYN and its third packet until

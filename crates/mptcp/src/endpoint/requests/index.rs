@@ -1,5 +1,5 @@
-//! A compact hash index of record numbers, with open addressing and four bytes per entry. It grows by a
-//! sixteenth. An entry has the number in its low bits and a part of the hash in its high bits. An
+//! A compact hash index of record numbers, with open addressing and four bytes per entry. A full table grows
+//! by a sixteenth. An entry has the number in its low bits and a part of the hash in its high bits. An
 //! unsuccessful lookup therefore rarely compares records.
 
 /// An empty entry.

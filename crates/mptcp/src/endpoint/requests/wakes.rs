@@ -7,8 +7,8 @@ use anabranch_units::Instant;
 /// The smallest capacity of a tree, in records.
 const FEWEST: usize = 8;
 
-/// The tree. Its leaves are the records by number. They have the indices after the inner nodes. Node `n`
-/// holds the winner of nodes `2n` and `2n + 1`. The root is node 1.
+/// The tree. The leaves are the records by number, with the indices after the inner nodes. Node `n` holds the
+/// winner of nodes `2n` and `2n + 1`. The root is node 1.
 #[derive(Debug, Default)]
 pub(super) struct Wakes {
     /// The winners of the inner nodes. The vector is as long as the number of leaves. Entry 0 is unused.

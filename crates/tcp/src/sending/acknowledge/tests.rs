@@ -100,8 +100,8 @@ fn the_estimator_takes_the_first_and_the_minimum_the_last_segment_acknowledged()
         (Some(ms(50)), Some(ms(50)))
     );
     assert!(!heard(&told)[0].may_grow && heard(&told)[0].acked == 2);
-    // They give no second sample when they are acknowledged. The hole is the first segment, and there is no
-    // sample of the last.
+    // SACKed segments give no second sample when they are acknowledged. The hole is the first segment, and
+    // there is no sample of the last.
     hear(&mut subflow, 180, &word(3001, &[]));
     assert_eq!(subflow.sending.rtt().srtt(), Some(Duration::from_micros(95_000 + 85_000 / 8)));
     assert_eq!(subflow.sending.rtt().min_rtt(), Some(ms(50)));

@@ -3,8 +3,8 @@
 
 use super::Queue;
 
-/// The largest window that one segment or burst may fill completely, in bytes (`TCP_MSS_DEFAULT`). It may
-/// fill half of a larger one.
+/// The largest window that one segment or burst may fill completely, in bytes (`TCP_MSS_DEFAULT`). A segment
+/// or burst may fill half of a larger window.
 const TINY_WINDOW: u64 = 536;
 
 /// The peer's window.
@@ -132,7 +132,8 @@ impl Queue {
         self.queued > 0 && self.next + self.queued.min(u64::from(self.mss)) > self.window.end
     }
 
-    /// Sets the window at the end of the handshake. It may be smaller than that of the SYN (`TCP_SYN_RECV`).
+    /// Sets the window at the end of the handshake. The window may be smaller than that of the SYN
+    /// (`TCP_SYN_RECV`).
     pub fn set_window(&mut self, window: u64) {
         self.window.end = self.una + window;
         self.window.size = window;

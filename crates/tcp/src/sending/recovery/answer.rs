@@ -153,8 +153,9 @@ impl Recovery {
         Repair::Lost
     }
 
-    /// Returns whether an acknowledgement counts as the first after an outage. It then does not show whether
-    /// the timeout was spurious. If it covers segments that were sent only once, acknowledgements were lost.
+    /// Returns whether an acknowledgement counts as the first after an outage. Such an acknowledgement does
+    /// not show whether the timeout was spurious. If it covers segments that were sent only once,
+    /// acknowledgements were lost.
     pub(in crate::sending) fn follows_outage(
         &self,
         flags: &AckFlags,

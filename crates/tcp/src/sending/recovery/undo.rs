@@ -36,8 +36,8 @@ impl Recovery {
         }
     }
 
-    /// Handles a duplicate reported by the peer. It is ignored if it is longer than a window, or if there are
-    /// more duplicates than retransmissions (`tcp_dsack_seen`).
+    /// Handles a duplicate reported by the peer. A duplicate is ignored if it is longer than a window, or if
+    /// there are more duplicates than retransmissions (`tcp_dsack_seen`).
     pub(in crate::sending) fn on_duplicate(
         &mut self,
         flight: &mut Flight,

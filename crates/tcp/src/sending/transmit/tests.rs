@@ -129,8 +129,8 @@ fn a_window_is_asked_for_its_rest_once_a_socket_buffer_with_mptcp() {
 #[test]
 fn a_burst_waits_for_the_acknowledgement_of_the_next_millisecond() {
     // tcp_tso_should_defer since 5.0: 160 segments per 100 ms at twice the rate are 3.2 MB/s, or three
-    // segments per millisecond. The window has space for two. They wait if a segment was sent in the last
-    // millisecond and the head's acknowledgement is expected within one.
+    // segments per millisecond. The window has space for two. The two segments wait if a segment was sent in
+    // the last millisecond and the head's acknowledgement is expected within one.
     let waits = |sent_at_us: u64, room: u32, now_us: u64| {
         let us = |us: u64| Instant::ZERO + Duration::from_micros(us);
         let mut subflow = flying(0);
