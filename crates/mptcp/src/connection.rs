@@ -391,7 +391,7 @@ impl Connection {
 
     /// Like [`Self::poll_transmit`], but returns up to `most` segments as one burst, written into `segment`.
     /// Further parts of the payload may be in [`Self::rest_of_burst`].
-    // Joined to its caller: every turn ends with a look that finds nothing.
+    // Inlined, because the last call of every series finds no segment.
     #[inline]
     pub(crate) fn next_segment(
         &mut self,

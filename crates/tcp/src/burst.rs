@@ -30,7 +30,7 @@ impl Tcp {
         let now = context.now;
         let size = segment.payload.len();
         let (mut length, mut count) = (size, 1);
-        // All segments are as long as the first one. A shorter one is the last.
+        // All segments are as long as the first one, except that the last may be shorter.
         while count < most
             && length == count as usize * size
             && length + size <= BURST_BYTES as usize

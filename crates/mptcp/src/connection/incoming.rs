@@ -40,8 +40,8 @@ pub(super) struct Incoming {
 pub(super) struct ReceiveStream {
     /// The next expected position.
     next: u64,
-    /// Whether the peer's `DATA_FIN` was received and counted. The `DATA_FIN` then takes one position in
-    /// acknowledgements.
+    /// Whether the peer's `DATA_FIN` was received and counted. Acknowledgements then include one position for
+    /// the `DATA_FIN`.
     fin_taken: bool,
     fin_at: Option<u64>,
     ahead: OutOfOrder,

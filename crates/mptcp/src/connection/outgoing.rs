@@ -83,8 +83,8 @@ pub(super) struct SendStream {
     window_end: u64,
     /// Whether the application waits for free space in the send buffer (`SOCK_NOSPACE`).
     blocked: bool,
-    /// Whether the application was notified of free space, but the subflow that received the acknowledgement
-    /// has not cleared its own flag yet.
+    /// Whether one subflow still has its `SOCK_NOSPACE` flag set although the application was notified of
+    /// free space. This is the subflow that received the acknowledgement.
     releases: bool,
     /// The number of bytes of the last burst's payload that are not in its segment.
     apart: u16,

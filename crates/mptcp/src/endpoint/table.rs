@@ -35,7 +35,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// Returns whether the connection must be queued for events: it has some and is not queued.
+    /// Returns whether the connection has events and must be added to the event queue.
     /// [`Event::Drained`](crate::Event::Drained) counts as one if no timer is set (`rests`).
     #[inline]
     pub(super) fn has_untold(&self, rests: bool) -> bool {

@@ -40,7 +40,7 @@ pub(crate) struct Terms {
 #[derive(Debug, Default)]
 pub(crate) struct Delivery {
     mappings: Mappings,
-    /// In-order bytes of an incomplete mapping, or after a failure.
+    /// In-order bytes whose mapping is incomplete, or that follow a failure.
     held: VecDeque<Bytes>,
     held_bytes: u64,
     /// The memory of the waiting bytes.

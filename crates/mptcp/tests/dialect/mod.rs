@@ -73,7 +73,7 @@ pub(crate) fn thousands() -> Config {
     Config { mss: 1012, ..tcp() }
 }
 
-/// Returns bytes that depend on their position in the data stream.
+/// Returns test data whose bytes depend on their position in the data stream.
 pub(crate) fn film(from: u64, length: usize) -> Bytes {
     (from..from + length as u64).map(|i| (i % 251) as u8 ^ (i / 251) as u8).collect()
 }

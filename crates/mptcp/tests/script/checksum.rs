@@ -314,7 +314,7 @@ fn who_sends_more_than_a_window_after_a_report_is_reset() {
             reset_after.get_or_insert(to - 1);
         }
     }
-    // The RST comes after a window of data, and before the buffer is exceeded.
+    // The RST is sent after more than a window of data, and before the buffer is exceeded.
     let held = reset_after.expect("a reset");
     assert!((8_000..=buffer + 1000).contains(&held), "{held} bytes");
     assert!(s.received.is_empty());

@@ -331,8 +331,8 @@ fn an_echo_halves_the_window_once_a_round_trip_without_a_retransmission() {
     s.peer(150, ".E ack=1001");
     assert_eq!(s.sample(0).state, CongestionState::Cwr);
     assert_eq!(s.sample(0).ssthresh_segments, 5);
-    // PRR: one segment at once, then one per two acknowledgements until five are in flight. Only the first
-    // new segment has CWR.
+    // PRR permits one segment at once, and then one per two acknowledgements until five are in flight. Only
+    // the first new segment has CWR.
     s.us(150, ".W 10001:11001 ect0");
     for n in 2..10 {
         s.peer(150 + n, &format!(".E ack={}", 1001 + 1000 * (n - 1)));

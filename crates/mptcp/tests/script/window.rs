@@ -216,7 +216,7 @@ fn a_probe_of_our_closed_window_is_answered() {
 }
 
 /// An MPTCP server with segments of 1000 bytes. Its peer advertises 125 * 128 = 16,000 bytes. The scheduler
-/// fills one congestion window of ten segments after the other.
+/// fills the congestion windows of the subflows in turn, ten segments each.
 fn sixteen_thousand() -> Script {
     let scheduler = PluginChoice::named("min-rtt");
     let mut s = Script::server(Config { mss: 1036, scheduler, ..config() });

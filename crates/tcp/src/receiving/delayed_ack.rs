@@ -428,7 +428,7 @@ pub enum FirstAck {
     /// Acknowledges the data up to `up_to`, before marks began or ended. `quick` is the number of remaining
     /// quick acknowledgements.
     OfMarks { up_to: u64, echoes: bool, quick: u32 },
-    /// Has earlier SACK blocks. `due` means that another acknowledgement was requested.
+    /// Carries earlier SACK blocks. `due` means that another acknowledgement was requested.
     OfReports { due: bool },
 }
 

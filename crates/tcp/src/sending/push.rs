@@ -1,5 +1,5 @@
-//! Data that was handed over and pushed. Pushed data is sent when the layer above polls for segments, but its
-//! memory is already accounted as if it had been sent.
+//! Data that was handed over and pushed (`tcp_push`) before it is sent. Pushed data is sent when the layer
+//! above polls for segments, but its memory is already accounted as if it had been sent.
 
 use super::{Sending, deferral};
 use crate::config::Moment;

@@ -339,7 +339,8 @@ mod tests {
             subflow.sending.restart_after_idle(Moment { host: &host, now: at(to) });
             assert_eq!(subflow.sending.cwnd.window().cwnd, cwnd, "{from} to {to}");
         }
-        // The time of unused window is also in ticks: 300 ms by that clock, although only 297 ms have passed.
+        // The time for which the window was not used is also measured in ticks: 300 ms by that clock,
+        // although only 297 ms have passed.
         for (to, cwnd) in [(1299, 80), (1300, 45)] {
             let (mut subflow, _) = rested();
             subflow.sending.cwnd.usage.on_window_set(at(1003));

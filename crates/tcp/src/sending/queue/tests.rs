@@ -29,7 +29,7 @@ fn cut(sender: &mut Queue, limit: usize) -> Option<(usize, (u64, u64, u16))> {
 #[test]
 fn what_follows_on_shares_a_tag_up_to_64_kib_in_whole_segments() {
     let mut sender = sender(true);
-    // 65,215 bytes are enough for 65 segments.
+    // A tag of 65,215 bytes has space for 65 segments.
     sender.enqueue(bytes(40_000), 0);
     sender.enqueue(bytes(40_000), 40_000);
     assert_eq!((sender.queued_bytes(), sender.held_bytes()), (80_000, 80_000));

@@ -21,7 +21,7 @@ pub struct PeerWindow {
 }
 
 impl PeerWindow {
-    /// Advances the right edge of the peer's window. Returns whether it moved.
+    /// Advances the right edge of the peer's window. Returns whether the edge moved.
     pub(crate) fn extend(&mut self, ack: u64, window: u64) -> bool {
         let edge = ack + window;
         let moved = edge > self.end;

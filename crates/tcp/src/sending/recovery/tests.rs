@@ -309,7 +309,7 @@ fn new_data_tells_whether_a_timeout_was_needed() {
     assert_eq!(reported(again(), nothing), (Repair::Lost, true, CongestionState::Loss));
     let duplicate = AckFlags { duplicate: true, ..AckFlags::default() };
     assert!(reported(again(), duplicate).1, "with SACK a bare duplicate says nothing");
-    // Without new data to send, F-RTO cannot decide.
+    // F-RTO needs new data to send. Without any, the timeout counts as justified.
     let mut subflow = timed_out();
     subflow.sending.queue.set_una(1001);
     subflow.sending.flight.drop_front();
