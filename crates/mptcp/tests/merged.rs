@@ -236,8 +236,8 @@ impl Receiver {
         state
     }
 
-    /// Opens the window completely. The last two segments arrive later, because only a segment that arrives
-    /// at an empty buffer adds the last space.
+    /// Opens the window completely. The last two segments arrive in reverse order. An out-of-order segment
+    /// opens the window further than one in order, which is charged itself.
     fn warm_up(&mut self) {
         let burst = |n: usize| Burst { from: n * FULL, to: (n + 1) * FULL, size: FULL };
         for n in 0..WARM - 2 {
