@@ -103,6 +103,7 @@ pub struct Profile {
     pub name: &'static str,
     /// A one-sentence description.
     pub summary: &'static str,
+    /// The mechanisms.
     pub stack: Stack,
 }
 
