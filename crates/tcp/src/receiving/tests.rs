@@ -113,7 +113,7 @@ fn a_small_segment_opens_the_window_by_two_as_they_come() {
     assert!(!receiver.grow(alone(130), true, 0, 988));
     receiver.slow_start = 6976;
     assert!(receiver.grow(alone(130), true, 0, 988));
-    // For out-of-order data there is no minimum size (tcp_data_queue_ofo), and it is not charged yet.
+    // Out-of-order data has no minimum size (tcp_data_queue_ofo) and is not charged yet.
     receiver.slow_start = 6976;
     assert!(!receiver.grow(alone(127), true, 0, 988));
     assert!(receiver.grow(alone(127), false, 0, 988));
