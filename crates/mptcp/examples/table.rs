@@ -2,10 +2,11 @@
 //! to N other connections.
 //!
 //! `table N [chosen]` opens N connections, each with unacknowledged data. It then handles a thousand stray
-//! segments, a thousand SYNs (each is answered, reset by its peer and removed), and the timers of a thousand
-//! connections, or of N if N is smaller. With `chosen`, all four-tuples have the same hash modulo 256 under
-//! the key 0. In a table without a secret key they would collide. The program prints the number of each. To
-//! measure, profile the functions `syn`, `stray` and `timer` (callgrind's `--toggle-collect`).
+//! segments and a thousand SYNs. Each SYN is answered, reset by its peer and removed. Last, it handles the
+//! timers of a thousand connections, or of N if N is smaller. With `chosen`, all four-tuples have the same
+//! hash modulo 256 under the key 0. In a table without a secret key they would collide. The program prints
+//! the number of each. To measure, profile the functions `syn`, `stray` and `timer` (callgrind's
+//! `--toggle-collect`).
 
 use std::hash::Hasher;
 use std::net::SocketAddr;

@@ -158,10 +158,10 @@ pub struct SynAnswer<'a> {
 /// SYN/ACKs that were sent before the connection existed.
 #[derive(Clone, Copy, Debug)]
 pub enum Answered {
-    /// One was sent at an unknown time, like Linux's for a join. The RTT is computed from the echoed
+    /// One SYN/ACK was sent at an unknown time, like Linux's for a join. The RTT is computed from the echoed
     /// timestamp, if any.
     Once,
-    /// Several were sent.
+    /// The number of SYN/ACKs and the time of the last one are known.
     At {
         /// The time of the last one.
         sent_at: Instant,

@@ -204,7 +204,7 @@ impl ReceiveBuffer {
 
     /// Returns by how much an arrival opens a window of `open` bytes. Usually it is two segments of the
     /// announced size. A segment that is small compared with its `memory` opens two segments of the
-    /// `received` size, and only if enough of the largest buffer is left (`tcp_grow_window`,
+    /// `received` size. This requires that enough of the largest buffer is left (`tcp_grow_window`,
     /// `__tcp_grow_window`).
     #[inline]
     pub(crate) fn opening(&self, load: Load, memory: u64, open: u64, received: u32) -> u64 {

@@ -67,10 +67,11 @@ impl HyStart {
 /// (`tcp_tso_should_defer`). A buffer is never deferred if a third of the window is free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deferral {
-    /// Defers if a segment was sent in the same jiffy, and another one half a round trip ago (4.14).
+    /// Defers if a segment was sent in the same jiffy, and the oldest one in flight at least half a round
+    /// trip ago (4.14).
     HalfRoundTrip,
-    /// Defers if a segment was sent in the last millisecond, and the acknowledgement is expected within a
-    /// millisecond or half a round trip (since 5.0).
+    /// Defers if a segment was sent in the last millisecond, and the next acknowledgement is expected within
+    /// a millisecond and within half a round trip (since 5.0).
     NextMillisecond,
 }
 
@@ -141,9 +142,9 @@ pub struct TcpStack {
     /// The send buffer grows with the window even while it is full. If not set, it grows only while it has
     /// free space (`tcp_should_expand_sndbuf`).
     pub grows_while_full: bool,
-    /// On a connection with tags, the application always counts as waiting for space. The send buffer then
-    /// always grows, and the window counts as unused. If not set, this applies only while the application of
-    /// the layer above waits (`SOCK_NOSPACE`).
+    /// On a connection with tags, the application always counts as waiting for send-buffer space. The buffer
+    /// then grows, and an unused window is not reduced (`tcp_cwnd_application_limited`). If not set, this
+    /// applies only while the application of the layer above waits (`SOCK_NOSPACE`).
     pub always_wants_space: bool,
     /// Duplicates reported by the peer count as delivered, unless there are more than retransmissions
     /// (`tcp_dsack_seen` since 5.9).
@@ -156,8 +157,8 @@ pub struct TcpStack {
     /// Acknowledgements of out-of-order data are combined for up to a millisecond (`tcp_comp_sack_nr`, since
     /// 4.18). If not set, each one is sent at once.
     pub compresses_sacks: bool,
-    /// A socket buffer holds more than a millisecond's worth of data if the round trip is short, and is
-    /// full-sized below half a millisecond (`tcp_tso_autosize`, `tcp_tso_rtt_log`, since 5.18).
+    /// A socket buffer holds more than a millisecond's worth of data if the round trip is short. Below half a
+    /// millisecond, it is full-sized (`tcp_tso_autosize`, `tcp_tso_rtt_log`, since 5.18).
     pub bursts_by_rtt: bool,
     /// Adjacent SACKed socket buffers are merged (`tcp_shift_skb_data`). If not set, they are merged only on
     /// connections without tags, because a tag would be lost.
@@ -224,10 +225,10 @@ pub struct SharedStack {
     /// Each handover of data has a separate tag, of up to half of the window. A receiver then delivers the
     /// data of a tag only as a whole (`mptcp_skb_entail`, `mptcp_queue_skb`).
     pub tag_per_handover: bool,
-    /// A second segment is acknowledged at once only if the window of the layer above does not shrink
-    /// (`__tcp_ack_snd_check`, `__mptcp_select_window`), or if the data reaches its last quarter
-    /// (`mptcp_queue_skb`). If not set, that window does not matter, because data with tags never waits in
-    /// the connection.
+    /// A second segment is acknowledged at once if the window of the layer above does not shrink
+    /// (`__tcp_ack_snd_check`, `__mptcp_select_window`). The same applies if the data reaches the last
+    /// quarter of that window (`mptcp_queue_skb`). If not set, that window does not matter, because data with
+    /// tags never waits in the connection.
     pub acknowledges_by_window: bool,
     /// A second segment is acknowledged at once if the window does not shrink or no data is unread. Otherwise
     /// the application's read causes the acknowledgement (`__tcp_ack_snd_check`, `subflow_data_ready`). If

@@ -40,8 +40,8 @@ impl Declared {
     }
 
     /// Returns whether a later mapping agrees about the bytes that both cover. The later one may be a part of
-    /// a mapping with a checksum, because a peer may map the rest of a retransmitted segment separately. The
-    /// checksum of the earlier mapping is still verified.
+    /// a mapping with a checksum. A peer may map the rest of a retransmitted segment separately. The checksum
+    /// of the earlier mapping is still verified.
     fn agrees(&self, later: &Self) -> bool {
         let unsealed = self.seal.is_none() && later.seal.is_none();
         self.shift == later.shift && (unsealed || self.covers(later))

@@ -168,7 +168,8 @@ fn an_end_that_is_told_alone_is_answered_unless_both_sides_wait() {
     let mut s = Script::multipath(config(), 50);
     s.peer(100, ". ack=1 dack4=0 map=100+1@0 dfin");
     s.us(100, ". ack=1 dack8=0");
-    // We also send a DATA_FIN. An answer to the peer's would be answered in turn, without end.
+    // We also send a DATA_FIN. If we answered the peer's DATA_FIN, the peer would answer in turn, without
+    // end.
     s.shutdown(200);
     s.us(200, ". 1:1 map=0+1@0 dfin");
     s.peer(250, ". ack=1 dack4=0 map=100+1@0 dfin");

@@ -1,8 +1,8 @@
 //! Acknowledgements of out-of-order data: three are sent at once, later ones are delayed and combined
 //! (`__tcp_ack_snd_check`, `tcp_sack_new_ofo_skb`).
 //!
-//! Small segments do not open the window. The quick acknowledgements at the start of a flow, sixteen and one
-//! for the window that the first segment opens, are therefore used up before the tests.
+//! Small segments do not open the window. A flow starts with sixteen quick acknowledgements, and one more for
+//! the window that the first segment opens. They are used up before the tests.
 
 use anabranch_mptcp::profile::MPTCP_0_94;
 use anabranch_mptcp::{Config, Stack};

@@ -7,8 +7,8 @@ use anabranch_wire::Flags;
 
 use crate::dialect::{Script, thousands};
 
-/// Pacing applies to socket buffers, which have at least two segments (`sysctl_tcp_min_tso_segs`). With SRTT
-/// 50 ms and a window of 20 in slow start, the rate is 200 % of 20,000 bytes per 50 ms, or 800 bytes per
+/// Pacing applies to socket buffers, which have at least two segments (`sysctl_tcp_min_tso_segs`). SRTT is 50
+/// ms, and the window is 20 in slow start. The rate is 200 % of 20,000 bytes per 50 ms, or 800 bytes per
 /// millisecond. A pair therefore takes 2.5 ms. The first pair is late by more than half of that, and catches
 /// up.
 #[test]

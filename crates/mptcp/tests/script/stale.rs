@@ -47,8 +47,8 @@ fn first_repetitions(s: &mut Script, path: usize, end: u64, answered: usize) -> 
 
 #[test]
 fn the_fifth_timer_in_a_row_finds_a_subflow_stale() {
-    // `net.mptcp.stale_loss_cnt` is 4. The first expiry stores the time of the last acknowledgement, the next
-    // three count up to 4, and the fifth marks the subflow as stale.
+    // `net.mptcp.stale_loss_cnt` is 4. The first expiry stores the time of the last acknowledgement. The next
+    // three count up to 4. The fifth one marks the subflow as stale.
     let mut s = silent();
     let times = repetitions(&mut s, 1, 10_000);
     let stale = s.events.iter().find(|(_, e)| *e == Event::SubflowStale(SubflowId(0)));

@@ -319,8 +319,8 @@ impl Receiver {
     }
 
     /// Handles a read of the application. `emptied` means that all data was read. An acknowledgement is sent
-    /// if more than a segment is unacknowledged, if a small or PSH segment ended the data, or if the window
-    /// can at least double (`tcp_cleanup_rbuf`).
+    /// in three cases: more than a segment is unacknowledged; a small or PSH segment ended the data; or the
+    /// window can at least double (`tcp_cleanup_rbuf`).
     ///
     /// `held` is set if data has tags: the number of in-order bytes that wait in this connection. The last
     /// two reasons then require that the window of the layer above has `opened` to twice the last advertised

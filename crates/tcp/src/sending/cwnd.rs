@@ -194,7 +194,7 @@ impl Cwnd {
         self.reports_reduction = true;
     }
 
-    /// Reduces the threshold to the value of `current_ssthresh`, and leaves the window unchanged.
+    /// Sets the threshold to `current_ssthresh`, and leaves the window unchanged.
     pub(super) fn lower_ssthresh(&mut self) {
         self.window.ssthresh = self.current_ssthresh();
     }

@@ -1,8 +1,8 @@
 //! Delegation: if an acknowledgement on one subflow leads to data for another, that data is sent later, when
 //! the other subflow is processed (`mptcp_subflow_delegate`, `MPTCP_DELEGATE_SEND`). On one processor, an
-//! application that the acknowledgement woke runs first, because the kernel leaves the rest of the packet
-//! processing to a thread (`need_resched` in `handle_softirqs`). Data that the application then writes
-//! follows the existing decision, because the scheduler is not called while a subflow is `scheduled`
+//! application that the acknowledgement woke runs first. The kernel leaves the rest of the packet processing
+//! to a thread (`need_resched` in `handle_softirqs`). Data that the application then writes follows the
+//! existing decision, because the scheduler is not called while a subflow is `scheduled`
 //! (`mptcp_sched_get_send`). It fills a segment that would otherwise be short.
 
 use anabranch_tcp::config::Moment;

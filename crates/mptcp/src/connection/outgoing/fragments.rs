@@ -3,8 +3,8 @@
 //! A fragment is part of a page and follows its header. Written data is appended to the last fragment while
 //! that fragment is not completely sent and its page has space (`mptcp_pending_tail`,
 //! `mptcp_frag_can_collapse_to`). Otherwise a new fragment begins in the rest of the page
-//! (`mptcp_carve_data_frag`). If the rest is too small, the fragment begins in a new page, or at the start of
-//! the old page if all of its data is acknowledged (`skb_page_frag_refill`).
+//! (`mptcp_carve_data_frag`). If the rest is too small, the fragment begins in a new page. If all data of the
+//! old page is acknowledged, its start is used again (`skb_page_frag_refill`).
 
 use std::collections::VecDeque;
 

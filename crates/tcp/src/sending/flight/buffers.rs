@@ -33,9 +33,9 @@ impl Flight {
         one.tag == other.tag && one.payload.len() == other.payload.len()
     }
 
-    /// Handles a newly SACKed entry. `was` is its previous state. If buffers are `merged` and the entry
-    /// before it is also SACKed, the bytes move into that entry's buffer, together with SACKed bytes after
-    /// them (`tcp_shift_skb_data`). Otherwise, entries before it that are not SACKed are split off its buffer
+    /// Handles a newly SACKed entry. `was` is its previous state. If buffers are `merged` and the previous
+    /// entry is also SACKed, the bytes move into that entry's buffer. SACKed bytes after them follow
+    /// (`tcp_shift_skb_data`). Otherwise, entries before it that are not SACKed are split off its buffer
     /// (`tcp_match_skb_to_sack`).
     pub(crate) fn gather(&mut self, number: u64, was: &Sent, merged: bool) -> i64 {
         let Some(index) = self.index(number) else { return 0 };
@@ -127,7 +127,7 @@ mod tests {
         // The hole before it is filled. The entry already begins a buffer.
         assert_eq!(report(&mut board, 3, 4, true), 0);
         assert_eq!(opening(&board), [0, 3, 4, 10]);
-        // The entry between two SACKed ones merges with the second one.
+        // The entry between two SACKed ones moves into the buffer of the first, and the second one follows.
         assert_eq!(report(&mut board, 2, 3, true), 1);
         assert_eq!(opening(&board), [0, 2, 3, 4, 10]);
         assert_eq!(report(&mut board, 11, 12, true), 1);

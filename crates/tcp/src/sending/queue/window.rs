@@ -54,8 +54,8 @@ impl PeerWindow {
     }
 
     /// Limits a segment or burst of `size` bytes to half of the peer's largest window, or to all of a tiny
-    /// one, but to at least `least` bytes (`tcp_bound_to_half_wnd`). Otherwise a sender could wait forever
-    /// for a larger window (RFC 9293 section 3.8.6.2.1, condition 3).
+    /// one (`tcp_bound_to_half_wnd`). The limit is at least `least` bytes. Otherwise a sender could wait
+    /// forever for a larger window (RFC 9293 section 3.8.6.2.1, condition 3).
     pub(crate) fn bound_to_half(&self, size: u64, least: u64) -> u64 {
         match self.most {
             0 => size,
