@@ -58,7 +58,7 @@ pub struct Config {
     /// The kernel's mechanisms.
     pub stack: Stack,
     /// The upper limit of the retransmission timeout, including backoff (`net.ipv4.tcp_rto_max_ms`). At least
-    /// [`RTO_MAX_LEAST`].
+    /// [`RTO_MAX_LEAST`](anabranch_tcp::config::RTO_MAX_LEAST).
     pub rto_max: Duration,
     /// The number of consecutive retransmission timeouts or unanswered window probes after which a subflow
     /// ends (`net.ipv4.tcp_retries2`). `None` means the number that takes as long as 15 timeouts with

@@ -8,9 +8,7 @@ use super::receiving::{FirstAck, SACK_BASE, SACK_BLOCK};
 use super::{EmitContext, Space, Tcp};
 
 impl Tcp {
-    /// Decides about the acknowledgement of delivered data. See [`Receiver::check_ack_filed`].
-    ///
-    /// [`Receiver::check_ack_filed`]: super::receiving::Receiver::check_ack_filed
+    /// Decides about the acknowledgement of delivered data. `unread`: the application has data to read.
     #[inline]
     pub fn check_ack_filed(&mut self, now: Instant, space: Space, unread: bool) {
         self.receive.check_ack_filed(now, space, unread, self.sending.rtt());

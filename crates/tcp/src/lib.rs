@@ -3,11 +3,11 @@
 //! Positions count bytes of each direction from the SYN (position 0), so the first data byte has position 1.
 //! Positions are converted to 32-bit sequence numbers only when a segment is written or read.
 //!
-//! No code here reads or writes an option of the layer above. That layer passes plain values: a
-//! [`Tag`](sending::flight::Tag), which prevents merging two ranges of data; a number of option bytes to
-//! reserve in each segment; the receive [`Space`] of all its connections; and whether a received segment
-//! carries a signal. It also calls methods of both halves ([`Tcp::sending_mut`], [`Tcp::receive_mut`]).
-//! Comments mention MPTCP only if Linux treats subflows differently from plain TCP.
+//! No code here reads or writes an option of the layer above. That layer passes plain values: a [`Tag`],
+//! which prevents merging two ranges of data; a number of option bytes to reserve in each segment; the
+//! receive [`Space`] of all its connections; and whether a received segment carries a signal. It also calls
+//! methods of both halves ([`Tcp::sending_mut`], [`Tcp::receive_mut`]). Comments mention MPTCP only if Linux
+//! treats subflows differently from plain TCP.
 
 mod acknowledgements;
 mod burst;

@@ -83,7 +83,7 @@ impl Endpoint {
     }
 
     /// Handles an ICMP report that a packet exceeded the path MTU of `mtu` bytes. See
-    /// [`Connection::handle_path_mtu`]. Returns the connection if it accepts the report.
+    /// [`crate::Connection::handle_path_mtu`]. Returns the connection if it accepts the report.
     pub fn handle_path_mtu(
         &mut self,
         now: Instant,
