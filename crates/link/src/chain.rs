@@ -26,18 +26,17 @@ pub struct Parcel<P> {
 
 /// Links in a row. Packets that one link delivers enter the next one, and the last link delivers them.
 ///
-/// A packet enters the next hop at the time of its delivery, even if the chain is polled later. If all hops are FIFO,
-/// an inner hop therefore needs no wake-up while a later hop has a delivery ahead. A busy chain has one wake-up per
-/// packet, however many hops there are. A drop at an inner hop is reported at that wake-up.
+/// A packet enters the next hop at the time of its delivery, even if the chain is polled later. While a later hop has
+/// a delivery pending, an inner FIFO hop therefore needs no wake-up. A busy chain has one wake-up per packet, however
+/// many hops there are. A drop at an inner hop is reported at that wake-up.
 ///
 /// [`Change::Down`] and [`Change::Up`] apply to all hops, and every other change applies to the first hop.
-/// [`Chain::set_hop`] changes another hop. The chain's queue is the sum of the hops' queues at the last poll. Its
-/// longest queue is the longest queue of any hop.
-/// its longest queue is that of the hop with the longest.
+/// [`Chain::set_hop`] changes another hop. The chain's queue is the sum of the hops' queues at the last poll. The
+/// longest queue in its totals is the longest queue of any hop.
 pub struct Chain<P> {
     name: String,
     hops: Vec<Hop<P>>,
-    /// Drops before the last hop that were not reported yet.
+    /// Drops at inner hops that were not reported yet.
     dropped: VecDeque<Fate<P>>,
     stats: LinkStats,
 }
@@ -64,13 +63,13 @@ impl<P> Chain<P> {
     ///
     /// Panics if there is no such hop.
     pub fn set_hop(&mut self, now: Instant, hop: usize, change: Change) {
-        // Events before the change must not be affected by it.
+        // Packets move as far as they have come by `now`, so that the change does not affect earlier events.
         self.hand_on(now);
         self.hops[hop].set(now, change);
         self.hand_on(now);
     }
 
-    /// Passes packets from hop to hop, as far as they have come by `now`. The last hop's deliveries stay there.
+    /// Moves packets that a hop has delivered by `now` into the next hop. The last hop keeps its deliveries.
     ///
     /// One pass over the hops is enough, because packets move in one direction only.
     fn hand_on(&mut self, now: Instant) {
@@ -143,7 +142,7 @@ impl<P> Link<P> for Chain<P> {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        // Only a change leaves drops here between two polls. They are due at once.
+        // Drops are left here only if the chain was changed since the last poll. They are due at once.
         let told_late = self.dropped.front().map(Fate::at);
         if self.keeps_order() {
             return told_late.or_else(|| self.hops.iter().rev().find_map(|hop| hop.poll_timeout()));

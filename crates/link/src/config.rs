@@ -57,8 +57,8 @@ impl LinkConfig {
     ///
     /// # Errors
     ///
-    /// Returns an error if the queue has no capacity or is of an unknown kind, or if a probability lies outside [0, 1].
-    /// The emulator's draws require a link that is [plain](Self::is_plain).
+    /// Returns an error if the queue has no capacity or is of an unknown kind, or if a probability lies outside [0,
+    /// 1]. Also returns one if the link uses the emulator's draws but is not [plain](Self::is_plain).
     pub fn check(&self) -> Result<(), ConfigError> {
         if matches!(self.queue, QueueLimit::Packets(0) | QueueLimit::Bytes(0)) {
             return Err(ConfigError::EmptyQueue);
@@ -73,8 +73,8 @@ impl LinkConfig {
         self.loss.map_or(Ok(()), LossModel::check)
     }
 
-    /// Returns whether the link has a drop-tail queue, and packets keep their order and number. The fate of each packet
-    /// can then be computed when it enters.
+    /// Returns whether the link has a drop-tail queue and no impairments. The fate of each packet can then be
+    /// computed when it enters.
     pub fn is_plain(&self) -> bool {
         self.discipline.is_none() && self.impairments == Impairments::NONE
     }
@@ -105,7 +105,7 @@ impl QueueLimit {
         }
     }
 
-    /// Returns the limit's unit, as in files and messages, and its number; `None` without a limit.
+    /// Returns the unit of the limit, as written in files and messages, and the limit; `None` if there is none.
     pub const fn named(self) -> Option<(&'static str, u64)> {
         match self {
             Self::Bytes(limit) => Some(("bytes", limit)),
@@ -134,13 +134,13 @@ pub enum LossAt {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// The emulator's draws are requested for a link that is not plain.
+    /// The settings use the emulator's draws, but the link is not plain.
     Draws,
     /// The queue has no capacity, so no packet could pass.
     EmptyQueue,
     /// A probability of the loss model or of another impairment lies outside [0, 1].
     Probability {
-        /// The name of the parameter, with its table if the name alone is not clear.
+        /// The name of the parameter, with its table if several tables have one of that name.
         parameter: &'static str,
         /// The given value.
         value: f64,

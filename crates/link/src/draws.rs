@@ -1,8 +1,8 @@
 //! The source of a link's random draws: the run's streams, or those of a laboratory's emulator.
 //!
-//! The measurements that the simulator is compared with were made with an emulator that draws losses from a seed. Its
-//! tables contain the seeds. A link with the same draws loses the same packets: if the emulator lost the n-th packet,
-//! so does the link. Kernel and simulator can therefore be compared run by run.
+//! The simulator is compared with measurements of an emulator that draws losses from a seed. The tables of the
+//! measurements contain the seeds. A link with the same draws loses the same packets: if the emulator lost the n-th
+//! packet, so does the link. Kernel and simulator can therefore be compared run by run.
 
 use anabranch_units::{Duration, RandomStream, Seed};
 
@@ -59,7 +59,7 @@ impl Drawing {
         }
     }
 
-    /// Returns the jitter, up to `most`, that is drawn for every packet at the entry; zero for the emulator's draws.
+    /// Draws the jitter, up to `most`, of any packet that enters. Returns zero for the emulator, which draws later.
     #[inline]
     pub(crate) fn jitter_of_any(&mut self, most: Duration) -> Duration {
         match self {
@@ -70,8 +70,8 @@ impl Drawing {
         }
     }
 
-    /// Returns the jitter, up to `most`, that is drawn only for packets with room in the queue; zero for random
-    /// streams.
+    /// Draws the jitter, up to `most`, of a packet that has room in the queue. Returns zero for random streams, which
+    /// draw at the entry.
     #[inline]
     pub(crate) fn jitter_of_admitted(&mut self, most: Duration) -> Duration {
         match self {

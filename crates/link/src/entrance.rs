@@ -13,14 +13,14 @@ use crate::{DropReason, Label, LinkConfig, LinkStats, LossAt, LossModel, QueueLi
 /// The configured part of a modelled link: its queue, its random loss, and whether it is up.
 pub(crate) struct Entrance<P> {
     limit: QueueLimit,
-    /// The queue discipline; `None` for first come, first served up to the limit.
+    /// The queue discipline; `None` for a FIFO that drops packets beyond the limit.
     queue: Option<Box<dyn Queue>>,
-    /// The waiting packets by number. `None` marks a packet that has left before an earlier one.
+    /// The waiting packets by number. `None` marks a packet that left the queue before an earlier packet.
     inside: VecDeque<Option<Held<P>>>,
     /// The number of the first entry of `inside`.
     first: u64,
     waiting: Queued,
-    /// A buffer for the numbers of packets that are dropped for a new one.
+    /// A reused buffer for the numbers of packets that the queue drops when a packet enters.
     out: Vec<u64>,
     loss: Option<LossProcess>,
     loss_at: LossAt,
@@ -40,7 +40,7 @@ pub(crate) struct Held<P> {
     pub(crate) jitter: Duration,
 }
 
-/// The wire and the totals, which record the fate of a packet.
+/// The wire, which reports the fate of a packet, and the totals, which count it.
 pub(crate) type Books<'a, P> = (&'a mut Wire<P>, &'a mut LinkStats);
 
 impl<P> Entrance<P> {
@@ -73,7 +73,7 @@ impl<P> Entrance<P> {
         }
     }
 
-    /// Makes every later packet draw its jitter when it enters, as on a fixed link, even if it is dropped.
+    /// Makes later packets draw their jitter when they enter, as on a fixed link. Dropped packets draw, too.
     pub(crate) fn draw_jitter_at_entry(&mut self) {
         self.jitter_at_entry = true;
     }
@@ -183,7 +183,7 @@ impl<P> Entrance<P> {
         Drawn { luck, jitter }
     }
 
-    /// Returns the jitter of a packet that leaves the queue. It was drawn at the entry, or is drawn now.
+    /// Returns the jitter of a packet that leaves the queue. It is drawn here unless it was drawn at the entry.
     #[inline]
     pub(crate) fn jitter(&mut self, held: &Held<P>) -> Duration {
         if self.jitter_at_entry { held.jitter } else { self.draw_jitter() }
@@ -197,7 +197,8 @@ impl<P> Entrance<P> {
         Duration::from_nanos(self.jitter_stream.below(bound))
     }
 
-    /// Returns why a packet cannot enter the queue, if so: the link is down, or the packet is lost at the entry.
+    /// Returns the reason to drop a packet at the entry, if there is one: the link is down, or the loss model drops
+    /// it.
     fn refusal(&mut self, luck: u64) -> Option<DropReason> {
         if !self.up {
             return Some(DropReason::Down);
@@ -206,7 +207,7 @@ impl<P> Entrance<P> {
         lost.then_some(DropReason::Loss)
     }
 
-    /// Returns whether a packet that leaves the queue is lost.
+    /// Returns whether the loss model drops a packet that leaves the queue.
     #[inline]
     pub(crate) fn strikes_at_exit(&mut self, luck: u64) -> bool {
         self.loss_at == LossAt::Exit && self.strikes(luck)
@@ -216,8 +217,8 @@ impl<P> Entrance<P> {
         self.loss.as_mut().is_some_and(|loss| loss.strikes(luck))
     }
 
-    /// Sets the loss model. Packets that entered without a loss model have a draw of 0, which means a loss. They draw
-    /// again. Packets `ahead` of the queue draw before those in it.
+    /// Sets the loss model. Packets that entered without a loss model have no draw yet, so they draw now. Packets
+    /// `ahead` of the queue draw first, then those in the queue.
     pub(crate) fn set_loss<'a>(
         &mut self,
         model: Option<LossModel>,

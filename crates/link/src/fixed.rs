@@ -24,30 +24,30 @@ pub struct FixedLink<P> {
     loss_at: LossAt,
     up: bool,
     drawing: Drawing,
-    /// All packets in the link, in order: first those on the wire, then those in the queue.
+    /// All packets in the link in order of arrival: those on the wire come before those in the queue.
     inside: VecDeque<Passenger<P>>,
-    /// The number of packets in `inside` that had left the queue at the last check. It is the index of the packet in
-    /// service.
+    /// The number of packets in `inside` that had left the queue when `advance` ran last. It is the index of the
+    /// packet in service.
     departed: usize,
     /// The departure of the packet in service; far future without one. It is cached because most calls need it.
     next_departure: Instant,
-    /// The bytes of the packets in the queue, at the same check.
+    /// The bytes of the packets in the queue when `advance` ran last.
     queue_bytes: u64,
-    /// The departure of the last packet that entered.
+    /// The departure of the last packet that entered. The bottleneck is idle from then on.
     idle_from: Instant,
     /// The size and the service time of the last packet that entered. They are cached because the next packet usually
     /// has the same size.
     last_service: (ByteCount, Duration),
     /// The arrival of the last packet that entered. The next packet cannot arrive earlier, even if this one is lost.
     last_arrival: Instant,
-    /// The arrival of the last packet that was taken from `inside`.
+    /// The arrival of the last packet that was removed from `inside`.
     last_told: Instant,
     /// The progress of the packet in service, if the rate changed during its service.
     partly_served: Option<PartlyServed>,
-    /// Fates that are known before the packet's turn in `inside`: drops at the entry, and packets that were inside when
-    /// the link went down.
+    /// Fates that are reported before the packets in `inside`: drops at the entry, and packets that an outage
+    /// discarded.
     sealed: VecDeque<Fate<P>>,
-    /// `sealed` has fates from a link that went down. They are due at once, even if no delivery is ahead.
+    /// Whether `sealed` holds packets that an outage discarded. They are due at once, even if a delivery is pending.
     cut: bool,
     stats: LinkStats,
 }
@@ -63,7 +63,7 @@ struct Passenger<P> {
     arrives: Instant,
     jitter: Duration,
     luck: u64,
-    /// Whether the packet is lost. Valid once it has left the queue.
+    /// Whether the packet is lost. Valid only after it has left the queue.
     lost: bool,
 }
 
@@ -122,7 +122,7 @@ impl<P> FixedLink<P> {
         }
     }
 
-    // A run of 20 MB calls it 28,186 times.
+    // Inlined: a transfer of 20 MB calls it 28,186 times.
     #[inline(always)]
     fn pass_departed(&mut self, now: Instant) {
         self.partly_served = None;
@@ -142,7 +142,7 @@ impl<P> FixedLink<P> {
         }
     }
 
-    /// Returns why a packet cannot enter, if so. The order of the checks is the order of the stages.
+    /// Returns the reason to drop a packet at the entry, if there is one. The checks follow the order of the stages.
     fn refusal(&mut self, size: ByteCount, luck: u64) -> Option<DropReason> {
         if !self.up {
             return Some(DropReason::Down);
@@ -215,7 +215,7 @@ impl<P> FixedLink<P> {
         self.restamp_arrivals();
     }
 
-    /// Recomputes the arrivals of all packets in the queue.
+    /// Recomputes the arrivals of all packets in the queue, in order.
     fn restamp_arrivals(&mut self) {
         let mut floor = match self.departed.checked_sub(1) {
             Some(last_on_wire) => self.inside[last_on_wire].arrives,
@@ -229,7 +229,8 @@ impl<P> FixedLink<P> {
     }
 
     fn change_loss(&mut self, model: Option<LossModel>) {
-        // Packets draw their loss at the entry, but only if there is a loss model.
+        // A packet gets a draw for its loss at the entry only if there is a loss model. The waiting packets get one
+        // now.
         if self.loss.is_none() && model.is_some() && self.loss_at == LossAt::Exit {
             for waiting in self.inside.range_mut(self.departed..) {
                 waiting.luck = self.drawing.luck(self.up);
@@ -238,7 +239,7 @@ impl<P> FixedLink<P> {
         self.loss = model.map(LossProcess::new);
     }
 
-    /// Takes the link down, and discards the packets inside. A packet that has arrived or was lost by `now` keeps that
+    /// Takes the link down, and discards the packets inside. Packets that arrived or were lost by `now` keep that
     /// fate.
     fn go_down(&mut self, now: Instant) {
         while let Some(fate) = self.arrival(now) {
@@ -265,11 +266,11 @@ impl<P> FixedLink<P> {
 }
 
 impl<P> Link<P> for FixedLink<P> {
-    // A run of 20 MB calls it 28,314 times.
+    // Inlined: a transfer of 20 MB calls it 28,314 times.
     #[inline(always)]
     fn enqueue(&mut self, now: Instant, packet: P, size: ByteCount) {
         self.stats.enqueued += 1;
-        // Every packet draws, even if it is dropped, so that the n-th packets of two runs have equal draws.
+        // A dropped packet draws, too. The n-th packets of two runs therefore have equal draws.
         let luck = if self.loss.is_some() { self.drawing.luck(self.up) } else { 0 };
         let jitter = self.drawing.jitter_of_any(self.jitter);
         self.advance(now);
@@ -318,7 +319,7 @@ impl<P> Link<P> for FixedLink<P> {
         }
     }
 
-    // A run of 20 MB calls it 28,297 times.
+    // Inlined: a transfer of 20 MB calls it 28,297 times.
     #[inline(always)]
     fn poll_fate(&mut self, now: Instant) -> Option<Fate<P>> {
         if let Some(fate) = self.sealed.pop_front() {

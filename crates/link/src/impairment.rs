@@ -9,23 +9,25 @@ use crate::{ConfigError, Damage};
 pub struct Impairments {
     /// The reordering of some packets.
     pub reorder: Option<Reorder>,
-    /// The share of packets that are duplicated. The copy arrives after the original unless the original is reordered.
+    /// The fraction of packets that are duplicated. The copy arrives after the original unless the original is
+    /// reordered.
     pub duplicate: f64,
-    /// The share of corrupted packets. The receiver's checksum detects them, and they are dropped there.
+    /// The fraction of packets that are corrupted. The receiver's checksum detects the corruption, and drops the
+    /// packet.
     pub corrupt: f64,
-    /// The share of corrupted packets whose checksum is correct by chance. They arrive with a [`Damage`].
+    /// The fraction of corrupted packets that pass the checksum by chance. They arrive with a [`Damage`].
     pub corrupt_passes: f64,
 }
 
 /// The reordering of packets: some arrive later, so that others overtake them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reorder {
-    /// The share of packets that may be delayed.
+    /// The fraction of packets that are selected for a delay, subject to `gap`.
     pub share: f64,
     /// The additional delay.
     pub delay: Duration,
-    /// The smallest distance between two delayed packets, at least 1 (netem's `gap`). With a gap of 5 and a share of 1,
-    /// every fifth packet is delayed.
+    /// The smallest distance between two delayed packets, at least 1 (netem's `gap`). With a gap of 5 and a `share`
+    /// of 1, every fifth packet is delayed.
     pub gap: u64,
 }
 
@@ -52,13 +54,13 @@ impl Impairments {
     }
 }
 
-/// The impairments of one link. Each one that is configured takes one draw per packet.
+/// The impairments of one link, with their random streams. Each configured impairment takes one draw per packet.
 #[derive(Clone, Debug)]
 pub(crate) struct Impairing {
     reorder: Option<Falling>,
     duplicate: Option<Share>,
     corrupt: Option<Share>,
-    /// The share of corrupted packets that the checksum does not detect.
+    /// The fraction of corrupted packets that pass the checksum.
     passes: Option<Share>,
 }
 

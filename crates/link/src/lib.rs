@@ -1,5 +1,5 @@
-//! One-way links: a queue with a rate, then propagation delay, jitter, loss and other impairments. A medium carries
-//! several of them.
+//! One-way links: a queue with a rate, then propagation delay, jitter, loss and other impairments. Links that share a
+//! radio channel form a medium.
 //!
 //! A link carries packets of any type `P` and never looks inside. It reads no clock, and draws only from named random
 //! streams. [`Link::enqueue`] and [`Link::set`] are its inputs, and [`Link::poll_fate`] is its output. Every packet
@@ -66,37 +66,38 @@ use anabranch_units::{ByteCount, Duration, Instant, Rate};
 
 /// A one-way element that delivers packets or drops them.
 ///
-/// `now` never goes back from one call to the next. Fates are reported in the order of the packets, except drops at the
-/// entry or by the queue. Deliveries are in the order of service, unless [`Self::keeps_order`] returns false. [`Chain`]
-/// relies on this.
+/// `now` never goes back from one call to the next. Deliveries are reported in the order of service, unless
+/// [`Self::keeps_order`] returns false. A drop at the entry or by the queue may be reported before packets that
+/// entered earlier. [`Chain`] relies on this order.
 pub trait Link<P> {
     /// Takes a packet of `size` bytes (headers included) at the entry.
     ///
-    /// Nothing is returned, even if the packet is dropped: [`Self::poll_fate`] reports it.
+    /// A drop is reported by [`Self::poll_fate`], too.
     fn enqueue(&mut self, now: Instant, packet: P, size: ByteCount);
 
-    /// Takes a packet like [`Self::enqueue`], with the further properties that some queues use.
+    /// Takes a packet like [`Self::enqueue`], with its flow and its ECN capability, which some queues use.
     fn enter(&mut self, now: Instant, packet: P, label: Label) {
         self.enqueue(now, packet, label.size);
     }
 
-    /// Changes the link. [`Self::poll_timeout`] may be earlier or later afterwards.
+    /// Changes a setting of the link, or its state. This may move [`Self::poll_timeout`] in either direction.
     fn set(&mut self, now: Instant, change: Change);
 
     /// Returns the next packet whose fate is known at `now`. Call it until it returns `None`.
     fn poll_fate(&mut self, now: Instant) -> Option<Fate<P>>;
 
-    /// Returns the same time as [`Self::poll_timeout`] if it is certain that `poll_fate` would return `None` now;
-    /// `FAR_FUTURE` if there is nothing to report. Returns `None` if that is not certain, so that the link must be
-    /// polled.
+    /// Returns the next wake-up if `poll_fate` has nothing to report at `now`: [`Self::poll_timeout`], or
+    /// `FAR_FUTURE` if there is none. Returns `None` if a fate may be due, so the caller must poll the link.
     #[inline]
     fn quiet_until(&self, _now: Instant) -> Option<Instant> {
         None
     }
 
-    /// Returns the time of the next poll. It is the time of the next delivery, even if that packet turns out to be
-    /// lost. A drop needs no wake-up while a delivery is ahead, because the same poll reports both. If no delivery is
-    /// ahead (the link is idle, stalled or down), drops are due at once. The returned time then lies in the past.
+    /// Returns the time at which the link must be polled next.
+    ///
+    /// While a delivery is pending, this is its time, even if that packet turns out to be lost. Earlier drops need no
+    /// wake-up of their own: the same poll reports them. If no delivery is pending (the link is idle, stalled or
+    /// down), unreported drops are due at once. The returned time then lies in the past.
     ///
     /// The time does not change until the next call of `enqueue`, `set` or `poll_fate`. If the link keeps the order,
     /// `enqueue` never makes it earlier while a delivery is pending.
@@ -108,8 +109,8 @@ pub trait Link<P> {
     /// Returns the packets and bytes in the queue at `now`, including the packet in service.
     fn queued(&self, now: Instant) -> Queued;
 
-    /// Returns the number of packets in the queue or on the wire. They have entered, and [`Self::stats`] counts them
-    /// neither as delivered nor as dropped: `entered() = delivered + dropped() + in_transit`.
+    /// Returns the number of packets in the queue or on the wire, whose fate [`Self::stats`] does not count yet:
+    /// `entered() = delivered + dropped() + in_transit`.
     fn in_transit(&self) -> u64;
 
     /// Returns whether no packet overtakes another.
@@ -178,7 +179,7 @@ pub enum DropReason {
 /// A change of a link while it runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Change {
-    /// The propagation delay of every packet that has not left the queue yet.
+    /// The propagation delay. It applies to every packet that has not left the queue yet.
     Delay(Duration),
     /// An outage: all packets inside are discarded, and none enters until [`Change::Up`].
     Down,

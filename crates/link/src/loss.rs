@@ -10,9 +10,9 @@ pub enum LossModel {
     /// A chain with two states that changes state at most once per packet (Gilbert 1960, Elliott 1963). The letters are
     /// those of `gemodel` in `tc-netem`, which takes 1-h and 1-k instead of h and k.
     ///
-    /// The share of packets in the bad state is p / (p + r). A stay there lasts 1 / r packets on average. In the simple
-    /// Gilbert model, h = 0 and k = 1: the bad state loses every packet and the good state none. The chain starts in
-    /// the good state.
+    /// The fraction of packets in the bad state is p / (p + r). A visit to the bad state lasts 1 / r packets on
+    /// average. In the simple Gilbert model, h = 0 and k = 1: the bad state loses every packet and the good state
+    /// none. The chain starts in the good state.
     GilbertElliott {
         /// The probability of a change from the good state to the bad one.
         p: f64,
@@ -26,7 +26,7 @@ pub enum LossModel {
 }
 
 impl LossModel {
-    /// Returns the share of packets that are lost in the long run. A chain must be able to change state (p + r > 0).
+    /// Returns the fraction of packets lost in the long run. A chain must be able to change state (p + r > 0).
     pub fn mean_loss(self) -> f64 {
         match self {
             Self::Bernoulli(probability) => probability,
@@ -72,7 +72,7 @@ impl LossProcess {
         Self { model, bad: false }
     }
 
-    /// Returns whether the next packet is lost, given its `luck`: 64 random bits.
+    /// Returns whether the next packet is lost. `luck` is 64 random bits.
     ///
     /// Every model takes exactly one draw per packet. The draw of the n-th packet therefore does not depend on earlier
     /// fates. Gilbert-Elliott uses 32 bits for the loss and 32 bits for the change of state.
@@ -82,8 +82,8 @@ impl LossProcess {
                 ((luck >> 11) as f64) < probability * (1u64 << 53) as f64
             }
             LossModel::GilbertElliott { p, r, h, k } => {
-                // The order is that of netem's `loss_gilb_ell` (net/sched/sch_netem.c). The present state decides the
-                // loss, and the new state applies to the next packet.
+                // The order is that of netem's `loss_gilb_ell` (net/sched/sch_netem.c). The present state decides
+                // whether this packet is lost, and the new state applies to the next packet.
                 let loss_bits = luck >> 32;
                 let move_bits = luck & 0xffff_ffff;
                 let (leave, survive) = if self.bad { (r, h) } else { (p, k) };
@@ -94,7 +94,7 @@ impl LossProcess {
     }
 }
 
-/// Returns true with the given probability, if `bits` are 32 random bits.
+/// Returns true with the given probability. `bits` is a random number of 32 bits.
 fn below(bits: u64, probability: f64) -> bool {
     (bits as f64) < probability * (1u64 << 32) as f64
 }

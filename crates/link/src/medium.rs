@@ -4,8 +4,8 @@ use anabranch_units::{ByteCount, Instant};
 
 use crate::{Change, Fate, Label, Link, LinkStats, Queued};
 
-/// Several one-way lanes. Each acts as a link, but its packets may delay those of the others. A half-duplex radio has
-/// one lane for each direction of each station.
+/// Several one-way lanes. Each lane acts as a link, but its packets may delay those of other lanes. A half-duplex
+/// radio has one lane for each direction of each station.
 ///
 /// The rules of [`Link`] apply, with one exception: if there is more than one lane, [`Self::enqueue`] may make
 /// [`Self::poll_timeout`] earlier.
@@ -16,7 +16,7 @@ pub trait Medium<P> {
     /// Takes a packet of `size` bytes (headers included) at the entry of a lane.
     fn enqueue(&mut self, now: Instant, lane: usize, packet: P, size: ByteCount);
 
-    /// Takes a packet like [`Self::enqueue`], with the further properties that some queues use.
+    /// Takes a packet like [`Self::enqueue`], with its flow and its ECN capability, which some queues use.
     fn enter(&mut self, now: Instant, lane: usize, packet: P, label: Label);
 
     /// Changes a lane.
@@ -25,7 +25,7 @@ pub trait Medium<P> {
     /// Returns the next packet whose fate is known at `now`, and its lane. Call it until it returns `None`.
     fn poll_fate(&mut self, now: Instant) -> Option<(usize, Fate<P>)>;
 
-    /// Returns the time of the next poll if nothing is to be reported now, like [`Link::quiet_until`].
+    /// Returns the next wake-up if there is nothing to report at `now`, like [`Link::quiet_until`].
     fn quiet_until(&self, _now: Instant) -> Option<Instant> {
         None
     }

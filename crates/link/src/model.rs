@@ -1,7 +1,7 @@
 //! The models of varying links, and the table of the models that a scenario may name.
 //!
-//! A model has a file with its settings (as in a plan), its [`ModelKind`] and its behaviour. This file has its line in
-//! the table and its variant.
+//! Each model has its own file with its settings (as in a plan), its [`ModelKind`] and its behaviour. Here it has an
+//! entry in [`MODELS`] and a variant of [`Model`].
 
 pub(crate) mod kind;
 pub(crate) mod lte;
@@ -67,7 +67,7 @@ impl Model {
     }
 }
 
-/// Returns the factor that scales rates with the mean `natural` to the wanted mean; 1 without a wanted mean.
+/// Returns the factor that scales rates with the mean `natural` to the wanted mean; 1 if there is no wanted mean.
 pub(crate) fn scale(mean: Option<u64>, natural: f64) -> f64 {
     mean.map_or(1.0, |mean| mean as f64 / natural)
 }

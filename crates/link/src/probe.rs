@@ -8,7 +8,7 @@ use crate::{Fate, Medium};
 /// The number of packets that are kept in each queue. It exceeds the largest aggregate.
 const BACKLOG: u64 = 128;
 
-/// Returns the bytes that each of these lanes delivers in every window. All of them are saturated with packets of
+/// Returns the bytes that each of these lanes delivers in every window. The lanes are saturated with packets of
 /// `size` bytes.
 ///
 /// Their queues must hold 128 packets.
@@ -41,8 +41,8 @@ pub fn carried(
     }
 }
 
-/// Returns the delays of packets that enter a lane every `every`. An entry is `None` if the packet is lost or has not
-/// left when the last one enters.
+/// Returns the delays of packets that enter a lane at intervals of `every`. An entry is `None` if the packet is lost
+/// or has not left when the last one enters.
 pub fn delays(
     medium: &mut dyn Medium<u64>,
     lane: usize,

@@ -1,8 +1,8 @@
 //! Values that vary over time with a measured distribution.
 //!
 //! A first-order Gauss-Markov process has the autocorrelation `exp(-t / tau)` and the standard normal distribution. A
-//! table of quantiles maps each of its values z to the measured value with the same quantile. The result has the
-//! quantiles of the table by construction, and nearly the autocorrelation of the process.
+//! table of quantiles maps each value z of the process to the measured value with the same quantile. The result has
+//! the quantiles of the table, and nearly the autocorrelation of the process.
 
 use anabranch_units::{Duration, RandomStream};
 
@@ -14,7 +14,7 @@ use anabranch_units::{Duration, RandomStream};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quantiles(pub &'static [(f64, f64)]);
 
-/// z of the 1st, 5th, 25th, 50th, 75th, 95th and 99th percentile.
+/// The standard normal z of the 1st, 5th, 25th, 50th, 75th, 95th and 99th percentile.
 pub(crate) const P1: f64 = -2.326;
 pub(crate) const P5: f64 = -1.645;
 pub(crate) const P25: f64 = -0.674;
@@ -50,7 +50,7 @@ impl Quantiles {
     }
 }
 
-/// A standard normal process in steps of time. Each step takes two draws, even if its value is not used.
+/// A standard normal process in discrete time. Each step takes two draws, even if its value is not used.
 #[derive(Clone, Debug)]
 pub(crate) struct Wander {
     stream: RandomStream,

@@ -1,8 +1,8 @@
 //! Queues, which decide the packet that is served next and the packets that are dropped or marked.
 //!
-//! A [`Queue`] holds numbers, not packets. The packets stay with the link, which requests the next one when its service
-//! is free. Each discipline is one file and one line of the table. Its file also has its parameters with their ranges
-//! and defaults.
+//! A [`Queue`] holds numbers of packets. The packets themselves stay with the link, which requests the next number
+//! when its service is free. Each discipline has its own file, with its parameters, their ranges and defaults. It
+//! also has an entry in the table of this file.
 
 mod codel;
 mod drop_tail;

@@ -1,4 +1,4 @@
-//! The service of a modelled link's queue. The models differ in this part.
+//! The service of a modelled link's queue: how fast packets leave it, and which ones are lost.
 
 use anabranch_units::{ByteCount, Duration, Instant, RandomStream, Rate};
 
@@ -22,8 +22,9 @@ impl Served {
 
 /// A server of packets, one at a time. Its conditions change over time and do not depend on the traffic.
 pub(crate) trait Service {
-    /// Serves the next packet from `from` on, when it has arrived and the previous one has left. `from` never goes
-    /// back. The service is never faster than `cap`. A cap of zero stalls it without a change of its state.
+    /// Serves a packet from `from` on, the time at which it has arrived and the previous packet has left. `from`
+    /// never goes back. The service is never faster than `cap`. A cap of zero stalls it, and leaves its state
+    /// unchanged.
     fn serve(&mut self, from: Instant, size: ByteCount, cap: Rate) -> Served;
 
     /// Changes the cap while a packet is served. Returns the packet's new departure, if it changes.
@@ -31,8 +32,8 @@ pub(crate) trait Service {
         None
     }
 
-    /// Discards the packet in service, which would leave at `departs`. Returns when the next packet can be served.
-    /// Capacity that the packet has already taken from a model is not given back.
+    /// Discards the packet in service, which would leave at `departs`. Returns the time at which the next packet can
+    /// be served. A model does not serve the capacity that this packet used again.
     fn abandon(&mut self, _now: Instant, departs: Instant) -> Instant {
         departs
     }
@@ -54,7 +55,7 @@ impl Service for AtCap {
         Served { departs: from + cap.transmit_time(size), ..Served::STALLED }
     }
 
-    /// The packet keeps the bits that were served.
+    /// The packet in service keeps its served bits.
     fn recap(&mut self, now: Instant, cap: Rate) -> Option<Instant> {
         let served = u128::from(now.since(self.since).as_nanos()) * u128::from(self.rate.bps());
         let left = self.left.saturating_sub(served);
@@ -80,7 +81,7 @@ pub(crate) struct Conditions {
     pub(crate) loss: f64,
 }
 
-/// The sequence of a link's conditions, without end and without gaps.
+/// The sequence of a link's conditions. It has no end and no gaps.
 pub(crate) trait Course {
     /// Returns the next conditions. Their `until` is later than that of the previous ones.
     fn next(&mut self) -> Conditions;

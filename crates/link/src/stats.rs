@@ -15,13 +15,13 @@ pub struct LinkStats {
     pub delivered: u64,
     /// Packets that were dropped because the queue was full.
     pub dropped_queue: u64,
-    /// Packets that the queue dropped to keep itself short.
+    /// Packets that the queue discipline dropped to keep the queue short.
     pub dropped_aqm: u64,
-    /// Packets that the loss model dropped, as far as reported.
+    /// Packets that the loss model dropped, and whose drop was reported.
     pub dropped_loss: u64,
     /// Packets that entered while the link was down, or were inside when it went down.
     pub dropped_down: u64,
-    /// Packets that were corrupted and detected as such, as far as reported.
+    /// Packets that the receiver's checksum rejected, and whose drop was reported.
     pub dropped_corrupt: u64,
     /// Packets that the queue marked instead of dropping them.
     pub marked: u64,
@@ -33,7 +33,7 @@ pub struct LinkStats {
     pub bytes_delivered: u64,
     /// The longest queue in packets, including the packet in service.
     pub queue_max_packets: u64,
-    /// The longest queue in bytes. The packet in service counts in full.
+    /// The longest queue in bytes. The packet in service counts with its whole size.
     pub queue_max_bytes: u64,
 }
 
@@ -73,7 +73,7 @@ impl LinkStats {
     }
 }
 
-/// The content of a queue. It includes the packet in service, in full.
+/// The content of a queue, including the whole packet in service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Queued {
     /// The number of packets.

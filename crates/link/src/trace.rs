@@ -17,7 +17,7 @@ pub enum Trace {
         /// The length after which the recording repeats; `None` if the last step continues for ever.
         repeat: Option<Duration>,
     },
-    /// Mahimahi's format: times at which a fixed number of bytes may leave. Unused bytes are lost.
+    /// Mahimahi's format: times at which a fixed number of bytes may leave. Bytes that no packet uses are lost.
     ///
     /// A packet may take several opportunities, and several packets may share one. A packet leaves with its last byte.
     /// The recording repeats after its last time (`mm-link`, `src/frontend/link_queue.cc`).
@@ -124,7 +124,7 @@ impl Opportunities {
     /// Advances to the next opportunity at or after `from`.
     fn advance(&mut self, from: Instant) {
         let repetitions = from.since(self.began).as_nanos() / self.length().as_nanos();
-        // One repetition less than fits, because the last opportunity of a repetition may lie exactly at `from`.
+        // Advances one repetition less, because the last opportunity of a repetition may lie exactly at `from`.
         if repetitions > 1 {
             self.began += self.length() * (repetitions - 1);
             self.next = 0;

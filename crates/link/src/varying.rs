@@ -1,9 +1,9 @@
 //! A one-way link whose rate, delay and loss follow a model or a recording. It can also have a set rate, for settings
-//! that need packet-by-packet processing.
+//! that must be processed packet by packet.
 //!
-//! The wire and the changes are those of a fixed link. A departure is computed only for the packet in service. When
-//! it leaves, the queue chooses the next one. The configured rate is a cap on the model's rate. The configured delay,
-//! jitter and loss are added to the model's.
+//! The wire and the changes are those of a fixed link. Only the packet in service has a known departure. When it
+//! leaves, the queue chooses the next one. The configured rate is an upper limit on the model's rate. The configured
+//! delay, jitter and loss are added to the model's.
 
 use anabranch_units::{ByteCount, Duration, Instant, Rate, Seed};
 
@@ -14,10 +14,10 @@ use crate::{Change, DropReason, Fate, Label, Link, LinkConfig, LinkStats, Model,
 
 /// A link that follows a [`Model`], or has a set rate and any kind of queue.
 ///
-/// `Change::Rate` sets the cap. With a model, the new cap holds from the next packet on. The packet in service leaves
-/// as planned, unless the old cap was zero. Without a model, the packet in service keeps its served bits.
+/// `Change::Rate` sets the limit on the model's rate. The packet in service leaves as planned, unless the old limit
+/// was zero. Without a model, `Change::Rate` sets the rate, and the packet in service keeps its served bits.
 /// `Change::Delay` and `Change::Loss` set the values that are added to the model's. `Change::Down` and `Change::Up`
-/// work as on every link, and the model's time continues meanwhile. model's own course goes on meanwhile.
+/// work as on every link, and do not stop the model's time.
 pub struct VaryingLink<P> {
     name: String,
     cap: Rate,
@@ -25,7 +25,7 @@ pub struct VaryingLink<P> {
     entrance: Entrance<P>,
     service: Box<dyn Service + Send>,
     serving: Option<Serving<P>>,
-    /// The departure of the last packet.
+    /// The departure of the last packet. The service is idle from then on.
     idle_from: Instant,
     wire: Wire<P>,
     stats: LinkStats,
@@ -201,8 +201,8 @@ impl<P: Clone> Link<P> for VaryingLink<P> {
     }
 
     fn queued(&self, now: Instant) -> Queued {
-        // The link may not have been polled until `now`. If the packet in service has left meanwhile, so may later
-        // ones, but only the model knows when.
+        // The last poll may be earlier than `now`. If the packet in service has left since then, packets behind it
+        // may have left, too. Their departures are not computed yet.
         let waiting = self.entrance.waiting();
         let serving = self.serving.as_ref().filter(|serving| serving.served.departs > now);
         serving.map_or(waiting, |serving| waiting + serving.held.size)

@@ -1,10 +1,11 @@
 //! An 802.11 channel: one half-duplex medium for which all its lanes contend.
 //!
-//! Each lane (one direction of one station) has a queue and its own distributed coordination function. It counts down a
-//! random backoff while the medium is idle, sends a frame or an aggregate, and receives an acknowledgement. A client's
-//! TCP acknowledgements therefore contend with the data. Two lanes that reach zero in the same slot collide. A frame
-//! that is not acknowledged is sent again, after a backoff from a doubled window. After [`TRIES`] transmissions it is
-//! lost. Before that, the receiver holds back later frames, so that delivery is in order.
+//! Each lane (one direction of one station) has a queue and its own distributed coordination function. The lane
+//! counts down a random backoff while the medium is idle, sends a frame or an aggregate, and receives an
+//! acknowledgement. A client's TCP acknowledgements therefore contend with the data. Two lanes whose backoffs end in
+//! the same slot collide. A frame that is not acknowledged is sent again, after a backoff from a doubled window.
+//! After [`TRIES`] transmissions the frame is lost. Until a frame is received or lost, the receiver holds back later
+//! frames, so packets are delivered in order.
 //!
 //! Times and rates are those of IEEE 802.11-2016 ([`phy`]). Tests compare the channel with the maximum throughput of
 //! Jun, Peddabachagari and Sichitiu ("Theoretical maximum throughput of IEEE 802.11 and its applications", NCA 2003).
@@ -29,7 +30,7 @@ pub use phy::WifiStandard;
 
 /// The most transmissions of a frame (dot11ShortRetryLimit).
 pub const TRIES: u8 = 7;
-/// The number of these transmissions at the rate with the highest expected throughput. The others use the slowest rate.
+/// The number of tries at the rate with the highest expected throughput. The remaining tries use the slowest rate.
 const FAST_TRIES: u8 = 4;
 /// The initial and the largest contention window, in slots minus one.
 const WINDOW_MIN: u32 = 15;
@@ -106,36 +107,36 @@ impl WifiModel {
 
 /// A channel and its lanes.
 ///
-/// `Change::Rate` caps a lane: it stays silent until its sent bytes would have passed at that rate. `Change::Delay` and
-/// `Change::Loss` are added to the radio's delay and loss. `Change::Down` discards the packets in the lane. A
-/// transmission on the air continues, but is not received.
+/// `Change::Rate` limits the rate of a lane: after a transmission, the lane waits for the time that its bytes take at
+/// that rate. `Change::Delay` and `Change::Loss` are added to the radio's delay and loss. `Change::Down` discards the
+/// packets in the lane. A transmission on the air continues, but is not received.
 pub struct WifiMedium<P> {
     lanes: Vec<Lane<P>>,
     luck: RandomStream,
-    /// The time from which the medium is idle, including the end of an expected answer.
+    /// The time at which the medium becomes idle. It includes the acknowledgement that follows the data.
     silent_from: Instant,
     on_air: Option<Exchange>,
-    /// The time of the next exchange, unless a packet arrives before; far future if no packet waits.
+    /// The start of the next exchange, if no packet arrives before; far future if no packet waits.
     next: Instant,
-    /// The earliest end of the next exchange.
+    /// A lower bound of the end of the next exchange.
     next_end: Instant,
-    /// The smallest delay of any lane. No packet is delivered earlier than this after its transmission.
+    /// The smallest delay of any lane: the shortest time from the end of a transmission to a delivery.
     least_delay: Duration,
 }
 
-/// A transmission on the air, of one lane or of several that collide.
+/// A transmission by one lane, or by several that collide, with its acknowledgement.
 #[derive(Clone, Copy, Debug)]
 struct Exchange {
     /// The end of the data.
     ends: Instant,
-    /// The end of the answer, or of the time for it.
+    /// The end of the acknowledgement, or of the time reserved for it.
     silent_from: Instant,
     collision: bool,
 }
 
 impl<P: Clone> WifiMedium<P> {
-    /// Creates an idle channel. Its random stream is `wifi.<channel>`. Its lanes have `link.<name>.loss`, and its
-    /// stations `wifi.<station>.signal`.
+    /// Creates an idle channel. The random streams are `wifi.<channel>` for the channel, `link.<name>.loss` for each
+    /// lane, and `wifi.<station>.signal` for each station.
     ///
     /// # Panics
     ///
@@ -212,7 +213,7 @@ impl<P: Clone> WifiMedium<P> {
         self.on_air = Some(Exchange { ends, silent_from: ends + answer, collision });
     }
 
-    /// Ends an exchange. Received frames go to the wire, and the others wait for another transmission.
+    /// Ends an exchange. Received frames go to the wire, and the others wait for a retransmission.
     fn finish(&mut self, exchange: Exchange) {
         for lane in &mut self.lanes {
             if lane.transmitting() {
@@ -265,7 +266,7 @@ impl<P: Clone> Medium<P> for WifiMedium<P> {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        // If no frame waits for this exchange any more, its end needs no wake-up.
+        // The end of this exchange needs no wake-up if no frame waits for it.
         let waits = self.lanes.iter().any(Lane::waits);
         let end = match self.on_air {
             Some(exchange) if waits => exchange.ends,

@@ -1,4 +1,4 @@
-//! The packets between a modelled link's queue and its far end, and the fates that are known out of turn.
+//! The packets between a modelled link's queue and its far end, and fates that are reported out of order.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -11,15 +11,15 @@ use crate::{Damage, DropReason, Fate, LinkStats};
 #[derive(Clone, Debug)]
 pub(crate) struct Wire<P> {
     flying: VecDeque<Flying<P>>,
-    /// The reordered packets, by arrival and order.
+    /// The reordered packets, by arrival time and a serial number.
     late: BTreeMap<(Instant, u64), Flying<P>>,
     fallen: u64,
     impairing: Option<Impairing>,
     /// The arrival of the last packet. The next one cannot arrive earlier.
     last_arrival: Instant,
-    /// The fates that are known out of turn: drops at the entry, and packets that were inside when the link went down.
+    /// Fates that are reported out of order: drops at the entry, and packets that an outage discarded.
     sealed: VecDeque<Fate<P>>,
-    /// `sealed` has fates from a link that went down. They are due at once, even if no delivery is ahead.
+    /// Whether `sealed` holds packets that an outage discarded. They are due at once, even if a delivery is pending.
     cut: bool,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct Flying<P> {
     pub(crate) packet: P,
     pub(crate) size: ByteCount,
     pub(crate) departed: Instant,
-    /// The time at which it would arrive without other packets.
+    /// The arrival time. [`Wire::push`] delays it if an earlier packet arrives later.
     pub(crate) arrives: Instant,
     pub(crate) outcome: Outcome,
     /// Whether the queue marked it.
@@ -72,12 +72,13 @@ impl<P> Wire<P> {
         !self.impairing.as_ref().is_some_and(Impairing::reorders)
     }
 
-    /// Returns when a packet arrives that would arrive at `at` without other packets.
+    /// Returns the arrival of a packet that is due at `at`: not before the arrival of the last packet.
     pub(crate) fn arrival(&self, at: Instant) -> Instant {
         self.last_arrival.max(at)
     }
 
-    /// Takes a packet from the queue. A lost packet keeps its place in the order.
+    /// Puts a packet from the queue on the wire. A lost packet stays in the sequence, so its fate is reported in
+    /// order.
     #[inline]
     pub(crate) fn push(&mut self, mut packet: Flying<P>, stats: &mut LinkStats)
     where
@@ -118,7 +119,7 @@ impl<P> Wire<P> {
         }
     }
 
-    /// Records the drop of a packet out of turn.
+    /// Records a drop that is reported out of order.
     pub(crate) fn seal(&mut self, at: Instant, packet: P, why: DropReason, stats: &mut LinkStats) {
         stats.count_drop(why);
         self.sealed.push_back(Fate::Dropped { at, packet, why, copy: false });
@@ -165,12 +166,12 @@ impl<P> Wire<P> {
         self.last_arrival = now;
     }
 
-    /// Makes the fates from a link that went down due at once.
+    /// Marks the unreported fates as due at once, after an outage has discarded packets.
     pub(crate) fn close_cut(&mut self) {
         self.cut = !self.sealed.is_empty();
     }
 
-    /// Returns when the next packet arrives; far future without one.
+    /// Returns the next arrival; far future if the wire is empty.
     pub(crate) fn next_arrival(&self) -> Instant {
         self.first_flying().min(self.first_late())
     }
@@ -179,23 +180,23 @@ impl<P> Wire<P> {
         self.flying.front().map_or(Instant::FAR_FUTURE, |oldest| oldest.arrives)
     }
 
-    /// Returns the first arrival of a reordered packet. At equal times it comes before the others, because it left the
-    /// queue earlier.
+    /// Returns the first arrival of a reordered packet. If a packet in order arrives at the same time, the reordered
+    /// one is reported first, because it left the queue earlier.
     fn first_late(&self) -> Instant {
         self.late.first_key_value().map_or(Instant::FAR_FUTURE, |(&(at, _), _)| at)
     }
 
-    /// Returns whether fates from a link that went down are due at once.
+    /// Returns whether fates are due at once because of an outage.
     pub(crate) fn is_cut(&self) -> bool {
         self.cut
     }
 
-    /// Returns the time of the first fate that is known out of turn.
+    /// Returns the time of the first fate that is reported out of order.
     pub(crate) fn first_sealed(&self) -> Option<Instant> {
         self.sealed.front().map(Fate::at)
     }
 
-    /// Returns when to poll if the next delivery is at `next`; see `Link::poll_timeout`.
+    /// Returns the time of the next poll if the next delivery is at `next`; see `Link::poll_timeout`.
     pub(crate) fn poll_timeout(&self, next: Instant) -> Option<Instant> {
         if next < Instant::FAR_FUTURE && !self.cut {
             return Some(next);
@@ -204,7 +205,7 @@ impl<P> Wire<P> {
     }
 }
 
-/// Returns and counts the fate of a packet that leaves the wire.
+/// Returns the fate of a packet that leaves the wire, and counts it.
 fn end<P>(gone: Flying<P>, stats: &mut LinkStats) -> Fate<P> {
     let Flying { packet, size, departed, arrives, outcome, marked, copy } = gone;
     let damage = match outcome {

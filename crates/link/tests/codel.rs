@@ -78,7 +78,7 @@ fn every_packet_has_the_fate_of_the_rfc() {
         entered += rfc.entered;
         resumed += rfc.resumed;
     }
-    // The runs must reach all states: runs without drops would test nothing.
+    // The random runs must reach all states, or they would test nothing.
     assert!(dropped > 10_000 && marked > 1_000, "{dropped} dropped, {marked} marked");
     assert!(entered > 200 && resumed > 50, "{entered} rows of drops, {resumed} resumed");
 }
@@ -224,9 +224,9 @@ fn a_standing_queue_is_brought_down_to_the_target_and_not_below() {
     assert!(stands.iter().all(|&delay| delay == 100 * MS), "drop-tail keeps the 100 packets");
     let mut codel = link(config(Some(PluginChoice::named("codel")), limit));
     let kept = delays(&mut *codel, &arrivals);
-    // A packet's wait is its delay minus its service. Packets are dropped while the wait is 5 ms or more and more than
-    // 1,500 bytes are behind. In the end 5 packets are in the queue, one of them in service. The last drop comes 100 ms
-    // (1 + sum of 1 / sqrt(n), n < 95) = 1.9 s after the burst.
+    // A packet's wait is its delay minus its service. `CoDel` drops packets while the wait is at least 5 ms and more
+    // than 1,500 bytes are behind the packet. In the end 5 packets are in the queue, one of them in service. The last
+    // drop comes 100 ms (1 + sum of 1 / sqrt(n), n < 95) = 1.9 s after the burst.
     assert!(kept.iter().all(|&delay| delay == 5 * MS), "{kept:?}");
     assert_eq!(codel.stats().dropped_aqm, 95);
     assert_eq!(codel.stats().dropped_queue, 0);
@@ -242,7 +242,7 @@ fn one_full_packet_behind_the_first_is_no_standing_queue() {
     let plain = config(discipline, QueueLimit::Packets(1000));
     let mut codel = link(LinkConfig { rate: Rate::from_bps(1_000_000), ..plain });
     let kept = delays(&mut *codel, &arrivals);
-    // It drops until one packet is left behind the packet that it serves. A new packet then finds one in service and
+    // `CoDel` drops until one packet is left behind the packet in service. A new packet then finds one in service and
     // one waiting, and leaves 36 ms later.
     assert!(kept.len() > 400 && kept.iter().all(|&delay| delay == 36 * MS), "{kept:?}");
     assert_eq!(codel.stats().dropped_aqm, 47);
@@ -251,7 +251,7 @@ fn one_full_packet_behind_the_first_is_no_standing_queue() {
 #[test]
 fn a_burst_that_drains_within_the_interval_is_not_dropped() {
     let label = Label::of_size(ByteCount(SIZE));
-    // 90 ms of queue every 200 ms. The queue is empty before it has stood for an interval.
+    // Bursts that fill 90 ms of queue every 200 ms. The queue is empty again before it has stood for an interval.
     let arrivals: Vec<_> = (0..20).flat_map(|n| [(n * 200 * MS, label)].repeat(90)).collect();
     let mut codel = link(config(Some(PluginChoice::named("codel")), QueueLimit::Packets(1000)));
     fates(&mut *codel, &arrivals);

@@ -133,7 +133,8 @@ fn flows_share_the_link_equally_in_bytes() {
     let told = carry(&mut fair, &flows);
     for (flow, _, size) in flows {
         let bytes = told.iter().filter(|&&(other, _)| other == flow).count() as f64 * size as f64;
-        // A third of 12.5 MB each. With turns of 1,514 bytes, they differ by at most two turns and the delay of 20 ms.
+        // A third of 12.5 MB each. With a quantum of 1,514 bytes, they differ by at most two quanta and the delay of
+        // 20 ms.
         assert!((bytes * 3.0 / 12.5e6 - 1.0).abs() < 0.01, "flow {flow}: {bytes} bytes");
     }
     assert!(fair.stats().dropped_aqm > 1000, "they are held down by drops");
@@ -151,8 +152,8 @@ fn a_sparse_flow_goes_first() {
     let mut fair = link(PluginChoice::named("fq-codel"));
     let sparse: Vec<f64> =
         carry(&mut fair, &flows).iter().filter(|told| told.0 == 2).map(|told| told.1).collect();
-    // A packet waits at most for the packet in service, 1 ms, and takes 0.08 ms itself. It is never dropped. The first
-    // one is an exception: the bulk flow is new then, too, and its turn of 1,514 bytes is two packets.
+    // A packet waits at most for the packet in service, 1 ms, and takes 0.08 ms itself. It is never dropped. The
+    // first packet waits longer: the bulk flow is new then, too, and its quantum of 1,514 bytes is two packets.
     assert!(sparse.len() >= 199 && (sparse[0] - 2.08).abs() < 1e-9, "{sparse:?}");
     assert!(sparse[1..].iter().all(|&ms| ms <= 1.08), "{sparse:?}");
     let mut unfair = link(PluginChoice::named("codel"));

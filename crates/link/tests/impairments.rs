@@ -75,7 +75,8 @@ fn some_packets_are_reordered() {
         assert!(!link.keeps_order());
         let told = delivered(&fates(&mut *link, PACKETS), false);
         assert_eq!(told.len() as u64, PACKETS);
-        // A packet arrives 21 ms after it entered, or 3.5 ms later. Then three packets overtake it.
+        // A packet arrives 21 ms after it entered. A reordered packet arrives 3.5 ms later, after three packets
+        // behind it.
         let late: Vec<u64> =
             told.iter().filter(|(n, at)| *at != ms(n + 21)).map(|told| told.0).collect();
         assert_binomial("late", late.len() as u64, PACKETS, BEHIND.share);
@@ -201,7 +202,7 @@ fn fortunes(impairments: Impairments) -> (Vec<u64>, Vec<(u64, Instant)>) {
 
 #[test]
 fn each_impairment_draws_from_its_own_stream() {
-    // The link without impairments is a fixed one. The others decide packet by packet.
+    // The link without impairments is a fixed one. The other links process packet by packet.
     let (lost, arrived) = fortunes(Impairments::NONE);
     assert!(lost.len() > 300);
     let copied = Impairments { duplicate: 0.3, ..Impairments::NONE };
@@ -304,7 +305,7 @@ fn a_fixed_link_refuses_impairments() {
 
 #[test]
 fn a_copy_is_reported_as_one_with_every_fate() {
-    // All packets are duplicated, and half of them are corrupted before that: original and copy.
+    // All packets are duplicated. Half of them are corrupted before the duplication, so the copy is corrupted, too.
     let impairments = Impairments { duplicate: 1.0, corrupt: 0.5, ..Impairments::NONE };
     let mut link = link(config(impairments), 0);
     let told = fates(&mut *link, 1000);

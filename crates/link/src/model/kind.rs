@@ -54,7 +54,7 @@ pub enum Form {
         least: f64,
         /// The largest value.
         most: f64,
-        /// Whether `most` itself is too large.
+        /// Whether the range excludes `most`.
         below: bool,
     },
 }
@@ -86,15 +86,15 @@ impl Form {
 /// The default of a number.
 #[derive(Clone, Copy, Debug)]
 pub enum Usual {
-    /// The model decides.
+    /// The model determines the value.
     Open,
     /// This number.
     Is(f64),
-    /// A number that depends on the word of another parameter: its key, and the words with their numbers.
+    /// A number that depends on another parameter: the key of that parameter, and a number for each of its words.
     By(&'static str, &'static [(&'static str, f64)]),
 }
 
-/// A fault of parameters that are valid separately but not together.
+/// A fault of parameters, most often a combination that is not valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelFault {
     /// The parameter's key in a scenario.

@@ -21,15 +21,15 @@ const TTI: Duration = Duration::from_millis(1);
 const HARQ_ROUND_TRIP: Duration = Duration::from_millis(8);
 /// The most transmissions of a block before HARQ gives up.
 const HARQ_TRIES: u32 = 4;
-/// The time from HARQ's last attempt to the retransmission by RLC: the reordering timer and the status report, 35 ms
-/// and a few more (assumed).
+/// The time from HARQ's last attempt to the retransmission by RLC: the reordering timer of 35 ms, and some
+/// milliseconds for the status report (assumed).
 const RLC_REPAIR: Duration = Duration::from_millis(40);
-/// The range of the wait for a grant when a device begins to send, drawn uniformly. It consists of the scheduling
-/// request's period and its processing.
+/// The range of a device's wait for a grant when it begins to send. The wait is drawn uniformly. It consists of the
+/// scheduling request's period and its processing.
 const GRANT: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(20));
-/// The interval at which the rate is drawn from the profile, its number of parts, and the largest relative deviation of
-/// a part, drawn uniformly. With these values, rates in windows of 100 ms have an autocorrelation of 0.83 at 100 ms
-/// (T-Mobile, driving).
+/// The interval at which the rate is drawn from the profile, the number of parts of an interval, and the largest
+/// relative deviation of a part from the drawn rate. The deviation is uniform. With these values, rates in windows of
+/// 100 ms have an autocorrelation of 0.83 at 100 ms (T-Mobile, driving).
 const STEP: Duration = Duration::from_secs(1);
 const TENTHS: u32 = 10;
 const UNEVEN: f64 = 0.45;
@@ -70,7 +70,7 @@ pub struct LteModel {
     /// The wanted mean rate, bit/s; `None` for the profile's own.
     #[serde(default)]
     pub mean_bps: Option<u64>,
-    /// The share of transmissions that fail, from 0 to below 1. Schedulers aim at 0.1.
+    /// The fraction of transmissions that fail, from 0 to below 1. Schedulers aim at 0.1.
     pub bler: f64,
 }
 
@@ -108,7 +108,7 @@ impl LteProfile {
 }
 
 impl LteModel {
-    /// Creates a link of a profile, with the usual share of failed transmissions.
+    /// Creates a link that follows a profile. A tenth of the transmissions fail.
     pub fn new(direction: Direction, profile: LteProfile) -> Self {
         Self { direction, profile, mean_bps: None, bler: 0.1 }
     }
@@ -135,9 +135,9 @@ impl LteModel {
 pub(crate) struct Lte {
     rates: Quantiles,
     wander: Wander,
-    /// The factor from the profile's Mb/s to bit/s with the wanted mean.
+    /// The factor that converts the profile's Mb/s to bit/s and scales to the wanted mean.
     scale: f64,
-    /// The rate in this second and in this tenth of it, bit/s.
+    /// The rate drawn for this second, and the rate of this tenth of the second, bit/s.
     second_bps: f64,
     bps: u64,
     tenths: u32,
@@ -147,10 +147,10 @@ pub(crate) struct Lte {
     /// A transmission fails if a 64-bit draw is below this number.
     fails_below: u64,
     up: bool,
-    /// The end of the block that is being filled, if there is one, and the bits left in it.
+    /// The end of the transport block that is being filled, if there is one, and the bits left in it.
     block_ends: Option<Instant>,
     left: u64,
-    /// The time at which RLC, which keeps the order, has delivered everything up to that block.
+    /// The time at which RLC has delivered everything up to that block. RLC delivers in order.
     in_order: Instant,
 }
 
@@ -217,8 +217,8 @@ impl Service for Lte {
         }
         let mut departs = match self.block_ends {
             Some(end) if from <= end => end,
-            // No packet was waiting. The packet goes into the next block that begins after it has arrived and has a
-            // grant.
+            // The current block has ended. The packet goes into the first block that begins after the packet has
+            // arrived and has a grant.
             _ => {
                 let ready = if self.up { from + self.grant() } else { from };
                 let tti = ready.as_nanos().div_ceil(TTI.as_nanos());

@@ -4,18 +4,18 @@
 //!
 //! - The network is reconfigured at seconds 12, 27, 42 and 57 of each minute (Mohan et al., "A Multifaceted Look at
 //!   Starlink Performance", WWW 2024, arXiv:2310.09242).
-//! - RTT: the medians of two successive epochs differ by 17.7 ms on average, with a median of 12 ms and a maximum of 61
-//!   ms. Within an epoch, the quantiles (1, 5, 25, 50, 75, 95, 99 %) are -8, -6, -3, 0, 4, 15 and 33 ms from the
+//! - RTT: the medians of two successive epochs differ by 17.7 ms on average, with a median of 12 ms and a maximum of
+//!   61 ms. Within an epoch, the quantiles (1, 5, 25, 50, 75, 95, 99 %) are -8, -6, -3, 0, 4, 15 and 33 ms from the
 //!   median. The correlation time is about 100 ms. (All computed from the ping of `LEONetEM`,
-//!   github.com/clarkzjw/LEONetEM.) The mean difference is 1.48 times the median one. This fits an exponential
-//!   distribution, but no normal one. The minimum of 22 ms is that of a bent pipe.
+//!   github.com/clarkzjw/LEONetEM.) The mean difference is 1.48 times the median difference. This fits an exponential
+//!   distribution but not a normal one. The minimum RTT of 22 ms is that of a bent pipe.
 //! - Handover: the RTT rises by 30 to 50 ms, and 1 to 2 % of packets are lost at any load (Huston, "A transport
 //!   protocol's view of Starlink", APNIC 2024). For short times up to half of them are lost (Kassem et al., IMC 2022).
 //!   The rate is halved (emulator of clarkzjw/mmsys24-starlink-livestreaming).
 //! - Rate: the quantiles are in [`StarlinkProfile`]. 26 % of its variance lies within epochs.
 //!
-//! Assumptions: each epoch begins with a dip of 0.1 to 0.5 s. In 30 % of the dips, no packet passes for 40 to 160 ms. A
-//! burst of losses lasts one tick of 20 ms.
+//! Assumptions: each epoch begins with a dip of 0.1 to 0.5 s, in which the RTT is higher and the rate lower. In 30 %
+//! of the dips, no packet passes for 40 to 160 ms. A burst of losses lasts one tick of 20 ms.
 
 use anabranch_plugin::Unit;
 use anabranch_units::{Duration, Instant, RandomStream, Rate, Seed};
@@ -29,12 +29,13 @@ use crate::{ConfigError, Direction};
 
 /// The time between two reconfigurations.
 pub const EPOCH: Duration = Duration::from_secs(15);
-/// The time for which conditions are constant, and its number per epoch.
+/// The interval at which the conditions change, and the number of such ticks in an epoch.
 const TICK: Duration = Duration::from_millis(20);
 const TICKS: u64 = 750;
 /// The number of ticks between two draws of the rate: one second.
 const RATE_TICKS: u64 = 50;
-/// The contributions of the epoch and of the second to the rate's standard deviation.
+/// The standard deviations of the rate's two components, as fractions of the total: one per epoch, and one per
+/// second.
 const EPOCH_SHARE: f64 = 0.86;
 const SECOND_SHARE: f64 = 0.51;
 const RTT_FLOOR_MS: f64 = 22.0;
@@ -53,14 +54,15 @@ const JITTER: Quantiles = Quantiles(&[
 ]);
 const TICK_JITTER_MS: f64 = 8.0;
 const JITTER_MEMORY: Duration = Duration::from_millis(120);
-/// The range of a dip's length at the beginning of an epoch, ticks, and of its addition to the RTT, ms.
+/// The range of a dip's length in ticks, and the range of the RTT that it adds in ms.
 const DIP_TICKS: (u64, u64) = (5, 25);
 const DIP_MS: (f64, f64) = (30.0, 60.0);
 const DIP_RATE: f64 = 0.5;
-/// The probability that a dip begins with silence, and the range of its length, ticks.
+/// The probability that a dip begins with an interruption, when no packet passes, and the range of its length in
+/// ticks.
 const SILENCE: f64 = 0.3;
 const SILENT_TICKS: (u64, u64) = (2, 8);
-/// The share of ticks with losses, during a dip and otherwise, and the share of packets that such a tick loses.
+/// The fraction of ticks with losses, during a dip and otherwise, and the fraction of packets lost in such a tick.
 const DIP_BURSTS: f64 = 0.5;
 const BURSTS: f64 = 0.01;
 const BURST_LOSS: f64 = 0.5;
@@ -111,8 +113,8 @@ pub struct StarlinkModel {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StarlinkProfile {
-    /// On a car in the Midwest. With a satellite, the rate is 27 to 274, with a median of 154. There is no satellite in
-    /// 16.2 % of seconds; such a gap lasts 20.5 s on average, with a median of 2 s. (Computed from
+    /// On a car in the Midwest. While there is coverage, the rate is 27 to 274, with a median of 154. There is no
+    /// coverage in 16.2 % of seconds. A gap lasts 20.5 s on average, with a median of 2 s. (Computed from
     /// Satellite-vs-Cellular, Hu et al., `CoNEXT` 2023, its "Mobility" downlink.)
     Moving,
     /// On a parking lot: 96 to 414, with a median of 297 (computed from Starlink-on-the-Road, Laniewski et al., 2024).
@@ -120,8 +122,8 @@ pub enum StarlinkProfile {
 }
 
 impl StarlinkProfile {
-    /// Returns the quantiles of the rate while there is a satellite, Mb/s. The uplink of Satellite-vs-Cellular is used
-    /// for both places.
+    /// Returns the quantiles of the rate during coverage, Mb/s. Both profiles use the uplink of
+    /// Satellite-vs-Cellular.
     pub fn rates(self, direction: Direction) -> Quantiles {
         match (direction, self) {
             (Direction::Up, _) => {
@@ -135,15 +137,15 @@ impl StarlinkProfile {
     }
 }
 
-/// Gaps without a satellite: a lognormal distribution with a median of 2 s and a mean of 20.5 s. The times between gaps
-/// are exponential with a mean of 106 s.
+/// Gaps in coverage: a lognormal distribution with a median of 2 s and a mean of 20.5 s. The times between gaps are
+/// exponential with a mean of 106 s.
 const GAP_MEDIAN_S: f64 = 2.0;
 const GAP_SIGMA: f64 = 2.157;
 const GAP_EVERY_S: f64 = 106.0;
 
 impl StarlinkModel {
     /// Returns a low estimate of TCP's throughput towards the client, bit/s. It is a tenth of the profile's median,
-    /// less for a moving terminal, and at most the wanted mean.
+    /// less for a moving terminal. It never exceeds the wanted mean.
     pub fn likely_bps(&self) -> f64 {
         let usual = match self.profile {
             StarlinkProfile::Static => 30e6,
@@ -152,7 +154,7 @@ impl StarlinkModel {
         self.mean_bps.map_or(usual, |mean| usual.min(mean as f64))
     }
 
-    /// Creates a terminal at rest whose offset within an epoch is drawn.
+    /// Creates a terminal at rest. Its offset within an epoch is drawn at random.
     pub fn new(direction: Direction, terminal: impl Into<String>) -> Self {
         let profile = StarlinkProfile::Static;
         Self { direction, terminal: terminal.into(), profile, phase: None, mean_bps: None }
@@ -169,14 +171,14 @@ impl StarlinkModel {
 /// The conditions of one direction over time.
 pub(crate) struct Starlink {
     rates: Quantiles,
-    /// The factor from the profile's Mb/s to bit/s with the wanted mean.
+    /// The factor that converts the profile's Mb/s to bit/s and scales to the wanted mean.
     scale: f64,
     moving: bool,
     /// Streams from which both directions draw the same values.
     epochs: RandomStream,
     gaps: RandomStream,
     jitter: Wander,
-    /// The streams of this direction alone.
+    /// Streams that only this direction uses.
     speeds: RandomStream,
     bursts: RandomStream,
     tick_jitter: RandomStream,
@@ -186,12 +188,12 @@ pub(crate) struct Starlink {
     epoch: Epoch,
     epoch_z: f64,
     bps: f64,
-    /// The number of ticks until the satellite is lost, or is back.
+    /// The number of ticks until coverage is lost or comes back.
     gap_in: u64,
     in_gap: bool,
 }
 
-/// The draws of an epoch.
+/// The random values of one epoch.
 #[derive(Clone, Copy, Debug, Default)]
 struct Epoch {
     rtt_ms: f64,
@@ -228,7 +230,7 @@ impl Starlink {
         };
         course.begin_epoch();
         course.draw_rate();
-        // The tick in which the run begins is shorter than the others.
+        // The run may begin within a tick, so the first tick is shorter.
         course.until = Instant::from_nanos(TICK.as_nanos() - phase.as_nanos() % TICK.as_nanos());
         course
     }
@@ -303,7 +305,7 @@ fn exponential(stream: &mut RandomStream, mean: f64) -> f64 {
     -mean * (1.0 - stream.uniform()).ln()
 }
 
-/// Returns a number of ticks, at least one.
+/// Converts seconds to ticks, at least one.
 fn ticks(seconds: f64) -> u64 {
     ((seconds / TICK.as_secs_f64()).round() as u64).max(1)
 }

@@ -79,8 +79,7 @@ pub(super) struct Law {
     target: Duration,
     interval: Duration,
     ecn: bool,
-    /// The size of a packet that alone is no standing queue (`maxpacket_`). It is Ethernet's MTU, or the size of
-    /// a larger packet that was seen.
+    /// The size up to which the queue counts as empty (`maxpacket_`): Ethernet's MTU, or the largest packet so far.
     largest: ByteCount,
 }
 
@@ -109,7 +108,7 @@ impl Law {
     }
 }
 
-/// The state of section 5, with its names.
+/// The state variables of RFC 8289 section 5, under the names used there.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Control {
     /// The time at which the delay will have exceeded the target for an interval; `None` while it does not exceed it.
@@ -121,7 +120,7 @@ pub(super) struct Control {
     pub(super) step: Step,
 }
 
-/// The place in `dequeue` at which the next call continues.
+/// The point in `dequeue` at which the next call continues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Step {
     /// At the beginning.
@@ -194,7 +193,7 @@ impl Control {
         (Some(first), ok_to_drop)
     }
 
-    /// Begins a series of drops. If the last series ended recently, the drop rate continues where that one ended.
+    /// Begins a series of drops. If the last series ended recently, the drop rate continues from there.
     fn enter(&mut self, law: &Law, now: Instant) {
         self.dropping = true;
         let delta = self.count.saturating_sub(self.lastcount);

@@ -11,7 +11,7 @@ use super::fifo::Fifo;
 use super::{Next, Queue, Ticket};
 use crate::{QueueLimit, Queued};
 
-/// The bytes of a turn, those of an Ethernet frame (RFC 8290 section 5.2.4).
+/// The quantum: the bytes that a flow may send per round. The default is an Ethernet frame (RFC 8290 section 5.2.4).
 const QUANTUM: Measure = Measure {
     key: "quantum",
     unit: Unit::Size,
@@ -54,7 +54,7 @@ struct FqCodel {
     /// The salt of the hash of flows.
     perturbation: u64,
     flows: Vec<Flow>,
-    /// The flows that have just begun, and the other flows that are served, as indexes of `flows`.
+    /// Indexes of `flows`: the flows that have just begun, and the other active flows.
     new: VecDeque<usize>,
     old: VecDeque<usize>,
 }
@@ -63,7 +63,7 @@ struct FqCodel {
 struct Flow {
     control: Control,
     fifo: Fifo,
-    /// The bytes that the flow may still send in this turn.
+    /// The bytes that the flow may still send in this round.
     credits: i64,
     /// Whether the flow is in one of the two lists.
     active: bool,
@@ -137,7 +137,7 @@ impl Queue for FqCodel {
                 None => {
                     list.pop_front();
                     if is_new {
-                        // Otherwise a flow of single packets would always come before the others.
+                        // A flow of single packets would otherwise be served before all others every time.
                         self.old.push_back(place);
                     } else {
                         flow.active = false;

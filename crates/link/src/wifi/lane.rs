@@ -17,28 +17,28 @@ pub(super) struct Lane<P> {
     pub(super) wire: Wire<P>,
     pub(super) stats: LinkStats,
     cap: Rate,
-    /// The lane stays silent until this time because of its cap.
+    /// The end of the pause that the lane's rate limit requires.
     capped_until: Instant,
     /// The queue of packets that the radio has not taken.
     entrance: Entrance<P>,
     radio: Radio,
-    /// The packets that the radio has taken and not delivered, in order. The first one is still to be received. The
-    /// radio has at least one while any packet waits.
+    /// The packets that the radio has taken and not delivered, in order. The first one was not received yet. If any
+    /// packet waits, this holds at least one.
     taken: VecDeque<Frame<P>>,
-    /// The number of packets in `taken` that were received or given up. The receiver holds them back.
+    /// The number of packets in `taken` that were received or given up. The receiver holds back the received ones.
     settled: usize,
-    /// The bytes of the other packets in `taken`.
+    /// The bytes of the packets in `taken` that were neither received nor given up.
     open_bytes: u64,
-    /// The arrival of the first packet, if no other packet was waiting.
+    /// The arrival of the first packet, if it found no other packet waiting.
     ready: Instant,
-    /// The idle slots left before the lane may send.
+    /// The number of idle slots to count down before the lane may send.
     backoff: u32,
     /// The upper end of the range from which the backoff is drawn.
     window: u32,
     /// Bit masks over the indexes of `taken`: the frames on the air, and those of them that are received.
     on_air: u64,
     heard: u64,
-    /// Whether the lane is sending. All its packets may have been discarded meanwhile.
+    /// Whether the lane is sending. An outage may have discarded all its packets since.
     transmitting: bool,
 }
 
@@ -109,13 +109,14 @@ impl<P: Clone> Lane<P> {
         true
     }
 
-    /// Returns the packets that the radio has taken and that are not received or given up.
+    /// Returns the packets that the radio has taken, without those that were received or given up.
     fn open(&self) -> Queued {
         let packets = (self.taken.len() - self.settled) as u64;
         Queued { packets, bytes: ByteCount(self.open_bytes) }
     }
 
-    /// Handles a busy medium at the arrival of the first packet. If the last backoff is over, another one begins.
+    /// Handles the arrival of a first packet while the medium is busy. If the last backoff has ended, another one
+    /// begins.
     pub(super) fn defer(&mut self, luck: &mut RandomStream) {
         if self.backoff == 0 {
             self.back_off(luck);
@@ -126,12 +127,12 @@ impl<P: Clone> Lane<P> {
         self.backoff = luck.below(u64::from(self.window) + 1) as u32;
     }
 
-    /// Returns how long the medium must be idle before the backoff continues.
+    /// Returns the time for which the medium must be idle before the backoff continues.
     pub(super) fn silence(&self) -> Duration {
         self.radio.phy.silence
     }
 
-    /// Returns when the lane would send if the medium were idle from `silent_from` on.
+    /// Returns the time at which the lane sends, if the medium is idle from `silent_from` on.
     pub(super) fn begins(&self, silent_from: Instant) -> Option<Instant> {
         if self.taken.is_empty() || self.cap == Rate::ZERO {
             return None;
@@ -153,7 +154,7 @@ impl<P: Clone> Lane<P> {
         self.radio.phy.airtime(first, self.radio.top_rate())
     }
 
-    /// Sends a frame or an aggregate. Returns the durations of the data and of the answer.
+    /// Sends a frame or an aggregate. Returns the durations of the data and of the acknowledgement.
     pub(super) fn transmit(
         &mut self,
         at: Instant,
@@ -189,7 +190,7 @@ impl<P: Clone> Lane<P> {
             }
         }
         let spent = self.cap.transmit_time(ByteCount(payload));
-        // Time spent waiting for the medium does not count against the cap.
+        // The wait for the medium does not count towards the rate limit.
         self.capped_until = self.capped_until.max(self.ready) + spent;
         let phy = &self.radio.phy;
         (phy.airtime(bytes, rate), phy.sifs + phy.answer(frames, rate))
@@ -204,7 +205,7 @@ impl<P: Clone> Lane<P> {
         self.transmitting
     }
 
-    /// Handles the end of the data.
+    /// Handles the end of this lane's transmission.
     pub(super) fn finish(&mut self, now: Instant, collision: bool, luck: &mut RandomStream) {
         let heard = if collision { 0 } else { self.heard };
         let mut given_up = false;
@@ -225,7 +226,7 @@ impl<P: Clone> Lane<P> {
             self.settled += 1;
             self.open_bytes -= frame.held.size.0;
         }
-        // No frame was received, and all of them are sent again.
+        // If no frame was received, all of them are sent again, and the contention window doubles.
         let failed = self.on_air != 0 && heard == 0 && !given_up;
         self.window = if failed { (self.window * 2 + 1).min(WINDOW_MAX) } else { WINDOW_MIN };
         self.transmitting = false;
@@ -234,7 +235,7 @@ impl<P: Clone> Lane<P> {
         self.deliver(now);
     }
 
-    /// Passes on the packets that the receiver need not hold back.
+    /// Puts packets on the wire, up to the first one that was neither received nor given up.
     fn deliver(&mut self, now: Instant) {
         while self.taken.front().is_some_and(|frame| frame.outcome != Outcome::Open) {
             let Some(Frame { held, marked, outcome, .. }) = self.taken.pop_front() else {

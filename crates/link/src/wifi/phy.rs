@@ -54,7 +54,7 @@ pub(crate) struct Phy {
     pub(crate) sifs: Duration,
     /// The idle time before the backoff continues: DIFS, or AIFS of best effort.
     pub(crate) silence: Duration,
-    /// The bytes around the IP packet: MAC header, LLC/SNAP and checksum.
+    /// The bytes that a frame adds to the IP packet: MAC header, LLC/SNAP and checksum.
     overhead: u64,
     /// The largest aggregate, in frames and in bytes.
     pub(crate) aggregate: (usize, u64),
@@ -123,7 +123,7 @@ impl Phy {
             let bits = subcarriers * u64::from(streams) * twelfths;
             let rate =
                 PhyRate { bits_per_symbol: bits / 12, threshold_db: dbm - NOISE_DBM, symbol };
-            // The standard has no rate whose symbols contain a fraction of a bit.
+            // The standard excludes rates at which a symbol would carry a fraction of a bit.
             let wanted = top_bps.is_none_or(|top| rate.bps() <= top);
             (bits % 12 == 0 && wanted).then_some(rate)
         };
@@ -158,8 +158,8 @@ impl Phy {
         self.preamble + rate.symbols(bytes) + self.extension
     }
 
-    /// Returns the duration of the answer, at the highest mandatory rate that is not above the data's. It is an
-    /// acknowledgement of 14 bytes, or a block acknowledgement of 32.
+    /// Returns the duration of the acknowledgement: 14 bytes, or 32 bytes (block acknowledgement) if there are
+    /// several frames. It is sent at the highest mandatory rate that does not exceed the data rate.
     pub(crate) fn answer(&self, frames: usize, rate: PhyRate) -> Duration {
         let bits_per_symbol = match rate.bps() {
             24_000_000.. => 96,

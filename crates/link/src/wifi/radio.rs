@@ -12,7 +12,7 @@ const STEPS_PER_CHOICE: u32 = 10;
 /// The frame length for which the rate is chosen, in units of 1,000 bytes.
 const TYPICAL: f64 = 1.5;
 
-/// The signal-to-noise ratio as a process in time, and the rate that was best at its last measurement.
+/// A station's signal-to-noise ratio over time, and the rate that was best at the last measurement of the ratio.
 pub(crate) struct Radio {
     pub(crate) phy: Phy,
     mean_db: f64,
@@ -21,7 +21,7 @@ pub(crate) struct Radio {
     snr_db: f64,
     rate: usize,
     /// The expected number of losses of a frame of 1,000 bytes, at the chosen rate and at the slowest. For other
-    /// lengths it is proportional.
+    /// lengths, the number is proportional to the length.
     hazard: f64,
     slow_hazard: f64,
     next_step: Instant,
@@ -57,7 +57,7 @@ impl Radio {
     pub(crate) fn rate(&mut self, now: Instant, slowest: bool) -> PhyRate {
         if self.next_step <= now {
             while self.next_step <= now {
-                // The rate is chosen before the signal changes, from the last measurement.
+                // The choice uses the ratio before this step changes it, as the last measurement.
                 if self.steps.is_multiple_of(STEPS_PER_CHOICE) {
                     self.choose();
                 }
@@ -80,7 +80,7 @@ impl Radio {
         self.phy.rates[self.phy.rates.len() - 1]
     }
 
-    /// Returns whether a frame of this size is lost, at the chosen rate or at the slowest.
+    /// Draws whether a frame of this size is lost, at the chosen rate or at the slowest.
     pub(crate) fn loses(&self, bytes: u64, slowest: bool, stream: &mut RandomStream) -> bool {
         let hazard = if slowest { self.slow_hazard } else { self.hazard };
         let expected = hazard * bytes as f64 / 1000.0;

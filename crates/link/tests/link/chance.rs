@@ -94,7 +94,7 @@ fn runs(losses: &[bool], what: bool) -> Vec<f64> {
 fn a_simple_gilbert_chain_stays_geometrically_long() {
     let (p, r) = (0.01, 0.2);
     let losses = losses(LossModel::GilbertElliott { p, r, h: 0.0, k: 1.0 }, LossAt::Exit, SEED);
-    // The length of a stay has the mean 1/x and the standard deviation sqrt(1 - x) / x.
+    // A visit to a state has the mean length 1/x and the standard deviation sqrt(1 - x) / x.
     for (what, leave) in [(true, r), (false, p)] {
         let runs = runs(&losses, what);
         let number = runs.len() as f64;

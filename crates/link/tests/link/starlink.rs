@@ -50,7 +50,8 @@ fn both_directions_share_their_epochs() {
     let apart: Vec<f64> =
         both.map(|(down, up)| down.as_secs_f64() * 1e3 - up.as_secs_f64() * 1e3).collect();
     assert!(apart.len() > 2800);
-    // Each direction draws up to 8 ms separately in each tick. At a slow rate, a packet may end in the next tick.
+    // Each direction draws up to 8 ms separately in each tick. At a slow rate, a packet may end in the tick after its
+    // own.
     assert!(apart.iter().filter(|apart| apart.abs() > 8.0).count() < 30);
     assert_close("mean, ms", mean(&apart), 0.0, 0.5);
 }
@@ -113,7 +114,7 @@ fn handovers_come_every_15_s_and_cost_30_to_60_ms_and_a_burst_of_losses() {
             let packets = took[start + from..start + to].iter().flatten();
             mean(&packets.map(|took| took.as_secs_f64() * 1e3).collect::<Vec<_>>())
         };
-        // Every epoch dips in its first 0.1 s, and none after 0.5 s.
+        // Every epoch has a dip in its first 0.1 s. No dip lasts longer than 0.5 s.
         rise.push(ms(0, 10) - ms(60, 1490));
         let none = |from: usize, to: usize| {
             took[start + from..start + to].iter().filter(|t| t.is_none()).count()
@@ -121,8 +122,8 @@ fn handovers_come_every_15_s_and_cost_30_to_60_ms_and_a_burst_of_losses() {
         lost += none(0, 10);
         lost_elsewhere += none(60, 1490);
     }
-    // The dip in one direction adds 22.5 ms. Three of ten dips begin with silence, for which packets of the first 0.1 s
-    // wait 50 ms on average: 15 ms.
+    // The dip in one direction adds 22.5 ms. Three of ten dips begin with an interruption. Packets of the first 0.1 s
+    // then wait 50 ms on average, which adds 15 ms.
     assert_close("rise, ms", mean(&rise), 22.5 + 15.0, 4.0);
     assert_close("lost in a dip", lost as f64 / (10 * rise.len()) as f64, 0.25, 0.04);
     let background = lost_elsewhere as f64 / (1430 * rise.len()) as f64;

@@ -5,7 +5,7 @@ use anabranch_units::{Duration, Instant};
 
 use crate::driver::{RATE, SEED, SIZE, assert_conserved, link, ms, run, us};
 
-/// The service time of a packet. The delay after it is 20 ms.
+/// The service time of a packet. The propagation delay is 20 ms.
 const SERVICE_US: u64 = 1000;
 
 #[test]
@@ -44,8 +44,8 @@ fn dropped(gap_us: u64, room: u64, packets: u32) -> Vec<u32> {
 
 #[test]
 fn at_twice_the_rate_every_other_packet_is_dropped_once_the_queue_is_full() {
-    // A queue of 3, and a packet every half service time. Packets that each one finds, including the one in service
-    // (departures first): 0 1 1 2 2 3! 2 3! 2 ...
+    // A queue of 3, and a packet every half service time. The number of packets that each one finds, including the
+    // one in service, if departures come first: 0 1 1 2 2 3! 2 3! 2 ...
     assert_eq!(dropped(500, 3, 12), [5, 7, 9, 11]);
     // The queue gains one packet per two arrivals, so a queue of q is first full for packet 2 q - 1.
     for room in 1..20 {
@@ -124,7 +124,7 @@ fn poisson_arrivals_wait_as_in_the_pollaczek_khinchine_formula() {
             "load {load}: {mean} +- {error} against {theory}"
         );
         assert!(4.0 * error < 0.08 * theory, "load {load}: +- {error} would find nothing");
-        // Poisson arrivals see time averages: a share of rho finds the server busy.
+        // Poisson arrivals see time averages: the fraction that finds the server busy is rho.
         let busy: Vec<f64> = waits.iter().map(|wait| f64::from(u8::from(*wait > 0.0))).collect();
         let (share, error) = batch_means(&busy);
         assert!((share - load).abs() < 4.0 * error, "load {load}: {share} +- {error} are busy");

@@ -84,10 +84,11 @@ fn bianchi(stations: i32) -> f64 {
 #[test]
 fn stations_collide_as_in_bianchi_s_model_and_share_equally() {
     for stations in [2, 5, 10] {
-        // At the slowest rate, because retransmissions at a faster rate would fall back to it.
+        // At the slowest rate, because retransmissions of a faster rate use the slowest rate, too.
         let found = saturated(&at(WifiStandard::A, 6), stations, 150);
         let total: f64 = found.iter().sum();
-        // Doubled backoffs make turns long: in 150 s with ten stations, the standard deviation is 4 %.
+        // Doubled backoffs silence a station for long times. In 150 s with ten stations, the standard deviation is 4
+        // %.
         let turns = 0.04 + 0.015 * stations as f64;
         for own in &found {
             assert_close("a station's share", own / total * stations as f64, 1.0, turns);
@@ -98,7 +99,7 @@ fn stations_collide_as_in_bianchi_s_model_and_share_equally() {
         let tau = 1.0 - (1.0 - p).powf(1.0 / (n - 1.0));
         let any = 1.0 - (1.0 - tau).powf(n);
         let one = n * tau * (1.0 - tau).powf(n - 1.0);
-        // A slot is empty (9 us) or busy. A busy one has 2,072 us of data, SIFS, ACK and DIFS, even if it is a
+        // A slot is empty (9 us) or busy. A busy slot has 2,072 us of data, SIFS, ACK and DIFS, also after a
         // collision.
         let busy = 2072.0 + 16.0 + 44.0 + 34.0;
         let expected = one * 12_000.0 / ((1.0 - any) * 9.0 + any * busy);
@@ -175,7 +176,8 @@ fn a_frame_is_repeated_six_times_and_then_lost() {
         }
     };
     let Fate::Dropped { at, why: DropReason::Loss, .. } = fate else { panic!("{fate:?}") };
-    // Seven times the data, six missing answers, and backoffs from windows of 15 to 1023.
+    // At least seven times the data and six missing acknowledgements. Backoffs from windows of 15 to 1023 come on
+    // top.
     let least = u64::from(TRIES) * 2072 + 6 * (16 + 44 + 34);
     assert!((least..least + 9 * 2100).contains(&at.as_micros()), "{at}");
     assert_eq!(wakes, TRIES);
@@ -200,7 +202,8 @@ fn the_rate_follows_the_signal_and_repetitions_hide_its_losses() {
 
 #[test]
 fn repetitions_are_spikes_of_delay() {
-    // At the threshold of 6 Mb/s, a frame takes 2.1 ms, and 1 - exp(-0.105 * 2 * 1.536) = 27.6 % are sent again.
+    // At the threshold of 6 Mb/s, a frame takes 2.1 ms. Of the frames, 1 - exp(-0.105 * 2 * 1.536) = 27.6 % are sent
+    // again.
     let model = WifiModel { snr_db: 3.7, ..at(WifiStandard::A, 6) };
     let took = probe::delays(&mut channel(&[model]), 0, FULL, Duration::from_millis(100), 20_001);
     let out: Vec<u64> = took.iter().flatten().map(|took| took.as_micros()).collect();

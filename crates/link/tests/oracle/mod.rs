@@ -51,7 +51,7 @@ pub(crate) struct Parameters {
     pub(crate) maxpacket: u64,
 }
 
-/// RFC 8289 sections 5.3 to 5.6, with its names. A `first_above_time` of 0 means "not above".
+/// The algorithm of RFC 8289 sections 5.3 to 5.6, with its names. A `first_above_time` of 0 means "not above".
 #[derive(Clone, Debug)]
 pub(crate) struct CoDelQueue {
     pub(crate) parameters: Parameters,
@@ -61,7 +61,7 @@ pub(crate) struct CoDelQueue {
     lastcount: u64,
     dropping: bool,
     queue: VecDeque<Packet>,
-    /// How often a series of drops began, and how often one continued with the previous rate. Only tests use them.
+    /// The number of series of drops, and of series that continued with the previous rate. Only tests use them.
     pub(crate) entered: u64,
     pub(crate) resumed: u64,
 }
@@ -138,7 +138,7 @@ impl CoDelQueue {
                 r = self.dodequeue(now);
             }
             self.dropping = true;
-            // If the last series ended recently, its drop rate is a good one to begin with.
+            // If the last series ended recently, start from its drop rate.
             let delta = self.count - self.lastcount;
             self.count = 1;
             self.entered += 1;
@@ -170,7 +170,7 @@ impl CoDelQueue {
         };
         let sojourn_time = now - p.tstamp;
         if sojourn_time < self.parameters.target || self.bytes() <= self.parameters.maxpacket {
-            // Below TARGET: it must stay above for an interval again.
+            // Below TARGET. The delay must exceed TARGET for a whole interval again.
             self.first_above_time = 0;
         } else if self.first_above_time == 0 {
             // Just went above TARGET: dropping is permitted if it is still above at `first_above_time`.
@@ -232,7 +232,7 @@ impl FqCoDel {
             self.flow(packet.flow).credits = self.quantum;
         }
         if self.packets() + others > self.limit {
-            // Drops half of the bytes of the queue with the most bytes, from its head, up to 64 packets.
+            // Drop half of the bytes of the queue with the most bytes, from its head, up to 64 packets.
             let sizes = self.queues.iter().map(|flow| flow.codel.bytes());
             let fattest = sizes.max().expect("one has the packet that came");
             let mut flows = self.queues.iter_mut();
@@ -259,7 +259,7 @@ impl FqCoDel {
             let quantum = self.quantum;
             let flow = self.flow(id);
             if flow.credits <= 0 {
-                // It has sent at least a quantum: it gets another one, and goes to the end of the old queues.
+                // The flow has used up its quantum. It gets another one, and goes to the end of the old queues.
                 flow.credits += quantum;
                 self.leave(from_new);
                 self.old_queues.push(id);
@@ -269,7 +269,7 @@ impl FqCoDel {
                 flow.credits -= packet.size as i64;
                 return Some(packet);
             }
-            // It is empty. A new flow goes to the end of the old ones, and an old one is removed.
+            // The queue is empty. A new flow goes to the end of the old ones, and an old one is removed.
             self.leave(from_new);
             if from_new {
                 self.old_queues.push(id);
