@@ -1,9 +1,9 @@
-//! The work of the benchmark of schedulers: decisions over two subflows whose views are built.
+//! A benchmark of schedulers: decisions about two subflows whose views already exist.
 //!
-//! `decisions --names` prints every scheduler once, and some compositions. `decisions NAME COUNT` lets one decide
-//! COUNT times about new data and prints how often it sent. In the views the nearer subflow has room, is full, or is
-//! repairing a loss, and the farther one has room. `decisions nothing COUNT` runs the loop alone; the difference is
-//! the cost of a decision. The caller measures it.
+//! `decisions --names` prints every scheduler once, and some compositions. `decisions NAME COUNT` calls one
+//! scheduler COUNT times for new data, and prints the number of sends. The nearer subflow of the views has
+//! room, is full, or repairs a loss. The farther one has room. `decisions nothing COUNT` runs only the loop.
+//! The difference between two runs is the cost of a decision, which the caller measures.
 
 use std::hint::black_box;
 
@@ -37,10 +37,10 @@ fn build(name: &str) -> Box<dyn scheduler::PathScheduler> {
     scheduler::build(&choice, &Registry::TABLES).expect("a known scheduler")
 }
 
-/// Compositions that are measured besides the schedulers of the table: those that the papers need.
+/// Compositions that the papers need. They are measured in addition to the schedulers of the table.
 const COMPOSITIONS: [&str; 3] = ["blest(dft)", "ecf(dft)", "rtx-aware(blest)"];
 
-/// Decides nothing: the price of the loop and of a call.
+/// Decides nothing. It measures the cost of the loop and of a call.
 #[derive(Debug)]
 struct Nothing;
 
@@ -58,7 +58,7 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let (name, count) = match arguments.as_slice() {
         [flag] if flag == "--names" => {
-            // Other names for the same are left out.
+            // Skip aliases.
             for known in scheduler::names().filter(|known| build(known.name).name() == known.name) {
                 println!("{}", known.name);
             }
@@ -99,7 +99,7 @@ fn main() {
         let decision = scheduler.schedule(black_box(&request), black_box(views));
         if let Decision::Send { on, from, burst } = decision {
             sent += 1;
-            // Without this call a plan would never be used up.
+            // Without this call, no plan would ever be used up.
             if let (Some(id), Some(from)) = (on.first(), from) {
                 scheduler.on_sent(id, from, burst);
             }

@@ -1,31 +1,31 @@
-//! BLEST (Ferlin et al., IFIP Networking 2016), as the out-of-tree kernel has it (`mptcp_blest.c`): when
-//! only a slower subflow has room, it is left out if what it would hold in flight kept the fast one
-//! from sending for want of room in the connection's window.
+//! BLEST (Ferlin et al., IFIP Networking 2016) as in the out-of-tree kernel (`mptcp_blest.c`). If only a
+//! slower subflow has room, BLEST estimates whether its data would fill the connection's window and block the
+//! fast subflow. If so, the slow subflow is skipped.
 //!
-//! The kernel's own BLEST is this over `min-rtt-0.9x`. Where it compares with the fastest subflow of
-//! all, here backups are compared with only where they may be used.
+//! The kernel's own BLEST is `blest(min-rtt-0.9x)`. The kernel compares with the fastest subflow of all.
+//! Here, a backup is compared only if backups may be used.
 
 use anabranch_plugin::Parameters;
 use anabranch_units::{Duration, Instant, SubflowId};
 
 use super::{Ask, Decision, PathScheduler, SendRequest, SubflowView, ask, base, nearer};
 
-/// The most rounds of slow start that an estimate looks ahead.
+/// The most rounds of slow start in an estimate.
 const MOST_ROUNDS: u64 = 16;
 const THOUSAND: f64 = 1000.0;
 
-/// Leaves out subflows whose data would block the window.
+/// Skips subflows whose data would block the window.
 #[derive(Debug)]
 pub struct Blest {
     base: Box<dyn PathScheduler>,
-    /// Correction of the amount that the fast subflow will send, in thousandths.
+    /// The correction factor for the data that the fast subflow will send, in thousandths.
     lambda: u64,
-    /// The steps by which it rises and falls.
+    /// The steps by which lambda rises and falls, in thousandths.
     steps: (u64, u64),
     adapted_at: Option<Instant>,
-    /// The window or the send buffer was full since lambda was last adapted.
+    /// Whether the window or the send buffer was full since lambda was last adapted.
     blocked: bool,
-    /// The smallest and the largest srtt seen of each subflow.
+    /// The smallest and the largest srtt of each subflow so far.
     srtt_range: Vec<(Duration, Duration)>,
 }
 
@@ -59,7 +59,8 @@ impl Blest {
         }
     }
 
-    /// Once a round trip of the slow subflow lambda rises after blocking and falls without.
+    /// Adapts lambda, once per round trip of the slow subflow. Lambda rises if the connection was blocked,
+    /// and falls otherwise.
     fn adapt(&mut self, now: Instant, slow: &SubflowView) {
         let last = *self.adapted_at.get_or_insert(now);
         if now.since(last) < self.srtt_range[slow.id.index()].0 {
@@ -72,8 +73,8 @@ impl Blest {
         self.adapted_at = Some(now);
     }
 
-    /// How long another segment on `slow` is under way: the nearer its window is to full, the nearer
-    /// the longest round trip.
+    /// Returns the round trip of a further segment on `slow`, nanoseconds. It grows from the smallest srtt to
+    /// the largest as the window fills.
     fn linger(&self, slow: &SubflowView) -> u64 {
         let (least, most) = self.srtt_range[slow.id.index()];
         let (least, most) = (least.as_nanos(), most.as_nanos());
@@ -87,8 +88,8 @@ impl Blest {
         within.max(slow.srtt.as_nanos())
     }
 
-    /// Bytes that `fast` will send meanwhile, growing as Reno would; cut off at 2^54, beyond
-    /// any window.
+    /// Returns the bytes that `fast` will send in this time, with the window growing as in Reno. The result
+    /// is limited to 2^54, more than any window.
     fn fast_bytes(&self, fast: &SubflowView, nanos: u64) -> u64 {
         let (least, most) = self.srtt_range[fast.id.index()];
         let average = u64::midpoint(least.as_nanos(), most.as_nanos());

@@ -1,11 +1,11 @@
-//! Delay-aware packet scheduling (Kuhn et al., ICC 2014): a plan over one period of the slowest
-//! subflow's round trip, in which every subflow sends a window a round trip; segments are numbered by
-//! when they will arrive, so that slow subflows carry what comes later in the stream.
+//! Delay-aware packet scheduling (Kuhn et al., ICC 2014). A plan covers one period, the round trip of the
+//! slowest subflow. In the plan, every subflow sends one window per round trip. Segments are assigned in the
+//! order of their arrival, so slow subflows carry later parts of the stream.
 //!
-//! The paper's period is a least common multiple of round trips. This one is the longest of them, in which a subflow
-//! has as many whole rounds as fit, at most 32. A new plan is made only when the old one is used up, for which DAPS
-//! is criticised. When a subflow has come or gone, or data is sent again, the open data is first sent in order, by
-//! smallest srtt.
+//! The paper's period is the least common multiple of the round trips. This one is the longest round trip, in
+//! which each subflow has as many whole rounds as fit, at most 32. A new plan is made only when all data of
+//! the old one is sent, for which DAPS is criticised. If a subflow is added or removed, or if data is sent
+//! again, the planned data is first sent in order on the subflow with the smallest srtt.
 
 use std::collections::VecDeque;
 
@@ -17,7 +17,7 @@ use super::{Ask, Decision, PathScheduler, SendRequest, SubflowSet, SubflowView, 
 /// The most rounds of one subflow in a plan.
 const MOST_ROUNDS: u64 = 32;
 
-/// The ranges of the data stream that one subflow is to send, in order, a round each.
+/// The ranges of the data stream that one subflow is to send: one per round, in order.
 #[derive(Debug)]
 struct Share {
     id: SubflowId,
@@ -28,14 +28,14 @@ struct Share {
 #[derive(Debug, Default)]
 pub struct Daps {
     plan: Vec<Share>,
-    /// The start of the plan, and the length of its segments, bytes.
+    /// The start of the plan in the data stream, and the length of its segments, bytes.
     begin: u64,
     segment: u64,
-    /// Behind the last byte of all plans.
+    /// One past the last byte that any plan has assigned.
     planned: u64,
-    /// Until the next unscheduled byte is there, data goes in order.
+    /// While the next unscheduled byte is below this position, data is sent in order.
     catch_up: u64,
-    /// The next unscheduled byte when asked last.
+    /// The next unscheduled byte at the last call.
     next: u64,
 }
 
@@ -44,7 +44,8 @@ impl Daps {
         Box::new(Self::default())
     }
 
-    /// Every subflow's rounds by their time of arrival; the stream fills them in that order.
+    /// Makes a plan: sorts the rounds of all subflows by arrival time, and assigns the stream to them in that
+    /// order.
     fn make_plan(&mut self, from: u64, members: &[&SubflowView]) {
         let span = members.iter().map(|view| view.srtt.as_nanos()).max().unwrap_or(0);
         self.segment = members.iter().map(|view| u64::from(view.mss)).min().unwrap_or(1);
@@ -67,7 +68,7 @@ impl Daps {
         }
     }
 
-    /// Removes data from the plan that the connection's retransmission timer has sent meanwhile.
+    /// Removes data before `next` from the plan. The connection's retransmission timer may have sent it.
     fn forget_before(&mut self, next: u64) {
         for share in &mut self.plan {
             while share.ranges.front().is_some_and(|range| range.1 <= next) {
@@ -79,7 +80,7 @@ impl Daps {
         }
     }
 
-    /// The earliest open range of a subflow that can take it.
+    /// Returns the earliest planned range of a subflow that can send now.
     fn next_of_plan(&self, end: u64, members: &[&SubflowView]) -> Option<(SubflowId, (u64, u64))> {
         let open = self.plan.iter().filter_map(|share| {
             let range = share.ranges.front().filter(|range| range.0 < end)?;

@@ -1,22 +1,22 @@
-//! Earliest completion first (Lim et al., `CoNEXT` 2017), as the out-of-tree kernel has it (`mptcp_ecf.c`):
-//! when only a slower subflow has room, the fast one is waited for if that ends the transfer sooner.
+//! Earliest completion first (Lim et al., `CoNEXT` 2017) as in the out-of-tree kernel (`mptcp_ecf.c`). If
+//! only a slower subflow has room, ECF waits for the fast one if the transfer then ends sooner.
 //!
-//! The kernel's own ECF is this over `min-rtt-0.9x`. The margin for variation, `delta`, is the paper's
-//! standard deviation, for which TCP has the mean deviation. The kernel's code halves `rttvar_us`, which
-//! holds four of them (`tcp_rtt_estimator`) and 200 ms at least: it runs with two, and that is the
-//! default. Its products may overflow 32 bits; these are floating.
+//! The kernel's own ECF is `ecf(min-rtt-0.9x)`. The margin for variation, `delta`, is a standard deviation in
+//! the paper; TCP measures the mean deviation. The kernel uses half of `rttvar_us`, which is four mean
+//! deviations and at least 200 ms (`tcp_rtt_estimator`). Two mean deviations are therefore the default. The
+//! kernel's products may overflow 32 bits; here they are floating-point numbers.
 
 use anabranch_plugin::Parameters;
 
 use super::{Ask, Decision, PathScheduler, SendRequest, SubflowView, ask, base, nearer};
 
-/// Waits for the fast subflow where that completes sooner.
+/// Waits for the fast subflow if the transfer then ends sooner.
 #[derive(Debug)]
 pub struct Ecf {
     base: Box<dyn PathScheduler>,
-    /// How much longer it waits once it waits, a share.
+    /// The hysteresis: while the scheduler waits, the slow subflow must be faster by this fraction.
     beta: f64,
-    /// Mean deviations that make up `delta`.
+    /// The number of mean deviations in `delta`.
     deviations: f64,
     waiting: bool,
 }
@@ -31,7 +31,8 @@ impl Ecf {
         Box::new(Self { base: base(parameters, "min-rtt"), beta, deviations, waiting: false })
     }
 
-    /// Waiting for `fast` completes sooner than sending on `slow`; `unscheduled` is in bytes.
+    /// Returns whether waiting for `fast` ends the transfer sooner than sending on `slow`. `unscheduled` is
+    /// in bytes.
     fn waits(&mut self, fast: &SubflowView, slow: &SubflowView, unscheduled: u64) -> bool {
         let srtt = |view: &SubflowView| view.srtt.as_nanos() as f64;
         let window = |view: &SubflowView| f64::from(view.cwnd) * f64::from(slow.mss);

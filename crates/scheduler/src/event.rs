@@ -4,35 +4,36 @@ use anabranch_units::CongestionState;
 
 /// A change of one subflow.
 ///
-/// Between two updates of a subflow, all changes of one kind become one event, in the order of the variants. An
-/// update follows every segment that arrives and every timer that fires, and precedes the next call of `schedule`.
+/// After every segment that arrives and every timer that fires, the subflow is updated. All changes of one
+/// kind since the last update become one event. The events follow the order of the variants, and precede the
+/// next call of `schedule`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SubflowEvent {
-    /// It can carry data: the handshake is complete in both directions.
+    /// The handshake is complete in both directions, so the subflow can carry data.
     Opened,
-    /// Its retransmission timer fired. Tail loss probes are not counted (RFC 8985 section 7).
+    /// The retransmission timer fired. Tail loss probes are not counted (RFC 8985 section 7).
     Timeout {
-        /// Timeouts in a row without an acknowledgement between them, this one included.
+        /// The number of timeouts in a row, including this one, without an acknowledgement in between.
         consecutive: u32,
     },
-    /// The peer has received data.
+    /// The peer acknowledged data.
     Delivered {
-        /// Segments acknowledged, cumulatively or selectively.
+        /// Segments that were acknowledged, cumulatively or selectively.
         segments: u64,
-        /// Payload bytes acknowledged cumulatively.
+        /// Payload bytes that were acknowledged cumulatively.
         bytes: u64,
     },
-    /// Segments were marked lost. A segment whose retransmission is lost counts again.
+    /// Segments were marked lost. A segment counts again if its retransmission is lost.
     Lost {
-        /// How many.
+        /// The number of segments.
         segments: u64,
     },
     /// The congestion state changed to this one.
     Congestion(CongestionState),
-    /// It was found without progress (true), or an acknowledgement arrived on it again (false).
+    /// The subflow made no progress (true), or an acknowledgement arrived on it again (false).
     Stale(bool),
-    /// It became a backup (true), or a regular subflow (false).
+    /// The subflow became a backup (true), or a regular subflow (false).
     Backup(bool),
-    /// It no longer carries new data: closed, reset, or its FIN is sent.
+    /// The subflow no longer carries new data: it is closed or reset, or its FIN was sent.
     Closed,
 }

@@ -1,10 +1,11 @@
-//! Largest estimated throughput (LET, SD18 section V): the largest cwnd / srtt with window space.
+//! Largest estimated throughput (LET, SD18 section V): chooses the largest cwnd / srtt among subflows with
+//! window space.
 
 use anabranch_plugin::Parameters;
 
 use super::{Decision, PathScheduler, SendRequest, SubflowView, candidates};
 
-/// Most window per round trip first; ties go to the older subflow.
+/// The largest-estimated-throughput scheduler. If subflows are equal, it chooses the oldest.
 #[derive(Debug, Default)]
 pub struct LargestThroughput;
 
@@ -14,7 +15,7 @@ impl LargestThroughput {
     }
 }
 
-/// True when `one` has more window per round trip than `two`, without a division.
+/// Returns whether `one` has more window per srtt than `two`, without a division.
 fn faster(one: &SubflowView, two: &SubflowView) -> bool {
     let scaled =
         |a: &SubflowView, b: &SubflowView| u128::from(a.cwnd) * u128::from(b.srtt.as_nanos());

@@ -1,8 +1,9 @@
-//! Path schedulers: the trait, the values that a scheduler gets and returns, and the table of names.
+//! Path schedulers: the trait, its input and output, and the table of names.
 //!
-//! The core calls `schedule` on every write, acknowledgement and released buffer, repeatedly until it returns `Wait`.
-//! Two predicates of the view decide about eligibility, not each scheduler: `can_send` (window space now) and
-//! `can_queue` (send-buffer space; data waits in the subflow).
+//! The connection calls `schedule` on every write, every acknowledgement and every release of send memory,
+//! until it returns `Wait`. The view of a subflow decides whether it may be used: `can_send` (window space
+//! now) or `can_queue` (send-buffer space, so that data waits in the subflow). Schedulers share these two
+//! predicates.
 
 mod blest;
 mod daps;
@@ -69,7 +70,7 @@ impl Kind for Schedulers {
     fn trial() {}
 }
 
-/// The table of names: a scheduler is one file and one line here (and one for each other name).
+/// The table of names. A scheduler is one file and one entry here. Each further name is one more entry.
 const TABLE: &[(PluginName, Build)] = &[
     (
         PluginName::new(
@@ -188,15 +189,15 @@ const TABLE: &[(PluginName, Build)] = &[
     ),
 ];
 
-/// Every scheduler's name with the first sentence of its documentation.
+/// Returns every scheduler's name with the first sentence of its documentation.
 pub fn names() -> impl Iterator<Item = PluginName> {
     anabranch_plugin::names::<Schedulers>()
 }
 
-/// Builds a scheduler from its name and its own parameters.
+/// Builds a scheduler from its name and parameters.
 ///
 /// # Errors
-/// Unknown names, and every parameter that is unknown or out of range.
+/// Returns an error for an unknown name, and for all parameters that are unknown or out of range.
 pub fn build(
     choice: &PluginChoice,
     registry: &Registry,
@@ -204,15 +205,15 @@ pub fn build(
     anabranch_plugin::build::<Schedulers>(choice, registry, ())
 }
 
-/// The parameters of the scheduler called `name`.
+/// Returns the parameters of the scheduler called `name`.
 ///
 /// # Errors
-/// Unknown names.
+/// Returns an error if the name is unknown.
 pub fn parameters(name: &str) -> Result<Vec<ParameterInfo>, PluginError> {
     anabranch_plugin::parameters::<Schedulers>(name)
 }
 
-/// The scheduler that another one builds on: its parameter `base`.
+/// Builds the scheduler that another one builds on, from its parameter `base`.
 fn base(parameters: &mut Parameters<'_>, default: &str) -> Box<dyn PathScheduler> {
     let choice = parameters.base(default);
     build(&choice, parameters.registry()).unwrap_or_else(|error| {

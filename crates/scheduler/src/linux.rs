@@ -1,7 +1,7 @@
-//! Upstream Linux's default since 6.6 (`mptcp_subflow_get_send`): least linger time.
+//! Least linger time: upstream Linux's default since 6.6 (`mptcp_subflow_get_send`).
 //!
-//! The time a subflow needs to drain what it holds (memory queued / pacing rate) decides; RTT does
-//! not. When the best subflow's send buffer is full nothing is sent at all, which protects against
+//! The subflow that drains its queued data first is chosen: the smallest queued memory divided by pacing
+//! rate. The RTT does not matter. If that subflow's send buffer is full, nothing is sent at all, which limits
 //! head-of-line blocking.
 
 use anabranch_plugin::Parameters;
@@ -9,13 +9,13 @@ use anabranch_units::SubflowId;
 
 use super::{Decision, PathScheduler, SendRequest, SubflowView, candidates};
 
-/// `MPTCP_SEND_BURST_SIZE`: 64 KiB less the largest headers.
+/// The burst in bytes, `MPTCP_SEND_BURST_SIZE`: 64 KiB minus the largest headers.
 const BURST: u64 = 65_536 - 20 - 40 - 40 - 8;
 
-/// Least linger time, re-decided at every push.
+/// The least-linger-time scheduler, which chooses again at every push.
 #[derive(Debug, Default)]
 pub struct LeastLinger {
-    /// `avg_pacing_rate` of each subflow in bytes per second; 0 until first used.
+    /// The average pacing rate of each subflow (`avg_pacing_rate`), bytes per second; 0 before the first use.
     average: Vec<u64>,
 }
 
@@ -32,7 +32,8 @@ impl LeastLinger {
         &mut self.average[index]
     }
 
-    /// Queued memory over the average pacing rate, scaled by 2^32 as the kernel does.
+    /// Returns the linger time: queued memory divided by the average pacing rate, scaled by 2^32 as in the
+    /// kernel.
     fn linger(&mut self, subflow: &SubflowView) -> Option<u64> {
         let average = self.average(subflow);
         if *average == 0 {
@@ -70,7 +71,7 @@ impl PathScheduler for LeastLinger {
     }
 
     fn on_window_closed(&mut self, subflows: &[SubflowView]) {
-        // The rate of a subflow that is new is taken at the first look, whether anything can be sent or not.
+        // The kernel initialises a new subflow's average here, too, although nothing can be sent.
         for subflow in candidates(subflows).filter(|subflow| subflow.alive()) {
             self.linger(subflow);
         }

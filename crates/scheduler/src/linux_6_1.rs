@@ -1,19 +1,19 @@
-//! The default of Linux 6.1 (`mptcp_subflow_get_send` there): least linger time as in `linux`, but a
-//! burst outlives the push. The subflow chosen last goes on until the burst is used up, whatever has
-//! become of the others meanwhile.
+//! Least linger time as in Linux 6.1 (`mptcp_subflow_get_send` there), the default of that kernel. In
+//! contrast to `linux`, a burst outlives the push: the chosen subflow continues until the burst is used up,
+//! even if another subflow now has a shorter linger time.
 
 use anabranch_plugin::Parameters;
 use anabranch_units::SubflowId;
 
 use super::{Decision, LeastLinger, PathScheduler, SendRequest, SubflowView};
 
-/// Least linger time, with bursts that last.
+/// The least-linger-time scheduler of Linux 6.1, whose bursts outlive a push.
 #[derive(Debug, Default)]
 pub struct KeptBurst {
     choice: LeastLinger,
-    /// The subflow with the burst (`last_snd`), and the bytes left of it (`snd_burst`).
+    /// The subflow with the burst (`last_snd`), and the bytes left in the burst (`snd_burst`).
     burst: Option<(SubflowId, u64)>,
-    /// Where new data went on after the last of it.
+    /// The position after the new data that was sent last.
     next: u64,
 }
 
@@ -29,7 +29,7 @@ impl PathScheduler for KeptBurst {
     }
 
     fn schedule(&mut self, request: &SendRequest, subflows: &[SubflowView]) -> Decision {
-        // Sending everything again ends the burst (`__mptcp_retransmit_pending_data`).
+        // If everything is sent again, the burst ends (`__mptcp_retransmit_pending_data`).
         self.burst = self.burst.filter(|_| request.data_next >= self.next);
         self.next = request.data_next;
         if let Some((id, left)) = self.burst.filter(|(_, left)| *left > 0)
@@ -46,7 +46,7 @@ impl PathScheduler for KeptBurst {
     }
 
     fn on_window_closed(&mut self, subflows: &[SubflowView]) {
-        // During a burst no subflow's rate is read.
+        // During a burst, the kernel does not read the pacing rates.
         if self.burst.is_none_or(|(_, left)| left == 0) {
             self.choice.on_window_closed(subflows);
         }
@@ -58,7 +58,7 @@ impl PathScheduler for KeptBurst {
     }
 
     fn on_sent(&mut self, _id: SubflowId, from: u64, bytes: u64) {
-        // Data sent again by the retransmission timer is not part of the burst.
+        // Data that the retransmission timer sends does not count towards the burst.
         if from == self.next
             && let Some((_, left)) = &mut self.burst
         {

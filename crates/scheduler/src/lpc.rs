@@ -1,7 +1,7 @@
-//! Largest packet credits (LPC, SD18 section V): the most window space left, cwnd less what is not
-//! acknowledged.
+//! Largest packet credits (LPC, SD18 section V): chooses the subflow with the most window space, which is
+//! cwnd minus unacknowledged segments.
 //!
-//! The paper has no rule for ties. Here the smaller srtt wins, then the older subflow.
+//! The paper has no rule for ties. Here the smaller srtt is preferred, then the older subflow.
 
 use std::cmp::Reverse;
 
@@ -9,7 +9,7 @@ use anabranch_plugin::Parameters;
 
 use super::{Decision, PathScheduler, SendRequest, SubflowView, candidates};
 
-/// Most window space first.
+/// The largest-packet-credits scheduler.
 #[derive(Debug, Default)]
 pub struct LargestCredits;
 

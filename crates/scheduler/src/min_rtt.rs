@@ -1,10 +1,11 @@
-//! Minimum RTT as the papers print it (SPD, SD18 section V): the smallest srtt with window space.
+//! Minimum RTT as the papers define it (SPD, SD18 section V): chooses the smallest srtt among subflows with
+//! window space.
 
 use anabranch_plugin::Parameters;
 
 use super::{Decision, PathScheduler, SendRequest, SubflowView, candidates};
 
-/// Smallest srtt first; ties go to the older subflow.
+/// The minimum-RTT scheduler. If subflows are equal, it chooses the oldest.
 #[derive(Debug, Default)]
 pub struct MinRtt;
 

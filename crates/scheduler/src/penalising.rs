@@ -1,14 +1,16 @@
-//! The out-of-tree kernel's way to the next segment (v0.9x, `mptcp_sched.c`: `mptcp_next_segment`,
-//! `get_available_subflow`, `mptcp_rcv_buf_optimization`; Raiciu et al., NSDI 2012), around any choice
-//! of subflow. Around min-rtt it is that kernel's default, `min-rtt-0.9x`.
+//! Segment selection of the out-of-tree kernel around any base scheduler (v0.9x, `mptcp_sched.c`:
+//! `mptcp_next_segment`, `get_available_subflow`, `mptcp_rcv_buf_optimization`; Raiciu et al., NSDI 2012).
+//! With the base min-rtt it is that kernel's default, `min-rtt-0.9x`.
 //!
-//! - Data that a subflow held when its retransmission timer fired is reinjected first, on a subflow that has not
-//!   carried it if possible. Until it answers, the silent subflow gets nothing.
-//! - If the connection's window is full, or the send buffer is full and the application waits: the slower subflows
-//!   that carried the head of line are penalised, at most once per srtt of the subflow that would send. The head is
-//!   reinjected on that one if it is more than four times as fast, or if the slow window is down to four segments.
+//! - When a subflow's retransmission timer fires, its data is reinjected before new data. A subflow that has
+//!   not carried the data is preferred. The silent subflow gets no data until its peer answers.
+//! - Head-of-line blocking occurs if the connection's window is full, or if the send buffer is full and the
+//!   application waits. The slower subflows that carried the head of line are then penalised, at most once
+//!   per srtt of the subflow that would send. The head is reinjected on that subflow if it is more than four
+//!   times as fast, or if the slow subflow's window is at most four segments.
 //!
-//! The base chooses the subflow that would send, as in the kernel. This call uses up a turn of a base that has turns.
+//! The base chooses the subflow that would send, as in the kernel. For round robin, this call counts as a
+//! turn.
 
 use anabranch_plugin::Parameters;
 use anabranch_units::{CongestionState, Instant};
@@ -16,9 +18,9 @@ use anabranch_units::{CongestionState, Instant};
 use super::{Ask, Carried, Decision, MinRtt, PathScheduler, SendRequest};
 use super::{SubflowSet, SubflowView, ask, base};
 
-/// The window of the slow subflow up to which the head is sent again, segments.
+/// The window of the slow subflow up to which the head is reinjected, segments.
 const SMALL_WINDOW: u32 = 4;
-/// The ratio of the slow subflow's srtt to the fast one's above which the head is sent again.
+/// The ratio of the slow subflow's srtt to the fast one's above which the head is reinjected.
 const MUCH_SLOWER: u64 = 4;
 
 /// Reinjection, opportunistic retransmission and penalisation around a base.
@@ -26,15 +28,15 @@ const MUCH_SLOWER: u64 = 4;
 pub struct Penalising {
     name: &'static str,
     base: Box<dyn PathScheduler>,
-    /// A turn is the free window, at most half of the window, instead of the base's burst.
+    /// Whether the burst is the free window, at most half of the window, instead of the base's burst.
     by_window: bool,
-    /// The head of line is reinjected on a faster subflow.
+    /// Whether the head of line is reinjected on a faster subflow.
     retransmits: bool,
-    /// The subflows that block the head of line are penalised.
+    /// Whether the subflows that block the head of line are penalised.
     penalises: bool,
-    /// The views that the base sees, kept for their memory.
+    /// The views that the base receives. The vector is kept to reuse its memory.
     offered: Vec<SubflowView>,
-    /// When others were last penalised for the sake of each subflow (`last_rbuf_opti`).
+    /// The time of the last penalty in favour of each subflow (`last_rbuf_opti`).
     penalised_at: Vec<Option<Instant>>,
 }
 
@@ -64,8 +66,8 @@ impl Penalising {
         })
     }
 
-    /// The base's choice for new data among the subflows that answer, if possible among those not in
-    /// `used` (`get_available_subflow`).
+    /// Returns the base's choice among the subflows whose peer answers. Subflows in `used` are offered only
+    /// if there are no others (`get_available_subflow`).
     fn choose(
         &mut self,
         request: &SendRequest,
@@ -88,7 +90,8 @@ impl Penalising {
         self.turn(decision, subflows)
     }
 
-    /// As much as goes to the chosen subflow at once (`tcp_cwnd_test` in `mptcp_next_segment`).
+    /// Extends the burst of a decision to the free window, if so configured (`tcp_cwnd_test` in
+    /// `mptcp_next_segment`).
     fn turn(&self, decision: Decision, subflows: &[SubflowView]) -> Decision {
         let Decision::Send { on, from: None, burst } = decision else { return decision };
         let chosen = subflows.iter().find(|view| self.by_window && Some(view.id) == on.first());
@@ -113,7 +116,8 @@ impl Penalising {
         }
     }
 
-    /// `mptcp_rcv_buf_optimization`.
+    /// Handles head-of-line blocking: penalises slower subflows, or reinjects the head
+    /// (`mptcp_rcv_buf_optimization`).
     fn relieve(
         &mut self,
         request: &SendRequest,
@@ -121,7 +125,7 @@ impl Penalising {
         head: Carried,
         penalise: bool,
     ) -> Decision {
-        // The base's choice as if the window had room. A base that reads the window would otherwise choose no
+        // The base chooses as if the window had room. A base that reads the window would otherwise choose no
         // subflow.
         let window_end = request.window_end.max(request.data_next + 1);
         let opened = SendRequest { window_end, ..*request };
@@ -130,7 +134,8 @@ impl Penalising {
         else {
             return Decision::WAIT;
         };
-        // The head behind a queue relieves nothing (`mptcp_is_available`).
+        // The head is reinjected only if it is sent at once: it would not help in a queue
+        // (`mptcp_is_available`).
         let chosen = subflows.iter().find(|view| Some(view.id) == on.first());
         let Some(fast) = chosen.filter(|view| view.can_send()) else {
             return Decision::WAIT;
@@ -156,7 +161,7 @@ impl Penalising {
         Decision::Send { on, from: Some(head.from), burst }
     }
 
-    /// A round trip of `fast` has passed since the last penalty for its sake.
+    /// Returns whether an srtt of `fast` has passed since the last penalty in its favour.
     fn due(&mut self, now: Instant, fast: &SubflowView) -> bool {
         if self.penalised_at.len() <= fast.id.index() {
             self.penalised_at.resize(fast.id.index() + 1, None);
@@ -176,7 +181,7 @@ impl PathScheduler for Penalising {
             Ask::NewData => self.choose(request, subflows, SubflowSet::EMPTY),
             Ask::Reinject(piece) => self.reinject(request, subflows, piece),
             Ask::WindowBlocked { head } => self.relieve(request, subflows, head, true),
-            // Penalise only if the buffer is full.
+            // Penalise only if no room is left in the buffer.
             Ask::BufferFull { head, left } => self.relieve(request, subflows, head, left == 0),
             Ask::Idle => ask(self.base.as_mut(), request, subflows),
         }

@@ -1,21 +1,20 @@
-//! Redundant (out-of-tree `mptcp_redundant.c`): every subflow carries all data.
+//! Redundant scheduling (out-of-tree `mptcp_redundant.c`): every subflow carries all data.
 //!
-//! Each subflow has its own position in the data stream; positions behind the data-level
-//! acknowledgement skip forward, so that a slow path repeats only what still matters. That kernel hands
-//! a subflow a whole piece of written data (`redundant_next_segment` sets no limit), which its window
-//! then lets out.
+//! Each subflow has its own position in the data stream. A position behind the data-level acknowledgement
+//! moves up to it, so a slow path skips acknowledged data. The kernel gives a subflow a whole written
+//! fragment (`redundant_next_segment` sets no limit), and the subflow's window then limits what is sent.
 
 use anabranch_plugin::Parameters;
 use anabranch_units::SubflowId;
 
 use super::{Decision, PathScheduler, SendRequest, SubflowSet, SubflowView, candidates};
 
-/// All data on all subflows.
+/// The redundant scheduler.
 #[derive(Debug, Default)]
 pub struct Redundant {
-    /// A turn is the rest of a fragment of written data, not a segment.
+    /// Whether a burst is the rest of a fragment of written data, instead of a segment.
     pieces: bool,
-    /// The next byte of each subflow.
+    /// The next byte to send on each subflow.
     position: Vec<u64>,
     /// The subflow that sent last.
     last: Option<u8>,

@@ -1,21 +1,21 @@
-//! Round robin (out-of-tree `mptcp_rr.c`): subflows in turn, a few segments each.
+//! Round robin (out-of-tree `mptcp_rr.c`): each subflow in turn sends a few segments.
 //!
-//! `cwnd_limited` skips those without window space, so that every window is filled; without it a full
-//! one is waited for when its turn comes.
+//! With `cwnd_limited`, subflows without window space are skipped, so that every window is filled. Without
+//! it, the scheduler waits for a full subflow when its turn comes.
 
 use anabranch_plugin::Parameters;
 
 use super::{Decision, PathScheduler, SendRequest, SubflowView, candidates};
 use anabranch_units::CongestionState;
 
-/// Some segments a turn.
+/// The round-robin scheduler.
 #[derive(Debug)]
 pub struct RoundRobin {
-    /// Segments of a turn.
+    /// The number of segments in a turn.
     segments: u32,
-    /// Subflows without window space are skipped.
+    /// Whether subflows without window space are skipped.
     skip_full: bool,
-    /// The subflow that sent last, and the segments left of its turn.
+    /// The subflow that sent last, and the segments left in its turn.
     last: Option<(u8, u32)>,
 }
 
@@ -35,14 +35,15 @@ impl PathScheduler for RoundRobin {
     }
 
     fn schedule(&mut self, _request: &SendRequest, subflows: &[SubflowView]) -> Decision {
-        // The first that may: the one whose turn it is or, when its turn is over, the next one.
+        // The identifier at which the search starts: the last subflow, or the one after it if its turn is
+        // over.
         let (last, left) = self.last.unwrap_or((0, 1));
         let first = u16::from(last) + u16::from(self.last.is_some() && left == 0);
         let takes_part = |subflow: &&SubflowView| {
             let alive = subflow.alive() && !subflow.repairs_in(CongestionState::Loss);
             alive && (!self.skip_full || subflow.window_space() > 0)
         };
-        // Round from the start behind the last.
+        // Search upwards from `first`, then wrap around.
         let next = candidates(subflows)
             .filter(takes_part)
             .min_by_key(|subflow| (u16::from(subflow.id.0) < first, subflow.id));

@@ -1,14 +1,17 @@
-//! RTX-aware scheduling (SD18 section V): subflows that retransmit are left out, then the base decides.
+//! RTX-aware scheduling (SD18 section V): excludes subflows that retransmit, then calls the base.
 //!
-//! "If all sub-flows are in retransmission state, no path is selected." Retransmitting is read as the
-//! congestion states Recovery and Loss; Disorder and CWR retransmit nothing. The paper knows no backup
-//! subflows: here a regular one that retransmits is busy, not gone, so that it is waited for.
+//! "If all sub-flows are in retransmission state, no path is selected." Here, a subflow retransmits in the
+//! congestion states Recovery and Loss. In Disorder and CWR nothing is retransmitted. The paper has no backup
+//! subflows. Here, the scheduler waits for a regular subflow that retransmits, and does not use a backup
+//! instead.
 //!
-//! The paper does not say what a "retransmission state" is, nor when it is over. Other readings are
-//! parameters: `states`, from which state on a subflow is left out, and `hold`, for how long afterwards.
+//! The paper defines neither the "retransmission state" nor its end. Parameters select other definitions:
+//! `states` is the first state in which a subflow is excluded, and `hold` is the time of exclusion
+//! afterwards.
 //!
-//! Without SACK, TCP stays in Recovery or Loss after all losses are repaired, until newer data is acknowledged. A
-//! [repaired](SubflowView::repaired) subflow is therefore used again. Otherwise no newer data could ever be sent on it.
+//! Without SACK, TCP stays in Recovery or Loss after all losses are repaired, until newer data is
+//! acknowledged. A [repaired](SubflowView::repaired) subflow is therefore used again. Otherwise it could
+//! never send newer data.
 
 use anabranch_plugin::Parameters;
 use anabranch_units::{CongestionState, Duration, Instant, SubflowId};
@@ -16,20 +19,21 @@ use anabranch_units::{CongestionState, Duration, Instant, SubflowId};
 use super::{Decision, LargestCredits, LargestThroughput, MinRtt};
 use super::{PathScheduler, SendRequest, SubflowView, ask, base, candidates};
 
-/// The states from which on a subflow is left out, as Linux orders them; the first is the default.
+/// The first state in which a subflow is excluded, in Linux's order of severity. The first word is the
+/// default.
 const STATES: &[&str] = &["recovery", "loss", "cwr", "disorder"];
 
-/// Any base over the subflows that do not retransmit.
+/// Calls the base with the subflows that do not retransmit.
 #[derive(Debug)]
 pub struct RtxAware {
     base: Box<dyn PathScheduler>,
-    /// The least state in which a subflow is left out.
+    /// The first state in which a subflow is excluded.
     least: CongestionState,
-    /// How many of its smoothed RTTs it is left out afterwards.
+    /// The time for which a subflow is excluded afterwards, in units of its srtt.
     hold: f64,
-    /// When each subflow was last seen in such a state; empty without a hold.
+    /// The time at which each subflow was last in such a state; empty without a hold.
     seen: Vec<Option<Instant>>,
-    /// The views that the base sees, kept for their memory.
+    /// The views that the base receives. The vector is kept to reuse its memory.
     calm: Vec<SubflowView>,
 }
 
@@ -65,7 +69,7 @@ impl RtxAware {
         Box::new(Self { base, least, hold, seen: Vec::new(), calm: Vec::new() })
     }
 
-    /// Notes which subflows retransmit now.
+    /// Records the time for subflows that retransmit now.
     fn note(&mut self, now: Instant, subflows: &[SubflowView]) {
         for view in subflows.iter().filter(|view| view.repairs_in(self.least)) {
             let place = view.id.index();
@@ -76,14 +80,14 @@ impl RtxAware {
         }
     }
 
-    /// Returns the end of the time for which a subflow stays excluded after it retransmitted.
+    /// Returns the end of a subflow's hold, if it lies after `now`.
     fn held(&self, now: Instant, view: &SubflowView) -> Option<Instant> {
         let seen = (*self.seen.get(view.id.index())?)?;
         let span = Duration::from_secs_f64(self.hold * view.srtt.as_secs_f64());
         Some(seen + span).filter(|until| *until > now)
     }
 
-    /// `schedule` for a scheduler with a hold time.
+    /// Implements `schedule` for a scheduler with a hold.
     fn schedule_held(&mut self, request: &SendRequest, subflows: &[SubflowView]) -> Decision {
         let now = request.now;
         self.note(now, subflows);
@@ -103,7 +107,7 @@ impl RtxAware {
             ask(self.base.as_mut(), request, &self.calm)
         };
         match decision {
-            // The end of a hold causes no event, so the wait must end there.
+            // No event marks the end of a hold, so the scheduler must be called again at that time.
             Decision::Wait { until: own } => {
                 let ends = [own, until].into_iter().flatten().min();
                 Decision::Wait { until: ends }

@@ -1,8 +1,8 @@
-//! Greedy sticky (GR-STY, HO20): "stay in the new path until it cannot inject new packets", then
-//! choose as the base does, by srtt.
+//! Greedy sticky (GR-STY, HO20): "stay in the new path until it cannot inject new packets". Then the base
+//! chooses; in the paper by srtt.
 //!
-//! Whether a subflow takes more is the base's own judgement, asked about that subflow alone. A backup
-//! is left as soon as a regular subflow can be used.
+//! The base decides whether the subflow takes more data: it is called with that subflow alone. The scheduler
+//! leaves a backup as soon as a regular subflow can be used.
 
 use anabranch_plugin::Parameters;
 use anabranch_units::SubflowId;
@@ -11,7 +11,7 @@ use super::{
     Ask, Decision, MinRtt, PathScheduler, SendRequest, SubflowView, ask, base, candidates,
 };
 
-/// The subflow in use, as long as it takes data; then the base's choice.
+/// Keeps the present subflow while it takes data. Then the base chooses another one.
 #[derive(Debug)]
 pub struct Sticky {
     base: Box<dyn PathScheduler>,

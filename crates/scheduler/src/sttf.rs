@@ -1,17 +1,17 @@
-//! Shortest transfer time first (Hurtig et al., IEEE/ACM Transactions on Networking 2019): the subflow
-//! on which the next segment would arrive first, also one that is full now: then it is waited for.
+//! Shortest transfer time first (Hurtig et al., IEEE/ACM Transactions on Networking 2019): chooses the
+//! subflow on which the next segment would arrive first. If that subflow is full, the scheduler waits for it.
 //!
-//! The published description leaves open what this reconstruction decides: the transfer time is half
-//! an srtt for a segment that can leave at once, and one srtt more for each round of acknowledgements
-//! it has to wait for, windows doubling in slow start and growing by a segment otherwise. Subflows in
-//! Recovery or Loss are left out. Segments are placed one by one, in order.
+//! The published description does not define the transfer time; this is a reconstruction. It is half an srtt
+//! for a segment that can leave at once. Each round of acknowledgements that the segment must wait for adds
+//! one srtt. The window doubles per round in slow start, and grows by a segment otherwise. Subflows in
+//! Recovery or Loss are excluded. Segments are scheduled one by one, in order.
 
 use anabranch_plugin::Parameters;
 
 use super::{Decision, PathScheduler, SendRequest, SubflowView, candidates};
 use anabranch_units::CongestionState;
 
-/// Earliest arrival first.
+/// The shortest-transfer-time scheduler.
 #[derive(Debug, Default)]
 pub struct ShortestTransfer;
 
@@ -21,14 +21,15 @@ impl ShortestTransfer {
     }
 }
 
-/// Half-srtts until one more segment on the subflow has arrived, times half an srtt, in nanoseconds.
+/// Returns the time until one more segment on the subflow arrives, nanoseconds: half an srtt plus whole
+/// rounds.
 fn transfer_nanos(view: &SubflowView) -> u64 {
     let half = view.srtt.as_nanos() / 2;
     if view.window_space() > 0 {
         return half;
     }
     let queued = view.queued_bytes.div_ceil(u64::from(view.mss.max(1)));
-    // In line behind what is queued and what exceeds the window.
+    // The position of the new segment among the segments that do not fit in the present window.
     let mut ahead = u64::from(view.in_flight) + queued + 1 - u64::from(view.cwnd);
     let (mut window, mut rounds) = (u64::from(view.cwnd).max(1), 0);
     loop {

@@ -1,24 +1,24 @@
-//! Wait or send (UQ18, future work): "evaluate the RTT to determine whether it will schedule ... or wait
-//! for the high performing path freed up, instead of picking the next shortest RTT path", by
-//! "throughput and RTT of individual path".
+//! Wait or send (UQ18, future work): "evaluate the RTT to determine whether it will schedule ... or wait for
+//! the high performing path freed up, instead of picking the next shortest RTT path", by "throughput and RTT
+//! of individual path".
 //!
-//! The paper gives no formula; this is ours. Where min-rtt would send on subflow s because every one
-//! with a smaller srtt is full, s waits if for one of these, f,
+//! The paper gives no formula; this is a reconstruction. Suppose min-rtt would send on subflow s because
+//! every subflow with a smaller srtt is full. The scheduler waits instead if, for one of those subflows, f,
 //!
 //! ```text
 //! backlog / rate_f + srtt_f / 2  <  patience * (mss / rate_s + srtt_s / 2)
 //! ```
 //!
-//! that is, if f alone would have delivered all that may be sent before s delivers one segment. Rates
-//! are cwnd * mss / srtt; the backlog is what f holds beyond its window, what is unscheduled and inside
-//! the connection's window, and one segment at least.
+//! that is, if f alone would deliver all pending data before s delivers one segment. A rate is cwnd * mss /
+//! srtt. The backlog is the data that f holds beyond its window, plus the unscheduled data inside the
+//! connection's window, at least one segment.
 
 use anabranch_plugin::Parameters;
 
 use super::{Decision, PathScheduler, SendRequest, SubflowView, candidates};
 use anabranch_units::CongestionState;
 
-/// min-rtt that may wait for a faster subflow.
+/// The scheduler min-rtt, which may wait for a faster subflow.
 #[derive(Debug)]
 pub struct WaitOrSend {
     patience: f64,
@@ -30,7 +30,7 @@ impl WaitOrSend {
     }
 }
 
-/// Nanoseconds until `bytes` more on the subflow have arrived.
+/// Returns the nanoseconds until `bytes` further bytes on the subflow have arrived.
 fn delivery(view: &SubflowView, bytes: u64) -> f64 {
     let window = f64::from(view.cwnd) * f64::from(view.mss);
     view.srtt.as_nanos() as f64 * (bytes as f64 / window + 0.5)

@@ -1,4 +1,4 @@
-//! All schedulers: names, parameters and composition.
+//! Tests of all schedulers: names, parameters and composition.
 
 use anabranch_plugin::{PluginChoice, PluginError, Registry, Value};
 use anabranch_scheduler as scheduler;
@@ -26,11 +26,11 @@ fn every_name_builds_and_refuses_what_it_does_not_know() {
 
 #[test]
 fn a_scheduler_that_stands_alone_says_the_name_it_was_built_by() {
-    // A composition has the name of its rule, not that of the whole.
+    // A composition has the name of its outer rule.
     for plugin in scheduler::names() {
         let built = scheduler::build(&named(plugin.name), &Registry::TABLES).expect("known");
         if built.base().is_none() {
-            // The papers call min-rtt that.
+            // The papers' name for min-rtt.
             let own = if plugin.name == "spd" { "min-rtt" } else { plugin.name };
             assert_eq!(built.name(), own);
         }

@@ -1,4 +1,5 @@
-//! Schedulers over schedulers: names, parameters at any depth, and news that reaches the innermost.
+//! Tests of schedulers that build on others: names, nested parameters, and notifications to the innermost
+//! one.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,7 +12,7 @@ use anabranch_units::{Instant, SubflowId};
 
 use super::{build, chosen, named, questions, request, view};
 
-/// A base that notes what it hears.
+/// A base that records its calls.
 #[derive(Clone, Debug, Default)]
 struct Probe(Arc<Mutex<Vec<String>>>);
 
@@ -100,7 +101,7 @@ fn every_wrapper_passes_every_piece_of_news_on() {
         let all = "sent acknowledged penalised event new reinject blocked full idle";
         assert_eq!(news, all, "{name}");
     }
-    // This one answers what it knows an answer to, and asks where new data would go.
+    // `penalising` handles most requests itself, and calls its base only for new data.
     let probe = Probe::default();
     let registry = Registry::TABLES.with::<Schedulers>(Arc::new(probe.clone()));
     let mut outer = scheduler::build(&named("penalising(probe)"), &registry).expect("a probe");

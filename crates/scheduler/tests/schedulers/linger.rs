@@ -1,11 +1,11 @@
-//! `linux`: the average pacing rate and its decisions, by hand (`mptcp_subflow_get_send`).
+//! Checks the average pacing rate of `linux` and its decisions by hand (`mptcp_subflow_get_send`).
 
 use anabranch_scheduler::{Decision, PathScheduler, SendRequest, SubflowView};
 use anabranch_units::{Rate, SubflowId};
 
 use super::{build, chosen, request, view};
 
-/// A subflow that holds `memory` bytes and is paced at `rate` bytes a second.
+/// Returns a subflow with `memory` queued bytes and a pacing rate of `rate` bytes per second.
 fn paced(id: u8, memory: u64, rate: u64) -> SubflowView {
     SubflowView {
         queued_memory: memory,
@@ -14,7 +14,7 @@ fn paced(id: u8, memory: u64, rate: u64) -> SubflowView {
     }
 }
 
-/// Asks about a stream with `window` bytes of window left.
+/// Calls the scheduler with `window` bytes left in the connection-level window.
 fn ask(linux: &mut dyn PathScheduler, window: u64, views: &[SubflowView]) -> Option<u8> {
     let request = SendRequest { window_end: window, ..request() };
     chosen(&linux.schedule(&request, views))
@@ -22,10 +22,10 @@ fn ask(linux: &mut dyn PathScheduler, window: u64, views: &[SubflowView]) -> Opt
 
 #[test]
 fn the_average_rate_weighs_what_is_queued_against_the_burst() {
-    // avg = (avg wmem + pacing burst) / (burst + wmem). First 1 MB/s; then 30,000 bytes are queued at
-    // that rate and 10,000 go at 5 MB/s: (30,000 * 1 + 10,000 * 5) / 40,000 = 2 MB/s.
-    // 30,000 bytes at 2 MB/s linger 15 ms. The other, always at 1 MB/s, lingers less with 14,900
-    // bytes and more with 15,100.
+    // The average is (avg * wmem + pacing * burst) / (burst + wmem). The first call sets it to 1 MB/s. At the
+    // second call, 30,000 bytes are queued and 10,000 are sent at 5 MB/s: (30,000 * 1 + 10,000 * 5) / 40,000
+    // = 2 MB/s. At 2 MB/s, 30,000 bytes linger 15 ms. The other subflow stays at 1 MB/s: 14,900 bytes linger
+    // less, and 15,100 bytes linger longer.
     for (others, expected) in [(14_900, 1), (15_100, 0)] {
         let mut linux = build("linux");
         assert_eq!(ask(linux.as_mut(), 10_000, &[paced(0, 0, 1_000_000)]), Some(0));
@@ -40,10 +40,10 @@ fn a_rate_is_taken_as_it_is_the_first_time_and_only_the_chosen_ones_moves() {
     let mut linux = build("linux");
     let first = [paced(0, 1_000, 1_000_000), paced(1, 2_000, 1_000_000)];
     assert_eq!(ask(linux.as_mut(), 10_000, &first), Some(0));
-    // The second one's average is 1 MB/s still, whatever its rate is now: 2 ms against 1 ms.
+    // The second subflow was not chosen, so its average is still 1 MB/s: 2 ms against 1 ms.
     let faster = [paced(0, 1_000, 1_000_000), paced(1, 2_000, 900_000_000)];
     assert_eq!(ask(linux.as_mut(), 10_000, &faster), Some(0));
-    // One without a rate is not chosen (`if (!pace) continue` of an unmeasured subflow).
+    // A subflow without a pacing rate is not chosen (`if (!pace) continue` for an unmeasured subflow).
     let mut linux = build("linux");
     assert_eq!(ask(linux.as_mut(), 10_000, &[paced(0, 0, 0), paced(1, 90_000, 1_000)]), Some(1));
     assert_eq!(ask(linux.as_mut(), 10_000, &[paced(0, 0, 0)]), None);
@@ -55,18 +55,18 @@ fn an_empty_window_sends_nothing_and_moves_no_average() {
     assert_eq!(ask(linux.as_mut(), 0, &[paced(0, 0, 1_000_000)]), None);
     let decision = linux.schedule(&SendRequest { window_end: 1, ..request() }, &[paced(0, 0, 7)]);
     assert_eq!(decision, Decision::next_on(SubflowId(0), 1));
-    // 1 MB/s was noted at the first question: (1,000,000 * 0 + 7 * 1) / 1 = 7 since. 700 bytes linger
-    // 100 s, and the other's 99 s.
+    // The first call set the average to 1 MB/s, and the second one sent a byte: (1,000,000 * 0 + 7 * 1) / 1 =
+    // 7 bytes/s. 700 bytes therefore linger 100 s, and the other subflow's 99 bytes linger 99 s.
     let views = [paced(0, 700, 1_000_000), paced(1, 99, 1)];
     assert_eq!(ask(linux.as_mut(), 10, &views), Some(1));
-    // A linger is exact where it matters: equal ones go to the older.
+    // Both subflows linger exactly 1 s. The older one is chosen.
     let mut linux = build("linux");
     let even = [paced(0, 2_000, 2_000), paced(1, 1_000, 1_000)];
     assert_eq!(ask(linux.as_mut(), 10, &even), Some(0));
 }
 
-/// `mptcp_subflow_get_send` runs while data waits, whether or not the window is open (`__mptcp_push_pending`), and
-/// takes a new subflow's rate at its first call.
+/// `mptcp_subflow_get_send` runs while data waits, even if the window is closed (`__mptcp_push_pending`). Its
+/// first call for a subflow initialises the average rate.
 #[test]
 fn a_rate_is_taken_while_the_window_is_closed_and_forgotten_with_its_subflow() {
     for name in ["linux", "linux-6.1"] {
@@ -75,7 +75,8 @@ fn a_rate_is_taken_while_the_window_is_closed_and_forgotten_with_its_subflow() {
             if closed {
                 linux.on_window_closed(&[paced(0, 0, 1_000), paced(1, 0, 9_000)]);
             }
-            // By these rates the first lingers 1 s and the second 2 s; by those before, 9 s and 2 s.
+            // At the present rates, the subflows linger 1 s and 2 s. At the earlier rates, they linger 9 s
+            // and 2 s.
             ask(linux.as_mut(), 10, &[paced(0, 9_000, 9_000), paced(1, 18_000, 9_000)])
         };
         assert_eq!(chosen_after(false), Some(0), "{name}");

@@ -1,4 +1,4 @@
-//! Each scheduler on views and requests made by hand.
+//! Tests of each scheduler on hand-made views and requests.
 
 mod composition;
 mod linger;
@@ -41,7 +41,7 @@ fn view(id: u8, srtt_ms: u64, cwnd: u32, in_flight: u32) -> SubflowView {
     }
 }
 
-/// One request of each kind.
+/// Returns one request of each kind.
 fn questions() -> [Ask; 5] {
     let head = Carried { from: 0, to: 1, by: SubflowSet::EMPTY };
     [

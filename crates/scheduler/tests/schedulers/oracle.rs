@@ -1,4 +1,4 @@
-//! Rules against an oracle: the published formulas in plain numbers, on random views.
+//! Compares the rules on random views with an oracle: the published formulas in plain numbers.
 
 use anabranch_scheduler::{SendRequest, SubflowView};
 use anabranch_units::{CongestionState, Duration, Instant, SubflowId};
@@ -29,7 +29,7 @@ prop_compose! {
         SubflowView {
             srtt: Duration::from_micros(srtt_us),
             rttvar: Duration::from_micros(rttvar_us),
-            // Full, and one beyond, as often as not.
+            // A third of the windows are full or exceeded by a segment.
             in_flight: if share > 3 { cwnd + share - 4 } else { cwnd * share / 4 },
             queued_bytes: queued * 700,
             state: STATES[state.saturating_sub(4)],
@@ -49,7 +49,7 @@ fn any_views() -> impl Strategy<Value = Vec<SubflowView>> {
     })
 }
 
-/// Regular subflows, or backups when there is no regular one that could ever be used.
+/// Returns the regular subflows, or the backups if no regular one is usable.
 fn members(views: &[SubflowView]) -> Vec<&SubflowView> {
     let alive = |v: &&SubflowView| v.established && !v.stale;
     let regular: Vec<_> = views.iter().filter(alive).filter(|v| !v.backup).collect();
@@ -69,7 +69,7 @@ fn free(v: &SubflowView) -> bool {
     space(v) > 0.0 && v.state != CongestionState::Loss
 }
 
-/// The first with the largest score.
+/// Returns the first subflow with the largest score.
 fn best(views: &[&SubflowView], score: impl Fn(&SubflowView) -> f64) -> Option<u8> {
     let mut found: Option<(f64, u8)> = None;
     for v in views.iter().filter(|v| free(v)) {
@@ -84,7 +84,8 @@ fn spd(views: &[&SubflowView]) -> Option<u8> {
     best(views, |v| -srtt(v))
 }
 
-/// Space in segments is whole: an srtt below a second decides between equals.
+/// Window space is a whole number of segments, and every srtt is below a second. The srtt therefore decides
+/// ties.
 fn lpc(views: &[&SubflowView]) -> Option<u8> {
     best(views, |v| space(v) - srtt(v))
 }
@@ -98,7 +99,7 @@ fn calm<'a>(views: &[&'a SubflowView]) -> Vec<&'a SubflowView> {
     views.iter().copied().filter(|v| !retransmits.contains(&v.state)).collect()
 }
 
-/// The fastest of all, and the choice of min-rtt where it is another one.
+/// Returns the fastest subflow and the choice of min-rtt; `None` if they are the same.
 fn fast_and_slow(views: &[SubflowView]) -> Option<(&SubflowView, &SubflowView)> {
     let members = members(views);
     let slow = views.iter().find(|v| Some(v.id.0) == spd(&members))?;
@@ -106,7 +107,8 @@ fn fast_and_slow(views: &[SubflowView]) -> Option<(&SubflowView, &SubflowView)> 
     (fast.id != slow.id).then_some((fast, slow))
 }
 
-/// BLEST skips the slow subflow; `range` is the smallest and the largest srtt seen of each.
+/// Returns whether BLEST skips the slow subflow. `range` contains each subflow's smallest and largest srtt so
+/// far.
 fn blest_skips(
     fast: &SubflowView,
     slow: &SubflowView,
@@ -134,8 +136,8 @@ fn blest_skips(
     (segments * mss * lambda).floor() > (window - slow_bytes).max(0.0)
 }
 
-/// BLEST's first decision, when the only round trips seen are the present ones, in whole numbers
-/// without bounds (no window has 2^53 bytes).
+/// Returns BLEST's first decision in whole numbers without bounds, if no other srtts were measured before.
+/// (No window has 2^53 bytes.)
 fn exact_skip(fast: &SubflowView, slow: &SubflowView, window: u64) -> bool {
     let rounds = u128::from(slow.srtt.as_nanos() / fast.srtt.as_nanos() + 1);
     let (cwnd, mss) = (u128::from(fast.cwnd), u128::from(fast.mss));
@@ -148,13 +150,13 @@ fn exact_skip(fast: &SubflowView, slow: &SubflowView, window: u64) -> bool {
     segments * mss * 12 / 10 > u128::from(window).saturating_sub(held)
 }
 
-/// ECF waits; `w` is its flag.
+/// Returns whether ECF waits. `w` is its flag `waiting`.
 fn ecf_waits(fast: &SubflowView, slow: &SubflowView, unscheduled: f64, w: &mut bool) -> bool {
     let beta = 0.25;
     let mss = f64::from(slow.mss);
     let (cwnd_f, cwnd_s) = (f64::from(fast.cwnd) * mss, f64::from(slow.cwnd) * mss);
-    // `rttvar_us` as `tcp_rtt_estimator` keeps it: like `mdev_us` it holds four mean deviations, so that
-    // the timeout is srtt + `rttvar_us`. The scheduler takes `rttvar_us >> 1`.
+    // `rttvar_us` in `tcp_rtt_estimator` contains four mean deviations, like `mdev_us`. The timeout is srtt +
+    // `rttvar_us`, and the scheduler uses `rttvar_us >> 1`.
     let rttvar_us = |v: &SubflowView| 4 * (v.rttvar.as_nanos() / 1000);
     let delta = (rttvar_us(fast) >> 1).max(rttvar_us(slow) >> 1) as f64 / 1e6;
     let margin = if *w { 1.0 + beta } else { 1.0 };
@@ -230,7 +232,7 @@ proptest! {
         unscheduled in 200u64..200_000,
     ) {
         let mut blest = build("blest(lambda_rise=0, lambda_fall=0)");
-        // Some round trips were shorter.
+        // Earlier round trips were shorter.
         let earlier: Vec<_> = views.iter().zip(&spread).map(|(view, share)| {
             let nanos = (view.srtt.as_nanos() as f64 * share) as u64;
             SubflowView { srtt: Duration::from_nanos(nanos), ..*view }
@@ -314,7 +316,7 @@ proptest! {
 
 #[test]
 fn the_random_views_tell_the_rules_apart() {
-    // Each pair of rules differs somewhere, and each that may wait does.
+    // Each pair of rules must differ for some views, and BLEST must skip some.
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let draw: Vec<_> =
         (0..3000).map(|_| any_views().new_tree(&mut runner).expect("a value").current()).collect();
@@ -337,7 +339,8 @@ fn the_random_views_tell_the_rules_apart() {
 #[test]
 fn blest_adapts_lambda_once_a_round_trip_of_the_slow_one() {
     use anabranch_scheduler::{Ask, Carried, SubflowSet};
-    // The fast one in avoidance: (11 + 0) * 2 rounds * 1424 * lambda against the window less 1424.
+    // The fast subflow is in congestion avoidance: (11 + 0) segments * 2 rounds * 1424 * lambda bytes are
+    // compared with the window minus 1424 bytes.
     let fast = SubflowView { ssthresh: 10, ..view(0, 60, 10, 10) };
     let slow = SubflowView { ssthresh: 10, ..view(1, 100, 10, 0) };
     let threshold = |lambda: f64| (22.0 * 1424.0 * lambda) as u64 + 1424;
@@ -364,8 +367,9 @@ fn blest_adapts_lambda_once_a_round_trip_of_the_slow_one() {
     }
 }
 
-/// 2 * 100 ms is less than 300 ms and delta: waiting would end it sooner. 300 ms is less than 2 * 100 ms
-/// and the kernel's 2 * 60 ms: not worth it; it is more than with the paper's 60 ms.
+/// Two rounds of 100 ms are less than 300 ms plus delta, so waiting would end the transfer sooner. ECF waits
+/// only if 300 ms also exceed 2 * 100 ms plus delta. This holds with the paper's delta of 60 ms, but not with
+/// the kernel's of 2 * 60 ms.
 #[test]
 fn ecfs_margin_is_the_kernels_or_the_papers() {
     let rttvar = Duration::from_millis(60);

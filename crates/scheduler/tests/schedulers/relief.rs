@@ -33,12 +33,12 @@ fn again(id: u8, burst: u64) -> Decision {
 fn slower_carriers_of_the_head_are_penalised_once_a_round_trip_of_the_fast_one() {
     let views = [view(0, 50, 10, 0), view(1, 90, 20, 20), view(2, 70, 20, 20), view(3, 40, 20, 20)];
     let mut dft = build("min-rtt-0.9x");
-    // 0 has room; 3 is faster, though full, and 2 carried nothing.
+    // Subflow 0 has room. Subflow 3 is faster although it is full, and subflow 2 carried nothing.
     assert_eq!(dft.schedule(&blocked(&[1, 3], 1000), &views), Decision::Penalise(set(&[1])));
     assert_eq!(dft.schedule(&blocked(&[1, 3], 1000), &views), Decision::WAIT);
     assert_eq!(dft.schedule(&blocked(&[1, 3], 1049), &views), Decision::WAIT);
     assert_eq!(dft.schedule(&blocked(&[1, 2], 1050), &views), Decision::Penalise(set(&[1, 2])));
-    // For the sake of another one it is another round trip.
+    // In favour of another subflow, a penalty is due at once.
     let other = [view(0, 50, 10, 10), views[1], view(2, 70, 20, 0), views[3]];
     assert_eq!(dft.schedule(&blocked(&[1, 0], 1060), &other), Decision::Penalise(set(&[1])));
 }
@@ -80,7 +80,7 @@ fn the_head_goes_again_where_the_fast_one_is_much_faster_or_the_slow_window_smal
         }
         assert_eq!(got, expected, "{srtt_ms} ms, {cwnd} segments, {by:?}");
     }
-    // Every carrier counts, the first that settles it decides.
+    // All carriers are checked in order. The first one that meets a condition decides.
     let views = [fast, view(1, 300, 20, 20), view(2, 90, 20, 20)];
     let mut dft = build("dft");
     dft.schedule(&blocked(&[1, 2], 0), &views);
@@ -122,7 +122,7 @@ fn a_subflow_that_does_not_answer_gets_nothing_and_its_backup_steps_in() {
 
 #[test]
 fn any_base_can_be_run_the_out_of_tree_kernels_way() {
-    // LPC would send on 1; 2 carried the head, and 1 is much faster.
+    // LPC would send on 1. The head was carried by 2, and 1 is much faster.
     let views = [view(0, 40, 10, 8), view(1, 50, 30, 0), view(2, 300, 20, 20)];
     for name in ["penalising(lpc)", "penalising(rtx-aware(lpc))", "rtx-aware(penalising(lpc))"] {
         let mut scheduler = build(name);
@@ -132,7 +132,7 @@ fn any_base_can_be_run_the_out_of_tree_kernels_way() {
         assert_eq!(first, Decision::Penalise(set(&[2])), "{name}");
         assert_eq!(scheduler.schedule(&blocked(&[2], 10), &views), again(1, 1424), "{name}");
     }
-    // A base's own position is kept: a redundant one has one for each subflow.
+    // The base's position in the stream is kept. Redundant has one for each subflow.
     let mut redundant = build("penalising(redundant)");
     let Decision::Send { from, .. } = redundant.schedule(&request(), &views) else {
         panic!("there is room");
@@ -149,7 +149,7 @@ fn a_base_that_reads_the_window_relieves_a_full_one_too() {
         let views = [view(0, 50, 10, 0), slow];
         assert_eq!(relieving.schedule(&full, &views), Decision::Penalise(set(&[1])), "{base}");
         assert_eq!(relieving.schedule(&full, &views), again(0, 1424), "{base}");
-        // Least linger would queue it behind a full window.
+        // The subflow is full. Least linger would only queue the head.
         let busy = [SubflowView { queued_memory: 0, ..view(0, 50, 10, 10) }, slow];
         assert_eq!(relieving.schedule(&full, &busy), Decision::WAIT, "{base}");
     }

@@ -109,7 +109,7 @@ fn a_backup_serves_only_when_there_is_nothing_else() {
 
 #[test]
 fn linux_takes_the_least_linger_and_waits_when_that_one_is_full() {
-    // Linger is memory over rate: 100 kB at 5 Mb/s against 100 kB at 10 Mb/s.
+    // The linger time is memory divided by rate: 100 kB at 5 Mb/s are compared with 100 kB at 10 Mb/s.
     let slow = SubflowView { queued_memory: 100_000, ..view(0, 10, 50, 40) };
     let fast = SubflowView {
         queued_memory: 100_000,
@@ -131,7 +131,8 @@ fn linux_bursts_are_64_kib_or_what_the_window_leaves() {
             Decision::Wait { .. } | Decision::Penalise(_) => 0,
         }
     };
-    // 65,428 bytes end in the second piece of 32,728; the burst goes on to that piece's end.
+    // 65,428 bytes end in the second fragment of 32,728 bytes. The burst is extended to the end of that
+    // fragment.
     assert_eq!(burst(1 << 20, linux.as_mut()), 65_456);
     assert_eq!(burst(10_000, linux.as_mut()), 10_000);
     assert_eq!(burst(0, linux.as_mut()), 0);
@@ -141,7 +142,7 @@ fn linux_bursts_are_64_kib_or_what_the_window_leaves() {
 fn linux_6_1_keeps_its_choice_until_the_burst_is_used_up() {
     let mut kept = build("linux-6.1");
     let mut linux = build("linux");
-    // The data that the first one takes makes it the longer queue at once.
+    // After the first subflow has taken data, it has the longer queue.
     let empty = [view(0, 10, 50, 0), SubflowView { queued_memory: 9_000, ..view(1, 20, 50, 0) }];
     let held = [SubflowView { queued_memory: 90_000, ..empty[0] }, empty[1]];
     let ask = |s: &mut dyn scheduler::PathScheduler, from: u64, views: &[SubflowView]| {
@@ -153,7 +154,8 @@ fn linux_6_1_keeps_its_choice_until_the_burst_is_used_up() {
     }
     assert_eq!(chosen(&ask(linux.as_mut(), 5_428, &held)), Some(1), "a new choice at every push");
     assert_eq!(ask(kept.as_mut(), 5_428, &held), Decision::next_on(SubflowId(0), 60_028));
-    // The retransmission timer's data is not of the burst; a full buffer only interrupts it.
+    // Data sent by the retransmission timer does not count towards the burst. A full buffer only interrupts
+    // the burst.
     kept.on_sent(SubflowId(1), 0, 5_000);
     assert_eq!(ask(kept.as_mut(), 5_428, &held), Decision::next_on(SubflowId(0), 60_028));
     kept.on_sent(SubflowId(0), 5_428, 60_028);
@@ -204,7 +206,7 @@ fn round_robin_may_give_longer_turns_and_wait_for_a_full_one() {
     assert_eq!(long, [0, 0, 0, 2, 2, 2, 0, 0].map(Some));
     let strict = order("round-robin(num_segments=2, cwnd_limited=false)", &views);
     assert_eq!(strict[..4], [Some(0), Some(0), None, None], "the second one's turn");
-    // A turn ends early on a subflow without room; a subflow in Loss has none.
+    // A turn ends early if the subflow has no window space. A subflow in Loss gets no turn.
     let mut turns = build("round-robin(num_segments=3)");
     let full = [view(0, 10, 10, 10), views[1], views[2]];
     let asked = [&views, &full, &views].map(|views| chosen(&turns.schedule(&request(), views)));
@@ -248,7 +250,7 @@ fn rtx_aware_is_told_from_which_state_on_a_subflow_is_left_out() {
     ];
     for (word, left_out) in named {
         for state in [Open, Disorder, Cwr, Recovery, Loss] {
-            // The base is `linux`, which itself sends in every state.
+            // The base is `linux`, which sends in every congestion state.
             let near = SubflowView { state, ..view(0, 50, 10, 2) };
             let far = SubflowView { queued_memory: 50_000, ..view(1, 90, 10, 2) };
             let name = format!("rtx-aware(linux, states={word})");
@@ -267,7 +269,7 @@ fn rtx_aware_leaves_a_subflow_out_for_so_many_rtts_after_it_retransmitted() {
     let full = view(1, 90, 10, 10);
     assert_eq!(chosen(&scheduler.schedule(&at(1000), &[calm, far])), Some(0));
     assert_eq!(chosen(&scheduler.schedule(&at(1010), &[busy, far])), Some(1));
-    // Two RTTs of 50 ms from when it was last seen.
+    // The hold is two RTTs of 50 ms from the last time the subflow was in Recovery.
     assert_eq!(chosen(&scheduler.schedule(&at(1109), &[calm, far])), Some(1));
     let until = Some(Instant::ZERO + Duration::from_millis(1110));
     assert_eq!(scheduler.schedule(&at(1109), &[calm, full]), Decision::Wait { until });
@@ -277,18 +279,20 @@ fn rtx_aware_leaves_a_subflow_out_for_so_many_rtts_after_it_retransmitted() {
 
 #[test]
 fn sttf_waits_for_a_full_subflow_that_still_delivers_first() {
-    // Full: 1.5 srtt; free: half of one.
+    // A full subflow takes 1.5 srtt; a subflow with room takes half an srtt.
     let fast = view(0, 50, 10, 10);
     assert_eq!(choice("sttf", &[fast, view(1, 160, 10, 0)]), None, "75 ms against 80");
     assert_eq!(choice("sttf", &[fast, view(1, 140, 10, 0)]), Some(1), "75 ms against 70");
-    // More than a window in line is another round: 125 ms, in avoidance (11 + 12).
+    // The new segment is the 12th beyond the window. In congestion avoidance, rounds of 11 and 12 segments
+    // send it in the second round: 125 ms.
     let reduced = SubflowView { ssthresh: 5, ..view(0, 50, 10, 21) };
     assert_eq!(choice("sttf", &[reduced, view(1, 240, 10, 0)]), Some(1));
     assert_eq!(choice("sttf", &[reduced, view(1, 260, 10, 0)]), None);
-    // Slow start doubles: 20 in the first.
+    // Slow start doubles the window to 20, so the first round is enough: 75 ms.
     let growing = view(0, 50, 10, 21);
     assert_eq!(choice("sttf", &[growing, view(1, 160, 10, 0)]), None);
-    // And 40 in the second: of 101 in line the last goes in the third, after 175 ms.
+    // Rounds of 20, 40 and 80 segments: the 101st segment is sent in the third round, and arrives after 175
+    // ms.
     let long = view(0, 50, 10, 110);
     assert_eq!(choice("sttf", &[long, view(1, 340, 10, 0)]), Some(1));
     assert_eq!(choice("sttf", &[long, view(1, 360, 10, 0)]), None);
@@ -298,8 +302,8 @@ fn sttf_waits_for_a_full_subflow_that_still_delivers_first() {
 
 #[test]
 fn ecf_waits_longer_once_it_waits() {
-    // delta is 10 ms; what is unscheduled is two windows of the fast one: 50 (20 + 10) against
-    // 10 (srtt + 10), and in any case 4 windows of the slow one are too slow for it.
+    // delta is 10 ms, and two windows of the fast subflow are unscheduled. The first comparison is 50 (20 +
+    // 10) with 10 (srtt + 10). In the second one, the slow subflow needs 4 windows, which is always too slow.
     let few = SendRequest { data_end: 20 * 1424, ..request() };
     let at = |srtt_ms: u64| [view(0, 50, 10, 10), view(1, srtt_ms, 5, 0)];
     let mut ecf = build("ecf");
@@ -319,7 +323,8 @@ fn wait_or_send_waits_for_what_the_fast_one_would_do_alone() {
             SendRequest { data_end: segments * 1424, window_end: window * 1424, ..request() };
         super::choice_of(name, &request, &views)
     };
-    // 20 ms a window of 20 and 10 ms more, against 100 and 10 ms.
+    // The fast subflow sends 20 segments per 20 ms, and half an srtt of 10 ms is added. The slow one needs 10
+    // + 100 ms.
     assert_eq!(ask("wait-or-send", 99, 1000), None);
     assert_eq!(ask("wait-or-send", 101, 1000), Some(1));
     assert_eq!(ask("wait-or-send", 1000, 99), None, "the window counts");
@@ -331,8 +336,8 @@ fn wait_or_send_waits_for_what_the_fast_one_would_do_alone() {
 #[test]
 fn daps_numbers_segments_by_their_arrival() {
     let mut daps = build("daps");
-    // In 100 ms the fast one has three rounds, arriving after 15, 45 and 75 ms; the slow one's arrive
-    // after 50.
+    // In 100 ms the fast subflow has three rounds, which arrive after 15, 45 and 75 ms. The slow subflow's
+    // round arrives after 50 ms.
     let views = [view(0, 30, 2, 0), view(1, 100, 2, 0)];
     let (mut sent, mut next) = ([Vec::new(), Vec::new()], 0u64);
     let mut free = [2, 2];
@@ -382,7 +387,7 @@ fn windows_of_any_size_cost_no_more_and_overflow_nothing() {
 
 #[test]
 fn daps_plans_anew_when_its_plan_is_used_up() {
-    // A path alone with a window of two segments: each plan is one round of two.
+    // One subflow with a window of two segments: each plan is one round of two.
     let mut daps = build("daps");
     for number in 0..5 {
         let data_next = number * 1424;
@@ -420,6 +425,6 @@ fn redundant_sends_no_more_than_there_is() {
         redundant.on_sent(SubflowId(0), from, burst);
         (from, burst)
     };
-    // A segment, and the 76 bytes that are left.
+    // A segment, and the remaining 76 bytes.
     assert_eq!((ask(0), ask(1424)), ((0, 1424), (1424, 76)));
 }

@@ -1,4 +1,4 @@
-//! Views and requests by their definitions.
+//! Checks views and requests against their definitions.
 
 use anabranch_scheduler::{Decision, SendRequest, SubflowSet, SubflowView, candidates, nearer};
 use anabranch_units::{CongestionState, SubflowId};
@@ -35,7 +35,7 @@ fn a_subflow_can_send_with_space_and_can_queue_with_buffer() {
     for other in [SubflowView { established: false, ..good }, SubflowView { stale: true, ..good }] {
         assert!(!other.alive() && !other.can_send() && !other.can_queue());
     }
-    // sk_stream_memory_free: less than the buffer.
+    // `sk_stream_memory_free` requires less than the buffer.
     let charged = |queued_memory: u64| SubflowView { queued_memory, send_buffer: 1000, ..good };
     assert!(charged(999).can_queue() && !charged(1000).can_queue());
 }
@@ -73,7 +73,7 @@ fn nearer_is_another_that_answers_and_has_no_larger_srtt() {
     }
     let backups = [near, far].map(|view| SubflowView { backup: true, ..view });
     assert_eq!(pair(&backups, 1), Some((0, 1)));
-    // The chosen one may itself not answer: then any that does is nearer only by its srtt.
+    // If the chosen subflow's peer does not answer, the nearest subflow is still compared by srtt.
     let chosen = SubflowView { potentially_failed: true, ..view(1, 40, 10, 0) };
     assert_eq!(pair(&[near, chosen], 1), None);
 }
@@ -83,13 +83,13 @@ fn requests_count_from_the_next_unscheduled_byte() {
     let asked = SendRequest { data_next: 1000, data_end: 5000, window_end: 4000, ..request() };
     assert_eq!((asked.unscheduled(), asked.window_left()), (4000, 3000));
     assert_eq!(SendRequest { window_end: 900, ..asked }.window_left(), 0);
-    // 1000 + 100 lies in the first piece, whose end at 32,728 is 31,728 further on; the next one is of full
-    // length.
+    // Byte 1000 + 100 lies in the first fragment, whose end at 32,728 is 31,728 bytes further on. The next
+    // fragment has full length.
     let open = SendRequest { window_end: 1 << 20, ..asked };
     assert_eq!(open.whole_fragments(100), 31_728);
     assert_eq!(open.whole_fragments(31_728), 31_728);
     assert_eq!(open.whole_fragments(31_729), 31_728 + 32_728);
-    // A piece that ends at 1,400, and two of full length behind it.
+    // A fragment that ends at 1,400, followed by two of full length.
     let short = SendRequest { piece_end: 1400, ..open };
     assert_eq!(short.whole_fragments(400), 400);
     assert_eq!(short.whole_fragments(65_428), 400 + 2 * 32_728);
