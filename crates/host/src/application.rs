@@ -20,26 +20,26 @@ pub use paced::Paced;
 pub use player::{Player, report_ladder};
 pub use reader::Reader;
 
-/// The condition for the next call of an application, in addition to its timer
-/// ([`Application::poll_timeout`]).
+/// The event after which an application is called again. Its timer ([`Application::poll_timeout`]) also
+/// causes a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Its connection has an event.
+    /// An event of its connection.
     AtNews,
-    /// The segments that can be sent now have been sent, or its connection has an event.
+    /// The host has sent all segments that can be sent now, or the connection has an event.
     BehindOutput,
-    /// Any input of its host, because what it does depends on the time.
+    /// Any input of the host, because the application's actions depend on the time.
     AtAnything,
-    /// A new connection in a lane is needed. The lane's present connection, if any, is aborted.
-    /// Only a client's application may return this.
+    /// The lane needs a new connection. The lane's present connection, if any, is aborted. Only a client's
+    /// application may return this.
     OnNewConnection {
         /// The lane.
         lane: usize,
         /// The time at which the present connection is aborted.
         former: Former,
     },
-    /// The connection in this lane is aborted, and the application is called again at once. Only a
-    /// client's application may return this.
+    /// The connection in this lane is aborted, and the application is called again at once. Only a client's
+    /// application may return this.
     Without(usize),
 }
 
@@ -48,13 +48,13 @@ pub enum Next {
 pub enum Former {
     /// Before the new connection is opened.
     Closed,
-    /// When the response on the new connection begins ([`Application::is_answered`]). The old one
-    /// is not read until then.
+    /// When the response on the new connection begins ([`Application::is_answered`]). The old connection is
+    /// not read any more.
     KeptUntilAnswer,
 }
 
-/// The connections of a client's application, each in a numbered lane. Lane 0 has a connection from
-/// the start; [`Next::OnNewConnection`] adds others.
+/// The connections of a client's application. A lane is a numbered slot for one connection. Lane 0 has a
+/// connection from the start; [`Next::OnNewConnection`] adds lanes.
 pub trait Lanes {
     /// Returns the connection in a lane, or `None` if it is missing or not yet opened.
     fn get(&mut self, lane: usize) -> Option<&mut dyn Stream>;
@@ -62,34 +62,34 @@ pub trait Lanes {
 
 /// The program at one end of a connection: it reads, writes, and sets a timer.
 ///
-/// A client's application has a [`Session`] and outlives its connections. A server's application
-/// serves one connection. An application with one connection at a time implements [`Self::drive`].
-/// A client's application with several implements [`Self::drive_all`]. The defaults do nothing.
+/// A client's application has a [`Session`] and outlives its connections. A server's application serves one
+/// connection. An application with one connection at a time implements [`Self::drive`]. A client's
+/// application with several connections implements [`Self::drive_all`]. The default methods do nothing.
 pub trait Application {
     /// Handles the connection's events, then reads and writes as much as possible.
     ///
     /// # Errors
-    /// Reports read bytes that differ from those sent.
+    /// Returns an error if bytes read differ from those sent.
     fn drive(&mut self, now: Instant, connection: &mut dyn Stream) -> Result<Next, WrongBytes> {
         let _ = (now, connection);
         Ok(Next::AtNews)
     }
 
-    /// Like [`Self::drive`], but with all connections of a client. A host calls a client's
+    /// Handles the events of all connections of a client, like [`Self::drive`]. A host calls a client's
     /// application by this method.
     ///
     /// # Errors
-    /// Reports read bytes that differ from those sent.
+    /// Returns an error if bytes read differ from those sent.
     fn drive_all(&mut self, now: Instant, lanes: &mut dyn Lanes) -> Result<Next, WrongBytes> {
         lanes.get(0).map_or(Ok(Next::AtNews), |connection| self.drive(now, connection))
     }
 
-    /// Returns the time of its timer. The host queries it after each call of [`Self::drive`].
+    /// Returns the time of the application's timer. The host queries it after each call of [`Self::drive`].
     fn poll_timeout(&self) -> Option<Instant> {
         None
     }
 
-    /// Returns whether the response to its request on the newest connection has begun.
+    /// Returns whether the response to the last request on the newest connection has begun.
     fn is_answered(&self) -> bool {
         true
     }
@@ -104,7 +104,7 @@ pub trait Application {
         None
     }
 
-    /// Returns the viewer's state if it plays a film.
+    /// Returns the player's state, if the application plays a film.
     fn viewing(&self, _now: Instant) -> Option<Viewing> {
         None
     }
@@ -112,7 +112,7 @@ pub trait Application {
     /// Adds rows for the events since the last call.
     fn tell(&mut self, _rows: &mut Rows) {}
 
-    /// Adds rows for its current state.
+    /// Adds rows for the application's current state.
     fn sample(&self, _now: Instant, _rows: &mut Rows) {}
 
     /// Adds rows for the whole run, at its end.

@@ -20,56 +20,54 @@ use race::Races;
 /// The factory of a server's applications, called for each accepted connection.
 pub type Serve = dyn FnMut(ConnectionHandle, &Connection) -> Box<dyn Application>;
 
-/// An application and its connection, which for a client is that in lane 0.
+/// An application and its connection. For a client, this is the connection in lane 0.
 struct Place {
     application: Box<dyn Application>,
     connection: Option<ConnectionHandle>,
-    /// The replaced connection, which is kept until the response on the new one begins.
+    /// The replaced connection, if it is kept until the response on the new one begins.
     former: Option<ConnectionHandle>,
     next: Next,
-    /// Whether the application is no longer called.
+    /// Whether the host no longer calls the application.
     dismissed: bool,
-    /// Whether it is in the list of applications to call.
+    /// Whether the application is in the list of applications to call.
     touched: bool,
-    /// Its node in `wakes`, if it has ever set a timer.
+    /// The application's node in `wakes`, if it has ever set a timer.
     node: Option<usize>,
 }
 
 /// An endpoint with its applications, sans-IO.
 ///
-/// A client has one application, which may have several connections at once or one after the other.
-/// A server has one application per accepted connection. After any input the host must be polled:
-/// for segments until there are none, for a needed connection, and for its next timer. Polling
-/// works in a fixed order:
+/// A client has one application, which may have several connections at once or one after the other. A server
+/// has one application per accepted connection. After any input the host must be polled: for segments until
+/// there are none, for a needed connection, and for its next timer. Polling works in a fixed order:
 ///
 /// 1. The connections send their segments.
 /// 2. The applications with an input are called.
 /// 3. The segments that result from these calls are sent.
 pub struct Host {
     endpoint: Endpoint,
-    /// The client's application, or a server's applications at the indices of their connections'
-    /// handles.
+    /// One entry for a client. A server's application is at the index of its connection's handle.
     places: Vec<Place>,
     /// The factory of a server's applications; `None` for a client.
     serve: Option<Box<Serve>>,
-    /// The index in `places` of the application to call next, and of those after it.
+    /// The index in `places` of the application to call next, and the indices of those to call after it.
     touched: Option<usize>,
     also_touched: Vec<usize>,
     /// The timers of applications.
     wakes: Schedule,
     /// The index in `places` for each node of `wakes`.
     sleepers: Vec<usize>,
-    /// A client's connections in the lanes after the first.
+    /// A client's connections in lanes 1 and higher.
     others: Vec<Option<ConnectionHandle>>,
     /// The lanes in which a client needs a connection.
     wanted: Vec<usize>,
-    /// The races for a client's connections, if it opens them that way.
+    /// The races for a client's connections; `None` if the client opens its connections without races.
     races: Option<Box<Races>>,
     fault: Option<WrongBytes>,
 }
 
 impl Host {
-    /// Returns a client with its application. It needs a connection from the start.
+    /// Creates a client with its application. The client needs a connection from the start.
     pub fn client(endpoint: Endpoint, application: Box<dyn Application>) -> Self {
         let mut host = Self::new(endpoint, None);
         host.places.push(Place::new(application));
@@ -77,8 +75,7 @@ impl Host {
         host
     }
 
-    /// Returns a server that listens at its endpoint's addresses. `serve` makes the application for
-    /// each connection.
+    /// Creates a server on an endpoint that listens. `serve` creates the application of each connection.
     pub fn server(endpoint: Endpoint, serve: Box<Serve>) -> Self {
         Self::new(endpoint, Some(serve))
     }
@@ -113,7 +110,7 @@ impl Host {
         handle
     }
 
-    /// Like [`Self::handle_segment`], for consecutive segments that were merged on the way; see
+    /// Handles consecutive segments that were merged on the way, like [`Self::handle_segment`]; see
     /// [`Endpoint::handle_merged`].
     pub fn handle_merged(
         &mut self,
@@ -141,11 +138,11 @@ impl Host {
         Some(handle)
     }
 
-    /// Input: time has passed. Fires the due timers of one connection, and wakes applications whose
-    /// timers are due.
+    /// Input: time has passed. Fires the due timers of one connection, and wakes applications whose timers
+    /// are due.
     ///
-    /// Returns true if a connection's timer fired. Another one may be due, so call this again, at
-    /// once or after polling the host.
+    /// Returns true if a connection's timer fired. Timers of other connections may be due, so call this
+    /// again, at once or after polling the host.
     pub fn handle_timeout(&mut self, now: Instant) -> bool {
         let fired = self.endpoint.handle_timeout(now);
         self.touch(fired);
@@ -158,13 +155,13 @@ impl Host {
         fired.is_some()
     }
 
-    /// Output: returns the next segment to send, or `None` if nothing can be sent before another
-    /// input. Applications are called in the process.
+    /// Output: returns the next segment to send; `None` if nothing can be sent before the next input. This
+    /// may call applications.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
         self.poll_burst(now, 1)
     }
 
-    /// Like [`Self::poll_transmit`], with up to `most` segments in one; see
+    /// Like [`Self::poll_transmit`], but one `Transmit` may contain up to `most` segments; see
     /// [`Endpoint::poll_burst`].
     pub fn poll_burst(&mut self, now: Instant, most: u32) -> Option<Transmit> {
         let mut segment = Segment::default();
@@ -179,7 +176,7 @@ impl Host {
     }
 
     /// Like [`Self::poll_burst`], but overwrites the caller's segment.
-    // A run of 20 MB calls it 56,609 times.
+    // Inlined: a transfer of 20 MB calls it 56,609 times.
     #[inline(always)]
     pub fn poll_burst_into(
         &mut self,
@@ -200,7 +197,7 @@ impl Host {
 
     /// Returns the time of the next call of [`Self::handle_timeout`]. Query it after
     /// [`Self::poll_transmit`] has returned `None`.
-    // A run of 20 MB calls it 28,294 times.
+    // Inlined: a transfer of 20 MB calls it 28,294 times.
     #[inline(always)]
     pub fn poll_timeout(&mut self) -> Option<Instant> {
         let wake = self.endpoint.poll_timeout();
@@ -211,9 +208,8 @@ impl Host {
         earliest(wake, Some(at).filter(|at| *at != Instant::FAR_FUTURE))
     }
 
-    /// Returns whether a client's application needs a connection. [`Self::connect`] opens it with
-    /// addresses that only the caller knows. Query this after [`Self::poll_transmit`] has returned
-    /// `None`.
+    /// Returns whether a client's application needs a connection. If so, call [`Self::connect`] with
+    /// addresses, which the host does not have. Query this after [`Self::poll_transmit`] has returned `None`.
     #[inline]
     pub fn needs_connection(&self) -> bool {
         !self.wanted.is_empty()
@@ -243,19 +239,18 @@ impl Host {
         }
     }
 
-    /// Frees the closed connections and a server's applications on them. Call this from time to
-    /// time on a host that runs for long.
+    /// Frees the closed connections and a server's applications on them. Call this from time to time on a
+    /// host that runs for long.
     ///
-    /// All data of a freed connection is lost. A connection with unread data is not freed
-    /// ([`anabranch_mptcp::Event::Drained`]), so the application of such a host must read to
-    /// the end.
+    /// All data of a freed connection is lost. A connection with unread data is therefore not freed
+    /// ([`anabranch_mptcp::Event::Drained`]). The applications of such a host must read to the end.
     pub fn free_ended(&mut self) {
         let closed = self.endpoint.connections().filter(|(_, connection)| connection.is_closed());
         let closed: Vec<_> = closed.map(|(handle, _)| handle).collect();
         for handle in closed {
             let at = if self.serve.is_some() { handle.index() } else { 0 };
             if !self.has(at, handle) || self.places[at].dismissed {
-                // No application reads its events any more.
+                // No application reads these events, so discard them.
                 while self.endpoint.connection_mut(handle).poll_event().is_some() {}
             }
         }
@@ -265,8 +260,8 @@ impl Host {
         }
     }
 
-    /// Input: an application has an event outside the host, for example on one of its sockets. It
-    /// is called when the host is polled, unless it waits only for events of its connection
+    /// Input: something happened outside the host that an application waits for, for example on a socket. The
+    /// application is called when the host is polled, unless it waits only for events of its connection
     /// ([`Next::AtNews`]).
     pub fn wake(&mut self, handle: ConnectionHandle) {
         let at = if self.serve.is_some() { handle.index() } else { 0 };
@@ -281,58 +276,59 @@ impl Host {
         self.places.first()?.application.session()
     }
 
-    /// Returns a client's measurements, to complete them.
+    /// Returns a client's measurements mutably, so that the caller can complete them.
     pub fn session_mut(&mut self) -> Option<&mut Session> {
         self.places.first_mut()?.application.session_mut()
     }
 
-    /// Returns the state of a client's viewer.
+    /// Returns the state of a client's film player.
     pub fn viewing(&self, now: Instant) -> Option<Viewing> {
         self.places.first()?.application.viewing(now)
     }
 
-    /// Returns the read error, if an application has read bytes that differ from those sent. That
-    /// application is no longer called.
+    /// Returns the read error, if an application has read bytes that differ from those sent. That application
+    /// is no longer called.
     #[inline]
     pub fn fault(&self) -> Option<WrongBytes> {
         self.fault
     }
 
-    /// Returns its endpoint.
+    /// Returns the endpoint.
     #[inline]
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
-    /// Returns its endpoint, to signal address changes to connections. The host must be polled
-    /// afterwards; this also calls a client's application.
+    /// Returns the endpoint mutably, to signal address changes to connections. This also schedules a call of
+    /// a client's application, so the host must be polled afterwards.
     pub fn endpoint_mut(&mut self) -> &mut Endpoint {
         self.touch(None);
         &mut self.endpoint
     }
 
-    /// Adds rows for the events of its applications since the last call.
+    /// Adds rows for the events of the applications since the last call.
     pub fn tell(&mut self, rows: &mut Rows) {
         for place in &mut self.places {
             place.application.tell(rows);
         }
     }
 
-    /// Adds rows for the current state of its applications.
+    /// Adds rows for the current state of the applications.
     pub fn sample(&self, now: Instant, rows: &mut Rows) {
         for place in &self.places {
             place.application.sample(now, rows);
         }
     }
 
-    /// Adds rows for its applications over the whole run, at its end.
+    /// Adds rows for the applications over the whole run, at its end.
     pub fn report(&self, rows: &mut Rows) {
         for place in &self.places {
             place.application.report(rows);
         }
     }
 
-    /// Records an input for a connection. For a client any of its connections is meant.
+    /// Records that a connection had an input, so that its application is called. A client has one
+    /// application for all connections.
     #[inline]
     fn touch(&mut self, handle: Option<ConnectionHandle>) {
         if self.serve.is_none() {
@@ -370,14 +366,14 @@ impl Host {
         }
         let Place { touched, node, connection: had, .. } = self.places[at];
         if had.is_some() {
-            // The application in this place belonged to an earlier connection.
+            // The application at this index belonged to an earlier connection.
             self.places[at] = Place { touched, node, ..Place::new(serve(handle, connection)) };
         }
         self.places[at].connection = Some(handle);
     }
 
-    /// Calls the applications that had an input, until one has had something to do. Returns false
-    /// if none had.
+    /// Calls the applications whose connections had an input, until one of them does something. Returns false
+    /// if none does.
     #[inline]
     fn drive(&mut self, now: Instant) -> bool {
         while let Some(at) = self.touched {

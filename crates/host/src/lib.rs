@@ -1,6 +1,5 @@
-//! A host: an endpoint with its applications, sans-IO. Servers send bulk data or answer HTTP
-//! requests, clients read or play a film. The simulator and the live runner drive hosts in the same
-//! way.
+//! A host: an endpoint with its applications, sans-IO. Servers send bulk data or answer HTTP requests.
+//! Clients read data or play a film. The simulator and the live runner drive hosts in the same way.
 //!
 //! # How to drive a host
 //!
@@ -12,10 +11,10 @@
 //!    between addresses that only the caller knows, and returns to step 1.
 //! 3. It queries the time of the next timer ([`Host::poll_timeout`]).
 //!
-//! The host determines the order of connections and applications. A segment is answered before the
-//! application reads its data (`tcp_ack_snd_check`). Data that an acknowledgement permits is sent
-//! before the application writes more. A client's [`Session`] contains what has been read, and
-//! whether the client is done.
+//! The host determines the order in which it calls connections and applications. It acknowledges a segment
+//! before the application reads the segment's data (`tcp_ack_snd_check`). It sends the data that an
+//! acknowledgement permits before the application writes more. A client's [`Session`] contains the
+//! measurements of what was read, and whether the client is done.
 //!
 //! # An example
 //!

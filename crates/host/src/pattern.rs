@@ -1,12 +1,12 @@
-//! The transferred bytes: a fixed pattern. Every received byte can be checked by its position,
-//! without a copy of the sent data.
+//! The transferred data, which is a fixed pattern. A received byte can be checked by its position, without a
+//! copy of the sent data.
 
 use std::sync::OnceLock;
 
 use bytes::Bytes;
 use thiserror::Error;
 
-/// The error of a client that read bytes different from those sent at this position.
+/// The error of a client that read a byte different from the one sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("client {client} read wrong bytes at position {position}")]
 pub struct WrongBytes {
@@ -16,12 +16,11 @@ pub struct WrongBytes {
     pub position: u64,
 }
 
-/// The period of the pattern in bytes. It is a prime, so that a shift by any power of two is
-/// detected.
+/// The period of the pattern in bytes. It is a prime, so a shift by any power of two is detected.
 const PERIOD: u64 = 65_521;
-/// The largest slice in bytes, which is a server's largest write call.
+/// The largest slice in bytes: the most that a server writes in one call.
 pub const PIECE: u64 = 262_144;
-/// Bytes of the pattern in memory: a slice of maximum size can start anywhere in the period.
+/// The bytes of the pattern in memory. A slice of the largest size can start at any position of the period.
 const LENGTH: usize = (PERIOD + PIECE) as usize;
 /// The pattern's length in memory, rounded up to whole periods.
 const LENGTH_IN_PERIODS: u64 = (LENGTH as u64).next_multiple_of(PERIOD);
@@ -51,8 +50,8 @@ pub fn matches(position: u64, bytes: &[u8]) -> bool {
     is_part(position, bytes) || are_equal(position, bytes)
 }
 
-/// Returns whether `bytes` are a slice of the pattern itself, recognised by its address. Only
-/// copied bytes must be compared.
+/// Returns whether `bytes` are a slice of the pattern itself, recognised by its address. Only copied bytes
+/// must be compared.
 #[inline]
 fn is_part(position: u64, bytes: &[u8]) -> bool {
     let pattern = pattern();
@@ -68,7 +67,7 @@ fn are_equal(position: u64, bytes: &[u8]) -> bool {
     beside(position, bytes).all(|(pattern, now)| pattern == now)
 }
 
-/// Returns how many of `bytes` differ from the pattern from `position`.
+/// Returns how many of `bytes` differ from the pattern at `position`.
 #[cold]
 pub fn wrong(position: u64, bytes: &[u8]) -> u64 {
     let differ = |(pattern, now): (&[u8], &[u8])| {

@@ -8,30 +8,29 @@ use anabranch_units::{Duration, Instant};
 
 use crate::session::Session;
 
-/// A client's connection at the server. The client's addresses identify the paths of its subflows.
+/// A client's connection as the server sees it. The client's addresses identify the paths of the subflows.
 #[derive(Clone, Copy, Debug)]
 pub struct Served<'a> {
     /// The client's number.
     pub client: u32,
-    /// The index of its handle.
+    /// The index of the connection's handle.
     pub handle: usize,
     /// The connection.
     pub connection: &'a Connection,
 }
 
-/// The numbers of subflows. A client's subflows are numbered across all its connections, in the
-/// order in which they appear.
+/// The numbers of subflows in the trace. A client's subflows are numbered over all its connections, in order
+/// of appearance.
 #[derive(Debug, Default)]
 pub struct Numbers {
-    /// The given numbers by connection and ordinal.
+    /// The assigned numbers by connection handle and ordinal.
     given: Vec<Vec<i64>>,
-    /// The next number by client.
+    /// The next number of each client.
     next: Vec<i64>,
 }
 
 impl Numbers {
-    /// Adds a row for the state of each subflow of a connection, `t_s` seconds after its client's
-    /// start.
+    /// Adds a row for the state of each subflow of a connection, `t_s` seconds after the client's start.
     pub fn sample<'a>(
         &mut self,
         t_s: f64,
@@ -47,7 +46,7 @@ impl Numbers {
         }
     }
 
-    /// Adds a row with the totals of each subflow that a connection has had.
+    /// Adds a row with the totals of each subflow of a connection, including closed ones.
     pub fn report<'a>(
         &mut self,
         served: &Served<'_>,
@@ -61,7 +60,7 @@ impl Numbers {
         }
     }
 
-    /// Returns the number of a connection's subflow. Each client's numbers start at 0.
+    /// Returns the number of a subflow. Each client's numbers start at 0.
     pub fn of(&mut self, served: &Served<'_>, ordinal: u32) -> i64 {
         let &Served { client, handle, .. } = served;
         let place = ordinal as usize;
@@ -130,8 +129,8 @@ fn subflow_row<'a>(
     }
 }
 
-/// Returns the row of a client's session at its end or at `now`. Columns that only the sender and
-/// the network know are 0.
+/// Returns the row of a client's session at its end or at `now`. Columns that the client cannot measure are
+/// 0.
 pub fn connection_row(session: &Session, now: Instant) -> ConnectionRow {
     let until = session.finished_at.unwrap_or(now);
     let since = |at: Instant| at.since(session.start).as_secs_f64();
@@ -149,7 +148,7 @@ pub fn connection_row(session: &Session, now: Instant) -> ConnectionRow {
     }
 }
 
-/// Returns a slow start threshold; NaN if it has not been set by a loss.
+/// Returns a slow-start threshold in segments; NaN if no loss has set it yet.
 pub fn threshold(segments: u32) -> f64 {
     if segments == u32::MAX { f64::NAN } else { f64::from(segments) }
 }

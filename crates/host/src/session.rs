@@ -1,4 +1,4 @@
-//! The measurements of a client, whatever it does with the data.
+//! The measurements of a client. They do not depend on what it does with the data.
 
 use anabranch_media::Buffer;
 use anabranch_mptcp::Event;
@@ -10,30 +10,30 @@ use crate::pattern::{self, WrongBytes};
 /// The shortest pause between two reads that is recorded. Shorter pauses are normal on a slow path.
 const GAP: Duration = Duration::from_millis(100);
 
-/// The state of a film's viewer.
+/// The state of a film player.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Viewing {
-    /// Film received and not yet shown.
+    /// The film that was received and not shown yet.
     pub buffer: Duration,
-    /// The film time on the screen in seconds.
+    /// The film time that is shown, seconds.
     pub position_s: f64,
-    /// Pictures discarded so far; `None` for an adaptive player.
+    /// The number of pictures discarded so far; `None` for an adaptive player.
     pub discards: Option<u64>,
     /// The number of underflows so far.
     pub underflows: u64,
 }
 
-/// The session of one client. It ends when the client is done, when its connection breaks, or when
-/// its time is up.
+/// The session of one client. It ends when the client is done, when its connection breaks, or when its time
+/// is over.
 #[derive(Clone, Debug)]
 pub struct Session {
     /// The client's number in the tables.
     pub id: u32,
-    /// Its start.
+    /// The start of the session.
     pub start: Instant,
-    /// The time at which its first connection was established.
+    /// The time at which the client's first connection was established.
     pub connected_at: Option<Instant>,
-    /// Bytes read within the session's time.
+    /// The bytes read during the session's time.
     pub bytes_read: u64,
     /// The longest pause between two reads.
     pub max_gap: Duration,
@@ -43,22 +43,22 @@ pub struct Session {
     pub finished: bool,
     /// Whether the session has ended, successfully or not.
     pub over: bool,
-    /// The time at which it ended.
+    /// The time at which the session ended.
     pub finished_at: Option<Instant>,
     /// Whether wrong bytes are counted instead of being an error.
     bears_wrong_bytes: bool,
     /// The reads with wrong bytes: time, position and number of wrong bytes.
     wrong: Vec<(Instant, u64, u64)>,
-    /// The end of the session's time. Later data is read but not counted.
+    /// The end of the session's time. Data that arrives later is read but not counted.
     until: Instant,
     last_read: Option<Instant>,
-    /// Pauses of at least [`GAP`]: the time of the read before, and the length.
+    /// Pauses of at least [`GAP`]: the time of the last read before the pause, and its length.
     gaps: Vec<(Instant, Duration)>,
 }
 
 impl Session {
-    /// Returns the session of a client with this number. It starts at `start`, and its time is up
-    /// after `duration`, if given.
+    /// Creates the session of a client with this number. It starts at `start` and lasts for `duration`;
+    /// `None` for no limit.
     pub fn new(id: u32, start: Instant, duration: Option<Duration>) -> Self {
         Self {
             id,
@@ -78,8 +78,8 @@ impl Session {
         }
     }
 
-    /// Returns the session with another treatment of wrong bytes. On links that change payloads
-    /// they are counted, and otherwise they are an error.
+    /// Sets how wrong bytes are treated. They are counted if links change payloads, and otherwise they are an
+    /// error.
     #[must_use]
     pub fn bearing_wrong_bytes(self, bears: bool) -> Self {
         Self { bears_wrong_bytes: bears, ..self }
@@ -90,8 +90,8 @@ impl Session {
         self.wrong.iter().map(|&(_, _, count)| count).sum()
     }
 
-    /// Checks that bytes read are those of the pattern from `position`. Counts wrong ones or
-    /// returns an error.
+    /// Checks that bytes read are those of the pattern from `position`. Wrong bytes are counted or cause an
+    /// error.
     #[inline]
     pub(crate) fn check(
         &mut self,
@@ -112,8 +112,8 @@ impl Session {
         Ok(())
     }
 
-    /// Handles a response that cannot be parsed. If links change payloads, the session ends;
-    /// otherwise this is an error.
+    /// Handles a response that cannot be parsed. The session ends if links may change payloads. Otherwise
+    /// this is an error.
     #[cold]
     pub(crate) fn give_up(&mut self, now: Instant) -> Result<(), WrongBytes> {
         if !self.bears_wrong_bytes {
@@ -131,7 +131,7 @@ impl Session {
         }
     }
 
-    /// Handles a connection event that concerns every client.
+    /// Handles the connection events that matter for every client.
     pub(crate) fn note_event(&mut self, now: Instant, event: Event) {
         match event {
             Event::Connected => {
@@ -146,8 +146,7 @@ impl Session {
     /// Counts bytes that were read.
     #[inline]
     pub(crate) fn note_read(&mut self, now: Instant, bytes: u64) {
-        // Data after the end is read so that other clients see the same load, but it is not
-        // counted.
+        // Data after the end is read, so that other clients see the same load, but it is not counted.
         if now > self.until {
             return;
         }
@@ -171,14 +170,13 @@ impl Session {
         }
     }
 
-    /// Returns the longest duration of the session from its start, which is the application's
-    /// duration.
+    /// Returns the configured duration of the session; `None` for no limit.
     pub(crate) fn planned(&self) -> Option<Duration> {
         (self.until != Instant::FAR_FUTURE).then(|| self.until.since(self.start))
     }
 
-    /// Completes the measurements if the time is up at `now`. A client that was still reading
-    /// counts as finished.
+    /// Ends the measurements at the end of the session's time. A client that was still reading counts as
+    /// finished.
     pub fn cut_off(&mut self, now: Instant) {
         if !self.over && now >= self.until {
             self.finished = true;
@@ -197,7 +195,7 @@ impl Session {
         });
     }
 
-    /// Adds rows for pauses and for wrong reads.
+    /// Adds rows for pauses and for reads with wrong bytes.
     pub(crate) fn report(&self, rows: &mut Rows) {
         for &(at, position, count) in &self.wrong {
             rows.wrong_reads.push(WrongReadRow {

@@ -1,4 +1,4 @@
-//! An application's view of its connection, which is one of our endpoint or a kernel's socket.
+//! An application's interface to its connection: a connection of our endpoint, or a kernel's socket.
 
 use anabranch_mptcp::{Connection, Event, WriteError};
 use anabranch_scheduler::Hint;
@@ -8,7 +8,7 @@ use bytes::Bytes;
 /// A bidirectional byte stream. No method blocks: an event reports when an operation becomes
 /// possible.
 pub trait Stream {
-    /// Returns the time at which it was established.
+    /// Returns the time at which the stream was established.
     fn connected_at(&self) -> Option<Instant>;
 
     /// Returns the next event.
@@ -20,8 +20,8 @@ pub trait Stream {
     /// Writes as many bytes as the send buffer accepts.
     ///
     /// # Errors
-    /// Reports that the buffer is full, after which [`Event::Writable`] follows, or that nothing
-    /// can be sent any more.
+    /// Returns an error if the buffer is full; [`Event::Writable`] then follows. Also returns one if the
+    /// stream no longer accepts data.
     fn write(&mut self, now: Instant, bytes: Bytes) -> Result<usize, WriteError>;
 
     /// Returns the preferred number of bytes per write; `None` if there is no preference.
@@ -33,8 +33,7 @@ pub trait Stream {
     /// follows.
     fn poll_writable(&mut self) -> bool;
 
-    /// Sets the scheduler hint for the data that is written next. It has no effect on a kernel's
-    /// socket.
+    /// Sets the scheduler hint for the data that is written next. A kernel's socket ignores it.
     fn set_hint(&mut self, _hint: Hint) {}
 
     /// Closes the sending direction. Written data is still delivered.

@@ -1,4 +1,4 @@
-//! Tests of two hosts on one wire: the order of their actions, and what must not happen.
+//! Tests of two hosts on one wire: the order of their actions, and errors.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -64,7 +64,7 @@ impl Pair {
         }
     }
 
-    /// Runs until no event is left before a time.
+    /// Runs until no event before `until` is left.
     fn run(&mut self, until: Instant) {
         for number in 0..2 {
             self.poll(number);
@@ -100,7 +100,7 @@ fn reader() -> Box<dyn Application> {
 /// The time at which an application was called, and the events it received.
 type Turn = (Instant, Vec<Event>);
 
-/// Records its calls and their events, and reads everything.
+/// An application that records its calls and their events, and reads everything.
 struct Watcher {
     turns: Rc<RefCell<Vec<Turn>>>,
     next: Next,
@@ -163,7 +163,7 @@ fn an_application_that_waits_for_events_is_not_called_without_one() {
     assert!(all > some && idle > 1, "{idle} of {all}, not {some}");
 }
 
-/// Writes two segments of plain TCP twice, and counts the writes.
+/// An application that writes two segments of plain TCP twice, and counts the writes.
 struct Writer {
     writes: Rc<RefCell<u64>>,
 }
@@ -184,7 +184,7 @@ impl Application for Writer {
 
 #[test]
 fn segments_of_one_write_leave_before_the_next_write() {
-    // sendmsg(2) returns after tcp_push.
+    // sendmsg(2) returns after `tcp_push`.
     let writes: Rc<RefCell<u64>> = Rc::default();
     let of_server = Rc::clone(&writes);
     let serve: Box<Serve> = Box::new(move |_, _| Box::new(Writer { writes: of_server.clone() }));
@@ -217,12 +217,12 @@ fn a_paced_sender_wakes_by_its_timer() {
     pair.hosts[1].abort();
     pair.run(ms(20_000));
     assert!(pair.session().over && !pair.session().finished);
-    // Packets in flight still arrived: at most the data of 10 ms.
+    // Packets in flight still arrive: at most the data of 10 ms.
     assert!((read..read + 3_000).contains(&pair.session().bytes_read));
     assert_eq!(pair.hosts[1].poll_timeout(), None);
 }
 
-/// Sends bytes that are not the pattern.
+/// A server that sends bytes different from the pattern.
 struct Liar;
 
 impl Application for Liar {
@@ -245,8 +245,8 @@ fn wrong_bytes_are_reported() {
     assert_eq!(pair.session().bytes_read, 0);
 }
 
-/// Replaces its connection a number of times, as soon as it has one. The last field selects when
-/// the old one is closed.
+/// A client that replaces its connection a number of times, as soon as it is established. The last field
+/// selects when the old connection is closed.
 struct Restless(u32, Session, Former);
 
 impl Application for Restless {
@@ -328,8 +328,8 @@ fn a_kept_connection_lasts_until_the_next_one_is_answered() {
     assert_eq!(kept.last(), Some(&1), "then the first one is closed");
 }
 
-/// Has connections in two lanes, and records the times of reads from each. Abandons the first one
-/// at a given time.
+/// A client with connections in two lanes that records the times of reads from each. It abandons the first
+/// connection at a given time.
 struct TwoHanded {
     session: Session,
     reads: Rc<RefCell<[Vec<Instant>; 2]>>,
@@ -401,7 +401,7 @@ fn files_and_ranges_are_served() {
     assert!(session.is_some_and(|bytes| (5_200..5_700).contains(&bytes)), "{session:?}");
 }
 
-/// Requests a file and a range of it, and counts the received bytes in its session.
+/// A client that requests a file and a range of it. Its session counts the received bytes.
 struct Asker(Session, bool);
 
 impl Default for Asker {

@@ -12,7 +12,7 @@ use anabranch_wire::{Flags, MptcpOption};
 const SEED: Seed = Seed { seed: 1, run: 0 };
 /// The time between two attempts.
 const DELAY: Duration = Duration::from_millis(100);
-/// The data that the server sends, which takes one second.
+/// The number of bytes that the server sends, which takes one second.
 const BYTES: u64 = 500_000;
 const RATE: Rate = Rate::from_bps(4_000_000);
 /// The client's port in its first attempt.
@@ -47,9 +47,9 @@ fn ends(path: usize, port: u16) -> (SocketAddr, SocketAddr) {
 struct Net {
     hosts: [Host; 2],
     paths: Vec<Path>,
-    /// The number of paths that the client knows, from the first one on.
+    /// The number of paths that the client knows: the first ones of `paths`.
     known: usize,
-    /// Packets with their time of arrival and the host that receives them.
+    /// Packets with their time of arrival and the index of the receiving host.
     wire: Vec<(Instant, usize, Transmit)>,
     /// The segments that the client sent: time, path, port and flags.
     sent: Vec<(Instant, usize, u16, Flags)>,
@@ -134,7 +134,7 @@ impl Net {
         }
     }
 
-    /// Runs until no event is left before `until_ms`.
+    /// Runs until no event before `until_ms` is left.
     fn run(&mut self, until_ms: u64) -> &mut Self {
         self.poll(0);
         loop {
@@ -160,8 +160,7 @@ impl Net {
         self.hosts[0].session().expect("a client has one")
     }
 
-    /// Returns the number of the server's connections, and of SYNs whose third packet has not
-    /// arrived.
+    /// Returns the number of the server's connections, and the number of half-open ones.
     fn at_server(&self) -> (usize, usize) {
         let endpoint = self.hosts[1].endpoint();
         (endpoint.len(), endpoint.half_open())
@@ -259,7 +258,7 @@ fn the_first_attempt_may_still_win_after_the_second_began() {
 
 #[test]
 fn simultaneous_syn_acks_give_one_connection() {
-    // Both SYN/ACKs arrive at 120 ms and are passed in before the client is polled.
+    // Both SYN/ACKs arrive at 120 ms, before the client is polled.
     let mut net = Net::reading(&[path(120), path(20)]);
     net.run(119);
     net.now = ms(120);
@@ -309,10 +308,10 @@ fn an_aborted_client_opens_no_further_attempt() {
     assert_eq!((net.opened.len(), net.open(), net.at_server()), (1, 0, (0, 0)));
 }
 
-/// Opens a second connection, or replaces its first one, at 50 ms.
+/// A client that opens a second connection or replaces its first one at 50 ms.
 struct Restless {
     session: Session,
-    /// The lane in which it opens another connection at 50 ms.
+    /// The lane that needs a new connection at 50 ms.
     lane: usize,
     asked: bool,
     connected: Vec<(usize, Instant)>,

@@ -6,9 +6,8 @@ use super::writing::{take_news, write_piece};
 use super::{Application, Next, WrongBytes};
 use crate::stream::Stream;
 
-/// Sends a number of bytes of the pattern, or an unlimited number, and closes. It never reads: data
-/// of the client fills the receive buffer and prevents freeing the connection
-/// ([`crate::Host::free_ended`]).
+/// Sends a number of bytes of the pattern, or an unlimited number, and closes. It never reads. If the client
+/// sends data, the receive buffer fills, and the connection cannot be freed ([`crate::Host::free_ended`]).
 #[derive(Debug)]
 pub struct Bulk {
     written: u64,
@@ -19,7 +18,7 @@ pub struct Bulk {
 }
 
 impl Bulk {
-    /// Returns an application that sends `bytes`, or an unlimited number if `None`.
+    /// Creates an application that sends `bytes`; `None` for no limit.
     pub fn new(bytes: Option<u64>) -> Self {
         Self { written: 0, limit: bytes.unwrap_or(u64::MAX), blocked: false }
     }

@@ -21,19 +21,19 @@ pub type Files = BTreeMap<String, u64>;
 pub struct HttpServer {
     reader: RequestReader,
     files: Arc<Files>,
-    /// The answers to write: head, and range of the file.
+    /// The responses to write: the head, and the range of the file.
     answers: VecDeque<(Bytes, Range<u64>)>,
     blocked: bool,
 }
 
 impl HttpServer {
-    /// Returns a server of these files.
+    /// Creates a server of these files.
     pub fn new(files: Arc<Files>) -> Self {
         Self { reader: RequestReader::new(), files, answers: VecDeque::new(), blocked: false }
     }
 
-    /// Writes answers: each head together with the first part of its body. Returns the condition
-    /// for the next call.
+    /// Writes responses, each head together with the first part of its body. Returns the event after which to
+    /// continue.
     fn write_answers(&mut self, now: Instant, connection: &mut dyn Stream) -> Next {
         let blocked = &mut self.blocked;
         while let Some((head, body)) = self.answers.front_mut() {
@@ -53,7 +53,7 @@ impl HttpServer {
     }
 }
 
-/// Returns the hint of a request that has just arrived.
+/// Returns the scheduler hint of a request that has just arrived.
 fn hint(now: Instant, data: ClientData) -> Hint {
     if data == ClientData::default() {
         return Hint::default();

@@ -7,13 +7,13 @@ use super::{Application, Next, WrongBytes};
 use crate::pattern;
 use crate::stream::Stream;
 
-/// The time that a paced application sleeps if too little data is due.
+/// The time for which a paced application sleeps if less than [`PACE_LEAST`] is due.
 const PACE: Duration = Duration::from_millis(10);
 /// The smallest write in bytes (one segment of plain TCP).
 const PACE_LEAST: u64 = 1448;
 
-/// An application that writes at a rate. It writes the data that is due in one call, after poll(2)
-/// has reported space. If too little is due, it sleeps.
+/// An application that writes at a constant rate. After poll(2) reports space, it writes all data that is due
+/// in one call. If less than [`PACE_LEAST`] is due, it sleeps.
 #[derive(Debug)]
 pub struct Paced {
     written: u64,
@@ -22,12 +22,13 @@ pub struct Paced {
     since: Option<Instant>,
     /// The end of the current sleep.
     next: Instant,
-    /// The number of bytes to write when there is space: those that were due when it began to wait.
+    /// The number of bytes to write when there is space: the bytes that were due when the wait for space
+    /// began.
     wanted: Option<u64>,
 }
 
 impl Paced {
-    /// Returns an application that sends `bytes` at a rate and closes; `None` is unlimited.
+    /// Creates an application that sends `bytes` at a rate and closes; `None` for no limit.
     pub fn new(rate: Rate, bytes: Option<u64>) -> Self {
         Self {
             written: 0,
@@ -39,8 +40,8 @@ impl Paced {
         }
     }
 
-    /// Writes the data that is due. Returns true if everything is written. `room` is true if the
-    /// stream has become writable.
+    /// Writes the data that is due. Returns true if everything is written. `room` is true if the stream has
+    /// become writable since the last call.
     fn write(&mut self, now: Instant, connection: &mut dyn Stream, room: bool) -> bool {
         let since = *self.since.get_or_insert(now);
         let waits = if self.wanted.is_some() { !room } else { now < self.next };

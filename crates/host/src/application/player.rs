@@ -20,7 +20,7 @@ use crate::stream::Stream;
 use playing::Playing;
 pub use playing::report_ladder;
 
-/// The space for a response head in bytes.
+/// The bytes to read while a response head is expected.
 const HEAD_ROOM: usize = 4096;
 
 /// An HTTP request, in progress or complete.
@@ -35,38 +35,37 @@ struct Exchange {
     position: u64,
 }
 
-/// The state of a connection.
+/// The state of an HTTP connection.
 struct Channel {
-    /// The player's number of the connection.
+    /// The number that the player gave to the connection.
     connection: u32,
     reader: ResponseReader,
-    /// The index of its latest exchange.
+    /// The index of the latest exchange on the connection.
     exchange: usize,
     outgoing: Bytes,
 }
 
-/// A player with its HTTP client. It opens a new connection if the player's request has a new
-/// connection number.
+/// A player with its HTTP client. The client opens a connection when a request has a new connection number.
 pub struct Player {
     session: Session,
     playing: Playing,
-    /// Its connections by lane; `None` after it has abandoned one.
+    /// The connections by lane; `None` in a lane whose connection was abandoned.
     channels: Vec<Option<Channel>>,
     /// The lane of the newest connection.
     newest: usize,
     exchanges: Vec<Exchange>,
-    /// The number of underflows in the rows so far.
+    /// The number of underflows that were added as rows so far.
     underflows: u64,
 }
 
 impl Player {
-    /// Returns a player of one file, as VLC plays it.
+    /// Creates a player of one file, which behaves like VLC.
     pub fn progressive(session: Session, settings: PlayerConfig, film: Arc<Timeline>) -> Self {
         let player = ProgressivePlayer::new(settings, film);
         Self::new(session, Playing::Progressive(Box::new(player)))
     }
 
-    /// Returns a player of a ladder with an ABR rule. The ladder must have passed
+    /// Creates a player of a ladder of renditions with an ABR rule. The ladder must have passed
     /// [`Ladder::check`].
     pub fn adaptive(
         session: Session,
@@ -112,8 +111,8 @@ impl Player {
         Ok(Next::AtAnything)
     }
 
-    /// Starts a request of the player. Returns the change of connections that it needs first, if
-    /// any.
+    /// Starts a request of the player. Returns the change of connections that must come first, if there is
+    /// one.
     fn ask(&mut self, now: Instant, request: &Request) -> Option<Next> {
         let get = GetRequest {
             host: "server".to_owned(),
@@ -182,7 +181,7 @@ impl Player {
         }
     }
 
-    /// Parses bytes that were read from a lane as part of a response.
+    /// Parses bytes that were read from a lane as a part of a response.
     fn take_response(
         &mut self,
         now: Instant,
@@ -198,7 +197,7 @@ impl Player {
             match event {
                 ResponseEvent::Head(_) => exchange.first_byte = Some(now),
                 ResponseEvent::Body(n) => {
-                    // Responses are not pipelined: the body is at the end of the bytes read.
+                    // Requests are not pipelined, so the body is at the end of the bytes read.
                     let body = &bytes[bytes.len() - (n as usize).min(bytes.len())..];
                     self.session.check(now, exchange.position, body)?;
                     exchange.position += n;

@@ -1,4 +1,4 @@
-//! Functions by which servers write until the send buffer is full.
+//! Functions with which servers fill the send buffer.
 
 use anabranch_mptcp::Event;
 use anabranch_units::Instant;
@@ -17,12 +17,12 @@ pub(super) fn take_news(connection: &mut dyn Stream) -> bool {
     room
 }
 
-/// Writes the next part of the pattern from `written` up to `limit`, unless everything is written
-/// or the writer is blocked. Sets `blocked` if the send buffer is full.
+/// Writes the next part of the pattern from `written` up to `limit`, unless everything is written or the
+/// writer is blocked. Sets `blocked` if the send buffer is full.
 ///
-/// A `polled` writer uses poll(2) first, and therefore writes only while a third of the send buffer
-/// is free. Returns the condition for the next call: the data of one write is sent as far as
-/// possible before the next write (`__mptcp_push_pending`, `tcp_push` in sendmsg(2)).
+/// A `polled` writer calls poll(2) first. It therefore writes only while a third of the send buffer is free.
+/// Returns the event after which to continue. The host sends the data of one write as far as possible before
+/// the next write (`__mptcp_push_pending`, `tcp_push` in sendmsg(2)).
 pub(super) fn write_piece(
     now: Instant,
     connection: &mut dyn Stream,

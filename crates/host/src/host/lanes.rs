@@ -25,14 +25,15 @@ impl Lanes for Connections<'_> {
 }
 
 impl Host {
-    /// Opens a client's connection over the first of `config.candidates`, in the lane that needs
-    /// one. The old connection in that lane is aborted. The host must be polled afterwards.
+    /// Opens a client's connection over the first of `config.candidates`, in the lane that needs one. The old
+    /// connection in that lane is aborted. The host must be polled afterwards.
     ///
-    /// If the client races ([`Self::racing`]), this opens an attempt over the first candidate that has none yet. The
-    /// lane gets the attempt that is established first, and the host needs connections until then.
+    /// If the client races ([`Self::racing`]), this opens an attempt over the first candidate without an
+    /// attempt. The lane gets the attempt that is established first, and the host needs connections until
+    /// then.
     ///
     /// # Errors
-    /// Reports the errors of [`Endpoint::connect`].
+    /// Returns the errors of [`Endpoint::connect`].
     ///
     /// # Panics
     /// Panics if the host is a server.
@@ -62,7 +63,7 @@ impl Host {
         Ok(handle)
     }
 
-    /// Returns the place of a lane's connection.
+    /// Returns the handle of a lane's connection, mutably.
     pub(super) fn lane_mut(&mut self, lane: usize) -> &mut Option<ConnectionHandle> {
         let Some(other) = lane.checked_sub(1) else { return &mut self.places[0].connection };
         if self.others.len() <= other {
@@ -77,7 +78,7 @@ impl Host {
         self.stop_race(lane, None);
         self.wanted.push(lane);
         let left = self.lane_mut(lane).take();
-        // A connection that was kept for the one abandoned now is no longer needed.
+        // The lane's connection is replaced again, so the connection before it is no longer needed.
         let in_vain = self.places[0].former.take();
         let kept = how == Former::KeptUntilAnswer;
         self.places[0].former = left.filter(|_| kept);
@@ -102,13 +103,13 @@ impl Host {
         }
     }
 
-    /// Returns whether the application at this index has this connection.
+    /// Returns whether this connection belongs to the application at this index.
     pub(super) fn has(&self, at: usize, handle: ConnectionHandle) -> bool {
         let first = self.places.get(at).is_some_and(|place| place.connection == Some(handle));
         first || self.others.contains(&Some(handle))
     }
 
-    /// Removes a freed connection from its lane. An application without other lanes is no longer
+    /// Removes a freed connection from its lane. If the application has no other lanes, it is no longer
     /// called.
     pub(super) fn forget(&mut self, at: usize, handle: ConnectionHandle) {
         if !self.has(at, handle) {

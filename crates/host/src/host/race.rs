@@ -1,5 +1,5 @@
-//! Races: attempts to open one connection over several paths, each a little later than the one before (RFC 8305
-//! section 5). The first attempt that is established becomes the connection, and the others are reset.
+//! Races: attempts to open one connection over several paths, each a little later than the previous one (RFC
+//! 8305 section 5). The first attempt that is established becomes the connection, and the others are reset.
 
 use std::net::IpAddr;
 
@@ -14,7 +14,7 @@ use crate::application::Next;
 pub(super) struct Races {
     /// The time from one attempt to the next.
     delay: Duration,
-    /// Races that are not decided.
+    /// Races in which no attempt is established yet.
     running: Vec<Race>,
     /// The node that wakes the host for the next attempt.
     node: Option<usize>,
@@ -33,16 +33,16 @@ struct Race {
 /// The next attempt of a race.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum NextAttempt {
-    /// It is opened at this time, or earlier if all attempts before it have failed.
+    /// The time of the attempt. It is made earlier if all previous attempts have failed.
     At(Instant),
-    /// The host needs a connection for it now.
+    /// The host needs a connection for the attempt now.
     Needed,
-    /// Every path has its attempt.
+    /// All paths have been tried.
     Never,
 }
 
 impl Races {
-    /// Whether a race is not decided yet.
+    /// Returns whether a race is still undecided.
     pub(super) fn are_running(&self) -> bool {
         !self.running.is_empty()
     }
@@ -51,8 +51,8 @@ impl Races {
         self.running.iter_mut().find(|race| race.lane == lane)
     }
 
-    /// Returns which candidate the next attempt of a lane uses, if one is left, and sets when another attempt follows.
-    /// Backup paths come last.
+    /// Returns the index of the candidate for a lane's next attempt, if one is left, and schedules the
+    /// attempt after it. Backup paths come last.
     fn choose(&mut self, now: Instant, lane: usize, candidates: &[Candidate]) -> Option<usize> {
         if self.of(lane).is_none() {
             let next = NextAttempt::Never;
@@ -83,21 +83,21 @@ fn ends(candidate: &Candidate) -> (IpAddr, IpAddr) {
 }
 
 impl Host {
-    /// Makes a client open each of its connections by a race over `config.candidates` ([`Self::connect`]). An attempt
-    /// follows the one before after `delay`, or at once if all before it have failed.
+    /// Makes a client open each connection by a race over `config.candidates` ([`Self::connect`]). The next
+    /// attempt follows after `delay`, or at once if all previous attempts have failed.
     #[must_use]
     pub fn racing(self, delay: Duration) -> Self {
         let races = Races { delay, running: Vec::new(), node: None };
         Self { races: Some(Box::new(races)), ..self }
     }
 
-    /// Whether a connection of a lane is opened as an attempt of a race.
+    /// Returns whether a lane's connection is opened by a race.
     pub(super) fn is_raced(&mut self, lane: usize, config: &Config) -> bool {
         let Some(races) = &mut self.races else { return false };
         config.candidates.len() > 1 || races.of(lane).is_some()
     }
 
-    /// Opens the next attempt of a lane's race. Returns the one before if no path is left.
+    /// Opens the next attempt of a lane's race. Returns the last attempt if no path is left.
     pub(super) fn attempt(
         &mut self,
         now: Instant,
@@ -111,7 +111,7 @@ impl Host {
             let last = races.of(lane).and_then(|race| race.attempts.last().copied());
             return last.map_or_else(|| self.endpoint.connect(now, config), Ok);
         };
-        // The connection begins over its first candidate and joins the others.
+        // A connection begins over its first candidate, and joins the other candidates.
         config.candidates[..=chosen].rotate_right(1);
         let handle = self.endpoint.connect(now, config)?;
         if let Some(race) = races.of(lane) {
@@ -121,7 +121,8 @@ impl Host {
         Ok(handle)
     }
 
-    /// Decides the races in which an attempt is established or all have failed, and starts the attempts that are due.
+    /// Decides the races in which an attempt is established or all have failed. Starts the attempts that are
+    /// due.
     #[cold]
     pub(super) fn run_races(&mut self, now: Instant) {
         let Some(mut races) = self.races.take() else { return };
@@ -144,7 +145,7 @@ impl Host {
                     self.wanted.push(race.lane);
                 }
                 NextAttempt::Never if failed => {
-                    // The application learns from the last attempt that there is no connection.
+                    // The application gets the last attempt, whose events report the failure.
                     decided.extend(race.attempts.last().map(|last| (race.lane, *last)));
                 }
                 _ => {}
@@ -157,7 +158,7 @@ impl Host {
         self.set_race_wake();
     }
 
-    /// Ends a race: the lane has the attempt that is kept, and the others are reset.
+    /// Ends a race. The lane gets the attempt `kept`, and the other attempts are reset.
     fn decide(&mut self, lane: usize, kept: ConnectionHandle) {
         self.stop_race(lane, Some(kept));
         *self.lane_mut(lane) = Some(kept);
@@ -165,7 +166,7 @@ impl Host {
         self.touch_place(0);
     }
 
-    /// Ends the race of a lane, if there is one, and resets its attempts except one.
+    /// Ends a lane's race, if there is one, and resets all attempts except `kept`.
     pub(super) fn stop_race(&mut self, lane: usize, kept: Option<ConnectionHandle>) {
         let Some(races) = &mut self.races else { return };
         let attempts = races.remove(lane);
@@ -187,7 +188,7 @@ impl Host {
         self.set_race_wake();
     }
 
-    /// Sets when the host wakes for the next attempt.
+    /// Sets the host's timer to the next attempt of any race.
     fn set_race_wake(&mut self) {
         let Some(races) = &mut self.races else { return };
         let times = races.running.iter().filter_map(|race| match race.next {

@@ -1,4 +1,4 @@
-//! The two players behind one interface, and their rows in the trace.
+//! A common interface to the two players, and their rows in the trace.
 
 use anabranch_media::{
     AdaptivePlayer, Buffer, Fate, FrameRecord, Ladder, MediaTime, PacketKind, PlaybackEventKind,
@@ -9,10 +9,10 @@ use anabranch_units::{Duration, Instant};
 
 use crate::session::Viewing;
 
-/// The event name of an underflow, which both players share.
+/// The event name of an underflow, which is the same for both players.
 const UNDERFLOW: &str = PlaybackEventKind::Underflow.name();
 
-/// A player over HTTP.
+/// One of the two players.
 pub(super) enum Playing {
     /// A player of one file.
     Progressive(Box<ProgressivePlayer>),
@@ -20,7 +20,7 @@ pub(super) enum Playing {
     Adaptive(Box<AdaptivePlayer>),
 }
 
-/// Calls the same method of either player.
+/// Calls the same method of the player, whichever it is.
 macro_rules! either {
     ($player:expr, $method:ident ( $($argument:expr),* )) => {
         match $player {
@@ -63,7 +63,7 @@ impl Playing {
         either!(self, buffer(now))
     }
 
-    /// Returns the viewer's state. `underflows` is the number so far.
+    /// Returns the player's state. `underflows` is the number so far.
     pub(super) fn viewing(&self, now: Instant, underflows: u64) -> Viewing {
         let buffer = self.buffer(now).media;
         let (position_s, discards) = match self {
