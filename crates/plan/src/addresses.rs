@@ -1,4 +1,4 @@
-//! The addresses and ports of a plan's hosts, the same in simulation and with real packets.
+//! The addresses and ports of a plan's hosts. They are the same in simulation and with real packets.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -12,11 +12,11 @@ pub const DATA_PORT: u16 = 9999;
 const SERVER_HOST: u32 = 1;
 /// The host number of a path's router, which sends ICMP for packets that are too large.
 const ROUTER_HOST: u32 = 254;
-/// The host number of client 0: client addresses start at .1.1.
+/// The host number of client 0, so clients' addresses start at .1.1.
 const FIRST_HOST: u32 = 257;
 /// The port of each client's first connection.
 const CLIENT_PORT: u16 = 40_000;
-/// The network index of the hosts of cross traffic, above those of all paths.
+/// The network index of the hosts of cross traffic. All paths have smaller indexes.
 const CROSS_NETWORK: usize = 99;
 
 /// The unique local prefix of every IPv6 network (RFC 4193 section 3.1).
@@ -27,7 +27,7 @@ pub const fn served_at(kind: ApplicationKind) -> u16 {
     if kind.is_http() { HTTP_PORT } else { DATA_PORT }
 }
 
-/// Returns the unspecified address of a family with a port, to listen at every address.
+/// Returns the address for listening at every address of a family.
 pub fn anywhere(family: Family, port: u16) -> SocketAddr {
     match family {
         Family::Ipv4 => (Ipv4Addr::UNSPECIFIED, port).into(),
@@ -62,8 +62,7 @@ pub fn client_address(family: Family, path: usize, client: u32, connection: u16)
     SocketAddr::new(host_address(family, path, client + FIRST_HOST), CLIENT_PORT + connection)
 }
 
-/// Returns the addresses of a cross traffic flow: its server's and its client's. Each flow has its
-/// own client.
+/// Returns the addresses of a cross-traffic flow: server and client. Each flow has its own client.
 pub fn cross_addresses(family: Family, flow: u32) -> (SocketAddr, SocketAddr) {
     let server = server_address(family, CROSS_NETWORK, DATA_PORT);
     (server, client_address(family, CROSS_NETWORK, flow, 0))

@@ -11,7 +11,7 @@ use crate::fault::PlanError;
 use crate::media::Media;
 use crate::plan::{ApplicationKind, ApplicationPlan, CrossKind, CrossPlan, Plan};
 
-/// A factory of the server's applications.
+/// A factory of applications of the server.
 pub type Make = dyn Fn() -> Box<dyn Application>;
 
 /// Returns the factory of the application that the server runs on each connection.
@@ -30,7 +30,7 @@ pub fn serve(plan: &ApplicationPlan, media: &Media) -> Box<Make> {
 /// Returns a client's application.
 ///
 /// # Errors
-/// Reports a player without a film or ladder, or an ABR rule that cannot be built.
+/// Returns an error for a player without a film or ladder, or an ABR rule that cannot be built.
 pub fn client(
     plan: &Plan,
     media: &Media,
@@ -56,7 +56,7 @@ pub fn client(
     })
 }
 
-/// Returns the factory of the application that a cross traffic server runs.
+/// Returns the factory of the applications that a cross-traffic server runs.
 pub fn serve_across(group: &CrossPlan) -> Box<Serve> {
     let &CrossPlan { kind, bytes, rate_bps, .. } = group;
     Box::new(move |_, _| match kind {
@@ -65,7 +65,7 @@ pub fn serve_across(group: &CrossPlan) -> Box<Serve> {
     })
 }
 
-/// Returns the rate of a paced application. [`Plan::from_json`] ensures that there is one.
+/// Returns the rate of a paced application, which [`Plan::from_json`] has checked.
 fn rate(bps: Option<u64>) -> Rate {
     Rate::from_bps(bps.unwrap_or(0))
 }

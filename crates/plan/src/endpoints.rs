@@ -13,10 +13,10 @@ use crate::fault::PlanError;
 use crate::plan::{Family, Plan};
 use crate::plugins::choice;
 
-/// Returns the clients' configuration. Every plug-in is built once to check it.
+/// Returns the clients' configuration. It builds every plug-in once, to check it.
 ///
 /// # Errors
-/// Reports an unknown profile, part of a profile, plug-in or parameter.
+/// Returns an error for an unknown profile, part of a profile, plug-in or parameter.
 pub fn config(plan: &Plan, registry: &Registry) -> Result<Config, PlanError> {
     let transport = &plan.transport;
     let below = |error: PlanError| error.at("transport");
@@ -58,10 +58,10 @@ pub fn config(plan: &Plan, registry: &Registry) -> Result<Config, PlanError> {
     Ok(config)
 }
 
-/// Returns a client with its application. It opens connections as the plan demands.
+/// Creates a client with its application. It opens its connections as the plan requires.
 ///
 /// # Errors
-/// Reports a time between connection attempts that is out of range.
+/// Returns an error for a time between connection attempts that is out of range.
 pub fn client(
     plan: &Plan,
     endpoint: Endpoint,
@@ -75,10 +75,10 @@ pub fn client(
     })
 }
 
-/// Returns the notes of congestion controllers to print with the results, each one once.
+/// Returns the notes of congestion controllers that are printed with the results, without duplicates.
 ///
 /// # Errors
-/// Reports plug-ins that cannot be built.
+/// Returns an error for plug-ins that cannot be built.
 pub fn notes(plan: &Plan, config: &Config, registry: &Registry) -> Result<Vec<String>, PlanError> {
     let mut choices = vec![config.congestion.clone()];
     for (index, group) in plan.cross_traffic.iter().enumerate() {
@@ -93,7 +93,7 @@ pub fn notes(plan: &Plan, config: &Config, registry: &Registry) -> Result<Vec<St
     Ok(notes)
 }
 
-/// Returns the server, which listens at every address.
+/// Creates the server, which listens at every address.
 #[expect(clippy::missing_panics_doc, reason = "a new endpoint has every port free")]
 pub fn server(plan: &Plan, config: &Config, seed: Seed) -> Endpoint {
     let config = Config { ecn: plan.transport.ecn.server.mode(), ..config.clone() };

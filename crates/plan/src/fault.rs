@@ -1,4 +1,4 @@
-//! The faults of a plan, and the keys that lead to them.
+//! The faults of a plan, and the keys at which they are.
 
 use std::fmt;
 
@@ -28,7 +28,7 @@ impl From<usize> for Step {
     }
 }
 
-/// The keys that lead to a place in a plan, from the outermost: `paths[1].down[0]`.
+/// The keys that lead to an element of a plan, outermost first: `paths[1].down[0]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyPath(pub Vec<Step>);
 
@@ -49,7 +49,7 @@ impl fmt::Display for KeyPath {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// A fault below some keys.
+    /// A fault of the element under these keys.
     #[error("{path}: {error}")]
     At {
         /// The keys.
@@ -98,16 +98,16 @@ pub enum PlanError {
 /// One fault of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanFault {
-    /// The keys that lead to it; empty for the plan as a whole.
+    /// The keys that lead to the fault; empty for the plan as a whole.
     pub path: KeyPath,
     /// The message.
     pub message: String,
-    /// The known names or keys that may have been meant.
+    /// The known names or keys that the author may have meant.
     pub known: Vec<&'static str>,
 }
 
 impl PlanError {
-    /// Returns the same fault below one more key.
+    /// Adds an outer key to the fault's path.
     #[must_use]
     pub fn at(self, step: impl Into<Step>) -> Self {
         let step = step.into();
@@ -120,7 +120,7 @@ impl PlanError {
         }
     }
 
-    /// Returns the same fault below an element of an array.
+    /// Adds an element of an array to the fault's path.
     #[must_use]
     pub fn at_element(self, array: &str, index: usize) -> Self {
         self.at(index).at(array)

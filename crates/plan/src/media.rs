@@ -29,7 +29,7 @@ impl Media {
     /// Builds the film and the ladder of a plan.
     ///
     /// # Errors
-    /// Reports a film or a ladder that cannot be played.
+    /// Returns an error for a film or a ladder that cannot be played.
     pub fn new(plan: &Plan) -> Result<Self, PlanError> {
         let film =
             plan.film.as_ref().map(timeline).transpose().map_err(|error| error.at("film"))?;

@@ -43,8 +43,8 @@ pub struct Plan {
     pub seed: u64,
     /// The number of the run with this seed.
     pub run: u64,
-    /// The number of clients, all over the same links. The first starts at once, the others within
-    /// the first second.
+    /// The number of clients. All of them use the same links. The first client starts at once, and the others
+    /// start within the first second.
     #[serde(default = "one")]
     pub clients: u32,
     /// The application.
@@ -81,7 +81,8 @@ pub struct Plan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RecordPlan {
-    /// The tables `departures` and `arrivals` of data segments, and `receivers` of clients' buffers.
+    /// The tables `departures` and `arrivals` of data segments, and the table `receivers` of the clients'
+    /// receive buffers.
     Receiver,
 }
 
@@ -93,13 +94,13 @@ const fn one() -> u32 {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ApplicationPlan {
-    /// Its kind.
+    /// The kind of application.
     pub kind: ApplicationKind,
     /// The sending rate of a paced application.
     #[serde(default)]
     pub rate_bps: Option<u64>,
-    /// The time that bulk and paced applications send, from the start of the connection. A player
-    /// stops after this time.
+    /// The time for which bulk and paced applications send, from the start of the connection. A player stops
+    /// after this time.
     #[serde(default)]
     pub duration_ns: Option<u64>,
     /// The number of bytes that bulk and paced applications send.
@@ -177,26 +178,26 @@ pub struct TransportPlan {
     /// The name of the kernel profile.
     #[serde(default = "default_profile")]
     pub profile: String,
-    /// Parts of the profile that are switched on or off.
+    /// Mechanisms of the profile that are switched on or off, by name.
     #[serde(default)]
     pub stack: BTreeMap<String, bool>,
-    /// The name of the rule for acknowledgements after an outage; absent: that of the kernel.
+    /// The rule for acknowledgements after an outage; the kernel's rule if absent.
     #[serde(default)]
     pub outage: Option<String>,
-    /// The longest retransmission timeout; absent: that of the kernel.
+    /// The longest retransmission timeout; the kernel's if absent.
     #[serde(default)]
     pub rto_max_ns: Option<u64>,
-    /// The number of consecutive retransmission timeouts that end a subflow; absent: as many as
-    /// take the kernel's time.
+    /// The number of consecutive retransmission timeouts after which a subflow is closed. If absent, it
+    /// follows from the kernel's time limit.
     #[serde(default)]
     pub retries: Option<u16>,
-    /// The time between two connection attempts if the client races over its paths. If absent, it
-    /// connects over the first path.
+    /// The time between two connection attempts if the client races over its paths. If absent, the client
+    /// connects over the first path without a race.
     #[serde(default)]
     pub attempt_delay_ns: Option<u64>,
 }
 
-/// The ECN modes of the hosts. The hosts of cross traffic use the same.
+/// The ECN modes of the hosts, including the hosts of cross traffic.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EcnPlan {
@@ -218,7 +219,7 @@ pub enum EcnWord {
 }
 
 impl EcnWord {
-    /// Returns the mode as the endpoint uses it.
+    /// Converts the mode to the endpoint's type.
     pub const fn mode(self) -> EcnMode {
         match self {
             Self::Off => EcnMode::Off,
@@ -233,10 +234,10 @@ fn default_profile() -> String {
 }
 
 impl TransportPlan {
-    /// Returns the mechanisms of the profile with its parts switched, and the outage rule.
+    /// Returns the mechanisms of the profile, with the switched parts and the outage rule.
     ///
     /// # Errors
-    /// Reports an unknown profile, part or rule.
+    /// Returns an error for an unknown profile, part or rule.
     pub fn mechanisms(&self) -> Result<Stack, PlanError> {
         let unknown = |name: &String| PlanError::UnknownProfile(name.clone()).at("profile");
         let whole = profile::named(&self.profile).ok_or_else(|| unknown(&self.profile))?.stack;
@@ -253,7 +254,7 @@ impl TransportPlan {
     /// Returns the rule for acknowledgements after an outage.
     ///
     /// # Errors
-    /// Reports an unknown rule.
+    /// Returns an error for an unknown rule.
     fn outage(&self) -> Result<OutageRule, PlanError> {
         let unknown = || PlanError::Invalid("must be kernel, timeouts or dsack").at("outage");
         self.outage
@@ -264,7 +265,7 @@ impl TransportPlan {
     /// Returns the longest retransmission timeout.
     ///
     /// # Errors
-    /// Reports a value outside Linux's range (1 s to 120 s).
+    /// Returns an error for a value outside Linux's range (1 s to 120 s).
     pub fn rto_max(&self) -> Result<Duration, PlanError> {
         let given = self.rto_max_ns.map_or(RTO_MAX_DEFAULT, Duration::from_nanos);
         if (RTO_MAX_LEAST..=RTO_MAX_DEFAULT).contains(&given) {
@@ -274,10 +275,10 @@ impl TransportPlan {
         }
     }
 
-    /// Returns the number of consecutive retransmission timeouts that end a subflow, if given.
+    /// Returns the number of consecutive retransmission timeouts after which a subflow is closed, if given.
     ///
     /// # Errors
-    /// Reports zero, which would end a subflow at its first loss, or more than 10,000.
+    /// Returns an error for zero, which would end a subflow at its first loss, or more than 10,000.
     pub fn retries(&self) -> Result<Option<u16>, PlanError> {
         match self.retries {
             Some(0) => Err(PlanError::Invalid("must be at least 1").at("retries")),
@@ -291,7 +292,7 @@ impl TransportPlan {
     /// Returns the time between two connection attempts if the client races over its paths.
     ///
     /// # Errors
-    /// Reports a value outside the range of RFC 8305.
+    /// Returns an error for a value outside the range of RFC 8305.
     pub fn attempt_delay(&self) -> Result<Option<Duration>, PlanError> {
         let allowed = limits::LEAST_ATTEMPT_DELAY_NS..=limits::MOST_ATTEMPT_DELAY_NS;
         if self.attempt_delay_ns.is_none_or(|delay| allowed.contains(&delay)) {
@@ -311,15 +312,15 @@ const fn yes() -> bool {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HostPlan {
-    /// The resolution of timers in nanoseconds: they fire at multiples of it.
+    /// The resolution of timers in nanoseconds. Timers fire at multiples of it.
     pub timer_tick_ns: u64,
-    /// Size in bytes of the fragments that written data is stored in.
+    /// The size in bytes of the fragments in which written data is stored.
     pub send_fragment: u64,
-    /// Growth of the send buffer per segment of the window, in bytes.
+    /// The growth of the send buffer per segment of the congestion window, in bytes.
     pub send_memory_per_segment: u64,
-    /// Memory of a socket buffer in the send queue without its payload, in bytes.
+    /// The memory that a socket buffer in the send queue takes in addition to its payload, in bytes.
     pub send_memory_per_buffer: u64,
-    /// Memory of a received full-size segment in bytes.
+    /// The memory that a received full-size segment takes, in bytes.
     pub receive_memory_per_segment: u64,
     /// Whether applications and packet processing share one processor.
     pub one_processor: bool,
@@ -344,7 +345,7 @@ impl Default for HostPlan {
 }
 
 impl HostPlan {
-    /// Returns each value with its key.
+    /// Returns the settings by key, except the clock phase.
     pub fn named(self) -> [(&'static str, u64); 5] {
         [
             ("timer_tick_ns", self.timer_tick_ns),
@@ -355,7 +356,7 @@ impl HostPlan {
         ]
     }
 
-    /// Returns the length of the fragments of written data, at least one byte, because it is a
+    /// Returns the length of the fragments of written data. It is at least one byte, because it is used as a
     /// divisor.
     pub fn fragment(&self) -> u64 {
         self.send_fragment.max(1)
@@ -373,7 +374,7 @@ impl HostPlan {
 }
 
 impl Plan {
-    /// Checks that every MTU is allowed for its link, and for IPv6 if it crosses the link.
+    /// Checks that every MTU is allowed for its link. IPv6 requires a larger MTU if it crosses the link.
     fn check_mtus(&self) -> Result<(), PlanError> {
         let check = |mtu: u64, link: &str| {
             links::check_mtu(mtu, if self.carries_ipv6(link) { Family::Ipv6 } else { Family::Ipv4 })
@@ -394,7 +395,7 @@ impl Plan {
     /// Checks that every event refers to an existing link or path.
     ///
     /// # Errors
-    /// Reports the first event that does not.
+    /// Returns an error for the first event that refers to none.
     pub fn check_events(&self) -> Result<(), PlanError> {
         for (index, event) in self.events.iter().enumerate() {
             let (key, error) = match event.happening() {
@@ -425,7 +426,7 @@ impl Plan {
                 .any(|flows| crosses(flows.family, [&flows.data, &flows.acks]))
     }
 
-    /// Returns whether a link has an MTU, or gets one by an event.
+    /// Returns whether a link has an MTU, from the start or by an event.
     pub fn bounds_packets(&self) -> bool {
         let gets = |event: &EventPlan| matches!(event.change, Some(ChangePlan::Mtu(_)));
         self.links.iter().any(|link| link.mtu.is_some()) || self.events.iter().any(gets)
@@ -439,8 +440,8 @@ impl Plan {
     /// Parses a plan.
     ///
     /// # Errors
-    /// Reports text that is not a plan. References between parts and some ranges are checked only
-    /// when the plan runs.
+    /// Returns an error for text that is not a plan. References between parts and some ranges are checked
+    /// only when the plan runs.
     pub fn from_json(text: &str) -> Result<Self, PlanError> {
         let invalid = PlanError::Invalid;
         let plan: Self =

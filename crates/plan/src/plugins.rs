@@ -1,4 +1,4 @@
-//! The plug-ins of a plan: JSON, or a name or short form only.
+//! The plug-ins of a plan. Each is given as JSON, or by its name or short form.
 
 use anabranch_congestion::Controllers;
 use anabranch_media::AbrRules;
@@ -19,7 +19,7 @@ pub const KINDS: &[AnyKind] = &[
 /// Parses a plug-in choice from JSON, or from a name or short form.
 ///
 /// # Errors
-/// Reports text that is neither. This does not check that the plug-in exists.
+/// Returns an error for text that is neither. It does not check that the plug-in exists.
 pub fn choice(text: &str) -> Result<PluginChoice, PlanError> {
     if !text.trim_start().starts_with('{') {
         return Ok(PluginChoice::parse(text)?);
@@ -27,10 +27,10 @@ pub fn choice(text: &str) -> Result<PluginChoice, PlanError> {
     Ok(serde_json::from_str::<PluginChoice>(text)?.resolved()?)
 }
 
-/// Returns the faults of a plug-in of one of [`KINDS`], given by its key.
+/// Returns the faults of a plug-in. `kind` is the key of one of [`KINDS`].
 ///
 /// # Errors
-/// Reports text that is not the JSON of a plug-in.
+/// Returns an error for text that is not the JSON of a plug-in.
 pub fn plugin_faults(
     kind: &str,
     text: &str,
@@ -45,7 +45,7 @@ pub fn plugin_faults(
     }
 }
 
-/// Returns the plug-ins of a composition, each with the keys that lead to it. Returns none for
+/// Returns the plug-ins of a composition, each with the keys that lead to it. Returns an empty list for
 /// invalid text.
 pub fn plugin_parts(text: &str) -> Vec<(Vec<String>, PluginChoice)> {
     let whole = choice(text).ok();

@@ -20,11 +20,11 @@ pub struct Recording {
     pub delays_s: Vec<f64>,
 }
 
-/// Records a link of a plan: its rate in `windows` time windows, and the delay of a small packet
-/// every `ping_ns` until their end. The link's queue is replaced by an unlimited one.
+/// Records a link of a plan: its rate in each of `windows` time windows, and the delay of a small packet
+/// every `ping_ns` during that time. The link's queue is replaced by an unlimited one.
 ///
 /// # Errors
-/// Reports a link name that does not exist, or settings that a link cannot have.
+/// Returns an error for a link name that does not exist, or settings that a link cannot have.
 pub fn record(
     plan: &Plan,
     link: &str,

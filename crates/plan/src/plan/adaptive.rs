@@ -19,10 +19,10 @@ pub enum LadderPlan {
 }
 
 impl LadderPlan {
-    /// Returns the ladder after checking it.
+    /// Checks the ladder, and returns it.
     ///
     /// # Errors
-    /// Reports a ladder that cannot be played.
+    /// Returns an error for a ladder that cannot be played.
     pub fn ladder(&self) -> Result<Arc<Ladder>, PlanError> {
         let ladder = match self {
             Self::Synthetic(ladder) => Ladder::try_from(ladder)?,
@@ -45,18 +45,18 @@ pub struct AdaptivePlan {
 }
 
 impl AdaptivePlan {
-    /// Checks the rule by building it once.
+    /// Checks the ABR rule by building it once.
     pub(super) fn check(&self) -> Result<(), PlanError> {
         let built = build_abr(&self.abr, &Registry::TABLES);
         built.map(drop).map_err(|error| PlanError::from(error).at("abr"))
     }
 }
 
-/// Returns a resolved ladder: its JSON as in the key `recorded` of a plan, and the path and text of
-/// each playlist. The master playlist is first.
+/// Resolves a ladder. Returns its JSON, as in the key `recorded` of a plan, and the path and text of each
+/// playlist. The master playlist is first.
 ///
 /// # Errors
-/// Reports an invalid ladder, or one that cannot be played.
+/// Returns an error for an invalid ladder, or one that cannot be played.
 pub fn resolve_ladder(plan: &str) -> Result<(String, Vec<(String, String)>), PlanError> {
     let ladder = serde_json::from_str::<LadderPlan>(plan)?;
     let ladder = ladder.ladder().map_err(|error| error.at("ladder"))?;

@@ -1,5 +1,4 @@
-//! The background flows of a plan: plain TCP and datagrams over links of their choice, next to the
-//! clients.
+//! The background flows of a plan: plain TCP and datagrams. Each group of flows has its own list of links.
 
 use anabranch_congestion as congestion;
 use anabranch_mptcp::profile::{OutageRule, TcpStack};
@@ -17,7 +16,7 @@ use crate::plugins::choice;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CrossPlan {
-    /// Its unique name. The flows' random streams are named after it.
+    /// The name, unique in the plan. The flows' random streams are named after it.
     pub name: String,
     /// The links for data, from sender to receiver.
     pub data: Vec<String>,
@@ -28,8 +27,8 @@ pub struct CrossPlan {
     pub family: Family,
     /// The kind of traffic.
     pub kind: CrossKind,
-    /// The sending rate of paced flows, and of datagrams including headers. It is the mean rate of
-    /// Poisson datagrams, and the rate within a burst of on-off datagrams.
+    /// The sending rate of paced flows and of datagrams; for datagrams it includes headers. For Poisson
+    /// datagrams it is the mean rate, and for on-off datagrams the rate within a burst.
     #[serde(default)]
     pub rate_bps: Option<u64>,
     /// The size of a datagram's packet in bytes, headers included.
@@ -47,12 +46,12 @@ pub struct CrossPlan {
     /// The congestion controller of TCP flows: name and parameters as JSON, or a name only.
     #[serde(default)]
     pub congestion: Option<String>,
-    /// The number of flows. It is 1 for transfers, whose number is random.
+    /// The number of flows; 1 for transfers, which are drawn at random.
     pub count: u32,
-    /// The start of the first flow, from the start of the run. The others start within the next
-    /// second.
+    /// The start of the first flow, from the start of the run. The other flows start within the second after
+    /// it.
     pub start_ns: u64,
-    /// The duration of each flow from its own start, or the time during which transfers start. If
+    /// The duration of each flow from its own start. For transfers, the time during which transfers start. If
     /// absent, it lasts until the end of the run.
     #[serde(default)]
     pub duration_ns: Option<u64>,
@@ -80,13 +79,13 @@ pub enum CrossKind {
 }
 
 impl CrossKind {
-    /// Returns whether it sends datagrams, without a connection.
+    /// Returns whether the kind consists of datagrams, without a connection.
     pub const fn is_datagrams(self) -> bool {
         matches!(self, Self::Udp | Self::OnOff | Self::Poisson)
     }
 }
 
-/// Checks the groups as far as this needs no other part of the plan.
+/// Checks the values of the groups that do not depend on other parts of the plan.
 pub(super) fn check(plan: &Plan) -> Result<(), PlanError> {
     let groups = &plan.cross_traffic;
     for (index, group) in groups.iter().enumerate() {
@@ -115,7 +114,7 @@ pub(super) fn check(plan: &Plan) -> Result<(), PlanError> {
 }
 
 impl CrossPlan {
-    /// Returns a message about the values that its kind needs and that are missing.
+    /// Returns a message about the values that the kind requires and the group lacks.
     fn missing(&self) -> Option<&'static str> {
         let positive = |value: Option<u64>| value.is_some_and(|value| value > 0);
         let datagrams = self.kind.is_datagrams();
@@ -145,10 +144,10 @@ impl CrossPlan {
         self.duration_ns.map_or(left, |span| span.min(left)) / gap.max(1)
     }
 
-    /// Returns the congestion controller, or `None` for datagrams.
+    /// Returns the congestion controller; `None` for datagrams.
     ///
     /// # Errors
-    /// Reports text that is not a plug-in choice.
+    /// Returns an error for text that is not a plug-in choice.
     pub fn controller(&self) -> Result<Option<PluginChoice>, PlanError> {
         let text = self.congestion.as_deref().filter(|_| !self.kind.is_datagrams());
         text.map(choice).transpose().map_err(|error| error.at("congestion"))
@@ -160,9 +159,9 @@ impl CrossPlan {
     /// and the outage rule of `[transport]` apply only to the connections under study.
     ///
     /// # Errors
-    /// Reports an unknown profile, part of a profile or plug-in.
+    /// Returns an error for an unknown profile, part of a profile or plug-in.
     pub fn config(&self, plan: &Plan, registry: &Registry) -> Result<Config, PlanError> {
-        // The clients' configuration was checked before and has the same profile.
+        // The clients' configuration uses the same profile, so it was checked before.
         let whole = plan.transport.mechanisms()?;
         let tcp = TcpStack { outage: OutageRule::Kernel, outage_probe: true, ..whole.tcp };
         let stack = Stack { tcp, ..whole };
@@ -189,8 +188,8 @@ impl CrossPlan {
         Ok(config)
     }
 
-    /// Returns the start time of each flow from the start of the run. The first starts on time,
-    /// each other one within the second after it.
+    /// Returns the start of each flow, from the start of the run. The first flow starts at `start_ns`, and
+    /// the others within the second after it.
     pub fn starts(&self, seed: Seed) -> Vec<Duration> {
         let mut stream = seed.stream(&format!("cross_traffic.{}.start", self.name));
         let first = Duration::from_nanos(self.start_ns);

@@ -1,4 +1,4 @@
-//! The changes during a run: of links, and of the clients' interfaces.
+//! Events during a run: changes of links, and changes of the clients' interfaces.
 
 use anabranch_link::Change;
 use anabranch_units::{Duration, Rate};
@@ -50,18 +50,16 @@ impl EventPlan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InterfacePlan {
-    /// The interfaces are down: sending fails at once, and arriving packets are dropped. The
-    /// subflows stay.
+    /// The interfaces are down: sending fails at once, and arriving packets are dropped. The subflows remain.
     Down,
-    /// The interfaces are down and their MPTCP endpoints are removed, which is signalled to the
-    /// peer.
+    /// The interfaces are down and their MPTCP endpoints are removed. The removal is signalled to the peer.
     Removed,
     /// The interfaces are up again. A removed endpoint is added again.
     Up,
 }
 
 impl InterfacePlan {
-    /// Returns its name in the table of events, which is the `state` in a scenario.
+    /// Returns the name in the table of events, which is also the `state` in a scenario.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Down => "link-down",
@@ -75,13 +73,13 @@ impl InterfacePlan {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangePlan {
-    /// The rate.
+    /// A new rate.
     RateBps(u64),
-    /// The delay.
+    /// A new propagation delay.
     DelayNs(u64),
-    /// The loss model.
+    /// A new loss model; `None` for no loss.
     Loss(Option<LossPlan>),
-    /// The MTU: the largest packet that enters, in bytes.
+    /// A new MTU: the largest packet that enters, in bytes.
     Mtu(u64),
     /// The link goes down.
     Down,
@@ -90,7 +88,7 @@ pub enum ChangePlan {
 }
 
 impl ChangePlan {
-    /// Returns the change as a link accepts it, or `None` for the MTU, which a link does not know.
+    /// Returns the change of a link; `None` for the MTU, which the network checks before the link.
     pub fn change(self) -> Option<Change> {
         Some(match self {
             Self::Mtu(_) => return None,

@@ -9,15 +9,15 @@ pub(super) const MOST_PATHS: usize = 8;
 /// The largest total number of cross traffic flows, and of expected transfers per group.
 pub(super) const MOST_FLOWS: u64 = 10_000;
 
-/// The smallest MTU of a link in bytes. Every IPv4 host accepts packets of this size (RFC 1122
-/// section 3.3.3), and it has space for headers with all options.
+/// The smallest MTU of a link in bytes. Every IPv4 host accepts packets of this size (RFC 1122 section
+/// 3.3.3). It leaves room for headers with all options.
 pub(super) const LEAST_MTU: u64 = 576;
 
 /// The smallest MTU of a link that IPv6 crosses, in bytes (RFC 8200 section 5).
 pub(super) const LEAST_IPV6_MTU: u64 = 1280;
 
-/// The largest number of consecutive retransmission timeouts. They take hours even at the smallest
-/// `rto_max`.
+/// The largest number of consecutive retransmission timeouts. Even at the smallest `rto_max`, they take
+/// hours.
 pub(super) const MOST_RETRIES: u16 = 10_000;
 
 /// The shortest time between two attempts to connect (RFC 8305 section 5), ns.

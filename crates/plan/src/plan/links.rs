@@ -1,4 +1,4 @@
-//! Links and paths of a plan.
+//! The links and paths of a plan.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::fault::PlanError;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkPlan {
-    /// Its name.
+    /// The name, unique in the plan.
     pub name: String,
     /// The rate; unlimited if absent.
     #[serde(default)]
@@ -28,41 +28,41 @@ pub struct LinkPlan {
     /// The queue discipline; drop-tail if absent.
     #[serde(default)]
     pub discipline: Option<DisciplinePlan>,
-    /// Propagation delay.
+    /// The propagation delay.
     pub delay_ns: u64,
-    /// Jitter.
+    /// The jitter.
     #[serde(default)]
     pub jitter_ns: u64,
-    /// Loss model.
+    /// The loss model.
     #[serde(default)]
     pub loss: Option<LossPlan>,
-    /// The position of the loss model: before or after the queue.
+    /// Whether the loss model applies before or after the queue.
     #[serde(default)]
     pub loss_at: LossAtPlan,
     /// Reordering: packets that are delayed.
     #[serde(default)]
     pub reorder: Option<ReorderPlan>,
-    /// The share of packets that are duplicated.
+    /// The fraction of packets that are duplicated.
     #[serde(default)]
     pub duplicate: f64,
-    /// The share of packets that are corrupted.
+    /// The fraction of packets that are corrupted.
     #[serde(default)]
     pub corrupt: f64,
-    /// The share of corrupted packets that are delivered with a changed payload.
+    /// The fraction of corrupted packets that are delivered with a changed payload.
     #[serde(default)]
     pub corrupt_passes: f64,
     /// The largest packet that enters, headers included, in bytes; unlimited if absent.
     #[serde(default)]
     pub mtu: Option<u64>,
-    /// Whether senders of larger packets receive an ICMP message.
+    /// Whether the sender of a packet that is too large receives an ICMP message.
     #[serde(default = "super::yes")]
     pub icmp: bool,
     /// The emulator whose random draws for loss and jitter are reproduced. If absent, the link has
     /// its own random streams.
     #[serde(default)]
     pub emulator: Option<EmulatorPlan>,
-    /// The model or recording that the link follows. The rate is then an upper limit, and delay and
-    /// loss are added.
+    /// The model or recording that the link follows. The configured rate then limits the model's rate, and
+    /// the configured delay and loss are added to the model's.
     #[serde(default)]
     pub model: Option<ModelPlan>,
 }
@@ -70,7 +70,7 @@ pub struct LinkPlan {
 /// Checks the MTU of a link that packets of this family cross.
 ///
 /// # Errors
-/// Reports an MTU that is too small.
+/// Returns an error for an MTU that is too small.
 pub(super) fn check_mtu(mtu: u64, family: Family) -> Result<(), PlanError> {
     let fault = match family {
         _ if mtu < LEAST_MTU => "an MTU must be at least 576 bytes",
@@ -82,13 +82,13 @@ pub(super) fn check_mtu(mtu: u64, family: Family) -> Result<(), PlanError> {
     Err(PlanError::Invalid(fault).at("mtu"))
 }
 
-/// One direction of a path of the emulator in the laboratory; see [`Draws`].
+/// The settings of the laboratory's emulator for one direction of a path; see [`Draws`].
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EmulatorPlan {
     /// The seed of the path in the emulator.
     pub seed: u64,
-    /// Whether it is the direction from server to client.
+    /// Whether the direction is from server to client.
     pub down: bool,
 }
 
@@ -96,9 +96,9 @@ pub struct EmulatorPlan {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum QueuePlan {
-    /// In packets, including the one that is being transmitted.
+    /// A number of packets, including the packet in service.
     Packets(u64),
-    /// In bytes.
+    /// A number of bytes.
     Bytes(u64),
 }
 
@@ -106,7 +106,7 @@ pub enum QueuePlan {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DisciplinePlan {
-    /// Its name.
+    /// The name of the discipline.
     pub name: String,
     /// The values of its parameters, in nanoseconds, bytes or counts. A switch is 0 or 1.
     #[serde(default)]
@@ -117,11 +117,11 @@ pub struct DisciplinePlan {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReorderPlan {
-    /// The share of packets that may be delayed.
+    /// The fraction of packets that may be delayed.
     pub share: f64,
-    /// Their additional delay.
+    /// The additional delay of those packets.
     pub by_ns: u64,
-    /// The smallest number of packets from one delayed packet to the next.
+    /// The smallest distance between two delayed packets, in packets.
     pub gap: u64,
 }
 
@@ -133,18 +133,18 @@ pub enum LossPlan {
     Bernoulli(f64),
     /// A two-state Markov chain.
     GilbertElliott {
-        /// Probability of a transition from good to bad, per packet.
+        /// The probability of a change from the good state to the bad one, per packet.
         p: f64,
-        /// Probability of a transition from bad to good, per packet.
+        /// The probability of a change from the bad state to the good one, per packet.
         r: f64,
-        /// Probability that a packet survives the bad state.
+        /// The probability that a packet survives in the bad state.
         h: f64,
-        /// Probability that a packet survives the good state.
+        /// The probability that a packet survives in the good state.
         k: f64,
     },
 }
 
-/// The position of a loss model.
+/// Whether the loss model applies before or after the queue.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LossAtPlan {
@@ -155,20 +155,20 @@ pub enum LossAtPlan {
     Entry,
 }
 
-/// A path: a pair of addresses and the links between.
+/// A path: a pair of addresses and the links between them.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PathPlan {
-    /// Its name.
+    /// The name, unique in the plan.
     pub name: String,
-    /// Links from server to client, in order.
+    /// The links from server to client, in order.
     pub down: Vec<String>,
-    /// Links from client to server, in order.
+    /// The links from client to server, in order.
     pub up: Vec<String>,
-    /// Whether its subflow is a backup.
+    /// Whether the subflow on the path is a backup.
     #[serde(default)]
     pub backup: bool,
-    /// The segments from which a middlebox on the path removes every MPTCP option, in both
+    /// The kinds of segments from which a middlebox on the path removes every MPTCP option, in both
     /// directions.
     #[serde(default)]
     pub strips_mptcp: StripsPlan,
@@ -212,7 +212,7 @@ impl DisciplinePlan {
 }
 
 impl LinkPlan {
-    /// Returns whether some of its packets arrive with a changed payload.
+    /// Returns whether some packets arrive with a changed payload.
     pub fn changes_payload(&self) -> bool {
         self.corrupt > 0.0 && self.corrupt_passes > 0.0
     }

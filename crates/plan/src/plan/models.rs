@@ -33,9 +33,9 @@ pub struct StepsPlan {
     pub begin_ns: Vec<u64>,
     /// The rate of each step.
     pub rates_bps: Vec<u64>,
-    /// The one-way delay of each step in addition to the link's.
+    /// The one-way delay of each step, in addition to the link's own delay.
     pub delays_ns: Vec<u64>,
-    /// The share of lost packets in each step.
+    /// The fraction of lost packets in each step.
     pub losses: Vec<f64>,
     /// The period of the recording. If absent, the last step lasts forever.
     #[serde(default)]
@@ -80,15 +80,15 @@ impl ModelPlan {
     /// Parses the JSON of a model in a plan.
     ///
     /// # Errors
-    /// Reports text that is not a model of a plan.
+    /// Returns an error for text that is not a model of a plan.
     pub fn from_json(text: &str) -> Result<Self, PlanError> {
         Ok(serde_path_to_error::deserialize(&mut serde_json::Deserializer::from_str(text))?)
     }
 
-    /// Returns the model of a varying link, or `None` for a lane of an 802.11 channel.
+    /// Returns the model of a varying link; `None` for a lane of an 802.11 channel.
     ///
     /// # Errors
-    /// Reports settings that a link cannot have.
+    /// Returns an error for settings that a link cannot have.
     pub fn model(&self) -> Result<Option<Model>, ConfigError> {
         Ok(Some(match self {
             Self::Lte(model) => Model::Lte(model.clone()),
@@ -99,8 +99,7 @@ impl ModelPlan {
         }))
     }
 
-    /// Returns a conservative estimate of TCP's throughput over the model in bits per second, or
-    /// `None` for a recording.
+    /// Returns a low estimate of TCP's throughput over the model, bit/s; `None` for a recording.
     pub fn likely_bps(&self) -> Option<f64> {
         match self {
             Self::Lte(model) => Some(model.likely_bps()),
@@ -110,7 +109,7 @@ impl ModelPlan {
         }
     }
 
-    /// Returns faults in the combination of parameters that are valid separately.
+    /// Returns the faults of parameters that are valid separately but not together.
     pub fn faults(&self) -> Vec<ModelFault> {
         match self {
             Self::Wifi(model) => model.faults(),
@@ -126,7 +125,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns a model's JSON in a plan for a scenario that sets no parameter.
+    /// Returns the JSON of a model in a plan, if the scenario sets no parameter.
     fn usual(kind: &ModelKind) -> Map<String, Value> {
         let words = |key: &str| {
             let found = kind.parameters.iter().find(|it| it.key == key).map(|it| it.form);
@@ -147,7 +146,7 @@ mod tests {
         kind.parameters.iter().map(|it| (it.plan.to_owned(), value(&it.form))).collect()
     }
 
-    /// Returns a number as JSON, as an integer if it is one.
+    /// Returns a number as JSON: an integer if it has no fraction.
     fn whole(number: f64) -> Value {
         if number.fract() == 0.0 { json!(number as u64) } else { json!(number) }
     }

@@ -1,4 +1,4 @@
-//! A middlebox that removes MPTCP options from segments of some kinds or of all.
+//! A middlebox that removes MPTCP options from some kinds of segments, or from all.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ pub enum SegmentKind {
     /// The third packet of a handshake: neither SYN nor payload, with `MP_CAPABLE` or `MP_JOIN`
     /// (RFC 8684 sections 3.1 and 3.2).
     ThirdAck,
-    /// All others: data, acknowledgements, resets.
+    /// Any other segment: data, an acknowledgement or a reset.
     Data,
 }
 
@@ -45,12 +45,12 @@ pub struct StripsPlan {
 }
 
 impl StripsPlan {
-    /// No kind.
+    /// The empty set of kinds.
     pub const NONE: Self = Self { syn: false, syn_ack: false, third_ack: false, data: false };
-    /// Every kind.
+    /// All kinds.
     pub const ALL: Self = Self { syn: true, syn_ack: true, third_ack: true, data: true };
 
-    /// Returns these kinds and one more.
+    /// Returns the set with `kind` added.
     #[must_use]
     pub const fn with(mut self, kind: SegmentKind) -> Self {
         match kind {
@@ -62,7 +62,7 @@ impl StripsPlan {
         self
     }
 
-    /// Returns whether a kind is included.
+    /// Returns whether the set contains a kind.
     pub const fn has(self, kind: SegmentKind) -> bool {
         match kind {
             SegmentKind::Syn => self.syn,
@@ -72,7 +72,7 @@ impl StripsPlan {
         }
     }
 
-    /// Removes the MPTCP options from a segment of these kinds. Returns true if it had any.
+    /// Removes the MPTCP options from a segment whose kind is in the set. Returns true if there were any.
     #[inline]
     pub fn strip(self, segment: &mut Segment) -> bool {
         if self == Self::NONE || !self.has(SegmentKind::of(segment)) {
