@@ -1,4 +1,4 @@
-//! Events of hosts and paths at set times.
+//! Events of hosts and paths at planned times.
 
 use anabranch_units::{Duration, Instant, RandomStream};
 
@@ -7,27 +7,27 @@ use crate::harm::Twin;
 /// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// A path stops passing packets.
+    /// A path drops all packets from now on.
     Cut { path: usize },
-    /// The path passes packets again.
+    /// The path delivers packets again.
     Heal { path: usize },
-    /// The client's interface on a path goes down, and the path with it.
+    /// The client's interface on a path goes down. The path drops all packets.
     Remove { path: usize },
     /// The interface comes up again.
     Return { path: usize },
-    /// The client requests that the path becomes a backup or stops being one.
+    /// The client sends `MP_PRIO`: the path becomes a backup, or stops being one.
     Backup { path: usize, backup: bool },
     /// A side's application stops reading.
     StopReading { side: usize },
-    /// It reads again.
+    /// The application reads again.
     ReadOn { side: usize },
-    /// The address translator on a path forgets its table and uses other ports from now on.
+    /// The address translator on a path deletes its table, and uses other ports from now on.
     Rebind { path: usize },
-    /// A side loses one of its addresses, but the path still works.
+    /// Both sides remove their addresses on a path, which still delivers packets.
     Forget { path: usize },
-    /// A side goes silent: none of its packets arrive.
+    /// From now on, all packets of a side are lost.
     Silence { side: usize },
-    /// The data segments of a side are lost from now on.
+    /// From now on, the data segments of a side are lost.
     AcksOnly { side: usize },
     /// A side's application aborts.
     Abort { side: usize },

@@ -1,4 +1,4 @@
-//! The two applications: amounts and times of writing, speed of reading, and closing.
+//! The application of each endpoint: what and when it writes, how fast it reads, and when it closes.
 
 use std::sync::OnceLock;
 
@@ -6,11 +6,10 @@ use anabranch_mptcp::{Connection, Event};
 use anabranch_units::{Duration, Instant};
 use bytes::Bytes;
 
-/// Length of the repeated pattern in bytes. It is a prime, so that a shift by a power of two is
-/// detected.
+/// The period of the pattern in bytes. It is a prime, so a shift by a power of two is detected.
 const PERIOD: u64 = 65_521;
 
-/// Returns the bytes that `side` sends: pseudo-random, so that a shift of any length is detected.
+/// Returns the bytes that `side` sends. They are pseudo-random, so a shift of any length is detected.
 fn pattern(side: usize) -> &'static Bytes {
     static PATTERNS: [OnceLock<Bytes>; 2] = [OnceLock::new(), OnceLock::new()];
     PATTERNS[side].get_or_init(|| {
@@ -36,22 +35,22 @@ pub(crate) enum Close {
     AllRead,
 }
 
-/// The plan of one side's application.
+/// The settings of one side's application.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part {
-    /// Bytes to write.
+    /// The number of bytes to write.
     pub(crate) total: u64,
-    /// Bytes that the peer will write.
+    /// The number of bytes that the peer will write.
     pub(crate) expected: u64,
-    /// The number of bytes that it may write at first, and the number of further bytes ...
+    /// The number of bytes that may be written for every `per` bytes read.
     pub(crate) turn: u64,
-    /// ... each time it has read this many bytes. If 0, it may write everything at once.
+    /// See `turn`. If 0, everything may be written at once.
     pub(crate) per: u64,
-    /// Whether it may write before it has read anything.
+    /// Whether the first `turn` bytes may be written before anything is read.
     pub(crate) first: bool,
-    /// Bytes per write.
+    /// The bytes per write.
     pub(crate) chunk: u64,
-    /// Maximum bytes per read.
+    /// The most bytes per read.
     pub(crate) gulp: usize,
     /// The shortest time between two reads.
     pub(crate) pause: Duration,
@@ -65,7 +64,7 @@ pub(crate) struct Application {
     side: usize,
     pub(crate) written: u64,
     pub(crate) read: u64,
-    /// Whether it has stopped reading, for now or forever.
+    /// Whether reading has stopped, for some time or for good.
     pub(crate) stopped: bool,
     blocked: bool,
     next_read: Instant,
@@ -73,7 +72,7 @@ pub(crate) struct Application {
     pub(crate) peer_finished: bool,
     pub(crate) fell_back: bool,
     pub(crate) closed: bool,
-    /// The position of the first byte read that differs from the byte sent.
+    /// The position of the first byte read that differs from the sent byte.
     pub(crate) wrong_at: Option<u64>,
 }
 
@@ -117,13 +116,13 @@ impl Application {
         }
     }
 
-    /// Returns the time of its next read, if it pauses between reads.
+    /// Returns the time of the next read, if there is a pause between reads.
     pub(crate) fn wake(&self, connection: &Connection) -> Option<Instant> {
         let waits = !self.stopped && !self.part.pause.is_zero() && connection.readable() > 0;
         waits.then_some(self.next_read)
     }
 
-    /// Returns the number of bytes that it may have written by now.
+    /// Returns the number of bytes that may have been written by now.
     fn allowed(&self) -> u64 {
         let Part { total, turn, per, first, .. } = self.part;
         if per == 0 {

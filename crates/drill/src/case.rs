@@ -16,16 +16,16 @@ use crate::flight::{CLIENT, SERVER};
 use crate::harm::{Kind, Twin};
 use crate::mark::Mark;
 
-/// The parts that a reduced case leaves out or changes.
+/// The parts of a case that a reduced case omits or changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cut {
-    /// Only these changes are made; `None` means all.
+    /// The only changes that are made; `None` for all.
     pub only: Option<Vec<Mark>>,
     /// The maximum number of bytes in each direction.
     pub bytes: Option<u64>,
-    /// The scheduler of both sides.
+    /// The scheduler of both endpoints.
     pub scheduler: Option<String>,
-    /// The congestion controller of both sides.
+    /// The congestion controller of both endpoints.
     pub congestion: Option<String>,
 }
 
@@ -47,14 +47,14 @@ pub struct Case {
     pub(crate) cut: Cut,
     /// Whether to print every segment when it is sent.
     pub traced: bool,
-    /// Client, server.
+    /// The configurations of the client and the server.
     pub(crate) configs: [Config; 2],
     pub(crate) parts: [Part; 2],
     pub(crate) pipes: Vec<Pipe>,
     /// The changes that the mediator may make to a segment, and the probability of a change.
     pub(crate) kinds: Vec<Kind>,
     pub(crate) chance: f64,
-    /// The time from which the mediator changes nothing.
+    /// The time after which the mediator changes nothing.
     pub(crate) peace: Instant,
     pub(crate) actions: Vec<Planned>,
 }
@@ -71,7 +71,7 @@ fn named(random: &mut RandomStream, names: impl Iterator<Item = PluginName>) -> 
     PluginChoice::named(pick(random, &names))
 }
 
-/// Returns the address of a host on a path. Its last part is 2 for the client and 1 for the server.
+/// Returns the address of a host on a path. Its last part is `host`: 2 for the client and 1 for the server.
 fn address(v6: bool, path: usize, host: u8) -> IpAddr {
     let path = path as u8 + 1;
     if v6 {
@@ -81,7 +81,7 @@ fn address(v6: bool, path: usize, host: u8) -> IpAddr {
     }
 }
 
-/// Returns the path of a client's address.
+/// Returns the index of the path on which the client has this address.
 pub(crate) fn path_of(client: IpAddr) -> usize {
     let number = match client {
         IpAddr::V4(v4) => usize::from(v4.octets()[1]),
@@ -135,7 +135,7 @@ fn pipe(random: &mut RandomStream) -> Pipe {
     }
 }
 
-/// Returns a length between 0 and `most`. Its number of bits is uniformly distributed.
+/// Returns a length between 0 and `most`. The number of its bits is uniformly distributed.
 fn length(random: &mut RandomStream, most: u64) -> u64 {
     let bits = random.below(u64::from(64 - most.leading_zeros()) + 1);
     random.below((1 << bits) + 1).min(most)
@@ -153,7 +153,7 @@ fn parts(random: &mut RandomStream, most: u64) -> [Part; 2] {
         let rounds = 1 + random.below(5);
         totals = [ask * rounds, answer * rounds];
     }
-    // A limit of bytes keeps whole request rounds. Other transfers are cut at that byte.
+    // The limit keeps whole rounds of requests. Other transfers end at that byte.
     let rounds = (most / ask.max(answer)).max(1);
     totals = if asks {
         [totals[0].min(ask * rounds), totals[1].min(answer * rounds)]
@@ -161,8 +161,7 @@ fn parts(random: &mut RandomStream, most: u64) -> [Part; 2] {
         totals.map(|total| total.min(most))
     };
     if totals == [0, 0] {
-        // If neither side sends data, a lost third packet would leave the sides in different
-        // states.
+        // If neither side sent data, a lost third packet would leave the two endpoints in different states.
         totals[SERVER] = 1;
     }
     let turns = if asks { [(ask, answer), (answer, ask)] } else { [(0, 0); 2] };
@@ -200,7 +199,7 @@ fn announcements(random: &mut RandomStream, v6: bool) -> Vec<Announcement> {
 }
 
 impl Case {
-    /// Returns the case of a seed.
+    /// Draws the case of a seed.
     pub fn draw(seed: u64, twin: Twin, cut: Cut) -> Self {
         let draws = Seed { seed, run: twin as u64 };
         let setup = &mut draws.stream("setup");
@@ -223,7 +222,7 @@ impl Case {
         let kinds = Kind::draw(random, twin);
         let chance = pick(random, &[0.002, 0.01, 0.03, 0.1, 0.25]);
         let peace = Instant::ZERO + Duration::from_millis(500 + random.below(3_500));
-        // Only the `full-mesh` path manager joins again over an address that returns.
+        // Only the path manager `full-mesh` joins again over an address that comes back.
         let multipath = configs.iter().all(|config| config.multipath)
             && configs[CLIENT].path_manager.name == "full-mesh";
         let random = &mut draws.stream("actions");
@@ -243,7 +242,7 @@ impl Case {
         }
     }
 
-    /// Returns whether a change is made in this case.
+    /// Returns whether this case includes a change.
     pub(crate) fn keeps(&self, mark: Mark) -> bool {
         self.cut.only.as_ref().is_none_or(|only| only.contains(&mark))
     }

@@ -1,4 +1,4 @@
-//! Segments in flight, and the knowledge of an observer.
+//! Segments in flight, and what an attacker learns from them.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ pub(crate) const CLIENT: usize = 0;
 /// The index of the server.
 pub(crate) const SERVER: usize = 1;
 
-/// A segment in flight, and the index of its receiver.
+/// A segment in flight, with the index of its receiver and of its path.
 #[derive(Clone, Debug)]
 pub(crate) struct Flight {
     pub(crate) to: usize,
@@ -18,11 +18,11 @@ pub(crate) struct Flight {
     /// The additional delay.
     pub(crate) late: Duration,
     pub(crate) packet: Packet,
-    /// The change of its encoded bytes.
+    /// The change that is made to the encoded bytes.
     pub(crate) bytes: Bytewise,
 }
 
-/// The change of an encoded packet.
+/// A change to an encoded packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bytewise {
     AsTheyAre,
@@ -30,16 +30,16 @@ pub(crate) enum Bytewise {
     Scrambled,
 }
 
-/// The knowledge of an attacker who sees the packets.
+/// The data that an attacker has learned from packets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Known {
     /// The keys of the client and the server.
     pub(crate) keys: [Option<u64>; 2],
-    /// The latest segments, newest last.
+    /// The last segments that were sent, newest last.
     pub(crate) seen: VecDeque<Flight>,
 }
 
-/// The number of past segments that are kept for replays.
+/// The number of segments that are kept for replays.
 const REMEMBERED: usize = 200;
 
 impl Known {
@@ -62,7 +62,7 @@ impl Known {
         self.seen.push_back(flight.clone());
     }
 
-    /// Returns a random segment of those seen.
+    /// Returns one of the recorded segments at random.
     pub(crate) fn any(&self, random: &mut RandomStream) -> Option<Flight> {
         let count = self.seen.len() as u64;
         (count > 0).then(|| self.seen[random.below(count) as usize].clone())

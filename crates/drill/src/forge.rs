@@ -14,7 +14,7 @@ use crate::flight::{Flight, Known, SERVER};
 use crate::harm::Kind;
 use crate::{mutate, options};
 
-/// Returns a forged segment for the receiver of `flight`, if `kind` is a forgery.
+/// Returns a forged segment for the receiver of `flight`; `None` if `kind` is not a forgery.
 pub(crate) fn forged(
     kind: Kind,
     random: &mut RandomStream,
@@ -35,8 +35,8 @@ pub(crate) fn forged(
         Kind::KnownJoin => join(random, flight.to, known, segment, true),
         Kind::InsideReset | Kind::InsideSyn | Kind::InsideData => inside(kind, random, segment),
         Kind::KnownAddAddr | Kind::KnownRemoveAddr | Kind::KnownFastClose | Kind::KnownFail => {
-            // A missing DSS could mean that options are stripped, which ends MPTCP. A valid one is
-            // therefore added.
+            // A segment without a DSS may be taken as a sign that options are stripped, which ends MPTCP. A
+            // valid DSS is therefore added.
             let ack = segment.dss.and_then(|dss| dss.data_ack)?;
             signal(kind, random, flight, known, segment);
             if kind != Kind::KnownFail {
@@ -54,7 +54,7 @@ pub(crate) fn forged(
     Some(forged)
 }
 
-/// Returns a segment seen before. With `ReplayElsewhere` it gets the addresses of another segment.
+/// Returns an earlier segment. With `ReplayElsewhere`, it gets the addresses of another segment.
 fn replay(kind: Kind, random: &mut RandomStream, known: &Known) -> Option<Flight> {
     let mut old = known.any(random)?;
     if kind == Kind::ReplayElsewhere {
@@ -71,7 +71,7 @@ fn replay(kind: Kind, random: &mut RandomStream, known: &Known) -> Option<Flight
     Some(old)
 }
 
-/// Returns a sequence number at least a quarter of the sequence space away from the true one.
+/// Returns a sequence number that is at least a quarter of the sequence space away from `truth`.
 fn far(random: &mut RandomStream, truth: SeqNumber) -> SeqNumber {
     truth.add((1 << 30) + random.below(1 << 31) as u32)
 }
@@ -129,7 +129,7 @@ fn inside(kind: Kind, random: &mut RandomStream, segment: &mut Segment) {
 /// `sees` the packets, and otherwise in half of the cases.
 fn join(random: &mut RandomStream, to: usize, known: &Known, segment: &mut Segment, sees: bool) {
     let key = known.keys[to].map_or(0, |key| key);
-    // An attacker who does not see the packets may still have learned the token.
+    // An attacker who does not see the packets may have learned the token in another way.
     let valid = sees || random.chance(0.5);
     let token = if valid { Key::new(key).token } else { random.next_u64() as u32 };
     let (backup, address_id) = (random.chance(0.2), random.next_u64() as u8);
@@ -152,7 +152,7 @@ fn join(random: &mut RandomStream, to: usize, known: &Known, segment: &mut Segme
         ..Segment::default()
     };
     if random.chance(0.2) {
-        // Instead of a join, a plain SYN or an `MP_CAPABLE` SYN.
+        // Send a plain SYN or an `MP_CAPABLE` SYN instead of a join.
         segment.mptcp = random.chance(0.5).then(opening).into_iter().collect();
     }
 }

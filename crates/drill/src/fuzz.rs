@@ -1,5 +1,4 @@
-//! The entry points of a coverage-guided fuzzer: the parser, and one endpoint with a peer that the
-//! input controls.
+//! The entry points of a coverage-guided fuzzer: the parser, and one endpoint whose peer the input controls.
 //!
 //! Both panic if a rule is broken. The tests replay the stored corpora.
 
@@ -22,16 +21,15 @@ use crate::raw;
 
 /// Bytes of an IPv4 and a TCP header without options.
 const HEADERS: usize = 40;
-/// The maximum number of operations of one input.
+/// The maximum number of operations per input.
 const MOST_OPERATIONS: usize = 200;
 /// The maximum number of segments in response to one operation.
 const MOST_ANSWERS: usize = 10_000;
 
-/// Checks that any input can be parsed or is refused, and that a parsed packet survives encoding.
+/// Checks that any input is parsed or refused, and that a parsed packet is unchanged by encoding and parsing.
 ///
-/// The first byte selects the form of the rest. It is either a whole packet, or options and payload
-/// of a packet with valid headers. Without the second form, checksums would stop the fuzzer for
-/// long.
+/// The first byte selects the form of the rest. It is either a whole packet, or options and payload that get
+/// valid headers. The second form exists because a fuzzer rarely finds valid checksums.
 ///
 /// # Panics
 /// Panics if a segment changes by encoding and parsing.
@@ -47,7 +45,7 @@ pub fn wire(data: &[u8]) {
     }
 }
 
-/// Returns a packet with valid headers. Options are taken from the front of `rest`, and the payload
+/// Returns a packet with valid headers. Its options are the first bytes of `rest`, and its payload is what
 /// follows.
 fn packet_of(form: u8, rest: &[u8]) -> Vec<u8> {
     let words = usize::from(form >> 1) % 11;
@@ -63,7 +61,7 @@ fn blank() -> Segment {
     Segment { source_port: 80, destination_port: 40_000, window: 1_000, ..Segment::default() }
 }
 
-/// Encodes a segment whose options are replaced by these bytes, a multiple of 4.
+/// Encodes a segment with these bytes as its options. Their number must be a multiple of 4.
 fn with_options(segment: &Segment, options: &[u8]) -> Option<Vec<u8>> {
     let bare = Segment { payload: Bytes::new(), ..segment.clone() };
     let [us, peer] = [1, 2].map(|host| IpAddr::V4(Ipv4Addr::new(10, 1, 0, host)));
@@ -80,7 +78,7 @@ fn with_options(segment: &Segment, options: &[u8]) -> Option<Vec<u8>> {
     Some(packet)
 }
 
-/// A reader of numbers from the input. After its end all numbers are zero.
+/// Reads numbers from the input. After the end of the input, all numbers are zero.
 struct Script<'a>(&'a [u8]);
 
 impl Script<'_> {
@@ -94,7 +92,7 @@ impl Script<'_> {
         u32::from_be_bytes([self.byte(), self.byte(), self.byte(), self.byte()])
     }
 
-    /// Reads a shift: small ones take one byte, others five.
+    /// Reads a shift of a sequence number. Small shifts take one byte, others five.
     fn shift(&mut self) -> u32 {
         match self.byte() {
             255 => self.word(),
@@ -105,12 +103,12 @@ impl Script<'_> {
     }
 }
 
-/// The state of the peer.
+/// The state of the scripted peer.
 #[derive(Clone, Copy, Debug, Default)]
 struct Peer {
-    /// The keys of the endpoint and of the peer.
+    /// The endpoint's key and the peer's key.
     keys: (u64, u64),
-    /// The peer's next sequence number, and the next one that it expects.
+    /// The peer's next sequence number, and the endpoint's next sequence number.
     seq: SeqNumber,
     ack: SeqNumber,
     /// Bytes of the stream that the peer has sent.
@@ -181,7 +179,7 @@ impl Stage {
         Self { now: Instant::ZERO, endpoint, client, peer, tuple, joined: None }
     }
 
-    /// Returns a valid segment of the peer on the first subflow.
+    /// Returns a valid segment from the peer on the first subflow.
     fn segment(&self) -> Segment {
         Segment {
             source_port: self.tuple.remote.port(),
@@ -198,7 +196,7 @@ impl Stage {
         }
     }
 
-    /// Passes a segment to the endpoint without changes.
+    /// Passes a segment from the peer to the endpoint, and checks the endpoint's output.
     fn give(&mut self, segment: &Segment) {
         self.endpoint.handle_segment(self.now, self.tuple, segment);
         self.collect_output();
@@ -264,7 +262,7 @@ impl Stage {
         }
     }
 
-    /// Sends the peer's part of the handshake.
+    /// Sends the peer's segment of the handshake.
     fn shake(&mut self, script: &mut Script<'_>) {
         let keys = match script.byte() % 4 {
             0 => None,
@@ -295,7 +293,7 @@ impl Stage {
         self.give(&segment);
     }
 
-    /// Sends valid data of the peer.
+    /// Sends valid data from the peer.
     fn data(&mut self, script: &mut Script<'_>) {
         let length = u16::from(script.byte()) * 6 + 1;
         let mut segment = self.segment();
@@ -306,7 +304,7 @@ impl Stage {
         self.peer.sent += u64::from(length);
     }
 
-    /// Sends a segment with random content.
+    /// Sends a segment with arbitrary fields.
     fn anything(&mut self, script: &mut Script<'_>) {
         let mut segment = self.segment();
         segment.seq = segment.seq.add(script.shift());
@@ -353,7 +351,7 @@ impl Stage {
         }
     }
 
-    /// Sends a signal that requires the keys.
+    /// Sends an MPTCP option that requires the keys.
     fn signal(&mut self, script: &mut Script<'_>) {
         let (own, peer) = self.peer.keys;
         let mut segment = self.segment();
@@ -385,7 +383,7 @@ impl Stage {
         }
     }
 
-    /// Sends a join of the peer: the SYN, or the third packet with a correct or wrong HMAC.
+    /// Sends the peer's segment of a join: the SYN, or the third packet with a correct or wrong HMAC.
     fn join(&mut self, script: &mut Script<'_>) {
         let (own, peer) = self.peer.keys;
         let choices = script.byte();

@@ -1,4 +1,4 @@
-//! The changes to segments, and who can make them.
+//! The possible changes to segments, and the attackers that can make them.
 
 use anabranch_units::RandomStream;
 
@@ -15,10 +15,10 @@ pub enum Twin {
 }
 
 impl Twin {
-    /// All of them, in the order in which they run for each seed.
+    /// All values, in the order in which they run for each seed.
     pub const ALL: [Self; 3] = [Self::Benign, Self::Blind, Self::Hostile];
 
-    /// Returns its name on the command line.
+    /// Returns the name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Benign => "benign",
@@ -124,7 +124,7 @@ const HOSTILE: &[Kind] = &[
     Kind::KnownFail,
 ];
 
-/// The largest effect of a change on the bytes that an application reads.
+/// The largest effect that a change may have on the bytes read by an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Harm {
     /// No effect: the bytes read are a prefix of the bytes sent.
@@ -136,14 +136,14 @@ pub(crate) enum Harm {
 }
 
 impl Kind {
-    /// Draws the kinds of changes for a case: all that the twin allows, or some of them.
+    /// Draws the kinds of changes for a case: all kinds that `twin` allows, or some of them.
     pub(crate) fn draw(random: &mut RandomStream, twin: Twin) -> Vec<Self> {
         let pool: Vec<Self> = match twin {
             Twin::Benign => NETWORK.to_vec(),
             Twin::Blind => [NETWORK, BLIND].concat(),
             Twin::Hostile => [NETWORK, BLIND, HOSTILE].concat(),
         };
-        // A few kinds of changes find faults that many kinds together hide.
+        // Some faults appear only if there are few kinds of changes.
         let share = [0.1, 0.3, 1.0][random.below(3) as usize];
         let mut kinds: Vec<Self> = pool.iter().copied().filter(|_| random.chance(share)).collect();
         if kinds.is_empty() {

@@ -1,13 +1,13 @@
-//! Names of the changes in a run, with which a shorter list of changes can be selected.
+//! Identifiers of the changes in a run. A list of them selects changes for a reduced case.
 
 use std::fmt;
 
 /// A change in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mark {
-    /// The mediator changed the segment with this number, counted over all sent segments.
+    /// The change of a segment by the mediator. Segments are numbered in the order in which they are sent.
     Segment(u64),
-    /// The action with this number in the case took place.
+    /// An action of the case, by its number.
     Action(u64),
 }
 
@@ -20,8 +20,7 @@ impl fmt::Display for Mark {
     }
 }
 
-/// Parses a list such as `s12,s40,a1`, or `none` for the empty list. Returns `None` for anything
-/// else.
+/// Parses a list such as `s12,s40,a1`, or `none` for the empty list. Returns `None` for other text.
 pub fn parse_marks(text: &str) -> Option<Vec<Mark>> {
     if text == "none" {
         return Some(Vec::new());

@@ -1,4 +1,4 @@
-//! The mediator between the endpoints, which decides the fate of each segment.
+//! The mediator between the endpoints, which delivers, drops or changes each segment.
 
 use std::net::SocketAddr;
 
@@ -41,7 +41,7 @@ impl Mediator {
         }
     }
 
-    /// Returns the segments that leave in place of one segment.
+    /// Returns the segments that are sent in place of one segment.
     pub(crate) fn pass(&mut self, now: Instant, case: &Case, flight: Flight) -> Vec<Flight> {
         let mark = Mark::Segment(self.count);
         self.count += 1;
@@ -49,10 +49,10 @@ impl Mediator {
         if now >= self.peace || !case.keeps(mark) {
             return vec![flight];
         }
-        // Each segment has its own random stream, so that its change does not depend on changes of
-        // other segments.
+        // Each segment has its own random stream. Its change therefore does not depend on changes of other
+        // segments.
         let random = &mut Seed { seed: self.seed, run: self.count }.stream("segment");
-        // This is drawn in every case, so that a list of marks changes no other draw.
+        // This is drawn even if its result is not used, so that a list of marks does not change later draws.
         let drawn = random.chance(self.chance);
         if case.cut.only.is_none() && !drawn {
             return vec![flight];
@@ -93,7 +93,7 @@ impl Mediator {
         vec![flight]
     }
 
-    /// Returns the encoded bytes of a flight, or `None` if it cannot be encoded.
+    /// Returns the encoded bytes of a segment in flight; `None` if it cannot be encoded.
     pub(crate) fn encode(&self, flight: &Flight) -> Option<Vec<u8>> {
         let Packet { source, destination, segment } = &flight.packet;
         let mut bytes = Vec::new();
@@ -108,7 +108,7 @@ impl Mediator {
     }
 }
 
-/// Returns the addresses of a packet.
+/// Returns the source and destination address of a packet.
 pub(crate) fn ends(packet: &Packet) -> (SocketAddr, SocketAddr) {
     let Packet { source, destination, segment } = packet;
     (

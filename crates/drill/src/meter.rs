@@ -1,7 +1,7 @@
 //! Measures the memory of an endpoint by reading the allocator around every call.
 
-/// A function that returns the number of bytes allocated and not freed by the process. Without a
-/// counting allocator memory is not checked.
+/// A function that returns the number of bytes that the process has allocated and not freed. Without a
+/// counting allocator, memory is not checked.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Meter(Option<fn() -> usize>);
 
@@ -11,7 +11,7 @@ impl Meter {
         Self(Some(read))
     }
 
-    /// A meter that measures nothing.
+    /// A meter that does not measure.
     pub const NONE: Self = Self(None);
 
     /// Runs `call` and adds the change of allocated bytes to `held`.

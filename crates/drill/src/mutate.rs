@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::harm::Kind;
 
-/// Returns a shift of a sequence number: small, a window, or half or a quarter of the space.
+/// Returns a shift of a sequence number: small, about a window, or a half or a quarter of the number space.
 pub(crate) fn shift(random: &mut RandomStream) -> u32 {
     let small = 1 + random.below(20) as u32;
     let size = match random.below(6) {
@@ -175,7 +175,7 @@ fn payload(kind: Kind, random: &mut RandomStream, segment: &mut Segment) {
     }
     let at = random.below(length) as usize;
     match kind {
-        // Cut at the end, so that the remaining bytes keep their sequence numbers.
+        // Cut bytes from the end, so that the remaining bytes keep their sequence numbers.
         Kind::PayloadCut => segment.payload = segment.payload.slice(..at),
         Kind::PayloadJoined => {
             let both = [&segment.payload[..], &segment.payload[at..]].concat();

@@ -1,4 +1,4 @@
-//! Changes to the MPTCP options of a segment: dropped, duplicated, altered, added, or taken from
+//! Changes to the MPTCP options of a segment: options are dropped, duplicated, altered, added, or taken from
 //! other segments.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -129,7 +129,7 @@ pub(crate) fn change(kind: Kind, random: &mut RandomStream, segment: &mut Segmen
     fit(segment);
 }
 
-/// Removes options until the rest fits.
+/// Removes options until they fit in 40 bytes.
 pub(crate) fn fit(segment: &mut Segment) {
     while segment.options_len() > MAX_OPTIONS_LEN {
         if !segment.sack.is_empty() {

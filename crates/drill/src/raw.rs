@@ -45,11 +45,11 @@ fn folded(mut total: u32) -> u16 {
     total as u16
 }
 
-/// Flips random bits after the ports and corrects the checksum.
+/// Inverts random bits after the ports, and corrects the checksum.
 pub(crate) fn flip(random: &mut RandomStream, packet: &mut [u8]) {
     let from = tcp_at(packet) + 4;
     for _ in 0..=random.below(3) {
-        // Headers are short and more interesting than the payload.
+        // Headers are short, and changes to them find more faults than changes to the payload.
         let reach =
             if random.chance(0.7) { 60.min(packet.len() - from) } else { packet.len() - from };
         let at = from + random.below(reach as u64) as usize;
@@ -58,8 +58,7 @@ pub(crate) fn flip(random: &mut RandomStream, packet: &mut [u8]) {
     seal(packet);
 }
 
-/// Overwrites options with random bytes and corrects the checksum. Known option kinds are more
-/// likely.
+/// Overwrites options with random bytes, and corrects the checksum. Kinds of known options are more likely.
 pub(crate) fn scramble_options(random: &mut RandomStream, packet: &mut [u8]) {
     const KINDS: [u8; 10] = [0, 1, 2, 3, 4, 5, 8, 30, 30, 30];
     let at = tcp_at(packet);

@@ -17,11 +17,11 @@ use crate::world::World;
 pub struct Report {
     /// The fault, if the case failed.
     pub fault: Option<Fault>,
-    /// All changes in the run, in order.
+    /// All changes that were made in the run, in order.
     pub done: Vec<Mark>,
     /// The changes as text.
     pub story: Vec<String>,
-    /// A digest of everything sent, equal for equal runs.
+    /// A hash of everything that was sent. It is equal for equal runs.
     pub digest: u64,
     /// The number of segments sent.
     pub segments: u64,
@@ -29,7 +29,7 @@ pub struct Report {
     pub firings: u64,
     /// The virtual time at the end.
     pub end: Instant,
-    /// The maximum memory of client and server in bytes, if the allocator counts.
+    /// The most memory of the client and the server in bytes, if the allocator counts.
     pub most_held: [i64; 2],
     /// Whether both applications have closed.
     pub closed: bool,

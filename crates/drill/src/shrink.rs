@@ -12,7 +12,7 @@ pub struct Shrunk {
     pub case: Case,
     /// Its result.
     pub report: Report,
-    /// The number of runs for the reduction.
+    /// The number of runs that the reduction took.
     pub runs: u32,
 }
 
@@ -47,7 +47,7 @@ impl Shrinker<'_> {
         Cut { only: Some(marks), ..self.best.case.cut.clone() }
     }
 
-    /// Zeller's delta debugging without testing the subsets themselves.
+    /// Removes changes by Zeller's delta debugging, but without testing the subsets themselves.
     fn fewer_marks(&mut self) {
         let mut parts = 2;
         loop {
@@ -91,14 +91,14 @@ impl Shrinker<'_> {
     }
 }
 
-/// Reduces a failing case; returns `None` if it does not fail. `before` is called before every run.
+/// Reduces a failing case; returns `None` if the case does not fail. `before` is called before every run.
 pub fn shrink(case: &Case, meter: Meter, before: &mut dyn FnMut(&Case)) -> Option<Shrunk> {
     let report = run(case, meter);
     let rule = report.fault.as_ref()?.rule;
     let mut shrinker =
         Shrinker { before, best: Shrunk { case: case.clone(), report, runs: 1 }, rule, meter };
     let marks = shrinker.best.report.done.clone();
-    // First the complete list of changes. With a list, random draws no longer select changes.
+    // First, select all changes by name. Random draws then no longer select them.
     if shrinker.attempt(shrinker.with_marks(marks)) {
         shrinker.simpler_plugins();
         shrinker.fewer_marks();

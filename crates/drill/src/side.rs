@@ -22,7 +22,7 @@ pub(crate) struct Side {
     /// One application per connection.
     pub(crate) applications: Vec<Application>,
     meter: Meter,
-    /// Bytes held by the endpoint according to the allocator.
+    /// The bytes that the endpoint has allocated.
     held: i64,
     pub(crate) most_held: i64,
     pub(crate) silent: bool,
@@ -83,7 +83,8 @@ impl Side {
         }
     }
 
-    /// Returns the connection of an application. Connections are not freed during a run.
+    /// Returns the connection of an application. Both have the same number, because connections are not freed
+    /// during a run.
     fn handle(&self, number: usize) -> Option<ConnectionHandle> {
         self.endpoint.connections().nth(number).map(|(handle, _)| handle)
     }
@@ -92,7 +93,7 @@ impl Side {
     pub(crate) fn take(&mut self, now: Instant, case: &Case, bytes: &[u8]) {
         let Self { endpoint, meter, held, .. } = self;
         meter.around(held, || {
-            // A copy, so that its memory counts for the endpoint.
+            // A copy, so that its memory counts for this endpoint.
             let packet = parse_packet(&Bytes::copy_from_slice(bytes));
             let Ok(Packet { source, destination, segment }) = packet else { return };
             let tuple = FourTuple {
@@ -157,7 +158,7 @@ impl Side {
         Ok(())
     }
 
-    /// Compares the used memory with the bound that follows from the configuration.
+    /// Checks the used memory against the limit that follows from the configuration.
     pub(crate) fn judge_memory(&mut self, now: Instant, case: &Case) -> Result<(), Fault> {
         self.most_held = self.most_held.max(self.held);
         let connections = self.endpoint.len();
@@ -183,8 +184,8 @@ impl Side {
     }
 }
 
-/// Returns a copy of a segment in separate memory. A clone would share the payload, and the memory
-/// would count for whichever owner frees it last.
+/// Copies a segment into separate memory. A clone would share the payload, and its memory would count for the
+/// endpoint that frees it last.
 fn own(transmit: Transmit, meter: Meter, held: &mut i64) -> Transmit {
     let mut copy = transmit.clone();
     copy.segment.payload = Bytes::copy_from_slice(&transmit.segment.payload);

@@ -17,7 +17,8 @@ use crate::mediator::{Mediator, ends};
 use crate::meter::Meter;
 use crate::side::Side;
 
-/// The time to finish after the last disturbance. Retransmission timers back off to two minutes.
+/// The time that a run has to finish after the last disturbance. Retransmission timers back off to two
+/// minutes.
 const PATIENCE: Duration = Duration::from_secs(900);
 /// The number that the address translator adds to a port.
 const TRANSLATION: u16 = 1_000;
@@ -26,9 +27,9 @@ const TRANSLATION: u16 = 1_000;
 #[derive(Clone, Copy, Debug, Default)]
 struct Path {
     down: bool,
-    /// The time until which each direction transmits.
+    /// The end of the current transmission in each direction.
     busy: [Instant; 2],
-    /// The number of changes of the translator's ports.
+    /// The number of times that the translator has changed its ports.
     rebound: u16,
 }
 
@@ -47,7 +48,7 @@ pub(crate) struct World<'a> {
     pub(crate) acted: Vec<(Mark, Action)>,
     /// The number of timer firings at the current time.
     firings_now: u32,
-    /// A hash over everything that was sent and when, and over events.
+    /// A hash of everything that was sent, with the times, and of events.
     pub(crate) digest: u64,
 }
 
@@ -136,7 +137,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// Lets a side send, and puts its segments on the paths.
+    /// Runs a side until it has nothing to send, and puts its segments on the paths.
     fn settle(&mut self, side: usize) -> Result<(), Fault> {
         let mut out = Vec::new();
         let now = self.now;
@@ -222,7 +223,7 @@ impl<'a> World<'a> {
         match action {
             Action::Cut { path } => self.paths[path].down = true,
             Action::Heal { path } => self.paths[path].down = false,
-            // A closing connection without another subflow would abort and lose bytes.
+            // If this were the only subflow, a closing connection would abort and lose bytes.
             Action::Remove { path } if self.has_another(path) => {
                 self.paths[path].down = true;
                 let address = candidate(path).local.ip();
@@ -310,7 +311,7 @@ impl<'a> World<'a> {
         closed && self.flying.is_empty()
     }
 
-    /// Checks the result when the time is up, or when no event is left.
+    /// Checks the result at the time limit, or when no event is left.
     fn judge_end(&self) -> Result<(), Fault> {
         let settled = match self.case.twin {
             Twin::Benign | Twin::Blind => self.both(Application::complete),
@@ -341,7 +342,7 @@ impl<'a> World<'a> {
     }
 }
 
-/// Returns a segment as one line of text.
+/// Formats a segment as one line of text.
 fn line(from: usize, path: usize, segment: &anabranch_wire::Segment) -> String {
     let who = ["client", "server"][from];
     let number = segment.mptcp.len();
@@ -358,8 +359,8 @@ fn line(from: usize, path: usize, segment: &anabranch_wire::Segment) -> String {
     )
 }
 
-/// Translates ports between a path and the server. Returns false if the packet is for a port that
-/// the translator has forgotten.
+/// Translates ports between a path and the server. Returns false if the packet is for a port of an older
+/// translation.
 fn translate(flight: &mut Flight, by: u16) -> bool {
     let segment = &mut flight.packet.segment;
     if flight.to == SERVER {
@@ -374,7 +375,7 @@ fn translate(flight: &mut Flight, by: u16) -> bool {
     true
 }
 
-/// Checks the rules for every segment that an endpoint sends.
+/// Checks the rules that every segment of an endpoint must follow.
 fn check(now: Instant, transmit: &Transmit) -> Result<(), Fault> {
     let Transmit { local, remote, segment, .. } = transmit;
     let fault = |rule, detail| Err(Fault { rule, detail, at: now });

@@ -73,7 +73,7 @@ fn every_twin_makes_changes_and_endpoints_survive_them() {
     }
 }
 
-/// The meter adds 10 MB for every call, which no endpoint uses. The check must detect it.
+/// The meter adds 10 MB for every call, which exceeds the limit. The check must detect it.
 #[test]
 fn growing_memory_is_detected_and_the_case_reduced() {
     fn growing() -> usize {

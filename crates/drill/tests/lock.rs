@@ -1,5 +1,5 @@
-//! The lock: stored digests of drill cases. The cases include uploads, closing, forged segments and
-//! changed options. The simulator's lock (`crates/sim/tests/lock`) has none of these.
+//! The lock: stored digests of drill cases. In contrast to the simulator's lock (`crates/sim/tests/lock`),
+//! the cases include uploads, closing, forged segments and changed options.
 
 use anabranch_drill::lock_line;
 

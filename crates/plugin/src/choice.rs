@@ -70,7 +70,7 @@ impl PluginChoice {
     /// the place of a class, `.py:Name`, is a name as a whole.
     ///
     /// # Errors
-    /// Reports unbalanced parentheses or quotes, a missing name, a parameter that is given twice or
+    /// Returns an error for unbalanced parentheses or quotes, a missing name, a parameter that is given twice or
     /// is not finite, and more than [`LEVELS`] levels.
     pub fn parse(text: &str) -> Result<Self, PluginError> {
         let (mut depth, mut deepest) = (0_usize, 0);

@@ -194,7 +194,7 @@ impl<'a> Parameters<'a> {
     /// Returns the parameters that were read if there is no fault.
     ///
     /// # Errors
-    /// Reports every fault, including unknown keys.
+    /// Returns an error for every fault, including unknown keys.
     pub fn finish(mut self) -> Result<Vec<ParameterInfo>, PluginError> {
         let known: Vec<_> = self.asked.iter().map(|info| info.key).collect();
         for key in self.choice.parameters.keys().filter(|key| !known.contains(&key.as_str())) {

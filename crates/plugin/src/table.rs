@@ -15,7 +15,7 @@ pub fn names<K: Kind>() -> impl Iterator<Item = PluginName> {
 /// Builds a plug-in from its name and parameters.
 ///
 /// # Errors
-/// Reports an unknown name, or every parameter that is unknown or out of range.
+/// Returns an error for an unknown name, or every parameter that is unknown or out of range.
 pub fn build<K: Kind>(
     choice: &PluginChoice,
     registry: &Registry,
@@ -27,7 +27,7 @@ pub fn build<K: Kind>(
 /// Returns the parameters of the plug-in called `name`.
 ///
 /// # Errors
-/// Reports an unknown name.
+/// Returns an error for an unknown name.
 pub fn parameters<K: Kind>(name: &str) -> Result<Vec<ParameterInfo>, PluginError> {
     let choice = PluginChoice::named(name);
     construct::<K>(&choice, &Registry::TABLES, K::trial()).map(|(_, parameters)| parameters)
@@ -37,7 +37,7 @@ pub fn parameters<K: Kind>(name: &str) -> Result<Vec<ParameterInfo>, PluginError
 /// outside the tables.
 ///
 /// # Errors
-/// Reports an unknown name, or every parameter that is unknown or out of range.
+/// Returns an error for an unknown name, or every parameter that is unknown or out of range.
 pub fn construct<K: Kind>(
     choice: &PluginChoice,
     registry: &Registry,
@@ -85,7 +85,7 @@ impl AnyKind {
     /// Returns the parameters of the plug-in called `name`.
     ///
     /// # Errors
-    /// Reports an unknown name.
+    /// Returns an error for an unknown name.
     pub fn parameters(&self, name: &str) -> Result<Vec<ParameterInfo>, PluginError> {
         (self.parameters)(name)
     }

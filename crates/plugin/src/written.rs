@@ -7,7 +7,7 @@ impl PluginChoice {
     /// Returns the choice with all short forms expanded.
     ///
     /// # Errors
-    /// Reports text that is not a short form, a parameter that is given both within and next to a
+    /// Returns an error for text that is not a short form, a parameter that is given both within and next to a
     /// short form, and more than [`LEVELS`] levels.
     pub fn resolved(self) -> Result<Self, PluginError> {
         let choice = self.taken_apart()?;

@@ -16,10 +16,10 @@ use crate::trace;
 
 create_exception!(_anabranch, CaptureFileError, PyValueError, "The file is no capture.");
 
-/// How many frames are read between two calls of `progress`.
+/// The number of frames between two calls of `progress`.
 const FRAMES_BETWEEN: u64 = 65_536;
 
-/// A file that counts the bytes that were read of it.
+/// A file that counts the bytes read from it.
 struct Counted {
     file: File,
     bytes: Arc<AtomicU64>,
@@ -35,8 +35,9 @@ impl Read for Counted {
 
 /// Reads a capture and returns `{"json": ..., "tables": ..., "damage": ...}`.
 ///
-/// `json` is an object (docs/guide/capture.md). `tables` has the course over time. `damage` is a sentence if the file could
-/// be read in part only, or None. `progress` is called with the bytes that were read and the bytes of the file.
+/// `json` is an object (docs/guide/capture.md). `tables` contains the values over time. `damage` is a
+/// sentence if only a part of the file could be read; otherwise it is None. `progress` is called with the
+/// bytes read so far and the bytes of the file.
 #[pyfunction]
 #[pyo3(signature = (path, progress=None))]
 pub(crate) fn read_capture(
@@ -69,7 +70,7 @@ pub(crate) fn read_capture(
     Ok(whole)
 }
 
-/// Reads all frames. `report` is called from time to time, and its error ends the reading.
+/// Reads all frames. An error of `report`, which is called from time to time, ends the reading.
 fn read(
     input: Counted,
     mut report: impl FnMut() -> PyResult<()>,

@@ -22,7 +22,7 @@ const FACTOR: &str = "a whole number from 1 to 16";
 pub(crate) struct Window {
     cwnd: AtomicU32,
     ssthresh: AtomicU32,
-    /// The pacing rate of the base, bit/s; 0 for none.
+    /// The pacing rate of the base, bit/s; 0 if the base does not pace.
     base_rate: AtomicU64,
 }
 
@@ -108,7 +108,7 @@ impl Window {
 #[derive(Debug)]
 pub(crate) struct PythonController {
     plugged: Plugged,
-    /// The built-in controller that it builds on. The base handles every event first.
+    /// The built-in controller that the instance builds on. The base handles every event first.
     base: Option<Box<dyn CongestionController>>,
     on_ack: Option<Py<PyAny>>,
     on_congestion: Option<Py<PyAny>>,
@@ -124,20 +124,20 @@ pub(crate) struct PythonController {
     counts_marks: bool,
     wants_siblings: bool,
     send_buffer_factor: u32,
-    /// The instance has `pacing_rate_mbps`, which is read after each call.
+    /// Whether the instance has `pacing_rate_mbps`, which is read after each call.
     paces: bool,
     pacing_rate: Option<Rate>,
-    /// The instance has `published_rate_mbps`, which is read after each call.
+    /// Whether the instance has `published_rate_mbps`, which is read after each call.
     publishes: bool,
     published_rate: Option<Rate>,
-    /// The instance has `marks_application_limited`, which is read after each call.
+    /// Whether the instance has `marks_application_limited`, which is read after each call.
     marks: bool,
     application_limited: bool,
 }
 
 impl PythonController {
-    /// Looks up the methods and attributes of an instance. The base draws from `random`, as it does when it is used
-    /// alone. Returns `None` if the instance is invalid; the failure is recorded.
+    /// Finds the methods and attributes of an instance. The base draws from `random`, as when it is used
+    /// alone. Returns `None` if the instance is invalid, and records the failure.
     pub(crate) fn new(py: Python<'_>, plugged: Plugged, random: RandomStream) -> Option<Self> {
         let base = plugged.checked(py, "builds_on", Self::base_of(py, &plugged, random))?;
         let method =
@@ -174,7 +174,7 @@ impl PythonController {
             window: Py::new(py, Window::new(1, 1)).ok()?,
             owns_recovery: flag("owns_recovery", |base| base.owns_recovery())?,
             counts_marks: flag("counts_marks", |base| base.counts_marks())?,
-            // A base that reads the siblings needs them, even if the class does not request them.
+            // A base may read the siblings even if the class does not request them.
             wants_siblings: flag("wants_siblings", |_| false)?
                 || base.as_ref().is_some_and(|base| base.wants_siblings()),
             send_buffer_factor: plugged.checked(py, "send_buffer_factor", factor)?,

@@ -23,8 +23,8 @@ create_exception!(
     "A plug-in's answer is invalid. Arguments: kind, name, method, message."
 );
 
-/// Returns the exception for an invalid plan. Its `faults` has three values for each fault: the keys of the plan that
-/// lead to it, the message, and similar valid names.
+/// Returns the exception for an invalid plan. Its attribute `faults` has three values for each fault: the
+/// keys of the plan that lead to it, the message, and similar valid names.
 pub(crate) fn plan(error: &anabranch_plan::PlanError) -> PyErr {
     Python::attach(|py| {
         let faults: PyResult<Vec<_>> = error

@@ -15,18 +15,16 @@ use crate::congestion::PythonController;
 use crate::plugged::{Failures, Outcome, Plugged, parameters, raised};
 use crate::scheduler::PythonScheduler;
 
-/// The classes that a run may use.
-///
-/// Each is an object with a method `build(parameters, seed)` that returns an instance.
+/// The classes that a run may use. Each has a method `build(parameters, seed)` that returns an instance.
 #[derive(Debug)]
 pub(crate) struct Classes {
     schedulers: BTreeMap<String, Py<PyAny>>,
     congestion: BTreeMap<String, Py<PyAny>>,
     seed: Seed,
-    /// The number of schedulers that were built. Each has a separate random stream.
+    /// The number of schedulers that were built. It selects a separate random stream for each.
     made: AtomicU64,
     outcome: Arc<Outcome>,
-    /// The failures of instances, if each instance fails separately; `None` if a failure ends the whole run.
+    /// The failures of instances, if a failure ends only its own instance; `None` if it ends the whole run.
     failures: Option<Arc<Failures>>,
 }
 
@@ -47,26 +45,26 @@ impl Classes {
         })
     }
 
-    /// Makes each instance fail separately, so that a failure does not end the others.
+    /// Makes a failure end only its own instance.
     pub(crate) fn apart(mut self) -> Self {
         self.failures = Some(Arc::default());
         self
     }
 
-    /// Returns the failures since the last call, if each instance fails separately.
+    /// Returns the failures since the last call; empty if a failure ends the whole run.
     pub(crate) fn failures(&self) -> Vec<PyErr> {
         self.failures.as_ref().map_or_else(Vec::new, |failures| failures.take())
     }
 
-    /// Returns the outcome in which the next instance records its failure.
+    /// Returns the record for a failure of the next instance.
     fn next_outcome(&self) -> Arc<Outcome> {
         let shared = || Arc::clone(&self.outcome);
         let own = |failures| Arc::new(Outcome::of_instance(failures));
         self.failures.as_ref().map_or_else(shared, own)
     }
 
-    /// Returns whether a plug-in of this run has failed. If each instance fails separately, returns whether one has
-    /// failed since the last call.
+    /// Returns whether a plug-in of this run has failed. If failures end only their own instance, returns
+    /// whether one has failed since the last call.
     fn has_failed(&self) -> bool {
         self.failures.as_ref().map_or_else(|| self.outcome.failed(), |failures| failures.take_any())
     }
@@ -76,7 +74,7 @@ impl Classes {
         self.schedulers.is_empty() && self.congestion.is_empty()
     }
 
-    /// Returns the built-in tables, extended by these classes.
+    /// Returns a registry of the built-in tables and these classes.
     pub(crate) fn registry(self: &Arc<Self>) -> Registry {
         let mut registry = Registry::TABLES;
         if !self.schedulers.is_empty() {
@@ -93,7 +91,7 @@ impl Classes {
         self.outcome.error(py)
     }
 
-    /// Creates an instance of `class`, and passes it to `wrap`, which looks up its methods.
+    /// Creates an instance of `class`. `wrap` finds its methods.
     fn instance<T>(
         &self,
         kind: &'static str,
@@ -147,7 +145,7 @@ impl Foreign<Controllers> for Classes {
         random: RandomStream,
     ) -> Option<Result<Box<dyn CongestionController>, PluginError>> {
         let class = self.congestion.get(&choice.name)?;
-        // The base of the class draws the same numbers as when it is used alone.
+        // The base draws the same numbers as when it is used alone.
         let of_base = random.clone();
         let wrap = |py: Python<'_>, plugged| PythonController::new(py, plugged, of_base);
         let built = self.instance(Controllers::KEY, class, choice, random, wrap);

@@ -20,9 +20,9 @@ use pyo3::types::PyDict;
 use crate::error;
 use crate::foreign::Classes;
 
-/// The default limit of a site, as a multiple of the limit of a source.
+/// The default limit of a site is this multiple of the limit of a source.
 const SITE_SOURCES: u32 = 4;
-/// The longest wait for the log's last lines after the gateway has ended.
+/// The longest wait for the last lines of the log after the gateway has ended.
 const LAST_LINES: Span = Span::from_secs(1);
 
 /// The settings of a gateway, as attributes of an object.
@@ -60,7 +60,7 @@ fn read<T: std::str::FromStr>(text: &str) -> PyResult<T> {
     text.parse().map_err(|_| PyValueError::new_err(format!("not an address: {text}")))
 }
 
-/// Returns the largest retransmission timeout of `seconds`. Returns an error if it is out of range.
+/// Converts the largest retransmission timeout from `seconds`. Returns an error if it is out of range.
 fn rto_max(seconds: f64) -> PyResult<Duration> {
     let given = span(seconds);
     if (RTO_MAX_LEAST..=RTO_MAX_DEFAULT).contains(&given) {
@@ -120,7 +120,7 @@ impl Given {
         })
     }
 
-    /// Returns the settings that can be changed while a gateway runs.
+    /// Returns the settings that can change while a gateway runs.
     fn change(&self) -> Change {
         Change {
             limits: Limits {
@@ -135,7 +135,7 @@ impl Given {
     }
 }
 
-/// The Python function that controls the gateway, and the logs.
+/// The Python function that controls the gateway, and the gateway's logs.
 struct Watch {
     called: Py<PyAny>,
     classes: Arc<Classes>,
@@ -144,7 +144,7 @@ struct Watch {
     /// Notes for the operator.
     notes: Log,
     raised: Option<PyErr>,
-    /// The function was called at least once, so the gateway has started.
+    /// Whether the function was called at least once, which implies that the gateway has started.
     looked: bool,
 }
 
@@ -161,7 +161,7 @@ impl Watch {
         })
     }
 
-    /// Waits until the last lines of the logs are written.
+    /// Waits until the last lines are written.
     fn finish(&self) {
         self.log.finish(LAST_LINES);
         self.notes.finish(LAST_LINES);
@@ -208,17 +208,17 @@ impl Watcher for Watch {
 
 /// Runs a gateway with the settings of an object.
 ///
-/// `watch` is called ten times a second with the exceptions that plug-ins raised. Each of them has ended its own
-/// connection. `watch` returns a tuple of three values. The first is 0 to continue, 1 to refuse new connections and
-/// finish, or 2 to stop. The second is a list of lines for stderr. The third has changed limits and times, or is None.
-/// With changed settings the log is opened again.
+/// `watch` is called ten times a second with the exceptions that plug-ins raised. Each exception has ended
+/// the connection of its plug-in. `watch` returns a tuple of three values. The first is 0 to continue, 1 to
+/// refuse new connections and finish, or 2 to stop. The second is a list of lines for stderr. The third
+/// contains changed limits and times, or is None. If settings change, the log is opened again.
 ///
-/// An exception of `watch` ends the gateway and is raised here. After the gateway has ended, `watch` is called once
-/// more, and its result is ignored. This call is omitted if the gateway never started. `plugins` has the classes that
-/// the settings name, as for `simulate`.
+/// An exception of `watch` ends the gateway and is raised here. After the gateway has ended, `watch` is
+/// called once more, and its result is ignored. This call is omitted if the gateway never started. `plugins`
+/// contains the classes that the settings name, as for `simulate`.
 ///
-/// A line for each ended connection goes to the file `settings.log`, or to stdout if it is None. Separate threads write
-/// this file and stderr, so that neither delays a connection.
+/// A line for each ended connection is written to the file `settings.log`, or to stdout if it is None.
+/// Separate threads write the log and stderr, so they do not delay connections.
 #[pyfunction]
 #[pyo3(signature = (settings, watch, plugins=None))]
 pub(crate) fn gateway(
@@ -228,7 +228,7 @@ pub(crate) fn gateway(
     plugins: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<()> {
     let none = PyDict::new(py);
-    // Plug-ins need no secret seed. Keys and sequence numbers are drawn elsewhere.
+    // Plug-ins do not need a secret seed. Keys and sequence numbers use another source of random numbers.
     let seed = Seed { seed: 0, run: 0 };
     let classes = Arc::new(Classes::new(plugins.unwrap_or(&none), seed)?.apart());
     let given = settings.extract::<Given>()?;
@@ -252,7 +252,7 @@ pub(crate) fn gateway(
     }
 }
 
-/// Returns the exception for an error that ended the gateway.
+/// Converts an error that ended the gateway to an exception.
 fn exception(fault: &GatewayError) -> PyErr {
     let number = match fault {
         GatewayError::Device { error, .. } | GatewayError::Io { error, .. } => error.raw_os_error(),

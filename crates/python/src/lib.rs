@@ -33,8 +33,8 @@ use pyo3::types::PyDict;
 
 use crate::foreign::Classes;
 
-/// Calls a Python function with the simulated seconds that have passed and that are expected. An exception of the
-/// function stops the run.
+/// Calls a Python function with the simulated seconds that have passed and the expected seconds of the run.
+/// An exception of the function stops the run.
 struct Callback {
     function: Py<PyAny>,
     raised: Option<PyErr>,
@@ -58,8 +58,8 @@ impl Observer for Callback {
 
 /// Runs a plan (docs/plan-and-trace.md) and returns `{"summary": ..., "tables": ...}`.
 ///
-/// `pcapng` is the path of a capture file. `progress` is called with the simulated seconds that have passed and that
-/// are expected. `plugins` has the classes that the plan names, by kind and name.
+/// `pcapng` is the path of a capture file. `progress` is called with the simulated seconds that have passed
+/// and the expected seconds of the run. `plugins` contains the classes that the plan names, by kind and name.
 #[pyfunction]
 #[pyo3(signature = (plan_json, pcapng=None, progress=None, plugins=None))]
 fn simulate<'py>(
@@ -84,8 +84,8 @@ fn simulate<'py>(
             None => run_with(&plan, registry, capture, &mut Silent),
         }
     };
-    // With plug-ins, the interpreter stays attached. Otherwise each call of a plug-in would wait up to 5 ms for the
-    // thread that holds it (sys.getswitchinterval). Other threads run during the calls.
+    // With plug-ins, the run keeps the interpreter lock. Otherwise each call of a plug-in would wait up to 5
+    // ms for the thread that holds the lock (sys.getswitchinterval). Other threads run during the calls.
     let outcome = if classes.is_empty() { py.detach(run) } else { run() };
     match outcome {
         Ok(trace) => trace::to_dict(py, trace),
@@ -96,8 +96,9 @@ fn simulate<'py>(
     }
 }
 
-/// Measures a link of a plan alone. Returns its rate in bit/s in each window of time while it is saturated. Also
-/// returns the delays in seconds of small packets that are sent every `ping_ns`; NaN for a lost one.
+/// Measures a link of a plan without other traffic. Returns its rate in bit/s in each window of time while it
+/// is saturated. Also returns the delays in seconds of small packets that are sent every `ping_ns`; NaN for a
+/// lost packet.
 #[pyfunction]
 fn record_link(
     py: Python<'_>,
@@ -122,7 +123,7 @@ fn classes(
     Classes::new(plugins.unwrap_or(&none), seed).map(Arc::new)
 }
 
-/// Returns names and descriptions. A plug-in's note follows the first sentence of its description.
+/// Returns names with their descriptions. The note of a plug-in is appended to its description.
 fn listed(names: impl Iterator<Item = PluginName>) -> Vec<(&'static str, String)> {
     names
         .map(|plugin| {
@@ -203,7 +204,7 @@ fn plugin_defaults() -> Vec<(&'static str, String)> {
     named.into_iter().map(|(kind, choice)| (kind, choice.name)).collect()
 }
 
-/// Returns the largest and smallest values that a scenario or a gateway may use, by name.
+/// Returns the limits of values in a scenario or gateway, by name.
 #[pyfunction]
 fn limits() -> Vec<(&'static str, u64)> {
     let times = [
@@ -279,7 +280,8 @@ fn likely_bps(model: &str) -> PyResult<Option<f64>> {
     Ok(link_model(model)?.likely_bps())
 }
 
-/// Returns the faults of a model's parameters that are valid separately but not together: key, message and hint.
+/// Returns the faults of a model's parameters that are valid separately but not together. Each has a key, a
+/// message and a hint.
 #[pyfunction]
 fn link_model_faults(model: &str) -> PyResult<Vec<(&'static str, String, String)>> {
     let faults = link_model(model)?.faults();
@@ -306,8 +308,8 @@ fn queue_disciplines() -> Vec<QueueKind> {
     kinds.collect()
 }
 
-/// Returns the parameters of a plug-in of a kind (`scheduler`, `congestion`, `path_manager`, `abr`), each with its key,
-/// its default and its valid values. An unknown name has none.
+/// Returns the parameters of a plug-in of a kind (`scheduler`, `congestion`, `path_manager`, `abr`), each
+/// with its key, its default and its valid values. Returns an empty list for an unknown name.
 #[pyfunction]
 fn plugin_parameters(kind: &str, name: &str) -> Vec<(&'static str, String, String)> {
     let kind = KINDS.iter().find(|known| known.key == kind);
@@ -318,8 +320,8 @@ fn plugin_parameters(kind: &str, name: &str) -> Vec<(&'static str, String, Strin
 /// A fault: the keys that lead to it, its message, and similar valid names.
 type Found = (Vec<String>, String, Vec<&'static str>);
 
-/// Returns the faults of a plug-in as a plan describes it. Each has the keys that lead to it, its message, and similar
-/// valid names. `plugins` is the same as for `simulate`.
+/// Returns the faults of a plug-in, given as in a plan. Each has the keys that lead to it, its message, and
+/// similar valid names. `plugins` is the same as for `simulate`.
 #[pyfunction]
 #[pyo3(signature = (kind, text, plugins=None))]
 fn check_plugin(
@@ -337,9 +339,9 @@ fn check_plugin(
     Ok(faults.into_iter().map(|fault| (fault.path, fault.message, fault.known)).collect())
 }
 
-/// Returns the plug-ins in a composition, each with the keys that lead to it, its name and its parameters.
+/// Returns the plug-ins in a composition. Each has the keys that lead to it, its name and its parameters.
 ///
-/// The list is empty if the value does not describe a plug-in; `check_plugin` reports that fault.
+/// The list is empty if the value does not describe a plug-in. `check_plugin` reports that fault.
 #[pyfunction]
 fn plugin_parts<'py>(py: Python<'py>, text: &str) -> PyResult<Vec<Part<'py>>> {
     anabranch_plan::plugin_parts(text)

@@ -17,15 +17,15 @@ use pyo3::types::PyDict;
 
 use crate::{classes, error, trace};
 
-/// A kernel at an end of the network: the file of its namespace, its device on each path, whether its sockets use
-/// MPTCP, and their congestion control.
+/// A kernel at one end of the network: the file of its namespace, its device on each path, whether its
+/// sockets use MPTCP, and their congestion control.
 type End = (Option<PathBuf>, Vec<String>, bool, Option<String>);
 
 fn kernel((namespace, devices, multipath, congestion): End) -> KernelEnd {
     KernelEnd { namespace, devices, multipath, congestion }
 }
 
-/// Returns an origin, given by the file of its namespace and its address with a port.
+/// Creates an origin from the file of its namespace and from its address with a port.
 fn found((namespace, address): (Option<PathBuf>, String)) -> PyResult<Origin> {
     let refused = |_| PyValueError::new_err(format!("not an address with a port: {address}"));
     let address = address.parse::<SocketAddr>().map_err(refused)?;
@@ -89,7 +89,7 @@ impl Observer for Follower {
 }
 
 impl Follower {
-    /// Stores an exception, which is raised after the run has stopped, and returns an error that stops the run.
+    /// Stores an exception, which is raised after the run has stopped. Returns an error that stops the run.
     fn failed(&mut self, raised: PyErr) -> io::Error {
         let error = io::Error::other(raised.to_string());
         self.raised = Some(raised);
@@ -97,7 +97,7 @@ impl Follower {
     }
 }
 
-/// Returns the state of a run as a dictionary.
+/// Converts the state of a run to a dictionary.
 fn moment_dict<'py>(py: Python<'py>, moment: &Moment) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     dict.set_item("t_s", moment.t_s)?;
@@ -116,7 +116,7 @@ fn moment_dict<'py>(py: Python<'py>, moment: &Moment) -> PyResult<Bound<'py, PyD
     Ok(dict)
 }
 
-/// Returns the state of a path as a dictionary.
+/// Converts the state of a path to a dictionary.
 fn path_dict<'py>(py: Python<'py>, path: &PathMoment) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     dict.set_item("bytes", path.bytes)?;
@@ -131,7 +131,7 @@ fn path_dict<'py>(py: Python<'py>, path: &PathMoment) -> PyResult<Bound<'py, PyD
     Ok(dict)
 }
 
-/// Returns the lateness of packets in milliseconds as a dictionary.
+/// Converts the lateness of packets to a dictionary, in milliseconds.
 fn lateness<'py>(py: Python<'py>, lateness: &Lateness) -> PyResult<Bound<'py, PyDict>> {
     let ms = |span: Duration| span.as_secs_f64() * 1e3;
     let dict = PyDict::new(py);
@@ -142,21 +142,21 @@ fn lateness<'py>(py: Python<'py>, lateness: &Lateness) -> PyResult<Bound<'py, Py
     Ok(dict)
 }
 
-/// Runs a plan over real packets. `client` and `server` are kernels (namespace, devices, MPTCP, congestion control), or
-/// None for our endpoint. Returns the same as `simulate`; the summary also has `lateness`, `server_congestion`,
-/// `refused_packets` and `stripped_segments` (by path).
+/// Runs a plan over real packets. `client` and `server` describe kernels (namespace, devices, MPTCP,
+/// congestion control); None selects our endpoint. The result is that of `simulate`. The summary also has
+/// `lateness`, `server_congestion`, `refused_packets` and `stripped_segments` (by path).
 ///
-/// `announced` has the indexes of the paths on which the server announces its address to a client that does not know
-/// it. `ready` is called when the devices are open. `progress` is called ten times a second, and stops the run by
-/// returning False.
+/// `announced` contains the indexes of the paths on which the server announces its address, because the
+/// client does not know it. `ready` is called when the devices are open. `progress` is called ten times a
+/// second, and stops the run by returning False.
 ///
-/// With `application`, the plan's application runs, and the run ends when it is done. Without it, both ends are
-/// kernels, or our endpoint relays connections of the client's programs to `origin`, an address in a namespace. Values
-/// in `connections` that only these programs know are then NaN.
+/// With `application`, the plan's application runs, and the run ends when it is done. Without it, programs of
+/// the client run, and both ends are kernels or our endpoint relays to `origin`, an address in a namespace.
+/// Values in `connections` that only these programs know are then NaN.
 ///
-/// `interface` is called with a path and a change of the client kernel's interface there. `watch` is called with the
-/// state of the run before each `progress` and at the end: `t_s`, `bytes_read`, `paths` (a dictionary for each path, in
-/// the plan's order) and `player`.
+/// `interface` is called with a path and a change of the client kernel's interface on that path. `watch` is
+/// called with the state of the run before each `progress` and at the end: `t_s`, `bytes_read`, `paths` (a
+/// dictionary for each path, in the plan's order) and `player`.
 #[pyfunction]
 #[pyo3(signature = (plan_json, client, server, application, ready, progress, interface, pcapng=None, plugins=None, announced=Vec::new(), origin=None, watch=None))]
 #[expect(clippy::too_many_arguments, reason = "each is a keyword in Python")]

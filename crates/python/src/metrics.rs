@@ -56,8 +56,8 @@ fn columns(table: &Bound<'_, PyAny>) -> PyResult<Columns> {
     Ok(found)
 }
 
-/// Returns a sequence as a column: of text if it has a string, of flags or whole numbers if it has nothing else, and
-/// of numbers otherwise. None stands for a missing number, and for no text.
+/// Converts a sequence to a column. The column is of text if any item is a string, of flags or whole numbers
+/// if all items are, and of numbers otherwise. None is a missing number, or an empty text.
 fn column(values: &Bound<'_, PyAny>) -> PyResult<Values> {
     let items: Vec<Bound<'_, PyAny>> = values.try_iter()?.collect::<PyResult<_>>()?;
     let all = |kind: fn(&Bound<'_, PyAny>) -> bool| !items.is_empty() && items.iter().all(kind);
@@ -166,7 +166,7 @@ pub(crate) fn mean_metrics<'py>(
     dict(py, &metrics::mean(&each.iter().collect::<Vec<_>>()))
 }
 
-/// Adds the metrics of the links and of cross traffic to the mean of the clients' metrics.
+/// Adds the metrics of links and cross traffic to the mean of the clients' metrics.
 #[pyfunction]
 pub(crate) fn whole_metrics<'py>(
     py: Python<'py>,
@@ -189,7 +189,7 @@ pub(crate) fn strips<'py>(
     metrics::strips(&given.tables()).into_iter().map(strip).collect()
 }
 
-/// Returns the freezes of a client with these tables; begin and end, seconds.
+/// Returns the freezes of the client to which the tables belong: start and end, seconds.
 #[pyfunction]
 pub(crate) fn standing_times(own: &Bound<'_, PyAny>) -> PyResult<Vec<(f64, f64)>> {
     let given = Given::new(own)?;
@@ -197,7 +197,7 @@ pub(crate) fn standing_times(own: &Bound<'_, PyAny>) -> PyResult<Vec<(f64, f64)>
     Ok(metrics::standing_times(&Own::whole(&tables)))
 }
 
-/// Returns the begin of each underflow and the time at which playing went on, from the times and the kinds of events.
+/// Returns the start and the end of each underflow, from the times and kinds of playback events.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "pyo3 extracts the argument")]
 pub(crate) fn stall_times(events: Vec<(f64, String)>, until_s: f64) -> Vec<(f64, f64)> {

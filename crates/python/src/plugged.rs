@@ -15,11 +15,11 @@ use crate::error::{AnswerError, RaisedError};
 pub(crate) struct Outcome {
     failed: AtomicBool,
     first: OnceLock<PyErr>,
-    /// The list to which the failure is added, if each instance fails separately.
+    /// The list to which the failure is added, if a failure ends only its own instance.
     news: Option<Arc<Failures>>,
 }
 
-/// The failures of plug-ins that have not been reported.
+/// The failures of plug-ins that were not reported yet.
 #[derive(Debug, Default)]
 pub(crate) struct Failures {
     any: AtomicBool,
@@ -44,7 +44,7 @@ impl Failures {
 }
 
 impl Outcome {
-    /// Creates the outcome of one instance, whose failure is added to `news`.
+    /// Creates the outcome of one instance. Its failure is added to `news`.
     pub(crate) fn of_instance(news: &Arc<Failures>) -> Self {
         Self { news: Some(Arc::clone(news)), ..Self::default() }
     }
@@ -68,11 +68,11 @@ impl Outcome {
     }
 }
 
-/// Why a call of a plug-in failed.
+/// The reason why a call of a plug-in failed.
 pub(crate) enum Failure {
     /// The plug-in raised an exception.
     Raised(PyErr),
-    /// The plug-in's answer or attribute is invalid, with the reason.
+    /// The plug-in's return value or attribute is invalid, with the reason.
     Answer(String),
 }
 
@@ -106,8 +106,8 @@ impl Plugged {
         self.object.bind(py).getattr_opt(name).map(|found| found.map(Bound::unbind))
     }
 
-    /// Returns the present value of an attribute; `None` if the class does not have it. Returns a failure if the value
-    /// is invalid.
+    /// Returns the present value of an attribute; `None` if the class does not have it. Returns a failure if
+    /// the value is invalid.
     pub(crate) fn value<'py, T: for<'a> FromPyObject<'a, 'py>>(
         &self,
         py: Python<'py>,
@@ -121,8 +121,8 @@ impl Plugged {
             .map_err(|_| Failure::Answer(format!("is {}: expected {expected}", shown(&found))))
     }
 
-    /// Returns whether this run, or this instance if each fails separately, has failed. If so, no method is called any
-    /// more.
+    /// Returns whether this run has failed, or this instance if failures end only their own instance. If so,
+    /// no method is called any more.
     pub(crate) fn is_over(&self) -> bool {
         self.outcome.failed()
     }
@@ -150,7 +150,7 @@ impl Plugged {
     }
 }
 
-/// Returns the exception of a plug-in inside a `RaisedError`, which distinguishes it from exceptions of the simulator.
+/// Wraps the exception of a plug-in in a `RaisedError`, to distinguish it from exceptions of the simulator.
 pub(crate) fn raised(py: Python<'_>, kind: &'static str, name: &str, error: PyErr) -> PyErr {
     if error.is_instance_of::<PyKeyboardInterrupt>(py) {
         return error;
@@ -158,7 +158,7 @@ pub(crate) fn raised(py: Python<'_>, kind: &'static str, name: &str, error: PyEr
     RaisedError::new_err((kind, name.to_owned(), error.into_value(py)))
 }
 
-/// Returns the text of a value in a message, at most 100 characters.
+/// Returns a value as text for a message, at most 100 characters.
 pub(crate) fn shown(value: &Bound<'_, PyAny>) -> String {
     const LONGEST: usize = 100;
     let text = value.repr().map_or_else(|_| format!("{:?}", value.get_type()), |r| r.to_string());
@@ -168,7 +168,7 @@ pub(crate) fn shown(value: &Bound<'_, PyAny>) -> String {
     text.chars().take(LONGEST).chain("...".chars()).collect()
 }
 
-/// Returns parameters as keyword arguments. A whole number becomes an `int`.
+/// Converts parameters to keyword arguments. A whole number becomes an `int`.
 pub(crate) fn parameters<'py>(
     py: Python<'py>,
     choice: &PluginChoice,

@@ -18,7 +18,7 @@ use crate::views::{self, SendRequest, SubflowView, at_ms};
 const EXPECTED: &str =
     "expected None, a subflow or its id, a tuple of them, Send(...), Penalise(...) or Wait(...)";
 
-/// The answer "send": the subflows, the number of bytes, and the position of the first byte.
+/// The decision "send": the subflows, the number of bytes, and the position of the first byte.
 #[pyclass(frozen, get_all, module = "anabranch.plugins")]
 #[derive(Debug)]
 pub(crate) struct Send {
@@ -45,7 +45,7 @@ impl Send {
     }
 }
 
-/// The answer "wait": until the next event, or at most until a time.
+/// The decision "wait": until the next event, or at most until a time.
 #[pyclass(frozen, get_all, module = "anabranch.plugins")]
 #[derive(Debug)]
 pub(crate) struct Wait {
@@ -66,7 +66,7 @@ impl Wait {
     }
 }
 
-/// The answer "penalise": halve the windows of one or more subflows, then call the scheduler again.
+/// The decision "penalise": halve the windows of one or more subflows, then call the scheduler again.
 #[pyclass(frozen, get_all, module = "anabranch.plugins")]
 #[derive(Debug)]
 pub(crate) struct Penalise {
@@ -85,7 +85,7 @@ impl Penalise {
     }
 }
 
-/// Returns the text of subflows in an answer. A view is shown as its number.
+/// Returns the subflows of a decision as text. A view is shown as its number.
 fn on_shown(on: &Bound<'_, PyAny>) -> String {
     on.cast::<SubflowView>().map_or_else(|_| shown(on), |view| view.get().id.to_string())
 }
@@ -115,7 +115,7 @@ pub(crate) fn candidates<'py>(subflows: &Bound<'py, PyAny>) -> PyResult<Bound<'p
     PyTuple::new(subflows.py(), given.iter().filter(chosen).collect::<Vec<_>>())
 }
 
-/// Returns the decision of a built-in scheduler as a Python object.
+/// Converts the decision of a built-in scheduler to a Python object.
 fn proposal(py: Python<'_>, decision: Decision) -> PyResult<Bound<'_, PyAny>> {
     let on = |set: SubflowSet| {
         let ids: Vec<_> = set.iter().map(|id| id.0).collect();
@@ -139,7 +139,8 @@ fn proposal(py: Python<'_>, decision: Decision) -> PyResult<Bound<'_, PyAny>> {
 #[derive(Debug)]
 pub(crate) struct PythonScheduler {
     plugged: Plugged,
-    /// The built-in scheduler that it builds on. The base is called first, and is notified of all events.
+    /// The built-in scheduler that the instance builds on. The base is called first, and is notified of all
+    /// events.
     base: Option<Box<dyn PathScheduler>>,
     schedule: Py<PyAny>,
     on_sent: Option<Py<PyAny>>,
@@ -148,7 +149,7 @@ pub(crate) struct PythonScheduler {
     on_event: Option<Py<PyAny>>,
     wants_idle: bool,
     reinjects: bool,
-    /// The views of the last call. Those that have not changed are used again.
+    /// The views of the last call. Unchanged views are reused.
     views: Vec<Py<SubflowView>>,
     subflows: Option<Py<PyTuple>>,
 }
@@ -198,7 +199,7 @@ impl PythonScheduler {
         scheduler::build(&choice, &Registry::TABLES).map(Some).map_err(|error| bad(&error))
     }
 
-    /// Returns the subflows as a tuple of Python views.
+    /// Converts the views to a tuple of Python views.
     fn shown<'py>(
         &mut self,
         py: Python<'py>,
@@ -329,7 +330,7 @@ impl PathScheduler for PythonScheduler {
         });
     }
 
-    /// The views for Python have all attributes, even if the class has no `on_event`.
+    /// The Python views contain all attributes, even if the class has no `on_event`.
     fn watches(&self) -> bool {
         true
     }
@@ -343,7 +344,7 @@ impl PathScheduler for PythonScheduler {
     }
 }
 
-/// The value that `schedule` returned, to be converted to a decision.
+/// The result of `schedule`, and the context for converting it to a decision.
 struct Answer<'a, 'py> {
     value: &'a Bound<'py, PyAny>,
     request: &'a Request,
@@ -413,7 +414,7 @@ impl Answer<'_, '_> {
             })
     }
 
-    /// Returns the subflows that a value stands for, and the largest payload of a full segment on them, bytes.
+    /// Returns the subflows that a value denotes, and the largest MSS among them in bytes.
     fn on(&self, value: &Bound<'_, PyAny>) -> Result<(SubflowSet, u64), Failure> {
         if let Some(one) = self.one(value)? {
             return Ok(one);
@@ -435,7 +436,7 @@ impl Answer<'_, '_> {
         }
     }
 
-    /// Returns the subflow that a value stands for; `None` if it is neither a view nor a number.
+    /// Returns the subflow that a value denotes; `None` if it is neither a view nor a number.
     fn one(&self, value: &Bound<'_, PyAny>) -> Result<Option<(SubflowSet, u64)>, Failure> {
         let id = if let Ok(view) = value.cast_exact::<SubflowView>() {
             u64::from(view.get().id)
@@ -457,7 +458,7 @@ impl Answer<'_, '_> {
     }
 }
 
-/// Returns a whole number that is not negative. A bool is not accepted.
+/// Returns a whole number that is not negative. A bool is not valid.
 pub(crate) fn whole(value: &Bound<'_, PyAny>) -> Option<u64> {
     let number = value.is_instance_of::<PyInt>() && !value.is_instance_of::<PyBool>();
     number.then(|| value.extract().ok()).flatten()

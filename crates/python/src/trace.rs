@@ -1,7 +1,7 @@
 //! A trace for Python. Tables are mappings of columns, and columns are sequences.
 //!
-//! Both have Arrow's `PyCapsule` interface, so that a data frame or a query can take a whole table at once. A value
-//! becomes a Python object only when it is read. Missing numbers are `None`.
+//! Tables and columns implement Arrow's `PyCapsule` interface, so a data frame or a query can import a whole
+//! table at once. A value becomes a Python object only when it is read. Missing numbers are `None`.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ impl Column {
 
 #[pymethods]
 impl Column {
-    /// Creates a column of a kind (`bool`, `float`, `int`, `text`). `pickle` calls it.
+    /// Creates a column of a kind (`bool`, `float`, `int`, `text`). Only `pickle` calls this.
     #[new]
     fn new(kind: &str, values: &Bound<'_, PyAny>) -> PyResult<Self> {
         let values = match kind {
@@ -153,7 +153,7 @@ impl Column {
         Ok((py.get_type::<Self>().into_any(), (self.kind(), self.to_list(py)?)))
     }
 
-    /// Returns Arrow's array and schema. `requested_schema` is ignored; the consumer converts.
+    /// Returns Arrow's schema and array. `requested_schema` is ignored, so the consumer must convert.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_array__<'py>(
         &self,
@@ -204,7 +204,7 @@ impl Table {
 
 #[pymethods]
 impl Table {
-    /// Creates a table of columns. `pickle` calls it.
+    /// Creates a table of columns. Only `pickle` calls this.
     #[new]
     fn new(columns: Vec<(String, Bound<'_, Column>)>) -> Self {
         let columns = columns
@@ -245,7 +245,7 @@ impl Table {
         self.keys().into_iter().zip(self.values()).collect()
     }
 
-    /// Returns a column, or the default if the table does not have it.
+    /// Returns a column, or the default if the table has no such column.
     #[pyo3(signature = (name, default=None))]
     fn get<'py>(
         &self,
@@ -259,8 +259,8 @@ impl Table {
         }
     }
 
-    /// Splits the rows by the whole numbers in a column, in one pass. Returns the numbers in ascending order, each with
-    /// the table of its rows.
+    /// Splits the rows by the whole numbers in a column, in one pass. Returns the numbers in ascending order,
+    /// each with the table of its rows.
     fn split(&self, py: Python<'_>, name: &str) -> PyResult<Vec<(i64, Self)>> {
         let groups = self.__getitem__(name)?;
         let part = |rows: &[usize]| Self {
@@ -297,7 +297,7 @@ impl Table {
         (py.get_type::<Self>().into_any(), (self.items(),))
     }
 
-    /// Returns Arrow's stream of the table, with one batch.
+    /// Returns the table as an Arrow stream with one batch.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,
@@ -324,14 +324,14 @@ impl Table {
     }
 }
 
-/// Adds both classes to the module. They are not registered with `collections.abc`: data frames that see a `Mapping` or
-/// a `Sequence` do not check for Arrow, and copy it value by value.
+/// Adds both classes to the module. They are not registered with `collections.abc`. A data frame that
+/// recognises a `Mapping` or a `Sequence` copies it value by value, and does not use Arrow.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Table>()?;
     module.add_class::<Column>()
 }
 
-/// Returns a table for Python.
+/// Converts a table for Python.
 pub(crate) fn table(values: anabranch_trace::Table) -> Table {
     let columns = values
         .columns
@@ -341,7 +341,7 @@ pub(crate) fn table(values: anabranch_trace::Table) -> Table {
     Table { columns }
 }
 
-/// Returns `{"summary": ..., "tables": ...}`.
+/// Converts a trace to `{"summary": ..., "tables": ...}`.
 pub(crate) fn to_dict(py: Python<'_>, trace: Trace) -> PyResult<Bound<'_, PyDict>> {
     let summary = PyDict::new(py);
     summary.set_item("world", "simulated")?;

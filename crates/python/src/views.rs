@@ -6,8 +6,8 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-/// Defines a class of frozen attributes. Python code can also create an instance from some of them; the others have
-/// defaults.
+/// Defines a class of frozen attributes. Python code can create an instance from some attributes, and the
+/// others have defaults.
 macro_rules! view {
     (
         $(#[doc = $about:literal])*
@@ -113,7 +113,7 @@ fn mbps(rate: Rate) -> f64 {
     if rate == Rate::UNLIMITED { f64::INFINITY } else { rate.bps() as f64 / 1e6 }
 }
 
-/// Computes the attributes that depend on others, for views that Python code creates.
+/// Computes the attributes that depend on other attributes, for views that Python code creates.
 trait Settle {
     fn settle(&mut self) {}
 }

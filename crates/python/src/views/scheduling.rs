@@ -102,7 +102,7 @@ impl From<&scheduler::SubflowView> for SubflowView {
 }
 
 impl Settle for SubflowView {
-    /// The core's rules of eligibility also apply to views that Python code creates.
+    /// Computes the eligibility of views that Python code creates by the same rules as in the core.
     fn settle(&mut self) {
         let states = [
             CongestionState::Open,

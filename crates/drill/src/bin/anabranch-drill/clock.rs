@@ -1,11 +1,9 @@
-//! Real time of the drill: its budget, and the detection of cases that hang. Endpoints do not see
-//! it.
+//! Real time in the drill: its budget, and the detection of cases that hang. Endpoints do not use it.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// The time after which a case counts as hanging. The longest of thousands of cases took a few
-/// seconds.
+/// The time after which a case counts as hanging. The longest of thousands of cases took a few seconds.
 const LONGEST_CASE: Duration = Duration::from_secs(120);
 
 #[expect(clippy::disallowed_methods, reason = "a budget of real time; no endpoint sees it")]

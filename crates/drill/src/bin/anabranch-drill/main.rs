@@ -17,11 +17,10 @@ static ALLOCATOR: Cap<std::alloc::System> = Cap::new(std::alloc::System, usize::
 
 const METER: Meter = Meter::new(|| ALLOCATOR.allocated());
 
-/// The maximum number of failing seeds that are reduced. For further ones only the command is
-/// printed.
+/// The most failing cases that are reduced. For later ones, only the command is printed.
 const SHRUNK_AT_MOST: u64 = 10;
 
-/// Totals of the runs so far.
+/// The totals of the runs so far.
 #[derive(Debug, Default)]
 struct Tally {
     cases: u64,

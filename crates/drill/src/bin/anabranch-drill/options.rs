@@ -25,7 +25,7 @@ usage: anabranch-drill [--seed N | --seeds A..B | --seconds S | --cpu-seconds S]
 pub(crate) struct Options {
     pub(crate) first: u64,
     pub(crate) end: u64,
-    /// Whether a single seed is run.
+    /// Whether only a single seed runs.
     pub(crate) alone: bool,
     pub(crate) seconds: Option<u64>,
     pub(crate) cpu_seconds: Option<u64>,
@@ -33,7 +33,7 @@ pub(crate) struct Options {
     pub(crate) cut: Cut,
     pub(crate) shrinks: bool,
     pub(crate) verbose: bool,
-    /// Only print the digests of each seed's cases, in the format of `tests/lock.txt`.
+    /// Whether to print only the digests of each seed's cases, in the format of `tests/lock.txt`.
     pub(crate) digests: bool,
 }
 
