@@ -1,8 +1,8 @@
-//! Background flows: their hosts or sources of datagrams, their beginnings and ends, and their rows in the trace. The
-//! world carries their packets and wakes them.
+//! Background flows: their hosts or sources of datagrams, their start and end, and their rows in the trace.
+//! The caller transports their packets and fires their timers.
 //!
-//! Each TCP flow has two separate endpoints. Its keys and sequence numbers therefore come from other random streams than
-//! those of the clients' connections.
+//! Each TCP flow has its own two endpoints. Its keys and sequence numbers therefore come from other random
+//! streams than those of the clients' connections.
 
 mod datagrams;
 mod flows;
@@ -23,31 +23,31 @@ pub use flows::{Aborts, FlowDue, Flows, Sent};
 /// One background flow.
 #[derive(Debug)]
 pub struct CrossFlow {
-    /// Its group in the plan.
+    /// The flow's group in the plan.
     pub group: usize,
-    /// When it begins.
+    /// The start of the flow.
     pub start: Instant,
-    /// When it is cut off.
+    /// The time at which the flow is cut off; `None` for no limit.
     pub stop: Option<Instant>,
-    /// The time of its last event; `None` before its start.
+    /// The time of the flow's last event; `None` before the first one.
     pub last_event: Option<Instant>,
-    /// The time at which its connection ended before all bytes were read.
+    /// The time at which the connection ended, if not all bytes were read.
     broken_at: Option<Instant>,
 }
 
-/// The state of a flow's hosts: its client, its server's connection, or the source of its datagrams.
+/// The state of a flow: its client, its server's connection, or the source of its datagrams.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Witnesses<'a> {
-    /// The measurements of its client.
+    /// The client's measurements.
     pub session: Option<&'a Session>,
-    /// Its connection at the server, once the server has received a segment of it.
+    /// The connection at the server, after the server has received a segment.
     pub connection: Option<&'a Connection>,
-    /// The source of its datagrams.
+    /// The source of the datagrams.
     pub source: Option<&'a Source>,
 }
 
 impl<'a> Witnesses<'a> {
-    /// The state of the two hosts of a TCP flow.
+    /// Returns the state of the two hosts of a TCP flow.
     pub fn of(client: &'a Host, server: &'a Host) -> Self {
         let connection = server.endpoint().connections().next();
         Self {
@@ -59,13 +59,13 @@ impl<'a> Witnesses<'a> {
 }
 
 impl CrossFlow {
-    /// A flow of a group that begins at `start`, and is cut off after `duration`.
+    /// Creates a flow of a group. It starts at `start`, and is cut off after `duration`.
     pub fn new(group: usize, start: Instant, duration: Option<Duration>) -> Self {
         let stop = duration.map(|span| start + span);
         Self { group, start, stop, last_event: None, broken_at: None }
     }
 
-    /// Whether its time is over.
+    /// Returns whether the flow's time is over.
     pub fn is_cut_off(&self, now: Instant) -> bool {
         self.stop.is_some_and(|stop| now >= stop)
     }
@@ -81,7 +81,7 @@ impl CrossFlow {
         }
     }
 
-    /// Its fate in a word, and when it ended.
+    /// Returns the flow's state in a word, and the time at which it ended.
     pub fn end(&self, session: Option<&Session>, now: Instant) -> (&'static str, Option<Instant>) {
         let finished = session.filter(|session| session.finished);
         if self.last_event.is_none() {
@@ -97,8 +97,8 @@ impl CrossFlow {
         }
     }
 
-    /// Adds one row for each subflow of its connection at the server, at `t_s` seconds of the plan's time. `index` is the
-    /// flow's number.
+    /// Adds a row for each subflow of the flow's connection at the server, `t_s` seconds after the start of
+    /// the plan. `index` is the flow's number.
     pub fn sample<'a>(
         &self,
         plan: &'a Plan,
@@ -126,10 +126,10 @@ impl CrossFlow {
         }
     }
 
-    /// Adds its row when the run is over. The run began at `begin`.
+    /// Adds the flow's row at the end of the run. The run started at `begin`.
     ///
     /// # Errors
-    /// The group's controller is no plug-in's name.
+    /// Returns an error if the group's controller is not the name of a plug-in.
     pub fn report(
         &self,
         plan: &Plan,
@@ -173,11 +173,11 @@ impl CrossFlow {
     }
 }
 
-/// The client and the server of the TCP flow with this number and name. The name selects its random streams. The client
-/// sends nothing before the world drives it, at the flow's start.
+/// Creates the client and the server of the TCP flow with this number and name. The name selects the random
+/// streams. The client sends nothing until the flow starts.
 ///
 /// # Errors
-/// Names that no profile, part of one or plug-in has.
+/// Returns an error for an unknown profile, part of a profile or plug-in.
 fn hosts(
     plan: &Plan,
     registry: &Registry,
@@ -209,19 +209,19 @@ fn hosts(
     }
 }
 
-/// A group of the plan whose flows begin at random times during the run.
+/// A group whose flows start at random times during the run.
 #[derive(Debug)]
 pub struct Arrivals {
-    /// The group.
+    /// The index of the group in the plan.
     pub group: usize,
-    /// The number of flows that have begun.
+    /// The number of flows that have started.
     begun: u32,
     stop: Option<Instant>,
     random: RandomStream,
 }
 
 impl Arrivals {
-    /// The flows of a group in a world that began at `begin`, and when the first one is due.
+    /// Creates the starts of a group's flows, in a run that started at `begin`. Also returns the first start.
     pub fn new(plan: &Plan, group: usize, begin: Instant) -> (Self, Instant) {
         let of = &plan.cross_traffic[group];
         let start = begin + Duration::from_nanos(of.start_ns);
@@ -232,7 +232,8 @@ impl Arrivals {
         (Self { group, begun: 0, stop, random }, first)
     }
 
-    /// The name of the flow that is due at `now`, and when the next one is due. `None` if the group's time is over.
+    /// Returns the name of the flow that starts at `now`, and the start of the next flow. Returns `None` if
+    /// the group's time is over.
     pub fn next(&mut self, plan: &Plan, now: Instant) -> Option<(String, Instant)> {
         if self.stop.is_some_and(|stop| now >= stop) {
             return None;
@@ -244,24 +245,25 @@ impl Arrivals {
     }
 }
 
-/// The time from one transfer of a group to the next. A plan without a gap is refused earlier.
+/// Draws the time between the starts of two transfers. The plan's check ensures that the mean exists.
 fn next_arrival(plan: &CrossPlan, random: &mut RandomStream) -> Duration {
     let mean = plan.gap_ns.unwrap_or(1) as f64 * 1e-9;
     Duration::from_secs_f64(datagrams::exponential(random, mean))
 }
 
-/// A part of a group when the run begins.
+/// A flow or a group at the start of the run.
 #[derive(Debug)]
 pub enum Beginning {
-    /// A TCP flow, and its name.
+    /// A TCP flow and its name.
     Connection(CrossFlow, String),
     /// A flow of datagrams.
     Datagrams(CrossFlow, Box<Source>),
-    /// Flows that begin later, the first at this time.
+    /// Flows that start later, and the start of the first one.
     Arrivals(Box<Arrivals>, Instant),
 }
 
-/// All flows of a plan, and all groups whose flows begin later, in the plan's order. The world began at `begin`.
+/// Returns all flows of a plan, and all groups whose flows start later, in the plan's order. The run started
+/// at `begin`.
 pub fn beginnings(plan: &Plan, begin: Instant) -> Vec<Beginning> {
     let seed = Seed { seed: plan.seed, run: plan.run };
     let mut all = Vec::new();

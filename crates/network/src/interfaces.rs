@@ -1,5 +1,5 @@
-//! The clients' network interfaces, one for each path: whether packets pass, whether MPTCP uses them, and the notices to a
-//! client's connections about changes.
+//! The clients' network interfaces, one for each path. They determine whether packets pass, whether MPTCP
+//! uses the path, and which changes are signalled to a client's connections.
 
 use anabranch_host::Host;
 use anabranch_mptcp::Connection;
@@ -10,34 +10,34 @@ use anabranch_units::{Instant, Rate};
 
 use crate::routes::Route;
 
-/// The interface of every client on a path.
+/// The interface that each client has on a path.
 #[derive(Clone, Debug)]
 struct Interface {
     family: Family,
     backup: bool,
-    /// The rate of the path's slowest link towards the client at the beginning of the plan.
+    /// The rate of the path's slowest link towards the client at the start of the plan.
     rate: Option<Rate>,
-    /// Packets pass.
+    /// Whether packets pass.
     up: bool,
-    /// It is an end point of MPTCP.
+    /// Whether the interface's address is an MPTCP endpoint.
     endpoint: bool,
-    /// The end point's identifier. It is not 0, which is that of the initial subflow.
+    /// The endpoint's address ID. ID 0 is reserved for the initial subflow.
     address_id: u8,
 }
 
 impl Interface {
-    /// Whether new connections use it.
+    /// Returns whether new connections use the interface.
     fn usable(&self) -> bool {
         self.up && self.endpoint
     }
 }
 
-/// A notice to a host's MPTCP about an interface.
+/// A notice to a client's MPTCP about an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndpointNews {
-    /// The end point is removed.
+    /// The endpoint was removed.
     Removed,
-    /// It is added again.
+    /// The endpoint was added again.
     Added,
 }
 
@@ -49,7 +49,8 @@ pub struct Interfaces {
 }
 
 impl Interfaces {
-    /// One interface for each of a plan's paths, all of them up. The routes are those of the paths, in their order.
+    /// Creates an interface for each path of a plan. All of them are up. `routes` are the routes of the
+    /// paths, in order.
     pub fn new(plan: &Plan, routes: &[Route]) -> Self {
         let interface = |(index, (path, route)): (usize, (&PathPlan, &Route))| Interface {
             family: path.family,
@@ -64,14 +65,14 @@ impl Interfaces {
         Self { paths, last_address_id }
     }
 
-    /// Whether packets pass the interface on a path.
+    /// Returns whether the interface on a path is up, so that packets pass.
     #[inline]
     pub fn is_up(&self, path: usize) -> bool {
         self.paths[path].up
     }
 
-    /// Changes the interface on a path. If its end point is removed or added, the caller notifies every client
-    /// ([`Self::notify`]). MPTCP is not notified that an interface goes down.
+    /// Changes the interface on a path. If its endpoint is removed or added, the caller must notify every
+    /// client ([`Self::notify`]). MPTCP is not notified if an interface goes down.
     pub fn change(&mut self, path: usize, what: InterfacePlan) -> Option<EndpointNews> {
         let had = self.paths[path].endpoint;
         let has = match what {
@@ -93,7 +94,7 @@ impl Interfaces {
         }
     }
 
-    /// An identifier for an end point that is added again: the next one that is not in use
+    /// Returns an address ID for an endpoint that is added again: the next one that is not in use
     /// (`mptcp_pm_nl_append_new_local_addr`).
     fn fresh_address_id(&mut self) -> u8 {
         loop {
@@ -104,8 +105,9 @@ impl Interfaces {
         }
     }
 
-    /// The addresses that the subflows of a client's `connection`-th connection may use, to a port of the server. A host
-    /// has no route over an interface that is down. If all are down, it tries all of them.
+    /// Returns the pairs of addresses for the subflows of a client's `connection`-th connection to a port of
+    /// the server. Interfaces that are down are excluded, because the host has no route over them. If all are
+    /// down, none is excluded.
     pub fn candidates(&self, client: u32, connection: u16, port: u16) -> Vec<Candidate> {
         let none = !self.paths.iter().any(Interface::usable);
         let known = self.paths.iter().enumerate();
@@ -122,8 +124,8 @@ impl Interfaces {
         Candidate { address_id, local, remote, backup, rate }
     }
 
-    /// Notifies every open connection of a client that its end point on a path was removed or added. `ports` counts the
-    /// ports that the client has used: a new subflow gets a port that was not used before, as in the kernel.
+    /// Notifies every open connection of a client that its endpoint on a path was removed or added. `ports`
+    /// counts the ports that the client has used. A new subflow gets a new port, as in the kernel.
     pub fn notify(
         &self,
         now: Instant,
@@ -174,7 +176,7 @@ mod tests {
         Interfaces::new(&plan, &routes(&plan).expect("known links").0)
     }
 
-    /// Identifier and backup flag of the candidates of a new connection.
+    /// Returns the address ID and the backup flag of each candidate of a new connection.
     fn usable(interfaces: &Interfaces) -> Vec<(u8, bool)> {
         interfaces.candidates(0, 0, 80).iter().map(|it| (it.address_id, it.backup)).collect()
     }

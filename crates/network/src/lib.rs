@@ -1,12 +1,13 @@
-//! The network of a plan: its links and routes with packets of any kind in them. It forwards packets, delivers them to
-//! hosts, makes the plan's changes, and has the background flows. It is sans-IO: time is an argument, and the same inputs
-//! give the same outputs.
+//! The network of a plan: its links and routes with packets of any type in them. It forwards packets,
+//! delivers them to hosts, applies the plan's changes, and contains the background flows. It is sans-IO: time
+//! is an argument, and equal inputs give equal outputs.
 //!
-//! A world implements [`Packet`] for its packets and has a [`Network`] of them. [`Network::poll_timeout`] returns the next
-//! [`Due`] and its time; a world with a schedule queries each one separately ([`Network::due_at`]). The results of
-//! forwarding are values ([`Onward`], [`Passage`]), so that a world can act on each packet before the next one moves.
+//! A caller implements [`Packet`] for its packets, and has a [`Network`] of them. [`Network::poll_timeout`]
+//! returns the next action ([`Due`]) and its time. A caller with its own schedule queries each action
+//! separately ([`Network::due_at`]). The results of forwarding are values ([`Onward`], [`Passage`]), so the
+//! caller can handle each packet before the next one moves.
 //!
-//! The simulator (crate `sim`) and the emulator (crate `live`) differ where they must:
+//! The two callers, the simulator (crate `sim`) and the emulator (crate `live`), differ only in these points:
 //!
 //! | | simulator | emulator |
 //! |---|---|---|
@@ -18,9 +19,7 @@
 //! | time at which a datagram is sent | its due time | later: the emulator may be busy |
 //! | interfaces of a client | the plan's | the plan's, or the kernel's: [`Network::with_kernel_clients`] |
 //!
-//! Everything else is the same. The emulator once had separate code for this, which differed without a reason. It ignored
-//! changed payloads. It counted messages of routers as refused packets if an interface was down. It applied a change of an
-//! interface to packets that had arrived before the change. It did not record that a background flow ended by a timer.
+//! All other code is shared.
 
 pub mod crossing;
 mod interfaces;

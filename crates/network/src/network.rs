@@ -1,4 +1,4 @@
-//! Forwarding: over links to the hosts, with the changes that the plan makes on the way.
+//! The network of a plan, which forwards packets over links to the hosts and applies the plan's changes.
 
 use anabranch_link::{DropReason, Fate, LinkStats, Queued};
 use anabranch_plan::{
@@ -13,34 +13,34 @@ use crate::packet::{Packet, Router};
 use crate::ports::{Port, ports, way_back};
 use crate::routes::{Route, routes};
 
-/// An action of the network. If several are due at the same time, the first variant is done first.
+/// An action of the network. If several are due at the same time, they are done in the order of the variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Due {
-    /// Packets come out of a medium or are dropped there: [`Network::poll_medium`].
+    /// A medium delivers or drops packets: call [`Network::poll_medium`].
     Medium(usize),
-    /// The plan changes something: [`Network::handle_event`].
+    /// The plan changes a link or an interface: call [`Network::handle_event`].
     Event,
-    /// A router's message arrives at the sender of a packet: [`Network::poll_notice`].
+    /// A router's message arrives at the sender of a packet: call [`Network::poll_notice`].
     Notice,
 }
 
 /// The fate of a packet on one link.
 #[derive(Debug)]
 pub enum Passage<P> {
-    /// It came out, and the world forwards it: [`Network::forward`].
+    /// The link delivered the packet, and the caller forwards it: [`Network::forward`].
     Passed {
         /// The link.
         link: usize,
         /// The packet.
         packet: P,
-        /// The link's queue marked it (CE, RFC 3168).
+        /// Whether the link's queue marked the packet (CE, RFC 3168).
         marked: bool,
-        /// The link made it by copying another packet.
+        /// Whether the packet is a copy that the link made.
         copy: bool,
-        /// The link changed its payload.
+        /// Whether the link changed the payload.
         changed: bool,
     },
-    /// The link dropped it.
+    /// The link dropped the packet.
     Dropped {
         /// The link.
         link: usize,
@@ -48,7 +48,7 @@ pub enum Passage<P> {
         packet: P,
         /// The reason.
         why: DropReason,
-        /// The link made it by copying another packet.
+        /// Whether the packet is a copy that the link made.
         copy: bool,
     },
 }
@@ -56,30 +56,31 @@ pub enum Passage<P> {
 /// The result of forwarding a packet.
 #[derive(Debug)]
 pub enum Onward<P> {
-    /// It is on a link of this medium.
+    /// The packet is on a link of this medium.
     Entered {
         /// The medium.
         medium: usize,
-        /// The medium may be due earlier than before, even if it was waiting for a delivery.
+        /// Whether the medium's next timeout may now be earlier, even if a delivery was pending.
         eager: bool,
     },
-    /// It does not fit on its next link. If its sender is notified, [`Due::Notice`] may have changed.
+    /// The packet exceeds the MTU of its next link. If its sender is notified, [`Due::Notice`] may be due
+    /// earlier.
     TooLarge {
         /// The link.
         link: usize,
         /// The packet.
         packet: P,
     },
-    /// It has reached the host at the end of its route.
+    /// The packet has reached the host at the end of its route.
     Arrived(P),
-    /// It has reached a client's interface that is down.
+    /// The packet has reached a client's interface that is down.
     Refused(P),
 }
 
 /// A change of the clients' interfaces on a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InterfaceChange {
-    /// The path, from 0.
+    /// The index of the path.
     pub path: usize,
     /// The change.
     pub what: InterfacePlan,
@@ -90,42 +91,43 @@ pub struct InterfaceChange {
 pub enum Happened {
     /// A link changed. [`Network::due_at`] of its medium may have changed.
     Link {
-        /// Its medium; `None` if the change concerns only the router in front of the link.
+        /// The link's medium; `None` if the change affects only the router in front of the link.
         medium: Option<usize>,
     },
     /// The clients' interfaces on a path changed.
     Interface {
         /// The change.
         change: InterfaceChange,
-        /// The notice to the MPTCP of every client ([`Interfaces::notify`]). Always `None` if the clients are kernels.
+        /// The notice for the MPTCP of every client ([`Interfaces::notify`]). Always `None` if the clients
+        /// are kernels.
         news: Option<EndpointNews>,
     },
 }
 
-/// The links and routes of a plan with packets in them.
+/// The links and routes of a plan, with packets in them.
 pub struct Network<'a, P: Packet> {
     plan: &'a Plan,
-    /// The beginning of the plan's time.
+    /// The start of the plan's time.
     begin: Instant,
     links: Links<P>,
-    /// The routers' ports to the links, in their order.
+    /// The routers' ports to the links, in the order of the links.
     ports: Vec<Port>,
-    /// The paths' routes, then those of the groups of background flows.
+    /// The routes of the paths, followed by those of the groups of background flows.
     routes: Vec<Route>,
     interfaces: Interfaces,
-    /// The clients are kernels, which have interfaces of their own.
+    /// Whether the clients are kernels, which have their own interfaces.
     kernel_clients: bool,
     next_event: usize,
     notices: Notices<P::Notice>,
-    /// Segments that lost their MPTCP options, by path.
+    /// The number of segments from which the MPTCP options were removed, by path.
     stripped: Vec<u64>,
 }
 
 impl<'a, P: Packet> Network<'a, P> {
-    /// The idle network of a plan whose time begins at `begin`.
+    /// Creates the idle network of a plan whose time starts at `begin`.
     ///
     /// # Errors
-    /// An unknown link or path, or invalid settings of a link.
+    /// Returns an error for an unknown link or path, and for invalid settings of a link.
     pub fn new(plan: &'a Plan, begin: Instant) -> Result<Self, PlanError> {
         let links = Links::build(&plan.links, Seed { seed: plan.seed, run: plan.run })?;
         let (paths, crossing) = routes(plan)?;
@@ -144,17 +146,17 @@ impl<'a, P: Packet> Network<'a, P> {
         })
     }
 
-    /// The same network for clients that are kernels. Their interfaces are not simulated: every packet passes.
+    /// Makes the clients kernels. Their interfaces are not simulated, so every packet passes.
     #[must_use]
     pub fn with_kernel_clients(mut self) -> Self {
         self.kernel_clients = true;
         self
     }
 
-    /// Puts a packet at the beginning of its route, where a path's middlebox may remove its MPTCP options. The client's
-    /// interface is not checked: [`Self::passes`].
-    // Called once for each packet and link. Inlining these three saves 1.6 % of the instructions of a download.
-    // A run of 20 MB calls it 28,314 times.
+    /// Puts a packet at the start of its route. A path's middlebox may remove its MPTCP options there. This
+    /// does not check the client's interface; see [`Self::passes`].
+    // Inlined, like the two functions below: this saves 1.6 % of the instructions of a download. A transfer
+    // of 20 MB calls it 28,314 times.
     #[inline(always)]
     pub fn send(&mut self, now: Instant, mut packet: P) -> Onward<P> {
         let route = packet.journey().route();
@@ -166,8 +168,8 @@ impl<'a, P: Packet> Network<'a, P> {
         self.forward(now, packet)
     }
 
-    /// Puts a packet on the next link of its route, or delivers it.
-    // A run of 20 MB calls it 56,530 times.
+    /// Puts a packet on the next link of its route, or delivers it to the host at the end.
+    // Inlined: a transfer of 20 MB calls it 56,530 times.
     #[inline(always)]
     pub fn forward(&mut self, now: Instant, packet: P) -> Onward<P> {
         let journey = packet.journey();
@@ -185,8 +187,8 @@ impl<'a, P: Packet> Network<'a, P> {
         Onward::Entered { medium, eager }
     }
 
-    /// The next packet whose fate on a medium is known by `now`.
-    // A run of 20 MB calls it 28,297 times.
+    /// Returns the next packet on a medium whose fate is known at `now`.
+    // Inlined: a transfer of 20 MB calls it 28,297 times.
     #[inline(always)]
     pub fn poll_medium(&mut self, now: Instant, medium: usize) -> Option<Passage<P>> {
         let (link, fate) = self.links.poll_fate(now, medium)?;
@@ -206,15 +208,16 @@ impl<'a, P: Packet> Network<'a, P> {
         })
     }
 
-    /// When to poll a medium next, if it is known without polling that nothing else is due at `now`.
+    /// Returns the next wake-up of a medium if it has nothing to report at `now`; `None` if it must be
+    /// polled.
     #[inline]
     pub fn quiet_until(&self, now: Instant, medium: usize) -> Option<Instant> {
         self.links.quiet_until(now, medium)
     }
 
-    /// Drops a packet that is larger than a link's MTU, even if it allows fragmentation, and notifies its sender unless the
-    /// link's router sends no ICMP. The message takes the propagation delay of the whole way back and waits in no queue.
-    /// It is lost if a link on its way is down.
+    /// Drops a packet that exceeds a link's MTU, even if it allows fragmentation. The sender is notified,
+    /// unless the link's router sends no ICMP. The message takes the propagation delay of all links on the
+    /// way back, and waits in no queue. It is lost if one of those links is down.
     #[cold]
     fn refuse_large(&mut self, now: Instant, link: usize, packet: &P) {
         let Some(mtu) = self.ports[link].reject() else { return };
@@ -228,7 +231,8 @@ impl<'a, P: Packet> Network<'a, P> {
         }
     }
 
-    /// The next router's message that has arrived by `now`. An interface that is down discards it.
+    /// Returns the next message of a router that has arrived by `now`. Messages to an interface that is down
+    /// are dropped.
     pub fn poll_notice(&mut self, now: Instant) -> Option<P::Notice> {
         while let Some((journey, notice)) = self.notices.poll(now) {
             if journey.is_down() || self.passes(journey.route()) {
@@ -238,7 +242,7 @@ impl<'a, P: Packet> Network<'a, P> {
         None
     }
 
-    /// Makes the next change of the plan and adds its row. `None` if the event names nothing that can change.
+    /// Applies the plan's next change and adds its row. Returns `None` if the event names no link or path.
     pub fn handle_event(&mut self, now: Instant, rows: &mut Rows) -> Option<Happened> {
         let event = self.plan.events.get(self.next_event)?;
         self.next_event += 1;
@@ -268,7 +272,7 @@ impl<'a, P: Packet> Network<'a, P> {
         Happened::Interface { change: InterfaceChange { path, what }, news }
     }
 
-    /// When something is due, if it ever is.
+    /// Returns the time at which an action is due; `None` if it is not.
     #[inline]
     pub fn due_at(&self, due: Due) -> Option<Instant> {
         match due {
@@ -281,47 +285,48 @@ impl<'a, P: Packet> Network<'a, P> {
         }
     }
 
-    /// The earliest action and its time.
+    /// Returns the earliest action and its time.
     pub fn poll_timeout(&self) -> Option<(Instant, Due)> {
         let media = (0..self.links.media()).map(Due::Medium);
         let all = media.chain([Due::Event, Due::Notice]);
         all.filter_map(|due| Some((self.due_at(due)?, due))).min()
     }
 
-    /// The number of media that carry the links.
+    /// Returns the number of media that carry the links.
     pub fn media(&self) -> usize {
         self.links.media()
     }
 
-    /// A path's route, or that of a group of background flows.
+    /// Returns the route of a path or of a group of background flows.
     #[inline]
     pub fn route(&self, route: usize) -> &Route {
         &self.routes[route]
     }
 
-    /// The route of a group of background flows.
+    /// Returns the route number of a group of background flows.
     pub fn crossing(&self, group: usize) -> u16 {
         (self.plan.paths.len() + group) as u16
     }
 
-    /// Whether a route is one of a group of background flows, and not a path.
+    /// Returns whether a route belongs to a group of background flows, and not to a path.
     #[inline]
     pub fn is_crossing(&self, route: usize) -> bool {
         route >= self.plan.paths.len()
     }
 
-    /// The interfaces of the clients.
+    /// Returns the interfaces of the clients.
     pub fn interfaces(&self) -> &Interfaces {
         &self.interfaces
     }
 
-    /// Whether the client's interface on a route lets packets pass. The hosts of background flows have no interface.
+    /// Returns whether the client's interface on a route is up. Hosts of background flows have no interface,
+    /// so their packets always pass.
     #[inline]
     pub fn passes(&self, route: usize) -> bool {
         self.is_crossing(route) || self.interfaces.is_up(route)
     }
 
-    /// The packets in the queues of a path towards the client.
+    /// Returns the packets in all queues of a path towards the client.
     pub fn queued(&self, now: Instant, path: usize) -> Queued {
         let links = self.routes[path].links(true).iter();
         links.map(|link| self.links.queued(now, *link)).fold(Queued::default(), |sum, of| Queued {
@@ -330,17 +335,17 @@ impl<'a, P: Packet> Network<'a, P> {
         })
     }
 
-    /// The number of segments that lost their MPTCP options, by path.
+    /// Returns the number of segments from which the MPTCP options were removed, by path.
     pub fn stripped(&self) -> &[u64] {
         &self.stripped
     }
 
-    /// Every link's name, totals and packets inside.
+    /// Returns the name, the totals and the number of packets inside, for each link.
     pub fn totals(&self) -> impl Iterator<Item = (&str, &LinkStats, u64)> {
         self.links.totals()
     }
 
-    /// Adds the row of each link when the run is over.
+    /// Adds the row of each link at the end of the run.
     pub fn report(&self, rows: &mut Rows) {
         for ((name, stats, inside), port) in self.links.totals().zip(&self.ports) {
             let mut row = link_row(name, stats, inside);

@@ -1,4 +1,4 @@
-//! Messages of routers about packets that were too large, on their way back to the senders.
+//! Messages of routers about packets that were too large, on their way to the senders.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use anabranch_units::Instant;
 
 use crate::packet::Journey;
 
-/// The messages by the time at which they arrive and the number of earlier ones. They wait in no queue.
+/// The messages by arrival time and serial number. They wait in no queue.
 #[derive(Debug)]
 pub(crate) struct Notices<N> {
     under_way: BTreeMap<(Instant, u64), (Journey, N)>,
@@ -20,19 +20,19 @@ impl<N> Default for Notices<N> {
 }
 
 impl<N> Notices<N> {
-    /// Sends a message about a packet on this journey; it arrives at `at`.
+    /// Sends a message about a packet. It arrives at `at`.
     pub(crate) fn send(&mut self, at: Instant, journey: Journey, notice: N) {
         self.under_way.insert((at, self.sent), (journey, notice));
         self.sent += 1;
     }
 
-    /// The next message that has arrived by `now`, and the journey of the packet.
+    /// Returns the next message that has arrived by `now`, and the position of the packet on its route.
     pub(crate) fn poll(&mut self, now: Instant) -> Option<(Journey, N)> {
         let first = self.under_way.first_entry().filter(|first| first.key().0 <= now)?;
         Some(first.remove())
     }
 
-    /// The arrival of the next message.
+    /// Returns the arrival time of the next message.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         self.under_way.first_key_value().map(|((at, _), _)| *at)
     }

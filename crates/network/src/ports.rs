@@ -1,4 +1,4 @@
-//! The routers' ports: the properties of links that only the router in front of a link knows.
+//! The routers' ports: the properties of a link that belong to the router in front of it.
 
 use anabranch_plan::{ChangePlan, LinkPlan, Plan};
 use anabranch_trace::LinkRow;
@@ -9,13 +9,13 @@ use crate::routes::Route;
 /// A router's port to a link.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Port {
-    /// The largest packet, bytes; `u64::MAX` without a limit.
+    /// The MTU in bytes; `u64::MAX` for no limit.
     mtu: u64,
-    /// The router notifies senders of larger packets.
+    /// Whether the router notifies the senders of packets that are too large.
     icmp: bool,
-    /// Packets that were too large.
+    /// The number of packets that were too large.
     rejected: u64,
-    /// Packets that came out of the link with another payload.
+    /// The number of packets that the link delivered with a changed payload.
     changed: u64,
     /// The link's propagation delay.
     delay: Duration,
@@ -34,13 +34,13 @@ impl Port {
         }
     }
 
-    /// Whether a packet of this size fits.
+    /// Returns whether a packet of this size fits the MTU.
     #[inline]
     pub(crate) fn fits(&self, size: u64) -> bool {
         size <= self.mtu
     }
 
-    /// Counts a packet that is too large. Returns the MTU, bytes, if the sender is notified.
+    /// Counts a packet that is too large. Returns the MTU in bytes, if the sender is notified.
     pub(crate) fn reject(&mut self) -> Option<u32> {
         self.rejected += 1;
         self.icmp.then_some(self.mtu as u32)
@@ -69,13 +69,14 @@ impl Port {
     }
 }
 
-/// The ports to a plan's links, in their order.
+/// Creates the ports to a plan's links, in the order of the links.
 pub(crate) fn ports(plan: &Plan) -> Vec<Port> {
     plan.links.iter().map(Port::new).collect()
 }
 
-/// The time that a router's message takes back to the sender of a packet that goes `down` a route, or up: the propagation
-/// delay of all links of the other direction. `None` if one of them is down and the message is lost.
+/// Returns the time that a router's message takes back to the sender of a packet. It is the propagation delay
+/// of all links in the opposite direction of the packet, which is `down` or up. Returns `None` if one of
+/// those links is down, so that the message is lost.
 pub(crate) fn way_back(ports: &[Port], route: &Route, down: bool) -> Option<Duration> {
     let mut links = route.links(!down).iter().map(|link| &ports[*link]);
     links.try_fold(Duration::ZERO, |delay, port| port.up.then_some(delay + port.delay))

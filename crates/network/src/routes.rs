@@ -1,24 +1,24 @@
-//! Routes: the links that packets cross, in order.
+//! Routes: the links that packets pass, in order.
 
 use anabranch_plan::{Family, Plan, PlanError};
 use anabranch_units::Rate;
 
-/// Bytes of an IPv4 header without options.
+/// The bytes of an IPv4 header without options.
 const IPV4_HEADER: u64 = 20;
-/// Bytes of an IPv6 header.
+/// The bytes of an IPv6 header.
 const IPV6_HEADER: u64 = 40;
 
-/// The links between two hosts, by their indexes in the plan.
+/// The links between two hosts, as indexes in the plan.
 #[derive(Clone, Debug)]
 pub struct Route {
     down: Vec<usize>,
     up: Vec<usize>,
-    /// The family of the addresses at its ends.
+    /// The address family of the hosts.
     pub family: Family,
 }
 
 impl Route {
-    /// Bytes of the IP header of its packets.
+    /// Returns the bytes of the IP header of packets on this route.
     pub fn ip_header(&self) -> u64 {
         match self.family {
             Family::Ipv4 => IPV4_HEADER,
@@ -26,22 +26,23 @@ impl Route {
         }
     }
 
-    /// The links of one direction.
+    /// Returns the links of one direction, in order.
     pub fn links(&self, down: bool) -> &[usize] {
         if down { &self.down } else { &self.up }
     }
 
-    /// The rate of its slowest link towards the client at the beginning of the plan. `None` if no link has a rate.
+    /// Returns the rate of the slowest link towards the client at the start of the plan. Returns `None` if no
+    /// link has a rate.
     pub fn slowest(&self, plan: &Plan) -> Option<Rate> {
         let rates = self.down.iter().filter_map(|link| plan.links[*link].rate_bps);
         rates.min().map(Rate::from_bps)
     }
 }
 
-/// The routes of a plan's paths, in their order, and those of its groups of cross traffic.
+/// Returns the routes of a plan's paths and those of its groups of cross traffic, both in the plan's order.
 ///
 /// # Errors
-/// An unknown link.
+/// Returns an error for an unknown link.
 pub(crate) fn routes(plan: &Plan) -> Result<(Vec<Route>, Vec<Route>), PlanError> {
     let find = |key: &'static str, chain: &[String]| -> Result<Vec<usize>, PlanError> {
         let number = |(place, name): (usize, &String)| {

@@ -1,5 +1,5 @@
-//! Packets of a test's own through the links of a plan. Expected times and counts are arithmetic: a packet of 1,500 bytes
-//! takes 1 ms at 12 Mbit/s.
+//! Sends packets of a test type through the links of a plan. Expected times and counts are computed by hand:
+//! a packet of 1,500 bytes takes 1 ms at 12 Mbit/s.
 
 use anabranch_link::{Damage, Label};
 use anabranch_network::crossing::{Aborts, Beginning, FlowDue, Flows, beginnings};
@@ -11,17 +11,17 @@ use anabranch_units::{ByteCount, Duration, Instant};
 
 const BEGIN: Instant = Instant::from_nanos(5_000_000_000);
 const MS: Duration = Duration::from_millis(1);
-/// Bytes of a packet that a link sends in 1 ms.
+/// The size of a packet that a link sends in 1 ms, bytes.
 const SIZE: u64 = 1500;
 
-/// A packet without any bytes.
+/// A packet without content.
 #[derive(Clone, Debug)]
 struct Parcel {
     size: u64,
     journey: Journey,
-    /// It has MPTCP options.
+    /// Whether the packet has MPTCP options.
     options: bool,
-    /// Its sender is notified if it is too large.
+    /// Whether the sender is notified if the packet is too large.
     notified: bool,
 }
 
@@ -65,18 +65,19 @@ impl anabranch_network::Packet for Parcel {
     }
 }
 
-/// Further keys of a plan's parts.
+/// Additional keys for parts of the plan.
 #[derive(Default)]
 struct Keys {
-    /// The link at the client's end towards the client, and from it.
+    /// Keys of the links next to the client: towards the client, and from the client.
     near_down: &'static str,
     near_up: &'static str,
     path: &'static str,
     rest: &'static str,
 }
 
-/// One path over two links in each direction. Towards the client each takes 1 ms and 10 ms, from it 1 ms, then 3 ms near
-/// the client and 4 ms far from it.
+/// Returns a plan with one path over two links in each direction. Each link takes 1 ms to send a packet. The
+/// delays towards the client are 10 ms each. From the client they are 3 ms near the client and 4 ms near the
+/// server.
 fn plan(keys: &Keys) -> Plan {
     let link = |name: &str, ms: u64, keys: &str| {
         format!(r#"{{"name":"{name}","rate_bps":12000000,"delay_ns":{ms}000000{keys}}}"#)
@@ -101,14 +102,14 @@ fn plan(keys: &Keys) -> Plan {
     Plan::from_json(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-/// Everything that happened, and when.
+/// Everything that happened, with the times.
 #[derive(Debug, Default)]
 struct Log {
     arrived: Vec<Duration>,
     refused: Vec<Duration>,
     too_large: Vec<(Duration, usize)>,
     notices: Vec<(Duration, Router)>,
-    /// Copies and changed packets that came out of links.
+    /// The numbers of copies and of changed packets that links delivered.
     copies: usize,
     changed: usize,
     options: usize,
@@ -161,7 +162,7 @@ impl Log {
     }
 }
 
-/// Sends one packet at the beginning, after `events` events, and runs the network until nothing is due.
+/// Handles `events` events, sends one packet, and runs the network until nothing is due.
 fn send_one(network: &mut Network<'_, Parcel>, events: usize, parcel: Parcel) -> Log {
     let mut log = Log::default();
     for _ in 0..events {
@@ -186,7 +187,7 @@ fn up() -> Parcel {
     Parcel::new(Journey::new(0, false))
 }
 
-/// A column of the table of links, which are far.down, near.down, near.up and far.up.
+/// Returns a column of the table of links, which are far.down, near.down, near.up and far.up.
 fn links(network: &Network<'_, Parcel>, column: &str) -> Vec<f64> {
     let mut rows = Rows::default();
     network.report(&mut rows);
@@ -210,7 +211,7 @@ fn the_sender_of_a_packet_that_is_too_large_is_notified_over_the_way_back() {
     let small = plan(&keys);
     let mut network = Network::new(&small, BEGIN).expect("a plan that runs");
     let log = send_one(&mut network, 0, down());
-    // It has crossed the first link. The way back has 3 ms and 4 ms.
+    // The packet has passed the first link. The links back have delays of 3 ms and 4 ms.
     assert_eq!(log.too_large, [(MS * 11, 1)]);
     let router = Router { route: 0, family: Family::Ipv4, mtu: 1499 };
     assert_eq!(log.notices, [(MS * (11 + 7), router)]);
@@ -242,10 +243,11 @@ fn an_interface_that_is_down_refuses_packets_and_discards_messages() {
     let plan = plan(&keys);
     let log = one(&plan, 1, down());
     assert_eq!((log.arrived.len(), log.refused), (0, vec![MS * 22]));
-    // The client's packet is dropped by the first router, whose message does not pass the interface.
+    // The first router drops the client's packet. Its message arrives at an interface that is down.
     let log = one(&plan, 1, up());
     assert_eq!((log.too_large.len(), log.notices.len()), (1, 0));
-    // A kernel decides on its own. The message takes the delays of both links towards the client.
+    // The interfaces of kernels are not simulated. The message takes the delays of both links towards the
+    // client.
     let mut network = Network::new(&plan, BEGIN).expect("a plan that runs").with_kernel_clients();
     let log = send_one(&mut network, 1, up());
     assert_eq!(log.notices[0].0, MS * 20);
@@ -277,7 +279,7 @@ fn a_change_of_a_link_takes_effect_at_its_time() {
         let keys = Keys { rest: rest.leak(), ..Keys::default() };
         one(&plan(&keys), 0, down()).arrived.len()
     };
-    // A packet that is due at the time of the event has arrived before it.
+    // A packet that arrives at the time of the event is delivered before it.
     assert_eq!([10_999_999, 11_000_000].map(down_at), [0, 1]);
 }
 
@@ -302,7 +304,7 @@ fn a_middlebox_is_on_paths_only() {
     let mut network = Network::new(&plan, BEGIN).expect("a plan that runs");
     assert_eq!(send_one(&mut network, 0, down()).options, 0);
     assert_eq!(network.stripped(), [1]);
-    // A background flow's data crosses one link.
+    // The data of a background flow passes one link.
     let crossing = Journey::new(network.crossing(0), true);
     assert!(network.is_crossing(crossing.route()) && !network.is_crossing(0));
     let log = send_one(&mut network, 0, Parcel::new(crossing));
@@ -326,7 +328,7 @@ fn datagrams_are_sent_at_their_rate_until_their_time_is_over() {
             assert_eq!((datagram.size, datagram.group), (SIZE, 0));
         }
     }
-    // One each millisecond from 2 ms on, for 3.5 ms.
+    // One datagram per millisecond from 2 ms on, for 3.5 ms.
     assert_eq!(sent, [2, 3, 4, 5].map(|ms| (MS * ms, ms - 1)));
     flows.arrive(0, BEGIN + MS * 13, BEGIN + MS * 2);
     flows.arrive(0, BEGIN + MS * 16, BEGIN + MS * 3);
@@ -339,7 +341,7 @@ fn datagrams_are_sent_at_their_rate_until_their_time_is_over() {
     let counts = ["datagrams_sent", "datagrams_delivered", "datagrams_lost"]
         .map(|column| count(column) as u64);
     assert_eq!(counts, [4, 2, 1]);
-    // 11 ms and 13 ms.
+    // The mean of 11 ms and 13 ms.
     assert!((count("datagram_delay_ms") - 12.0).abs() < 1e-9);
 }
 

@@ -18,7 +18,7 @@ pub enum Value {
     Number(f64),
     /// A string.
     Text(String),
-    /// Another plug-in that this one wraps.
+    /// Another plug-in, on which this one builds.
     Plugin(PluginChoice),
 }
 
@@ -40,23 +40,23 @@ impl From<u64> for Value {
     }
 }
 
-/// A plug-in's name and parameters. A plan has the parameters as keys next to `name`.
+/// A plug-in's name and parameters. In a plan, the parameters are keys next to `name`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub struct PluginChoice {
     /// The name in its kind's table.
     pub name: String,
-    /// The parameters. `base` is the plug-in that this one wraps.
+    /// The parameters. `base` is the plug-in on which this one builds.
     #[serde(flatten)]
     pub parameters: BTreeMap<String, Value>,
 }
 
 impl PluginChoice {
-    /// Returns a plug-in with its default parameters.
+    /// Creates a choice with default parameters.
     pub fn named(name: &str) -> Self {
         Self { name: name.to_owned(), parameters: BTreeMap::new() }
     }
 
-    /// Returns the choice with another parameter.
+    /// Adds a parameter to the choice, or replaces one.
     #[must_use]
     pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.parameters.insert(key.to_owned(), value.into());
@@ -66,12 +66,12 @@ impl PluginChoice {
     /// Parses the short form: a name, then the base and the parameters in parentheses
     /// (`rtx-aware(blest)`, `compound(gamma=auto)`).
     ///
-    /// Text in double quotes is taken literally: `rtx-aware("c,d/mine.py:X")`. Text that ends like
-    /// the place of a class, `.py:Name`, is a name as a whole.
+    /// Text in double quotes is taken literally: `rtx-aware("c,d/mine.py:X")`. Text that ends like the path
+    /// of a class, `.py:Name`, is one name.
     ///
     /// # Errors
-    /// Returns an error for unbalanced parentheses or quotes, a missing name, a parameter that is given twice or
-    /// is not finite, and more than [`LEVELS`] levels.
+    /// Returns an error for unbalanced parentheses or quotes, and for a missing name. Also returns one for a
+    /// parameter that is given twice or is not finite, and for more than [`LEVELS`] levels.
     pub fn parse(text: &str) -> Result<Self, PluginError> {
         let (mut depth, mut deepest) = (0_usize, 0);
         for (_, character) in bare(text) {
@@ -88,7 +88,7 @@ impl PluginChoice {
         Self::parse_level(text)
     }
 
-    /// Parses a choice whose number of levels has been checked.
+    /// Parses a choice. The caller has checked the number of levels.
     fn parse_level(text: &str) -> Result<Self, PluginError> {
         let text = text.trim();
         let fault = |what: &str| {
@@ -151,15 +151,15 @@ fn bare(text: &str) -> impl Iterator<Item = (usize, char)> {
     })
 }
 
-/// Returns whether the text ends in `.py:Name` and has no quote. A short form with parentheses
-/// cannot end so.
+/// Returns whether the text ends in `.py:Name` and has no quote. A short form with parentheses cannot have
+/// this ending.
 fn is_place(text: &str) -> bool {
     let class = text.rsplit_once(".py:").map_or("", |(_, class)| class);
     let of_name = |character: char| character.is_alphanumeric() || character == '_';
     !class.is_empty() && class.chars().all(of_name) && !text.contains('"')
 }
 
-/// Returns a plug-in's name without its quotes.
+/// Returns a plug-in's name without its quotes; `None` if the text is not a name.
 fn name(text: &str) -> Option<&str> {
     let text = text.trim();
     let inside = unquoted(text);
@@ -173,7 +173,7 @@ fn unquoted(text: &str) -> Option<&str> {
     (!inside.contains('"')).then_some(inside)
 }
 
-/// Returns the text, cut to a length for messages.
+/// Returns the text, shortened for messages.
 fn shortened(text: &str) -> String {
     const LONGEST: usize = 100;
     match text.char_indices().nth(LONGEST) {
@@ -212,7 +212,7 @@ fn scalar(text: &str) -> Value {
     }
 }
 
-/// A string in the short form. It is quoted if it would be parsed as something else.
+/// A string in the short form. It is quoted if it would otherwise be parsed differently.
 struct Quoted<'a>(&'a str);
 
 impl fmt::Display for Quoted<'_> {
@@ -233,7 +233,7 @@ impl fmt::Display for Value {
     }
 }
 
-/// Formats the short form that [`PluginChoice::parse`] reads.
+/// Formats the short form that [`PluginChoice::parse`] parses.
 impl fmt::Display for PluginChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", Quoted(&self.name))?;

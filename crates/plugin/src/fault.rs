@@ -1,4 +1,4 @@
-//! The faults of a plug-in's name and parameters, each with its place.
+//! The faults of a plug-in's name and parameters, each with its keys.
 
 use thiserror::Error;
 
@@ -10,7 +10,7 @@ pub struct PluginFault {
     pub path: Vec<String>,
     /// The message.
     pub message: String,
-    /// The known names or keys that may have been meant.
+    /// The known names or keys that the author may have meant.
     pub known: Vec<&'static str>,
 }
 
@@ -29,7 +29,7 @@ impl PluginError {
         Self { faults: vec![PluginFault { path, message, known }] }
     }
 
-    /// Returns the error with one more key in front of each path.
+    /// Adds a key in front of each path.
     #[must_use]
     pub fn below(mut self, key: &str) -> Self {
         for fault in &mut self.faults {

@@ -1,4 +1,4 @@
-//! Plug-ins outside the tables: classes of another language, found by their names.
+//! Plug-ins outside the tables: classes written in another language, found by their names.
 
 use std::any::Any;
 use std::fmt;
@@ -11,7 +11,7 @@ use crate::registry::{Lookup, Registry};
 
 /// A lookup of plug-ins of a kind that are not in its table.
 pub trait Foreign<K: Kind>: fmt::Debug + Send + Sync {
-    /// Builds the plug-in that `choice` names, or returns `None` if the name is unknown here.
+    /// Builds the plug-in that `choice` names. Returns `None` if the name is unknown here.
     fn build(
         &self,
         choice: &PluginChoice,
@@ -24,8 +24,8 @@ pub trait Foreign<K: Kind>: fmt::Debug + Send + Sync {
 }
 
 impl Registry {
-    /// Returns the registry with `foreign` as the lookup for names outside a kind's table. It
-    /// replaces an earlier one.
+    /// Returns a registry with `foreign` as the lookup for names outside a kind's table. It replaces an
+    /// earlier lookup of that kind.
     #[must_use]
     pub fn with<K: Kind>(&self, foreign: Arc<dyn Foreign<K>>) -> Self {
         self.replacing(Of(foreign))

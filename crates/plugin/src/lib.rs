@@ -1,9 +1,9 @@
-//! The mechanism that all kinds of plug-ins share: choice, parameters, faults, tables of names, and
-//! plug-ins outside the tables.
+//! The mechanism that all kinds of plug-ins share: choice, parameters, faults, tables of names, and plug-ins
+//! outside the tables.
 //!
-//! A kind of plug-in is a marker type that implements [`Kind`] in the crate that owns it. It states
-//! the trait of its plug-ins, the table of their names, and the input from which they are built. A
-//! plug-in is one file and one line in that table.
+//! A kind of plug-in is a marker type that implements [`Kind`] in the crate that owns it. The implementation
+//! defines the type of its plug-ins, the table of their names, and the input from which they are built. A
+//! plug-in is one file and one entry in that table.
 //!
 //! ```
 //! use anabranch_plugin::{Kind, Parameters, PluginChoice, PluginName, Registry, Value, build};

@@ -1,17 +1,17 @@
-//! Parameters that are whole numbers of a unit, such as bytes or nanoseconds.
+//! Parameters that are whole numbers with a unit, such as bytes or nanoseconds.
 
 /// A parameter that is a whole number. A plug-in declares it as a constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measure {
-    /// Its key.
+    /// The key.
     pub key: &'static str,
-    /// The unit of its value.
+    /// The unit of the value.
     pub unit: Unit,
-    /// Its default value.
+    /// The default value.
     pub default: u64,
-    /// Its smallest and largest value, below 2^53.
+    /// The smallest and the largest value, below 2^53.
     pub range: (u64, u64),
-    /// Its meaning in a few words.
+    /// The meaning in a few words.
     pub meaning: &'static str,
 }
 
@@ -26,7 +26,7 @@ pub enum Unit {
     Flag,
     /// Bits per second, above zero.
     Rate,
-    /// A share of a whole, from 0 to 1.
+    /// A fraction, from 0 to 1.
     Share,
     /// Bytes.
     Size,
@@ -37,7 +37,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// Returns its name in JSON and in the scenario format.
+    /// Returns the name in JSON and in the scenario format.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Count => "count",

@@ -1,4 +1,4 @@
-//! The parameters that a plug-in reads while it is built, and their faults.
+//! The parameters that a plug-in reads while it is built, and the faults in them.
 
 use std::ops::RangeInclusive;
 
@@ -12,19 +12,18 @@ use crate::registry::Registry;
 /// The declaration of a parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParameterInfo {
-    /// Its key.
+    /// The key.
     pub key: &'static str,
-    /// Its default value as written in a scenario.
+    /// The default value, as written in a scenario.
     pub default: String,
-    /// Its allowed values in words.
+    /// The allowed values in words.
     pub allowed: String,
-    /// Its unit, if it has one.
+    /// The unit of the value, if it has one.
     pub measure: Option<Measure>,
 }
 
 impl ParameterInfo {
-    /// Returns the parameter with its value in `choice`, or with its default, as written in a
-    /// scenario.
+    /// Formats the parameter as in a scenario, with its value in `choice` or with its default.
     pub fn declared(&self, choice: &PluginChoice) -> String {
         match choice.parameters.get(self.key) {
             None => format!("{} = {}", self.key, self.default),
@@ -36,8 +35,8 @@ impl ParameterInfo {
 
 /// The parameters of a plug-in that is being built.
 ///
-/// A plug-in reads each of its parameters by key. Keys that it does not read are unknown. An
-/// invalid value is replaced by the default and reported when all parameters have been read.
+/// A plug-in reads each of its parameters by key. Keys that it does not read are reported as unknown. An
+/// invalid value is replaced by the default, and reported after all parameters have been read.
 #[derive(Debug)]
 pub struct Parameters<'a> {
     choice: &'a PluginChoice,
@@ -47,7 +46,7 @@ pub struct Parameters<'a> {
 }
 
 impl<'a> Parameters<'a> {
-    /// Returns the parameters of a choice. Nested plug-ins are looked up in `registry`.
+    /// Creates the parameters of a choice. Nested plug-ins are found in `registry`.
     pub fn new(choice: &'a PluginChoice, registry: &'a Registry) -> Self {
         Self { choice, registry, asked: Vec::new(), faults: Vec::new() }
     }
@@ -83,8 +82,8 @@ impl<'a> Parameters<'a> {
         }
     }
 
-    /// Reads a number within `range`, or `None` if the value is `word`. With the default `None`,
-    /// `word` is the default.
+    /// Reads a number within `range`, or `word`, which returns `None`. If `default` is `None`, `word` is the
+    /// default.
     pub fn number_or(
         &mut self,
         key: &'static str,
@@ -119,7 +118,7 @@ impl<'a> Parameters<'a> {
         }
     }
 
-    /// Reads a whole number that is 0 or 1 as a boolean.
+    /// Reads a boolean, which is written as 0 or 1.
     pub fn switch(&mut self, measure: &Measure) -> bool {
         self.count(measure) != 0
     }
@@ -159,7 +158,7 @@ impl<'a> Parameters<'a> {
         words[0]
     }
 
-    /// Reads parameter `base`: another plug-in of the same kind that this one wraps.
+    /// Reads the parameter `base`: another plug-in of the same kind, on which this one builds.
     pub fn base(&mut self, default: &str) -> PluginChoice {
         let found = self.ask("base", format!("\"{default}\""), "a plug-in of the same kind".into());
         match found {
@@ -173,7 +172,7 @@ impl<'a> Parameters<'a> {
         }
     }
 
-    /// Adds the faults of a nested plug-in at `key`.
+    /// Adds the faults of a nested plug-in. `key` is the key of that plug-in.
     pub fn adopt(&mut self, key: &str, error: PluginError) {
         self.faults.extend(error.below(key).faults);
     }
@@ -191,10 +190,10 @@ impl<'a> Parameters<'a> {
         default
     }
 
-    /// Returns the parameters that were read if there is no fault.
+    /// Checks that no parameter is invalid or unknown. Returns the parameters that were read.
     ///
     /// # Errors
-    /// Returns an error for every fault, including unknown keys.
+    /// Returns all faults, including unknown keys.
     pub fn finish(mut self) -> Result<Vec<ParameterInfo>, PluginError> {
         let known: Vec<_> = self.asked.iter().map(|info| info.key).collect();
         for key in self.choice.parameters.keys().filter(|key| !known.contains(&key.as_str())) {

@@ -1,4 +1,4 @@
-//! The registry: lookup of names in the tables, and of names outside them.
+//! The registry, which finds plug-ins in the tables and outside them.
 
 use std::any::Any;
 use std::fmt;
@@ -22,7 +22,7 @@ impl Registry {
         self.lookups().find_map(|lookup| lookup.any().downcast_ref())
     }
 
-    /// Returns the registry with a lookup that replaces any other of its type.
+    /// Returns a registry with a lookup that replaces any other lookup of its type.
     pub(crate) fn replacing<T: Lookup>(&self, lookup: T) -> Self {
         let others = self.lookups().filter(|other| !other.any().is::<T>()).cloned();
         let one: Arc<dyn Lookup> = Arc::new(lookup);
@@ -44,7 +44,7 @@ impl PartialEq for Registry {
     }
 }
 
-/// A lookup of any kind.
+/// A lookup for any kind of plug-in.
 pub(crate) trait Lookup: Any + fmt::Debug + Send + Sync {
     fn failed(&self) -> bool;
     fn any(&self) -> &dyn Any;

@@ -1,4 +1,4 @@
-//! Functions that read a kind's table of names and build plug-ins from it.
+//! Functions that use a kind's table of names, for example to build plug-ins.
 
 use crate::choice::PluginChoice;
 use crate::fault::{PluginError, PluginFault};
@@ -15,7 +15,7 @@ pub fn names<K: Kind>() -> impl Iterator<Item = PluginName> {
 /// Builds a plug-in from its name and parameters.
 ///
 /// # Errors
-/// Returns an error for an unknown name, or every parameter that is unknown or out of range.
+/// Returns an error for an unknown name, and for all parameters that are unknown or out of range.
 pub fn build<K: Kind>(
     choice: &PluginChoice,
     registry: &Registry,
@@ -33,11 +33,11 @@ pub fn parameters<K: Kind>(name: &str) -> Result<Vec<ParameterInfo>, PluginError
     construct::<K>(&choice, &Registry::TABLES, K::trial()).map(|(_, parameters)| parameters)
 }
 
-/// Builds a plug-in and returns it with the parameters that it read. These are empty for a plug-in
-/// outside the tables.
+/// Builds a plug-in, and returns it with the parameters that it read. The list is empty for a plug-in outside
+/// the tables.
 ///
 /// # Errors
-/// Returns an error for an unknown name, or every parameter that is unknown or out of range.
+/// Returns an error for an unknown name, and for all parameters that are unknown or out of range.
 pub fn construct<K: Kind>(
     choice: &PluginChoice,
     registry: &Registry,
@@ -69,7 +69,7 @@ pub struct AnyKind {
 }
 
 impl AnyKind {
-    /// Returns the kind without its type.
+    /// Creates the value that represents the kind `K` at run time.
     pub const fn of<K: Kind>() -> Self {
         Self {
             key: K::KEY,

@@ -1,4 +1,4 @@
-//! Plug-ins as written in a plan, where the name may be a short form at every level.
+//! Plug-ins as written in a plan. At every level, the name may be a short form.
 
 use crate::choice::{LEVELS, PluginChoice, Value, too_deep};
 use crate::fault::PluginError;
@@ -7,8 +7,8 @@ impl PluginChoice {
     /// Returns the choice with all short forms expanded.
     ///
     /// # Errors
-    /// Returns an error for text that is not a short form, a parameter that is given both within and next to a
-    /// short form, and more than [`LEVELS`] levels.
+    /// Returns an error for text that is not a short form, and for more than [`LEVELS`] levels. Also returns
+    /// one for a parameter that is given both inside a short form and next to it.
     pub fn resolved(self) -> Result<Self, PluginError> {
         let choice = self.taken_apart()?;
         if choice.parts().nth(LEVELS).is_some() { Err(too_deep()) } else { Ok(choice) }
@@ -32,7 +32,7 @@ impl PluginChoice {
         Ok(choice)
     }
 
-    /// Returns the plug-in and those that it wraps, from the outermost to the innermost.
+    /// Returns the plug-in and those on which it builds, from the outermost to the innermost.
     pub fn parts(&self) -> impl Iterator<Item = Self> + use<> {
         std::iter::successors(Some(self.clone()), |part| match part.parameters.get("base") {
             Some(Value::Plugin(base)) => Some(base.clone()),

@@ -1,4 +1,4 @@
-//! The short form of a choice: names, places, quotes and parameters.
+//! Tests of the short form of a choice: names, paths of classes, quotes and parameters.
 
 use anabranch_plugin::{PluginChoice, Value};
 

@@ -35,7 +35,7 @@ impl Kind for Waits {
     }
 }
 
-/// A second kind: the lookup of one kind must not find plug-ins of the other.
+/// A second kind. A lookup of one kind must not find plug-ins of the other.
 #[derive(Debug)]
 struct Others;
 
@@ -78,7 +78,7 @@ fn all_faults_are_reported_at_once() {
         message: message.to_owned(),
         known: known.to_vec(),
     };
-    // In the order in which the plug-in reads its parameters, then unknown keys.
+    // Parameters come in the order in which the plug-in reads them. Unknown keys follow.
     let expected = vec![
         fault("often", "`often` of idle is a number from 1 to 3, or \"ever\", not `true`", &[]),
         fault("how", "`how` of idle is \"still\" or \"loud\", not `quiet`", &["still", "loud"]),
@@ -108,7 +108,7 @@ fn a_table_lists_its_names_and_their_parameters() {
     assert_eq!(any.faults(&PluginChoice::named("idel"), &Registry::TABLES), error.faults);
 }
 
-/// A lookup with one additional name. It has failed if the flag is set.
+/// A lookup with one additional name. The flag makes it report a failure.
 #[derive(Debug)]
 struct Elsewhere(bool);
 

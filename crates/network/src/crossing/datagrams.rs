@@ -6,30 +6,30 @@ use anabranch_units::{Duration, Instant, RandomStream};
 /// The times at which datagrams are sent.
 #[derive(Debug)]
 enum Rhythm {
-    /// A constant rate: bits of a datagram, bits per second, and the number of datagrams sent.
+    /// A constant rate: bits per datagram, bits per second, and the number of datagrams sent.
     Constant { bits: u64, bps: u64, sent: u64 },
-    /// A Poisson process with this mean gap in seconds.
+    /// A Poisson process with this mean gap, seconds.
     Poisson { gap: f64, random: RandomStream },
-    /// Bursts at a constant rate, with silences between them. Both lengths are exponential.
+    /// Bursts at a constant rate, with silences between them. Both have exponentially distributed lengths.
     OnOff(OnOff),
 }
 
-/// A source that alternates between bursts and silences. If a burst ends within a gap between two datagrams, the rest of
-/// the gap passes at the beginning of the next burst.
+/// A source that alternates between bursts and silences. If a burst ends between two datagrams, the rest of
+/// the gap passes at the start of the next burst.
 #[derive(Debug)]
 struct OnOff {
-    /// Seconds from one datagram to the next within a burst.
+    /// The time from one datagram to the next within a burst, seconds.
     gap: f64,
-    /// Mean lengths of bursts and silences, seconds.
+    /// The mean lengths of bursts and silences, seconds.
     on: f64,
     off: f64,
-    /// The rest of this burst, seconds.
+    /// The rest of the present burst, seconds.
     left: f64,
     random: RandomStream,
 }
 
 impl OnOff {
-    /// Seconds until the next datagram.
+    /// Returns the seconds until the next datagram.
     fn next_gap(&mut self) -> f64 {
         let (mut wait, mut gap) = (0.0, self.gap);
         while gap > self.left {
@@ -44,7 +44,7 @@ impl OnOff {
 
 impl Rhythm {
     fn new(plan: &CrossPlan, mut random: RandomStream) -> Self {
-        // The plan is refused earlier if one of them is missing.
+        // The defaults are never used, because the plan's check requires these values.
         let bits = u64::from(plan.size.unwrap_or(1)) * 8;
         let bps = plan.rate_bps.unwrap_or(1).max(1);
         let gap = bits as f64 / bps as f64;
@@ -60,7 +60,7 @@ impl Rhythm {
         }
     }
 
-    /// The time of the datagram after that of `now`. The source began at `start`.
+    /// Returns the time of the datagram after the one at `now`. The source started at `start`.
     fn next(&mut self, start: Instant, now: Instant) -> Instant {
         match self {
             Self::Constant { bits, bps, sent } => {
@@ -77,28 +77,28 @@ impl Rhythm {
     }
 }
 
-/// A draw from the exponential distribution.
+/// Draws from the exponential distribution with this mean.
 pub(super) fn exponential(random: &mut RandomStream, mean: f64) -> f64 {
     -mean * (1.0 - random.uniform()).ln()
 }
 
-/// A source of datagrams, and the counts of those sent, delivered and lost.
+/// A source of datagrams, and the counts of sent, delivered and lost datagrams.
 #[derive(Debug)]
 pub struct Source {
     rhythm: Rhythm,
     size: u64,
-    /// Datagrams sent.
+    /// The number of datagrams sent.
     pub sent: u64,
-    /// Datagrams that crossed all their links.
+    /// The number of datagrams that passed all their links.
     pub delivered: u64,
-    /// Datagrams dropped on the way.
+    /// The number of datagrams that were dropped.
     pub lost: u64,
     /// The sum of the delays of delivered datagrams.
     delays: Duration,
 }
 
 impl Source {
-    /// The source of a flow of a group. No other source draws from `random`.
+    /// Creates the source of a flow of a group. No other source draws from `random`.
     pub fn new(plan: &CrossPlan, random: RandomStream) -> Self {
         Self {
             rhythm: Rhythm::new(plan, random),
@@ -110,29 +110,29 @@ impl Source {
         }
     }
 
-    /// Bytes of a datagram, headers included.
+    /// Returns the size of a datagram in bytes, headers included.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Sends a datagram at `now`, of a flow that began at `start`. Returns the time of the next one.
+    /// Sends a datagram at `now`, of a flow that started at `start`. Returns the time of the next datagram.
     pub fn send(&mut self, start: Instant, now: Instant) -> Instant {
         self.sent += 1;
         self.rhythm.next(start, now)
     }
 
-    /// Counts a datagram that crossed all its links, by the time at which it was sent.
+    /// Counts a datagram that passed all its links. It was sent at `sent`.
     pub fn arrive(&mut self, now: Instant, sent: Instant) {
         self.delivered += 1;
         self.delays += now.since(sent);
     }
 
-    /// Bytes that arrived, headers included.
+    /// Returns the bytes that were delivered, headers included.
     pub fn bytes(&self) -> u64 {
         self.delivered * self.size
     }
 
-    /// The mean delay of a datagram, milliseconds; NaN if none was delivered.
+    /// Returns the mean delay of a datagram, milliseconds; NaN if none was delivered.
     pub fn delay_ms(&self) -> f64 {
         self.delays.as_secs_f64() * 1e3 / self.delivered as f64
     }

@@ -1,4 +1,4 @@
-//! The background flows of a run, with the times at which they begin, send datagrams and end.
+//! The background flows of a run, and the times at which they start, send datagrams and end.
 
 use anabranch_host::Host;
 use anabranch_plan::{Plan, PlanError};
@@ -11,15 +11,15 @@ use super::{Arrivals, CrossFlow, Source, Witnesses, hosts};
 /// The next action of a background flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FlowDue {
-    /// The next transfer of a group begins: [`Flows::begin_transfer`].
+    /// The next transfer of a group starts: call [`Flows::begin_transfer`].
     Transfer(usize),
-    /// The time of a TCP flow is over: [`Flows::end`].
+    /// The time of a TCP flow is over: call [`Flows::end`].
     End(u32),
-    /// A flow's next datagram is sent: [`Flows::send_datagram`].
+    /// A flow sends its next datagram: call [`Flows::send_datagram`].
     Datagram(u32),
 }
 
-/// The packets of a flow.
+/// The kind of packets of a flow.
 #[derive(Debug)]
 enum Carries<E> {
     /// Segments between two hosts.
@@ -31,7 +31,7 @@ enum Carries<E> {
 struct Flow<E> {
     life: CrossFlow,
     carries: Carries<E>,
-    /// When its next datagram is sent, or a TCP flow's time is over.
+    /// The time of the next datagram, or the end of a TCP flow's time.
     due: Option<Instant>,
 }
 
@@ -42,52 +42,52 @@ pub struct Sent {
     pub group: usize,
     /// The number of the datagram in its flow, from 1.
     pub number: u64,
-    /// Bytes of the datagram, headers included.
+    /// The size of the datagram in bytes, headers included.
     pub size: u64,
 }
 
-/// Which host of a TCP flow aborts the connection.
+/// The host of a TCP flow that aborts the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aborts {
-    /// The client: the server does not know the connection yet.
+    /// The client, because the server has not received any segment of the connection.
     Client,
     /// The server, which sends the data.
     Server,
 }
 
-/// All background flows. `E` is where a world keeps the two hosts of a TCP flow: either the hosts or their numbers.
+/// All background flows. `E` identifies the two hosts of a TCP flow: it contains the hosts, or their numbers.
 #[derive(Debug)]
 pub struct Flows<'a, E> {
     plan: &'a Plan,
     registry: Registry,
     begin: Instant,
-    /// The flows that have begun, by number.
+    /// The flows that have started, by number.
     started: Vec<Flow<E>>,
-    /// Groups of which more flows begin as the run goes on, and when the next one does.
+    /// Groups whose flows start at random times, with the start of the next flow.
     arrivals: Vec<(Arrivals, Option<Instant>)>,
 }
 
 impl<'a, E> Flows<'a, E> {
-    /// No flows yet, in a world that began at `begin`; see [`super::beginnings`].
+    /// Creates an empty set of flows, in a run that started at `begin`; see [`super::beginnings`].
     pub fn new(plan: &'a Plan, registry: &Registry, begin: Instant) -> Self {
         let registry = registry.clone();
         Self { plan, registry, begin, started: Vec::new(), arrivals: Vec::new() }
     }
 
-    /// The number of the next flow.
+    /// Returns the number of the next flow.
     pub fn next_number(&self) -> u32 {
         self.started.len() as u32
     }
 
-    /// The client and the server of the next flow, which has this name.
+    /// Creates the client and the server of the next flow, which has this name.
     ///
     /// # Errors
-    /// Names that no profile, part of one or plug-in has.
+    /// Returns an error for an unknown profile, part of a profile or plug-in.
     pub fn hosts(&self, life: &CrossFlow, name: &str) -> Result<[Host; 2], PlanError> {
         hosts(self.plan, &self.registry, life, (self.next_number(), name))
     }
 
-    /// Adds a TCP flow between two hosts. Returns its end, if its time is limited.
+    /// Adds a TCP flow between two hosts. Returns the action at its end, if its time is limited.
     pub fn add_connection(&mut self, life: CrossFlow, ends: E) -> Option<FlowDue> {
         let number = self.next_number();
         let due = life.stop;
@@ -95,7 +95,7 @@ impl<'a, E> Flows<'a, E> {
         due.map(|_| FlowDue::End(number))
     }
 
-    /// Adds a flow of datagrams.
+    /// Adds a flow of datagrams. Returns the action of its first datagram.
     pub fn add_datagrams(&mut self, life: CrossFlow, source: Box<Source>) -> FlowDue {
         let number = self.next_number();
         let due = Some(life.start);
@@ -103,13 +103,13 @@ impl<'a, E> Flows<'a, E> {
         FlowDue::Datagram(number)
     }
 
-    /// Adds a group whose first flow begins at `first`.
+    /// Adds a group whose first flow starts at `first`. Returns the action of that flow.
     pub fn add_arrivals(&mut self, arrivals: Arrivals, first: Instant) -> FlowDue {
         self.arrivals.push((arrivals, Some(first)));
         FlowDue::Transfer(self.arrivals.len() - 1)
     }
 
-    /// When something is due, if it ever is.
+    /// Returns the time at which an action is due; `None` if it is not.
     pub fn due_at(&self, due: FlowDue) -> Option<Instant> {
         match due {
             FlowDue::Transfer(place) => self.arrivals[place].1,
@@ -117,7 +117,7 @@ impl<'a, E> Flows<'a, E> {
         }
     }
 
-    /// The earliest action and its time. The timers of hosts are not included.
+    /// Returns the earliest action and its time. The timers of hosts are not included.
     pub fn poll_timeout(&self) -> Option<(Instant, FlowDue)> {
         let transfers = (0..self.arrivals.len()).map(FlowDue::Transfer);
         let flows = self.started.iter().zip(0..).map(|(flow, number)| match flow.carries {
@@ -127,7 +127,8 @@ impl<'a, E> Flows<'a, E> {
         transfers.chain(flows).filter_map(|due| Some((self.due_at(due)?, due))).min()
     }
 
-    /// Begins the next transfer of a group at `now`. Returns the flow and its name, or `None` if the group's time is over.
+    /// Starts the next transfer of a group at `now`. Returns the flow and its name; `None` if the group's
+    /// time is over.
     pub fn begin_transfer(&mut self, place: usize, now: Instant) -> Option<(CrossFlow, String)> {
         let (arrivals, due) = &mut self.arrivals[place];
         let next = arrivals.next(self.plan, now);
@@ -135,7 +136,7 @@ impl<'a, E> Flows<'a, E> {
         next.map(|(name, _)| (CrossFlow::new(arrivals.group, now, None), name))
     }
 
-    /// Sends a flow's next datagram at `now`. `None` if the flow's time is over.
+    /// Sends a flow's next datagram at `now`. Returns `None` if the flow's time is over.
     pub fn send_datagram(&mut self, flow: u32, now: Instant) -> Option<Sent> {
         let Flow { life, carries, due } = &mut self.started[flow as usize];
         life.last_event = Some(now);
@@ -148,7 +149,8 @@ impl<'a, E> Flows<'a, E> {
         Some(Sent { group: life.group, number: source.sent, size: source.size() })
     }
 
-    /// Ends a TCP flow whose time is over. Returns the host that aborts the connection, unless all was read.
+    /// Ends a TCP flow whose time is over. Returns the host that must abort the connection; `None` if all
+    /// data was read.
     pub fn end<'h>(
         &'h mut self,
         flow: u32,
@@ -165,7 +167,7 @@ impl<'a, E> Flows<'a, E> {
         Some(if connection.is_some() { Aborts::Server } else { Aborts::Client })
     }
 
-    /// Records that something happened to a TCP flow, and whether its connection ended early.
+    /// Records an event of a TCP flow, and whether its connection ended early.
     pub fn note<'h>(
         &'h mut self,
         flow: u32,
@@ -179,14 +181,14 @@ impl<'a, E> Flows<'a, E> {
         }
     }
 
-    /// Counts a datagram, sent at `sent`, that has crossed its links.
+    /// Counts a datagram, sent at `sent`, that has passed all its links.
     pub fn arrive(&mut self, flow: u32, now: Instant, sent: Instant) {
         if let Some(source) = self.source(flow) {
             source.arrive(now, sent);
         }
     }
 
-    /// Counts a datagram that a link or its router dropped.
+    /// Counts a datagram that a link or a router dropped.
     pub fn lose(&mut self, flow: u32) {
         if let Some(source) = self.source(flow) {
             source.lost += 1;
@@ -200,12 +202,12 @@ impl<'a, E> Flows<'a, E> {
         }
     }
 
-    /// When a flow begins and ends.
+    /// Returns the start, the end and the group of a flow.
     pub fn life(&self, flow: u32) -> &CrossFlow {
         &self.started[flow as usize].life
     }
 
-    /// Where the hosts of a flow are; `None` if it sends datagrams or does not exist.
+    /// Returns the hosts of a flow; `None` if the flow sends datagrams or does not exist.
     #[inline]
     pub fn ends(&self, flow: u32) -> Option<&E> {
         match &self.started.get(flow as usize)?.carries {
@@ -214,7 +216,7 @@ impl<'a, E> Flows<'a, E> {
         }
     }
 
-    /// The same, to change it.
+    /// Returns the hosts of a flow, like [`Self::ends`], but mutably.
     pub fn ends_mut(&mut self, flow: u32) -> Option<&mut E> {
         match &mut self.started.get_mut(flow as usize)?.carries {
             Carries::Connection(ends) => Some(ends),
@@ -222,17 +224,18 @@ impl<'a, E> Flows<'a, E> {
         }
     }
 
-    /// Adds one row for each flow whose server has a connection, at `t_s` seconds of the plan's time.
+    /// Adds a row for each subflow of the flows' connections at their servers, `t_s` seconds after the start
+    /// of the plan.
     pub fn sample<'h>(&'h self, t_s: f64, hosts: impl Fn(&'h E) -> [&'h Host; 2], rows: &mut Rows) {
         for (index, flow) in self.started.iter().enumerate() {
             flow.life.sample(self.plan, t_s, index, flow.witnesses(&hosts), rows);
         }
     }
 
-    /// Adds one row for each flow when the run is over.
+    /// Adds a row for each flow at the end of the run.
     ///
     /// # Errors
-    /// The group's controller is no plug-in's name.
+    /// Returns an error if a group's controller is not the name of a plug-in.
     pub fn report<'h>(
         &'h self,
         now: Instant,
