@@ -1,4 +1,4 @@
-//! Metrics of one viewer of an adaptive player, as UQ18 defines them.
+//! Metrics of the viewer of an adaptive player, as UQ18 defines them.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::tables::Own;
 use crate::value::{Object, Value, object};
 use crate::viewer::events;
 
-/// A chunk of video that arrived completely.
+/// A chunk of video that was received completely.
 struct Chunk {
     rendition: f64,
     duration_s: f64,
@@ -15,7 +15,7 @@ struct Chunk {
     height: f64,
 }
 
-/// Returns the metrics that only an adaptive player has; `None` for another one.
+/// Returns the metrics that exist only for an adaptive player; `None` for another player.
 pub(crate) fn adaptive(own: &Own<'_>) -> Option<Object> {
     let ladder = ladder(own);
     if ladder.is_empty() {
@@ -24,7 +24,7 @@ pub(crate) fn adaptive(own: &Own<'_>) -> Option<Object> {
     let seen = chunks(own, &ladder);
     let events = events(own);
     let asked = first_request_s(own);
-    // The last one of several events of a kind counts.
+    // If there are several events of a kind, the last one is used.
     let last = |kind| events.iter().rev().find(|event| event.event == kind).map(|event| event.t_s);
     let since = |at: Option<f64>| at.zip(asked).map(|(at, asked)| at - asked);
     let (startup, total) = (since(last("start")), since(last("end")));
@@ -57,7 +57,7 @@ pub(crate) fn adaptive(own: &Own<'_>) -> Option<Object> {
     ]))
 }
 
-/// Returns the renditions of the video: number and height in pixels.
+/// Returns the video renditions: number, and height in pixels.
 fn ladder(own: &Own<'_>) -> Vec<(f64, f64)> {
     let table = own.table("renditions");
     let tracks = table.words("track");
@@ -85,7 +85,8 @@ fn chunks(own: &Own<'_>, ladder: &[(f64, f64)]) -> Vec<Chunk> {
     found
 }
 
-/// Returns the time of the first HTTP request, which requires a connection; `None` if none was sent.
+/// Returns the time of the first HTTP request, which is not before the connection exists. Returns `None` if
+/// none was sent.
 fn first_request_s(own: &Own<'_>) -> Option<f64> {
     let asked = own.table("requests").numbers("t_s").into_iter().reduce(f64::min)?;
     Some(asked.max(Some(own.connection("connect_s")).filter(|at| !at.is_nan()).unwrap_or(0.0)))
@@ -98,7 +99,7 @@ fn rates(own: &Own<'_>) -> Vec<f64> {
     let done: Vec<_> = times.filter(|(_, done_s)| !done_s.is_nan()).collect();
     let Some(begun) = done.iter().map(|(t_s, _)| *t_s).reduce(f64::min) else { return Vec::new() };
     let until = done.iter().map(|(_, done_s)| *done_s).fold(begun, f64::max);
-    // A sample is taken ten times a second. The first one of each second is used.
+    // There are ten samples per second. The first one of each second is used.
     let mut marks = BTreeMap::<i64, f64>::new();
     let player = own.table("player");
     for (t_s, bytes_read) in player.numbers("t_s").into_iter().zip(player.numbers("bytes_read")) {

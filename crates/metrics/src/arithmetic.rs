@@ -1,6 +1,6 @@
-//! The arithmetic of metrics. It gives the same doubles as Python's functions of the same names.
+//! The arithmetic of metrics. The results equal those of Python's functions with the same names, bit by bit.
 
-/// Returns a number rounded to decimal digits, half to even on the exact value, as Python's `round`.
+/// Rounds a number to decimal digits like Python's `round`: exactly, and to even in a tie.
 pub(crate) fn rounded(value: f64, digits: usize) -> f64 {
     if !value.is_finite() {
         return value;
@@ -8,17 +8,17 @@ pub(crate) fn rounded(value: f64, digits: usize) -> f64 {
     format!("{value:.digits$}").parse().unwrap_or(value)
 }
 
-/// Returns a number without the noise of binary fractions.
+/// Rounds a number to 6 digits, which removes the noise of binary fractions.
 pub(crate) fn plain(value: f64) -> f64 {
     rounded(value, 6)
 }
 
-/// Returns the sum, from 0 on. The standard library's sum of no values is -0.
+/// Returns the sum, starting from 0. The standard library's sum of an empty sequence is -0.
 pub(crate) fn sum(values: impl IntoIterator<Item = f64>) -> f64 {
     values.into_iter().fold(0.0, |sum, value| sum + value)
 }
 
-/// Returns the exact sum, rounded once: Shewchuk's partial sums, as Python's `math.fsum`.
+/// Returns the exact sum, rounded once, by Shewchuk's partial sums like Python's `math.fsum`.
 pub(crate) fn fsum(values: impl IntoIterator<Item = f64>) -> f64 {
     let mut partials: Vec<f64> = Vec::new();
     for mut value in values {
@@ -45,7 +45,7 @@ pub(crate) fn fsum(values: impl IntoIterator<Item = f64>) -> f64 {
         high = before + next;
         let low = next - (high - before);
         if low != 0.0 {
-            // The rest decides a tie.
+            // In a tie, the next partial sum decides the rounding.
             let same =
                 partials.last().is_some_and(|last| (low < 0.0) == (*last < 0.0) && *last != 0.0);
             let twice = low * 2.0;
@@ -59,20 +59,20 @@ pub(crate) fn fsum(values: impl IntoIterator<Item = f64>) -> f64 {
     high
 }
 
-/// Returns the mean of at least one value, as Python's `statistics.fmean`.
+/// Returns the mean, like Python's `statistics.fmean`; `None` for an empty slice.
 pub(crate) fn fmean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| fsum(values.iter().copied()) / values.len() as f64)
 }
 
-/// Returns the standard deviation of at least one value, all of which are the population. It differs from Python's
-/// exact `statistics.pstdev` by rounding errors only.
+/// Returns the standard deviation of a whole population; `None` for an empty slice. It differs from Python's
+/// exact `statistics.pstdev` only by rounding errors.
 pub(crate) fn pstdev(values: &[f64]) -> Option<f64> {
     let middle = fmean(values)?;
     let squares = fsum(values.iter().map(|value| (value - middle) * (value - middle)));
     Some((squares / values.len() as f64).sqrt())
 }
 
-/// Returns the median, and whether it is one of the values.
+/// Returns the median, and whether it is one of the values. Returns `None` for an empty slice.
 pub(crate) fn median(values: &[f64]) -> Option<(f64, bool)> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -84,7 +84,7 @@ pub(crate) fn median(values: &[f64]) -> Option<(f64, bool)> {
     }
 }
 
-/// Returns bytes over seconds as Mbit/s; 0 if no time has passed.
+/// Returns bytes per seconds as Mbit/s; 0 if no time has passed.
 pub(crate) fn mbps(count: f64, seconds: f64) -> f64 {
     if seconds > 0.0 { count * 8e-6 / seconds } else { 0.0 }
 }
@@ -93,7 +93,7 @@ pub(crate) fn mbps(count: f64, seconds: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Checks the bits, because 0 and -0 are different numbers in JSON.
+    /// Compares the bits, because 0 and -0 are different numbers in JSON.
     fn same(found: f64, expected: f64) {
         assert_eq!(found.to_bits(), expected.to_bits(), "{found} is not {expected}");
     }
@@ -103,7 +103,8 @@ mod tests {
         // Ten tenths are 1 in exact arithmetic; added one by one they are 0.9999999999999999.
         same(fsum([0.1; 10]), 1.0);
         same(fsum([1e100, 1.0, -1e100]), 1.0);
-        // The exact sum lies above half of the last place of 1e16, 2, so it is rounded up (Python's documentation of fsum).
+        // The exact sum exceeds 1e16 + 1, half of the last place of 1e16. It is therefore rounded up (from
+        // the documentation of Python's `fsum`).
         same(fsum([1e-16, 1.0, 1e16]), 1e16 + 2.0);
         same(fsum([]), 0.0);
         same(sum([]), 0.0);
@@ -111,7 +112,8 @@ mod tests {
 
     #[test]
     fn a_number_is_rounded_on_its_exact_value() {
-        // The double nearest to 2.675 lies below it; 0.125 is exact, and a tie goes to the even digit.
+        // The double nearest to 2.675 is smaller than 2.675. 0.125 is exact, and a tie goes to the even
+        // digit.
         same(rounded(2.675, 2), 2.67);
         same(rounded(0.125, 2), 0.12);
         same(rounded(0.375, 2), 0.38);

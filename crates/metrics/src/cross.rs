@@ -1,4 +1,4 @@
-//! Metrics of cross traffic: background flows, separate from the clients.
+//! Metrics of cross traffic, which consists of background flows besides the clients.
 
 use crate::arithmetic::{mbps, plain, sum};
 use crate::tables::Tables;
@@ -18,8 +18,8 @@ struct Flow<'a> {
 
 /// Returns the metrics of cross traffic; empty if a run has no cross traffic.
 ///
-/// Rates are the bytes read over the time from the first start to the last end, so that flows that come one after
-/// another do not count as if they had run together.
+/// A rate is the bytes read divided by the time from the first start to the last end. The sum of the flows'
+/// own rates would be too large for flows that run one after the other.
 pub(crate) fn crossing(tables: &Tables<'_>) -> Object {
     let Some(table) = tables.table("cross_traffic") else { return Object::new() };
     let (names, congestion) = (table.words("name"), table.words("congestion"));
@@ -60,7 +60,7 @@ pub(crate) fn crossing(tables: &Tables<'_>) -> Object {
     ])
 }
 
-/// Returns the metrics of the flows of one name.
+/// Returns the metrics of the flows with the same name.
 fn of_name(flows: &[&Flow<'_>]) -> Object {
     let total = |of: fn(&Flow<'_>) -> f64| sum(flows.iter().map(|flow| of(flow)));
     let sent = total(|flow| flow.datagrams_sent);
@@ -82,7 +82,7 @@ fn of_name(flows: &[&Flow<'_>]) -> Object {
     found
 }
 
-/// Returns the rate at which flows read together. Those that never began add neither bytes nor time.
+/// Returns the joint rate of flows. Flows that never started add neither bytes nor time.
 fn goodput(flows: &[&Flow<'_>]) -> f64 {
     let ran: Vec<_> = flows.iter().filter(|flow| !flow.end_s.is_nan()).collect();
     let end = ran.iter().map(|flow| flow.end_s).reduce(f64::max).unwrap_or(0.0);

@@ -1,4 +1,4 @@
-//! Metrics of viewers and paths: pure functions of a trace's tables, under the papers' names.
+//! Metrics of viewers and paths: pure functions of a trace's tables. They have the names that the papers use.
 //!
 //! Python and the page call the same code. docs/reference/trace.md describes the metrics.
 
@@ -29,7 +29,7 @@ pub struct Client {
     pub client: i64,
     /// The viewer's metrics; `None` if nothing was played.
     pub qoe: Option<Object>,
-    /// The network's metrics, without those of the links and of cross traffic.
+    /// The network's metrics, except those of links and cross traffic.
     pub qos: Object,
 }
 
@@ -44,8 +44,8 @@ impl Client {
     }
 }
 
-/// Returns the metrics of each client, in ascending order. `paths` has the scenario's paths in order; if it is empty,
-/// paths are in the order of their first subflow.
+/// Returns the metrics of each client, in ascending order of clients. `paths` contains the scenario's paths
+/// in order. If it is empty, paths are in the order of their first subflow.
 pub fn by_client(tables: &Tables<'_>, paths: &[&str]) -> Vec<Client> {
     let one = |own: &Own<'_>| Client {
         client: own.client(),
@@ -61,13 +61,13 @@ pub fn qoe(clients: &[Client]) -> Option<Object> {
     (!seen.is_empty()).then(|| mean(&seen))
 }
 
-/// Returns the network's metrics: means over the clients, the drops of all links, and cross traffic.
+/// Returns the network's metrics: the means over clients, the drops of all links, and cross traffic.
 pub fn qos(tables: &Tables<'_>, clients: &[Client]) -> Object {
     let each: Vec<_> = clients.iter().map(|client| &client.qos).collect();
     whole(tables, mean(&each))
 }
 
-/// Adds the metrics of the links and of cross traffic to the mean of the clients' metrics.
+/// Adds the metrics of links and cross traffic to the mean of the clients' metrics.
 pub fn whole(tables: &Tables<'_>, mut clients: Object) -> Object {
     const ORDER: [&str; 8] = [
         "goodput_mbps",
@@ -88,7 +88,7 @@ pub fn whole(tables: &Tables<'_>, mut clients: Object) -> Object {
     clients
 }
 
-/// Returns the duration of the longest session, seconds; `None` without a client.
+/// Returns the duration of the longest session in seconds; `None` if there is no client.
 pub fn duration_s(tables: &Tables<'_>) -> Option<f64> {
     let durations = tables.table("connections")?.numbers("duration_s");
     durations.into_iter().reduce(f64::max)

@@ -7,21 +7,21 @@ use crate::paths::by_path;
 use crate::tables::Own;
 use crate::value::{Object, Value, object};
 
-/// Seconds between two samples.
+/// The time between two samples, seconds.
 const SAMPLE_S: f64 = 0.1;
-/// Milliseconds between the samples that means are over: every second one, as in the papers.
+/// The time between the samples that enter into means, milliseconds: every second sample, as in the papers.
 const MEAN_STEP_MS: f64 = 200.0;
-/// The states in which a subflow repairs a loss.
+/// The congestion states in which a subflow repairs a loss.
 const REPAIR: [&str; 2] = ["Recovery", "Loss"];
 
-/// Returns the metrics of the network, without the links' drops.
+/// Returns the metrics of the network, except the drops of links.
 pub(crate) fn network(own: &Own<'_>, paths: &[&str]) -> Object {
     let duration_s = own.connection("duration_s");
     let bytes_read = own.connection("bytes_read");
     let subflows = subflows(own, duration_s);
     let means = || subflows.iter().filter_map(|subflow| subflow.srtt_ms_mean);
     let spread = means().reduce(f64::max).zip(means().reduce(f64::min));
-    // A client without a byte waited all the time.
+    // A client that never received a byte waited all the time.
     let gap = if bytes_read == 0.0 { duration_s } else { own.connection("max_read_gap_s") };
     let by_path = by_path(&subflows, paths);
     object([
@@ -45,7 +45,7 @@ pub(crate) struct Subflow<'a> {
     pub(crate) retransmissions: f64,
     pub(crate) srtt_ms_mean: Option<f64>,
     pub(crate) cwnd_segments_mean: Option<f64>,
-    /// All metrics.
+    /// All other metrics.
     rest: Object,
 }
 
@@ -60,7 +60,7 @@ struct Sample<'a> {
 }
 
 impl Sample<'_> {
-    /// Returns whether means are over this sample.
+    /// Returns whether the sample enters into means.
     fn is_apart(&self) -> bool {
         (self.t_s * 1000.0).round_ties_even() % MEAN_STEP_MS == 0.0
     }
@@ -121,7 +121,7 @@ fn subflows<'a>(own: &'a Own<'_>, duration_s: f64) -> Vec<Subflow<'a>> {
         .collect()
 }
 
-/// Returns the metrics of a subflow from its totals (bytes and retransmissions) and its samples.
+/// Returns the metrics of a subflow from its totals (bytes, retransmissions) and its samples.
 fn subflow<'a>(
     path: &'a str,
     (bytes, retransmissions): (f64, f64),
@@ -135,7 +135,7 @@ fn subflow<'a>(
     let time = |count: usize| Value::Number(plain(SAMPLE_S * count as f64));
     let in_state = |state| time(samples.iter().filter(|one| one.state == state).count());
     let short = |value: Option<f64>| value.map(|value| rounded(value, 3));
-    // A median that is one of the whole numbers of segments is one, too.
+    // The median of whole numbers is printed as a whole number if it is one of them.
     let middle = median(&windows).map_or(Value::Null, |(middle, is_one)| {
         if is_one && windows_are_whole {
             Value::whole(middle)
@@ -171,7 +171,8 @@ fn subflow<'a>(
     }
 }
 
-/// Returns the mean time from the start of a repair until the window is restored; `None` without a repair.
+/// Returns the mean time from the start of a repair until the window has its former size; `None` without a
+/// repair.
 fn window_back(samples: &[Sample<'_>]) -> Option<f64> {
     let (mut waits, mut before, mut began) = (Vec::new(), None, 0.0);
     for pair in samples.windows(2) {

@@ -24,7 +24,7 @@ fn path(name: &str, own: &[&Subflow<'_>], whole: f64) -> Object {
     let total = |of: fn(&Subflow<'_>) -> f64| sum(own.iter().map(|one| of(one)));
     let count = total(|one| one.bytes);
     let share = if whole == 0.0 { Value::Null } else { Value::Number(plain(count / whole)) };
-    // As in the viewer's metrics, a sum of nothing is the count 0.
+    // As in the viewer's metrics, the sum of an empty list is the count 0.
     let throughput = match total(|one| one.throughput_mbps) {
         _ if own.is_empty() => Value::Whole(0),
         sum => Value::Number(plain(sum)),
@@ -41,7 +41,7 @@ fn path(name: &str, own: &[&Subflow<'_>], whole: f64) -> Object {
     ])
 }
 
-/// Returns the mean of a metric over subflows, weighted by bytes; unweighted if no bytes were carried.
+/// Returns the mean of a metric over subflows, weighted by bytes. It is unweighted if there are no bytes.
 fn weighted(own: &[&Subflow<'_>], metric: fn(&Subflow<'_>) -> Option<f64>) -> Value {
     let known: Vec<_> =
         own.iter().filter_map(|one| metric(one).map(|value| (value, one.bytes))).collect();

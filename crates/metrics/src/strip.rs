@@ -7,7 +7,7 @@ use crate::value::{Object, Value, object};
 /// The state of a screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// The player buffers for the start.
+    /// The player fills its buffer before the start.
     Waits,
     /// New pictures appear.
     Plays,
@@ -16,7 +16,7 @@ pub enum State {
 }
 
 impl State {
-    /// Returns its name.
+    /// Returns the name in the tables and in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Waits => "wait",
@@ -26,19 +26,19 @@ impl State {
     }
 }
 
-/// A stretch of time in which a screen is in one state.
+/// An interval in which a screen is in one state.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Span {
-    /// Its begin, seconds.
+    /// The start, seconds.
     pub from_s: f64,
-    /// Its end, seconds.
+    /// The end, seconds.
     pub to_s: f64,
     /// The state.
     pub state: State,
 }
 
 impl Span {
-    /// Returns it as an object.
+    /// Converts the interval to an object.
     pub fn into_object(self) -> Object {
         object([
             ("from_s", Value::Number(self.from_s)),
@@ -48,8 +48,8 @@ impl Span {
     }
 }
 
-/// Returns the states of a client's screen until it or the session ends; empty without a player. The freezes are those
-/// of [`standing_times`](crate::standing_times).
+/// Returns the states of a client's screen until the film or the session ends; empty without a player. The
+/// freezes are those of [`standing_times`](crate::standing_times).
 pub fn strip(own: &Own<'_>) -> Vec<Span> {
     let has_player = !own.table("frames").words("fate").is_empty()
         || !own.table("renditions").words("track").is_empty();
@@ -66,7 +66,7 @@ pub fn strip(own: &Own<'_>) -> Vec<Span> {
         }
     };
     let freezes = standing_times_of(own, &shown);
-    // A session without a picture is one freeze, or waits until its end.
+    // A session without a picture is one freeze, or consists of waiting.
     let begin_s = shown.begin_s.or(freezes.first().map(|freeze| freeze.0));
     extend(begin_s.unwrap_or(shown.until_s).min(shown.until_s), State::Waits);
     for (from_s, to_s) in freezes {
@@ -77,7 +77,7 @@ pub fn strip(own: &Own<'_>) -> Vec<Span> {
     spans
 }
 
-/// Returns the strip of each client, in ascending order.
+/// Returns the states of each client's screen, in ascending order of clients.
 pub fn strips(tables: &Tables<'_>) -> Vec<Vec<Span>> {
     tables.of_each().iter().map(strip).collect()
 }

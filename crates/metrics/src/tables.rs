@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anabranch_trace::{Column, Trace};
 
-/// The tables of a trace. A table or a column may be missing, as in traces of other programs.
+/// The tables of a trace. A table or a column may be missing, because other programs also write traces.
 #[derive(Debug)]
 pub struct Tables<'a> {
     tables: Vec<(&'a str, Columns<'a>)>,
@@ -13,7 +13,7 @@ pub struct Tables<'a> {
 type Columns<'a> = Vec<(&'a str, &'a Column)>;
 
 impl<'a> Tables<'a> {
-    /// Returns tables of named columns.
+    /// Creates tables of named columns.
     pub fn new(tables: Vec<(&'a str, Vec<(&'a str, &'a Column)>)>) -> Self {
         Self { tables }
     }
@@ -24,7 +24,8 @@ impl<'a> Tables<'a> {
         Some(Table { columns, rows: None })
     }
 
-    /// Returns the tables of each client, in ascending order. Tables without a column `client` belong to all.
+    /// Returns the tables of each client, in ascending order of clients. A table without a column `client`
+    /// belongs to all.
     pub fn of_each(&self) -> Vec<Own<'_>> {
         let groups = |columns: &Columns<'_>| {
             columns.iter().find(|(name, _)| *name == "client").map(|(_, column)| {
@@ -69,7 +70,7 @@ pub struct Own<'a> {
 }
 
 impl<'a> Own<'a> {
-    /// Returns tables that already belong to one client.
+    /// Creates the tables of one client from tables that contain no other client.
     pub fn whole(tables: &'a Tables<'a>) -> Self {
         let all =
             |(name, columns): &'a (&'a str, Columns<'a>)| (*name, Table { columns, rows: None });
@@ -81,13 +82,13 @@ impl<'a> Own<'a> {
         self.client
     }
 
-    /// Returns a table; one without columns if the trace does not have it.
+    /// Returns a table; an empty one if the trace does not have it.
     pub(crate) fn table(&self, name: &str) -> &Table<'a> {
         const NONE: &Table<'static> = &Table { columns: &[], rows: None };
         self.tables.iter().find(|(known, _)| *known == name).map_or(NONE, |(_, table)| table)
     }
 
-    /// Returns a number of the client's connection; NaN if it is missing.
+    /// Returns a number from the client's row in `connections`; NaN if it is missing.
     pub(crate) fn connection(&self, name: &str) -> f64 {
         self.table("connections").numbers(name).first().copied().unwrap_or(f64::NAN)
     }
@@ -118,8 +119,8 @@ impl Table<'_> {
         }
     }
 
-    /// Returns the numbers of a column, NaN for missing ones; 0 and 1 for flags. The result is empty if the column is
-    /// missing or has text.
+    /// Returns the numbers of a column. A missing number is NaN, and a flag is 0 or 1. The result is empty if
+    /// the column is missing or contains text.
     pub(crate) fn numbers(&self, name: &str) -> Vec<f64> {
         match self.column(name) {
             Some(Column::Float(values)) => self.taken(values),
@@ -133,14 +134,14 @@ impl Table<'_> {
         }
     }
 
-    /// Returns the numbers of a column with one for each row of the table; NaN if the column is missing.
+    /// Returns the numbers of a column, padded with NaN to `rows` numbers.
     pub(crate) fn padded(&self, name: &str, rows: usize) -> Vec<f64> {
         let mut found = self.numbers(name);
         found.resize(rows, f64::NAN);
         found
     }
 
-    /// Returns the texts of a column.
+    /// Returns the texts of a column; empty if it has none.
     pub(crate) fn words(&self, name: &str) -> Vec<&str> {
         let Some(Column::Text(words)) = self.column(name) else { return Vec::new() };
         match &self.rows {
@@ -149,7 +150,7 @@ impl Table<'_> {
         }
     }
 
-    /// Returns whether a column has whole numbers only.
+    /// Returns whether a column contains only whole numbers.
     pub(crate) fn is_whole(&self, name: &str) -> bool {
         matches!(self.column(name), Some(Column::Int(_)))
     }

@@ -27,17 +27,18 @@ pub enum Value {
 }
 
 impl Value {
-    /// Returns a count that was computed as a double; a number if it is not whole, and null if it is NaN.
+    /// Converts a count that was computed as a double. The result is a number if it is not whole, and null if
+    /// it is NaN.
     pub fn whole(number: f64) -> Self {
         if number.fract() == 0.0 { Self::Whole(number as i64) } else { Self::number(number) }
     }
 
-    /// Returns a number; null if it is NaN.
+    /// Converts a number; NaN becomes null.
     pub fn number(number: f64) -> Self {
         if number.is_nan() { Self::Null } else { Self::Number(number) }
     }
 
-    /// Returns the value as a number; `None` if it is not one.
+    /// Returns the value as a number; `None` if it is not a number.
     fn as_number(&self) -> Option<f64> {
         match self {
             Self::Whole(count) => Some(*count as f64),
@@ -73,7 +74,7 @@ impl Serialize for Value {
     }
 }
 
-/// Returns an object of these metrics.
+/// Creates an object of these metrics.
 pub(crate) fn object<const N: usize>(metrics: [(&str, Value); N]) -> Object {
     metrics.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
@@ -83,7 +84,7 @@ pub(crate) fn get<'a>(object: &'a Object, key: &str) -> Option<&'a Value> {
     object.iter().find(|(known, _)| known == key).map(|(_, value)| value)
 }
 
-/// Returns the mean of objects with equal keys, number by number. A single object is returned unchanged.
+/// Returns the mean of objects with equal keys, for each key. A single object is returned unchanged.
 pub fn mean(each: &[&Object]) -> Object {
     match each {
         [] => Object::new(),
@@ -98,7 +99,7 @@ pub fn mean(each: &[&Object]) -> Object {
     }
 }
 
-/// Returns the mean of one metric over the clients that have it.
+/// Returns the mean of one metric over the clients in which it is not null.
 fn mean_value(values: &[&Value]) -> Value {
     let known: Vec<_> = values.iter().copied().filter(|value| **value != Value::Null).collect();
     let Some(first) = known.first() else { return Value::Null };
@@ -122,7 +123,7 @@ fn objects<'a>(values: impl Iterator<Item = &'a Value>) -> Vec<&'a Object> {
     values.filter_map(object).collect()
 }
 
-/// Returns the mean of lists of objects: one object for each path.
+/// Returns the mean of lists that have one object for each path.
 fn by_path(lists: &[&Value]) -> Value {
     let items = lists.iter().flat_map(|list| match list {
         Value::List(items) => &items[..],

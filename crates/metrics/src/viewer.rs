@@ -9,15 +9,15 @@ use crate::value::{Object, Value, object};
 /// An event of a player.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event<'a> {
-    /// Its time, seconds.
+    /// The time, seconds.
     pub t_s: f64,
-    /// Its kind.
+    /// The kind of event.
     pub event: &'a str,
     /// The position in the film, seconds; NaN if it is unknown.
     pub pts_s: f64,
 }
 
-/// Returns a client's playback events by time.
+/// Returns a client's playback events in order of time.
 pub fn events<'a>(own: &'a Own<'_>) -> Vec<Event<'a>> {
     let table = own.table("playback");
     let (times, kinds) = (table.numbers("t_s"), table.words("event"));
@@ -37,7 +37,7 @@ pub(crate) fn first(events: &[Event<'_>], kind: &str) -> Option<f64> {
     events.iter().find(|event| event.event == kind).map(|event| event.t_s)
 }
 
-/// Returns the viewer's metrics; `None` without a player.
+/// Returns the viewer's metrics; `None` if the client has no player.
 pub(crate) fn viewer(own: &Own<'_>) -> Option<Object> {
     let fates = own.table("frames").words("fate");
     let streamed = adaptive(own);
@@ -53,7 +53,7 @@ pub(crate) fn viewer(own: &Own<'_>) -> Option<Object> {
     let count =
         |fate: &str| Value::Whole(fates.iter().filter(|known| **known == fate).count() as i64);
     let number = |value: Option<f64>| Value::from(value.map(plain));
-    // A sum of no times is the count 0, so that its text is 0 and not 0.0.
+    // The sum of an empty list is the count 0, so that it is printed as 0 and not as 0.0.
     let none_or = |any: bool, sum: f64| if any { number(Some(sum)) } else { Value::Whole(0) };
     let mut found = Object::new();
     if streamed.is_none() {
@@ -70,7 +70,7 @@ pub(crate) fn viewer(own: &Own<'_>) -> Option<Object> {
         ("unplayed_s", number(Some(shown.unplayed_s()))),
         ("play_time_s", none_or(shown.begin_s.is_some(), shown.shown_s)),
     ]));
-    // The fate of each picture is unknown for an adaptive player.
+    // The trace of an adaptive player does not contain the fate of each picture.
     found.extend(streamed.unwrap_or_else(|| {
         let frames = object([
             ("total", Value::Whole(fates.len() as i64)),
@@ -88,12 +88,12 @@ pub(crate) fn viewer(own: &Own<'_>) -> Option<Object> {
     Some(found)
 }
 
-/// Returns the begin of each underflow and the time at which playing went on, seconds. An underflow without a resume
-/// lasts until `until_s`, the end of the session.
+/// Returns the start and the end of each underflow, seconds. An underflow that never ends lasts until
+/// `until_s`, the end of the session.
 pub fn stall_times(events: &[Event<'_>], until_s: f64) -> Vec<Stretch> {
     let (mut stalls, mut began) = (Vec::new(), None);
     for Event { t_s, event, .. } in events {
-        // An underflow while the buffer is still empty counts, with its time from then on.
+        // An underflow may follow another one before playing resumes. It then counts as a new underflow.
         if matches!(*event, "underflow" | "resume" | "end") {
             stalls.extend(began.take().map(|began| (began, *t_s)));
         }

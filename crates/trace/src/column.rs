@@ -1,4 +1,4 @@
-//! Columns: sequences of values of one type.
+//! Columns, which are sequences of values of one type.
 
 use std::collections::BTreeMap;
 
@@ -31,8 +31,8 @@ impl Column {
         self.len() == 0
     }
 
-    /// Returns the row numbers of each integer, in one pass. Integers and row numbers are
-    /// ascending. For a column of another type the result is empty.
+    /// Returns the row numbers of each integer, in one pass. Integers and row numbers are in ascending order.
+    /// The result is empty for a column of another type.
     pub fn group(&self) -> Vec<(i64, Vec<usize>)> {
         let Self::Int(values) = self else {
             return Vec::new();
@@ -44,7 +44,7 @@ impl Column {
         groups.into_iter().collect()
     }
 
-    /// Returns the values of these rows, in this order.
+    /// Returns the values of these rows, in the order of `rows`.
     ///
     /// # Panics
     /// Panics if a row does not exist.
@@ -59,7 +59,7 @@ impl Column {
     }
 }
 
-/// Strings that often repeat: each one is stored once, and a row holds its number.
+/// Strings, many of which are equal. Each distinct string is stored once, and a row contains its number.
 #[derive(Clone, Default)]
 pub struct Words {
     known: Vec<String>,
@@ -70,7 +70,7 @@ pub struct Words {
 impl Words {
     /// Adds a row.
     pub fn push(&mut self, word: &str) {
-        // Sequences of words repeat, so one of the last rows usually has the word.
+        // Sequences of words repeat, so one of the last rows usually has the same word.
         let last = self.rows.iter().rev().take(RECENT);
         let recent = last.copied().find(|number| self.known[*number as usize] == word);
         let number = recent.or_else(|| self.numbers.get(word).copied()).unwrap_or_else(|| {
@@ -107,7 +107,7 @@ impl Words {
         &self.known
     }
 
-    /// Returns for each row the index of its word in [`known`](Self::known).
+    /// Returns the index in [`known`](Self::known) for the word of each row.
     pub fn numbers(&self) -> &[u32] {
         &self.rows
     }
@@ -121,8 +121,8 @@ impl Words {
     }
 }
 
-/// The number of latest rows that are searched for an equal word. Two are enough for the states of
-/// two subflows.
+/// The number of last rows that are searched for an equal word. Two are enough for the states of two
+/// subflows.
 const RECENT: usize = 2;
 
 impl std::fmt::Debug for Words {
@@ -132,7 +132,7 @@ impl std::fmt::Debug for Words {
 }
 
 impl PartialEq for Words {
-    /// Compares word by word, independent of the order in [`Words::known`].
+    /// Compares word by word. The order in [`Words::known`] does not matter.
     fn eq(&self, other: &Self) -> bool {
         self.len() == other.len() && self.iter().eq(other.iter())
     }

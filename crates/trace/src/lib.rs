@@ -1,7 +1,7 @@
 //! The trace of a run as tables (docs/plan-and-trace.md).
 //!
-//! The simulator or the live run fills [`Rows`], one row struct at a time. Readers get [`Table`]s
-//! of columns.
+//! The simulator or the live run fills [`Rows`], one row struct at a time. The finished trace has a [`Table`]
+//! of columns for each kind of row.
 
 mod column;
 mod rows;
@@ -14,60 +14,60 @@ pub use rows::*;
 pub struct Table {
     /// The name.
     pub name: &'static str,
-    /// Whether the table is part of a run's digest.
+    /// Whether the run's digest includes the table.
     pub digested: bool,
-    /// The columns that are not part of a run's digest.
+    /// The columns that the run's digest excludes.
     pub undigested_columns: Vec<&'static str>,
-    /// Column names and values, all of one length.
+    /// The columns: names, and values of equal length.
     pub columns: Vec<(&'static str, Column)>,
 }
 
 /// The summary of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
-    /// SHA-256 in hexadecimal over the log of all packet fates, the number of steps, and the
-    /// tables. Columns and tables that `rows.rs` marks `@undigested` are left out. The same inputs
-    /// give the same digest. It is empty over real packets.
+    /// The SHA-256 in hexadecimal of the log of all packet fates, the number of steps, and the tables.
+    /// Columns and tables with the mark `@undigested` in `rows.rs` are excluded. Equal inputs give equal
+    /// digests. Over real packets it is empty.
     pub digest: String,
-    /// Duration of the run in virtual time, seconds.
+    /// The duration of the run in virtual time, seconds.
     pub duration_s: f64,
-    /// Number of processed events.
+    /// The number of processed events.
     pub steps: u64,
-    /// Notes to print with the results: which plug-ins are reconstructions.
+    /// Notes to print with the results, for example that a plug-in is a reconstruction.
     pub notes: Vec<String>,
-    /// Clients and background flows that have stopped making progress; empty over real packets.
+    /// Clients and background flows that stopped making progress. Over real packets it is empty.
     pub standstills: Vec<Standstill>,
 }
 
-/// A client or background flow that sends no more packets although it is not finished.
+/// A client or background flow that sends no more packets, although it is not finished.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Standstill {
     /// A sentence with the start time and the state of the subflows.
     pub message: String,
-    /// Its start time in seconds.
+    /// The time at which the standstill began, seconds.
     pub at_s: f64,
-    /// Whether a subflow has space in its window and nothing queued, so that its scheduler could have used it.
+    /// Whether the scheduler could have used a subflow: one with window space and an empty queue.
     pub could_send: bool,
 }
 
 /// The complete output of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trace {
-    /// The run as a whole.
+    /// The summary of the run.
     pub summary: Summary,
     /// The tables.
     pub tables: Vec<Table>,
 }
 
 impl Trace {
-    /// Returns the table of a name.
+    /// Returns the table with a name.
     pub fn table(&self, name: &str) -> Option<&Table> {
         self.tables.iter().find(|table| table.name == name)
     }
 }
 
 impl Table {
-    /// Returns the column of a name.
+    /// Returns the column with a name.
     pub fn column(&self, name: &str) -> Option<&Column> {
         self.columns.iter().find(|(other, _)| *other == name).map(|(_, column)| column)
     }
@@ -82,7 +82,8 @@ impl Table {
         self.len() == 0
     }
 
-    /// Returns the numbers of a column, integers included; empty if it is not numeric.
+    /// Returns the numbers of a column, also if they are integers. The result is empty if the column is not
+    /// numeric.
     pub fn numbers(&self, name: &str) -> Vec<f64> {
         match self.column(name) {
             Some(Column::Float(values)) => values.clone(),

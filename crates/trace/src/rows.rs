@@ -4,8 +4,8 @@ use crate::{Column, Table, Words};
 
 /// Declares a table: its row struct, its columns while rows are added, and the finished table.
 ///
-/// `@undigested` before a column, or before a table's name, keeps it out of a run's digest. Columns and tables added
-/// after a release carry this mark, so that earlier runs keep their digests.
+/// The mark `@undigested` before a column or before a table's name excludes it from a run's digest. Columns
+/// and tables that were added after a release carry this mark, so that earlier runs keep their digests.
 macro_rules! rows {
     ($(#[$doc:meta])* $row:ident $(<$life:lifetime>)?, $rows:ident, $(@$table_mark:ident)? $table:literal {
         $($(@$mark:ident)? $field:ident : $kind:ident ($cell:ty)),* $(,)?

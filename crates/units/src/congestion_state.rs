@@ -1,15 +1,15 @@
-//! The congestion state of a subflow, which congestion controllers and schedulers both read.
+//! The congestion state of a subflow, which congestion controllers and schedulers read.
 
-/// The congestion state of a subflow, ordered as Linux orders it (`enum tcp_ca_state`).
+/// The congestion state of a subflow, in the order of Linux (`enum tcp_ca_state`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CongestionState {
-    /// Nothing is suspected.
+    /// No loss or reordering is suspected.
     #[default]
     Open,
-    /// Something was selectively acknowledged out of order; no loss is established.
+    /// Data was selectively acknowledged out of order, but no segment is marked lost.
     Disorder,
-    /// The window is being reduced without a retransmission (a mark of congestion, or a tail loss repaired by a
-    /// probe).
+    /// The window is being reduced, but nothing is retransmitted. The cause is a congestion mark (ECN), or a
+    /// tail loss that a probe has repaired.
     Cwr,
     /// Fast recovery: lost segments are being retransmitted.
     Recovery,
@@ -18,7 +18,7 @@ pub enum CongestionState {
 }
 
 impl CongestionState {
-    /// The name in samples, as `ss` prints it.
+    /// Returns the name in samples, which is that of `ss`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Open => "Open",
@@ -34,7 +34,7 @@ impl CongestionState {
 mod tests {
     use super::CongestionState::{Cwr, Disorder, Loss, Open, Recovery};
 
-    /// `ss` prints `tcp_ca_state` so.
+    /// `ss` prints these names for `tcp_ca_state`.
     #[test]
     fn congestion_states_have_the_kernels_names() {
         let names = [Open, Disorder, Cwr, Recovery, Loss].map(super::CongestionState::name);

@@ -1,6 +1,6 @@
-//! Quantities and identifiers that all crates share: time, rate, sequence numbers, random streams.
+//! Quantities and identifiers that all crates share: time, rate, sequence numbers and random streams.
 //!
-//! Mixing up units is a type error. In text and in column names, a suffix names the unit.
+//! The types prevent mixing up units. In text and in column names, a suffix names the unit.
 
 mod congestion_state;
 mod random;

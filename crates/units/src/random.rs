@@ -1,7 +1,7 @@
 //! Seeded random numbers: one named stream per source of randomness.
 //!
-//! A stream depends only on the seed, the run number and its name. Adding a path therefore changes
-//! no other stream, and two schedulers can be compared under the same random events.
+//! A stream depends only on the seed, the run number and its name. If a path is added, no other stream
+//! changes, so two schedulers can be compared under the same random events.
 
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
@@ -16,13 +16,13 @@ pub struct Seed {
 }
 
 impl Seed {
-    /// Returns the stream of a name. The same name gives the same stream.
+    /// Returns the stream with a name. Equal names give equal streams.
     pub fn stream(self, name: &str) -> RandomStream {
         let mut key = [0u8; 32];
         key[..8].copy_from_slice(&self.seed.to_le_bytes());
         key[8..16].copy_from_slice(&self.run.to_le_bytes());
-        // FNV-1a, twice with different offsets. Names must differ in hash, but need no protection
-        // from attackers.
+        // FNV-1a, with two different offsets. The hashes of different names must differ, but need not resist
+        // an attacker.
         for (slot, offset) in [(16, 0xcbf2_9ce4_8422_2325_u64), (24, 0x9e37_79b9_7f4a_7c15)] {
             let hash = name
                 .bytes()
@@ -33,7 +33,7 @@ impl Seed {
     }
 }
 
-/// A position in a stream. It needs an eighth of a stream's memory, for users that draw rarely.
+/// A position in a stream. It takes an eighth of a stream's memory, for users that draw rarely.
 #[derive(Clone, Copy, Debug)]
 pub struct Bookmark {
     key: [u8; 32],
@@ -42,8 +42,7 @@ pub struct Bookmark {
 }
 
 impl Bookmark {
-    /// Passes the stream from this position to `draws`, and moves the position past the drawn
-    /// numbers.
+    /// Calls `draws` with the stream at this position, and moves the position past the drawn numbers.
     pub fn draw<T>(&mut self, draws: impl FnOnce(&mut RandomStream) -> T) -> T {
         let mut rng = ChaCha8Rng::from_seed(self.key);
         rng.set_word_pos(u128::from(self.words));
@@ -77,8 +76,7 @@ impl RandomStream {
         Self::from_key(self.draw_key())
     }
 
-    /// Draws the key of a stream, 32 bytes. [`Self::from_key`] turns it into the stream that
-    /// [`Self::fork`] would return.
+    /// Draws a key of 32 bytes. [`Self::from_key`] creates the stream that [`Self::fork`] would return.
     pub fn draw_key(&mut self) -> [u8; 32] {
         let mut key = [0u8; 32];
         for word in key.chunks_exact_mut(8) {
@@ -87,7 +85,7 @@ impl RandomStream {
         key
     }
 
-    /// Returns the stream of a key.
+    /// Creates the stream of a key.
     pub fn from_key(key: [u8; 32]) -> Self {
         Self { rng: ChaCha8Rng::from_seed(key) }
     }
@@ -111,7 +109,8 @@ impl RandomStream {
         self.uniform() < probability
     }
 
-    /// Returns a number from the standard normal distribution (Box-Muller, one of the pair).
+    /// Returns a number from the standard normal distribution (Box-Muller; the second number of the pair is
+    /// not used).
     pub fn standard_normal(&mut self) -> f64 {
         let radius = (-2.0 * (1.0 - self.uniform()).ln()).sqrt();
         radius * (std::f64::consts::TAU * self.uniform()).cos()

@@ -6,16 +6,16 @@ use crate::Duration;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ByteCount(pub u64);
 
-/// A bit rate. At rate zero nothing is ever transmitted.
+/// A bit rate. At rate zero, nothing is transmitted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rate {
     bits_per_second: u64,
 }
 
 impl Rate {
-    /// An unlimited rate: transmission takes no time.
+    /// An unlimited rate, at which transmission takes no time.
     pub const UNLIMITED: Self = Self { bits_per_second: u64::MAX };
-    /// Rate zero: nothing is transmitted.
+    /// The rate zero, at which nothing is transmitted.
     pub const ZERO: Self = Self { bits_per_second: 0 };
 
     /// Returns a rate in bits per second.
@@ -38,8 +38,8 @@ impl Rate {
         self.bits_per_second / 8
     }
 
-    /// Returns the time to transmit `size` at this rate, rounded to a nanosecond; [`Duration::MAX`]
-    /// at rate zero.
+    /// Returns the time to transmit `size` at this rate, rounded to a nanosecond. It is [`Duration::MAX`] at
+    /// rate zero.
     pub fn transmit_time(self, size: ByteCount) -> Duration {
         if self.bits_per_second == u64::MAX {
             return Duration::ZERO;

@@ -21,8 +21,8 @@ macro_rules! sequence {
                 Self(self.0.wrapping_sub(count))
             }
 
-            /// Returns the bytes from `earlier` to this number, wrapping. It is meaningful only if
-            /// `earlier` is not later.
+            /// Returns the number of bytes from `earlier` to this number, wrapping. The result has no meaning
+            /// if `earlier` is later than this number.
             pub const fn distance(self, earlier: Self) -> $raw {
                 self.0.wrapping_sub(earlier.0)
             }
@@ -72,7 +72,7 @@ sequence!(
     DataSeq, u64, i64
 );
 
-/// The identifier of a subflow in its MPTCP connection, counted from 0 in order of creation.
+/// The identifier of a subflow in its MPTCP connection. Subflows are numbered from 0 in order of creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SubflowId(pub u8);
 

@@ -1,10 +1,10 @@
-//! Points in time and durations, in whole nanoseconds of the run's clock.
+//! Points in time and durations, in whole nanoseconds.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Mul, Sub};
 
-/// A point in time: nanoseconds since the start of the run. Sans-IO crates receive it as an
-/// argument that never decreases.
+/// A point in time: nanoseconds since the start of the run. Sans-IO crates receive it as an argument that
+/// never decreases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(u64);
 
@@ -15,7 +15,7 @@ pub struct Duration(u64);
 impl Instant {
     /// The start of the run.
     pub const ZERO: Self = Self(0);
-    /// A time after any event, used as "never".
+    /// A time later than any event, used as "never".
     pub const FAR_FUTURE: Self = Self(u64::MAX);
 
     /// Returns the instant `nanos` nanoseconds after the start.
@@ -101,8 +101,8 @@ impl Duration {
         Self(self.0.saturating_sub(other.0))
     }
 
-    /// Returns this duration rounded up to a whole number of ticks (`usecs_to_jiffies`). A tick of
-    /// zero means an exact clock: the duration is returned unchanged.
+    /// Returns this duration, rounded up to a whole number of ticks (`usecs_to_jiffies`). If the tick is
+    /// zero, the clock is exact and the duration is unchanged.
     #[must_use]
     pub const fn in_whole_ticks(self, tick: Self) -> Self {
         if tick.0 == 0 { self } else { Self(self.0.div_ceil(tick.0) * tick.0) }

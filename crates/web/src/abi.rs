@@ -1,7 +1,8 @@
 //! The exports and imports of the module `anabranch.wasm`.
 //!
-//! Texts and numbers cross in linear memory: the page writes an input at the address that [`input`] returns, calls a
-//! function, and reads the output's text and the columns. Text is UTF-8. `play/engine.js` is the other side.
+//! Text and numbers are passed in linear memory. The page writes an input to the address that [`input`]
+//! returns, and calls a function. It then reads the output text and the columns. Text is UTF-8.
+//! `play/engine.js` is the counterpart in JavaScript.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use crate::engine::{Answer, Buffer};
 use crate::page::{Instance, Notice, Page};
 use crate::{layout, plugins};
 
-// The page's functions. All of them catch what the page's code throws.
+// The functions that the page provides. All of them catch exceptions of the page's code.
 #[link(wasm_import_module = "page")]
 #[expect(
     unsafe_code,
@@ -46,7 +47,7 @@ struct State {
     buffers: Vec<Buffer>,
 }
 
-/// The inputs: the plan, the options, and a text that the page hands over during a call.
+/// The inputs: the plan, the options, and a text that the page passes during a call.
 const PLAN: usize = 0;
 const OPTIONS: usize = 1;
 const PASSED: usize = 2;
@@ -59,7 +60,7 @@ fn with<T>(work: impl FnOnce(&mut State) -> T) -> T {
     STATE.with_borrow_mut(work)
 }
 
-/// Returns an input as text. Invalid UTF-8, which an encoder of JavaScript never writes, is replaced.
+/// Returns an input as text. Invalid UTF-8 is replaced, but encoders in JavaScript never write it.
 fn taken(place: usize) -> String {
     let bytes = with(|state| std::mem::take(&mut state.inputs[place]));
     String::from_utf8(bytes)
@@ -70,11 +71,11 @@ fn put(text: String) {
     with(|state| state.output = text);
 }
 
-/// The page outside this module.
+/// The page, which is outside this module.
 #[derive(Debug)]
 struct Outside;
 
-/// The properties of a scheduler that the page has built, as it passes them on.
+/// The properties of a scheduler that the page has built, as it passes them.
 #[derive(Deserialize)]
 struct Built {
     number: u32,
@@ -115,7 +116,7 @@ impl Page for Outside {
     }
 }
 
-/// Declares the exports. A name that is not mangled is unsafe because two functions could have it.
+/// Declares the exports. An unmangled name is unsafe, because two functions could have the same name.
 macro_rules! exports {
     ($($(#[doc = $about:literal])* fn $name:ident($($argument:ident: $kind:ty),*) $(-> $result:ty)? $body:block)*) => {
         $(
@@ -128,7 +129,7 @@ macro_rules! exports {
 }
 
 exports! {
-    /// Prepares the module. The page calls it once, first.
+    /// Prepares the module. The page must call this once, before all other functions.
     fn start() {
         std::panic::set_hook(Box::new(|info| {
             let message = info.to_string();
@@ -136,8 +137,8 @@ exports! {
         }));
     }
 
-    /// Makes room for an input of this length and returns its address. The inputs are 0, the plan, 1, the options, and
-    /// 2, the properties of a scheduler.
+    /// Allocates an input of this length and returns its address. Input 0 is the plan, 1 the options, and 2
+    /// the properties of a scheduler.
     fn input(place: usize, length: usize) -> *mut u8 {
         with(|state| {
             let input = &mut state.inputs[place];
@@ -155,7 +156,8 @@ exports! {
         put(header);
     }
 
-    /// Writes the tables of plug-ins, the layout of a scheduler's numbers, and the build.
+    /// Writes the tables of plug-ins, the layout of a scheduler's numbers, and the name of the build to the
+    /// output.
     fn describe() {
         put(serde_json::json!({
             "build": build_name(), "plugins": plugins(), "layout": layout(),
@@ -167,7 +169,7 @@ exports! {
         with(|state| state.output.as_ptr())
     }
 
-    /// Returns the length of the output, bytes.
+    /// Returns the length of the output in bytes.
     fn output_length() -> usize {
         with(|state| state.output.len())
     }
@@ -196,7 +198,7 @@ exports! {
     }
 }
 
-/// Returns the version and the hash of the sources (`make wasm`).
+/// Returns the version and the hash of the sources, which `make wasm` sets.
 fn build_name() -> String {
     let version = env!("CARGO_PKG_VERSION");
     option_env!("ANABRANCH_SOURCES")

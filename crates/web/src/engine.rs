@@ -14,12 +14,12 @@ use serde_json::{Value, json};
 use crate::page::Page;
 use crate::scheduler::Classes;
 
-/// The values of a column, as JavaScript's typed arrays hold them.
+/// The values of a column, in the form of JavaScript's typed arrays.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Buffer {
     /// Flags, 0 or 1.
     Flags(Vec<u8>),
-    /// Numbers; NaN for a missing one.
+    /// Numbers; NaN for a missing number.
     Numbers(Vec<f64>),
     /// Indices of the column's words.
     Words(Vec<u32>),
@@ -30,14 +30,14 @@ impl From<Column> for Buffer {
         match column {
             Column::Bool(values) => Self::Flags(values.into_iter().map(u8::from).collect()),
             Column::Float(values) => Self::Numbers(values),
-            // Counters stay below 2^53, so doubles hold them exactly.
+            // Counters are below 2^53, so doubles represent them exactly.
             Column::Int(values) => Self::Numbers(values.into_iter().map(|v| v as f64).collect()),
             Column::Text(words) => Self::Words(words.numbers().to_vec()),
         }
     }
 }
 
-/// The answer to a run: a JSON header, and the buffers to which it refers by index.
+/// The result of a run: a JSON header, and buffers that it refers to by index.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
     /// Either `faults`, or `summary`, `tables` and `metrics`.
@@ -50,9 +50,9 @@ pub struct Answer {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Options {
-    /// The run's number, instead of the plan's.
+    /// The number of the run, which replaces the plan's.
     run: Option<u64>,
-    /// The names of the page's schedulers.
+    /// The names of the schedulers that the page provides.
     schedulers: BTreeSet<String>,
 }
 
@@ -65,13 +65,13 @@ struct Fault {
 }
 
 impl Fault {
-    /// Returns a fault of no key.
+    /// Creates a fault of the plan as a whole.
     fn whole(message: String) -> Self {
         Self { key: String::new(), message, hint: String::new() }
     }
 }
 
-/// Runs a plan, given as JSON with options as JSON. Faults are part of the answer.
+/// Runs a plan. The plan and the options are JSON. Faults are a part of the result.
 pub fn run(plan: &str, options: &str, page: Arc<dyn Page>) -> Answer {
     outcome(plan, options, page).unwrap_or_else(|faults| Answer {
         header: json!({ "faults": faults }).to_string(),
@@ -93,7 +93,7 @@ fn outcome(plan: &str, options: &str, page: Arc<dyn Page>) -> Result<Answer, Vec
             Ok(answer(trace, &paths))
         }
         Err(RunError::Plan(error)) => Err(faults_of(&error)),
-        // The page knows what its own code threw.
+        // The page already has the exception of its own code.
         Err(RunError::Plugin) => Err(Vec::new()),
         Err(error) => Err(vec![Fault::whole(error.to_string())]),
     }
@@ -112,7 +112,7 @@ fn faults_of(error: &PlanError) -> Vec<Fault> {
     error.faults().into_iter().map(fault).collect()
 }
 
-/// Passes the progress of a run on to the page.
+/// Reports the progress of a run to the page.
 struct Watched(Arc<dyn Page>);
 
 impl Observer for Watched {
@@ -121,8 +121,7 @@ impl Observer for Watched {
     }
 }
 
-/// Returns the metrics of a run: `qoe`, `qos`, `duration_s`, and `strips`, the states of each client's
-/// screen.
+/// Returns the metrics of a run: `qoe`, `qos`, `duration_s` and `strips`, the states of each client's screen.
 fn metrics_of(trace: &Trace, paths: &[&str]) -> Value {
     let tables = metrics::Tables::from(trace);
     let clients = metrics::by_client(&tables, paths);

@@ -24,7 +24,7 @@ pub fn plugins() -> Value {
     })
 }
 
-/// Returns the plug-ins of a kind, given by its key in a plan.
+/// Returns the plug-ins of a kind. `key` is the kind's key in a plan.
 fn named(key: &str, names: impl Iterator<Item = PluginName>) -> Vec<Value> {
     let kind = KINDS.iter().find(|kind| kind.key == key);
     let of = |name: &str| kind.and_then(|kind| kind.parameters(name).ok()).unwrap_or_default();
@@ -38,7 +38,7 @@ fn named(key: &str, names: impl Iterator<Item = PluginName>) -> Vec<Value> {
         .collect()
 }
 
-/// Returns a parameter. Its unit and bounds are null if they are only known in words (`allowed`).
+/// Returns a parameter. The unit and the range are null if they exist only in words (`allowed`).
 fn parameter(info: &ParameterInfo) -> Value {
     json!({
         "name": info.key,
@@ -61,7 +61,7 @@ fn link_models() -> Vec<Value> {
         .collect()
 }
 
-/// Returns a parameter of a link model. `unit` is null for a word or a place.
+/// Returns a parameter of a link model. `unit` is null for a word or a name.
 fn model_parameter(info: &ModelParameter) -> Value {
     let (unit, default, least, most, words) = match info.form {
         Form::Quantity { unit, usual, least, most, .. } => {

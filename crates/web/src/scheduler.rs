@@ -32,7 +32,7 @@ impl Classes {
         Self { page, names, seed, made: AtomicU64::new(0), failed: Arc::default() }
     }
 
-    /// Returns the built-in tables, extended by these schedulers.
+    /// Returns a registry of the built-in tables and these schedulers.
     pub(crate) fn registry(self) -> Registry {
         if self.names.is_empty() {
             return Registry::TABLES;
@@ -52,7 +52,7 @@ impl Foreign<Schedulers> for Classes {
         }
         let number = self.made.fetch_add(1, Ordering::Relaxed);
         let mut random = self.seed.stream(&format!("plugin.scheduler.{number}"));
-        // A double holds whole numbers below 2^53 exactly.
+        // A double represents whole numbers below 2^53 exactly.
         let seed = (random.next_u64() >> 11) as f64;
         let made = self.page.build(&choice.name, &parameters(choice), seed);
         let built = made.and_then(|instance| {
@@ -87,7 +87,8 @@ fn parameters(choice: &PluginChoice) -> String {
 struct PageScheduler {
     page: Arc<dyn Page>,
     number: u32,
-    /// The built-in scheduler that it builds on. The base is called first, and is notified of all events.
+    /// The built-in scheduler on which this one builds. The base is called first, and is notified of all
+    /// events.
     base: Option<Box<dyn PathScheduler>>,
     wants_idle: bool,
     reinjects: bool,
@@ -207,7 +208,7 @@ impl PathScheduler for PageScheduler {
         self.notify(Notice::Event, &values);
     }
 
-    /// The views have all attributes, as in Python.
+    /// The views contain all attributes, as in Python.
     fn watches(&self) -> bool {
         true
     }
@@ -221,7 +222,7 @@ impl PathScheduler for PageScheduler {
     }
 }
 
-/// The numbers of an answer: kind (0 wait, 1 send, 2 penalise, 3 the base's proposal), burst in bytes, first byte,
+/// An encoded decision: kind (0 wait, 1 send, 2 penalise, 3 the base's proposal), burst in bytes, first byte,
 /// time in ms, number of subflows, and the subflows. NaN stands for a missing number.
 struct Answer<'a> {
     numbers: &'a [f64],
@@ -267,7 +268,7 @@ impl Answer<'_> {
             return Ok(Decision::WAIT);
         }
         let now = self.request.now;
-        // As for a scheduler in Python: a wait lasts a day at most.
+        // A wait lasts at most a day, as for a scheduler in Python.
         let nanos = (until.min(at_ms(now) + 86_400_000.0) * 1e6).round();
         if nanos < now.as_nanos() as f64 {
             return Err(format!("until_ms is a time in ms, not before now_ms, {}", at_ms(now)));
@@ -276,7 +277,7 @@ impl Answer<'_> {
         Ok(Decision::Wait { until: Some(Instant::from_nanos(nanos)) })
     }
 
-    /// Returns the subflows, and the largest payload of a full segment on them, bytes.
+    /// Returns the subflows, and the largest MSS among them in bytes.
     fn on(&self) -> Result<(SubflowSet, u64), String> {
         let count = self.numbers[ANSWER - 1] as usize;
         let ids = self.numbers.get(ANSWER..ANSWER + count).unwrap_or_default();
@@ -297,7 +298,7 @@ impl Answer<'_> {
     }
 }
 
-/// Returns a whole number that is not negative and that a double holds exactly.
+/// Returns the number if it is whole, not negative, and exact in a double.
 fn whole(number: f64) -> Option<u64> {
     const EXACT: f64 = (1_u64 << 53) as f64;
     (number.fract() == 0.0 && (0.0..=EXACT).contains(&number)).then_some(number as u64)

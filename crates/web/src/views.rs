@@ -1,5 +1,5 @@
-//! The values that a scheduler of the page receives, as numbers. Names, units and meanings are those of the views in
-//! Python (docs/reference/plugins.md).
+//! The values that a scheduler of the page receives, encoded as numbers. Names, units and meanings are those
+//! of the views in Python (docs/reference/plugins.md).
 
 use anabranch_scheduler::{
     Ask, Decision, SendRequest as Request, SubflowEvent, SubflowSet, SubflowView,
@@ -7,9 +7,9 @@ use anabranch_scheduler::{
 use anabranch_units::{CongestionState, Duration, Instant, Rate};
 use serde_json::{Value, json};
 
-/// The kinds of a request, by their numbers.
+/// The kinds of a request. The index is the number.
 const ASKS: [&str; 5] = ["new-data", "reinject", "window-blocked", "buffer-full", "idle"];
-/// The congestion states, by their numbers.
+/// The congestion states. The index is the number.
 const STATES: [CongestionState; 5] = [
     CongestionState::Open,
     CongestionState::Disorder,
@@ -17,7 +17,7 @@ const STATES: [CongestionState; 5] = [
     CongestionState::Recovery,
     CongestionState::Loss,
 ];
-/// The kinds of an event, by their numbers.
+/// The kinds of an event. The index is the number.
 const EVENTS: [&str; 10] = [
     "opened",
     "timeout",
@@ -83,16 +83,16 @@ const VIEW: [&str; 25] = [
 const EVENT: [&str; 5] =
     ["kind:event", "segments", "acked_bytes", "consecutive_timeouts", "state?:state"];
 
-/// The numbers before the request: views, subflows in `carried_by`, and the proposal of the base (kind, burst, first
-/// byte, time, subflows).
+/// The number of values before the request: views, subflows in `carried_by`, and the base's proposal (kind,
+/// burst, first byte, time, subflows).
 pub(crate) const HEAD: usize = 7;
-/// The numbers of an answer before its subflows.
+/// The number of values in a decision before its subflows.
 pub(crate) const ANSWER: usize = 5;
-/// The largest number of subflows in an answer.
+/// The largest number of subflows in a decision.
 pub(crate) const MOST_SUBFLOWS: usize = 128;
 
-/// Returns the order of all numbers. A name ends with `?` if NaN stands for a missing value, with `!` if it is a flag,
-/// and with `:list` if the number is an index of that list.
+/// Returns the names of all values in order. A name ends with `?` if NaN stands for a missing value, with `!`
+/// for a flag, and with `:list` if the value is an index of that list.
 pub fn layout() -> Value {
     json!({
         "head": HEAD,
@@ -109,7 +109,7 @@ pub fn layout() -> Value {
     })
 }
 
-/// Replaces `numbers` by those of a request. There is always room for the longest answer.
+/// Replaces `numbers` by the values of a request. There is always room for the longest decision.
 pub(crate) fn write(
     numbers: &mut Vec<f64>,
     request: &Request,
@@ -144,7 +144,7 @@ pub(crate) fn write(
     }
 }
 
-/// Returns a decision as in an answer, without its subflows: kind, burst, first byte and time.
+/// Encodes a decision without its subflows: kind, burst, first byte and time.
 fn described(decision: Decision) -> [f64; 4] {
     match decision {
         Decision::Wait { until } => [0.0, f64::NAN, f64::NAN, optional(until.map(at_ms))],
@@ -222,7 +222,7 @@ fn view_numbers(view: &SubflowView) -> [f64; VIEW.len()] {
     ]
 }
 
-/// Returns the numbers of an event.
+/// Encodes an event.
 pub(crate) fn event_numbers(event: SubflowEvent) -> [f64; EVENT.len()] {
     use SubflowEvent as Event;
     let (kind, segments, bytes, timeouts, new) = match event {

@@ -1,4 +1,4 @@
-//! Runs of a plan for a page that is written in Rust.
+//! Tests with a page that is written in Rust.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,14 +7,14 @@ use std::sync::{Mutex, PoisonError};
 use anabranch_web::{Answer, Buffer, Instance, Notice, Page, run};
 use serde_json::Value;
 
-/// The form of an answer, as `views.rs` describes it: kind, burst, first byte, time, number of subflows, subflows.
+/// An encoded decision, as in `views.rs`: kind, burst, first byte, time, number of subflows, subflows.
 type Written = [f64; 6];
 
 const NONE: f64 = f64::NAN;
-/// Wait, without a time.
+/// The decision to wait without a time.
 const WAIT: Written = [0.0, NONE, NONE, NONE, 0.0, 0.0];
 
-/// A page whose scheduler always gives one answer.
+/// A page whose scheduler always makes the same decision.
 #[derive(Debug)]
 struct Fixed {
     answer: Option<Written>,
@@ -35,7 +35,8 @@ impl Fixed {
         }
     }
 
-    /// Runs the transfer with this page's scheduler. Returns the answer and what was refused.
+    /// Runs the transfer with this page's scheduler. Returns the result, and the reports of invalid
+    /// decisions.
     fn run(self) -> (Answer, Vec<String>) {
         let page = Arc::new(self);
         let answer =
@@ -76,7 +77,7 @@ impl Page for Fixed {
     }
 }
 
-/// Returns the plan of 20 kB over one path of 8 Mbit/s.
+/// Returns a plan for 20 kB over one path of 8 Mbit/s.
 fn plan(scheduler: &str) -> String {
     let link = |name| {
         format!(
@@ -113,7 +114,7 @@ fn the_base_s_proposal_gives_the_base_s_run() {
 fn columns_are_buffers_of_equal_length() {
     let answer = run(&plan("min-rtt"), "{}", Arc::new(Fixed::new(WAIT)));
     let found = header(&answer);
-    // 20 kB are read, and the path has all of them.
+    // All 20 kB are read over the only path.
     assert_eq!(found["metrics"]["qos"]["paths"][0]["bytes_share"], 1.0);
     for table in found["tables"].as_array().expect("a list") {
         for column in table["columns"].as_array().expect("a list") {
